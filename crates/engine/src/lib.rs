@@ -1,0 +1,15 @@
+//! The load generator: one event loop a core, many clients on each.
+//!
+//! [`Plan::compile`] turns a specification and a workload into request bytes and addresses; [`run_level`] drives one
+//! level against the target and returns what one measured window left behind. [`Control`] is how another thread ends
+//! it early and watches it live. Protocols are machines without I/O (`h1`); system calls and all unsafe live in `sys`.
+
+mod level;
+mod plan;
+mod probe;
+mod transactions;
+
+pub use level::{Control, EngineError, LevelJob, LevelOutcome, Live, Phase, run_level};
+pub use plan::{Plan, PlanError};
+pub use probe::{Probe, ProbeError, ProbeResponse};
+pub use transactions::{TraceEvent, TraceKind, Transaction};

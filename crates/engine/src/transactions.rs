@@ -1,0 +1,57 @@
+//! What is kept per request only when asked for: traces of whole exchanges, and every transaction's instants.
+
+/// One piece of an exchange, for `--trace`.
+#[derive(Clone, Debug)]
+pub struct TraceEvent {
+    /// Number of the traced request, from 1.
+    pub exchange: u32,
+    /// Client that sent it.
+    pub client: u32,
+    /// Peer's address.
+    pub address: String,
+    /// What happened.
+    pub kind: TraceKind,
+}
+
+/// What a [`TraceEvent`] tells.
+#[derive(Clone, Debug)]
+pub enum TraceKind {
+    /// Bytes written, secrets masked.
+    Sent(Vec<u8>),
+    /// Bytes read (a body's first 4 KiB).
+    Received(Vec<u8>),
+    /// How it ended, in words.
+    Ended(String),
+}
+
+/// The instants of one transaction, in nanoseconds since the window opened (negative: before it). Absent instants are
+/// `None`: a reused connection was not connected, a failed request has no last byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transaction {
+    /// Client.
+    pub client: u32,
+    /// Page of the workload.
+    pub page: u32,
+    /// File of the page.
+    pub file: u32,
+    /// Connect begins, or the request is handed to a reused connection.
+    pub start_ns: i64,
+    /// The connection stands.
+    pub connected_ns: Option<i64>,
+    /// Last request byte written.
+    pub sent_ns: Option<i64>,
+    /// First byte of the answer.
+    pub first_byte_ns: Option<i64>,
+    /// End of its head.
+    pub headers_done_ns: Option<i64>,
+    /// Last byte, or the moment of failure.
+    pub end_ns: i64,
+    /// Status; 0 where there was none.
+    pub status: u16,
+    /// Bytes of the head and framing.
+    pub head_bytes: u64,
+    /// Bytes of the body.
+    pub body_bytes: u64,
+    /// Error, where it failed.
+    pub error: Option<webstone_model::errors::ErrorClass>,
+}

@@ -1,0 +1,253 @@
+//! What can go wrong with a request, and whom it blames (`docs/measurement.md`, "Errors").
+//!
+//! An error is never a response and never counts as throughput. Each class keeps a counter and its first example.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Who has to act so that the error goes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Blame {
+    /// The server under test.
+    Target,
+    /// The network between the generator and the server.
+    Network,
+    /// This program or its host.
+    Generator,
+    /// Whoever asked for the run.
+    User,
+}
+
+/// The class of a failed request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum ErrorClass {
+    /// Nothing listens, or the listen queue refuses (ECONNREFUSED).
+    Refused,
+    /// The connection was reset (ECONNRESET, EPIPE).
+    Reset,
+    /// No connection within the connect timeout.
+    ConnectTimeout,
+    /// No first byte of a response within its timeout.
+    FirstByteTimeout,
+    /// The response was not whole within the request timeout.
+    RequestTimeout,
+    /// The connection ended before the first byte of a response to a fresh connection's request.
+    ClosedEarly,
+    /// The connection ended inside a response: fewer body bytes than announced.
+    ShortBody,
+    /// A status other than the expected one.
+    WrongStatus,
+    /// A whole response whose body has another length than the workload states.
+    WrongLength,
+    /// A whole response whose body has another content than the workload states.
+    WrongContent,
+    /// Bytes that are not an HTTP response, or that contradict themselves.
+    Malformed,
+    /// No route, network down (ENETUNREACH, EHOSTUNREACH).
+    Unreachable,
+    /// The host name did not resolve.
+    Dns,
+    /// No free local port (EADDRNOTAVAIL).
+    OutOfPorts,
+    /// No free descriptor (EMFILE, ENFILE).
+    OutOfDescriptors,
+    /// Any other failure of a system call on this side.
+    GeneratorIo,
+}
+
+impl ErrorClass {
+    /// Every class, in the order of reports.
+    pub const ALL: [ErrorClass; 16] = [
+        ErrorClass::Refused,
+        ErrorClass::Reset,
+        ErrorClass::ConnectTimeout,
+        ErrorClass::FirstByteTimeout,
+        ErrorClass::RequestTimeout,
+        ErrorClass::ClosedEarly,
+        ErrorClass::ShortBody,
+        ErrorClass::WrongStatus,
+        ErrorClass::WrongLength,
+        ErrorClass::WrongContent,
+        ErrorClass::Malformed,
+        ErrorClass::Unreachable,
+        ErrorClass::Dns,
+        ErrorClass::OutOfPorts,
+        ErrorClass::OutOfDescriptors,
+        ErrorClass::GeneratorIo,
+    ];
+
+    /// Whom this class blames.
+    pub fn blame(self) -> Blame {
+        match self {
+            ErrorClass::Unreachable | ErrorClass::Dns => Blame::Network,
+            ErrorClass::OutOfPorts | ErrorClass::OutOfDescriptors | ErrorClass::GeneratorIo => {
+                Blame::Generator
+            }
+            _ => Blame::Target,
+        }
+    }
+
+    /// The name used in tables, CSV and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            ErrorClass::Refused => "refused",
+            ErrorClass::Reset => "reset",
+            ErrorClass::ConnectTimeout => "connect-timeout",
+            ErrorClass::FirstByteTimeout => "first-byte-timeout",
+            ErrorClass::RequestTimeout => "request-timeout",
+            ErrorClass::ClosedEarly => "closed-early",
+            ErrorClass::ShortBody => "short-body",
+            ErrorClass::WrongStatus => "wrong-status",
+            ErrorClass::WrongLength => "wrong-length",
+            ErrorClass::WrongContent => "wrong-content",
+            ErrorClass::Malformed => "malformed",
+            ErrorClass::Unreachable => "unreachable",
+            ErrorClass::Dns => "dns",
+            ErrorClass::OutOfPorts => "out-of-ports",
+            ErrorClass::OutOfDescriptors => "out-of-descriptors",
+            ErrorClass::GeneratorIo => "generator-io",
+        }
+    }
+}
+
+/// The first occurrence of a class: enough to reproduce it by hand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorExample {
+    /// When it happened, in nanoseconds since the measured window began.
+    pub at_ns: u64,
+    /// The peer's address.
+    pub address: String,
+    /// Method and URL of the request.
+    pub request: String,
+    /// What was seen, in words: the status, the lengths, the operating system's message.
+    pub detail: String,
+}
+
+/// One class with its count and first example, as a record keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorCount {
+    /// The class.
+    pub class: ErrorClass,
+    /// Whom it blames.
+    pub blame: Blame,
+    /// How many requests failed this way inside the measured window.
+    pub count: u64,
+    /// The first of them.
+    pub first: Option<ErrorExample>,
+}
+
+/// Counters and first examples of every class. Adding is a plain increment; only a class's first error allocates.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "Vec<ErrorCount>", into = "Vec<ErrorCount>")]
+#[schemars(with = "Vec<ErrorCount>")]
+pub struct ErrorTable {
+    counts: [u64; ErrorClass::ALL.len()],
+    first: [Option<Box<ErrorExample>>; ErrorClass::ALL.len()],
+}
+
+impl ErrorTable {
+    /// Counts one error; `example` is called only for the first of its class.
+    pub fn add(&mut self, class: ErrorClass, example: impl FnOnce() -> ErrorExample) {
+        let slot = class as usize;
+        self.counts[slot] += 1;
+        if self.first[slot].is_none() {
+            self.first[slot] = Some(Box::new(example()));
+        }
+    }
+
+    /// How many errors of a class.
+    pub fn count(&self, class: ErrorClass) -> u64 {
+        self.counts[class as usize]
+    }
+
+    /// All errors of all classes.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The classes that occurred, in the order of [`ErrorClass::ALL`].
+    pub fn iter(&self) -> impl Iterator<Item = (ErrorClass, u64, Option<&ErrorExample>)> {
+        ErrorClass::ALL
+            .into_iter()
+            .map(|class| (class, self.counts[class as usize], self.first[class as usize].as_deref()))
+            .filter(|(_, count, _)| *count > 0)
+    }
+
+    /// Adds another worker's, agent's or iteration's table to this one; the earlier example stays.
+    pub fn merge(&mut self, other: &ErrorTable) {
+        for class in ErrorClass::ALL {
+            let slot = class as usize;
+            self.counts[slot] += other.counts[slot];
+            let earlier = match (&self.first[slot], &other.first[slot]) {
+                (Some(mine), Some(theirs)) => theirs.at_ns < mine.at_ns,
+                (None, Some(_)) => true,
+                _ => false,
+            };
+            if earlier {
+                self.first[slot].clone_from(&other.first[slot]);
+            }
+        }
+    }
+}
+
+impl From<Vec<ErrorCount>> for ErrorTable {
+    fn from(list: Vec<ErrorCount>) -> ErrorTable {
+        let mut table = ErrorTable::default();
+        for item in list {
+            table.counts[item.class as usize] += item.count;
+            table.first[item.class as usize] = item.first.map(Box::new);
+        }
+        table
+    }
+}
+
+impl From<ErrorTable> for Vec<ErrorCount> {
+    fn from(table: ErrorTable) -> Vec<ErrorCount> {
+        let row = |(class, count, first): (ErrorClass, u64, Option<&ErrorExample>)| ErrorCount {
+            class,
+            blame: class.blame(),
+            count,
+            first: first.cloned(),
+        };
+        table.iter().map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example(at_ns: u64) -> ErrorExample {
+        ErrorExample {
+            at_ns,
+            address: "127.0.0.1:80".into(),
+            request: "GET /".into(),
+            detail: at_ns.to_string(),
+        }
+    }
+
+    #[test]
+    fn classes_stand_at_their_own_index() {
+        for (index, class) in ErrorClass::ALL.into_iter().enumerate() {
+            assert_eq!(class as usize, index);
+            assert_eq!(serde_json::to_value(class).unwrap(), class.name());
+        }
+    }
+
+    #[test]
+    fn merging_adds_counts_and_keeps_the_earliest_example() {
+        let mut a = ErrorTable::default();
+        let mut b = ErrorTable::default();
+        a.add(ErrorClass::Reset, || example(20));
+        b.add(ErrorClass::Reset, || example(10));
+        b.add(ErrorClass::Dns, || example(30));
+        a.merge(&b);
+        assert_eq!((a.count(ErrorClass::Reset), a.count(ErrorClass::Dns), a.total()), (2, 1, 3));
+        assert_eq!(a.iter().next().unwrap().2.unwrap().at_ns, 10);
+        let json = serde_json::to_string(&a).unwrap();
+        assert_eq!(serde_json::from_str::<ErrorTable>(&json).unwrap(), a);
+    }
+}

@@ -1,0 +1,120 @@
+//! The figures of a level, computed from what was measured. Every formula is defined in `docs/measurement.md`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::metrics::Measured;
+use crate::units::NANOS_PER_SECOND;
+
+/// The percentiles that reports print, in order.
+pub const PERCENTILES: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
+
+/// Headline figures of one iteration, or of several merged by [`Measured::merge_sequential`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Figures {
+    /// Length of the measured window, in seconds.
+    pub test_time_s: f64,
+    /// Connections established per second.
+    pub connection_rate: f64,
+    /// Valid responses per second: requests that passed every check (goodput).
+    pub request_rate: f64,
+    /// Failed requests per second.
+    pub error_rate: f64,
+    /// Failed requests in percent of connections, or of ended requests where connections are reused (WebStone 2's
+    /// error level: "errors / connections").
+    pub error_level_percent: f64,
+    /// Mean response time in seconds: last byte − start, connecting included.
+    pub latency_mean_s: f64,
+    /// Mean connect time in seconds.
+    pub connect_mean_s: f64,
+    /// Head, framing and body bytes of valid responses × 8 / test time, in bit/s.
+    pub throughput_bps: f64,
+    /// Σ response time / test time: mean number of requests in progress (Little's load factor).
+    pub little: f64,
+    /// Pages fetched whole per minute.
+    pub pages_per_minute: f64,
+    /// The WEBSTONE number: [`Figures::pages_per_minute`], truncated.
+    pub webstone_number: u64,
+    /// 8 × bytes / Σ response time, in bit/s: what one client sees while it waits (WebStone's "Thruput").
+    pub client_throughput_bps: f64,
+    /// Response time at each of [`PERCENTILES`], in seconds.
+    pub latency_percentiles_s: Vec<f64>,
+    /// Longest response time, in seconds.
+    pub latency_max_s: f64,
+    /// Client CPU time per ended request, in seconds.
+    pub generator_cpu_per_request_s: f64,
+}
+
+impl Figures {
+    /// Computes every figure. A window of no length or without responses gives zeros, never NaN.
+    pub fn of(measured: &Measured) -> Figures {
+        let seconds = measured.window_ns as f64 / NANOS_PER_SECOND as f64;
+        let ratio = |a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b };
+        let to_seconds = |nanos: f64| nanos / NANOS_PER_SECOND as f64;
+        let counts = &measured.counts;
+        let bits = measured.response_bytes.sum as f64 * 8.0;
+        let response_s = to_seconds(measured.response.sum as f64);
+        let pages_per_minute = ratio(counts.pages_completed as f64 * 60.0, seconds);
+        let cpu_ns: u64 = measured.generator.workers.iter().map(|w| w.user_ns + w.system_ns).sum();
+        // One request, one connection: WebStone's own denominator. With reuse there may be no connection at all.
+        let attempts = counts.connections + counts.connections_failed;
+        let error_base = attempts.max(counts.ended());
+        Figures {
+            test_time_s: seconds,
+            connection_rate: ratio(counts.connections as f64, seconds),
+            request_rate: ratio(counts.succeeded as f64, seconds),
+            error_rate: ratio(counts.failed as f64, seconds),
+            error_level_percent: ratio(counts.failed as f64 * 100.0, error_base as f64),
+            latency_mean_s: to_seconds(measured.response.mean()),
+            connect_mean_s: to_seconds(measured.connect.mean()),
+            throughput_bps: ratio(bits, seconds),
+            little: ratio(response_s, seconds),
+            pages_per_minute,
+            webstone_number: pages_per_minute as u64,
+            client_throughput_bps: ratio(bits, response_s),
+            latency_percentiles_s: PERCENTILES
+                .iter()
+                .map(|p| to_seconds(measured.histograms.response.value_at_percentile(*p) as f64))
+                .collect(),
+            latency_max_s: to_seconds(measured.response.max as f64),
+            generator_cpu_per_request_s: ratio(to_seconds(cpu_ns as f64), counts.ended() as f64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Counts;
+
+    /// The WebStone paper, section 7 (Netsite): 4,567 pages in 10 minutes print as 456; NCSA's 1,422 as 142.
+    #[test]
+    fn the_webstone_number_is_truncated_pages_per_minute() {
+        for (pages, number) in [(4567, 456), (1422, 142)] {
+            let measured = Measured {
+                window_ns: 600 * NANOS_PER_SECOND,
+                counts: Counts { pages_completed: pages, ..Counts::default() },
+                ..Measured::default()
+            };
+            assert_eq!(Figures::of(&measured).webstone_number, number);
+        }
+    }
+
+    /// The paper's Netsite run: 3,076,611,677 bytes in 14,298.928119 s of cumulated time. It prints 215,181 bytes/s
+    /// where the quotient is 215,164, so the formula is held to 0.1 %.
+    #[test]
+    fn client_throughput_agrees_with_the_paper() {
+        let mut measured = Measured { window_ns: 600 * NANOS_PER_SECOND, ..Measured::default() };
+        measured.response.record(14_298_928_119_000);
+        measured.response_bytes.record(3_076_611_677);
+        let bytes_per_second = Figures::of(&measured).client_throughput_bps / 8.0;
+        assert!((bytes_per_second / 215_181.0 - 1.0).abs() < 1e-3, "{bytes_per_second}");
+    }
+
+    #[test]
+    fn nothing_measured_is_zero_and_not_nan() {
+        let figures = Figures::of(&Measured::default());
+        let json = serde_json::to_string(&figures).unwrap();
+        assert!(!json.contains("null"), "{json}");
+    }
+}

@@ -1,0 +1,177 @@
+//! The identities that every result must satisfy (`docs/measurement.md`, "Identities"). They are checked when a level
+//! ends, kept in the record and printed when broken: a broken one means that the figures cannot be trusted.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::metrics::Measured;
+
+/// One identity, checked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct IdentityCheck {
+    /// Its number in `docs/measurement.md`.
+    pub number: u8,
+    /// What must hold, in words.
+    pub rule: String,
+    /// Both sides with their values.
+    pub evidence: String,
+    /// Whether it holds.
+    pub holds: bool,
+}
+
+/// What the check needs to know besides the measurement.
+#[derive(Clone, Copy, Debug)]
+pub struct Expectation {
+    /// Clients of the level.
+    pub clients: u64,
+    /// Whether every client has at most one request in progress and never pauses on its own account: closed loop, one
+    /// file at a time. Only then does identity 2 hold by construction.
+    pub one_request_each: bool,
+    /// Bytes that the reference server says it sent, where it can be asked and nothing was cut off.
+    pub server_bytes: Option<u64>,
+}
+
+/// Share of the clients by which Little's load factor may miss their number (identity 2).
+const LITTLE_TOLERANCE: f64 = 0.02;
+
+/// Checks all four identities.
+pub fn check(measured: &Measured, expected: &Expectation) -> Vec<IdentityCheck> {
+    let counts = &measured.counts;
+    let mut checks = Vec::new();
+    let mut equal = |number: u8, rule: &str, left: u64, right: u64| {
+        checks.push(IdentityCheck {
+            number,
+            rule: rule.to_owned(),
+            evidence: format!("{left} and {right}"),
+            holds: left == right,
+        });
+    };
+
+    equal(1, "planned = started + skipped", counts.planned, counts.started + counts.skipped);
+    equal(
+        1,
+        "carried in + started = succeeded + failed + in flight",
+        counts.carried_in + counts.started,
+        counts.succeeded + counts.failed + counts.in_flight,
+    );
+    equal(1, "errors by class = failed", measured.errors.total(), counts.failed);
+
+    let pages = |field: fn(&crate::metrics::PageTotals) -> u64| measured.pages.iter().map(field).sum::<u64>();
+    let clients =
+        |field: fn(&crate::metrics::ClientTotals) -> u64| measured.clients.iter().map(field).sum::<u64>();
+    let series = measured.series.total();
+    equal(3, "requests: pages = total", pages(|p| p.requests), counts.succeeded);
+    equal(3, "requests: clients = total", clients(|c| c.requests), counts.succeeded);
+    equal(3, "requests: intervals = total", series.requests, counts.succeeded);
+    equal(3, "errors: pages = total", pages(|p| p.errors), counts.failed);
+    equal(3, "errors: clients = total", clients(|c| c.errors), counts.failed);
+    equal(3, "errors: intervals = total", series.errors, counts.failed);
+    equal(3, "connections: pages = total", pages(|p| p.connects), counts.connections);
+    equal(3, "connections: clients = total", clients(|c| c.connects), counts.connections);
+    equal(3, "connections: intervals = total", series.connections, counts.connections);
+    equal(3, "pages: pages = total", pages(|p| p.hits), counts.pages_completed);
+    equal(3, "pages: clients = total", clients(|c| c.pages), counts.pages_completed);
+    equal(3, "pages: intervals = total", series.pages, counts.pages_completed);
+    let bytes = measured.response_bytes.sum;
+    equal(3, "bytes: pages = total", pages(|p| p.body_bytes + p.head_bytes), bytes);
+    equal(3, "bytes: clients = total", clients(|c| c.bytes), bytes);
+    equal(3, "bytes: intervals = total", series.bytes, bytes);
+    equal(3, "response times: histogram = total", measured.histograms.response.len(), counts.succeeded);
+
+    if let Some(server) = expected.server_bytes {
+        equal(4, "bytes received = bytes the server says it sent", measured.lifetime.received_bytes, server);
+    }
+    if expected.one_request_each && measured.window_ns > 0 {
+        let in_progress = (counts.busy_ns + counts.idle_ns) as f64 / measured.window_ns as f64;
+        let clients = expected.clients as f64;
+        checks.push(IdentityCheck {
+            number: 2,
+            rule: "closed loop: requests in progress, plus clients waiting on purpose, = clients, within 2 %"
+                .to_owned(),
+            evidence: format!("{in_progress:.3} and {clients}"),
+            holds: (in_progress - clients).abs() <= LITTLE_TOLERANCE * clients,
+        });
+    }
+    checks.sort_by_key(|check| check.number);
+    checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{ClientTotals, Counts, Interval, PageTotals, Series};
+
+    fn sound() -> Measured {
+        let mut measured = Measured {
+            window_ns: 1_000,
+            counts: Counts {
+                planned: 3,
+                started: 3,
+                succeeded: 2,
+                in_flight: 1,
+                connections: 3,
+                pages_completed: 2,
+                busy_ns: 990,
+                ..Counts::default()
+            },
+            pages: vec![PageTotals {
+                hits: 2,
+                requests: 2,
+                connects: 3,
+                body_bytes: 20,
+                head_bytes: 4,
+                ..Default::default()
+            }],
+            clients: vec![ClientTotals {
+                pages: 2,
+                requests: 2,
+                connects: 3,
+                bytes: 24,
+                ..Default::default()
+            }],
+            series: Series(vec![Interval {
+                requests: 2,
+                connections: 3,
+                pages: 2,
+                bytes: 24,
+                ..Default::default()
+            }]),
+            ..Measured::default()
+        };
+        for _ in 0..2 {
+            measured.response_bytes.record(12);
+            measured.histograms.response.record(400);
+        }
+        measured.lifetime.received_bytes = 24;
+        measured
+    }
+
+    fn broken(measured: &Measured) -> Vec<u8> {
+        let expected = Expectation { clients: 1, one_request_each: true, server_bytes: Some(24) };
+        check(measured, &expected).into_iter().filter(|c| !c.holds).map(|c| c.number).collect()
+    }
+
+    #[test]
+    fn a_sound_result_breaks_none() {
+        assert_eq!(broken(&sound()), Vec::<u8>::new());
+    }
+
+    #[test]
+    fn each_lie_breaks_its_own_identity() {
+        let mut lost = sound();
+        lost.counts.in_flight = 0;
+        assert_eq!(broken(&lost), [1]);
+
+        let mut unmeasured_time = sound();
+        unmeasured_time.counts.busy_ns = 970;
+        assert_eq!(broken(&unmeasured_time), [2]);
+
+        let mut page_missing = sound();
+        page_missing.pages[0].requests = 1;
+        assert_eq!(broken(&page_missing), [3]);
+
+        let mut bytes_lost = sound();
+        bytes_lost.lifetime.received_bytes = 23;
+        assert_eq!(broken(&bytes_lost), [4]);
+    }
+}

@@ -1,0 +1,92 @@
+//! The counters of a measured window. Each name is defined in `docs/measurement.md`; identities between them are
+//! checked by [`crate::identities`].
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Requests, connections, pages, bytes and waiting of one measured window. Sums exactly over workers and agents.
+///
+/// A request belongs to the window in which it *ends*, so that a rate is unbiased however slow the answers are:
+/// `carried_in + started = succeeded + failed + in_flight`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Counts {
+    /// Requests that the plan foresaw: those started, plus those of an open-loop schedule that were skipped.
+    pub planned: u64,
+    /// Requests of an open-loop schedule that no client was free to send.
+    pub skipped: u64,
+    /// Requests in progress when the window opened.
+    pub carried_in: u64,
+    /// Requests started inside the window.
+    pub started: u64,
+    /// Requests that ended inside the window with a valid response.
+    pub succeeded: u64,
+    /// Requests that ended inside the window in an error; the classes are in the error table.
+    pub failed: u64,
+    /// Requests in progress when the window closed.
+    pub in_flight: u64,
+
+    /// Connections established inside the window.
+    pub connections: u64,
+    /// Connection attempts that failed inside the window.
+    pub connections_failed: u64,
+    /// Requests sent again on a fresh connection because a kept-alive one had been closed by the server before any
+    /// byte of the answer (RFC 9112 section 9.3.1 allows it for idempotent methods). Not errors; not counted as starts.
+    pub stale_retries: u64,
+    /// Connections that the server left open after a response announced as the last, closed by the client in the end.
+    pub lingered: u64,
+
+    /// Pages whose every file succeeded, ended inside the window.
+    pub pages_completed: u64,
+    /// Pages with at least one failed file, ended inside the window.
+    pub pages_failed: u64,
+
+    /// Bytes of response heads (status line, fields, interim responses), of requests ended inside the window.
+    pub head_bytes: u64,
+    /// Bytes of response bodies as sent on the wire after the head, chunk framing excluded.
+    pub body_bytes: u64,
+    /// Bytes of chunk framing and trailers.
+    pub framing_bytes: u64,
+    /// Bytes of requests written.
+    pub sent_bytes: u64,
+
+    /// Time that requests were in progress within the window, clipped to it: what identity 2 compares with clients.
+    pub busy_ns: u64,
+    /// Time that clients spent thinking or waiting before a retry, clipped to the window.
+    pub idle_ns: u64,
+}
+
+impl Counts {
+    /// Adds another worker's, agent's or iteration's counters.
+    pub fn merge(&mut self, other: &Counts) {
+        self.planned += other.planned;
+        self.skipped += other.skipped;
+        self.carried_in += other.carried_in;
+        self.started += other.started;
+        self.succeeded += other.succeeded;
+        self.failed += other.failed;
+        self.in_flight += other.in_flight;
+        self.connections += other.connections;
+        self.connections_failed += other.connections_failed;
+        self.stale_retries += other.stale_retries;
+        self.lingered += other.lingered;
+        self.pages_completed += other.pages_completed;
+        self.pages_failed += other.pages_failed;
+        self.head_bytes += other.head_bytes;
+        self.body_bytes += other.body_bytes;
+        self.framing_bytes += other.framing_bytes;
+        self.sent_bytes += other.sent_bytes;
+        self.busy_ns += other.busy_ns;
+        self.idle_ns += other.idle_ns;
+    }
+
+    /// Requests that ended: succeeded or failed.
+    pub fn ended(&self) -> u64 {
+        self.succeeded + self.failed
+    }
+
+    /// All response bytes: heads, bodies and chunk framing.
+    pub fn received_bytes(&self) -> u64 {
+        self.head_bytes + self.body_bytes + self.framing_bytes
+    }
+}

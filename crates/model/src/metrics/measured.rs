@@ -1,0 +1,218 @@
+//! Everything that one measured window leaves behind: what an agent sends and a record keeps.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{ClientTotals, Counts, Histogram, Moments, PageTotals, Series};
+use crate::errors::ErrorTable;
+
+/// The four distributions of a window. Of requests that succeeded; pages that were fetched whole.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Histograms {
+    /// TCP connect time, in nanoseconds.
+    pub connect: Histogram,
+    /// Start to first byte of the response.
+    pub first_byte: Histogram,
+    /// Start to last byte: the response time, called latency.
+    pub response: Histogram,
+    /// First file's start to last file's last byte.
+    pub page: Histogram,
+}
+
+impl Histograms {
+    /// Names of the four, as in `histograms.hlog` tags, with access to each.
+    pub fn named(&self) -> [(&'static str, &Histogram); 4] {
+        [
+            ("connect", &self.connect),
+            ("first-byte", &self.first_byte),
+            ("response", &self.response),
+            ("page", &self.page),
+        ]
+    }
+
+    /// The one of a name, to be filled.
+    pub fn named_mut(&mut self, name: &str) -> Option<&mut Histogram> {
+        match name {
+            "connect" => Some(&mut self.connect),
+            "first-byte" => Some(&mut self.first_byte),
+            "response" => Some(&mut self.response),
+            "page" => Some(&mut self.page),
+            _ => None,
+        }
+    }
+
+    /// Adds the counts of another.
+    pub fn merge(&mut self, other: &Histograms) {
+        self.connect.merge(&other.connect);
+        self.first_byte.merge(&other.first_byte);
+        self.response.merge(&other.response);
+        self.page.merge(&other.page);
+    }
+}
+
+/// Histograms of one page of the workload. Kept for the pages of greatest weight, at most
+/// [`GeneratorSpec::page_histograms`](crate::spec::GeneratorSpec::page_histograms) of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PageHistograms {
+    /// Index of the page in the workload.
+    pub page: u32,
+    /// Its four distributions.
+    pub histograms: Histograms,
+}
+
+/// What one worker used while the window was open.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WorkerUse {
+    /// CPU it was pinned to.
+    pub cpu: Option<u32>,
+    /// User CPU time of its thread, in nanoseconds.
+    pub user_ns: u64,
+    /// System CPU time of its thread, in nanoseconds.
+    pub system_ns: u64,
+    /// Rounds of its event loop.
+    pub loops: u64,
+    /// Events that it handled.
+    pub events: u64,
+}
+
+/// What the load generator itself used and added.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct GeneratorUse {
+    /// Worker by worker.
+    pub workers: Vec<WorkerUse>,
+    /// Delay from readiness being reported to an event being handled, in nanoseconds. In `histograms.hlog`.
+    #[serde(skip)]
+    pub loop_delay: Histogram,
+    /// Bytes of memory that metrics may come to own, all workers together.
+    pub metrics_bytes_max: u64,
+}
+
+/// Totals over the whole life of the level's connections, warm-up and drain included, to be held against the server's
+/// own counters (identity 4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Lifetime {
+    /// Connections established.
+    pub connections: u64,
+    /// Requests written whole.
+    pub requests: u64,
+    /// Bytes read from sockets.
+    pub received_bytes: u64,
+    /// Bytes written to sockets.
+    pub sent_bytes: u64,
+    /// Requests that were cut off at the end because they did not finish within the drain.
+    pub cut_off: u64,
+}
+
+/// Result of one measured window, of one worker or of all: it merges exactly.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Measured {
+    /// Length of the window in nanoseconds.
+    pub window_ns: u64,
+    /// Counters.
+    pub counts: Counts,
+    /// Connect time in nanoseconds, of connections established in the window.
+    pub connect: Moments,
+    /// Response time in nanoseconds, of succeeded requests.
+    pub response: Moments,
+    /// Page time in nanoseconds, of pages fetched whole.
+    pub page: Moments,
+    /// Bytes of a response, head included, of succeeded requests.
+    pub response_bytes: Moments,
+    /// Bytes of its body.
+    pub body_bytes: Moments,
+    /// Errors by class.
+    pub errors: ErrorTable,
+    /// Distributions; stored in `histograms.hlog`.
+    #[serde(skip)]
+    pub histograms: Histograms,
+    /// Page by page, in the order of the workload.
+    pub pages: Vec<PageTotals>,
+    /// Distributions of the heaviest pages; stored in `histograms.hlog`.
+    #[serde(skip)]
+    pub page_histograms: Vec<PageHistograms>,
+    /// Client by client; index is the client's number.
+    pub clients: Vec<ClientTotals>,
+    /// Second by second; stored in `intervals.ndjson`.
+    #[serde(skip)]
+    pub series: Series,
+    /// The generator's own use.
+    pub generator: GeneratorUse,
+    /// Whole-life totals.
+    pub lifetime: Lifetime,
+}
+
+impl Measured {
+    /// Adds another worker or agent that ran *at the same time*: the window is the longer of the two, clients follow
+    /// mine, pages and seconds add up.
+    pub fn merge_parallel(&mut self, other: Measured) {
+        self.window_ns = self.window_ns.max(other.window_ns);
+        self.clients.extend(other.clients.iter().copied());
+        self.generator.workers.extend(other.generator.workers.iter().cloned());
+        self.generator.metrics_bytes_max += other.generator.metrics_bytes_max;
+        self.series.merge(&other.series);
+        self.merge_sums(&other);
+    }
+
+    /// Adds another iteration of the same level, which ran *after* mine: windows add up, so that rates are means over
+    /// the whole time; clients add up one by one; the series is appended.
+    pub fn merge_sequential(&mut self, other: &Measured) {
+        self.window_ns += other.window_ns;
+        if self.clients.len() < other.clients.len() {
+            self.clients.resize(other.clients.len(), ClientTotals::default());
+        }
+        for (mine, theirs) in self.clients.iter_mut().zip(&other.clients) {
+            mine.pages += theirs.pages;
+            mine.requests += theirs.requests;
+            mine.errors += theirs.errors;
+            mine.response_ns += theirs.response_ns;
+            mine.bytes += theirs.bytes;
+            mine.connects += theirs.connects;
+        }
+        let mine = &mut self.generator.workers;
+        if mine.len() < other.generator.workers.len() {
+            mine.resize(other.generator.workers.len(), WorkerUse::default());
+        }
+        for (mine, theirs) in mine.iter_mut().zip(&other.generator.workers) {
+            mine.cpu = theirs.cpu;
+            mine.user_ns += theirs.user_ns;
+            mine.system_ns += theirs.system_ns;
+            mine.loops += theirs.loops;
+            mine.events += theirs.events;
+        }
+        self.generator.metrics_bytes_max =
+            self.generator.metrics_bytes_max.max(other.generator.metrics_bytes_max);
+        self.series.0.extend_from_slice(&other.series.0);
+        self.merge_sums(other);
+    }
+
+    fn merge_sums(&mut self, other: &Measured) {
+        self.counts.merge(&other.counts);
+        self.connect.merge(&other.connect);
+        self.response.merge(&other.response);
+        self.page.merge(&other.page);
+        self.response_bytes.merge(&other.response_bytes);
+        self.body_bytes.merge(&other.body_bytes);
+        self.errors.merge(&other.errors);
+        self.histograms.merge(&other.histograms);
+        if self.pages.len() < other.pages.len() {
+            self.pages.resize(other.pages.len(), PageTotals::default());
+        }
+        self.pages.iter_mut().zip(&other.pages).for_each(|(mine, theirs)| mine.merge(theirs));
+        for theirs in &other.page_histograms {
+            match self.page_histograms.iter_mut().find(|mine| mine.page == theirs.page) {
+                Some(mine) => mine.histograms.merge(&theirs.histograms),
+                None => self.page_histograms.push(theirs.clone()),
+            }
+        }
+        self.generator.loop_delay.merge(&other.generator.loop_delay);
+        self.lifetime.connections += other.lifetime.connections;
+        self.lifetime.requests += other.lifetime.requests;
+        self.lifetime.received_bytes += other.lifetime.received_bytes;
+        self.lifetime.sent_bytes += other.lifetime.sent_bytes;
+        self.lifetime.cut_off += other.lifetime.cut_off;
+    }
+}

@@ -1,0 +1,18 @@
+//! What is counted while a level runs. Everything here merges exactly: workers into an agent, agents into an
+//! iteration, iterations into a level. Percentiles are taken from merged histograms, never averaged.
+
+mod counts;
+mod fairness;
+mod histogram;
+mod measured;
+mod moments;
+mod series;
+mod totals;
+
+pub use counts::Counts;
+pub use fairness::{Fairness, fairness};
+pub use histogram::{Histogram, HistogramError};
+pub use measured::{GeneratorUse, Histograms, Lifetime, Measured, PageHistograms, WorkerUse};
+pub use moments::Moments;
+pub use series::{Interval, Series};
+pub use totals::{ClientTotals, PageTotals};

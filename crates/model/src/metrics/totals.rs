@@ -1,0 +1,73 @@
+//! Totals page by page and client by client, the two ways WebStone breaks a run down.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What one page of the workload did (WebStone's "Page #" block).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PageTotals {
+    /// Times the page was fetched whole.
+    pub hits: u64,
+    /// Times a file of it failed.
+    pub failed: u64,
+    /// Σ page time of hits, in nanoseconds.
+    pub time_ns: u64,
+    /// Longest page time of a hit.
+    pub time_ns_max: u64,
+    /// Requests for its files that succeeded.
+    pub requests: u64,
+    /// Requests for its files that failed.
+    pub errors: u64,
+    /// Σ response time of its succeeded requests.
+    pub response_ns: u64,
+    /// Longest response time of a succeeded request.
+    pub response_ns_max: u64,
+    /// Connections made for it.
+    pub connects: u64,
+    /// Σ connect time.
+    pub connect_ns: u64,
+    /// Longest connect time.
+    pub connect_ns_max: u64,
+    /// Body bytes of its succeeded requests.
+    pub body_bytes: u64,
+    /// Head bytes (and chunk framing) of its succeeded requests.
+    pub head_bytes: u64,
+}
+
+impl PageTotals {
+    /// Adds another worker's, agent's or iteration's totals of the same page.
+    pub fn merge(&mut self, other: &PageTotals) {
+        self.hits += other.hits;
+        self.failed += other.failed;
+        self.time_ns += other.time_ns;
+        self.time_ns_max = self.time_ns_max.max(other.time_ns_max);
+        self.requests += other.requests;
+        self.errors += other.errors;
+        self.response_ns += other.response_ns;
+        self.response_ns_max = self.response_ns_max.max(other.response_ns_max);
+        self.connects += other.connects;
+        self.connect_ns += other.connect_ns;
+        self.connect_ns_max = self.connect_ns_max.max(other.connect_ns_max);
+        self.body_bytes += other.body_bytes;
+        self.head_bytes += other.head_bytes;
+    }
+}
+
+/// What one client did. Fairness is computed over these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ClientTotals {
+    /// Pages completed.
+    pub pages: u64,
+    /// Requests that succeeded.
+    pub requests: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// Σ response time of succeeded requests, in nanoseconds.
+    pub response_ns: u64,
+    /// Head, framing and body bytes of succeeded requests.
+    pub bytes: u64,
+    /// Connections established.
+    pub connects: u64,
+}

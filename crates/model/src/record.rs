@@ -1,0 +1,150 @@
+//! What is kept of a run. Every report is made from this and nothing else, so that it can be made again years later.
+//!
+//! A record is a directory: `record.json` is [`RunRecord`] without what outgrows JSON; `histograms.hlog` holds the
+//! distributions, `intervals.ndjson` the series. `webstone-runner` reads and writes the directory.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::identities::IdentityCheck;
+use crate::metrics::Measured;
+use crate::spec::RunSpec;
+use crate::workload::Workload;
+
+/// Version of the record's schema. It grows when a reader of the older one would misread.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// A whole run, as stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunRecord {
+    /// [`SCHEMA_VERSION`] of the writer.
+    pub schema: u32,
+    /// Name of the record's directory: time and name of the run.
+    pub id: String,
+    /// The program that measured.
+    pub tool: Tool,
+    /// When the run began (RFC 3339, UTC).
+    pub started_at: String,
+    /// When it ended; absent while it runs, and for ever if it was killed.
+    pub finished_at: Option<String>,
+    /// How it ended.
+    pub state: RunState,
+    /// The command line, as typed.
+    pub command_line: Vec<String>,
+    /// What was asked for, with every default filled in.
+    pub spec: RunSpec,
+    /// The workload, whole: a report needs no other file.
+    pub workload: Workload,
+    /// SHA-256 over the canonical form of the workload, in hex.
+    pub workload_sha256: String,
+    /// What was measured against: the server's name and version where it told, its address.
+    pub target: TargetRecord,
+    /// The machine: everything in `environment.json`, by name.
+    pub environment: BTreeMap<String, serde_json::Value>,
+    /// What was foreseen and could not be had, or was raised: descriptors, ports, memory.
+    pub warnings: Vec<String>,
+    /// The timed runs, in the order in which they ran.
+    pub iterations: Vec<IterationRecord>,
+}
+
+/// The program that made a record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tool {
+    /// `webstone`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Commit it was built from, where known.
+    pub commit: Option<String>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunState {
+    /// Still running, or killed: what is here was measured whole.
+    Partial,
+    /// Ended by the user; what is here was measured.
+    Interrupted,
+    /// Ended as planned.
+    Complete,
+    /// Ended by an error; what is here was measured.
+    Failed,
+}
+
+/// The server under test.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TargetRecord {
+    /// URL that clients used.
+    pub url: String,
+    /// `Server` field of its first answer, where it sent one.
+    pub server: Option<String>,
+    /// Whether it was the embedded reference server.
+    pub embedded: bool,
+    /// CPUs that it was pinned to, where it was ours.
+    pub cpus: Vec<u32>,
+}
+
+/// One timed run of a level.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct IterationRecord {
+    /// Number of clients.
+    pub clients: u32,
+    /// Which of the level's iterations, from 1.
+    pub iteration: u32,
+    /// When the measured window opened (RFC 3339, UTC).
+    pub started_at: String,
+    /// Whether the user ended it before its time; its figures are over the time that it ran.
+    pub interrupted: bool,
+    /// What was measured.
+    pub measured: Measured,
+    /// The identities, checked.
+    pub identities: Vec<IdentityCheck>,
+    /// The reference server's own use, where it is the target.
+    pub server: Option<ServerUse>,
+}
+
+/// What the server under test used while a level ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ServerUse {
+    /// User CPU time of its processes, in nanoseconds.
+    pub user_ns: u64,
+    /// System CPU time of its processes, in nanoseconds.
+    pub system_ns: u64,
+    /// Peak resident memory, in bytes.
+    pub resident_bytes_max: u64,
+    /// Connections that it says it accepted, over the whole level.
+    pub accepted: Option<u64>,
+    /// Bytes that it says it sent, over the whole level.
+    pub sent_bytes: Option<u64>,
+    /// Requests that it says it answered, over the whole level.
+    pub requests: Option<u64>,
+}
+
+impl RunRecord {
+    /// The levels in ascending order of clients, each with its iterations in the order in which they ran.
+    pub fn levels(&self) -> Vec<(u32, Vec<&IterationRecord>)> {
+        let mut levels: BTreeMap<u32, Vec<&IterationRecord>> = BTreeMap::new();
+        for iteration in &self.iterations {
+            levels.entry(iteration.clients).or_default().push(iteration);
+        }
+        levels.into_iter().collect()
+    }
+
+    /// All iterations of a level as one measurement.
+    pub fn merged(iterations: &[&IterationRecord]) -> Measured {
+        let mut merged = Measured::default();
+        for iteration in iterations {
+            merged.merge_sequential(&iteration.measured);
+        }
+        merged
+    }
+
+    /// Everything measured in the run, all levels together: what the per-page table is made of.
+    pub fn whole(&self) -> Measured {
+        RunRecord::merged(&self.iterations.iter().collect::<Vec<_>>())
+    }
+}

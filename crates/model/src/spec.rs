@@ -1,0 +1,449 @@
+//! What is asked for: one specification of a run, filled alike by flags, by a testbed file and by a wire message.
+//!
+//! Defaults stand here and nowhere else. A specification is always printable as a TOML file (`--dump-spec`) and is
+//! embedded in the record of the run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::units::Nanos;
+
+/// A whole run: target, workload, load, clients, generator and, where it is ours, the server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunSpec {
+    /// Name of the run; part of its directory's name.
+    pub name: String,
+    /// URLs of the server under test, used in turn by connections; empty: the embedded reference server.
+    pub target: Vec<String>,
+    /// A built-in workload's name, or the path of a filelist or TOML workload.
+    pub workload: String,
+    /// How much load, how long, how often.
+    pub load: LoadSpec,
+    /// How each client behaves.
+    pub client: ClientSpec,
+    /// The generator's own settings.
+    pub generator: GeneratorSpec,
+    /// The embedded reference server's settings, where it is the target.
+    pub server: ServerSpec,
+    /// What no program can read: topology, sponsor, hardware notes. Copied into the record.
+    pub disclosure: BTreeMap<String, String>,
+}
+
+impl Default for RunSpec {
+    fn default() -> RunSpec {
+        RunSpec {
+            name: "webstone".to_owned(),
+            target: Vec::new(),
+            workload: "standard".to_owned(),
+            load: LoadSpec::default(),
+            client: ClientSpec::default(),
+            generator: GeneratorSpec::default(),
+            server: ServerSpec::default(),
+            disclosure: BTreeMap::new(),
+        }
+    }
+}
+
+/// How much load, how long, how often.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoadSpec {
+    /// Numbers of clients, a level each: `20..100+10`, `1,2,4`, `1..64*2`.
+    pub clients: Levels,
+    /// Length of a level's measured window; 0s: the level ends by pages alone. With both, whichever comes first.
+    pub duration: Nanos,
+    /// Pages that a level fetches in all, over all clients.
+    pub pages: Option<u64>,
+    /// Timed runs of each level.
+    pub iterations: u32,
+    /// Time under load before the window opens, every iteration.
+    pub warmup: Nanos,
+    /// Time that requests in progress may take to finish after the window closed; then they are cut off and counted.
+    pub drain: Nanos,
+    /// Order of levels and iterations.
+    pub order: Order,
+}
+
+impl Default for LoadSpec {
+    fn default() -> LoadSpec {
+        LoadSpec {
+            clients: Levels(vec![5, 10, 20, 40]),
+            duration: Nanos::from_secs(6),
+            pages: None,
+            iterations: 1,
+            warmup: Nanos::from_secs(1),
+            drain: Nanos::from_secs(2),
+            order: Order::Interleaved,
+        }
+    }
+}
+
+/// The order in which levels × iterations run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// All levels once, then all levels again: drift of the machine does not look like a trend over levels.
+    #[default]
+    Interleaved,
+    /// All iterations of a level before the next level.
+    Sequential,
+    /// A seeded shuffle.
+    Random,
+}
+
+/// Numbers of clients, one level each, in the order given. At least one; each at least 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Levels(pub Vec<u32>);
+
+/// Why a text names no levels.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` names no client counts: {rule}; write one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2)"
+)]
+pub struct LevelsError {
+    text: String,
+    rule: String,
+}
+
+/// Most levels that a range may name. A sweep of more is a slip of the keyboard.
+const LEVELS_MAX: usize = 10_000;
+/// Most clients of a level: the engine numbers connections with 32 bits and keeps some of them for parallel fetches.
+const CLIENTS_MAX: u64 = 10_000_000;
+
+impl FromStr for Levels {
+    type Err = LevelsError;
+
+    fn from_str(text: &str) -> Result<Levels, LevelsError> {
+        let error = |rule: String| LevelsError { text: text.to_owned(), rule };
+        let count = |word: &str| -> Result<u64, LevelsError> {
+            let value = crate::units::parse_count(word).map_err(|e| error(e.to_string()))?;
+            if (1..=CLIENTS_MAX).contains(&value) {
+                return Ok(value);
+            }
+            Err(error(format!("{value} is not between 1 and {CLIENTS_MAX}")))
+        };
+        let mut levels = Vec::new();
+        for part in text.split(',') {
+            let part = part.trim();
+            let Some((from, rest)) = part.split_once("..") else {
+                levels.push(count(part)? as u32);
+                continue;
+            };
+            let (to, step, factor) = match (rest.split_once('+'), rest.split_once('*')) {
+                (Some((to, step)), None) => (to, count(step)?, 1),
+                (None, Some((to, factor))) => (to, 0, count(factor)?),
+                _ => return Err(error(format!("the range {part} has no step"))),
+            };
+            let (from, to) = (count(from)?, count(to)?);
+            if from > to {
+                return Err(error(format!("the range {part} runs backwards")));
+            }
+            if step == 0 && factor < 2 {
+                return Err(error(format!("the factor of {part} must be at least 2")));
+            }
+            let mut value = from;
+            while value <= to {
+                if levels.len() >= LEVELS_MAX {
+                    return Err(error(format!("more than {LEVELS_MAX} levels")));
+                }
+                levels.push(value as u32);
+                value = value * factor + step;
+            }
+        }
+        Ok(Levels(levels))
+    }
+}
+
+impl fmt::Display for Levels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, level) in self.0.iter().enumerate() {
+            write!(f, "{}{level}", if index == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Levels {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Levels {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Levels, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Levels {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Levels".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "description": "Client counts: 64, 1,2,4, 20..100+10 or 1..64*2" })
+    }
+}
+
+/// When a client's connection ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConnectionPolicy {
+    /// A new connection for each file, as WebStone, WebBench and WASD measured.
+    #[default]
+    PerRequest,
+    /// A new connection (or `parallel` of them) for each page.
+    PerPage,
+    /// Connections are kept until the server ends them or a limit is reached.
+    KeepAlive,
+}
+
+/// The version a request line names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum HttpVersion {
+    /// HTTP/1.0; reuse is asked for with `Connection: keep-alive`.
+    #[serde(rename = "1.0")]
+    Http10,
+    /// HTTP/1.1.
+    #[default]
+    #[serde(rename = "1.1")]
+    Http11,
+}
+
+/// When host names are resolved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Resolve {
+    /// Once, before the run.
+    #[default]
+    Once,
+    /// For every connection; the time counts as connect time.
+    PerConnection,
+}
+
+/// What is checked of each answer, beyond being whole and well-formed HTTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Check {
+    /// Status only.
+    Status,
+    /// Status, and body length where the workload states one.
+    #[default]
+    Size,
+    /// Status, length, and the content of the generated fileset, byte by byte.
+    Content,
+}
+
+/// How each client behaves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClientSpec {
+    /// When connections end.
+    pub connections: ConnectionPolicy,
+    /// With keep-alive: requests after which the client itself ends a connection.
+    pub requests_per_connection: Option<u32>,
+    /// Files of a page fetched at once, after its first. 1 is WebStone's way.
+    pub parallel: u32,
+    /// Version that requests name.
+    pub http: HttpVersion,
+    /// Method of files that name none.
+    pub method: String,
+    /// Header fields added to every request, in order.
+    pub headers: IndexMap<String, String>,
+    /// Body of every request that has none of its own.
+    pub body: Option<String>,
+    /// Seed of the page sequences. The same seed gives each client the same pages on any machine.
+    pub seed: u64,
+    /// When names are resolved.
+    pub resolve: Resolve,
+    /// A Unix socket to connect to instead of the target's address.
+    pub unix_socket: Option<String>,
+    /// Local addresses that connections come from, in turn.
+    pub source: Vec<std::net::IpAddr>,
+    /// A proxy: connections go there, and requests name absolute URLs.
+    pub proxy: Option<String>,
+    /// Longest time for a connection to be established.
+    pub connect_timeout: Nanos,
+    /// Longest time from the request to the first byte of its answer.
+    pub first_byte_timeout: Nanos,
+    /// Longest time from start to the last byte.
+    pub request_timeout: Nanos,
+    /// What is checked of each answer.
+    pub check: Check,
+    /// End connections with a reset as soon as the answer is whole: faster, and not what a browser does.
+    pub reset: bool,
+}
+
+impl Default for ClientSpec {
+    fn default() -> ClientSpec {
+        ClientSpec {
+            connections: ConnectionPolicy::PerRequest,
+            requests_per_connection: None,
+            parallel: 1,
+            http: HttpVersion::Http11,
+            method: "GET".to_owned(),
+            headers: IndexMap::new(),
+            body: None,
+            seed: 1995,
+            resolve: Resolve::Once,
+            unix_socket: None,
+            source: Vec::new(),
+            proxy: None,
+            connect_timeout: Nanos::from_secs(10),
+            first_byte_timeout: Nanos::from_secs(30),
+            request_timeout: Nanos::from_secs(60),
+            check: Check::Size,
+            reset: false,
+        }
+    }
+}
+
+/// The generator's own settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct GeneratorSpec {
+    /// Event loops. 0: one for each CPU that the server under test does not need.
+    pub workers: u32,
+    /// CPUs that workers are pinned to, in turn (`0-1,4`). Empty: chosen by the program; see `pin`.
+    pub cpus: String,
+    /// Whether workers are pinned at all.
+    pub pin: bool,
+    /// Pages (the heaviest) that have histograms of their own; all have totals. Bounds memory: each takes four
+    /// histograms a worker.
+    pub page_histograms: u32,
+    /// Exchanges to print whole, for debugging.
+    pub trace: u32,
+    /// File that receives the instants of every transaction (WebStone's -R).
+    pub record_all: Option<String>,
+}
+
+impl Default for GeneratorSpec {
+    fn default() -> GeneratorSpec {
+        GeneratorSpec {
+            workers: 0,
+            cpus: String::new(),
+            pin: true,
+            page_histograms: 32,
+            trace: 0,
+            record_all: None,
+        }
+    }
+}
+
+/// The embedded reference server's settings; also the flags of `webstone serve`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerSpec {
+    /// Address and port to listen on; port 0 takes a free one.
+    pub listen: String,
+    /// Serve files below this directory instead of the workload's fileset from memory.
+    pub root: Option<String>,
+    /// Threads. 0: one for each CPU it may run on.
+    pub threads: u32,
+    /// CPUs to be pinned to (`0-1,4`). Empty: chosen by the program.
+    pub cpus: String,
+    /// Whether files are kept in memory once read.
+    pub cache: bool,
+    /// Whether connections may be kept alive.
+    pub keep_alive: bool,
+    /// Access log in Common Log Format.
+    pub access_log: Option<String>,
+    /// Whether the log names clients instead of giving their addresses.
+    pub resolve_names: bool,
+    /// Length of the listen queue.
+    pub backlog: u32,
+}
+
+impl Default for ServerSpec {
+    fn default() -> ServerSpec {
+        ServerSpec {
+            listen: "127.0.0.1:0".to_owned(),
+            root: None,
+            threads: 0,
+            cpus: String::new(),
+            cache: true,
+            keep_alive: true,
+            access_log: None,
+            resolve_names: false,
+            backlog: 4096,
+        }
+    }
+}
+
+/// Reads a list of CPUs as Linux writes it: `0-1,4`.
+pub fn parse_cpu_list(text: &str) -> Result<Vec<u32>, String> {
+    let error = || format!("`{text}` is not a list of CPUs: write numbers and ranges, as in 0-1,4");
+    let number = |word: &str| word.trim().parse::<u32>().ok().filter(|n| *n < 4096).ok_or_else(error);
+    let mut cpus = Vec::new();
+    for part in text.split(',').filter(|part| !part.trim().is_empty()) {
+        match part.split_once('-') {
+            Some((from, to)) if number(from)? <= number(to)? => cpus.extend(number(from)?..=number(to)?),
+            Some(_) => return Err(error()),
+            None => cpus.push(number(part)?),
+        }
+    }
+    Ok(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn levels(text: &str) -> Vec<u32> {
+        text.parse::<Levels>().unwrap().0
+    }
+
+    #[test]
+    fn levels_have_four_forms() {
+        assert_eq!(levels("64"), [64]);
+        assert_eq!(levels("1,2,4"), [1, 2, 4]);
+        assert_eq!(levels("20..100+10"), [20, 30, 40, 50, 60, 70, 80, 90, 100]);
+        assert_eq!(levels("1..64*2"), [1, 2, 4, 8, 16, 32, 64]);
+        assert_eq!(levels("1, 10..20+10, 1k"), [1, 10, 20, 1000]);
+    }
+
+    #[test]
+    fn wrong_levels_name_the_rule() {
+        for (text, rule) in [
+            ("0", "between 1"),
+            ("100..20+10", "backwards"),
+            ("1..9*1", "factor"),
+            ("1..9", "no step"),
+            ("", "not a count"),
+            ("1..10000000+1", "more than"),
+        ] {
+            let message = text.parse::<Levels>().unwrap_err().to_string();
+            assert!(message.contains(rule) && message.contains("20..100+10"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_specification_reads_back_from_its_own_file() {
+        let mut spec = RunSpec::default();
+        spec.load.pages = Some(7);
+        spec.client.headers.insert("Accept".into(), "*/*".into());
+        let text = toml::to_string(&spec).unwrap();
+        assert_eq!(toml::from_str::<RunSpec>(&text).unwrap(), spec);
+    }
+
+    #[test]
+    fn an_unknown_key_is_an_error() {
+        let error = toml::from_str::<RunSpec>("[load]\nclient = 3").unwrap_err();
+        assert!(error.to_string().contains("unknown field `client`"), "{error}");
+    }
+
+    #[test]
+    fn cpu_lists_are_linux_lists() {
+        assert_eq!(parse_cpu_list("0-1,4"), Ok(vec![0, 1, 4]));
+        assert_eq!(parse_cpu_list(""), Ok(vec![]));
+        for text in ["a", "1-", "3-1", "-1", "99999"] {
+            assert!(parse_cpu_list(text).is_err(), "{text}");
+        }
+    }
+}

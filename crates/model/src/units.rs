@@ -1,0 +1,191 @@
+//! Quantities with their units: how durations and counts are typed on a command line or in a file, and printed.
+//!
+//! Durations are nanoseconds in a `u64` (584 years), the unit of the one monotonic clock that the engine reads.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Nanoseconds in a second.
+pub const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// A span of time in nanoseconds. Reads and writes as `10s`, `500ms`, `1m30s`, `2h`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// No time at all.
+    pub const ZERO: Nanos = Nanos(0);
+
+    /// A whole number of seconds.
+    pub const fn from_secs(seconds: u64) -> Nanos {
+        Nanos(seconds * NANOS_PER_SECOND)
+    }
+
+    /// A whole number of milliseconds.
+    pub const fn from_millis(milliseconds: u64) -> Nanos {
+        Nanos(milliseconds * 1_000_000)
+    }
+
+    /// This span in seconds.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / NANOS_PER_SECOND as f64
+    }
+
+    /// This span as the standard library has it.
+    pub const fn as_duration(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+}
+
+/// Why a text is not a quantity. The message says what was read and what is expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not {expected}")]
+pub struct QuantityError {
+    text: String,
+    expected: &'static str,
+}
+
+const DURATION_EXPECTED: &str =
+    "a duration: write a number and a unit (ns, us, ms, s, m, h), as in 10s, 500ms or 1m30s";
+const COUNT_EXPECTED: &str =
+    "a count: write a whole number, with k, m or g for thousands, millions and billions, as in 10k";
+
+impl FromStr for Nanos {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Nanos, QuantityError> {
+        let error = || QuantityError { text: text.to_owned(), expected: DURATION_EXPECTED };
+        let mut rest = text.trim();
+        let mut total = 0.0_f64;
+        if rest.is_empty() {
+            return Err(error());
+        }
+        while !rest.is_empty() {
+            let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+            let number: f64 = rest[..digits].parse().map_err(|_| error())?;
+            let unit_and_rest = &rest[digits..];
+            let letters = unit_and_rest.find(|c: char| c.is_ascii_digit()).unwrap_or(unit_and_rest.len());
+            let factor = match &unit_and_rest[..letters] {
+                "ns" => 1.0,
+                "us" | "µs" => 1e3,
+                "ms" => 1e6,
+                // A bare number is seconds, as in wrk, ab and hey.
+                "s" | "" => 1e9,
+                "m" | "min" => 60e9,
+                "h" => 3600e9,
+                _ => return Err(error()),
+            };
+            total += number * factor;
+            rest = &unit_and_rest[letters..];
+        }
+        if total >= u64::MAX as f64 {
+            return Err(error());
+        }
+        Ok(Nanos(total.round() as u64))
+    }
+}
+
+impl fmt::Display for Nanos {
+    /// The shortest exact form that [`Nanos::from_str`] reads back.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [("h", 3600 * NANOS_PER_SECOND), ("m", 60 * NANOS_PER_SECOND), ("s", NANOS_PER_SECOND)];
+        let mut rest = self.0;
+        if rest == 0 {
+            return f.write_str("0s");
+        }
+        if rest < NANOS_PER_SECOND || !rest.is_multiple_of(1_000_000) {
+            return match rest {
+                _ if rest.is_multiple_of(1_000_000) => write!(f, "{}ms", rest / 1_000_000),
+                _ if rest.is_multiple_of(1_000) => write!(f, "{}us", rest / 1_000),
+                _ => write!(f, "{rest}ns"),
+            };
+        }
+        for (unit, size) in units {
+            if rest >= size {
+                write!(f, "{}{unit}", rest / size)?;
+                rest %= size;
+            }
+        }
+        if rest > 0 {
+            write!(f, "{}ms", rest / 1_000_000)?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Nanos {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Nanos {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Nanos {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Duration".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "description": "A duration such as 10s, 500ms or 1m30s",
+            "pattern": "^([0-9.]+(ns|us|ms|s|m|h)?)+$"
+        })
+    }
+}
+
+/// Reads a count such as `200`, `10k`, `1m` or `2g` (powers of a thousand, as wrk reads them).
+pub fn parse_count(text: &str) -> Result<u64, QuantityError> {
+    let error = || QuantityError { text: text.to_owned(), expected: COUNT_EXPECTED };
+    let lower = text.trim().to_ascii_lowercase();
+    let (number, factor) = match lower.as_bytes().last() {
+        Some(b'k') => (&lower[..lower.len() - 1], 1_000),
+        Some(b'm') => (&lower[..lower.len() - 1], 1_000_000),
+        Some(b'g') => (&lower[..lower.len() - 1], 1_000_000_000),
+        _ => (&lower[..], 1),
+    };
+    number.parse::<u64>().ok().and_then(|n| n.checked_mul(factor)).ok_or_else(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_back_as_written() {
+        for text in ["0s", "10s", "500ms", "1m30s", "2h", "250us", "17ns", "1s500ms", "1h1s"] {
+            let nanos: Nanos = text.parse().unwrap();
+            assert_eq!(nanos.to_string(), text);
+        }
+        assert_eq!("90".parse::<Nanos>().unwrap(), Nanos::from_secs(90));
+        assert_eq!("1.5s".parse::<Nanos>().unwrap(), Nanos::from_millis(1500));
+    }
+
+    #[test]
+    fn a_wrong_duration_says_what_is_expected() {
+        for text in ["", "s", "-1s", "10 parsecs", "ten"] {
+            let message = text.parse::<Nanos>().unwrap_err().to_string();
+            assert!(message.contains("is not a duration"), "{message}");
+        }
+    }
+
+    #[test]
+    fn counts_know_thousands() {
+        assert_eq!(parse_count("10k"), Ok(10_000));
+        assert_eq!(parse_count("1M"), Ok(1_000_000));
+        assert_eq!(parse_count("7"), Ok(7));
+        for text in ["", "k", "-1", "1.5", "99999999999g"] {
+            assert!(parse_count(text).is_err(), "{text}");
+        }
+    }
+}

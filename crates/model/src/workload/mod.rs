@@ -1,0 +1,113 @@
+//! What is requested: pages with weights, each a list of files fetched one after the other.
+//!
+//! Formats, built-in lists, the page sampler and log mining each have a file of their own below this one.
+
+mod sampler;
+
+pub use sampler::{PageSequence, Sampler};
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::units::Nanos;
+
+/// A list of pages. The order matters: a page's index is its number in every report.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Its name.
+    pub name: String,
+    /// What it is meant to be like, and its source.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Tables of values for templates: name of the feed, then its rows.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub feeds: IndexMap<String, Feed>,
+    /// The pages.
+    pub pages: Vec<Page>,
+}
+
+/// Rows of values that templates draw from, one row a page (in turn for each client).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Feed {
+    /// Names of the columns.
+    pub columns: Vec<String>,
+    /// Rows; each as long as `columns`.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// Files that a browser needs to show one document. Its share of all pages is `weight` / Σ weights.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Page {
+    /// Its weight, at least 1.
+    pub weight: u64,
+    /// Its files, fetched in order (the first alone, where files are fetched in parallel).
+    pub files: Vec<FileRequest>,
+    /// Time that a client waits after the page.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub think: Nanos,
+}
+
+/// One request of a page.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileRequest {
+    /// Path with its query on the target, or a whole `http://host:port/path` for another host. May hold templates.
+    pub url: Box<str>,
+    /// Body length that the answer must have, in bytes, where known; also the size of the generated file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// What only some requests have; boxed, so that 100,000 plain pages stay small.
+    #[serde(default, flatten, skip_serializing_if = "RequestDetail::is_plain")]
+    pub detail: Box<RequestDetail>,
+}
+
+/// What makes a request other than a plain GET that expects 200.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct RequestDetail {
+    /// Method; absent: the run's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// Expected status; absent: any from 200 to 299.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Header fields besides the run's.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub headers: IndexMap<String, String>,
+    /// Request body. May hold templates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+}
+
+impl RequestDetail {
+    fn is_plain(&self) -> bool {
+        *self == RequestDetail::default()
+    }
+}
+
+fn is_zero(span: &Nanos) -> bool {
+    *span == Nanos::ZERO
+}
+
+impl Workload {
+    /// Σ of the pages' weights.
+    pub fn total_weight(&self) -> u64 {
+        self.pages.iter().map(|page| page.weight).sum()
+    }
+
+    /// Mean body size of a request under the weights, in bytes; `None` unless every file states its size.
+    pub fn mean_size(&self) -> Option<f64> {
+        let (mut bytes, mut requests) = (0.0, 0.0);
+        for page in &self.pages {
+            for file in &page.files {
+                bytes += page.weight as f64 * file.size? as f64;
+                requests += page.weight as f64;
+            }
+        }
+        (requests > 0.0).then(|| bytes / requests)
+    }
+}
