@@ -29,7 +29,9 @@ pub struct Figures {
     pub connect_mean_s: f64,
     /// Head, framing and body bytes of valid responses × 8 / test time, in bit/s.
     pub throughput_bps: f64,
-    /// Σ response time / test time: mean number of requests in progress (Little's load factor).
+    /// Mean number of requests in progress (Little's load factor): the part of every request's response time that lies
+    /// within the window, summed, / test time. WebStone sums whole response times of completed requests, which is the
+    /// same when the window is long against them, and misses those in progress at its ends when it is not.
     pub little: f64,
     /// Pages fetched whole per minute.
     pub pages_per_minute: f64,
@@ -68,7 +70,7 @@ impl Figures {
             latency_mean_s: to_seconds(measured.response.mean()),
             connect_mean_s: to_seconds(measured.connect.mean()),
             throughput_bps: ratio(bits, seconds),
-            little: ratio(response_s, seconds),
+            little: ratio(to_seconds(counts.busy_ns as f64), seconds),
             pages_per_minute,
             webstone_number: pages_per_minute as u64,
             client_throughput_bps: ratio(bits, response_s),

@@ -35,6 +35,9 @@ pub struct Counts {
     pub stale_retries: u64,
     /// Connections that the server left open after a response announced as the last, closed by the client in the end.
     pub lingered: u64,
+    /// Times that bytes came behind the end of a response, later than its last byte. Where they come with it, the
+    /// request fails as malformed instead.
+    pub surplus: u64,
 
     /// Pages whose every file succeeded, ended inside the window.
     pub pages_completed: u64,
@@ -70,6 +73,7 @@ impl Counts {
         self.connections_failed += other.connections_failed;
         self.stale_retries += other.stale_retries;
         self.lingered += other.lingered;
+        self.surplus += other.surplus;
         self.pages_completed += other.pages_completed;
         self.pages_failed += other.pages_failed;
         self.head_bytes += other.head_bytes;

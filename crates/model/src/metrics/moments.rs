@@ -51,15 +51,16 @@ impl Moments {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// Sample standard deviation (divisor n − 1, as WebStone 2 prints it); 0 below two values.
+    /// Sample standard deviation (divisor n − 1); 0 below two values.
     pub fn standard_deviation(&self) -> f64 {
         if self.count < 2 {
             return 0.0;
         }
-        // n·Σx² − (Σx)² is exact in 128 bits for 2⁶³ values of a nanosecond each; it loses nothing to cancellation.
+        // n·Σx² − (Σx)², in integers: nothing is lost to cancellation. (Σx)² always fits 128 bits; the product is the
+        // larger of the two unless an edited record contradicts itself.
         let n = u128::from(self.count);
         let sum = u128::from(self.sum);
-        let scaled = n.checked_mul(self.sum_of_squares).and_then(|a| sum.checked_mul(sum).map(|b| a - b));
+        let scaled = n.checked_mul(self.sum_of_squares).map(|product| product.saturating_sub(sum * sum));
         let variance = match scaled {
             Some(scaled) => scaled as f64 / (self.count as f64 * (self.count - 1) as f64),
             None => {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct PageTotals {
     /// Times the page was fetched whole.
     pub hits: u64,
-    /// Times a file of it failed.
+    /// Times it ended with at least one file failed.
     pub failed: u64,
     /// Σ page time of hits, in nanoseconds.
     pub time_ns: u64,

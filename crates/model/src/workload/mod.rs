@@ -1,10 +1,28 @@
 //! What is requested: pages with weights, each a list of files fetched one after the other.
 //!
-//! Formats, built-in lists, the page sampler and log mining each have a file of their own below this one.
+//! Formats, built-in lists, the page sampler, templates, generated content and log mining each have a file of their own
+//! below this one. Every reader here is a pure function of its bytes and panics on none.
 
+mod builtin;
+mod canonical;
+pub mod content;
+mod feed_file;
+mod lists;
+pub mod mine;
+mod problem;
+mod read;
 mod sampler;
+pub mod template;
+mod toml_form;
+mod url;
+mod webstone1;
+mod webstone2;
 
+pub use builtin::{Builtin, builtin, builtins};
+pub use problem::{UnwritableError, WorkloadError};
+pub use read::{FeedFile, read, read_with};
 pub use sampler::{PageSequence, Sampler};
+pub use url::is_absolute;
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -84,7 +102,8 @@ pub struct RequestDetail {
 }
 
 impl RequestDetail {
-    fn is_plain(&self) -> bool {
+    /// Whether it is a plain request of the run's method that expects success.
+    pub fn is_plain(&self) -> bool {
         *self == RequestDetail::default()
     }
 }
@@ -110,4 +129,35 @@ impl Workload {
         }
         (requests > 0.0).then(|| bytes / requests)
     }
+
+    /// SHA-256 over the canonical form, in lower-case hex: what is requested, whatever file it came from. The name
+    /// and the description do not count.
+    ///
+    /// The form is a byte string. An integer is 8 bytes, little-endian; a text is its length in bytes, then its UTF-8
+    /// bytes; a list is its length, then its items; something optional is the byte 0, or the byte 1 and the thing. In
+    /// order: the text `webstone workload 1`; the list of feeds (name, columns, rows as lists of texts); the list of
+    /// pages (weight, think time in nanoseconds, list of files); for each file its URL, optional size, optional
+    /// method, optional status, list of header fields (name, value), optional body.
+    pub fn sha256(&self) -> String {
+        canonical::sha256(self)
+    }
+
+    /// This workload in our TOML form, which keeps everything.
+    pub fn to_toml(&self) -> String {
+        toml_form::write(self)
+    }
+
+    /// This workload as a filelist of WebStone 1.x. Sizes are left out, for the format has none; anything else that it
+    /// cannot express is an error.
+    pub fn to_webstone1(&self) -> Result<String, UnwritableError> {
+        webstone1::write(self)
+    }
+
+    /// This workload as a filelist of WebStone 2.x; anything that it cannot express is an error.
+    pub fn to_webstone2(&self) -> Result<String, UnwritableError> {
+        webstone2::write(self)
+    }
 }
+
+/// U+FEFF, with which some editors begin a UTF-8 file.
+const BYTE_ORDER_MARK: char = '\u{feff}';
