@@ -1,1 +1,58 @@
-//! placeholder
+//! The reference web server, `webstone serve`: what the benchmark runs against when no other target is named, and what
+//! its tests are measured against.
+//!
+//! **Why hyper.** The load generator has an HTTP implementation of its own. If the server shared it, one wrong reading
+//! of the standard would cancel out and no test would see it. hyper is an independent implementation that many others
+//! use. What hyper rightly refuses to produce (truncated bodies, resets, garbage) is written past it, straight to the
+//! connection, by the module `faults`.
+//!
+//! **Why these threads.** Each thread owns one event loop, its connections, its file table and its counters, so that
+//! nothing is locked and no cache line is shared while a request is answered. *One* listening socket serves them all:
+//! thread 0 accepts and hands each connection to the thread that has fewest. The alternatives were weighed:
+//! - A listening socket for each thread (`SO_REUSEPORT`) spreads connections by a hash of their addresses. With few
+//!   connections that is a lottery (five clients on two threads all fall on one thread in 1 of 16 runs), which shows up
+//!   as noise between runs and as unfairness between clients, the very things that are measured. It also makes
+//!   several short listen queues out of one, so that `backlog` no longer means what it says.
+//! - All threads accepting from one socket wakes every idle thread for each connection, and lets whichever wakes first
+//!   take a whole burst.
+//!
+//! The price is a hand-over between threads of about a microsecond a connection, and one thread's limit on accepting
+//! (well over 100,000 connections a second); with one thread there is no hand-over at all.
+//!
+//! What is left out: TLS, HTTP/2, ranges, directory listings, and timeouts of idle connections.
+#![forbid(unsafe_code)]
+
+mod accept;
+mod access_log;
+mod body;
+mod connection;
+mod control;
+mod counters;
+mod delay;
+mod directory;
+mod error;
+mod exchange;
+mod faults;
+mod files;
+mod fileset;
+mod fill;
+mod handlers;
+mod listener;
+mod media_types;
+mod options;
+mod path;
+mod query;
+mod readiness;
+mod serve;
+mod server;
+mod shard;
+mod test_answer;
+mod wire;
+
+pub use control::{COUNTERS_PATH, REFUSE_PATH};
+pub use counters::{Counters, StatusClasses};
+pub use error::ServeError;
+pub use fileset::{Fileset, Fill};
+pub use options::ServeOptions;
+pub use serve::serve;
+pub use server::{Ready, RunningServer, ServeReport, Server};

@@ -1,0 +1,301 @@
+//! What the server counts: per thread, without locks, exact when nothing is under way.
+//!
+//! Each thread writes only its own block, on cache lines of its own, so counting is a plain load and store.
+//!
+//! Everything is counted *before* the system call by which the client could learn of it, and taken back where the call
+//! did less. A client that has read the last byte of an answer therefore finds that answer and all its bytes counted,
+//! whichever thread it asks.
+//!
+//! A connection that asks for a control path leaves the counts: whatever it had added is taken back. A reader can
+//! therefore take differences without allowing for its own requests.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+/// Totals of all threads since the start. At quiescence `requests = responses + aborted + faults`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections open now.
+    pub open: u64,
+    /// Requests whose head was read and understood.
+    pub requests: u64,
+    /// Answers handed to the connection whole.
+    pub responses: u64,
+    /// Answers cut off because the client went away or a file could not be read to its end.
+    pub aborted: u64,
+    /// Answers spoilt on purpose, so that no whole one exists.
+    pub faults: u64,
+    /// Requests that are not HTTP, refused before any handler saw them (400, 414, 431); not part of `requests`.
+    pub bad_requests: u64,
+    /// Bytes read from connections.
+    pub bytes_received: u64,
+    /// Bytes that the operating system took: whole answers, heads and framing included.
+    pub bytes_sent: u64,
+    /// `responses` by class of status.
+    pub status: StatusClasses,
+    /// Failed attempts to accept a connection (no free descriptor, no memory).
+    pub accept_errors: u64,
+    /// Lines that the access log lost: its writer was too slow, or its file could not be written.
+    pub log_lines_dropped: u64,
+    /// Time since the start, in nanoseconds.
+    pub uptime_ns: u64,
+    /// Threads that answer requests.
+    pub threads: u64,
+    /// Process identifier of the server.
+    pub pid: u32,
+}
+
+/// Whole answers by class of status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusClasses {
+    /// 200 to 299.
+    pub success: u64,
+    /// 300 to 399.
+    pub redirection: u64,
+    /// 400 to 499.
+    pub client_error: u64,
+    /// 500 to 599.
+    pub server_error: u64,
+}
+
+impl Counters {
+    /// What was counted since an earlier reading of the same server. `open`, `threads` and `pid` stay as they are now.
+    #[must_use]
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        let status = StatusClasses {
+            success: self.status.success.saturating_sub(earlier.status.success),
+            redirection: self.status.redirection.saturating_sub(earlier.status.redirection),
+            client_error: self.status.client_error.saturating_sub(earlier.status.client_error),
+            server_error: self.status.server_error.saturating_sub(earlier.status.server_error),
+        };
+        Counters {
+            accepted: self.accepted.saturating_sub(earlier.accepted),
+            open: self.open,
+            requests: self.requests.saturating_sub(earlier.requests),
+            responses: self.responses.saturating_sub(earlier.responses),
+            aborted: self.aborted.saturating_sub(earlier.aborted),
+            faults: self.faults.saturating_sub(earlier.faults),
+            bad_requests: self.bad_requests.saturating_sub(earlier.bad_requests),
+            bytes_received: self.bytes_received.saturating_sub(earlier.bytes_received),
+            bytes_sent: self.bytes_sent.saturating_sub(earlier.bytes_sent),
+            status,
+            accept_errors: self.accept_errors.saturating_sub(earlier.accept_errors),
+            log_lines_dropped: self.log_lines_dropped.saturating_sub(earlier.log_lines_dropped),
+            uptime_ns: self.uptime_ns.saturating_sub(earlier.uptime_ns),
+            threads: self.threads,
+            pid: self.pid,
+        }
+    }
+}
+
+/// What a thread counts for each connection.
+#[derive(Clone, Copy, Debug)]
+#[repr(usize)]
+pub(crate) enum Count {
+    Accepted,
+    Closed,
+    Requests,
+    Responses,
+    Aborted,
+    Faults,
+    BadRequests,
+    BytesReceived,
+    BytesSent,
+    Success,
+    Redirection,
+    ClientError,
+    ServerError,
+}
+
+const COUNTS: usize = Count::ServerError as usize + 1;
+
+impl Count {
+    /// The class of a status; `None` for 1xx, which is never a final answer.
+    pub(crate) fn of_status(status: u16) -> Option<Count> {
+        match status / 100 {
+            2 => Some(Count::Success),
+            3 => Some(Count::Redirection),
+            4 => Some(Count::ClientError),
+            5 => Some(Count::ServerError),
+            _ => None,
+        }
+    }
+}
+
+/// The block of one thread. 128 bytes: processors fetch cache lines in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct ThreadCounters {
+    counts: [AtomicU64; COUNTS],
+    /// Connections that have ended, those of control paths included: with the number handed over, the thread's load.
+    finished: AtomicU64,
+    /// Connections with bytes that the operating system has not taken yet.
+    blocked: AtomicU64,
+}
+
+impl ThreadCounters {
+    fn add(&self, count: Count, n: u64) {
+        add(&self.counts[count as usize], n);
+    }
+
+    fn read(&self, count: Count) -> u64 {
+        self.counts[count as usize].load(Ordering::Acquire)
+    }
+
+    pub(crate) fn connection_finished(&self) {
+        add(&self.finished, 1);
+    }
+
+    pub(crate) fn finished(&self) -> u64 {
+        self.finished.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_blocked(&self, blocked: bool) {
+        add(&self.blocked, if blocked { 1 } else { 1_u64.wrapping_neg() });
+    }
+
+    /// Whether no answer is under way and none waits to be sent.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let ended = self.read(Count::Responses) + self.read(Count::Aborted) + self.read(Count::Faults);
+        self.read(Count::Requests) == ended && self.blocked.load(Ordering::Acquire) == 0
+    }
+
+    /// Adds this thread's counts to a sum over threads.
+    pub(crate) fn add_to(&self, sum: &mut Counters) {
+        let closed = self.read(Count::Closed);
+        let accepted = self.read(Count::Accepted);
+        sum.accepted += accepted;
+        sum.open += accepted.saturating_sub(closed);
+        sum.requests += self.read(Count::Requests);
+        sum.responses += self.read(Count::Responses);
+        sum.aborted += self.read(Count::Aborted);
+        sum.faults += self.read(Count::Faults);
+        sum.bad_requests += self.read(Count::BadRequests);
+        sum.bytes_received += self.read(Count::BytesReceived);
+        sum.bytes_sent += self.read(Count::BytesSent);
+        sum.status.success += self.read(Count::Success);
+        sum.status.redirection += self.read(Count::Redirection);
+        sum.status.client_error += self.read(Count::ClientError);
+        sum.status.server_error += self.read(Count::ServerError);
+    }
+}
+
+/// Adds to a counter that only the calling thread writes: no locked instruction is needed.
+fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Release);
+}
+
+/// What one connection has added, so that it can be taken back.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    thread: Rc<ThreadTally>,
+    counts: [Cell<u64>; COUNTS],
+    hidden: Cell<bool>,
+}
+
+/// A thread's own block of the shared counters.
+#[derive(Debug)]
+pub(crate) struct ThreadTally {
+    pub(crate) all: std::sync::Arc<[ThreadCounters]>,
+    pub(crate) index: usize,
+}
+
+impl ThreadTally {
+    pub(crate) fn block(&self) -> &ThreadCounters {
+        &self.all[self.index]
+    }
+}
+
+impl Tally {
+    /// The tally of a new connection, which is counted as accepted.
+    pub(crate) fn accepted(thread: &Rc<ThreadTally>) -> Tally {
+        let tally = Tally { thread: Rc::clone(thread), counts: Default::default(), hidden: Cell::new(false) };
+        tally.add(Count::Accepted, 1);
+        tally
+    }
+
+    pub(crate) fn add(&self, count: Count, n: u64) {
+        if !self.hidden.get() {
+            let mine = &self.counts[count as usize];
+            mine.set(mine.get().wrapping_add(n));
+            self.thread.block().add(count, n);
+        }
+    }
+
+    pub(crate) fn take_back(&self, count: Count, n: u64) {
+        self.add(count, n.wrapping_neg());
+    }
+
+    /// The connection asked for a control path: nothing of it counts, neither what was nor what comes.
+    pub(crate) fn hide(&self) {
+        if !self.hidden.replace(true) {
+            for (index, mine) in self.counts.iter().enumerate() {
+                add(&self.thread.block().counts[index], mine.get().wrapping_neg());
+            }
+        }
+    }
+
+    /// Whether the connection asked for a control path.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.hidden.get()
+    }
+
+    pub(crate) fn block(&self) -> &ThreadCounters {
+        self.thread.block()
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        self.add(Count::Closed, 1);
+        self.thread.block().connection_finished();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thread() -> Rc<ThreadTally> {
+        Rc::new(ThreadTally { all: [ThreadCounters::default()].into(), index: 0 })
+    }
+
+    fn sum(thread: &ThreadTally) -> Counters {
+        let mut sum = Counters::default();
+        thread.block().add_to(&mut sum);
+        sum
+    }
+
+    #[test]
+    fn a_hidden_connection_leaves_nothing_behind() {
+        let thread = thread();
+        let visible = Tally::accepted(&thread);
+        visible.add(Count::BytesSent, 100);
+        let hidden = Tally::accepted(&thread);
+        hidden.add(Count::BytesSent, 10);
+        hidden.add(Count::Requests, 1);
+        hidden.take_back(Count::BytesSent, 3);
+        hidden.hide();
+        hidden.add(Count::BytesSent, 99);
+        let expected = Counters { accepted: 1, open: 1, bytes_sent: 100, ..Counters::default() };
+        assert_eq!(sum(&thread), expected);
+        drop(hidden);
+        assert_eq!(sum(&thread), expected);
+        drop(visible);
+        assert_eq!(sum(&thread), Counters { open: 0, ..expected });
+        assert_eq!(thread.block().finished(), 2);
+    }
+
+    #[test]
+    fn differences_are_taken_field_by_field() {
+        let earlier = Counters { requests: 3, bytes_sent: 10, pid: 7, ..Counters::default() };
+        let later = Counters { requests: 5, bytes_sent: 30, open: 2, pid: 7, ..Counters::default() };
+        let difference = later.since(&earlier);
+        assert_eq!((difference.requests, difference.bytes_sent, difference.open), (2, 20, 2));
+    }
+}

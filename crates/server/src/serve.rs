@@ -1,0 +1,70 @@
+//! `webstone serve`: the server as a process of its own, from its start to the signal that ends it.
+
+use std::future::Future;
+use std::io::Read;
+use std::pin::Pin;
+use std::task::Poll;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+use crate::error::ServeError;
+use crate::options::{self, Placement, ServeOptions};
+use crate::server::{Ready, ServeReport, Server};
+
+/// Serves until SIGTERM or SIGINT, or, with [`ServeOptions::until_stdin_closes`], until standard input ends.
+///
+/// `on_ready` is called once, when the server listens. The calling thread is pinned with the others, and the process's
+/// limit of descriptors is raised as far as it may be: a server is limited by descriptors first.
+///
+/// # Errors
+/// Those of [`Server::start`].
+pub fn serve(options: ServeOptions, on_ready: impl FnOnce(&Ready)) -> Result<ServeReport, ServeError> {
+    options::pin(&Placement::of(&options.server)?.all)?;
+    raise_descriptor_limit();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .map_err(|error| ServeError::system("starting an event loop", &error))?;
+    // Before anything else can be told that the server is there: a signal from now on ends it in order.
+    let _entered = runtime.enter();
+    let watch = |kind| signal(kind).map_err(|error| ServeError::system("watching for signals", &error));
+    let (mut terminate, mut interrupt) = (watch(SignalKind::terminate())?, watch(SignalKind::interrupt())?);
+    let mut stdin = options.until_stdin_closes.then(end_of_stdin);
+    let server = Server::start(options)?;
+    on_ready(server.ready());
+    runtime.block_on(std::future::poll_fn(|cx| {
+        let mut has_come = |signal: &mut Signal| signal.poll_recv(cx).is_ready();
+        let is_over = has_come(&mut terminate) | has_come(&mut interrupt);
+        let is_at_end = stdin.as_mut().is_some_and(|stdin| Pin::new(stdin).poll(cx).is_ready());
+        if is_over || is_at_end { Poll::Ready(()) } else { Poll::Pending }
+    }));
+    Ok(server.stop())
+}
+
+/// Ready, with a value or an error, when standard input has ended. What comes in is dropped.
+fn end_of_stdin() -> oneshot::Receiver<()> {
+    let (ended, has_ended) = oneshot::channel();
+    // Were the thread not to start, the sender would be dropped and the server would end at once, which is the safe
+    // side: a server without its parent must not live on.
+    let _ = std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {
+        let mut scratch = [0; 256];
+        let mut stdin = std::io::stdin().lock();
+        loop {
+            match stdin.read(&mut scratch) {
+                Ok(1..) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                _ => break,
+            }
+        }
+        let _ = ended.send(());
+    });
+    has_ended
+}
+
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it may not be raised, accepting fails later, and that is counted and shown.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}

@@ -1,0 +1,319 @@
+//! Starting and stopping: sockets, threads, and the order in which they come and go.
+
+use std::rc::Rc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tokio::runtime::LocalOptions;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+
+use crate::accept::{self, Accepted, Acceptor, Dealer, Order};
+use crate::access_log::{HAND_OVER_EVERY, LogWriter, ThreadLog};
+use crate::counters::{Counters, ThreadCounters};
+use crate::directory::Root;
+use crate::error::ServeError;
+use crate::files::{Files, Source};
+use crate::listener::{Address, Listener};
+use crate::options::{self, Placement, ServeOptions};
+use crate::shard::{Shard, Shared};
+
+/// How long answers under way may take once the server is told to stop.
+const GRACE: Duration = Duration::from_secs(1);
+/// Threads of each serving thread that may wait for disks and name servers.
+const BLOCKING_THREADS: usize = 64;
+
+/// What a server that is ready says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ready {
+    /// A URL at which it can be reached from this host: that of the first TCP address. `http://localhost` where it
+    /// listens at Unix sockets only.
+    pub url: String,
+    /// All addresses that it listens at, with their real ports: `127.0.0.1:8080`, `unix:/path`.
+    pub addresses: Vec<String>,
+    /// Threads that answer requests.
+    pub threads: u64,
+    /// CPUs that they are pinned to; empty: none.
+    pub cpus: Vec<u32>,
+    /// Its process identifier.
+    pub pid: u32,
+    /// What turned out otherwise than asked for, in words.
+    pub notes: Vec<String>,
+}
+
+/// What a server that has ended leaves behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServeReport {
+    /// Everything it counted. `open` is the number of connections that it closed because it was stopped.
+    pub counters: Counters,
+    /// Why the access log is not whole, where it is not.
+    pub log_error: Option<String>,
+}
+
+/// The reference server.
+#[derive(Debug)]
+pub struct Server {}
+
+/// A server that runs in this process, on threads of its own. Dropping it stops it.
+#[derive(Debug)]
+pub struct RunningServer {
+    ready: Ready,
+    shared: Arc<Shared>,
+    threads: Vec<ServingThread>,
+    log: Option<LogWriter>,
+}
+
+#[derive(Debug)]
+struct ServingThread {
+    /// First, no more connections are accepted; then, all ends.
+    stop_accepting: Option<oneshot::Sender<()>>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: JoinHandle<()>,
+}
+
+/// What a thread needs to begin.
+struct Start {
+    index: usize,
+    cpus: Vec<u32>,
+    shared: Arc<Shared>,
+    log: ThreadLog,
+    work: Work,
+    stop_accepting: oneshot::Receiver<()>,
+    stop: oneshot::Receiver<()>,
+    started: Sender<Result<(), ServeError>>,
+}
+
+/// Where a thread's connections come from.
+enum Work {
+    /// It accepts them, for all threads.
+    Accept { listeners: Vec<(Listener, UnboundedReceiver<Order>)>, others: Vec<UnboundedSender<Accepted>> },
+    /// The accepting thread gives them.
+    Queue(UnboundedReceiver<Accepted>),
+}
+
+impl Server {
+    /// Starts a server in this process. Returns when it listens.
+    ///
+    /// # Errors
+    /// An option that cannot be met: an address in use or not of this host, a missing root, a log that cannot be
+    /// written, a CPU that is not there.
+    pub fn start(options: ServeOptions) -> Result<RunningServer, ServeError> {
+        let ServeOptions { server: spec, fileset, cache_bytes_max, test_handlers, until_stdin_closes: _ } =
+            options;
+        if spec.resolve_names && spec.access_log.is_none() {
+            let hint = "add --access-log FILE, or leave --resolve-names out";
+            let what = "--resolve-names: names stand in the access log, and there is none".to_owned();
+            return Err(ServeError { what, hint: Some(hint.to_owned()) });
+        }
+        let placement = Placement::of(&spec)?;
+        let source = match options::root(&spec) {
+            Some(root) => Source::Directory(Root::open(&root)?),
+            None => Source::Set(fileset),
+        };
+        let log_lines_dropped = Arc::new(AtomicU64::new(0));
+        let log = match &spec.access_log {
+            Some(path) => Some(LogWriter::open(path, &log_lines_dropped, &placement.all)?),
+            None => None,
+        };
+        let listeners = Address::parse_list(&spec.listen)?
+            .iter()
+            .map(|address| Listener::bind(address, spec.backlog))
+            .collect::<Result<Vec<Listener>, ServeError>>()?;
+        let (acceptor, orders) = Acceptor::new(listeners.len());
+        let shared = Arc::new(Shared {
+            files: Files::new(source, spec.cache, cache_bytes_max),
+            counters: placement.threads.iter().map(|_| ThreadCounters::default()).collect(),
+            accept_errors: AtomicU64::new(0),
+            log_lines_dropped: Arc::clone(&log_lines_dropped),
+            keep_alive: spec.keep_alive,
+            resolve_names: spec.resolve_names,
+            test_handlers,
+            started: Instant::now(),
+            test_counts: Mutex::default(),
+            acceptor,
+        });
+        let ready = Ready {
+            url: listeners.iter().find_map(Listener::url).unwrap_or_else(|| "http://localhost".to_owned()),
+            addresses: listeners.iter().map(Listener::name).collect(),
+            threads: placement.threads.len() as u64,
+            cpus: placement.all.clone(),
+            pid: std::process::id(),
+            notes: backlog_note(spec.backlog).into_iter().collect(),
+        };
+        let mut running = RunningServer { ready, shared, threads: Vec::new(), log };
+        running.start_threads(placement, listeners.into_iter().zip(orders).collect())?;
+        Ok(running)
+    }
+}
+
+impl RunningServer {
+    /// What it said when it was ready.
+    pub fn ready(&self) -> &Ready {
+        &self.ready
+    }
+
+    /// A URL at which it can be reached, without a slash at its end.
+    pub fn url(&self) -> &str {
+        &self.ready.url
+    }
+
+    /// What it has counted so far; exact when nothing is under way.
+    pub fn counters(&self) -> Counters {
+        self.shared.count()
+    }
+
+    /// Stops: no more connections are accepted, answers under way get up to a second to end, then all connections are
+    /// closed and the access log is written to its end.
+    pub fn stop(mut self) -> ServeReport {
+        self.end()
+    }
+
+    fn start_threads(
+        &mut self,
+        placement: Placement,
+        listeners: Vec<(Listener, UnboundedReceiver<Order>)>,
+    ) -> Result<(), ServeError> {
+        let (others, queues): (Vec<_>, Vec<_>) =
+            (1..placement.threads.len()).map(|_| unbounded_channel::<Accepted>()).unzip();
+        let work =
+            std::iter::once(Work::Accept { listeners, others }).chain(queues.into_iter().map(Work::Queue));
+        let (started, results) = mpsc::channel();
+        for (index, (cpus, work)) in placement.threads.into_iter().zip(work).enumerate() {
+            let (stop_accepting, stop_accepting_now) = oneshot::channel();
+            let (stop, stop_now) = oneshot::channel();
+            let start = Start {
+                index,
+                cpus,
+                shared: Arc::clone(&self.shared),
+                log: self
+                    .log
+                    .as_ref()
+                    .map_or_else(ThreadLog::off, |log| log.thread_log(&self.shared.log_lines_dropped)),
+                work,
+                stop_accepting: stop_accepting_now,
+                stop: stop_now,
+                started: started.clone(),
+            };
+            let thread = std::thread::Builder::new()
+                .name(format!("serve-{index}"))
+                .spawn(move || run_thread(start))
+                .map_err(|error| ServeError::system("starting a thread", &error))?;
+            self.threads.push(ServingThread {
+                stop_accepting: Some(stop_accepting),
+                stop: Some(stop),
+                thread,
+            });
+        }
+        drop(started);
+        // Each thread says once how it fared; one that cannot has panicked, and its end of the channel is gone.
+        let results: Vec<Result<(), ServeError>> = results.iter().collect();
+        let all = results.len() == self.threads.len();
+        results.into_iter().collect::<Result<(), ServeError>>()?;
+        if !all {
+            return Err(ServeError::system("starting a thread", &std::io::Error::other("it panicked")));
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> ServeReport {
+        for thread in &mut self.threads {
+            // A thread that is gone need not be told.
+            let _ = thread.stop_accepting.take().map(|stop| stop.send(()));
+        }
+        let deadline = Instant::now() + GRACE;
+        let is_quiet = || self.shared.counters.iter().all(ThreadCounters::is_quiet);
+        while !is_quiet() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let open = self.shared.count().open;
+        for thread in &mut self.threads {
+            let _ = thread.stop.take().map(|stop| stop.send(()));
+        }
+        let panicked = self.threads.drain(..).filter_map(|thread| thread.thread.join().err()).count();
+        let log_error = self.log.take().and_then(LogWriter::finish);
+        let mut counters = self.shared.count();
+        counters.open = open;
+        let log_error = log_error.or((panicked > 0).then(|| format!("{panicked} serving threads panicked")));
+        ServeReport { counters, log_error }
+    }
+}
+
+impl Drop for RunningServer {
+    fn drop(&mut self) {
+        if !self.threads.is_empty() || self.log.is_some() {
+            self.end();
+        }
+    }
+}
+
+fn run_thread(start: Start) {
+    let Start { index, cpus, shared, log, work, stop_accepting, stop, started } = start;
+    let runtime = options::pin(&cpus).and_then(|()| {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(BLOCKING_THREADS)
+            .build_local(LocalOptions::default())
+            .map_err(|error| ServeError::system("starting an event loop", &error))
+    });
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return drop(started.send(Err(error))),
+    };
+    let shard = Rc::new(Shard::new(shared, index, log));
+    runtime.block_on(async {
+        // Whoever started the server waits for this; if it has gone, `stop` is gone too and ends this at once.
+        let _ = started.send(Ok(()));
+        drop(started);
+        if shard.log.is_on() {
+            tokio::task::spawn_local(hand_over_log(Rc::clone(&shard)));
+        }
+        let tasks = begin(work, &shard);
+        // An error means that the handle was dropped, which is an order as well.
+        let _ = stop_accepting.await;
+        tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        for task in tasks {
+            // It ends by being aborted; the sockets are closed after that.
+            let _ = task.await;
+        }
+        let _ = stop.await;
+    });
+    // Name look-ups under way may take seconds and concern nobody any more.
+    runtime.shutdown_background();
+}
+
+fn begin(work: Work, shard: &Rc<Shard>) -> Vec<tokio::task::JoinHandle<()>> {
+    match work {
+        Work::Queue(queue) => {
+            // It ends by itself when the accepting thread's dealer goes; until then nothing may be lost in it.
+            tokio::task::spawn_local(accept::serve_queue(queue, Rc::clone(shard)));
+            Vec::new()
+        }
+        Work::Accept { listeners, others } => {
+            let dealer = Rc::new(Dealer::new(Rc::clone(shard), others));
+            let accept = |(listener, orders)| {
+                tokio::task::spawn_local(accept::accept(listener, orders, Rc::clone(&dealer)))
+            };
+            listeners.into_iter().map(accept).collect()
+        }
+    }
+}
+
+async fn hand_over_log(shard: Rc<Shard>) {
+    loop {
+        tokio::time::sleep(HAND_OVER_EVERY).await;
+        shard.log.hand_over();
+    }
+}
+
+/// The kernel shortens a listen queue without a word.
+fn backlog_note(backlog: u32) -> Option<String> {
+    let limit: u32 = std::fs::read_to_string("/proc/sys/net/core/somaxconn").ok()?.trim().parse().ok()?;
+    (backlog > limit).then(|| {
+        format!("--backlog {backlog}: the kernel allows {limit}; raise it with `sysctl net.core.somaxconn={backlog}`")
+    })
+}
