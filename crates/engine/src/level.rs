@@ -1,13 +1,24 @@
 //! One level: start the workers, open and close the measured window, gather what they measured.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::time::SystemTime;
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
 
 use webstone_model::metrics::Measured;
 
 use crate::plan::Plan;
+use crate::sys;
+use crate::sys::clock::now_ns;
 use crate::transactions::{TraceEvent, Transaction};
+use crate::worker::{ANNOUNCE_NS, Published, Shared, Worker};
+
+/// How often the level looks at its workers.
+const WATCH_EVERY: Duration = Duration::from_millis(5);
+/// How long the window waits, behind the warm-up, for clients that have had no answer yet. Then it opens without them:
+/// clients that starve are a result.
+const FIRST_ANSWERS_NS_MAX: u64 = 20_000_000_000;
 
 /// One level to run: how many clients, on which plan.
 #[derive(Clone)]
@@ -85,7 +96,12 @@ pub struct Live {
 
 /// Ends a level early and watches it, from another thread. One per level.
 #[derive(Debug, Default)]
-pub struct Control {}
+pub struct Control {
+    phase: AtomicU8,
+    end: AtomicBool,
+    abort: AtomicBool,
+    shared: OnceLock<Arc<Shared>>,
+}
 
 impl Control {
     /// A control for one level.
@@ -94,23 +110,203 @@ impl Control {
     }
 
     /// Closes the window now; what was measured is returned as usual.
-    pub fn end_window(&self) {}
+    pub fn end_window(&self) {
+        self.end.store(true, Ordering::Relaxed);
+    }
 
     /// Ends everything at once, without a drain; what was measured is still returned.
-    pub fn abort(&self) {}
+    pub fn abort(&self) {
+        self.abort.store(true, Ordering::Relaxed);
+        self.end_window();
+    }
 
     /// Where the level stands.
     pub fn phase(&self) -> Phase {
-        Phase::Done
+        [Phase::Starting, Phase::WarmUp, Phase::Measuring, Phase::Draining, Phase::Done]
+            [usize::from(self.phase.load(Ordering::Relaxed))]
     }
 
     /// Totals so far. Cheap; does not disturb the workers.
     pub fn live(&self) -> Live {
-        Live::default()
+        let Some(shared) = self.shared.get() else { return Live::default() };
+        let sum = |field: fn(&Published) -> &AtomicU64| {
+            shared.workers.iter().map(|worker| field(worker).load(Ordering::Relaxed)).sum()
+        };
+        let open_ns = shared.open_ns.load(Ordering::Relaxed);
+        let end_ns = now_ns().min(shared.close_ns.load(Ordering::Relaxed));
+        Live {
+            elapsed_ns: end_ns.saturating_sub(open_ns),
+            requests: sum(|w| &w.requests),
+            errors: sum(|w| &w.errors),
+            connections: sum(|w| &w.connections),
+            pages: sum(|w| &w.pages),
+            bytes: sum(|w| &w.bytes),
+            response_ns: sum(|w| &w.response_ns),
+        }
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
     }
 }
 
 /// Runs one level to its end and returns what it measured. Blocks; workers are threads of their own.
-pub fn run_level(_job: &LevelJob, _control: &Arc<Control>) -> Result<LevelOutcome, EngineError> {
-    unreachable!("placeholder of the first commit")
+pub fn run_level(job: &LevelJob, control: &Arc<Control>) -> Result<LevelOutcome, EngineError> {
+    let plan = &job.plan;
+    let workers = plan.workers.min(job.clients).max(1);
+    let shared = Arc::new(Shared {
+        open_ns: AtomicU64::new(u64::MAX),
+        close_ns: AtomicU64::new(u64::MAX),
+        abort: AtomicBool::new(false),
+        settle: AtomicBool::new(false),
+        pages_left: AtomicU64::new(plan.page_limit.unwrap_or(u64::MAX)),
+        traced: AtomicU32::new(0),
+        workers: (0..workers).map(|_| Published::default()).collect(),
+    });
+    let threads = start_workers(job, &shared, workers)?;
+    // A control serves one level; a second use would show the first one's totals.
+    let _ = control.shared.set(shared.clone());
+    let go_ns = now_ns() + 1_000_000;
+    if plan.warmup_ns == 0 {
+        open_at(plan, &shared, go_ns);
+    }
+    let running: Vec<JoinHandle<_>> = threads.into_iter().map(|thread| thread.go(go_ns)).collect();
+    control.enter(Phase::WarmUp);
+    let interrupted = watch(plan, &shared, control, &running, go_ns);
+    let opened_at = wall_clock_of(shared.open_ns.load(Ordering::Relaxed));
+
+    let mut measured = Measured::default();
+    let mut failure = None;
+    for (number, thread) in running.into_iter().enumerate() {
+        match thread.join() {
+            Ok(Ok(part)) => measured.merge_parallel(part),
+            Ok(Err(source)) => failure = Some(EngineError::System { what: "waiting for sockets", source }),
+            Err(_) => failure = Some(EngineError::WorkerPanicked(number)),
+        }
+    }
+    control.enter(Phase::Done);
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(LevelOutcome { measured, opened_at, interrupted }),
+    }
+}
+
+/// A worker that is set up and waits for the word.
+struct Waiting {
+    go: mpsc::Sender<u64>,
+    thread: JoinHandle<std::io::Result<Measured>>,
+}
+
+impl Waiting {
+    fn go(self, go_ns: u64) -> JoinHandle<std::io::Result<Measured>> {
+        // A worker that died meanwhile says so when it is joined.
+        let _ = self.go.send(go_ns);
+        self.thread
+    }
+}
+
+/// Starts the workers, each with its share of the clients, and waits until all are ready.
+fn start_workers(job: &LevelJob, shared: &Arc<Shared>, workers: u32) -> Result<Vec<Waiting>, EngineError> {
+    let (ready, all_ready) = mpsc::channel();
+    let mut threads = Vec::new();
+    for number in 0..workers {
+        let first = share(job.clients, workers, number);
+        let clients = share(job.clients, workers, number + 1) - first;
+        let cpu = job.plan.cpus.get(number as usize % job.plan.cpus.len().max(1)).copied();
+        let (go, word) = mpsc::channel();
+        let (ready, plan, shared) = (ready.clone(), job.plan.clone(), shared.clone());
+        let (trace, transactions) = (job.trace.clone(), job.transactions.clone());
+        let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+            // Pinning first: memory that the worker fills then lies near its CPU.
+            let pinned = cpu.filter(|cpu| sys::thread::pin(*cpu).is_ok());
+            let mut worker = Worker::new(plan, shared, number as usize, pinned, first, clients)?;
+            worker.trace = trace;
+            worker.transactions = transactions;
+            let _ = ready.send(());
+            drop(ready);
+            match word.recv() {
+                Ok(go_ns) => worker.run(go_ns),
+                // The level was given up before it began.
+                Err(_) => Ok(Measured::default()),
+            }
+        });
+        let thread = thread.map_err(|source| EngineError::System { what: "starting a thread", source })?;
+        threads.push(Waiting { go, thread });
+    }
+    drop(ready);
+    // Ends early if a worker failed to set up; its error comes out when it is joined.
+    for _ in 0..workers {
+        if all_ready.recv().is_err() {
+            break;
+        }
+    }
+    Ok(threads)
+}
+
+/// First client of a worker when `clients` are dealt evenly.
+fn share(clients: u32, workers: u32, number: u32) -> u32 {
+    (u64::from(clients) * u64::from(number) / u64::from(workers)) as u32
+}
+
+fn open_at(plan: &Plan, shared: &Shared, open_ns: u64) {
+    // The end first: a worker that sees the window open must know when it closes.
+    if plan.duration_ns > 0 {
+        shared.close_ns.store(open_ns + plan.duration_ns, Ordering::SeqCst);
+    }
+    shared.open_ns.store(open_ns, Ordering::SeqCst);
+}
+
+/// Sees the level through its phases until its workers are done; whether it was interrupted.
+fn watch<T>(plan: &Plan, shared: &Shared, control: &Control, running: &[JoinHandle<T>], go_ns: u64) -> bool {
+    let mut interrupted = false;
+    let all =
+        |flag: fn(&Published) -> &AtomicBool| shared.workers.iter().all(|w| flag(w).load(Ordering::Relaxed));
+    while !running.iter().all(JoinHandle::is_finished) {
+        std::thread::sleep(WATCH_EVERY);
+        let now = now_ns();
+        let is_open = shared.open_ns.load(Ordering::Relaxed) != u64::MAX;
+        let warm_ns = go_ns + plan.warmup_ns;
+        let is_warm = now >= warm_ns && (all(|w| &w.all_answered) || now >= warm_ns + FIRST_ANSWERS_NS_MAX);
+        if !is_open && is_warm {
+            shared.settle.store(plan.page_limit.is_some(), Ordering::Relaxed);
+            if plan.page_limit.is_none() || all(|w| &w.settled) {
+                open_at(plan, shared, now + ANNOUNCE_NS);
+            }
+        }
+        if control.end.load(Ordering::Relaxed) && !interrupted && !all(|w| &w.draining) {
+            interrupted = true;
+            let close_ns = (now + ANNOUNCE_NS).min(shared.close_ns.load(Ordering::Relaxed));
+            shared.close_ns.store(close_ns, Ordering::Relaxed);
+        }
+        if control.abort.load(Ordering::Relaxed) {
+            shared.abort.store(true, Ordering::Relaxed);
+        }
+        if all(|w| &w.draining) {
+            control.enter(Phase::Draining);
+        } else if now >= shared.open_ns.load(Ordering::Relaxed) {
+            control.enter(Phase::Measuring);
+        }
+    }
+    interrupted
+}
+
+/// The wall-clock time of an instant on the monotonic clock that lies near now.
+fn wall_clock_of(instant_ns: u64) -> SystemTime {
+    let (wall, now) = (SystemTime::now(), now_ns());
+    if instant_ns > now { wall } else { wall - Duration::from_nanos(now - instant_ns) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_dealt_evenly() {
+        for (clients, workers) in [(10, 3), (1, 1), (7, 7), (100_000, 64)] {
+            let sizes: Vec<u32> =
+                (0..workers).map(|w| share(clients, workers, w + 1) - share(clients, workers, w)).collect();
+            assert_eq!(sizes.iter().sum::<u32>(), clients);
+            assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1);
+        }
+    }
 }

@@ -4,10 +4,22 @@
 //! level against the target and returns what one measured window left behind. [`Control`] is how another thread ends
 //! it early and watches it live. Protocols are machines without I/O (`h1`); system calls and all unsafe live in `sys`.
 
+mod client;
+mod connection;
+mod exchange;
+mod failure;
+pub mod h1;
 mod level;
+mod observe;
+mod origin;
+mod paging;
 mod plan;
 mod probe;
+mod recorder;
+mod resolver;
+mod sys;
 mod transactions;
+mod worker;
 
 pub use level::{Control, EngineError, LevelJob, LevelOutcome, Live, Phase, run_level};
 pub use plan::{Plan, PlanError};

@@ -1,11 +1,103 @@
-//! A specification and a workload, compiled: request bytes, addresses, limits.
+//! A specification and a workload, compiled: request bytes, addresses, limits. Made once, shared by all workers.
 
-use webstone_model::spec::RunSpec;
-use webstone_model::workload::Workload;
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use webstone_model::spec::{Check, ConnectionPolicy, Resolve, RunSpec, parse_cpu_list};
+use webstone_model::units::Nanos;
+use webstone_model::workload::content::Content;
+use webstone_model::workload::template::{RenderContext, Template};
+use webstone_model::workload::{FileRequest, Sampler, Workload};
+
+use crate::client::Client;
+use crate::connection::Connection;
+use crate::h1::request::{RequestParts, is_field_value, is_idempotent, is_target, is_token, write_request};
+use crate::origin::{Origin, Url, is_name, parse_url, resolve};
+use crate::sys::Address;
 
 /// Everything that a level needs to know before its first request, computed once.
 #[derive(Debug)]
-pub struct Plan {}
+pub struct Plan {
+    pub(crate) workload: Workload,
+    pub(crate) sampler: Sampler,
+    pub(crate) pages: Vec<PagePlan>,
+    pub(crate) requests: Vec<RequestPlan>,
+    pub(crate) origins: Vec<Origin>,
+    /// Request bytes; [`RequestPlan`] points into it.
+    pub(crate) bytes: Vec<u8>,
+    /// Default method, for labels.
+    pub(crate) method: String,
+    pub(crate) source: Vec<IpAddr>,
+    pub(crate) policy: ConnectionPolicy,
+    pub(crate) requests_per_connection: u32,
+    pub(crate) parallel: u32,
+    pub(crate) check: Check,
+    pub(crate) reset: bool,
+    pub(crate) resolve_each: bool,
+    pub(crate) seed: u64,
+    pub(crate) connect_timeout_ns: u64,
+    pub(crate) first_byte_timeout_ns: u64,
+    pub(crate) request_timeout_ns: u64,
+    pub(crate) duration_ns: u64,
+    pub(crate) page_limit: Option<u64>,
+    pub(crate) warmup_ns: u64,
+    pub(crate) drain_ns: u64,
+    pub(crate) workers: u32,
+    pub(crate) cpus: Vec<u32>,
+    pub(crate) trace: u32,
+    /// Page → slot of its own histograms; empty slots for pages that have none.
+    pub(crate) histogram_slots: Vec<Option<u16>>,
+    pub(crate) histogram_pages: Vec<u32>,
+    /// Content that each answer must have, where contents are checked; `None` for those that have no generated file.
+    pub(crate) contents: Option<Vec<Option<Content>>>,
+    templates: Vec<RequestTemplate>,
+}
+
+/// A request that differs from one time to the next.
+#[derive(Debug)]
+struct RequestTemplate {
+    /// Head up to, and without, the empty line; for a connection that goes on.
+    keep: Template,
+    /// The same, announcing the connection's end.
+    last: Template,
+    body: Option<Template>,
+}
+
+/// [`RequestPlan::template`] of a request that never changes.
+pub(crate) const NO_TEMPLATE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PagePlan {
+    pub(crate) first_request: u32,
+    pub(crate) requests: u32,
+    pub(crate) think_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestPlan {
+    pub(crate) page: u32,
+    pub(crate) file: u32,
+    pub(crate) origin: u32,
+    /// Bytes for a connection that goes on.
+    pub(crate) keep: Slice,
+    /// Bytes that announce the connection's end.
+    pub(crate) last: Slice,
+    /// Expected body length; [`u64::MAX`] where any will do.
+    pub(crate) size: u64,
+    /// Expected status; 0 for any from 200 to 299.
+    pub(crate) status: u16,
+    pub(crate) is_head: bool,
+    pub(crate) is_idempotent: bool,
+    /// Index of its template, or [`NO_TEMPLATE`].
+    pub(crate) template: u32,
+}
+
+/// A part of [`Plan::bytes`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Slice {
+    start: u32,
+    length: u32,
+}
 
 /// Why a specification cannot be run: always something that the user can mend.
 #[derive(Debug, thiserror::Error)]
@@ -17,10 +109,456 @@ pub struct PlanError {
     pub hint: Option<String>,
 }
 
+impl PlanError {
+    fn new(what: impl Into<String>, hint: impl Into<String>) -> PlanError {
+        PlanError { what: what.into(), hint: Some(hint.into()) }
+    }
+}
+
 impl Plan {
     /// Compiles a run. `spec.target` must name at least one URL and `spec.generator` its workers: the caller has put
     /// the embedded server's address and its choice of workers there. Resolves host names.
-    pub fn compile(_spec: &RunSpec, _workload: &Workload) -> Result<Plan, PlanError> {
-        unreachable!("placeholder of the first commit")
+    pub fn compile(spec: &RunSpec, workload: &Workload) -> Result<Plan, PlanError> {
+        let client = &spec.client;
+        if client.parallel == 0 {
+            return Err(PlanError::new("--parallel: 0 files at once fetch nothing", "give 1 or more"));
+        }
+        if spec.load.duration == Nanos::ZERO && spec.load.pages.is_none() {
+            return Err(PlanError::new(
+                "a level without end: neither a duration nor a number of pages is given",
+                "give -d 10s, -n 1000, or both",
+            ));
+        }
+        let sampler = Sampler::new(workload.pages.iter().map(|page| page.weight)).ok_or_else(|| {
+            PlanError::new(
+                format!(
+                    "workload {}: it has no pages, or a weight is 0 or too large to add up",
+                    workload.name
+                ),
+                "give every page a weight from 1 to 2^40",
+            )
+        })?;
+        let mut origins = Origins::new(spec)?;
+        let mut plan = Plan {
+            sampler,
+            pages: Vec::with_capacity(workload.pages.len()),
+            requests: Vec::new(),
+            origins: Vec::new(),
+            bytes: Vec::new(),
+            method: client.method.clone(),
+            source: client.source.clone(),
+            policy: client.connections,
+            requests_per_connection: client.requests_per_connection.unwrap_or(u32::MAX).max(1),
+            parallel: client.parallel,
+            check: client.check,
+            reset: client.reset,
+            resolve_each: client.resolve == Resolve::PerConnection,
+            seed: client.seed,
+            connect_timeout_ns: client.connect_timeout.0,
+            first_byte_timeout_ns: client.first_byte_timeout.0,
+            request_timeout_ns: client.request_timeout.0,
+            duration_ns: spec.load.duration.0,
+            page_limit: spec.load.pages,
+            warmup_ns: spec.load.warmup.0,
+            drain_ns: spec.load.drain.0,
+            workers: spec.generator.workers.max(1),
+            cpus: cpus(spec)?,
+            trace: spec.generator.trace,
+            histogram_slots: Vec::new(),
+            histogram_pages: Vec::new(),
+            contents: (client.check == Check::Content).then(Vec::new),
+            templates: Vec::new(),
+            workload: workload.clone(),
+        };
+        for (index, page) in workload.pages.iter().enumerate() {
+            if page.files.is_empty() {
+                return Err(PlanError::new(
+                    format!("workload {}: page {index} has no files", workload.name),
+                    "give it one, or remove the page",
+                ));
+            }
+            plan.pages.push(PagePlan {
+                first_request: plan.requests.len() as u32,
+                requests: page.files.len() as u32,
+                think_ns: page.think.0,
+            });
+            for (file_index, file) in page.files.iter().enumerate() {
+                let request = plan.request(spec, &mut origins, index, file_index, file)?;
+                plan.requests.push(request);
+            }
+        }
+        plan.origins = origins.list;
+        plan.choose_page_histograms(spec.generator.page_histograms);
+        Ok(plan)
+    }
+
+    /// Requests in each page's order, all pages together.
+    pub fn request_count(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Number of workers that a level uses.
+    pub fn workers(&self) -> u32 {
+        self.workers
+    }
+
+    pub(crate) fn slice(&self, slice: Slice) -> &[u8] {
+        &self.bytes[slice.start as usize..(slice.start + slice.length) as usize]
+    }
+
+    /// Address that a connection goes to, for messages.
+    pub(crate) fn peer(&self, connection: &Connection) -> String {
+        let origin = &self.origins[connection.origin as usize];
+        match connection.resolved {
+            Some(address) => address.to_string(),
+            None => origin.addresses[connection.address as usize].to_string(),
+        }
+    }
+
+    /// Method and URL of a request, for messages.
+    pub(crate) fn label(&self, request: u32) -> String {
+        let request = &self.requests[request as usize];
+        let file = &self.workload.pages[request.page as usize].files[request.file as usize];
+        let method = file.detail.method.as_deref().unwrap_or(&self.method);
+        if file.url.contains("://") {
+            format!("{method} {}", file.url)
+        } else {
+            format!("{method} http://{}{}", self.origins[request.origin as usize].authority, file.url)
+        }
+    }
+
+    /// Appends a templated request, filled with the client's next values, to `out`.
+    pub(crate) fn render(&self, request: u32, is_last: bool, client: &mut Client, out: &mut Vec<u8>) {
+        let template = &self.templates[self.requests[request as usize].template as usize];
+        let mut context = RenderContext {
+            random: &mut client.random,
+            sequence: client.rendered,
+            feeds: &self.workload.feeds,
+            row: client.pages - 1,
+        };
+        client.rendered += 1;
+        let head = if is_last { &template.last } else { &template.keep };
+        head.render(out, &mut context);
+        let Some(body) = &template.body else { return out.extend_from_slice(b"\r\n") };
+        // The length stands before the body and is known only behind it: render in place, then move the body up.
+        let head_end = out.len();
+        body.render(out, &mut context);
+        let length = format!("Content-Length: {}\r\n\r\n", out.len() - head_end);
+        out.splice(head_end..head_end, length.bytes());
+    }
+
+    fn request(
+        &mut self,
+        spec: &RunSpec,
+        origins: &mut Origins,
+        page: usize,
+        index: usize,
+        file: &FileRequest,
+    ) -> Result<RequestPlan, PlanError> {
+        let what = format!("workload {}, page {page}, file {index}", self.workload.name);
+        let absolute = file.url.contains("://").then(|| parse_url(&what, &file.url)).transpose()?;
+        let path = absolute.as_ref().map_or(&*file.url, |url| &*url.target);
+        let is_templated = is_templated(&what, spec, file)?;
+        if !path.starts_with('/') || !(is_target(path) || is_templated) {
+            return Err(PlanError::new(
+                format!("{what}: `{path}` is not a path"),
+                "begin it with a slash, and write white space and other bytes as %20 and so on",
+            ));
+        }
+        let origin = origins.of(&what, absolute.as_ref())?;
+        let detail = &file.detail;
+        let method = detail.method.as_deref().unwrap_or(&self.method).to_owned();
+        let headers = headers(spec, file, &what)?;
+        if !is_token(&method) {
+            return Err(PlanError::new(
+                format!("{what}: `{method}` is not a method"),
+                "write GET, HEAD, POST, …",
+            ));
+        }
+        let authority = origins.authority(absolute.as_ref());
+        let target = if origins.proxied { format!("http://{authority}{path}") } else { path.to_owned() };
+        let body = detail.body.as_deref().or(spec.client.body.as_deref()).map(str::as_bytes);
+        let mut parts = RequestParts {
+            method: &method,
+            target: &target,
+            host: &authority,
+            version: spec.client.http,
+            headers: &headers,
+            body,
+            last: false,
+        };
+        if let Some(contents) = &mut self.contents {
+            let is_file = file.size.is_some() && !is_templated && method == "GET" && !path.contains('?');
+            contents.push(is_file.then(|| Content::of(&file.url)));
+        }
+        let mut template = NO_TEMPLATE;
+        if is_templated {
+            template = self.templates.len() as u32;
+            self.templates.push(templated(&what, &mut parts)?);
+        }
+        let mut keep = Slice::default();
+        let mut last = Slice::default();
+        if self.policy != ConnectionPolicy::PerRequest {
+            keep = self.append(&what, &parts)?;
+        }
+        if self.policy != ConnectionPolicy::KeepAlive || self.requests_per_connection != u32::MAX {
+            parts.last = true;
+            last = self.append(&what, &parts)?;
+        }
+        Ok(RequestPlan {
+            page: page as u32,
+            file: index as u32,
+            origin,
+            keep,
+            last,
+            size: file
+                .size
+                .filter(|_| spec.client.check != Check::Status && method != "HEAD")
+                .unwrap_or(u64::MAX),
+            status: detail.status.unwrap_or(0),
+            is_head: method == "HEAD",
+            is_idempotent: is_idempotent(&method),
+            template,
+        })
+    }
+
+    fn append(&mut self, what: &str, parts: &RequestParts<'_>) -> Result<Slice, PlanError> {
+        let start = self.bytes.len();
+        write_request(parts, &mut self.bytes);
+        let too_long = || {
+            PlanError::new(
+                format!("{what}: the requests of the workload take more than 4 GiB"),
+                "shorten the bodies or split the workload",
+            )
+        };
+        let end = u32::try_from(self.bytes.len()).map_err(|_| too_long())?;
+        Ok(Slice { start: start as u32, length: end - start as u32 })
+    }
+
+    /// The heaviest pages get histograms of their own.
+    fn choose_page_histograms(&mut self, most: u32) {
+        let mut order: Vec<u32> = (0..self.pages.len() as u32).collect();
+        order.sort_by_key(|page| std::cmp::Reverse(self.workload.pages[*page as usize].weight));
+        order.truncate(most.min(u32::from(u16::MAX)) as usize);
+        order.sort_unstable();
+        self.histogram_slots = vec![None; self.pages.len()];
+        for (slot, page) in order.iter().enumerate() {
+            self.histogram_slots[*page as usize] = Some(slot as u16);
+        }
+        self.histogram_pages = order;
+    }
+}
+
+/// Whether a request has anything to fill in.
+fn is_templated(what: &str, spec: &RunSpec, file: &FileRequest) -> Result<bool, PlanError> {
+    let headers = spec.client.headers.values().chain(file.detail.headers.values());
+    let body = file.detail.body.as_ref().or(spec.client.body.as_ref());
+    for text in headers.chain(body).map(String::as_str).chain([&*file.url]) {
+        if text.contains("{{") && !parse_template(what, text)?.is_plain() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn parse_template(what: &str, text: &str) -> Result<Template, PlanError> {
+    Template::parse(text).map_err(|error| {
+        PlanError::new(
+            format!("{what}: `{text}`: {error}"),
+            "write {{\"{{\"}} where two braces stand for themselves",
+        )
+    })
+}
+
+fn templated(what: &str, parts: &mut RequestParts<'_>) -> Result<RequestTemplate, PlanError> {
+    let body = parts.body.take();
+    let head = |last: bool| {
+        let mut bytes = Vec::new();
+        write_request(&RequestParts { last, ..*parts }, &mut bytes);
+        // Without its empty line: what a body adds to the head comes when it is rendered.
+        bytes.truncate(bytes.len() - 2);
+        let text = String::from_utf8(bytes).expect("made of strings");
+        parse_template(what, &text)
+    };
+    let (keep, last) = (head(false)?, head(true)?);
+    let body = body.map(|body| parse_template(what, &String::from_utf8_lossy(body))).transpose()?;
+    Ok(RequestTemplate { keep, last, body })
+}
+
+fn cpus(spec: &RunSpec) -> Result<Vec<u32>, PlanError> {
+    if !spec.generator.pin {
+        return Ok(Vec::new());
+    }
+    parse_cpu_list(&spec.generator.cpus)
+        .map_err(|what| PlanError::new(format!("--cpus: {what}"), "see lscpu -e"))
+}
+
+fn headers(spec: &RunSpec, file: &FileRequest, what: &str) -> Result<Vec<(String, String)>, PlanError> {
+    let mut headers: Vec<(String, String)> = Vec::new();
+    for (name, value) in spec.client.headers.iter().chain(&file.detail.headers) {
+        if !is_token(name) || !is_field_value(value) {
+            return Err(PlanError::new(
+                format!("{what}: `{name}: {value}` is not a header field"),
+                "write -H 'Name: value' without line ends or other control characters",
+            ));
+        }
+        // A page's own field replaces the run's field of the same name.
+        headers.retain(|(earlier, _)| !earlier.eq_ignore_ascii_case(name));
+        headers.push((name.clone(), value.clone()));
+    }
+    Ok(headers)
+}
+
+/// The servers that requests go to, each resolved once.
+struct Origins {
+    list: Vec<Origin>,
+    by_authority: HashMap<String, u32>,
+    /// Everything goes to one place: a proxy or a Unix socket.
+    fixed: bool,
+    proxied: bool,
+    first_authority: String,
+}
+
+impl Origins {
+    fn new(spec: &RunSpec) -> Result<Origins, PlanError> {
+        let mut addresses = Vec::new();
+        let mut first: Option<Url> = None;
+        for text in &spec.target {
+            let url = parse_url("target", text)?;
+            if spec.client.proxy.is_none() && spec.client.unix_socket.is_none() {
+                addresses.extend(resolve("target", &url.host, url.port)?.into_iter().map(Address::Internet));
+            }
+            first.get_or_insert(url);
+        }
+        let first =
+            first.ok_or_else(|| PlanError::new("no target", "give a URL such as http://127.0.0.1:8080"))?;
+        let mut origin = Origin {
+            is_named: is_name(&first.host),
+            authority: first.authority.clone(),
+            host: first.host,
+            port: first.port,
+            addresses,
+        };
+        if let Some(path) = &spec.client.unix_socket {
+            origin.addresses = vec![Address::Unix(path.into())];
+            origin.is_named = false;
+        } else if let Some(proxy) = &spec.client.proxy {
+            let url = parse_url("--proxy", proxy)?;
+            let found = resolve("--proxy", &url.host, url.port)?;
+            origin.addresses = found.into_iter().map(Address::Internet).collect();
+            origin.is_named = is_name(&url.host);
+            origin.host = url.host;
+            origin.port = url.port;
+        }
+        for source in &spec.client.source {
+            let fits = |address: &Address| matches!(address, Address::Internet(a) if a.is_ipv6() == source.is_ipv6());
+            if let Some(other) = origin.addresses.iter().find(|address| !fits(address)) {
+                return Err(PlanError::new(
+                    format!(
+                        "--source: connections from {source} cannot reach {other}: another address family"
+                    ),
+                    "give source and target addresses of one family",
+                ));
+            }
+        }
+        Ok(Origins {
+            by_authority: HashMap::from([(origin.authority.clone(), 0)]),
+            list: vec![origin],
+            fixed: spec.client.unix_socket.is_some() || spec.client.proxy.is_some(),
+            proxied: spec.client.proxy.is_some(),
+            first_authority: first.authority,
+        })
+    }
+
+    fn authority(&self, url: Option<&Url>) -> String {
+        url.map_or_else(|| self.first_authority.clone(), |url| url.authority.clone())
+    }
+
+    fn of(&mut self, what: &str, url: Option<&Url>) -> Result<u32, PlanError> {
+        let Some(url) = url.filter(|_| !self.fixed) else { return Ok(0) };
+        if let Some(index) = self.by_authority.get(&url.authority) {
+            return Ok(*index);
+        }
+        let addresses = resolve(what, &url.host, url.port)?.into_iter().map(Address::Internet).collect();
+        let index = self.list.len() as u32;
+        self.list.push(Origin {
+            authority: url.authority.clone(),
+            is_named: is_name(&url.host),
+            host: url.host.clone(),
+            port: url.port,
+            addresses,
+        });
+        self.by_authority.insert(url.authority.clone(), index);
+        Ok(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use webstone_model::workload::Page;
+
+    fn workload(urls: &[&str]) -> Workload {
+        let page = |url: &&str| Page {
+            weight: 1,
+            files: vec![FileRequest { url: (*url).into(), ..FileRequest::default() }],
+            think: Nanos::ZERO,
+        };
+        Workload { name: "w".into(), pages: urls.iter().map(page).collect(), ..Workload::default() }
+    }
+
+    fn spec() -> RunSpec {
+        RunSpec { target: vec!["http://127.0.0.1:8080".into()], ..RunSpec::default() }
+    }
+
+    fn text(plan: &Plan, slice: Slice) -> String {
+        String::from_utf8(plan.slice(slice).to_vec()).unwrap()
+    }
+
+    #[test]
+    fn per_request_announces_the_end_in_every_request() {
+        let plan = Plan::compile(&spec(), &workload(&["/a", "/b"])).unwrap();
+        assert_eq!((plan.pages.len(), plan.request_count()), (2, 2));
+        assert!(
+            text(&plan, plan.requests[1].last).starts_with("GET /b HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n")
+        );
+        assert!(text(&plan, plan.requests[1].last).contains("Connection: close"));
+        assert_eq!(plan.label(1), "GET http://127.0.0.1:8080/b");
+    }
+
+    #[test]
+    fn other_hosts_are_origins_of_their_own() {
+        let plan =
+            Plan::compile(&spec(), &workload(&["/a", "http://127.0.0.2:81/b", "http://127.0.0.2:81/c"]))
+                .unwrap();
+        assert_eq!(plan.origins.len(), 2);
+        assert_eq!(plan.requests[2].origin, 1);
+        assert!(text(&plan, plan.requests[2].last).contains("GET /c HTTP/1.1\r\nHost: 127.0.0.2:81\r\n"));
+    }
+
+    #[test]
+    fn a_proxy_gets_absolute_urls_and_all_connections() {
+        let mut spec = spec();
+        spec.client.proxy = Some("http://127.0.0.9:3128".into());
+        let plan = Plan::compile(&spec, &workload(&["/a", "http://no-such-host.invalid/b"])).unwrap();
+        assert_eq!(plan.origins[0].addresses[0].to_string(), "127.0.0.9:3128");
+        assert!(text(&plan, plan.requests[0].last).starts_with("GET http://127.0.0.1:8080/a HTTP/1.1\r\n"));
+        assert!(
+            text(&plan, plan.requests[1].last).starts_with("GET http://no-such-host.invalid/b HTTP/1.1\r\n")
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_an_error_that_names_the_place() {
+        for (url, found) in [("a", "page 0, file 0: `a`"), ("/a b", "not a path"), ("https://h/", "TLS")] {
+            let error = Plan::compile(&spec(), &workload(&[url])).unwrap_err();
+            assert!(error.what.contains(found), "{}", error.what);
+        }
+        let mut bad = spec();
+        bad.client.headers.insert("X".into(), "a\r\nEvil: b".into());
+        assert!(Plan::compile(&bad, &workload(&["/a"])).unwrap_err().what.contains("not a header field"));
+        let mut endless = spec();
+        endless.load.duration = Nanos::ZERO;
+        assert!(Plan::compile(&endless, &workload(&["/a"])).unwrap_err().what.contains("without end"));
     }
 }

@@ -1,10 +1,32 @@
 //! One request at a time, blocking: for checks before and after a run, never for load.
 
-use std::time::Duration;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-/// A blocking client for single requests, which uses the run's own request settings and response parser.
-#[derive(Debug)]
-pub struct Probe {}
+use webstone_model::errors::ErrorClass;
+use webstone_model::spec::HttpVersion;
+
+use crate::failure::{class_of, describe};
+use crate::h1::request::{RequestParts, write_request};
+use crate::h1::response::{AtEnd, ResponseParser, Step};
+use crate::origin::{Url, parse_url, resolve};
+use crate::plan::PlanError;
+
+/// Largest body that a probe holds in memory, in bytes.
+const BODY_BYTES_MAX: usize = 1 << 30;
+
+/// A blocking client for single requests, with the engine's own response parser.
+#[derive(Clone, Debug)]
+pub struct Probe {
+    url: Url,
+    addresses: Vec<SocketAddr>,
+    unix_socket: Option<PathBuf>,
+    headers: Vec<(String, String)>,
+    timeout: Duration,
+}
 
 /// A whole answer to a probe.
 #[derive(Clone, Debug)]
@@ -19,12 +41,22 @@ pub struct ProbeResponse {
     pub wire_bytes: u64,
 }
 
+impl ProbeResponse {
+    /// The value of a header field, whatever the case of its name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(found, _)| found.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+    }
+}
+
 /// Why a probe got no answer.
 #[derive(Debug, thiserror::Error)]
 #[error("{request}: {detail}")]
 pub struct ProbeError {
     /// Class, as load would count it.
-    pub class: webstone_model::errors::ErrorClass,
+    pub class: ErrorClass,
     /// Method and URL.
     pub request: String,
     /// What happened, in words.
@@ -34,13 +66,253 @@ pub struct ProbeError {
 }
 
 impl Probe {
-    /// A probe of a base URL such as `http://127.0.0.1:8080`.
-    pub fn new(_base_url: &str, _timeout: Duration) -> Result<Probe, ProbeError> {
-        unreachable!("placeholder of the first commit")
+    /// A probe of a base URL such as `http://127.0.0.1:8080`. `timeout` is for the whole request. Fails when the URL
+    /// is none or its host does not resolve.
+    pub fn new(base_url: &str, timeout: Duration) -> Result<Probe, ProbeError> {
+        let failed = |class: ErrorClass, error: PlanError| ProbeError {
+            class,
+            request: format!("GET {base_url}"),
+            detail: error.what,
+            hint: error.hint,
+        };
+        let url = parse_url("target", base_url).map_err(|error| failed(ErrorClass::GeneratorIo, error))?;
+        let addresses =
+            resolve("target", &url.host, url.port).map_err(|error| failed(ErrorClass::Dns, error))?;
+        Ok(Probe { url, addresses, unix_socket: None, headers: Vec::new(), timeout })
+    }
+
+    /// Connects to a Unix socket instead of the URL's address.
+    #[must_use]
+    pub fn with_unix_socket(mut self, path: Option<&str>) -> Probe {
+        self.unix_socket = path.map(PathBuf::from);
+        self
+    }
+
+    /// Adds header fields to every request.
+    #[must_use]
+    pub fn with_headers<'a>(mut self, headers: impl IntoIterator<Item = (&'a String, &'a String)>) -> Probe {
+        self.headers = headers.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        self
     }
 
     /// `GET path` on a connection of its own.
-    pub fn fetch(&self, _path: &str) -> Result<ProbeResponse, ProbeError> {
-        unreachable!("placeholder of the first commit")
+    pub fn fetch(&self, path: &str) -> Result<ProbeResponse, ProbeError> {
+        let request = format!("GET http://{}{path}", self.url.authority);
+        let failed = |class: ErrorClass, detail: String, hint: Option<String>| ProbeError {
+            class,
+            request: request.clone(),
+            detail,
+            hint,
+        };
+        let until = Instant::now() + self.timeout;
+        let mut stream = self.connect().map_err(|(address, error)| {
+            let class = class_of(&error, true);
+            let hint = match class {
+                ErrorClass::Refused => {
+                    Some("is the server running, and does it listen on this port?".to_owned())
+                }
+                ErrorClass::Unreachable => Some("is there a route to this host?".to_owned()),
+                _ => None,
+            };
+            failed(class, format!("{address}: {}", describe(&error)), hint)
+        })?;
+        let mut bytes = Vec::new();
+        let parts = RequestParts {
+            method: "GET",
+            target: path,
+            host: &self.url.authority,
+            version: HttpVersion::Http11,
+            headers: &self.headers,
+            body: None,
+            last: true,
+        };
+        write_request(&parts, &mut bytes);
+        let broken = |error: &std::io::Error| match error.kind() {
+            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+                failed(ErrorClass::RequestTimeout, format!("no whole answer within {:?}", self.timeout), None)
+            }
+            _ => failed(class_of(error, false), describe(error), None),
+        };
+        stream.write_all(&bytes).map_err(|error| broken(&error))?;
+        let mut reading = Reading::new();
+        while !reading.parser.is_done() {
+            let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            stream.set_read_timeout(left).map_err(|error| broken(&error))?;
+            let n = stream.read(&mut reading.buffer).map_err(|error| broken(&error))?;
+            if n == 0 {
+                match reading.parser.at_end() {
+                    AtEnd::Complete => break,
+                    AtEnd::InHead if reading.wire_bytes == 0 => {
+                        let detail = "the connection was closed without an answer".to_owned();
+                        return Err(failed(ErrorClass::ClosedEarly, detail, None));
+                    }
+                    _ => {
+                        let detail = format!("the answer broke off after {} bytes", reading.wire_bytes);
+                        return Err(failed(ErrorClass::ShortBody, detail, None));
+                    }
+                }
+            }
+            let first = reading.wire_bytes == 0;
+            reading.take(n).map_err(|what| {
+                // A TLS server answers plain text with an alert record: type 21, version 3.
+                let tls = first && reading.buffer.starts_with(&[0x15, 0x03]);
+                let detail = if tls { "the server speaks TLS on this port" } else { what };
+                let hint = tls.then(|| "use the port on which it speaks plain HTTP".to_owned());
+                failed(ErrorClass::Malformed, format!("not an HTTP/1 answer: {detail}"), hint)
+            })?;
+        }
+        Ok(ProbeResponse {
+            status: reading.status,
+            headers: reading.headers,
+            body: reading.body,
+            wire_bytes: reading.wire_bytes,
+        })
+    }
+
+    fn connect(&self) -> Result<Stream, (String, std::io::Error)> {
+        if let Some(path) = &self.unix_socket {
+            return UnixStream::connect(path)
+                .map(Stream::Unix)
+                .map_err(|error| (format!("unix:{}", path.display()), error));
+        }
+        let mut failure = None;
+        for address in &self.addresses {
+            match TcpStream::connect_timeout(address, self.timeout) {
+                Ok(stream) => return Ok(Stream::Internet(stream)),
+                Err(error) => failure = Some((address.to_string(), error)),
+            }
+        }
+        Err(failure.expect("a resolved name has an address"))
+    }
+}
+
+/// Either kind of stream.
+enum Stream {
+    Internet(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn set_read_timeout(&self, timeout: Duration) -> std::io::Result<()> {
+        match self {
+            Stream::Internet(stream) => stream.set_read_timeout(Some(timeout)),
+            Stream::Unix(stream) => stream.set_read_timeout(Some(timeout)),
+        }
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match self {
+            Stream::Internet(stream) => stream.write_all(bytes),
+            Stream::Unix(stream) => stream.write_all(bytes),
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Stream::Internet(stream) => stream.read(buffer),
+            Stream::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+/// A response being read.
+struct Reading {
+    parser: ResponseParser,
+    buffer: Vec<u8>,
+    kept: Vec<u8>,
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+    wire_bytes: u64,
+}
+
+impl Reading {
+    fn new() -> Reading {
+        Reading {
+            parser: ResponseParser::new(false),
+            buffer: vec![0; 65_536],
+            kept: Vec::new(),
+            status: 0,
+            headers: Vec::new(),
+            body: Vec::new(),
+            wire_bytes: 0,
+        }
+    }
+
+    fn take(&mut self, n: usize) -> Result<(), &'static str> {
+        self.wire_bytes += n as u64;
+        self.kept.extend_from_slice(&self.buffer[..n]);
+        let mut at = 0;
+        while at < self.kept.len() && !self.parser.is_done() {
+            let input = &self.kept[at..];
+            let (used, step) = self.parser.step(input).map_err(|malformed| malformed.0)?;
+            match step {
+                Step::NeedMore | Step::Done => break,
+                Step::Head(head) => {
+                    self.status = head.status;
+                    self.headers = fields(&input[..used]);
+                }
+                Step::Body => self.body.extend_from_slice(&input[..used]),
+                Step::Interim | Step::Framing => {}
+            }
+            at += used;
+        }
+        self.kept.drain(..at);
+        if self.body.len() > BODY_BYTES_MAX { Err("a body larger than 1 GiB") } else { Ok(()) }
+    }
+}
+
+fn fields(head: &[u8]) -> Vec<(String, String)> {
+    let text = String::from_utf8_lossy(head);
+    let pair =
+        |line: &str| line.split_once(':').map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
+    text.lines().skip(1).filter_map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn answered_with(answer: &'static [u8]) -> Result<ProbeResponse, ProbeError> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 1024];
+            let _ = stream.read(&mut request).unwrap();
+            stream.write_all(answer).unwrap();
+        });
+        let result = Probe::new(&url, Duration::from_secs(5)).unwrap().fetch("/x");
+        server.join().unwrap();
+        result
+    }
+
+    #[test]
+    fn a_whole_answer() {
+        let answer = answered_with(
+            b"HTTP/1.1 404 No\r\nServer: x y\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+        );
+        let answer = answer.unwrap();
+        assert_eq!((answer.status, answer.body.as_slice(), answer.wire_bytes), (404, &b"hi"[..], 72));
+        assert_eq!(answer.header("SERVER"), Some("x y"));
+    }
+
+    #[test]
+    fn broken_answers_have_their_class() {
+        assert_eq!(answered_with(b"").unwrap_err().class, ErrorClass::ClosedEarly);
+        let short = answered_with(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhi").unwrap_err();
+        assert_eq!(short.class, ErrorClass::ShortBody);
+        let tls = answered_with(b"\x15\x03\x01\x00\x02\x02\x46").unwrap_err();
+        assert!(tls.to_string().contains("speaks TLS") && tls.hint.is_some(), "{tls}");
+    }
+
+    #[test]
+    fn nobody_listening_is_refused_with_a_hint() {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let probe = Probe::new(&format!("http://127.0.0.1:{port}"), Duration::from_secs(1)).unwrap();
+        let error = probe.fetch("/").unwrap_err();
+        assert_eq!(error.class, ErrorClass::Refused);
+        assert!(error.hint.is_some() && error.to_string().contains("connection refused"), "{error}");
     }
 }

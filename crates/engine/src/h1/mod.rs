@@ -1,0 +1,5 @@
+//! HTTP/1.0 and 1.1 as machines without I/O: bytes in, bytes out (RFC 9112).
+
+pub mod chunked;
+pub mod request;
+pub mod response;

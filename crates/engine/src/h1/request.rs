@@ -1,0 +1,152 @@
+//! Requests of HTTP/1.0 and 1.1, written once before the run (RFC 9112 section 3).
+
+use webstone_model::spec::HttpVersion;
+
+/// What a request is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestParts<'a> {
+    /// Method, as it is to stand in the request line.
+    pub method: &'a str,
+    /// Request target: a path with its query, or an absolute URL for a proxy.
+    pub target: &'a str,
+    /// Value of `Host`.
+    pub host: &'a str,
+    /// Version that the request line names.
+    pub version: HttpVersion,
+    /// Header fields besides those written here; a name given here replaces the default of that name.
+    pub headers: &'a [(String, String)],
+    /// Body; with one, or with a method that has one by nature, `Content-Length` is written.
+    pub body: Option<&'a [u8]>,
+    /// Whether this is the connection's last request.
+    pub last: bool,
+}
+
+/// Appends the request to `out`.
+pub fn write_request(parts: &RequestParts<'_>, out: &mut Vec<u8>) {
+    let given = |name: &str| parts.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+    let version = match parts.version {
+        HttpVersion::Http10 => "1.0",
+        HttpVersion::Http11 => "1.1",
+    };
+    let mut line = |pieces: &[&str]| {
+        pieces.iter().for_each(|piece| out.extend_from_slice(piece.as_bytes()));
+        out.extend_from_slice(b"\r\n");
+    };
+    line(&[parts.method, " ", parts.target, " HTTP/", version]);
+    if !given("host") {
+        line(&["Host: ", parts.host]);
+    }
+    if !given("user-agent") {
+        line(&["User-Agent: webstone/", env!("CARGO_PKG_VERSION")]);
+    }
+    if !given("accept") {
+        line(&["Accept: */*"]);
+    }
+    if !given("connection") {
+        match (parts.version, parts.last) {
+            (HttpVersion::Http11, true) => line(&["Connection: close"]),
+            (HttpVersion::Http10, false) => line(&["Connection: keep-alive"]),
+            // The version's own default says it already.
+            (HttpVersion::Http11, false) | (HttpVersion::Http10, true) => {}
+        }
+    }
+    for (name, value) in parts.headers {
+        line(&[name, ": ", value]);
+    }
+    let body = parts.body.unwrap_or_default();
+    let has_body_by_nature = matches!(parts.method, "POST" | "PUT" | "PATCH");
+    if (parts.body.is_some() || has_body_by_nature) && !given("content-length") && !given("transfer-encoding")
+    {
+        line(&["Content-Length: ", &body.len().to_string()]);
+    }
+    line(&[]);
+    out.extend_from_slice(body);
+}
+
+/// Whether a text may stand as a method or a field name (RFC 9110 section 5.6.2, `token`).
+pub fn is_token(text: &str) -> bool {
+    let special = b"!#$%&'*+-.^_`|~";
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || special.contains(&byte))
+}
+
+/// Whether a text may stand as a field value: no line end and no other control character but the tab.
+pub fn is_field_value(text: &str) -> bool {
+    text.bytes().all(|byte| byte == b'\t' || (byte >= 0x20 && byte != 0x7f))
+}
+
+/// Whether a text may stand as a request target: visible ASCII without white space.
+pub fn is_target(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// Whether a method may be sent again without asking (RFC 9110 section 9.2.2).
+pub fn is_idempotent(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(parts: &RequestParts<'_>) -> String {
+        let mut out = Vec::new();
+        write_request(parts, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    const PLAIN: RequestParts<'static> = RequestParts {
+        method: "GET",
+        target: "/a?b=1",
+        host: "example.org:8080",
+        version: HttpVersion::Http11,
+        headers: &[],
+        body: None,
+        last: false,
+    };
+
+    #[test]
+    fn a_plain_get() {
+        let agent = concat!("User-Agent: webstone/", env!("CARGO_PKG_VERSION"));
+        let expected =
+            format!("GET /a?b=1 HTTP/1.1\r\nHost: example.org:8080\r\n{agent}\r\nAccept: */*\r\n\r\n");
+        assert_eq!(written(&PLAIN), expected);
+    }
+
+    #[test]
+    fn the_connection_field_follows_version_and_place() {
+        for (version, last, field) in [
+            (HttpVersion::Http11, true, Some("close")),
+            (HttpVersion::Http11, false, None),
+            (HttpVersion::Http10, true, None),
+            (HttpVersion::Http10, false, Some("keep-alive")),
+        ] {
+            let text = written(&RequestParts { version, last, ..PLAIN });
+            let found = text.lines().find_map(|line| line.strip_prefix("Connection: "));
+            assert_eq!(found, field, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_given_field_replaces_the_default() {
+        let headers =
+            [("host".to_owned(), "other".to_owned()), ("ACCEPT".to_owned(), "text/html".to_owned())];
+        let text = written(&RequestParts { headers: &headers, ..PLAIN });
+        assert_eq!(text.matches("ost: ").count(), 1);
+        assert!(text.contains("host: other\r\nACCEPT: text/html\r\n"), "{text}");
+    }
+
+    #[test]
+    fn bodies_carry_their_length() {
+        let text = written(&RequestParts { method: "POST", body: Some(b"a=1"), ..PLAIN });
+        assert!(text.ends_with("Content-Length: 3\r\n\r\na=1"), "{text}");
+        let text = written(&RequestParts { method: "PUT", ..PLAIN });
+        assert!(text.ends_with("Content-Length: 0\r\n\r\n"), "{text}");
+    }
+
+    #[test]
+    fn what_may_stand_where() {
+        assert!(is_token("X-Id") && !is_token("X Id") && !is_token("") && !is_token("X:"));
+        assert!(is_field_value("a\tb ü") && !is_field_value("a\r\nb") && !is_field_value("\0"));
+        assert!(is_target("/a?b") && !is_target("/a b") && !is_target("") && !is_target("/ü"));
+    }
+}

@@ -1,0 +1,138 @@
+//! What a worker tells about single exchanges when it was asked to: traces and transactions. Off the hot path: without
+//! either, no request comes here.
+
+use std::sync::mpsc::TrySendError;
+
+use webstone_model::errors::ErrorClass;
+
+use crate::transactions::{TraceEvent, TraceKind, Transaction};
+use crate::worker::Worker;
+
+/// Transactions handed over at once.
+const TRANSACTIONS_BATCH: usize = 1024;
+/// Fields whose values a trace does not show.
+const SECRET_FIELDS: [&[u8]; 4] = [b"authorization", b"proxy-authorization", b"cookie", b"set-cookie"];
+
+impl Worker {
+    /// A request was written whole.
+    pub(crate) fn note_sent(&mut self, index: u32) {
+        let now = self.now();
+        let connection = &mut self.connections[index as usize];
+        connection.sent_ns = now;
+        if connection.traced > 0 {
+            let request = &self.plan.requests[connection.request as usize];
+            let bytes = self.plan.slice(if connection.is_last { request.last } else { request.keep });
+            let kind = TraceKind::Sent(masked(bytes));
+            self.trace_event(index, kind);
+        }
+    }
+
+    /// `n` bytes of a traced response are in the buffer.
+    pub(crate) fn trace_received(&mut self, index: u32, n: usize) {
+        let kind = TraceKind::Received(masked(&self.buffer[..n]));
+        self.trace_event(index, kind);
+    }
+
+    /// A request ended: whole, or in an error.
+    pub(crate) fn note_ended(&mut self, index: u32, error: Option<ErrorClass>, how: &str, now: u64) {
+        let connection = &self.connections[index as usize];
+        if connection.traced > 0 {
+            let took = webstone_model::units::Nanos((now - connection.start_ns) / 1000 * 1000);
+            let text = format!(
+                "{how}: status {}, {} bytes in {took}",
+                connection.status,
+                connection.received_bytes()
+            );
+            self.trace_event(index, TraceKind::Ended(text));
+        }
+        if self.transactions.is_none() || !self.recorder.is_open {
+            return;
+        }
+        let connection = &self.connections[index as usize];
+        let request = &self.plan.requests[connection.request as usize];
+        let since_open = |instant: u64| instant as i64 - self.recorder.open_ns as i64;
+        let happened = |instant: u64| (instant > 0).then(|| since_open(instant));
+        let transaction = Transaction {
+            client: self.first_client + connection.client,
+            page: request.page,
+            file: request.file,
+            start_ns: since_open(connection.start_ns),
+            connected_ns: happened(connection.connected_ns),
+            sent_ns: happened(connection.sent_ns),
+            first_byte_ns: happened(connection.first_byte_ns),
+            headers_done_ns: happened(connection.headers_done_ns),
+            end_ns: since_open(now),
+            status: connection.status,
+            head_bytes: connection.head_bytes + connection.framing_bytes,
+            body_bytes: connection.body_bytes,
+            error,
+        };
+        self.transaction_buffer.push(transaction);
+        if self.transaction_buffer.len() >= TRANSACTIONS_BATCH {
+            self.flush_transactions();
+        }
+    }
+
+    /// Hands the transactions gathered so far to whoever writes them. Waits if the writer is behind: none is lost.
+    pub(crate) fn flush_transactions(&mut self) {
+        if let Some(receiver) = &self.transactions
+            && !self.transaction_buffer.is_empty()
+        {
+            let full =
+                std::mem::replace(&mut self.transaction_buffer, Vec::with_capacity(TRANSACTIONS_BATCH));
+            if receiver.send(full).is_err() {
+                // The writer has given up and says why itself.
+                self.transactions = None;
+            }
+        }
+    }
+
+    fn trace_event(&mut self, index: u32, kind: TraceKind) {
+        let connection = &self.connections[index as usize];
+        let event = TraceEvent {
+            exchange: connection.traced,
+            client: self.first_client + connection.client,
+            address: self.plan.peer(connection),
+            kind,
+        };
+        if let Some(receiver) = &self.trace {
+            // A trace is for debugging a few exchanges; if its reader is stuck, load goes on without it.
+            if let Err(TrySendError::Disconnected(_)) = receiver.try_send(event) {
+                self.trace = None;
+            }
+        }
+    }
+}
+
+/// A copy with the values of secret fields replaced, line by line; bytes behind the head stay as they are.
+fn masked(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut in_head = true;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        in_head &= line != b"\r\n" && line != b"\n";
+        let colon = line.iter().position(|byte| *byte == b':').filter(|_| in_head);
+        match colon {
+            Some(colon) if SECRET_FIELDS.iter().any(|name| line[..colon].eq_ignore_ascii_case(name)) => {
+                out.extend_from_slice(&line[..colon]);
+                out.extend_from_slice(b": ***\r\n");
+            }
+            _ => out.extend_from_slice(line),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_do_not_reach_a_trace() {
+        let request = b"GET / HTTP/1.1\r\nHost: h\r\nauthorization: Basic c2VjcmV0\r\nCookie: a=1\r\n\r\nCookie: body\n";
+        let text = String::from_utf8(masked(request)).unwrap();
+        assert_eq!(
+            text,
+            "GET / HTTP/1.1\r\nHost: h\r\nauthorization: ***\r\nCookie: ***\r\n\r\nCookie: body\n"
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! What a client does between connections: pick a page, ask for its files in order, end the page, think, go on.
+
+use std::cmp::Reverse;
+use std::sync::atomic::Ordering::Relaxed;
+
+use webstone_model::spec::ConnectionPolicy;
+
+use crate::client::Doing;
+use crate::worker::{Stage, Worker};
+
+impl Worker {
+    /// The client picks a page and asks for its first file; or stops, where no more pages are to begin.
+    pub(crate) fn start_page(&mut self, client: u32, now: u64) {
+        if !self.may_start_page() {
+            self.clients[client as usize].doing = Doing::Stopped;
+            self.note_first_answer(client);
+            return;
+        }
+        let state = &mut self.clients[client as usize];
+        state.page = state.sequence.next_page(&self.plan.sampler);
+        state.pages += 1;
+        state.doing = Doing::Page;
+        state.page_ok = true;
+        state.next_file = 0;
+        state.page_start_ns = now;
+        self.pages_in_progress += 1;
+        self.ask_for_files(client, now);
+    }
+
+    /// Goes on with a client after one of its requests ended.
+    pub(crate) fn advance(&mut self, client: u32, now: u64) {
+        let state = &self.clients[client as usize];
+        match state.doing {
+            Doing::Page => {
+                let page = self.plan.pages[state.page as usize];
+                let is_over = self.stage == Stage::Draining || state.next_file >= page.requests;
+                if !is_over {
+                    self.ask_for_files(client, now);
+                } else if state.outstanding == 0 {
+                    self.end_page(client, now);
+                }
+            }
+            Doing::Stopped if self.stage == Stage::Measuring => self.start_page(client, now),
+            _ => {}
+        }
+    }
+
+    /// One of the client's requests ended.
+    #[inline]
+    pub(crate) fn request_ended(&mut self, client: u32, ok: bool) {
+        let state = &mut self.clients[client as usize];
+        state.outstanding -= 1;
+        state.page_ok &= ok;
+        if ok {
+            state.recover();
+        }
+        self.active -= 1;
+        self.note_first_answer(client);
+    }
+
+    #[inline]
+    fn note_first_answer(&mut self, client: u32) {
+        let state = &mut self.clients[client as usize];
+        if !state.answered {
+            state.answered = true;
+            self.first_answers_due -= 1;
+        }
+    }
+
+    fn may_start_page(&self) -> bool {
+        if self.stage == Stage::Draining {
+            return false;
+        }
+        if self.plan.page_limit.is_none() {
+            return true;
+        }
+        match self.stage {
+            // Only pages of the window count against the limit; before it, load is for warming up alone.
+            Stage::WarmUp => !self.shared.settle.load(Relaxed),
+            _ => self.shared.pages_left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok(),
+        }
+    }
+
+    /// Asks for as many files as may be under way at once: the first alone, as a browser must read the document before
+    /// it knows the rest.
+    fn ask_for_files(&mut self, client: u32, now: u64) {
+        loop {
+            let state = &mut self.clients[client as usize];
+            let page = self.plan.pages[state.page as usize];
+            let first_alone = state.next_file <= 1;
+            let at_once = if first_alone { 1 } else { self.plan.parallel };
+            let may_ask =
+                if state.next_file == 1 { state.outstanding == 0 } else { state.outstanding < at_once };
+            if state.next_file >= page.requests || !may_ask {
+                return;
+            }
+            let request = page.first_request + state.next_file;
+            // Behind the first file, all the others may go out in this loop.
+            state.next_file += 1;
+            state.outstanding += 1;
+            self.active += 1;
+            self.start_request(client, request, now);
+        }
+    }
+
+    fn end_page(&mut self, client: u32, now: u64) {
+        let state = &mut self.clients[client as usize];
+        let page = self.plan.pages[state.page as usize];
+        self.pages_in_progress -= 1;
+        self.last_end_ns = now;
+        // Cut short by the end of the window, a page is neither completed nor failed.
+        if state.next_file >= page.requests {
+            let (number, ok, start_ns) = (state.page, state.page_ok, state.page_start_ns);
+            self.recorder.page_ended(&self.plan, client as usize, number, ok, start_ns, now);
+        }
+        if self.plan.policy == ConnectionPolicy::PerPage {
+            self.close_idle(client);
+        }
+        let state = &mut self.clients[client as usize];
+        let pause_ns = page.think_ns.max(std::mem::take(&mut state.backoff_due_ns));
+        if pause_ns > 0 && self.stage != Stage::Draining {
+            state.doing = Doing::Waiting;
+            state.waiting_since_ns = now;
+            self.timers.push(Reverse((now + pause_ns, client)));
+        } else {
+            self.start_page(client, now);
+        }
+    }
+
+    /// Ends the connections that a client keeps.
+    fn close_idle(&mut self, client: u32) {
+        while let Some(connection) = self.clients[client as usize].idle.pop() {
+            self.drop_connection(connection);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What a worker writes down. Open or closed: before the window opens and after it closes nothing is counted, but
+//! whole-life totals are.
+
+use webstone_model::errors::{ErrorClass, ErrorExample};
+use webstone_model::metrics::{
+    ClientTotals, Histogram, Interval, Measured, PageHistograms, PageTotals, WorkerUse,
+};
+use webstone_model::units::NANOS_PER_SECOND;
+
+use crate::connection::Connection;
+use crate::plan::Plan;
+use crate::sys::thread::{CpuUse, cpu_use};
+
+/// Seconds that the series has room for from the start; beyond, it grows.
+const SERIES_SECONDS_RESERVED: u64 = 86_400;
+
+pub(crate) struct Recorder {
+    pub(crate) measured: Measured,
+    pub(crate) is_open: bool,
+    pub(crate) open_ns: u64,
+    /// End of the second that is being counted.
+    pub(crate) second_end_ns: u64,
+    /// Totals at the start of that second.
+    second_start: Interval,
+    second_response_ns_max: u64,
+    cpu_at_open: CpuUse,
+}
+
+impl Recorder {
+    pub(crate) fn new(plan: &Plan, clients: usize) -> Recorder {
+        let histograms = |page: &u32| PageHistograms { page: *page, ..PageHistograms::default() };
+        let mut measured = Measured {
+            pages: vec![PageTotals::default(); plan.pages.len()],
+            clients: vec![ClientTotals::default(); clients],
+            page_histograms: plan.histogram_pages.iter().map(histograms).collect(),
+            ..Measured::default()
+        };
+        let seconds = (plan.duration_ns / NANOS_PER_SECOND + 2).min(SERIES_SECONDS_RESERVED);
+        measured.series.0.reserve(seconds as usize);
+        measured.generator.metrics_bytes_max = bytes_max(plan, clients, seconds);
+        Recorder {
+            measured,
+            is_open: false,
+            open_ns: u64::MAX,
+            second_end_ns: u64::MAX,
+            second_start: Interval::default(),
+            second_response_ns_max: 0,
+            cpu_at_open: CpuUse::default(),
+        }
+    }
+
+    pub(crate) fn open(&mut self, at_ns: u64) {
+        self.is_open = true;
+        self.open_ns = at_ns;
+        self.second_end_ns = at_ns + NANOS_PER_SECOND;
+        self.cpu_at_open = cpu_use();
+    }
+
+    pub(crate) fn close(&mut self, at_ns: u64, worker: WorkerUse) {
+        let second_begin = self.second_end_ns - NANOS_PER_SECOND;
+        if at_ns > second_begin || self.totals() != self.second_start {
+            self.end_second();
+        }
+        let cpu = cpu_use();
+        self.is_open = false;
+        self.second_end_ns = u64::MAX;
+        self.measured.window_ns = at_ns - self.open_ns;
+        self.measured.generator.workers = vec![WorkerUse {
+            user_ns: cpu.user_ns - self.cpu_at_open.user_ns,
+            system_ns: cpu.system_ns - self.cpu_at_open.system_ns,
+            ..worker
+        }];
+    }
+
+    /// Closes the second that is being counted and begins the next.
+    pub(crate) fn end_second(&mut self) {
+        let totals = self.totals();
+        self.measured.series.0.push(Interval {
+            requests: totals.requests - self.second_start.requests,
+            errors: totals.errors - self.second_start.errors,
+            connections: totals.connections - self.second_start.connections,
+            pages: totals.pages - self.second_start.pages,
+            bytes: totals.bytes - self.second_start.bytes,
+            response_ns: totals.response_ns - self.second_start.response_ns,
+            response_ns_max: self.second_response_ns_max,
+        });
+        self.second_start = totals;
+        self.second_response_ns_max = 0;
+        self.second_end_ns += NANOS_PER_SECOND;
+    }
+
+    /// Totals of the window so far, in the form of an interval.
+    pub(crate) fn totals(&self) -> Interval {
+        let counts = &self.measured.counts;
+        Interval {
+            requests: counts.succeeded,
+            errors: counts.failed,
+            connections: counts.connections,
+            pages: counts.pages_completed,
+            bytes: self.measured.response_bytes.sum,
+            response_ns: self.measured.response.sum,
+            response_ns_max: 0,
+        }
+    }
+
+    /// Part of a span that lies within the open window.
+    #[inline]
+    fn clipped(&self, from_ns: u64, to_ns: u64) -> u64 {
+        to_ns.saturating_sub(from_ns.max(self.open_ns))
+    }
+
+    /// A connection was established.
+    #[inline]
+    pub(crate) fn connected(&mut self, plan: &Plan, connection: &Connection, now: u64) {
+        self.measured.lifetime.connections += 1;
+        if !self.is_open {
+            return;
+        }
+        let took = now - connection.connect_begun_ns;
+        let page = plan.requests[connection.request as usize].page as usize;
+        self.measured.counts.connections += 1;
+        self.measured.connect.record(took);
+        self.measured.histograms.connect.record(took);
+        let totals = &mut self.measured.pages[page];
+        totals.connects += 1;
+        totals.connect_ns += took;
+        totals.connect_ns_max = totals.connect_ns_max.max(took);
+        self.measured.clients[connection.client as usize].connects += 1;
+        if let Some(slot) = plan.histogram_slots[page] {
+            self.measured.page_histograms[usize::from(slot)].histograms.connect.record(took);
+        }
+    }
+
+    /// A request ended with a valid response.
+    #[inline]
+    pub(crate) fn succeeded(&mut self, plan: &Plan, connection: &Connection, now: u64) {
+        if !self.is_open {
+            return;
+        }
+        let response_ns = now - connection.start_ns;
+        let first_byte_ns = connection.first_byte_ns - connection.start_ns;
+        let head = connection.head_bytes + connection.framing_bytes;
+        let bytes = head + connection.body_bytes;
+        let busy = self.clipped(connection.start_ns, now);
+        let page = plan.requests[connection.request as usize].page as usize;
+        let measured = &mut self.measured;
+
+        measured.counts.succeeded += 1;
+        measured.counts.head_bytes += connection.head_bytes;
+        measured.counts.framing_bytes += connection.framing_bytes;
+        measured.counts.body_bytes += connection.body_bytes;
+        measured.counts.busy_ns += busy;
+        measured.response.record(response_ns);
+        measured.response_bytes.record(bytes);
+        measured.body_bytes.record(connection.body_bytes);
+        measured.histograms.response.record(response_ns);
+        measured.histograms.first_byte.record(first_byte_ns);
+        self.second_response_ns_max = self.second_response_ns_max.max(response_ns);
+
+        let totals = &mut measured.pages[page];
+        totals.requests += 1;
+        totals.response_ns += response_ns;
+        totals.response_ns_max = totals.response_ns_max.max(response_ns);
+        totals.body_bytes += connection.body_bytes;
+        totals.head_bytes += head;
+
+        let client = &mut measured.clients[connection.client as usize];
+        client.requests += 1;
+        client.response_ns += response_ns;
+        client.bytes += bytes;
+
+        if let Some(slot) = plan.histogram_slots[page] {
+            let histograms = &mut measured.page_histograms[usize::from(slot)].histograms;
+            histograms.response.record(response_ns);
+            histograms.first_byte.record(first_byte_ns);
+        }
+    }
+
+    /// A request ended in an error. `example` is asked for only by the first of a class.
+    pub(crate) fn failed(
+        &mut self,
+        plan: &Plan,
+        connection: &Connection,
+        class: ErrorClass,
+        now: u64,
+        example: impl FnOnce() -> ErrorExample,
+    ) {
+        if !self.is_open {
+            return;
+        }
+        self.measured.counts.failed += 1;
+        self.measured.counts.busy_ns += self.clipped(connection.start_ns, now);
+        self.measured.pages[plan.requests[connection.request as usize].page as usize].errors += 1;
+        self.measured.clients[connection.client as usize].errors += 1;
+        self.measured.errors.add(class, example);
+    }
+
+    /// A page ended: whole, or with a file failed.
+    #[inline]
+    pub(crate) fn page_ended(
+        &mut self,
+        plan: &Plan,
+        client: usize,
+        page: u32,
+        ok: bool,
+        start_ns: u64,
+        now: u64,
+    ) {
+        if !self.is_open {
+            return;
+        }
+        let measured = &mut self.measured;
+        let totals = &mut measured.pages[page as usize];
+        if !ok {
+            totals.failed += 1;
+            measured.counts.pages_failed += 1;
+            return;
+        }
+        let took = now - start_ns;
+        totals.hits += 1;
+        totals.time_ns += took;
+        totals.time_ns_max = totals.time_ns_max.max(took);
+        measured.counts.pages_completed += 1;
+        measured.clients[client].pages += 1;
+        measured.page.record(took);
+        measured.histograms.page.record(took);
+        if let Some(slot) = plan.histogram_slots[page as usize] {
+            measured.page_histograms[usize::from(slot)].histograms.page.record(took);
+        }
+    }
+
+    /// A client stopped waiting of its own accord.
+    pub(crate) fn waited(&mut self, since_ns: u64, now: u64) {
+        if self.is_open {
+            self.measured.counts.idle_ns += self.clipped(since_ns, now);
+        }
+    }
+
+    /// A request is in progress as the window closes.
+    pub(crate) fn in_flight(&mut self, start_ns: u64, close_ns: u64) {
+        self.measured.counts.in_flight += 1;
+        self.measured.counts.busy_ns += self.clipped(start_ns, close_ns);
+    }
+}
+
+/// The most memory that a worker's metrics may come to own: stated in every record.
+fn bytes_max(plan: &Plan, clients: usize, seconds: u64) -> u64 {
+    let histograms = (5 + 4 * plan.histogram_pages.len()) * Histogram::bytes_max();
+    let totals = plan.pages.len() * size_of::<PageTotals>() + clients * size_of::<ClientTotals>();
+    (histograms + totals) as u64 + seconds * size_of::<Interval>() as u64
+}

@@ -1,0 +1,170 @@
+//! Non-blocking stream sockets, with the two tricks that a connection per request needs: a descriptor is used again
+//! after its connection ended (`socket()` and `close()` cost more than the rest of a connection), and a body that
+//! nobody looks at is thrown away in the kernel.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::net::{
+    self, AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+};
+
+/// Where a connection goes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Address {
+    /// An Internet address and port.
+    Internet(SocketAddr),
+    /// A Unix socket's path.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Internet(address) => address.fmt(f),
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// What starting to connect led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Connect {
+    /// The connection stands.
+    Done,
+    /// It is on its way; writability will tell.
+    InProgress,
+}
+
+/// What a read led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// So many bytes, at least one.
+    Bytes(usize),
+    /// Nothing for now.
+    WouldBlock,
+    /// The peer sends no more.
+    End,
+}
+
+/// A non-blocking stream socket.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    descriptor: OwnedFd,
+}
+
+impl Socket {
+    /// A socket for an address, bound to `source` where one is given (its port is left to the connect).
+    pub(crate) fn new(address: &Address, source: Option<IpAddr>) -> io::Result<Socket> {
+        let family = match address {
+            Address::Internet(SocketAddr::V4(_)) => AddressFamily::INET,
+            Address::Internet(SocketAddr::V6(_)) => AddressFamily::INET6,
+            Address::Unix(_) => AddressFamily::UNIX,
+        };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let descriptor = net::socket_with(family, SocketType::STREAM, flags, None)?;
+        if family != AddressFamily::UNIX {
+            sockopt::set_tcp_nodelay(&descriptor, true)?;
+            if let Some(source) = source {
+                // Without it, bind() would reserve a port for this address alone and exhaust them 30,000 times sooner.
+                bind_without_port(&descriptor)?;
+                net::bind(&descriptor, &SocketAddr::new(source, 0))?;
+            }
+        }
+        Ok(Socket { descriptor })
+    }
+
+    /// Starts to connect.
+    pub(crate) fn connect(&self, address: &Address) -> io::Result<Connect> {
+        let result = match address {
+            Address::Internet(address) => net::connect(&self.descriptor, address),
+            Address::Unix(path) => net::connect(&self.descriptor, &unix_address(path)?),
+        };
+        match result {
+            Ok(()) => Ok(Connect::Done),
+            Err(Errno::INPROGRESS) => Ok(Connect::InProgress),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Ends the connection so that [`Socket::connect`] may be called again. The peer sees a reset unless both sides
+    /// had said farewell before.
+    pub(crate) fn disconnect(&self) -> io::Result<()> {
+        Ok(net::connect_unspec(&self.descriptor)?)
+    }
+
+    /// Says farewell: no more bytes from this side.
+    pub(crate) fn shutdown_write(&self) -> io::Result<()> {
+        Ok(net::shutdown(&self.descriptor, Shutdown::Write)?)
+    }
+
+    /// Writes what the socket takes of `bytes`: how many; 0 when it takes none for now.
+    #[inline]
+    pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        match net::send(&self.descriptor, bytes, SendFlags::NOSIGNAL) {
+            Ok(n) => Ok(n),
+            Err(Errno::AGAIN) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads into `buffer`, which must not be empty.
+    #[inline]
+    pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<Received> {
+        received(net::recv(&self.descriptor, buffer, RecvFlags::empty()).map(|(_, n)| n))
+    }
+
+    /// Throws away up to `scratch.len()` bytes of a TCP stream in the kernel: `MSG_TRUNC` skips the copy, half the cost
+    /// of a large body. `scratch` stays untouched; its length is all that counts.
+    #[inline]
+    pub(crate) fn discard(&self, scratch: &mut [u8]) -> io::Result<Received> {
+        received(net::recv(&self.descriptor, scratch, RecvFlags::TRUNC).map(|(_, n)| n))
+    }
+
+    /// The error that an attempt to connect ended in.
+    pub(crate) fn take_error(&self) -> Option<io::Error> {
+        match sockopt::socket_error(&self.descriptor) {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) | Err(error) => Some(error.into()),
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+#[inline]
+fn received(result: Result<usize, Errno>) -> io::Result<Received> {
+    match result {
+        Ok(0) => Ok(Received::End),
+        Ok(n) => Ok(Received::Bytes(n)),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(Received::WouldBlock),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn bind_without_port(descriptor: &OwnedFd) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the descriptor is open; the option's value is an int that lives until the call returns, with its size.
+    let result = unsafe {
+        libc::setsockopt(
+            descriptor.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn unix_address(path: &Path) -> io::Result<SocketAddrUnix> {
+    Ok(SocketAddrUnix::new(path)?)
+}

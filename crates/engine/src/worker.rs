@@ -1,0 +1,406 @@
+//! One worker: a thread with one event loop that carries many clients.
+//!
+//! This file holds the loop, its clock and its phases; `exchange` what happens on a connection, `paging` what a client
+//! does between connections. Workers share nothing but [`Shared`], a few words that are written once or read seldom.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::SyncSender;
+
+use webstone_model::metrics::{Measured, WorkerUse};
+
+use crate::client::{Client, Doing};
+use crate::connection::{Connection, State};
+use crate::plan::Plan;
+use crate::recorder::Recorder;
+use crate::resolver::Resolver;
+use crate::sys::Poller;
+use crate::sys::clock::now_ns;
+use crate::transactions::{TraceEvent, Transaction};
+
+/// How often a worker looks at [`Shared`] and publishes its totals.
+const TICK_NS: u64 = 10_000_000;
+/// How far ahead the window's opening and closing are announced, so that every worker has read it in time.
+pub(crate) const ANNOUNCE_NS: u64 = 3 * TICK_NS;
+/// Clients that may wait for their first answer while others are started.
+const FIRST_ANSWERS_MAX: u32 = 256;
+/// Clients started per second and worker however slow the answers are.
+const START_RATE: u64 = 1_000;
+/// Room for one read. A head and a small body fit; the rest of a large one is thrown away unread.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// What the resolver's event is registered under; no connection has this number.
+pub(crate) const RESOLVER_TOKEN: u64 = u64::MAX;
+/// Most body bytes thrown away by one system call.
+const DISCARD_BYTES: usize = 4 * 1024 * 1024;
+
+/// What the level and its workers tell each other.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// When the window opens; [`u64::MAX`] until that is known.
+    pub(crate) open_ns: AtomicU64,
+    /// When it closes.
+    pub(crate) close_ns: AtomicU64,
+    /// Finish at once, without a drain.
+    pub(crate) abort: AtomicBool,
+    /// In page-limited runs: clients begin no page until the window opens.
+    pub(crate) settle: AtomicBool,
+    /// Pages that may still begin, in page-limited runs.
+    pub(crate) pages_left: AtomicU64,
+    /// Exchanges traced so far.
+    pub(crate) traced: AtomicU32,
+    /// What each worker publishes.
+    pub(crate) workers: Vec<Published>,
+}
+
+/// One worker's totals, for the live display. On cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Published {
+    /// Every client was started and has had its first answer, or first error.
+    pub(crate) all_answered: AtomicBool,
+    pub(crate) settled: AtomicBool,
+    pub(crate) draining: AtomicBool,
+    pub(crate) requests: AtomicU64,
+    pub(crate) errors: AtomicU64,
+    pub(crate) connections: AtomicU64,
+    pub(crate) pages: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) response_ns: AtomicU64,
+}
+
+/// Where a worker stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    WarmUp,
+    Measuring,
+    Draining,
+    Done,
+}
+
+pub(crate) struct Worker {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) number: usize,
+    cpu: Option<u32>,
+    pub(crate) stage: Stage,
+    poller: Poller,
+    pub(crate) clients: Vec<Client>,
+    /// Number of the first client in the level.
+    pub(crate) first_client: u32,
+    pub(crate) connections: Vec<Connection>,
+    /// Connections in state `Free`.
+    pub(crate) free: Vec<u32>,
+    /// Clients that go on once the events at hand are handled: after a failure, so that failures cannot nest.
+    pub(crate) runnable: Vec<u32>,
+    pub(crate) timers: BinaryHeap<Reverse<(u64, u32)>>,
+    pub(crate) recorder: Recorder,
+    pub(crate) buffer: Box<[u8]>,
+    /// Never touched; its length is what `Socket::discard` needs.
+    pub(crate) scratch: Vec<u8>,
+    /// Requests in progress.
+    pub(crate) active: u32,
+    pub(crate) pages_in_progress: u32,
+    /// Clients started whose first answer is still to come.
+    pub(crate) first_answers_due: u32,
+    next_to_start: u32,
+    /// When the last page ended.
+    pub(crate) last_end_ns: u64,
+    /// The round of the loop.
+    pub(crate) round: u32,
+    events: u64,
+    loops: u64,
+    /// When the events at hand were reported.
+    reported_ns: u64,
+    tick_ns: u64,
+    sweep_at_ns: u64,
+    sweep_every_ns: u64,
+    drain_end_ns: u64,
+    go_ns: u64,
+    pub(crate) resolver: Option<Resolver>,
+    /// Questions put to the resolver so far.
+    pub(crate) tickets: u32,
+    pub(crate) trace: Option<SyncSender<TraceEvent>>,
+    pub(crate) transactions: Option<SyncSender<Vec<Transaction>>>,
+    pub(crate) transaction_buffer: Vec<Transaction>,
+}
+
+impl Worker {
+    /// A worker for clients `first_client` and the `clients - 1` behind it.
+    pub(crate) fn new(
+        plan: Arc<Plan>,
+        shared: Arc<Shared>,
+        number: usize,
+        cpu: Option<u32>,
+        first_client: u32,
+        clients: u32,
+    ) -> io::Result<Worker> {
+        let shortest = plan.connect_timeout_ns.min(plan.first_byte_timeout_ns).min(plan.request_timeout_ns);
+        let poller = Poller::new()?;
+        let resolver = plan.resolve_each.then(|| Resolver::start(clients)).transpose()?;
+        if let Some(resolver) = &resolver {
+            poller.add(resolver.waker(), RESOLVER_TOKEN)?;
+        }
+        Ok(Worker {
+            number,
+            cpu,
+            stage: Stage::WarmUp,
+            poller,
+            resolver,
+            tickets: 0,
+            clients: (first_client..first_client + clients).map(|c| Client::new(plan.seed, c)).collect(),
+            first_client,
+            connections: Vec::with_capacity(clients as usize + clients as usize / 4 + 16),
+            free: Vec::new(),
+            runnable: Vec::with_capacity(64),
+            timers: BinaryHeap::new(),
+            recorder: Recorder::new(&plan, clients as usize),
+            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
+            scratch: vec![0; DISCARD_BYTES],
+            active: 0,
+            pages_in_progress: 0,
+            first_answers_due: 0,
+            next_to_start: 0,
+            last_end_ns: 0,
+            round: 0,
+            events: 0,
+            loops: 0,
+            reported_ns: 0,
+            tick_ns: 0,
+            sweep_at_ns: 0,
+            sweep_every_ns: (shortest / 20).clamp(1_000_000, 100_000_000),
+            drain_end_ns: u64::MAX,
+            go_ns: 0,
+            trace: None,
+            transactions: None,
+            transaction_buffer: Vec::new(),
+            plan,
+            shared,
+        })
+    }
+
+    /// Runs the level from `go_ns` to the end of the drain, and gives what was measured.
+    pub(crate) fn run(mut self, go_ns: u64) -> io::Result<Measured> {
+        self.go_ns = go_ns;
+        while now_ns() < go_ns {
+            std::thread::sleep(std::time::Duration::from_nanos(go_ns.saturating_sub(now_ns())));
+        }
+        while self.stage != Stage::Done {
+            self.turn()?;
+        }
+        self.flush_transactions();
+        self.recorder.measured.lifetime.cut_off = u64::from(self.active);
+        Ok(std::mem::take(&mut self.recorder.measured))
+    }
+
+    /// One round of the loop.
+    fn turn(&mut self) -> io::Result<()> {
+        let now = self.now();
+        self.start_clients(now);
+        self.wake_clients(now);
+        while let Some(client) = self.runnable.pop() {
+            self.advance(client, now);
+        }
+        if now >= self.sweep_at_ns {
+            self.sweep_at_ns = now + self.sweep_every_ns;
+            self.enforce_deadlines(now);
+        }
+        if self.stage == Stage::Draining && (self.active == 0 || now >= self.drain_end_ns) {
+            self.stage = Stage::Done;
+            return Ok(());
+        }
+        let timer = self.timers.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
+        let mut until = self.tick_ns.min(self.sweep_at_ns).min(timer);
+        if !self.runnable.is_empty() {
+            until = now;
+        } else if self.next_to_start < self.clients.len() as u32 {
+            until = until.min(now + 1_000_000);
+        }
+        let count = self.poller.wait(until.saturating_sub(now))?;
+        self.round = self.round.wrapping_add(1);
+        self.loops += 1;
+        self.events += count as u64;
+        self.reported_ns = now_ns();
+        for index in 0..count {
+            self.handle(self.poller.event(index));
+        }
+        Ok(())
+    }
+
+    /// Reads the clock, and does what has become due since it was last read.
+    #[inline]
+    pub(crate) fn now(&mut self) -> u64 {
+        let now = now_ns();
+        if now >= self.tick_ns {
+            self.tick(now);
+        }
+        now
+    }
+
+    /// Notes how long an event waited behind others of its batch: the generator's own delay.
+    #[inline]
+    pub(crate) fn note_delay(&mut self, now: u64) {
+        if self.recorder.is_open {
+            self.recorder.measured.generator.loop_delay.record(now.saturating_sub(self.reported_ns));
+        }
+    }
+
+    #[cold]
+    fn tick(&mut self, now: u64) {
+        let open_ns = self.shared.open_ns.load(Relaxed);
+        let close_ns = self.shared.close_ns.load(Relaxed);
+        if self.stage == Stage::WarmUp {
+            if close_ns <= now {
+                // Ended before it opened: nothing is measured.
+                self.stop_all(now);
+            } else if open_ns <= now {
+                self.open(open_ns);
+            } else if self.shared.settle.load(Relaxed) && self.pages_in_progress == 0 {
+                self.shared.workers[self.number].settled.store(true, Relaxed);
+            }
+        }
+        if self.stage == Stage::Measuring {
+            let end = now.min(close_ns);
+            while self.recorder.second_end_ns <= end {
+                self.recorder.end_second();
+            }
+            if close_ns <= now {
+                self.close(close_ns);
+            } else if self.is_out_of_pages() {
+                self.close(self.last_end_ns.max(self.recorder.open_ns + 1));
+            }
+        }
+        if self.shared.abort.load(Relaxed) && self.stage == Stage::Draining {
+            self.drain_end_ns = now;
+        }
+        self.publish();
+        self.tick_ns = now + TICK_NS;
+        match self.stage {
+            Stage::WarmUp => self.tick_ns = self.tick_ns.min(open_ns.max(now + 1)),
+            Stage::Measuring => {
+                self.tick_ns = self.tick_ns.min(self.recorder.second_end_ns).min(close_ns).max(now + 1);
+                if self.plan.page_limit.is_some() {
+                    // The end of the last page is not known ahead; look for it more often.
+                    self.tick_ns = self.tick_ns.min(now + TICK_NS / 10);
+                }
+            }
+            Stage::Draining | Stage::Done => {}
+        }
+    }
+
+    fn is_out_of_pages(&self) -> bool {
+        self.plan.page_limit.is_some()
+            && self.shared.pages_left.load(Relaxed) == 0
+            && self.pages_in_progress == 0
+            && self.next_to_start as usize == self.clients.len()
+    }
+
+    fn open(&mut self, at_ns: u64) {
+        self.stage = Stage::Measuring;
+        self.recorder.open(at_ns);
+        self.recorder.measured.counts.carried_in = u64::from(self.active);
+        self.loops = 0;
+        self.events = 0;
+        if self.plan.page_limit.is_some() {
+            let stopped =
+                (0..self.next_to_start).filter(|c| self.clients[*c as usize].doing == Doing::Stopped);
+            self.runnable.extend(stopped);
+        }
+    }
+
+    fn close(&mut self, at_ns: u64) {
+        for index in 0..self.connections.len() {
+            let connection = &self.connections[index];
+            if connection.state.is_active() {
+                self.recorder.in_flight(connection.start_ns, at_ns);
+            }
+        }
+        for index in 0..self.clients.len() {
+            let client = &self.clients[index];
+            if client.doing == Doing::Waiting {
+                let since = client.waiting_since_ns;
+                self.recorder.waited(since, at_ns);
+            }
+        }
+        let worker =
+            WorkerUse { cpu: self.cpu, loops: self.loops, events: self.events, ..WorkerUse::default() };
+        self.recorder.close(at_ns, worker);
+        self.stop_all(at_ns);
+    }
+
+    fn stop_all(&mut self, at_ns: u64) {
+        self.stage = Stage::Draining;
+        self.drain_end_ns = at_ns + self.plan.drain_ns;
+        self.timers.clear();
+        self.next_to_start = self.clients.len() as u32;
+        self.shared.workers[self.number].draining.store(true, Relaxed);
+    }
+
+    fn publish(&self) {
+        let totals = self.recorder.totals();
+        let published = &self.shared.workers[self.number];
+        let all_answered = self.next_to_start as usize == self.clients.len() && self.first_answers_due == 0;
+        published.all_answered.store(all_answered, Relaxed);
+        published.requests.store(totals.requests, Relaxed);
+        published.errors.store(totals.errors, Relaxed);
+        published.connections.store(totals.connections, Relaxed);
+        published.pages.store(totals.pages, Relaxed);
+        published.bytes.store(totals.bytes, Relaxed);
+        published.response_ns.store(totals.response_ns, Relaxed);
+    }
+
+    /// Starts clients at a pace: a few hundred may wait for their first answer at a time, so that a listen queue is
+    /// not flooded, but a slow server holds nobody back for long.
+    fn start_clients(&mut self, now: u64) {
+        let all = self.clients.len() as u32;
+        if self.next_to_start >= all || self.stage == Stage::Draining {
+            return;
+        }
+        let by_time = (now.saturating_sub(self.go_ns) * START_RATE / 1_000_000_000) as u32;
+        while self.next_to_start < all
+            && (self.first_answers_due < FIRST_ANSWERS_MAX || self.next_to_start < by_time)
+        {
+            let client = self.next_to_start;
+            self.next_to_start += 1;
+            self.first_answers_due += 1;
+            self.start_page(client, now);
+        }
+    }
+
+    fn wake_clients(&mut self, now: u64) {
+        while let Some(Reverse((at, client))) = self.timers.peek().copied() {
+            if at > now {
+                return;
+            }
+            self.timers.pop();
+            let since = self.clients[client as usize].waiting_since_ns;
+            self.recorder.waited(since, now);
+            self.start_page(client, now);
+        }
+    }
+
+    pub(crate) fn register(&self, connection: u32) -> io::Result<()> {
+        let socket =
+            self.connections[connection as usize].socket.as_ref().expect("the caller has just made it");
+        self.poller.add(socket, u64::from(connection))
+    }
+
+    /// A connection that nobody uses.
+    pub(crate) fn free_connection(&mut self) -> u32 {
+        if let Some(index) = self.free.pop() {
+            return index;
+        }
+        self.connections.push(Connection::vacant());
+        self.connections.len() as u32 - 1
+    }
+
+    /// Gives a connection's place back; its socket, if it kept one, may be connected again.
+    pub(crate) fn give_back(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        connection.state = State::Free;
+        connection.deadline_ns = u64::MAX;
+        self.free.push(index);
+    }
+}

@@ -1,0 +1,156 @@
+//! A raw TCP peer that answers every request with a script of bytes, and the means to run a level against it.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use webstone_engine::{Control, LevelJob, LevelOutcome, Plan, run_level};
+use webstone_model::errors::ErrorClass;
+use webstone_model::identities::{Expectation, check};
+use webstone_model::spec::{ConnectionPolicy, RunSpec};
+use webstone_model::units::Nanos;
+use webstone_model::workload::{FileRequest, Page, Workload};
+
+/// What the peer does once it has read a request head.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    /// Writes bytes.
+    Write(Vec<u8>),
+    /// Writes bytes one at a time, each in a segment of its own.
+    Drip(Vec<u8>),
+    /// Waits.
+    Wait(Duration),
+    /// Ends its half of the connection.
+    Finish,
+    /// Resets the connection.
+    Reset,
+    /// Leaves the connection open and reads on until the client goes.
+    Hold,
+}
+
+/// A peer that plays one script for each request.
+pub(crate) struct Peer {
+    pub(crate) url: String,
+    pub(crate) connections: Arc<AtomicU64>,
+    pub(crate) requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Peer {
+    /// Starts a peer; its threads end with the test's process.
+    pub(crate) fn start(script: Vec<Act>) -> Peer {
+        Peer::start_with(move |_| script.clone())
+    }
+
+    /// Starts a peer whose script depends on the request head.
+    pub(crate) fn start_with(script: impl Fn(&str) -> Vec<Act> + Send + Sync + 'static) -> Peer {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let connections = Arc::new(AtomicU64::new(0));
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (counter, log, script) = (connections.clone(), requests.clone(), Arc::new(script));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                counter.fetch_add(1, Ordering::Relaxed);
+                let (stream, log, script) = (stream.unwrap(), log.clone(), script.clone());
+                std::thread::spawn(move || serve(stream, &log, &*script));
+            }
+        });
+        Peer { url, connections, requests }
+    }
+}
+
+fn serve(mut stream: TcpStream, log: &Mutex<Vec<String>>, script: &dyn Fn(&str) -> Vec<Act>) {
+    stream.set_nodelay(true).unwrap();
+    while let Some(head) = read_head(&mut stream) {
+        log.lock().unwrap().push(head.clone());
+        for act in script(&head) {
+            let result = match act {
+                Act::Write(bytes) => stream.write_all(&bytes),
+                Act::Drip(bytes) => bytes.iter().try_for_each(|byte| stream.write_all(&[*byte])),
+                Act::Wait(span) => {
+                    std::thread::sleep(span);
+                    Ok(())
+                }
+                Act::Finish => {
+                    let _ = stream.shutdown(Shutdown::Write);
+                    drain(&mut stream);
+                    return;
+                }
+                Act::Reset => {
+                    rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+                    return;
+                }
+                Act::Hold => {
+                    drain(&mut stream);
+                    return;
+                }
+            };
+            if result.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn read_head(stream: &mut TcpStream) -> Option<String> {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        if stream.read(&mut byte).ok()? == 0 {
+            return None;
+        }
+        head.push(byte[0]);
+    }
+    Some(String::from_utf8(head).unwrap())
+}
+
+fn drain(stream: &mut TcpStream) {
+    let mut sink = [0; 4096];
+    while matches!(stream.read(&mut sink), Ok(n) if n > 0) {}
+}
+
+/// A specification for short exact runs: `pages` pages, no warm-up, short time-outs.
+pub(crate) fn spec(url: &str, policy: ConnectionPolicy, pages: u64) -> RunSpec {
+    let mut spec = RunSpec { target: vec![url.to_owned()], ..RunSpec::default() };
+    spec.load.duration = Nanos::from_secs(30);
+    spec.load.pages = Some(pages);
+    spec.load.warmup = Nanos::ZERO;
+    spec.load.drain = Nanos::from_millis(200);
+    spec.client.connections = policy;
+    spec.client.connect_timeout = Nanos::from_secs(5);
+    spec.client.first_byte_timeout = Nanos::from_millis(400);
+    spec.client.request_timeout = Nanos::from_millis(800);
+    spec.generator.workers = 1;
+    spec.generator.pin = false;
+    spec
+}
+
+/// A workload of one page with the given files.
+pub(crate) fn one_page(files: Vec<FileRequest>) -> Workload {
+    let page = Page { weight: 1, files, think: Nanos::ZERO };
+    Workload { name: "one page".into(), pages: vec![page], ..Workload::default() }
+}
+
+/// A file of a path and, where it matters, a size.
+pub(crate) fn file(url: &str, size: Option<u64>) -> FileRequest {
+    FileRequest { url: url.into(), size, ..FileRequest::default() }
+}
+
+/// Runs a level; every identity must hold.
+pub(crate) fn run(spec: &RunSpec, workload: &Workload, clients: u32) -> LevelOutcome {
+    let plan = Arc::new(Plan::compile(spec, workload).unwrap());
+    let job = LevelJob { plan, clients, trace: None, transactions: None };
+    let outcome = run_level(&job, &Control::new()).unwrap();
+    let expected = Expectation { clients: clients.into(), one_request_each: false, server_bytes: None };
+    for identity in check(&outcome.measured, &expected) {
+        assert!(identity.holds, "{identity:?}");
+    }
+    outcome
+}
+
+/// The errors of an outcome by class.
+pub(crate) fn errors(outcome: &LevelOutcome) -> Vec<(ErrorClass, u64)> {
+    outcome.measured.errors.iter().map(|(class, count, _)| (class, count)).collect()
+}

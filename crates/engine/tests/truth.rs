@@ -1,0 +1,220 @@
+//! The test that matters most: the reference server answers on a known schedule of delays, sizes and faults, and what
+//! the client reports must be that schedule: counts exact, bytes equal to the server's own, percentiles within the
+//! histogram's precision of the delay plus what the machine adds.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+
+mod peer;
+
+use peer::{errors, file, one_page, run, spec};
+use webstone_model::errors::ErrorClass;
+use webstone_model::metrics::Histogram;
+use webstone_model::spec::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
+use webstone_model::spec::ServerSpec;
+use webstone_model::units::Nanos;
+use webstone_server::{RunningServer, ServeOptions, Server};
+
+const POLICIES: [ConnectionPolicy; 3] = [PerRequest, PerPage, KeepAlive];
+/// What server, kernel and a busy test machine may add to a scheduled delay. It is no claim about speed: the delays
+/// below lie further apart than this, so a figure that is off by one delay cannot pass.
+const OVERHEAD_NS: u64 = 400_000_000;
+/// Three significant digits: no recorded value is further from the truth than this share of it.
+const PRECISION: f64 = 0.001;
+
+fn server(threads: u32) -> RunningServer {
+    Server::start(ServeOptions::new(ServerSpec { threads, ..ServerSpec::default() })).unwrap()
+}
+
+/// A histogram must hold exactly `count` values for each of the delays, which ascend.
+fn holds(histogram: &Histogram, delays_ns: &[u64], count: u64) {
+    assert_eq!(histogram.len(), delays_ns.len() as u64 * count);
+    for (index, delay) in delays_ns.iter().enumerate() {
+        // The middle of each delay's share of the distribution.
+        let quantile = (index as f64 + 0.5) / delays_ns.len() as f64;
+        let found = histogram.value_at_quantile(quantile);
+        let least = (*delay as f64 * (1.0 - PRECISION)) as u64;
+        let most = ((*delay + OVERHEAD_NS) as f64 * (1.0 + PRECISION)) as u64;
+        assert!((least..=most).contains(&found), "{found} ns where {delay} ns was scheduled, at {quantile}");
+    }
+}
+
+#[test]
+fn delays_in_are_percentiles_out() {
+    let delays = [0, 500, 1000, 2000].map(|ms| ms * 1_000_000_u64);
+    for policy in POLICIES {
+        let server = server(1);
+        let mut spec = spec(server.url(), policy, 48);
+        spec.client.first_byte_timeout = Nanos::from_secs(10);
+        spec.client.request_timeout = Nanos::from_secs(10);
+        let workload = one_page(vec![file("/test?delays=0,500ms,1s,2s&size=1000", Some(1000))]);
+        let outcome = run(&spec, &workload, 12);
+        let measured = &outcome.measured;
+        assert_eq!((errors(&outcome), measured.counts.succeeded), (vec![], 48), "{policy:?}");
+        for histogram in
+            [&measured.histograms.response, &measured.histograms.first_byte, &measured.histograms.page]
+        {
+            holds(histogram, &delays, 12);
+        }
+        let scheduled_ns: u64 = delays.iter().map(|delay| delay * 12).sum();
+        assert!(measured.response.sum >= scheduled_ns, "{} < {scheduled_ns}", measured.response.sum);
+        assert!(measured.response.sum <= scheduled_ns + 48 * OVERHEAD_NS);
+        assert_eq!(measured.lifetime.received_bytes, server.counters().bytes_sent);
+    }
+}
+
+#[test]
+fn a_slow_body_is_in_the_response_time_and_not_in_the_first_byte() {
+    let server = server(1);
+    let mut spec = spec(server.url(), PerRequest, 6);
+    spec.client.request_timeout = Nanos::from_secs(10);
+    let workload = one_page(vec![file("/test?pause=900ms&size=1000", Some(1000))]);
+    let outcome = run(&spec, &workload, 3);
+    assert_eq!(errors(&outcome), []);
+    holds(&outcome.measured.histograms.first_byte, &[0], 6);
+    holds(&outcome.measured.histograms.response, &[900_000_000], 6);
+}
+
+#[test]
+fn bytes_in_are_bytes_out_from_0_to_16_mib() {
+    let sizes = ["0", "1", "100", "10000", "65535", "65536", "65537", "1000000", "16777216"];
+    for policy in POLICIES {
+        for chunked in ["", "&chunked=1", "&until_close=1"] {
+            let server = server(2);
+            let mut spec = spec(server.url(), policy, 4);
+            spec.client.request_timeout = Nanos::from_secs(20);
+            let url = |size: &&str| file(&format!("/test?size={size}{chunked}"), Some(size.parse().unwrap()));
+            let workload = one_page(sizes.iter().map(url).collect());
+            let outcome = run(&spec, &workload, 2);
+            let measured = &outcome.measured;
+            assert_eq!(errors(&outcome), [], "{policy:?} {chunked}");
+            let body: u64 = sizes.iter().map(|size| size.parse::<u64>().unwrap()).sum();
+            assert_eq!(measured.counts.body_bytes, 4 * body);
+            assert_eq!((measured.body_bytes.min, measured.body_bytes.max), (0, 16_777_216));
+            assert_eq!(measured.pages[0].body_bytes, 4 * body);
+            let counted = server.counters();
+            assert_eq!(measured.lifetime.received_bytes, counted.bytes_sent, "{policy:?} {chunked}");
+            assert_eq!(measured.lifetime.sent_bytes, counted.bytes_received);
+            assert_eq!((measured.lifetime.requests, measured.lifetime.connections), (36, counted.accepted));
+            assert_eq!(counted.responses, 36);
+        }
+    }
+}
+
+/// Runs 60 pages, one client, with every tenth answer spoilt, under each policy. Where a fault strikes a reused
+/// connection before any byte of the answer, a client may ask again on a new one: those are retries and no errors.
+fn every_tenth(query: &str, size: u64, class: ErrorClass, retried_when_reused: bool) {
+    for policy in POLICIES {
+        let server = server(1);
+        let workload = one_page(vec![file(&format!("/test?{query}&size={size}&every=10"), Some(size))]);
+        let outcome = run(&spec(server.url(), policy, 60), &workload, 1);
+        let counts = outcome.measured.counts;
+        let asked = counts.succeeded + counts.failed + counts.stale_retries;
+        let struck = asked / 10;
+        let retried = policy == KeepAlive && retried_when_reused;
+        let expected = if retried { (0, struck) } else { (struck, 0) };
+        assert_eq!((counts.failed, counts.stale_retries), expected, "{policy:?} {query}: {counts:?}");
+        assert_eq!(
+            outcome.measured.errors.count(class),
+            counts.failed,
+            "{policy:?} {query}: {:?}",
+            errors(&outcome)
+        );
+        assert_eq!(counts.pages_completed + counts.pages_failed, 60);
+        assert_eq!(counts.body_bytes, counts.succeeded * size);
+        assert_eq!(server.counters().requests, asked);
+    }
+}
+
+#[test]
+fn every_fault_is_counted_exactly_in_its_class() {
+    every_tenth("fault=reset", 1000, ErrorClass::Reset, true);
+    every_tenth("fault=reset&after=head", 1000, ErrorClass::Reset, false);
+    every_tenth("fault=reset&after=500", 1000, ErrorClass::Reset, false);
+    every_tenth("fault=close", 1000, ErrorClass::ClosedEarly, true);
+    every_tenth("fault=close&after=head", 1000, ErrorClass::ClosedEarly, false);
+    every_tenth("fault=close&after=500", 1000, ErrorClass::ShortBody, false);
+    every_tenth("fault=truncate", 100_000, ErrorClass::ShortBody, false);
+    every_tenth("fault=garbage", 1000, ErrorClass::Malformed, false);
+    every_tenth("fault=bad-chunk", 1000, ErrorClass::Malformed, false);
+    every_tenth("fault=wrong-length&by=-10", 1000, ErrorClass::WrongLength, false);
+    every_tenth("fault=wrong-length&by=10", 1000, ErrorClass::WrongLength, false);
+    every_tenth("fault=status&status=503", 1000, ErrorClass::WrongStatus, false);
+    every_tenth("fault=stall", 1000, ErrorClass::FirstByteTimeout, false);
+    every_tenth("fault=stall&after=500", 1000, ErrorClass::RequestTimeout, false);
+}
+
+#[test]
+fn bytes_behind_a_response_never_pass_unseen() {
+    for policy in POLICIES {
+        let server = server(1);
+        let workload = one_page(vec![file("/test?fault=extra&extra=7&size=1000&every=10", Some(1000))]);
+        let outcome = run(&spec(server.url(), policy, 60), &workload, 1);
+        let counts = outcome.measured.counts;
+        // With the response's last bytes, between two requests, or in place of the next answer: the moment is chance,
+        // the sum is not.
+        assert_eq!(
+            outcome.measured.errors.count(ErrorClass::Malformed),
+            counts.failed,
+            "{:?}",
+            errors(&outcome)
+        );
+        assert_eq!(counts.failed + counts.surplus, server.counters().requests / 10, "{policy:?}: {counts:?}");
+    }
+}
+
+#[test]
+fn a_drip_slower_than_the_time_out_is_a_time_out() {
+    let server = server(1);
+    let outcome = run(
+        &spec(server.url(), KeepAlive, 4),
+        &one_page(vec![file("/test?drip=100ms&bytes=10&size=1000", None)]),
+        4,
+    );
+    assert_eq!(errors(&outcome), [(ErrorClass::RequestTimeout, 4)]);
+}
+
+#[test]
+fn long_heads_and_interim_answers_are_part_of_the_head() {
+    let server = server(1);
+    let workload = one_page(vec![file("/test?header=60000&interim=3&size=10", Some(10))]);
+    let outcome = run(&spec(server.url(), KeepAlive, 10), &workload, 2);
+    let counts = outcome.measured.counts;
+    assert_eq!((errors(&outcome), counts.body_bytes), (vec![], 100));
+    assert!(counts.head_bytes > 600_000, "{counts:?}");
+    assert_eq!(outcome.measured.lifetime.received_bytes, server.counters().bytes_sent);
+}
+
+#[test]
+fn connect_times_are_the_connections_own() {
+    let server = server(1);
+    let mut spec = spec(server.url(), PerRequest, 20);
+    spec.client.first_byte_timeout = Nanos::from_secs(5);
+    spec.client.request_timeout = Nanos::from_secs(5);
+    let outcome = run(&spec, &one_page(vec![file("/test?delay=600ms&size=10", Some(10))]), 20);
+    let measured = &outcome.measured;
+    assert_eq!((measured.histograms.connect.len(), measured.connect.count), (20, 20));
+    holds(&measured.histograms.connect, &[0], 20);
+    holds(&measured.histograms.response, &[600_000_000], 20);
+    let page = &measured.pages[0];
+    assert_eq!(
+        (page.connects, page.connect_ns, page.connect_ns_max),
+        (20, measured.connect.sum, measured.connect.max)
+    );
+}
+
+#[test]
+fn a_window_by_time_counts_what_ends_inside_it() {
+    // Ten clients, answers of 100 ms, one second: at most 100 answers can end inside it, and 100 − 10 must unless the
+    // machine stood still. The time of all requests inside the window is ten client-seconds to the nanosecond.
+    let server = server(1);
+    let mut spec = spec(server.url(), KeepAlive, 0);
+    spec.load.pages = None;
+    spec.load.duration = Nanos::from_secs(1);
+    spec.load.warmup = Nanos::from_millis(300);
+    let outcome = run(&spec, &one_page(vec![file("/test?delay=100ms&size=10", Some(10))]), 10);
+    let counts = outcome.measured.counts;
+    assert!(counts.succeeded <= 100, "{counts:?}");
+    assert_eq!((counts.carried_in, counts.in_flight), (10, 10));
+    assert_eq!(outcome.measured.window_ns, 1_000_000_000);
+    let off = counts.busy_ns.abs_diff(10_000_000_000);
+    assert!(off < 200_000_000, "{off} ns of client time are unaccounted for");
+}
