@@ -1,1 +1,118 @@
-//! placeholder
+//! Reports from a stored record: a [`RunRecord`] in, bytes out.
+//!
+//! Nothing but the record is read, so that every report can be made again years later, on another machine. Nothing is
+//! printed here either: the command line decides where the bytes go. Every format stands in a module of its own; what
+//! several of them need (the summary of a level, number formats, the drawing of tables) stands beside them.
+//!
+//! What the figures mean is defined by `webstone_model::figures`; samples of every format are in `docs/reports.md`.
+#![forbid(unsafe_code)]
+
+mod asctime;
+mod classic;
+mod csv;
+mod format;
+mod hit;
+mod json;
+mod layout;
+mod numbers;
+mod screen;
+mod selection;
+mod summary;
+mod text;
+mod webstone1;
+mod webstone2;
+
+use webstone_model::record::RunRecord;
+
+pub use crate::format::{Format, UnknownFormat};
+pub use crate::json::{
+    Computed, Distribution, Distributions, IterationFigures, JsonReport, LevelFigures, PeakFigures,
+    json_schema,
+};
+pub use crate::screen::Charset;
+
+/// How a report is drawn and what of the record it shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Columns of the terminal, for [`Format::Text`] and [`Format::Hit`]. Tables leave out optional columns below it.
+    pub width: usize,
+    /// Whether to colour with ANSI escape sequences, for [`Format::Text`] and [`Format::Hit`].
+    pub color: bool,
+    /// Characters that rules, markers and units are made of, for [`Format::Text`] and [`Format::Hit`].
+    pub charset: Charset,
+    /// Most pages in the per-page table of [`Format::Text`]: those with the most hits.
+    pub pages_max: usize,
+    /// Which table [`Format::Csv`] writes.
+    pub csv_table: CsvTable,
+    /// Only the level with this number of clients.
+    pub clients: Option<u32>,
+    /// Only iterations of this number, from 1.
+    pub iteration: Option<u32>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            width: 80,
+            color: false,
+            charset: Charset::Utf8,
+            pages_max: 20,
+            csv_table: CsvTable::Levels,
+            clients: None,
+            iteration: None,
+        }
+    }
+}
+
+/// The tables that CSV can hold: a file of comma-separated values is one table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CsvTable {
+    /// One row a level and iteration.
+    #[default]
+    Levels,
+    /// One row a page of the workload in a level and iteration.
+    Pages,
+}
+
+/// Why no report could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The options select nothing that the record holds.
+    #[error(
+        "the record has no {wanted}: it holds {held}\nhint: leave out the selection, or choose one of these"
+    )]
+    NothingSelected {
+        /// What was asked for, in words.
+        wanted: String,
+        /// The levels of the record, in words.
+        held: String,
+    },
+    /// The record could not be written as JSON.
+    #[error("the record cannot be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The record could not be written as CSV.
+    #[error("the record cannot be written as CSV: {0}")]
+    Csv(#[from] ::csv::Error),
+}
+
+/// Makes a report of a record.
+///
+/// `record` must hold its histograms and series (they are stored beside `record.json`); without histograms the
+/// percentiles are left out, and the text says so. Every format but [`Format::Json`] and [`Format::Csv`] also reads
+/// well without any iteration.
+///
+/// # Errors
+/// [`ReportError::NothingSelected`] if [`Options::clients`] or [`Options::iteration`] name what the record does not
+/// hold; the others if serialising fails, which no record read from a file does.
+pub fn render(record: &RunRecord, format: Format, options: &Options) -> Result<Vec<u8>, ReportError> {
+    let selected = selection::select(record, options)?;
+    let record = selected.as_ref();
+    Ok(match format {
+        Format::Text => text::render(record, options).into_bytes(),
+        Format::Hit => hit::render(record, options).into_bytes(),
+        Format::Json => json::render(record)?.into_bytes(),
+        Format::Csv => csv::render(record, options.csv_table)?,
+        Format::Webstone1 => webstone1::render(record).into_bytes(),
+        Format::Webstone2 => webstone2::render(record).into_bytes(),
+    })
+}

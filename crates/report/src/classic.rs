@@ -1,0 +1,84 @@
+//! What both classic texts of WebStone and the per-page table need: sizes of pages, names of client hosts, and text
+//! that stays on its line.
+
+use webstone_model::metrics::{Moments, PageTotals};
+use webstone_model::record::{IterationRecord, RunRecord};
+
+/// Body bytes of a whole page: what the workload states, or else what its files were on average. `None` where
+/// neither is known.
+pub(crate) fn page_size(record: &RunRecord, index: usize, totals: &PageTotals) -> Option<u64> {
+    let files = record.workload.pages.get(index).map_or(&[][..], |page| &page.files);
+    let stated = files.iter().map(|file| file.size).sum::<Option<u64>>();
+    if let (Some(size), false) = (stated, files.is_empty()) {
+        return Some(size);
+    }
+    let mean = (totals.requests > 0).then(|| totals.body_bytes as f64 / totals.requests as f64)?;
+    Some((mean * files.len().max(1) as f64).round() as u64)
+}
+
+/// Name of the host that the clients ran on.
+pub(crate) fn client_host(record: &RunRecord) -> String {
+    let name = ["hostname", "host"].into_iter().find_map(|key| record.environment.get(key)?.as_str());
+    one_line(name.unwrap_or("localhost"))
+}
+
+/// Broken identities of a run, and its end before time, in the words of the banner that WebStone 2.x printed above
+/// results that are not valid.
+pub(crate) fn banner(run: &IterationRecord) -> String {
+    let mut errors: Vec<String> = run
+        .identities
+        .iter()
+        .filter(|check| !check.holds)
+        .map(|check| format!("identity {} does not hold: {}: {}", check.number, check.rule, check.evidence))
+        .collect();
+    if run.interrupted {
+        errors.push("the run was ended by the user before its time".to_owned());
+    }
+    if errors.is_empty() {
+        return String::new();
+    }
+    let rule = "*".repeat(70);
+    let lines: String = errors.iter().map(|error| format!("**** ERROR: {}\n", one_line(error))).collect();
+    format!("{rule}\n{lines}{rule}\n")
+}
+
+/// Text from the record without control characters: scripts read these formats line by line.
+pub(crate) fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Nanoseconds as seconds with six decimals, cut off as the microseconds of a `timeval` are.
+pub(crate) fn timeval(nanos: u64) -> String {
+    format!("{}.{:06}", nanos / 1_000_000_000, nanos % 1_000_000_000 / 1_000)
+}
+
+/// Standard deviation of a sample (divisor n − 1), or 0 where the moments contradict themselves: a record edited by
+/// hand must not end a report.
+pub(crate) fn standard_deviation(moments: &Moments) -> f64 {
+    let squared = u128::from(moments.sum).checked_mul(u128::from(moments.sum));
+    let scaled = moments.sum_of_squares.checked_mul(u128::from(moments.count));
+    match (scaled, squared) {
+        (Some(scaled), Some(squared)) if scaled < squared => 0.0,
+        _ => moments.standard_deviation(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_that_contradict_themselves_have_no_deviation() {
+        let impossible = Moments { count: 2, sum: 10, sum_of_squares: 1, min: 5, max: 5 };
+        assert_eq!(standard_deviation(&impossible), 0.0);
+        let mut possible = Moments::default();
+        [1, 3].into_iter().for_each(|value| possible.record(value));
+        assert_eq!(standard_deviation(&possible), 2.0_f64.sqrt());
+    }
+
+    #[test]
+    fn a_timeval_is_cut_off_at_microseconds() {
+        assert_eq!(timeval(12_000_345_999), "12.000345");
+        assert_eq!(timeval(0), "0.000000");
+    }
+}

@@ -1,0 +1,236 @@
+//! Comma-separated values (RFC 4180: a header line, CRLF, quotes where needed). Units stand in the names of columns;
+//! a cell is empty where nothing was measured, so that a spreadsheet does not average zeros that are none.
+//!
+//! Columns are only ever added at the end, so that what addresses them by number keeps working as well.
+
+use webstone_model::errors::ErrorClass;
+use webstone_model::figures::Figures;
+use webstone_model::metrics::{Measured, Moments, PageTotals, fairness};
+use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::units::NANOS_PER_SECOND;
+
+use crate::json::{Distribution, Distributions};
+use crate::{CsvTable, classic};
+
+/// The table, ending in CRLF.
+pub(crate) fn render(record: &RunRecord, table: CsvTable) -> Result<Vec<u8>, ::csv::Error> {
+    let mut writer = ::csv::WriterBuilder::new().terminator(::csv::Terminator::CRLF).from_writer(Vec::new());
+    match table {
+        CsvTable::Levels => levels(record, &mut writer)?,
+        CsvTable::Pages => pages(record, &mut writer)?,
+    }
+    writer.into_inner().map_err(|error| ::csv::Error::from(error.into_error()))
+}
+
+type Writer = ::csv::Writer<Vec<u8>>;
+
+/// Cells of a row with the names of their columns: both come from one place, so they cannot drift apart.
+#[derive(Default)]
+struct Row {
+    names: Vec<String>,
+    cells: Vec<String>,
+}
+
+impl Row {
+    fn put(&mut self, name: &str, value: impl ToString) {
+        self.names.push(name.to_owned());
+        self.cells.push(value.to_string());
+    }
+
+    fn maybe(&mut self, name: &str, value: Option<impl ToString>) {
+        self.put(name, value.map(|value| value.to_string()).unwrap_or_default());
+    }
+}
+
+fn levels(record: &RunRecord, writer: &mut Writer) -> Result<(), ::csv::Error> {
+    if record.iterations.is_empty() {
+        return writer.write_record(level_row(record, &nothing()).names);
+    }
+    for (index, run) in record.iterations.iter().enumerate() {
+        let row = level_row(record, run);
+        if index == 0 {
+            writer.write_record(&row.names)?;
+        }
+        writer.write_record(&row.cells)?;
+    }
+    Ok(())
+}
+
+/// An iteration for the names of columns alone: whoever reads an empty table finds its columns and no rows.
+fn nothing() -> IterationRecord {
+    IterationRecord {
+        clients: 0,
+        iteration: 0,
+        started_at: String::new(),
+        interrupted: false,
+        measured: Measured::default(),
+        identities: Vec::new(),
+        server: None,
+    }
+}
+
+fn level_row(record: &RunRecord, run: &IterationRecord) -> Row {
+    let measured = &run.measured;
+    let figures = Figures::of(measured);
+    let distributions = Distributions::of(measured);
+    let mut row = Row::default();
+    identity_of(&mut row, record, run);
+    row.put("test_time_s", figures.test_time_s);
+    row.put("connections_per_s", figures.connection_rate);
+    row.put("requests_per_s", figures.request_rate);
+    row.put("errors_per_s", figures.error_rate);
+    row.put("error_level_percent", figures.error_level_percent);
+    row.put("throughput_bit_per_s", figures.throughput_bps);
+    row.put("client_throughput_bit_per_s", figures.client_throughput_bps);
+    row.put("little_load_factor", figures.little);
+    row.put("pages_per_minute", figures.pages_per_minute);
+    row.put("webstone_number", figures.webstone_number);
+    times(&mut row, "latency", Some(&measured.response), distributions.response.as_ref());
+    times(&mut row, "connect", Some(&measured.connect), distributions.connect.as_ref());
+    times(&mut row, "first_byte", None, distributions.first_byte.as_ref());
+    times(&mut row, "page", Some(&measured.page), distributions.page.as_ref());
+    sizes(&mut row, "response_size", &measured.response_bytes);
+    sizes(&mut row, "body_size", &measured.body_bytes);
+    counters(&mut row, measured);
+    clients(&mut row, measured);
+    machines(&mut row, run, &figures);
+    row.put("identities_broken", run.identities.iter().filter(|check| !check.holds).count());
+    for class in ErrorClass::ALL {
+        row.put(&format!("errors_{}", class.name().replace('-', "_")), measured.errors.count(class));
+    }
+    row
+}
+
+fn identity_of(row: &mut Row, record: &RunRecord, run: &IterationRecord) {
+    row.put("run", &record.id);
+    row.put("clients", run.clients);
+    row.put("iteration", run.iteration);
+    row.put("started_at", &run.started_at);
+    row.put("interrupted", run.interrupted);
+}
+
+fn times(row: &mut Row, name: &str, moments: Option<&Moments>, distribution: Option<&Distribution>) {
+    let column = |part: &str| format!("{name}_{part}_s");
+    if let Some(moments) = moments {
+        let known = (moments.count > 0).then_some(moments);
+        row.maybe(&column("mean"), known.map(|m| m.mean() / NANOS_PER_SECOND as f64));
+        row.maybe(
+            &column("std_dev"),
+            known.map(|m| classic::standard_deviation(m) / NANOS_PER_SECOND as f64),
+        );
+        row.maybe(&column("min"), known.map(|m| seconds(m.min)));
+    }
+    let of = |value: fn(&Distribution) -> f64| distribution.map(value);
+    row.maybe(&column("p50"), of(|d| d.p50_s));
+    row.maybe(&column("p75"), of(|d| d.p75_s));
+    row.maybe(&column("p90"), of(|d| d.p90_s));
+    row.maybe(&column("p95"), of(|d| d.p95_s));
+    row.maybe(&column("p99"), of(|d| d.p99_s));
+    row.maybe(&column("p99_9"), of(|d| d.p99_9_s));
+    row.maybe(&column("p99_99"), of(|d| d.p99_99_s));
+    let exact = moments.filter(|m| m.count > 0).map(|m| seconds(m.max));
+    row.maybe(&column("max"), exact.or(of(|d| d.max_s)));
+}
+
+fn sizes(row: &mut Row, name: &str, moments: &Moments) {
+    let known = (moments.count > 0).then_some(moments);
+    row.maybe(&format!("{name}_mean_bytes"), known.map(Moments::mean));
+    row.maybe(&format!("{name}_std_dev_bytes"), known.map(classic::standard_deviation));
+    row.maybe(&format!("{name}_min_bytes"), known.map(|m| m.min));
+    row.maybe(&format!("{name}_max_bytes"), known.map(|m| m.max));
+}
+
+fn counters(row: &mut Row, measured: &Measured) {
+    let counts = &measured.counts;
+    row.put("requests_planned", counts.planned);
+    row.put("requests_skipped", counts.skipped);
+    row.put("requests_carried_in", counts.carried_in);
+    row.put("requests_started", counts.started);
+    row.put("requests_succeeded", counts.succeeded);
+    row.put("requests_failed", counts.failed);
+    row.put("requests_in_flight", counts.in_flight);
+    row.put("connections", counts.connections);
+    row.put("connections_failed", counts.connections_failed);
+    row.put("stale_retries", counts.stale_retries);
+    row.put("connections_lingered", counts.lingered);
+    row.put("pages_completed", counts.pages_completed);
+    row.put("pages_failed", counts.pages_failed);
+    row.put("head_bytes", counts.head_bytes);
+    row.put("body_bytes", counts.body_bytes);
+    row.put("framing_bytes", counts.framing_bytes);
+    row.put("sent_bytes", counts.sent_bytes);
+}
+
+fn clients(row: &mut Row, measured: &Measured) {
+    let fairness = fairness(&measured.clients);
+    row.maybe("fairness_jain_pages", fairness.map(|f| f.jain_pages));
+    row.maybe("fairness_jain_latency", fairness.map(|f| f.jain_latency));
+    row.maybe("client_pages_min", fairness.map(|f| f.pages.0));
+    row.maybe("client_pages_max", fairness.map(|f| f.pages.1));
+    row.maybe("clients_starved", fairness.map(|f| f.starved));
+}
+
+fn machines(row: &mut Row, run: &IterationRecord, figures: &Figures) {
+    let workers = &run.measured.generator.workers;
+    let known = !workers.is_empty();
+    row.put("generator_workers", workers.len());
+    row.maybe("generator_user_s", known.then(|| seconds(workers.iter().map(|w| w.user_ns).sum())));
+    row.maybe("generator_system_s", known.then(|| seconds(workers.iter().map(|w| w.system_ns).sum())));
+    row.maybe("generator_cpu_per_request_s", known.then_some(figures.generator_cpu_per_request_s));
+    row.maybe("server_user_s", run.server.map(|server| seconds(server.user_ns)));
+    row.maybe("server_system_s", run.server.map(|server| seconds(server.system_ns)));
+    row.maybe("server_resident_max_bytes", run.server.map(|server| server.resident_bytes_max));
+}
+
+fn pages(record: &RunRecord, writer: &mut Writer) -> Result<(), ::csv::Error> {
+    if record.iterations.iter().all(|run| run.measured.pages.is_empty()) {
+        return writer.write_record(page_row(record, &nothing(), 0, &PageTotals::default()).names);
+    }
+    let mut named = false;
+    for run in &record.iterations {
+        for (index, page) in run.measured.pages.iter().enumerate() {
+            let row = page_row(record, run, index, page);
+            if !std::mem::replace(&mut named, true) {
+                writer.write_record(&row.names)?;
+            }
+            writer.write_record(&row.cells)?;
+        }
+    }
+    Ok(())
+}
+
+fn page_row(record: &RunRecord, run: &IterationRecord, index: usize, page: &PageTotals) -> Row {
+    let stated = record.workload.pages.get(index);
+    let mut row = Row::default();
+    identity_of(&mut row, record, run);
+    row.put("page", index);
+    row.maybe("url", stated.and_then(|page| page.files.first()).map(|file| &file.url));
+    row.maybe("files", stated.map(|page| page.files.len()));
+    row.maybe("weight", stated.map(|page| page.weight));
+    row.maybe("page_size_bytes", classic::page_size(record, index, page));
+    row.put("hits", page.hits);
+    row.put("failed", page.failed);
+    row.put("time_total_s", seconds(page.time_ns));
+    row.maybe("time_mean_s", mean_s(page.time_ns, page.hits));
+    row.put("time_max_s", seconds(page.time_ns_max));
+    row.put("requests", page.requests);
+    row.put("errors", page.errors);
+    row.put("latency_total_s", seconds(page.response_ns));
+    row.maybe("latency_mean_s", mean_s(page.response_ns, page.requests));
+    row.put("latency_max_s", seconds(page.response_ns_max));
+    row.put("connects", page.connects);
+    row.put("connect_total_s", seconds(page.connect_ns));
+    row.maybe("connect_mean_s", mean_s(page.connect_ns, page.connects));
+    row.put("connect_max_s", seconds(page.connect_ns_max));
+    row.put("body_bytes", page.body_bytes);
+    row.put("head_bytes", page.head_bytes);
+    row
+}
+
+fn mean_s(sum_ns: u64, count: u64) -> Option<f64> {
+    (count > 0).then(|| seconds(sum_ns) / count as f64)
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / NANOS_PER_SECOND as f64
+}

@@ -1,0 +1,117 @@
+//! The names of the formats, as a command line types them.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A format of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Tables for a terminal: everything that a person wants to see of a run.
+    #[default]
+    Text,
+    /// One level in a few lines, with the lines that users of wrk search for.
+    Hit,
+    /// The record and everything computed from it; the schema is `docs/record.schema.json`.
+    Json,
+    /// Comma-separated values (RFC 4180).
+    Csv,
+    /// The text that WebStone 1.x printed.
+    Webstone1,
+    /// The text that WebStone 2.x printed.
+    Webstone2,
+}
+
+impl Format {
+    /// Every format, in the order of help texts.
+    pub const ALL: [Format; 6] =
+        [Format::Text, Format::Hit, Format::Json, Format::Csv, Format::Webstone1, Format::Webstone2];
+
+    /// The name that [`Format::from_str`] reads.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Text => "text",
+            Format::Hit => "hit",
+            Format::Json => "json",
+            Format::Csv => "csv",
+            Format::Webstone1 => "webstone1",
+            Format::Webstone2 => "webstone2",
+        }
+    }
+
+    /// What it is, in a few words, for help texts.
+    pub fn description(self) -> &'static str {
+        match self {
+            Format::Text => "tables for a terminal",
+            Format::Hit => "one level in a few lines, greppable as wrk's",
+            Format::Json => "the record and all computed figures",
+            Format::Csv => "comma-separated values, a row a level and iteration",
+            Format::Webstone1 => "the text of WebStone 1.x",
+            Format::Webstone2 => "the text of WebStone 2.x",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is no format's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a report format\nhint: {hint}")]
+pub struct UnknownFormat {
+    text: String,
+    hint: String,
+}
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    /// Reads a name, in any case.
+    fn from_str(text: &str) -> Result<Format, UnknownFormat> {
+        let wanted = text.trim().to_ascii_lowercase();
+        if let Some(format) = Format::ALL.into_iter().find(|format| format.name() == wanted) {
+            return Ok(format);
+        }
+        let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
+        let meant = match wanted.as_str() {
+            "txt" | "terminal" | "table" => Some(Format::Text),
+            "wrk" => Some(Format::Hit),
+            "js" | "jsonl" | "ndjson" => Some(Format::Json),
+            "tsv" | "excel" => Some(Format::Csv),
+            "webstone-1" | "webstone1.1" | "webstone-1.x" | "ws1" => Some(Format::Webstone1),
+            "webstone" | "webstone-2" | "webstone2.0" | "webstone-2.x" | "ws2" => Some(Format::Webstone2),
+            _ => None,
+        };
+        let hint = match meant {
+            Some(format) => format!("did you mean `{format}`? The formats are {}", names.join(", ")),
+            None => format!("write one of {}", names.join(", ")),
+        };
+        Err(UnknownFormat { text: text.to_owned(), hint })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_reads_back() {
+        for format in Format::ALL {
+            assert_eq!(format.name().parse(), Ok(format));
+            assert_eq!(format.name().to_uppercase().parse(), Ok(format));
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_says_which_there_are() {
+        let message = "xml".parse::<Format>().unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "`xml` is not a report format\nhint: write one of text, hit, json, csv, webstone1, webstone2"
+        );
+        let message = "ws2".parse::<Format>().unwrap_err().to_string();
+        assert!(message.contains("did you mean `webstone2`?"), "{message}");
+    }
+}

@@ -1,0 +1,193 @@
+//! One level in a few lines, for the habit of a quick measurement. `Requests/sec:`, `Transfer/sec:` and
+//! `Non-2xx or 3xx responses:` stand where and as users of wrk look for them, so that a script which greps them goes
+//! on working; what they count is said behind the number.
+//!
+//! wrk's megabytes are 2²⁰ bytes; here a megabyte is 10⁶ bytes, as everywhere in webstone, and the line says so.
+
+use webstone_model::errors::ErrorClass;
+use webstone_model::metrics::Moments;
+use webstone_model::record::RunRecord;
+use webstone_model::units::NANOS_PER_SECOND;
+
+use crate::Options;
+use crate::classic;
+use crate::json::Distribution;
+use crate::layout::{Room, Table, hanging, labelled, push_line};
+use crate::numbers::{Scale, bytes, count, counted, seconds};
+use crate::screen::{Screen, Tone};
+use crate::summary::{self, Level};
+use crate::text::{errors, header, problems};
+
+/// The whole report, ending in a newline.
+pub(crate) fn render(record: &RunRecord, options: &Options) -> String {
+    let screen = Screen::new(options);
+    let levels = summary::levels(record);
+    let whole = options.clients.is_none() && options.iteration.is_none();
+    let mut out = String::new();
+    header::title(&screen, record, &mut out);
+    problems::draw(&screen, record, &levels, whole, &mut out);
+    if levels.is_empty() {
+        push_line(&mut out, "Nothing was measured: the record holds no timed run.");
+        return out;
+    }
+    for level in &levels {
+        out.push('\n');
+        asked(&screen, record, level, &mut out);
+        times(&screen, level, &mut out);
+        distribution(&screen, level.distributions.response.as_ref(), &mut out);
+        outcome(&screen, level, &mut out);
+        greppable(level, &mut out);
+    }
+    if record.iterations.iter().any(|run| run.measured.errors.total() > 0) {
+        errors::draw(&screen, record, &mut out);
+    }
+    out
+}
+
+/// The lines that scripts grep, of one level over all of its iterations.
+pub(crate) fn greppable(level: &Level<'_>, out: &mut String) {
+    let wrong_status: u64 =
+        level.runs.iter().map(|run| run.measured.errors.count(ErrorClass::WrongStatus)).sum();
+    if wrong_status > 0 {
+        push_line(out, &format!("  Non-2xx or 3xx responses: {wrong_status} (unexpected status; errors)"));
+    }
+    let clients = counted(u64::from(level.clients), "client", "clients");
+    push_line(out, &format!("Requests/sec: {:>9.2}  total over {clients}", level.figures.request_rate));
+    push_line(
+        out,
+        &format!(
+            "Transfer/sec: {:>9}  total, heads and bodies",
+            transfer(level.figures.throughput_bps / 8.0)
+        ),
+    );
+}
+
+/// `103.02MB`: two decimals and no space before the unit, so that the second field of the line is the whole quantity.
+fn transfer(bytes_per_second: f64) -> String {
+    let units = [("GB", 1e9), ("MB", 1e6), ("KB", 1e3)];
+    let (unit, size) = units.into_iter().find(|(_, size)| bytes_per_second >= *size).unwrap_or(("B", 1.0));
+    format!("{:.2}{unit}", bytes_per_second / size)
+}
+
+fn asked(screen: &Screen, record: &RunRecord, level: &Level<'_>, out: &mut String) {
+    let parts = [
+        seconds(screen, level.figures.test_time_s),
+        counted(u64::from(level.clients), "client", "clients"),
+        counted(level.generator.workers as u64, "worker", "workers"),
+        match level.runs.len() {
+            1 => String::new(),
+            several => format!("{several} iterations together"),
+        },
+        header::policy(&record.spec.client).swap_remove(0),
+    ];
+    let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    hanging(&parts.join(screen.dot()), screen.width)
+        .iter()
+        .for_each(|line| push_line(out, &screen.paint(Tone::Strong, line)));
+}
+
+fn times(screen: &Screen, level: &Level<'_>, out: &mut String) {
+    let measured = summary::merged(&level.runs);
+    // With one file a page, the page's time says nothing new.
+    let pages_differ =
+        measured.page.count != measured.response.count || measured.page.sum != measured.response.sum;
+    let rows: [(&str, &Moments, bool); 3] = [
+        ("connect", &measured.connect, measured.connect.count > 0),
+        ("response", &measured.response, measured.response.count > 0),
+        ("page", &measured.page, measured.page.count > 0 && pages_differ),
+    ];
+    if !rows.iter().any(|(_, _, shown)| *shown) {
+        return;
+    }
+    let mut table = Table::default();
+    table.text("", Room::Always).text("unit", Room::Always);
+    for name in ["mean", "std dev", "min", "max"] {
+        table.number(name, "", Room::Always);
+    }
+    for (name, moments, _) in rows.into_iter().filter(|(_, _, shown)| *shown) {
+        let to_seconds = |nanos: f64| nanos / NANOS_PER_SECOND as f64;
+        let values = [
+            to_seconds(moments.mean()),
+            to_seconds(classic::standard_deviation(moments)),
+            to_seconds(moments.min_or_zero() as f64),
+            to_seconds(moments.max as f64),
+        ];
+        let scale = Scale::seconds(screen, [values[0]]);
+        let mut cells = vec![name.to_owned(), scale.unit.to_owned()];
+        cells.extend(values.map(|value| scale.show(value)));
+        table.row(cells);
+    }
+    table.draw(screen, out);
+}
+
+fn distribution(screen: &Screen, response: Option<&Distribution>, out: &mut String) {
+    let Some(d) = response else { return };
+    push_line(out, &screen.paint(Tone::Strong, "  Response time distribution"));
+    let values = [
+        ("50", d.p50_s),
+        ("75", d.p75_s),
+        ("90", d.p90_s),
+        ("95", d.p95_s),
+        ("99", d.p99_s),
+        ("99.9", d.p99_9_s),
+        ("99.99", d.p99_99_s),
+    ];
+    let scale = Scale::seconds(screen, [d.p50_s]);
+    let width = values.iter().map(|(_, value)| scale.show(*value).len()).max().unwrap_or(0);
+    for (name, value) in values {
+        push_line(out, &format!("    {name:>5}%  {:>width$} {}", scale.show(value), scale.unit));
+    }
+}
+
+fn outcome(screen: &Screen, level: &Level<'_>, out: &mut String) {
+    let counts = &level.counts;
+    let mut line = |text: &str| labelled(screen, out, "", 0, text, Tone::Plain);
+    line(&format!(
+        "{} in {}, {} received",
+        counted(counts.succeeded, "valid response", "valid responses"),
+        seconds(screen, level.figures.test_time_s),
+        bytes(counts.received_bytes())
+    ));
+    line(&format!(
+        "{} failed, {} in flight at the end",
+        counted(counts.failed, "request", "requests"),
+        count(counts.in_flight)
+    ));
+    let mut connections = format!(
+        "{} opened, {} failed",
+        counted(counts.connections, "connection", "connections"),
+        count(counts.connections_failed)
+    );
+    if level.lifetime.connections > counts.connections {
+        connections.push_str(&format!(" ({} with warm-up)", count(level.lifetime.connections)));
+    }
+    if counts.stale_retries > 0 {
+        connections.push_str(&format!(
+            ", {} sent again after the server had closed a kept one",
+            counted(counts.stale_retries, "request", "requests")
+        ));
+    }
+    line(&connections);
+    let share = &level.generator;
+    if share.workers > 0 {
+        line(&format!(
+            "generator: {:.0} % of its CPUs, {} a request",
+            share.cpu_percent,
+            seconds(screen, share.cpu_per_request_s)
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfer_is_one_field_with_its_unit() {
+        for (value, text) in
+            [(0.0, "0.00B"), (999.0, "999.00B"), (1.5e3, "1.50KB"), (103.02e6, "103.02MB"), (7e9, "7.00GB")]
+        {
+            assert_eq!(transfer(value), text);
+        }
+    }
+}

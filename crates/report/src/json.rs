@@ -1,0 +1,203 @@
+//! JSON: the record as stored, and beside it everything that is computed from it.
+//!
+//! The record's own fields stay at the top, so that whatever reads `record.json` reads this too; what is computed
+//! stands under `computed`. The schema of both is generated from the types and published as
+//! `docs/record.schema.json`; `computed` is optional there, because a stored record has none.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use webstone_model::figures::Figures;
+use webstone_model::metrics::{Fairness, Histogram, Measured, fairness};
+use webstone_model::record::RunRecord;
+use webstone_model::units::NANOS_PER_SECOND;
+
+use crate::summary;
+
+/// A record with what is computed from it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(title = "webstone record")]
+pub struct JsonReport<'a> {
+    /// The record as stored.
+    #[serde(flatten)]
+    pub record: &'a RunRecord,
+    /// Figures computed from the record; absent in the stored `record.json`.
+    pub computed: Option<Computed>,
+}
+
+/// Everything computed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Computed {
+    /// Every level in ascending order of clients.
+    pub levels: Vec<LevelFigures>,
+    /// The level with the highest request rate; null where there is one level only or nothing succeeded.
+    pub peak: Option<PeakFigures>,
+}
+
+/// The level with the highest request rate of the sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct PeakFigures {
+    /// Its number of clients.
+    pub clients: u32,
+    /// Valid responses per second, over all its iterations.
+    pub request_rate: f64,
+}
+
+/// One level: its iterations merged, and each alone.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LevelFigures {
+    /// Number of clients.
+    pub clients: u32,
+    /// Figures over all iterations together.
+    pub figures: Figures,
+    /// Distributions over all iterations together.
+    pub distributions: Distributions,
+    /// Fairness over all iterations together; null when nobody completed a page.
+    pub fairness: Option<Fairness>,
+    /// Lowest request rate of an iteration, 1/s.
+    pub request_rate_min: f64,
+    /// Highest request rate of an iteration, 1/s.
+    pub request_rate_max: f64,
+    /// Each iteration, in the order in which they ran.
+    pub iterations: Vec<IterationFigures>,
+}
+
+/// One timed run of a level.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct IterationFigures {
+    /// Which of the level's iterations, from 1.
+    pub iteration: u32,
+    /// Its place in the record's `iterations`, from 0.
+    pub index: usize,
+    /// Its figures.
+    pub figures: Figures,
+    /// Its distributions.
+    pub distributions: Distributions,
+    /// Its fairness; null when nobody completed a page.
+    pub fairness: Option<Fairness>,
+}
+
+/// The four distributions of a window; null where nothing was counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Distributions {
+    /// TCP connect time.
+    pub connect: Option<Distribution>,
+    /// Start to first byte of the response.
+    pub first_byte: Option<Distribution>,
+    /// Start to last byte: the response time, called latency.
+    pub response: Option<Distribution>,
+    /// First file's start to last file's last byte.
+    pub page: Option<Distribution>,
+}
+
+/// Percentiles of a time, from its histogram: three significant digits, never above the maximum. Seconds.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Distribution {
+    /// How many values.
+    pub count: u64,
+    /// Half of the values are no longer.
+    pub p50_s: f64,
+    /// 75 % of the values are no longer.
+    pub p75_s: f64,
+    /// 90 % of the values are no longer.
+    pub p90_s: f64,
+    /// 95 % of the values are no longer.
+    pub p95_s: f64,
+    /// 99 % of the values are no longer.
+    pub p99_s: f64,
+    /// 99.9 % of the values are no longer.
+    pub p99_9_s: f64,
+    /// 99.99 % of the values are no longer.
+    pub p99_99_s: f64,
+    /// The longest, exactly.
+    pub max_s: f64,
+}
+
+impl Distribution {
+    /// The percentiles of a histogram in nanoseconds; `None` without values.
+    pub fn of(histogram: &Histogram) -> Option<Distribution> {
+        let seconds = |nanos: u64| nanos as f64 / NANOS_PER_SECOND as f64;
+        let at = |percentile| seconds(histogram.value_at_percentile(percentile));
+        (!histogram.is_empty()).then(|| Distribution {
+            count: histogram.len(),
+            p50_s: at(50.0),
+            p75_s: at(75.0),
+            p90_s: at(90.0),
+            p95_s: at(95.0),
+            p99_s: at(99.0),
+            p99_9_s: at(99.9),
+            p99_99_s: at(99.99),
+            max_s: seconds(histogram.max()),
+        })
+    }
+}
+
+impl Distributions {
+    pub(crate) fn of(measured: &Measured) -> Distributions {
+        let histograms = &measured.histograms;
+        Distributions {
+            connect: Distribution::of(&histograms.connect),
+            first_byte: Distribution::of(&histograms.first_byte),
+            response: Distribution::of(&histograms.response),
+            page: Distribution::of(&histograms.page),
+        }
+    }
+
+    /// Whether nothing at all was counted, as in a record read without its histograms.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Distributions::default()
+    }
+}
+
+/// The JSON schema (draft 2020-12) of a record, stored or reported, as text ending in a newline.
+pub fn json_schema() -> String {
+    let schema = schemars::schema_for!(JsonReport<'static>);
+    let mut text = serde_json::to_string_pretty(&schema).expect("a schema is a tree of strings and numbers");
+    text.push('\n');
+    text
+}
+
+/// The report as indented JSON, ending in a newline.
+pub(crate) fn render(record: &RunRecord) -> Result<String, serde_json::Error> {
+    let mut text = serde_json::to_string_pretty(&JsonReport { record, computed: Some(computed(record)) })?;
+    text.push('\n');
+    Ok(text)
+}
+
+fn computed(record: &RunRecord) -> Computed {
+    let levels = summary::levels(record);
+    let peak = summary::peak(&levels).map(|index| PeakFigures {
+        clients: levels[index].clients,
+        request_rate: levels[index].figures.request_rate,
+    });
+    // `RunRecord::levels` keeps the order of the record inside a level, and so does this.
+    let mut places: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (index, iteration) in record.iterations.iter().enumerate() {
+        places.entry(iteration.clients).or_default().push(index);
+    }
+    let levels = levels
+        .into_iter()
+        .map(|level| LevelFigures {
+            clients: level.clients,
+            iterations: level
+                .runs
+                .iter()
+                .zip(&places[&level.clients])
+                .map(|(run, index)| IterationFigures {
+                    iteration: run.iteration,
+                    index: *index,
+                    figures: Figures::of(&run.measured),
+                    distributions: Distributions::of(&run.measured),
+                    fairness: fairness(&run.measured.clients),
+                })
+                .collect(),
+            figures: level.figures,
+            distributions: level.distributions,
+            fairness: level.fairness,
+            request_rate_min: level.request_rates.0,
+            request_rate_max: level.request_rates.1,
+        })
+        .collect();
+    Computed { levels, peak }
+}

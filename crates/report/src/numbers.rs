@@ -1,0 +1,169 @@
+//! How numbers are written: thousands set apart, one unit and one number of decimals for all that is compared.
+//!
+//! A column whose cells chose their units one by one cannot be compared by eye. So a unit is chosen for a set of
+//! values (by its median), and decimals so that the smallest still shows three digits where there is room.
+
+use crate::screen::Screen;
+
+/// 1234567 as `1,234,567`.
+pub(crate) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number with decimals, thousands set apart.
+pub(crate) fn decimal(value: f64, decimals: usize) -> String {
+    if !value.is_finite() {
+        return value.to_string();
+    }
+    let text = format!("{value:.decimals$}");
+    let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |digits| ("-", digits));
+    let (whole, fraction) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
+    match whole.parse::<u64>() {
+        Ok(whole) => format!("{sign}{}{fraction}", count(whole)),
+        Err(_) => text,
+    }
+}
+
+/// `1 page`, `2 pages`.
+pub(crate) fn counted(value: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(value), if value == 1 { one } else { many })
+}
+
+/// A unit for a set of values, with the decimals that suit them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Scale {
+    /// Name of the unit.
+    pub(crate) unit: &'static str,
+    factor: f64,
+    decimals: usize,
+}
+
+impl Scale {
+    /// For durations in seconds: s, ms or µs.
+    pub(crate) fn seconds(screen: &Screen, values: impl IntoIterator<Item = f64>) -> Scale {
+        Scale::of(&[("s", 1.0), ("ms", 1e3), (screen.microseconds(), 1e6)], 3, values)
+    }
+
+    /// For sizes in bytes, in powers of a thousand.
+    pub(crate) fn bytes(values: impl IntoIterator<Item = f64>) -> Scale {
+        Scale::of(&[("TB", 1e-12), ("GB", 1e-9), ("MB", 1e-6), ("kB", 1e-3), ("B", 1.0)], 2, values)
+    }
+
+    /// For numbers without a unit to choose.
+    pub(crate) fn plain(decimals_max: usize, values: impl IntoIterator<Item = f64>) -> Scale {
+        Scale::of(&[("", 1.0)], decimals_max, values)
+    }
+
+    /// A value in the unit. An exact zero carries no decimals, so that it is seen as nothing; it keeps their room.
+    pub(crate) fn show(&self, value: f64) -> String {
+        if value == 0.0 {
+            let room = if self.decimals == 0 { 0 } else { self.decimals + 1 };
+            return format!("0{}", " ".repeat(room));
+        }
+        decimal(value * self.factor, self.decimals)
+    }
+
+    /// A value with its unit, for prose.
+    pub(crate) fn say(&self, value: f64) -> String {
+        let number = self.show(value);
+        if self.unit.is_empty() {
+            number.trim_end().to_owned()
+        } else {
+            format!("{} {}", number.trim_end(), self.unit)
+        }
+    }
+
+    fn of(
+        units: &[(&'static str, f64)],
+        decimals_max: usize,
+        values: impl IntoIterator<Item = f64>,
+    ) -> Scale {
+        let mut values: Vec<f64> = values.into_iter().filter(|v| *v > 0.0 && v.is_finite()).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        let smallest_unit = units[units.len() - 1];
+        let Some(&median) = values.get(values.len() / 2) else {
+            return Scale { unit: smallest_unit.0, factor: smallest_unit.1, decimals: 0 };
+        };
+        let (unit, factor) =
+            units.iter().copied().find(|(_, factor)| median * factor >= 0.9995).unwrap_or(smallest_unit);
+        let magnitude = (values[0] * factor).log10().floor();
+        let whole_only = matches!(unit, "B");
+        let decimals =
+            if whole_only { 0 } else { (2.0 - magnitude).clamp(0.0, decimals_max as f64) as usize };
+        Scale { unit, factor, decimals }
+    }
+}
+
+/// One duration in seconds with a unit of its own, three digits, for prose.
+pub(crate) fn seconds(screen: &Screen, value: f64) -> String {
+    Scale::seconds(screen, [value]).say(value)
+}
+
+/// One size in bytes with a unit of its own, three digits, for prose.
+pub(crate) fn bytes(value: u64) -> String {
+    Scale::bytes([value as f64]).say(value as f64)
+}
+
+/// A percentage with two significant digits, for prose: `0.27 %`, `12 %`.
+pub(crate) fn percent(value: f64) -> String {
+    let decimals = if value >= 10.0 || value == 0.0 { 0 } else { 2 };
+    if value > 0.0 && value < 0.01 { "<0.01 %".to_owned() } else { format!("{value:.decimals$} %") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+
+    fn screen() -> Screen {
+        Screen::new(&Options::default())
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        for (value, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(count(value), text);
+        }
+        assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
+        assert_eq!(decimal(1234.567, 1), "1,234.6");
+        assert_eq!(decimal(-1234.5, 2), "-1,234.50");
+        assert_eq!(decimal(999.96, 1), "1,000.0");
+        assert_eq!(decimal(f64::NAN, 1), "NaN");
+        assert_eq!(decimal(1e30, 0), "1000000000000000019884624838656");
+    }
+
+    #[test]
+    fn a_set_of_durations_shares_a_unit_and_its_decimals() {
+        let scale = Scale::seconds(&screen(), [0.000_052, 0.0012, 0.0013, 1.5]);
+        assert_eq!(scale.unit, "ms");
+        assert_eq!(
+            [0.000_052, 0.0012, 1.5, 0.0].map(|v| scale.show(v)),
+            ["0.052", "1.200", "1,500.000", "0    "]
+        );
+    }
+
+    #[test]
+    fn one_value_shows_three_digits() {
+        let shown: Vec<String> = [4.2e-7, 5.21e-5, 2.5e-4, 0.00123, 0.25, 1.0, 12.345, 700.0]
+            .map(|v| seconds(&screen(), v))
+            .into();
+        assert_eq!(
+            shown,
+            ["0.420 µs", "52.1 µs", "250 µs", "1.23 ms", "250 ms", "1.00 s", "12.3 s", "700 s"]
+        );
+        assert_eq!([0, 512, 1500, 20_000_000].map(bytes), ["0 B", "512 B", "1.50 kB", "20.0 MB"]);
+    }
+
+    #[test]
+    fn a_value_just_below_the_next_unit_takes_it() {
+        assert_eq!(seconds(&screen(), 0.999_9), "1.000 s");
+    }
+}

@@ -1,0 +1,74 @@
+//! The part of a record that the options ask for.
+
+use std::borrow::Cow;
+
+use webstone_model::record::RunRecord;
+
+use crate::{Options, ReportError};
+
+/// The record with only the selected iterations; borrowed where nothing is selected.
+pub(crate) fn select<'a>(
+    record: &'a RunRecord,
+    options: &Options,
+) -> Result<Cow<'a, RunRecord>, ReportError> {
+    if options.clients.is_none() && options.iteration.is_none() {
+        return Ok(Cow::Borrowed(record));
+    }
+    let iterations: Vec<_> = record
+        .iterations
+        .iter()
+        .filter(|i| options.clients.is_none_or(|clients| clients == i.clients))
+        .filter(|i| options.iteration.is_none_or(|number| number == i.iteration))
+        .cloned()
+        .collect();
+    if iterations.is_empty() {
+        return Err(ReportError::NothingSelected { wanted: wanted(options), held: held(record) });
+    }
+    Ok(Cow::Owned(RunRecord { iterations, ..without_iterations(record) }))
+}
+
+fn without_iterations(record: &RunRecord) -> RunRecord {
+    // Field by field, because a clone of the whole would copy every histogram only to drop it.
+    RunRecord {
+        schema: record.schema,
+        id: record.id.clone(),
+        tool: record.tool.clone(),
+        started_at: record.started_at.clone(),
+        finished_at: record.finished_at.clone(),
+        state: record.state,
+        command_line: record.command_line.clone(),
+        spec: record.spec.clone(),
+        workload: record.workload.clone(),
+        workload_sha256: record.workload_sha256.clone(),
+        target: record.target.clone(),
+        environment: record.environment.clone(),
+        warnings: record.warnings.clone(),
+        iterations: Vec::new(),
+    }
+}
+
+fn wanted(options: &Options) -> String {
+    match (options.clients, options.iteration) {
+        (Some(clients), Some(iteration)) => format!("iteration {iteration} of {clients} clients"),
+        (Some(clients), None) => format!("level of {clients} clients"),
+        (None, Some(iteration)) => format!("iteration {iteration}"),
+        (None, None) => "iterations".to_owned(),
+    }
+}
+
+fn held(record: &RunRecord) -> String {
+    let mut levels: Vec<(u32, u32)> = record.iterations.iter().map(|i| (i.clients, i.iteration)).collect();
+    levels.sort_unstable();
+    if levels.is_empty() {
+        return "no iterations at all".to_owned();
+    }
+    let names: Vec<String> = levels.chunk_by(|a, b| a.0 == b.0).map(level_name).collect();
+    let shown = names.len().min(20);
+    let more = if names.len() > shown { format!(" and {} more", names.len() - shown) } else { String::new() };
+    format!("{}{more}", names[..shown].join(", "))
+}
+
+fn level_name(iterations: &[(u32, u32)]) -> String {
+    let numbers: Vec<String> = iterations.iter().map(|(_, number)| number.to_string()).collect();
+    format!("{} clients (iteration {})", iterations[0].0, numbers.join(", "))
+}

@@ -1,0 +1,179 @@
+//! The summary of each level: the few dozen numbers that reports print, taken from all of its iterations together.
+//!
+//! Percentiles and rates of a level come from its merged iterations ([`RunRecord::merged`]), never from averaged
+//! percentiles. A merged measurement is megabytes of histograms, so it is summarised and dropped level by level: a
+//! sweep of a thousand levels needs the memory of one.
+
+use std::borrow::Cow;
+
+use webstone_model::figures::Figures;
+use webstone_model::metrics::{Counts, Fairness, GeneratorUse, Lifetime, Measured, PageTotals, fairness};
+use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::units::NANOS_PER_SECOND;
+
+use crate::json::Distributions;
+
+/// One level of the sweep, over all of its iterations.
+#[derive(Debug)]
+pub(crate) struct Level<'a> {
+    pub(crate) clients: u32,
+    /// The iterations, in the order in which they ran.
+    pub(crate) runs: Vec<&'a IterationRecord>,
+    pub(crate) counts: Counts,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) figures: Figures,
+    /// Lowest and highest request rate of an iteration, 1/s.
+    pub(crate) request_rates: (f64, f64),
+    pub(crate) distributions: Distributions,
+    pub(crate) fairness: Option<Fairness>,
+    pub(crate) generator: GeneratorShare,
+    pub(crate) server: Option<ServerShare>,
+}
+
+impl Level<'_> {
+    /// Whether the user ended one of its iterations early.
+    pub(crate) fn interrupted(&self) -> bool {
+        self.runs.iter().any(|run| run.interrupted)
+    }
+
+    /// Half the range of the iterations' request rates, in percent of the level's; `None` below two iterations.
+    pub(crate) fn spread_percent(&self) -> Option<f64> {
+        let (low, high) = self.request_rates;
+        (self.runs.len() > 1 && self.figures.request_rate > 0.0)
+            .then(|| (high - low) / 2.0 / self.figures.request_rate * 100.0)
+    }
+}
+
+/// How much of its CPUs the load generator used. A generator near 100 % measures itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GeneratorShare {
+    pub(crate) workers: usize,
+    /// CPU time of all workers / (workers × window), in percent.
+    pub(crate) cpu_percent: f64,
+    /// The same of the busiest worker.
+    pub(crate) busiest_percent: f64,
+    /// CPU time per ended request, in seconds.
+    pub(crate) cpu_per_request_s: f64,
+    /// 99th percentile of the delay from readiness to handling, in seconds, where it was measured.
+    pub(crate) loop_delay_p99_s: Option<f64>,
+}
+
+/// What the server under test used, where it could be asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ServerShare {
+    /// CPU time / window, in percent of one CPU.
+    pub(crate) cpu_percent: f64,
+    /// CPU time per ended request, in seconds.
+    pub(crate) cpu_per_request_s: f64,
+    /// Peak resident memory in bytes.
+    pub(crate) resident_bytes_max: u64,
+}
+
+/// Share of its CPUs from which on the generator counts as saturated, in percent.
+pub(crate) const SATURATED_PERCENT: f64 = 90.0;
+
+/// Every level in ascending order of clients.
+pub(crate) fn levels(record: &RunRecord) -> Vec<Level<'_>> {
+    record.levels().into_iter().map(|(clients, runs)| level(clients, runs)).collect()
+}
+
+fn level(clients: u32, runs: Vec<&IterationRecord>) -> Level<'_> {
+    let merged = merged(&runs);
+    let rates = runs.iter().map(|run| request_rate(&run.measured));
+    let request_rates =
+        rates.fold((f64::INFINITY, 0.0_f64), |(low, high), rate| (low.min(rate), high.max(rate)));
+    let figures = Figures::of(&merged);
+    Level {
+        clients,
+        counts: merged.counts,
+        lifetime: merged.lifetime,
+        request_rates,
+        distributions: Distributions::of(&merged),
+        fairness: fairness(&merged.clients),
+        generator: generator_share(&merged.generator, merged.window_ns, &figures),
+        server: server_share(&runs),
+        figures,
+        runs,
+    }
+}
+
+/// All iterations of a level as one measurement; a single one is borrowed, because it is megabytes.
+pub(crate) fn merged<'a>(runs: &[&'a IterationRecord]) -> Cow<'a, Measured> {
+    match runs {
+        [only] => Cow::Borrowed(&only.measured),
+        _ => Cow::Owned(RunRecord::merged(runs)),
+    }
+}
+
+/// The level with the highest request rate, where there is a choice and anything succeeded.
+pub(crate) fn peak(levels: &[Level<'_>]) -> Option<usize> {
+    let rate = |index: &usize| levels[*index].figures.request_rate;
+    let best = (0..levels.len()).max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    (levels.len() > 1 && rate(&best) > 0.0).then_some(best)
+}
+
+/// Totals page by page over all iterations of the record.
+pub(crate) fn page_totals(record: &RunRecord) -> Vec<PageTotals> {
+    let mut totals: Vec<PageTotals> = Vec::new();
+    for iteration in &record.iterations {
+        let pages = &iteration.measured.pages;
+        if totals.len() < pages.len() {
+            totals.resize(pages.len(), PageTotals::default());
+        }
+        totals.iter_mut().zip(pages).for_each(|(total, page)| total.merge(page));
+    }
+    totals
+}
+
+/// Counters over all iterations of the record.
+pub(crate) fn counts(record: &RunRecord) -> Counts {
+    let mut counts = Counts::default();
+    record.iterations.iter().for_each(|iteration| counts.merge(&iteration.measured.counts));
+    counts
+}
+
+fn request_rate(measured: &Measured) -> f64 {
+    quotient(measured.counts.succeeded as f64 * NANOS_PER_SECOND as f64, measured.window_ns as f64)
+}
+
+fn generator_share(generator: &GeneratorUse, window_ns: u64, figures: &Figures) -> GeneratorShare {
+    let percent: Vec<f64> = generator
+        .workers
+        .iter()
+        .map(|worker| {
+            quotient(worker.user_ns.saturating_add(worker.system_ns) as f64 * 100.0, window_ns as f64)
+        })
+        .collect();
+    GeneratorShare {
+        workers: percent.len(),
+        cpu_percent: quotient(percent.iter().sum(), percent.len() as f64),
+        busiest_percent: percent.iter().copied().fold(0.0, f64::max),
+        cpu_per_request_s: figures.generator_cpu_per_request_s,
+        loop_delay_p99_s: (!generator.loop_delay.is_empty())
+            .then(|| generator.loop_delay.value_at_percentile(99.0) as f64 / NANOS_PER_SECOND as f64),
+    }
+}
+
+/// Over those iterations for which the server was asked; the others would dilute its share.
+fn server_share(runs: &[&IterationRecord]) -> Option<ServerShare> {
+    let (mut cpu_ns, mut window_ns, mut ended, mut resident) = (0_u64, 0_u64, 0_u64, 0_u64);
+    let mut asked = false;
+    for run in runs {
+        let Some(server) = &run.server else { continue };
+        asked = true;
+        cpu_ns = cpu_ns.saturating_add(server.user_ns).saturating_add(server.system_ns);
+        window_ns += run.measured.window_ns;
+        ended += run.measured.counts.ended();
+        resident = resident.max(server.resident_bytes_max);
+    }
+    asked.then(|| ServerShare {
+        cpu_percent: quotient(cpu_ns as f64 * 100.0, window_ns as f64),
+        cpu_per_request_s: quotient(cpu_ns as f64 / NANOS_PER_SECOND as f64, ended as f64),
+        resident_bytes_max: resident,
+    })
+}
+
+/// a / b, and 0 where b is 0: a table has no use for NaN.
+pub(crate) fn quotient(a: f64, b: f64) -> f64 {
+    if b == 0.0 { 0.0 } else { a / b }
+}

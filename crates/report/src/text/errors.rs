@@ -1,0 +1,82 @@
+//! The error table: each class with whom it blames, how often it happened, and its first example in full.
+
+use webstone_model::errors::{Blame, ErrorClass, ErrorExample};
+use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::units::NANOS_PER_SECOND;
+
+use crate::layout::{Room, Table, heading};
+use crate::numbers::{count, counted, percent, seconds};
+use crate::screen::{Screen, Tone};
+use crate::summary;
+
+/// Draws the table where there are errors, and says so where there are none.
+pub(crate) fn draw(screen: &Screen, record: &RunRecord, out: &mut String) {
+    let classes = classes(record);
+    let counts = summary::counts(record);
+    if classes.is_empty() {
+        if counts.ended() > 0 {
+            let answered = counted(counts.ended(), "request", "requests");
+            heading(screen, out, "Errors", &format!("none in {answered}"));
+        }
+        return;
+    }
+    heading(screen, out, "Errors", "whom they blame, and the first of each class");
+    let mut table = Table::default();
+    table.text("class", Room::Always).text("blames", Room::Always);
+    table.number("requests", "", Room::Always).number("share", "", Room::Always);
+    for (class, errors, first) in classes {
+        let share = summary::quotient(errors as f64 * 100.0, counts.ended() as f64);
+        table.row_in(
+            vec![class.name().to_owned(), blames(class.blame()).to_owned(), count(errors), percent(share)],
+            Tone::Caution,
+            false,
+        );
+        if let Some((run, example)) = first {
+            table.note(&screen.safe(&described(screen, run, example)));
+        }
+    }
+    table.draw(screen, out);
+}
+
+/// A class, its count, and its first example with the run in which it happened.
+type Class<'a> = (ErrorClass, u64, Option<(&'a IterationRecord, &'a ErrorExample)>);
+
+fn classes(record: &RunRecord) -> Vec<Class<'_>> {
+    let mut classes: Vec<Class<'_>> = ErrorClass::ALL.into_iter().map(|class| (class, 0, None)).collect();
+    for run in &record.iterations {
+        for (class, errors, example) in run.measured.errors.iter() {
+            let (_, total, first) = &mut classes[class as usize];
+            *total += errors;
+            if first.is_none() {
+                *first = example.map(|example| (run, example));
+            }
+        }
+    }
+    classes.retain(|(_, total, _)| *total > 0);
+    classes
+}
+
+fn described(screen: &Screen, run: &IterationRecord, example: &ErrorExample) -> String {
+    let at = seconds(screen, example.at_ns as f64 / NANOS_PER_SECOND as f64);
+    let clients = counted(u64::from(run.clients), "client", "clients");
+    let mut text = format!("first {at} into iteration {} at {clients}", run.iteration);
+    if !example.address.is_empty() {
+        text.push_str(&format!(", {}", example.address));
+    }
+    if !example.request.is_empty() {
+        text.push_str(&format!(", {}", example.request));
+    }
+    if !example.detail.is_empty() {
+        text.push_str(&format!(": {}", example.detail));
+    }
+    text
+}
+
+fn blames(blame: Blame) -> &'static str {
+    match blame {
+        Blame::Target => "target",
+        Blame::Network => "network",
+        Blame::Generator => "generator",
+        Blame::User => "user",
+    }
+}

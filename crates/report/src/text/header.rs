@@ -1,0 +1,189 @@
+//! What ran against what, when, with which workload, from where.
+
+use webstone_model::record::{RunRecord, RunState};
+use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, HttpVersion, Order, Resolve};
+use webstone_model::units::Nanos;
+
+use crate::asctime::{date_time, seconds_between};
+use crate::layout::{hanging, labelled, push_line};
+use crate::numbers::{bytes, counted};
+use crate::screen::{Screen, Tone};
+
+/// Columns of the labels.
+pub(super) const LABEL: usize = 10;
+/// Facts of the environment shown; all of them are in the JSON.
+const FACTS_MAX: usize = 12;
+
+/// The first line: tool, workload, target, and how it ended.
+pub(crate) fn title(screen: &Screen, record: &RunRecord, out: &mut String) {
+    let title = format!(
+        "webstone {} {} {} on {}",
+        record.tool.version,
+        screen.dash(),
+        record.workload.name,
+        target(record)
+    );
+    let state = match record.state {
+        RunState::Complete => (Tone::Good, "complete"),
+        RunState::Partial => (Tone::Alarm, "PARTIAL"),
+        RunState::Interrupted => (Tone::Caution, "INTERRUPTED"),
+        RunState::Failed => (Tone::Alarm, "FAILED"),
+    };
+    let mut lines = hanging(&format!("{}: {}", screen.safe(&title), state.1), screen.width);
+    // The state is the last word, and the word that must be seen.
+    let last = lines.pop().unwrap_or_default();
+    for line in &lines {
+        push_line(out, &screen.paint(Tone::Strong, line));
+    }
+    let before = last.strip_suffix(state.1).unwrap_or_default();
+    push_line(out, &format!("{}{}", screen.paint(Tone::Strong, before), screen.paint(state.0, state.1)));
+}
+
+/// The block of facts.
+pub(super) fn facts(screen: &Screen, record: &RunRecord, out: &mut String) {
+    out.push('\n');
+    let mut fact = |label: &str, parts: Vec<String>| {
+        let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(screen.dot());
+        if !text.is_empty() {
+            labelled(screen, out, label, LABEL, &screen.safe(&text), Tone::Plain);
+        }
+    };
+    fact("run", vec![record.id.clone(), when(record)]);
+    fact("target", target_facts(record));
+    fact("workload", workload(record));
+    fact("load", load(record));
+    fact("clients", policy(&record.spec.client));
+    fact("host", host(record));
+    let notes = record.spec.disclosure.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    fact("disclosed", notes);
+    fact("command", vec![record.command_line.join(" ")]);
+}
+
+fn target(record: &RunRecord) -> String {
+    match record.target.embedded {
+        true => "the embedded server".to_owned(),
+        false => record.target.url.clone(),
+    }
+}
+
+fn when(record: &RunRecord) -> String {
+    let start = date_time(&record.started_at);
+    let Some(end) = &record.finished_at else { return format!("started {start}") };
+    match seconds_between(&record.started_at, end) {
+        Some(seconds) => format!("{start}, took {}", Nanos::from_secs(seconds)),
+        None => format!("{start} to {}", date_time(end)),
+    }
+}
+
+fn target_facts(record: &RunRecord) -> Vec<String> {
+    let target = &record.target;
+    let mut facts = vec![target.url.clone()];
+    facts.push(target.server.clone().unwrap_or_else(|| "names no server software".to_owned()));
+    if target.embedded {
+        facts.push("the embedded reference server".to_owned());
+    }
+    if !target.cpus.is_empty() {
+        let cpus: Vec<String> = target.cpus.iter().map(u32::to_string).collect();
+        facts.push(format!("on CPU {}", cpus.join(",")));
+    }
+    facts
+}
+
+fn workload(record: &RunRecord) -> Vec<String> {
+    let workload = &record.workload;
+    let files: usize = workload.pages.iter().map(|page| page.files.len()).sum();
+    let mut facts = vec![
+        workload.name.clone(),
+        counted(workload.pages.len() as u64, "page", "pages"),
+        counted(files as u64, "file", "files"),
+    ];
+    if let Some(mean) = workload.mean_size() {
+        facts.push(format!("mean body {}", bytes(mean.round() as u64)));
+    }
+    // Half of the hash tells two workloads apart by eye; the whole is in the JSON.
+    let hash: String = record.workload_sha256.chars().take(16).collect();
+    if !hash.is_empty() {
+        facts.push(format!("sha256 {hash}"));
+    }
+    facts
+}
+
+fn load(record: &RunRecord) -> Vec<String> {
+    let load = &record.spec.load;
+    let mut length = Vec::new();
+    if load.duration > Nanos::ZERO {
+        length.push(load.duration.to_string());
+    }
+    if let Some(pages) = load.pages {
+        length.push(counted(pages, "page", "pages"));
+    }
+    let order = match load.order {
+        Order::Interleaved => "interleaved",
+        Order::Sequential => "level by level",
+        Order::Random => "in random order",
+    };
+    let iterations = match load.iterations {
+        0 | 1 => String::new(),
+        several => format!("{several} iterations, {order}"),
+    };
+    vec![
+        format!("closed loop, {} each", length.join(" or ")),
+        format!("warm-up {}", load.warmup),
+        iterations,
+        format!("seed {}", record.spec.client.seed),
+    ]
+}
+
+pub(crate) fn policy(client: &ClientSpec) -> Vec<String> {
+    let connections = match (client.connections, client.requests_per_connection) {
+        (ConnectionPolicy::PerRequest, _) => "a new connection for each request".to_owned(),
+        (ConnectionPolicy::PerPage, _) => "a new connection for each page".to_owned(),
+        (ConnectionPolicy::KeepAlive, None) => "connections kept alive".to_owned(),
+        (ConnectionPolicy::KeepAlive, Some(limit)) => {
+            format!("connections kept alive for {}", counted(u64::from(limit), "request", "requests"))
+        }
+    };
+    let version = match client.http {
+        HttpVersion::Http10 => "HTTP/1.0",
+        HttpVersion::Http11 => "HTTP/1.1",
+    };
+    let checked = match client.check {
+        Check::Status => "status checked",
+        Check::Size => "status and size checked",
+        Check::Content => "status, size and content checked",
+    };
+    let mut facts = vec![connections, format!("{} {version}", client.method), checked.to_owned()];
+    if client.parallel > 1 {
+        facts.push(format!("{} files of a page at once", client.parallel));
+    }
+    if client.reset {
+        facts.push("connections ended by reset, unlike a browser".to_owned());
+    }
+    if client.resolve == Resolve::PerConnection {
+        facts.push("names resolved for every connection".to_owned());
+    }
+    facts.extend(client.proxy.iter().map(|proxy| format!("through the proxy {proxy}")));
+    facts.extend(client.unix_socket.iter().map(|path| format!("over the Unix socket {path}")));
+    facts
+}
+
+/// The plain values of the environment, the host's name first. Their names are the writer's.
+fn host(record: &RunRecord) -> Vec<String> {
+    let name_of_host = |name: &str| matches!(name, "hostname" | "host");
+    let mut facts: Vec<(bool, String)> = record
+        .environment
+        .iter()
+        .filter_map(|(name, value)| {
+            let text = match value {
+                serde_json::Value::String(text) => text.clone(),
+                serde_json::Value::Number(number) => number.to_string(),
+                serde_json::Value::Bool(flag) => flag.to_string(),
+                _ => return None,
+            };
+            let shown = if name_of_host(name) { text } else { format!("{} {text}", name.replace('_', " ")) };
+            Some((!name_of_host(name), shown))
+        })
+        .collect();
+    facts.sort_by_key(|(not_the_name, _)| *not_the_name);
+    facts.into_iter().map(|(_, text)| text).take(FACTS_MAX).collect()
+}

@@ -1,0 +1,130 @@
+//! The level table: the sweep in one look. The columns are WebStone's, with the spread over iterations beside the
+//! rate that it belongs to.
+
+use webstone_model::record::RunRecord;
+use webstone_model::units::NANOS_PER_SECOND;
+
+use crate::layout::{Room, Table, heading, labelled};
+use crate::numbers::{Scale, count, counted, seconds};
+use crate::screen::{Screen, Tone};
+use crate::summary::{self, Level};
+
+pub(super) fn draw(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], out: &mut String) {
+    let repeated = levels.iter().any(|level| level.runs.len() > 1);
+    let explanation = if repeated { "mean over all iterations" } else { "" };
+    heading(screen, out, "Levels", explanation);
+    table(screen, levels, repeated).draw(screen, out);
+    notes(screen, record, levels, repeated, out);
+}
+
+fn table(screen: &Screen, levels: &[Level<'_>], repeated: bool) -> Table {
+    let figures = || levels.iter().map(|level| &level.figures);
+    let rate = Scale::plain(2, figures().flat_map(|f| [f.connection_rate, f.request_rate]));
+    let error = Scale::plain(2, figures().map(|f| f.error_rate));
+    let latency = Scale::seconds(screen, figures().map(|f| f.latency_mean_s));
+    let tail = Scale::seconds(screen, levels.iter().filter_map(p99));
+    let throughput = Scale::plain(2, figures().map(|f| f.throughput_bps / 1e6));
+    let pages = Scale::plain(1, figures().map(|f| f.pages_per_minute));
+    let single = Scale::plain(2, figures().map(|f| f.client_throughput_bps / 1e6));
+
+    let mut table = Table::default();
+    table.number("clients", "", Room::Always);
+    table.number("connects", "/s", Room::Optional(22));
+    table.number("requests", "/s", Room::Always);
+    if repeated {
+        table.number("spread", &format!("{} %", screen.plus_minus()), Room::Optional(20));
+        table.number("lowest", "/s", Room::Optional(1)).number("highest", "/s", Room::Optional(1));
+        table.number("runs", "", Room::Optional(2));
+    }
+    table.number("errors", "/s", Room::Always);
+    table.number("latency", &format!("mean, {}", latency.unit), Room::Always);
+    let tails = levels.iter().any(|level| p99(level).is_some());
+    if tails {
+        table.number("latency", &format!("p99, {}", tail.unit), Room::Optional(4));
+    }
+    table.number("throughput", "Mbit/s", Room::Always);
+    table.number("a client", "Mbit/s", Room::Optional(0));
+    table.number("Little's", "load", Room::Optional(21));
+    table.number("pages", "/min", Room::Optional(3));
+
+    let peak = summary::peak(levels);
+    let cut = levels.iter().any(Level::interrupted);
+    for (index, level) in levels.iter().enumerate() {
+        let f = &level.figures;
+        let interrupted = match (cut, level.interrupted()) {
+            (false, _) => "",
+            (true, true) => "*",
+            (true, false) => " ",
+        };
+        let mut cells = vec![
+            format!("{}{interrupted}", count(u64::from(level.clients))),
+            rate.show(f.connection_rate),
+            rate.show(f.request_rate),
+        ];
+        if repeated {
+            cells
+                .push(level.spread_percent().map_or_else(|| screen.dash().to_owned(), |s| format!("{s:.1}")));
+            cells.push(rate.show(level.request_rates.0));
+            cells.push(rate.show(level.request_rates.1));
+            cells.push(level.runs.len().to_string());
+        }
+        cells.push(error.show(f.error_rate));
+        cells.push(latency.show(f.latency_mean_s));
+        if tails {
+            cells.push(p99(level).map_or_else(|| screen.dash().to_owned(), |value| tail.show(value)));
+        }
+        cells.push(throughput.show(f.throughput_bps / 1e6));
+        cells.push(single.show(f.client_throughput_bps / 1e6));
+        cells.push(format!("{:.2}", f.little));
+        cells.push(pages.show(f.pages_per_minute));
+        let is_peak = peak == Some(index);
+        table.row_in(cells, if is_peak { Tone::Good } else { Tone::Plain }, is_peak);
+    }
+    table
+}
+
+fn p99(level: &Level<'_>) -> Option<f64> {
+    level.distributions.response.as_ref().map(|d| d.p99_s)
+}
+
+fn notes(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], repeated: bool, out: &mut String) {
+    let mut note = |text: &str| labelled(screen, out, "", 0, text, Tone::Faint);
+    if let Some(peak) = summary::peak(levels) {
+        note(&format!(
+            "{} peak: the highest request rate of the sweep, at {}",
+            screen.marker(),
+            counted(u64::from(levels[peak].clients), "client", "clients")
+        ));
+    }
+    if repeated {
+        note(&format!(
+            "{} spread: half the range of the request rate over iterations, in % of it",
+            screen.plus_minus()
+        ));
+    }
+    let cut: Vec<String> = record
+        .iterations
+        .iter()
+        .filter(|run| run.interrupted)
+        .map(|run| {
+            let ran = run.measured.window_ns as f64 / NANOS_PER_SECOND as f64;
+            format!("iteration {} at {} ran {}", run.iteration, run.clients, seconds(screen, ran))
+        })
+        .collect();
+    if !cut.is_empty() {
+        note(&format!("* ended by the user; figures are over the time that it ran: {}", cut.join("; ")));
+    }
+    let Some(best) =
+        levels.iter().max_by(|a, b| a.figures.pages_per_minute.total_cmp(&b.figures.pages_per_minute))
+    else {
+        return;
+    };
+    let number = format!(
+        "WEBSTONE number: {} at {} ({} in {})",
+        best.figures.webstone_number,
+        counted(u64::from(best.clients), "client", "clients"),
+        counted(best.counts.pages_completed, "page", "pages"),
+        seconds(screen, best.figures.test_time_s),
+    );
+    labelled(screen, out, "", 0, &number, Tone::Strong);
+}

@@ -1,0 +1,66 @@
+//! What the generator and the server used. A generator near its limit measures itself, so its CPU stands beside every
+//! level; the server's CPU tells whether the server was the limit.
+
+use crate::layout::{Room, Table, heading};
+use crate::numbers::{Scale, count};
+use crate::screen::{Screen, Tone};
+use crate::summary::{Level, SATURATED_PERCENT};
+
+pub(super) fn draw(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
+    let generator = levels.iter().any(|level| level.generator.workers > 0);
+    let server = levels.iter().any(|level| level.server.is_some());
+    if !generator && !server {
+        return;
+    }
+    heading(screen, out, "Machines", "CPU of the load generator, and of the server where it could be asked");
+    let client_cost = Scale::seconds(screen, levels.iter().map(|l| l.generator.cpu_per_request_s));
+    let delay = Scale::seconds(screen, levels.iter().filter_map(|l| l.generator.loop_delay_p99_s));
+    let servers = || levels.iter().filter_map(|level| level.server.as_ref());
+    let server_cost = Scale::seconds(screen, servers().map(|s| s.cpu_per_request_s));
+    let memory = Scale::bytes(servers().map(|s| s.resident_bytes_max as f64));
+    let delayed = levels.iter().any(|l| l.generator.loop_delay_p99_s.is_some());
+
+    let mut table = Table::default();
+    table.number("clients", "", Room::Always);
+    if generator {
+        table.number("workers", "", Room::Optional(1));
+        table.number("generator", "% of its CPUs", Room::Always);
+        table.number("busiest", "worker, %", Room::Optional(4));
+        table.number("a request", client_cost.unit, Room::Always);
+    }
+    if delayed {
+        table.number("own delay", &format!("p99, {}", delay.unit), Room::Optional(2));
+    }
+    if server {
+        table.number("server", "% of a CPU", Room::Always);
+        table.number("a request", server_cost.unit, Room::Always);
+        table.number("memory", &format!("max, {}", memory.unit), Room::Optional(3));
+    }
+    let dash = || screen.dash().to_owned();
+    for level in levels {
+        let share = &level.generator;
+        let mut cells = vec![count(u64::from(level.clients))];
+        if generator {
+            cells.push(share.workers.to_string());
+            cells.push(format!("{:.0}", share.cpu_percent));
+            cells.push(format!("{:.0}", share.busiest_percent));
+            cells.push(client_cost.show(share.cpu_per_request_s));
+        }
+        if delayed {
+            cells.push(share.loop_delay_p99_s.map_or_else(dash, |value| delay.show(value)));
+        }
+        if server {
+            match &level.server {
+                Some(used) => cells.extend([
+                    format!("{:.0}", used.cpu_percent),
+                    server_cost.show(used.cpu_per_request_s),
+                    memory.show(used.resident_bytes_max as f64),
+                ]),
+                None => cells.extend([dash(), dash(), dash()]),
+            }
+        }
+        let saturated = share.cpu_percent >= SATURATED_PERCENT;
+        table.row_in(cells, if saturated { Tone::Alarm } else { Tone::Plain }, false);
+    }
+    table.draw(screen, out);
+}

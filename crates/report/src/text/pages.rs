@@ -1,0 +1,128 @@
+//! The per-page table: WebStone's page blocks as rows, over all levels and iterations of the report.
+
+use webstone_model::metrics::PageTotals;
+use webstone_model::record::RunRecord;
+use webstone_model::units::NANOS_PER_SECOND;
+
+use crate::classic;
+use crate::layout::{Room, Table, heading, labelled};
+use crate::numbers::{Scale, count};
+use crate::screen::{Screen, Tone};
+use crate::summary::{page_totals, quotient};
+
+pub(super) fn draw(screen: &Screen, record: &RunRecord, pages_max: usize, out: &mut String) {
+    let totals = page_totals(record);
+    if totals.is_empty() || pages_max == 0 {
+        return;
+    }
+    // A short workload keeps its order, which the reader knows; of a long one the busiest pages are shown.
+    let mut order: Vec<usize> = (0..totals.len()).collect();
+    let cut = totals.len() > pages_max;
+    if cut {
+        order.sort_by_key(|index| (std::cmp::Reverse(totals[*index].hits), *index));
+        order.truncate(pages_max);
+    }
+    heading(screen, out, "Pages", "all levels and iterations together");
+    table(screen, record, &totals, &order).draw(screen, out);
+    if cut {
+        let shown: u64 = order.iter().map(|index| totals[*index].hits).sum();
+        let all: u64 = totals.iter().map(|page| page.hits).sum();
+        let text = format!(
+            "{} and {} more pages with {} of {} hits; all of them are in the CSV table of pages",
+            screen.ellipsis(),
+            count((totals.len() - order.len()) as u64),
+            count(all - shown),
+            count(all)
+        );
+        labelled(screen, out, "", 0, &text, Tone::Faint);
+    }
+}
+
+fn table(screen: &Screen, record: &RunRecord, totals: &[PageTotals], order: &[usize]) -> Table {
+    let pages = || order.iter().map(|index| &totals[*index]);
+    let time = Scale::seconds(screen, pages().flat_map(|p| [page_mean(p), to_seconds(p.time_ns_max)]));
+    let response = Scale::seconds(screen, pages().map(response_mean));
+    let connect =
+        Scale::seconds(screen, pages().flat_map(|p| [connect_mean(p), to_seconds(p.connect_ns_max)]));
+    let data = Scale::bytes(pages().map(|p| p.body_bytes as f64));
+    let any_failed = pages().any(|p| p.errors > 0);
+    // Connections that were opened before the window are no page's.
+    let connected = pages().any(|p| p.connects > 0);
+    let several_files = record.workload.pages.iter().any(|page| page.files.len() > 1);
+
+    let mut table = Table::default();
+    table.number("#", "", Room::Always);
+    table.text("page", Room::Flexible(12));
+    table.number("hits", "", Room::Always);
+    table.number("weight", "%", Room::Optional(1));
+    if any_failed {
+        table.number("errors", "", Room::Always);
+    }
+    table.number("time", &format!("mean, {}", time.unit), Room::Always);
+    table.number("time", "max", Room::Always);
+    if several_files {
+        table.number("a file", &format!("mean, {}", response.unit), Room::Optional(2));
+    }
+    if connected {
+        table.number("connect", &format!("mean, {}", connect.unit), Room::Optional(11));
+        table.number("connect", "max", Room::Optional(10));
+        table.number("connects", "", Room::Optional(3));
+    }
+    table.number("body data", data.unit, Room::Optional(5));
+    table.number("page size", "bytes", Room::Optional(4));
+
+    let weights = record.workload.total_weight() as f64;
+    for &index in order {
+        let page = &totals[index];
+        let weight = record.workload.pages.get(index).map_or(0.0, |page| page.weight as f64);
+        let mut cells = vec![
+            index.to_string(),
+            screen.safe(&name(record, index)),
+            count(page.hits),
+            format!("{:.2}", quotient(weight * 100.0, weights)),
+        ];
+        if any_failed {
+            cells.push(count(page.errors));
+        }
+        cells.push(time.show(page_mean(page)));
+        cells.push(time.show(to_seconds(page.time_ns_max)));
+        if several_files {
+            cells.push(response.show(response_mean(page)));
+        }
+        if connected {
+            cells.push(connect.show(connect_mean(page)));
+            cells.push(connect.show(to_seconds(page.connect_ns_max)));
+            cells.push(count(page.connects));
+        }
+        cells.push(data.show(page.body_bytes as f64));
+        cells.push(classic::page_size(record, index, page).map_or_else(|| screen.dash().to_owned(), count));
+        table.row(cells);
+    }
+    table
+}
+
+/// Its first file, and how many follow.
+fn name(record: &RunRecord, index: usize) -> String {
+    let files = record.workload.pages.get(index).map_or(&[][..], |page| &page.files);
+    match files {
+        [] => format!("page {index}"),
+        [only] => only.url.to_string(),
+        [first, rest @ ..] => format!("{} +{}", first.url, rest.len()),
+    }
+}
+
+fn page_mean(page: &PageTotals) -> f64 {
+    quotient(to_seconds(page.time_ns), page.hits as f64)
+}
+
+fn response_mean(page: &PageTotals) -> f64 {
+    quotient(to_seconds(page.response_ns), page.requests as f64)
+}
+
+fn connect_mean(page: &PageTotals) -> f64 {
+    quotient(to_seconds(page.connect_ns), page.connects as f64)
+}
+
+fn to_seconds(nanos: u64) -> f64 {
+    nanos as f64 / NANOS_PER_SECOND as f64
+}

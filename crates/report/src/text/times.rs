@@ -1,0 +1,77 @@
+//! Percentiles of connecting, first byte, response and page. With one level a line each; with several a group each,
+//! so that levels stand below each other and compare by eye.
+
+use crate::json::{Distribution, Distributions};
+use crate::layout::{Room, Table, heading};
+use crate::numbers::{Scale, count};
+use crate::screen::Screen;
+use crate::summary::Level;
+
+/// Access to one of the four distributions, with its name.
+type Kind = (&'static str, fn(&Distributions) -> &Option<Distribution>);
+
+const KINDS: [Kind; 4] = [
+    ("connect", |d| &d.connect),
+    ("first byte", |d| &d.first_byte),
+    ("response", |d| &d.response),
+    ("page", |d| &d.page),
+];
+
+pub(super) fn draw(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
+    let mut present: Vec<Kind> = KINDS
+        .into_iter()
+        .filter(|(_, of)| levels.iter().any(|level| of(&level.distributions).is_some()))
+        .collect();
+    // With one file a page, a page takes as long as its response: one group says both.
+    if levels.iter().all(|level| level.distributions.page == level.distributions.response) {
+        present.retain(|(name, _)| *name != "page");
+        present
+            .iter_mut()
+            .filter(|(name, _)| *name == "response")
+            .for_each(|kind| kind.0 = "response = page");
+    }
+    if present.is_empty() {
+        return;
+    }
+    heading(screen, out, "Times", "percentiles of valid responses");
+    let mut table = Table::default();
+    let several = levels.len() > 1;
+    if several {
+        table.number("clients", "", Room::Always);
+    } else {
+        table.text("", Room::Always);
+    }
+    table.text("unit", Room::Always);
+    for (name, room) in [
+        ("p50", Room::Always),
+        ("p75", Room::Optional(2)),
+        ("p90", Room::Optional(21)),
+        ("p95", Room::Optional(1)),
+        ("p99", Room::Always),
+        ("p99.9", Room::Optional(20)),
+        ("p99.99", Room::Optional(0)),
+        ("max", Room::Always),
+    ] {
+        table.number(name, "", room);
+    }
+    for (name, of) in present {
+        let all = || levels.iter().filter_map(move |level| of(&level.distributions).as_ref());
+        let scale = Scale::seconds(screen, all().flat_map(|d| [d.p50_s, d.p99_s]));
+        if several {
+            table.group(name);
+        }
+        for level in levels {
+            let label = if several { count(u64::from(level.clients)) } else { name.to_owned() };
+            let mut cells = vec![label, scale.unit.to_owned()];
+            match of(&level.distributions) {
+                Some(d) => cells.extend(
+                    [d.p50_s, d.p75_s, d.p90_s, d.p95_s, d.p99_s, d.p99_9_s, d.p99_99_s, d.max_s]
+                        .map(|seconds| scale.show(seconds)),
+                ),
+                None => cells.extend([screen.dash(); 8].map(str::to_owned)),
+            }
+            table.row(cells);
+        }
+    }
+    table.draw(screen, out);
+}

@@ -1,0 +1,103 @@
+//! The text of WebStone 1.x, as printed in section 7 of the WebStone paper (G. Trent, M. Sake: WebSTONE: The First
+//! Generation in HTTP Server Benchmarking, Silicon Graphics, February 1995), with its labels, spelling, order and
+//! units, one text for each level and iteration.
+//!
+//! In the paper `Total bytes of header moved` follows `bytes.` without any space, where all other line ends left one:
+//! the program printed both on one line, and so does this.
+//!
+//! Where the meaning of a label needs a decision:
+//! - Times of a page (`Total time`, `Maximum Response time` in a page's block) are page times, from the start of its
+//!   first file to the end of its last: in the paper they exceed the run's own `Maximum Response time`, which is that
+//!   of a file.
+//! - `Maximum time to connect` of a page is the longest single connect; the original added up a page's connects.
+//! - `Total amount of data moved` of a page counts bodies without heads, as the paper's numbers do (hits × page size).
+//! - `Thruput` is bytes / Σ response time: what one client saw, not what the server delivered.
+//! - Dates are UTC; the original printed local time.
+//! - Pages that nobody asked for are left out.
+
+use std::fmt::Write as _;
+
+use webstone_model::figures::Figures;
+use webstone_model::metrics::PageTotals;
+use webstone_model::record::{IterationRecord, RunRecord};
+
+use crate::asctime::asctime;
+use crate::classic::{banner, client_host, one_line, page_size, timeval};
+
+const RULE: &str = "================================================================================";
+const SHORT_RULE: &str = "==================================";
+
+/// One text for each iteration, in the order in which they ran.
+pub(crate) fn render(record: &RunRecord) -> String {
+    let mut out = String::new();
+    for run in &record.iterations {
+        // Writing to a String cannot fail, so the results are dropped in one place.
+        let _ = preamble(&mut out, record, run)
+            .and_then(|()| pages(&mut out, record, run))
+            .and_then(|()| totals(&mut out, run));
+    }
+    out
+}
+
+fn preamble(out: &mut String, record: &RunRecord, run: &IterationRecord) -> std::fmt::Result {
+    let clients = run.clients;
+    writeln!(out, "{}", one_line(&record.command_line.join(" ")))?;
+    writeln!(out, "Client: {} Number of Clients: {clients}", client_host(record))?;
+    writeln!(out, "Waiting for READY from {clients} clients")?;
+    writeln!(out, "All READYs received")?;
+    writeln!(out, "Sending GO to all clients")?;
+    writeln!(out, "All clients started at {}", one_line(&asctime(&run.started_at, 0)))?;
+    writeln!(out, "Waiting for clients completion")?;
+    writeln!(out, "All clients ended at {}", one_line(&asctime(&run.started_at, run.measured.window_ns)))
+}
+
+fn pages(out: &mut String, record: &RunRecord, run: &IterationRecord) -> std::fmt::Result {
+    for (index, page) in run.measured.pages.iter().enumerate() {
+        if page.hits + page.requests + page.errors == 0 {
+            continue;
+        }
+        writeln!(out, "Page # {index}\n{RULE}")?;
+        page_block(out, page, page_size(record, index, page).unwrap_or(0))?;
+        writeln!(out, "{RULE}")?;
+    }
+    Ok(())
+}
+
+fn page_block(out: &mut String, page: &PageTotals, size: u64) -> std::fmt::Result {
+    writeln!(out, "Total number of times page was hit {}", page.hits)?;
+    writeln!(out, "Total time {} seconds", timeval(page.time_ns))?;
+    writeln!(out, "Maximum Response time {}", timeval(page.time_ns_max))?;
+    writeln!(out, "Total connect time for page {}", timeval(page.connect_ns))?;
+    writeln!(out, "Maximum time to connect {}", timeval(page.connect_ns_max))?;
+    writeln!(out, "Total amount of data moved {}", page.body_bytes)?;
+    writeln!(out, "Page size {size}")?;
+    writeln!(out, "Total number of connects {}", page.connects)
+}
+
+fn totals(out: &mut String, run: &IterationRecord) -> std::fmt::Result {
+    let measured = &run.measured;
+    let counts = &measured.counts;
+    let figures = Figures::of(measured);
+    let all = measured.response_bytes.sum;
+    let bodies = measured.body_bytes.sum;
+    // Fractions are cut off, as in the paper: 1,278,055,424 bytes over 3,920 connects print as 326034, not 326035.
+    let whole = |value: f64| value as u64;
+    out.push_str(&banner(run));
+    writeln!(out, "{SHORT_RULE}")?;
+    writeln!(out, "WEBSTONE number: {}", figures.webstone_number)?;
+    writeln!(out, "Total number of clients: {}", run.clients)?;
+    writeln!(out, "Total cumulative time of test for all hosts (sec): {}", timeval(measured.response.sum))?;
+    writeln!(out, "Total number of pages retrieved from server: {}", counts.pages_completed)?;
+    writeln!(out, "Total number of errors to server: {}", counts.failed)?;
+    writeln!(out, "Total number of connects to server: {}", counts.connections)?;
+    writeln!(out, "Average time per connect: {} seconds", timeval(whole(measured.connect.mean())))?;
+    writeln!(out, "Maximum time to connect: {} seconds", timeval(measured.connect.max))?;
+    writeln!(out, "Total mount of data moved: {all}")?;
+    write!(out, "Total bytes of body moved: {bodies} bytes.")?;
+    writeln!(out, "Total bytes of header moved {}", all.saturating_sub(bodies))?;
+    writeln!(out, "Average body size: {} bytes.", whole(measured.body_bytes.mean()))?;
+    writeln!(out, "Average retrieval size {}", whole(measured.response_bytes.mean()))?;
+    writeln!(out, "Thruput = {} bytes/sec", whole(figures.client_throughput_bps / 8.0))?;
+    writeln!(out, "Average Response time: {} seconds", timeval(whole(measured.response.mean())))?;
+    writeln!(out, "Maximum Response time: {} seconds", timeval(measured.response.max))
+}

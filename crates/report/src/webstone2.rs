@@ -1,0 +1,129 @@
+//! The results block of WebStone 2.x: its labels, their order, separators and units, so that a script written for
+//! WebStone 2.0.1 (`wscollect` splits lines at `:` and two blanks, or at a tab) reads it. One block for each level and
+//! iteration; `wscollect` keeps the last block of a file, so a file that it shall read must hold one.
+//!
+//! What the labels mean, as WebStone 2.0.1 computed them, and where this differs:
+//! - `Mbit` is 2²⁰ bits, in both thruputs. Every other report of webstone uses 10⁶.
+//! - `Server connection rate` counts connections. The original had a connection for each request, so that there it was
+//!   the request rate too; with connections kept alive the two differ, and this stays true to its name.
+//! - `Error Level` is errors / connections in %, or errors / ended requests where connections are reused. The original
+//!   left failed connections out of the divisor, and printed `inf` where every one had failed.
+//! - `Little's Load Factor` is Σ response time / test time, of the exact sum; the original dropped its fraction.
+//! - Rates are over the exact length of the window, printed as whole seconds; the original used the whole seconds.
+//! - `Sum of client response times` has six decimals; the original left out leading zeros of the fraction.
+//! - `Std Dev` has the divisor n, as the original's source has it. The means of each row are over its own count:
+//!   connections for connect times, responses for the rest.
+//! - Dates are UTC; the original printed local time.
+
+use std::fmt::Write as _;
+
+use webstone_model::figures::Figures;
+use webstone_model::metrics::Moments;
+use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::units::NANOS_PER_SECOND;
+
+use crate::asctime::asctime;
+use crate::classic::{banner, client_host, one_line, standard_deviation, timeval};
+
+const RULE: &str = "===============================================================================";
+/// WebStone's megabit.
+const MEBI: f64 = 1024.0 * 1024.0;
+
+/// One block for each iteration, in the order in which they ran.
+pub(crate) fn render(record: &RunRecord) -> String {
+    let mut out = String::new();
+    for run in &record.iterations {
+        // Writing to a String cannot fail, so the results are dropped in one place.
+        let _ = preamble(&mut out, record, run)
+            .and_then(|()| results(&mut out, run))
+            .and_then(|()| statistics(&mut out, run));
+    }
+    out
+}
+
+fn preamble(out: &mut String, record: &RunRecord, run: &IterationRecord) -> std::fmt::Result {
+    writeln!(out, "{}", one_line(&record.command_line.join(" ")))?;
+    writeln!(out, "Client 0: {} \t# Processes: {}", client_host(record), run.clients)?;
+    writeln!(out, "    Webserver: {}", one_line(&record.target.url))?;
+    writeln!(out, "All clients started at {}", one_line(&asctime(&run.started_at, 0)))?;
+    writeln!(out, "Waiting for clients completion")?;
+    writeln!(out, "All clients ended at {}", one_line(&asctime(&run.started_at, run.measured.window_ns)))?;
+    writeln!(out, "\n{RULE}")?;
+    out.push_str(&banner(run));
+    Ok(())
+}
+
+fn results(out: &mut String, run: &IterationRecord) -> std::fmt::Result {
+    let measured = &run.measured;
+    let figures = Figures::of(measured);
+    writeln!(out, "WEBSTONE 2.0 results:")?;
+    writeln!(out, "Total number of clients: \t{}", run.clients)?;
+    writeln!(out, "Test time: \t\t\t{:.0} seconds", figures.test_time_s)?;
+    writeln!(out, "Server connection rate: \t{:.2} connections/sec", figures.connection_rate)?;
+    writeln!(out, "Server error rate: \t\t{:.4} err/sec", figures.error_rate)?;
+    writeln!(out, "Server thruput: \t\t{:.2} Mbit/sec", figures.throughput_bps / MEBI)?;
+    writeln!(out, "Little's Load Factor: \t\t{:.2}", figures.little)?;
+    writeln!(out, "Average response time: \t\t{:.4} millisec", figures.latency_mean_s * 1e3)?;
+    writeln!(out, "Error Level:\t\t\t{:.4} %", figures.error_level_percent)?;
+    writeln!(out, "Average client thruput: \t{:.4} Mbit/sec", figures.client_throughput_bps / MEBI)?;
+    writeln!(out, "Sum of client response times:\t{} sec", timeval(measured.response.sum))?;
+    writeln!(out, "Total number of pages read:\t{}\n", measured.counts.pages_completed)
+}
+
+fn statistics(out: &mut String, run: &IterationRecord) -> std::fmt::Result {
+    let measured = &run.measured;
+    let counts = &measured.counts;
+    writeln!(out, "{} connection(s) to server, {} errors", counts.connections, counts.failed)?;
+    if counts.connections == 0 && counts.succeeded == 0 {
+        return writeln!(out, "NO CONNECTIONS, THEREFORE NO STATISTICS\n");
+    }
+    writeln!(out, "\n\t\t\t   Average      Std Dev      Minimum      Maximum\n")?;
+    times(out, "Connect time (sec) \t", &measured.connect)?;
+    times(out, "Response time (sec) \t", &measured.response)?;
+    sizes(out, "Response size (bytes) \t", &measured.response_bytes)?;
+    sizes(out, "Body size (bytes) \t", &measured.body_bytes)?;
+    let (all, bodies) = (measured.response_bytes.sum, measured.body_bytes.sum);
+    writeln!(
+        out,
+        "\n{bodies} body bytes moved + {} header bytes moved = {all} total\n",
+        all.saturating_sub(bodies)
+    )
+}
+
+fn times(out: &mut String, label: &str, moments: &Moments) -> std::fmt::Result {
+    let cells = row(moments).map(|nanos| format!("{:>10.6}", nanos / NANOS_PER_SECOND as f64));
+    writeln!(out, "{label}{}", cells.join("   "))
+}
+
+fn sizes(out: &mut String, label: &str, moments: &Moments) -> std::fmt::Result {
+    let cells = row(moments).map(|bytes| format!("{bytes:>10.0}"));
+    writeln!(out, "{label}{}", cells.join("   "))
+}
+
+/// Mean, standard deviation of the whole population, minimum, maximum.
+fn row(moments: &Moments) -> [f64; 4] {
+    let n = moments.count as f64;
+    let of_a_sample_to_population = if n > 0.0 { ((n - 1.0) / n).sqrt() } else { 0.0 };
+    [
+        moments.mean(),
+        standard_deviation(moments) * of_a_sample_to_population,
+        moments.min_or_zero() as f64,
+        moments.max as f64,
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The known set with mean 5 and, with the divisor n, standard deviation 2.
+    #[test]
+    fn the_deviation_is_that_of_the_population() {
+        let mut moments = Moments::default();
+        [2, 4, 4, 4, 5, 5, 7, 9].into_iter().for_each(|value| moments.record(value));
+        let [mean, deviation, min, max] = row(&moments);
+        assert!((deviation - 2.0).abs() < 1e-12, "{deviation}");
+        assert_eq!((mean, min, max), (5.0, 2.0, 9.0));
+        assert_eq!(row(&Moments::default()), [0.0; 4]);
+    }
+}

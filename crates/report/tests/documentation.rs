@@ -1,0 +1,54 @@
+//! The samples in `docs/reports.md` are parts of golden files. A line `<!-- sample: FILE -->`, optionally with
+//! `from "TEXT"` and `lines N`, says which; the fenced block behind it must hold just that. After a change that is
+//! meant: `UPDATE_GOLDEN=1 cargo test -p webstone-report` (twice, if golden files changed with it).
+#![allow(clippy::unwrap_used)] // a test that cannot go on may panic
+
+use std::path::Path;
+
+#[test]
+fn the_samples_are_what_the_program_prints() {
+    let crate_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = crate_directory.join("../../docs/reports.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (filled, samples) = with_samples(&page, &crate_directory.join("tests/golden"));
+    assert!(samples >= 8, "docs/reports.md shows {samples} samples: every format has one");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &filled).unwrap();
+        return;
+    }
+    assert!(
+        page == filled,
+        "the samples in docs/reports.md are old.\nhint: UPDATE_GOLDEN=1 cargo test -p webstone-report --test documentation"
+    );
+}
+
+/// The page with every sample filled in, and how many there are.
+fn with_samples(page: &str, golden: &Path) -> (String, usize) {
+    let mut filled = String::new();
+    let mut samples = 0;
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        filled.push_str(line);
+        filled.push('\n');
+        let Some(wanted) = line.strip_prefix("<!-- sample: ").and_then(|rest| rest.strip_suffix(" -->"))
+        else {
+            continue;
+        };
+        let fence = lines.next().unwrap_or_default();
+        assert!(fence.starts_with("```"), "a fenced block follows `{line}`");
+        lines.by_ref().find(|line| *line == "```").expect("the block ends");
+        filled.push_str(&format!("{fence}\n{}```\n", sample(wanted, golden)));
+        samples += 1;
+    }
+    (filled, samples)
+}
+
+fn sample(wanted: &str, golden: &Path) -> String {
+    let (name, part) = wanted.split_once(' ').unwrap_or((wanted, ""));
+    let text = std::fs::read_to_string(golden.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let from = part.split('"').nth(1).unwrap_or("");
+    let count = part.rsplit_once("lines ").map_or(usize::MAX, |(_, n)| n.parse().unwrap());
+    let lines: Vec<&str> = text.lines().skip_while(|line| !line.contains(from)).take(count).collect();
+    assert!(!lines.is_empty(), "{name} holds `{from}`");
+    lines.join("\n") + "\n"
+}

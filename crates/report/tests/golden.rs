@@ -1,0 +1,110 @@
+//! Every format of the fixed records, held against files in `tests/golden`. After a change that is meant:
+//! `UPDATE_GOLDEN=1 cargo test -p webstone-report`, and read the difference.
+#![allow(clippy::unwrap_used)] // a test that cannot go on may panic
+
+mod records;
+
+use std::path::Path;
+
+use webstone_model::record::RunRecord;
+use webstone_report::{Charset, CsvTable, Format, Options, render};
+
+fn text(record: &RunRecord, format: Format, options: &Options) -> String {
+    String::from_utf8(render(record, format, options).unwrap()).unwrap()
+}
+
+#[track_caller]
+fn golden(name: &str, actual: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, actual).unwrap();
+        return;
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    if expected != actual {
+        let line = expected.lines().zip(actual.lines()).position(|(a, b)| a != b);
+        panic!(
+            "{name} differs, first at line {}. If that is meant: UPDATE_GOLDEN=1 cargo test -p webstone-report\n{actual}",
+            line.map_or(expected.lines().count().min(actual.lines().count()) + 1, |line| line + 1)
+        );
+    }
+}
+
+/// The columns of a CSV table, each with its cell of the first row.
+fn columns(table: &str) -> String {
+    let mut reader = csv::Reader::from_reader(table.as_bytes());
+    let names = reader.headers().unwrap().clone();
+    let row = reader.records().next().unwrap().unwrap();
+    names.iter().zip(&row).map(|(name, cell)| format!("{name:<28} {cell}\n")).collect()
+}
+
+fn wide() -> Options {
+    Options { width: 120, ..Options::default() }
+}
+
+#[test]
+fn a_sweep_with_two_iterations() {
+    let record = records::small();
+    golden("small-80.txt", &text(&record, Format::Text, &Options::default()));
+    golden("small-120.txt", &text(&record, Format::Text, &wide()));
+    let narrow = Options { width: 60, ..Options::default() };
+    golden("small-60.txt", &text(&record, Format::Text, &narrow));
+    let ascii = Options { charset: Charset::Ascii, ..Options::default() };
+    golden("small-ascii.txt", &text(&record, Format::Text, &ascii));
+    let color = Options { color: true, ..Options::default() };
+    golden("small-color.txt", &text(&record, Format::Text, &color));
+    golden("small.json", &text(&record, Format::Json, &Options::default()));
+    golden("small.csv", &text(&record, Format::Csv, &Options::default()));
+    golden("small-columns.txt", &columns(&text(&record, Format::Csv, &Options::default())));
+    let pages = Options { csv_table: CsvTable::Pages, ..Options::default() };
+    golden("small-pages.csv", &text(&record, Format::Csv, &pages));
+    golden("small-webstone1.txt", &text(&record, Format::Webstone1, &Options::default()));
+    golden("small-webstone2.txt", &text(&record, Format::Webstone2, &Options::default()));
+}
+
+#[test]
+fn a_single_level() {
+    let record = records::hit();
+    golden("hit.txt", &text(&record, Format::Hit, &Options::default()));
+    golden("hit-text.txt", &text(&record, Format::Text, &Options::default()));
+}
+
+#[test]
+fn errors_and_a_broken_identity() {
+    let record = records::errors();
+    golden("errors.txt", &text(&record, Format::Text, &Options::default()));
+    golden("errors-hit.txt", &text(&record, Format::Hit, &Options::default()));
+    golden("errors-webstone2.txt", &text(&record, Format::Webstone2, &Options::default()));
+}
+
+#[test]
+fn interrupted_killed_refused_and_without_histograms() {
+    golden("interrupted.txt", &text(&records::interrupted(), Format::Text, &Options::default()));
+    golden("nothing.txt", &text(&records::nothing(), Format::Text, &Options::default()));
+    golden("nothing-hit.txt", &text(&records::nothing(), Format::Hit, &Options::default()));
+    golden("refused.txt", &text(&records::refused(), Format::Text, &Options::default()));
+    golden("refused-hit.txt", &text(&records::refused(), Format::Hit, &Options::default()));
+    golden("refused-webstone2.txt", &text(&records::refused(), Format::Webstone2, &Options::default()));
+    golden(
+        "without-histograms.txt",
+        &text(&records::without_histograms(), Format::Text, &Options::default()),
+    );
+}
+
+#[test]
+fn a_long_workload_and_a_saturated_generator() {
+    golden("many-pages.txt", &text(&records::many_pages(), Format::Text, &wide()));
+}
+
+#[test]
+fn the_runs_of_the_paper() {
+    golden(
+        "netsite-webstone1.txt",
+        &text(&records::paper::netsite(), Format::Webstone1, &Options::default()),
+    );
+    golden("ncsa-webstone1.txt", &text(&records::paper::ncsa(), Format::Webstone1, &Options::default()));
+    golden(
+        "netsite-webstone2.txt",
+        &text(&records::paper::netsite(), Format::Webstone2, &Options::default()),
+    );
+}

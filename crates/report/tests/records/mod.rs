@@ -1,0 +1,278 @@
+//! Records with known content, for the tests of every format. Simulated ones satisfy the identities by construction,
+//! because a tiny closed loop is played through; the WebStone paper's are filled with its printed numbers.
+#![allow(dead_code, unreachable_pub)] // each test file uses its own part
+
+pub mod paper;
+pub mod simulation;
+
+use serde_json::json;
+use webstone_model::errors::{ErrorClass, ErrorExample};
+use webstone_model::identities::{Expectation, check};
+use webstone_model::metrics::{GeneratorUse, Histograms, Measured, Series};
+use webstone_model::record::{
+    IterationRecord, RunRecord, RunState, SCHEMA_VERSION, ServerUse, TargetRecord, Tool,
+};
+use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec};
+use webstone_model::units::Nanos;
+use webstone_model::workload::{FileRequest, Page, Workload};
+
+use simulation::{Service, simulate};
+
+/// Three levels, two iterations each, pages of one to three files, on the embedded server.
+pub fn small() -> RunRecord {
+    let mut record = empty("20261121-100405-webstone", &[5, 10, 20], 2);
+    record.workload = pages_of_several_files();
+    for (iteration, at) in [(1, "10:04:06"), (2, "10:04:27")] {
+        for clients in [5, 10, 20] {
+            let service = Service { seed: u64::from(iteration * 100 + clients), ..Service::default() };
+            let measured = simulate(&record.workload, clients, 6 * SECOND, &service);
+            record.iterations.push(iteration_of(measured, clients, iteration, &format!("2026-11-21T{at}Z")));
+        }
+    }
+    record
+}
+
+/// One level, connections kept alive, one page: what `webstone hit` leaves behind.
+pub fn hit() -> RunRecord {
+    let mut record = empty("20261121-110000-hit", &[64], 1);
+    record.spec.client.connections = ConnectionPolicy::KeepAlive;
+    record.command_line = words("webstone hit http://192.0.2.7:8080/index.html -c 64 -d 6s");
+    record.target = TargetRecord {
+        url: "http://192.0.2.7:8080/index.html".to_owned(),
+        server: Some("nginx/1.24.0".to_owned()),
+        ..TargetRecord::default()
+    };
+    record.workload = one_page("/index.html", 612);
+    let service = Service { per_second: 8_000, keep_alive: true, ..Service::default() };
+    let measured = simulate(&record.workload, 64, 6 * SECOND, &service);
+    record.iterations.push(iteration_of(measured, 64, 1, "2026-11-21T11:00:01Z"));
+    record
+}
+
+/// The hit with errors of several classes, one of them with a hostile text from the server, and a broken identity.
+pub fn errors() -> RunRecord {
+    let mut record = hit();
+    let run = &mut record.iterations[0];
+    fail(&mut run.measured, ErrorClass::WrongStatus, 120, 1_234_567_890, "status 503, expected 200 to 299");
+    fail(&mut run.measured, ErrorClass::Malformed, 3, 20_000_000, "status line \"HTP/1.1 \u{1b}[2J200\"");
+    fail(
+        &mut run.measured,
+        ErrorClass::OutOfPorts,
+        1,
+        5_900_000_000,
+        "EADDRNOTAVAIL: Cannot assign requested address",
+    );
+    // The second client starves: the last one gets what it had. And a request in progress is lost.
+    let starved = std::mem::take(&mut run.measured.clients[1]);
+    let lucky = &mut run.measured.clients[63];
+    lucky.pages += starved.pages;
+    lucky.requests += starved.requests;
+    lucky.response_ns += starved.response_ns;
+    lucky.bytes += starved.bytes;
+    run.measured.counts.in_flight -= 1;
+    run.identities = identities(&run.measured, 64);
+    record.warnings.push("the limit of open files is 1,024; it was raised to 20,000".to_owned());
+    record
+}
+
+/// Ended by the user in the middle of the second level of three.
+pub fn interrupted() -> RunRecord {
+    let mut record = small();
+    record.iterations.truncate(2);
+    record.state = RunState::Interrupted;
+    record.finished_at = Some("2026-11-21T10:04:17Z".to_owned());
+    let measured = simulate(&record.workload, 10, 2 * SECOND + SECOND / 2, &Service::default());
+    record.iterations[1] = iteration_of(measured, 10, 1, "2026-11-21T10:04:14Z");
+    record.iterations[1].interrupted = true;
+    record
+}
+
+/// Killed before anything was measured whole.
+pub fn nothing() -> RunRecord {
+    let mut record = empty("20261121-120000-killed", &[5, 10], 1);
+    record.state = RunState::Partial;
+    record.finished_at = None;
+    record
+}
+
+/// Nobody listened: not one valid response.
+pub fn refused() -> RunRecord {
+    let mut record = empty("20261121-130000-refused", &[10], 1);
+    record.workload = one_page("/index.html", 612);
+    let mut measured = Measured {
+        window_ns: 6 * SECOND,
+        clients: vec![Default::default(); 10],
+        pages: vec![Default::default()],
+        series: Series(vec![Default::default(); 6]),
+        ..Measured::default()
+    };
+    fail(&mut measured, ErrorClass::Refused, 600, 100_000, "ECONNREFUSED: Connection refused");
+    measured.counts.connections_failed = 600;
+    let mut run = iteration_of(measured, 10, 1, "2026-11-21T13:00:01Z");
+    run.server = None;
+    record.iterations.push(run);
+    record
+}
+
+/// A record read without its histograms and series.
+pub fn without_histograms() -> RunRecord {
+    let mut record = hit();
+    for run in &mut record.iterations {
+        run.measured.histograms = Histograms::default();
+        run.measured.page_histograms.clear();
+        run.measured.series = Series::default();
+        run.measured.generator.loop_delay = Default::default();
+    }
+    record
+}
+
+/// A workload of 30 pages, more than the per-page table shows; the generator is at its limit at the higher level.
+pub fn many_pages() -> RunRecord {
+    let mut record = empty("20261121-140000-mined", &[8, 16], 1);
+    record.workload = Workload {
+        name: "mined".to_owned(),
+        pages: (0..30_u64)
+            .map(|n| Page {
+                weight: 1 + (n * 7) % 30,
+                files: vec![file(
+                    &format!("/archive/{}/a-rather-long-name-{n}.html", 2000 + n),
+                    500 + n * 997,
+                )],
+                think: Nanos::ZERO,
+            })
+            .collect(),
+        ..Workload::default()
+    };
+    for clients in [8, 16] {
+        let measured = simulate(&record.workload, clients, 6 * SECOND, &Service::default());
+        record.iterations.push(iteration_of(measured, clients, 1, "2026-11-21T14:00:01Z"));
+    }
+    for worker in &mut record.iterations[1].measured.generator.workers {
+        worker.system_ns = 5_600_000_000 - worker.user_ns;
+    }
+    record
+}
+
+/// A nanosecond count.
+pub const SECOND: u64 = 1_000_000_000;
+
+/// A record without iterations.
+pub fn empty(id: &str, levels: &[u32], iterations: u32) -> RunRecord {
+    let mut spec = RunSpec::default();
+    spec.load.clients = Levels(levels.to_vec());
+    spec.load.iterations = iterations;
+    RunRecord {
+        schema: SCHEMA_VERSION,
+        id: id.to_owned(),
+        tool: Tool { name: "webstone".to_owned(), version: "0.1.0".to_owned(), commit: None },
+        started_at: "2026-11-21T10:04:05Z".to_owned(),
+        finished_at: Some("2026-11-21T10:04:48Z".to_owned()),
+        state: RunState::Complete,
+        command_line: words("webstone run -c 5,10,20 -i 2"),
+        spec,
+        workload: one_page("/", 1024),
+        workload_sha256: "3f2a9c1d5b7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f901a2b3c4d5e6f7081".to_owned(),
+        target: TargetRecord {
+            url: "http://127.0.0.1:40123/".to_owned(),
+            server: Some("webstone/0.1.0".to_owned()),
+            embedded: true,
+            cpus: vec![0],
+        },
+        environment: [
+            ("hostname".to_owned(), json!("bench1")),
+            ("kernel".to_owned(), json!("6.18.0")),
+            ("cpus_online".to_owned(), json!(2)),
+            ("sysctl".to_owned(), json!({"net.core.somaxconn": 4096})),
+        ]
+        .into(),
+        warnings: Vec::new(),
+        iterations: Vec::new(),
+    }
+}
+
+/// An iteration with its identities checked and a server that used one CPU by a half.
+pub fn iteration_of(
+    mut measured: Measured,
+    clients: u32,
+    iteration: u32,
+    started_at: &str,
+) -> IterationRecord {
+    measured.generator = GeneratorUse {
+        workers: vec![simulation::worker(&measured)],
+        loop_delay: simulation::loop_delay(),
+        metrics_bytes_max: 3 << 20,
+    };
+    IterationRecord {
+        clients,
+        iteration,
+        started_at: started_at.to_owned(),
+        interrupted: false,
+        identities: identities(&measured, clients),
+        server: Some(ServerUse {
+            user_ns: measured.window_ns / 8,
+            system_ns: measured.window_ns / 8 * 3,
+            resident_bytes_max: 18_300_000,
+            ..ServerUse::default()
+        }),
+        measured,
+    }
+}
+
+/// `n` requests that failed, spread over nobody in particular: client 0, page 0, the first second.
+pub fn fail(measured: &mut Measured, class: ErrorClass, n: u64, at_ns: u64, detail: &str) {
+    for _ in 0..n {
+        measured.errors.add(class, || ErrorExample {
+            at_ns,
+            address: "192.0.2.7:8080".to_owned(),
+            request: "GET http://192.0.2.7:8080/index.html".to_owned(),
+            detail: detail.to_owned(),
+        });
+    }
+    let counts = &mut measured.counts;
+    counts.planned += n;
+    counts.started += n;
+    counts.failed += n;
+    counts.pages_failed += n;
+    measured.pages[0].errors += n;
+    measured.pages[0].failed += n;
+    measured.clients[0].errors += n;
+    measured.series.0[0].errors += n;
+}
+
+fn identities(measured: &Measured, clients: u32) -> Vec<webstone_model::identities::IdentityCheck> {
+    check(measured, &Expectation { clients: u64::from(clients), one_request_each: false, server_bytes: None })
+}
+
+/// A page of one file.
+pub fn one_page(url: &str, size: u64) -> Workload {
+    Workload {
+        name: "one".to_owned(),
+        pages: vec![Page { weight: 1, files: vec![file(url, size)], think: Nanos::ZERO }],
+        ..Workload::default()
+    }
+}
+
+fn pages_of_several_files() -> Workload {
+    let page = |weight, files: &[(&str, u64)]| Page {
+        weight,
+        files: files.iter().map(|(url, size)| file(url, *size)).collect(),
+        think: Nanos::ZERO,
+    };
+    Workload {
+        name: "mixed".to_owned(),
+        pages: vec![
+            page(60, &[("/file500.html", 500)]),
+            page(30, &[("/file3k.html", 3072), ("/file4k.html", 4096), ("/file5k.html", 5120)]),
+            page(10, &[("/file500k.html", 512_000), ("/file13k.html", 13_312)]),
+        ],
+        ..Workload::default()
+    }
+}
+
+fn file(url: &str, size: u64) -> FileRequest {
+    FileRequest { url: url.into(), size: Some(size), ..FileRequest::default() }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_owned).collect()
+}

@@ -1,0 +1,218 @@
+//! The published schema is the generated one, and what is rendered keeps to it.
+#![allow(clippy::unwrap_used)] // a test that cannot go on may panic
+
+mod records;
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use webstone_model::record::RunRecord;
+use webstone_report::{Format, Options, json_schema, render};
+
+#[test]
+fn the_published_schema_is_the_generated_one() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/record.schema.json");
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        std::fs::write(&path, json_schema()).unwrap();
+    }
+    let published = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        published == json_schema(),
+        "docs/record.schema.json is not what the types say.\nhint: UPDATE_SCHEMA=1 cargo test -p webstone-report"
+    );
+}
+
+fn rendered(record: &RunRecord) -> Value {
+    serde_json::from_slice(&render(record, Format::Json, &Options::default()).unwrap()).unwrap()
+}
+
+fn schema() -> Value {
+    serde_json::from_str(&json_schema()).unwrap()
+}
+
+#[test]
+fn reports_and_stored_records_keep_to_the_schema() {
+    let schema = schema();
+    let mut records = vec![
+        records::small(),
+        records::errors(),
+        records::interrupted(),
+        records::nothing(),
+        records::refused(),
+        records::without_histograms(),
+    ];
+    // A page that uses everything a request can have.
+    let file = &mut records[0].workload.pages[0].files[0];
+    file.detail.method = Some("POST".to_owned());
+    file.detail.status = Some(201);
+    file.detail.body = Some("x".to_owned());
+    file.detail.headers.insert("Accept".to_owned(), "*/*".to_owned());
+    for record in &records {
+        assert_eq!(problems(&schema, &schema, &rendered(record), "$"), Vec::<String>::new(), "{}", record.id);
+        let stored = serde_json::to_value(record).unwrap();
+        assert_eq!(problems(&schema, &schema, &stored, "$"), Vec::<String>::new(), "{}", record.id);
+    }
+}
+
+#[test]
+fn the_schema_refuses_what_is_no_record() {
+    let schema = schema();
+    let sound = rendered(&records::small());
+    let spoiled = |spoil: fn(&mut Value)| {
+        let mut value = sound.clone();
+        spoil(&mut value);
+        problems(&schema, &schema, &value, "$").join("\n")
+    };
+    for (spoil, expected) in [
+        (
+            (|v| drop(v.as_object_mut().unwrap().remove("iterations"))) as fn(&mut Value),
+            "$: iterations is missing",
+        ),
+        (|v| v["state"] = json!("finished"), "$.state: fits no alternative"),
+        (|v| v["iterations"][0]["clients"] = json!("5"), "$.iterations[0].clients: is no integer"),
+        (|v| v["iterations"][0]["clients"] = json!(-5), "$.iterations[0].clients: is below 0"),
+        (|v| v["spec"]["load"]["speed"] = json!(1), "$.spec.load: speed is unknown"),
+        (|v| v["computed"]["levels"][0]["fairness"]["pages"] = json!([1]), "$.computed: fits no alternative"),
+    ] {
+        let found = spoiled(spoil);
+        assert!(found.contains(expected), "{expected} is not in:\n{found}");
+    }
+}
+
+#[test]
+fn a_report_reads_back_as_its_record() {
+    let record = records::without_histograms();
+    let bytes = render(&record, Format::Json, &Options::default()).unwrap();
+    assert_eq!(serde_json::from_slice::<RunRecord>(&bytes).unwrap(), record);
+}
+
+#[test]
+fn computed_figures_stand_beside_the_record() {
+    let report = rendered(&records::small());
+    let levels = report["computed"]["levels"].as_array().unwrap();
+    assert_eq!(
+        levels.iter().map(|level| level["clients"].clone()).collect::<Vec<_>>(),
+        [5, 10, 20].map(Value::from)
+    );
+    for level in levels {
+        assert_eq!(level["iterations"].as_array().unwrap().len(), 2);
+        for iteration in level["iterations"].as_array().unwrap() {
+            let index = iteration["index"].as_u64().unwrap() as usize;
+            assert_eq!(report["iterations"][index]["iteration"], iteration["iteration"]);
+            assert_eq!(report["iterations"][index]["clients"], level["clients"]);
+            for name in ["connect", "first_byte", "response", "page"] {
+                assert!(iteration["distributions"][name]["p99_s"].as_f64().unwrap() > 0.0);
+            }
+        }
+    }
+    assert_eq!(report["computed"]["peak"]["clients"], 20);
+    let empty = rendered(&records::without_histograms());
+    assert_eq!(empty["computed"]["levels"][0]["distributions"]["response"], Value::Null);
+    assert_eq!(empty["computed"]["peak"], Value::Null);
+}
+
+/// A checker of the part of JSON Schema (2020-12) that the generated schema uses. Whole validators bring some sixty
+/// crates along; this one panics on a keyword that it does not know, so that it cannot pass by looking away.
+fn problems(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
+    let rules = match schema {
+        Value::Bool(true) => return Vec::new(),
+        Value::Bool(false) => return vec![format!("{at}: is not allowed")],
+        Value::Object(rules) => rules,
+        _ => panic!("{schema} is no schema"),
+    };
+    let mut found = Vec::new();
+    for (keyword, rule) in rules {
+        match keyword.as_str() {
+            "$schema" | "$defs" | "title" | "description" | "default" | "format" | "pattern" => {}
+            "$ref" => {
+                let target = root.pointer(rule.as_str().unwrap().trim_start_matches('#')).unwrap();
+                found.extend(problems(root, target, value, at));
+            }
+            "type" => {
+                let names: Vec<&str> = match rule {
+                    Value::String(name) => vec![name],
+                    names => names.as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect(),
+                };
+                if !names.iter().any(|name| is(value, name)) {
+                    found.push(format!("{at}: is no {}", names.join(" or ")));
+                }
+            }
+            "const" if rule != value => found.push(format!("{at}: is not {rule}")),
+            "enum" if !rule.as_array().unwrap().contains(value) => {
+                found.push(format!("{at}: is none of {rule}"))
+            }
+            "const" | "enum" => {}
+            "anyOf" | "oneOf" => {
+                let fits = |schema: &&Value| problems(root, schema, value, at).is_empty();
+                let fitting = rule.as_array().unwrap().iter().filter(fits).count();
+                if fitting == 0 || (keyword == "oneOf" && fitting > 1) {
+                    found.push(format!("{at}: fits no alternative"));
+                }
+            }
+            "minimum" if value.as_f64().is_some_and(|v| v < rule.as_f64().unwrap()) => {
+                found.push(format!("{at}: is below {rule}"));
+            }
+            "maximum" if value.as_f64().is_some_and(|v| v > rule.as_f64().unwrap()) => {
+                found.push(format!("{at}: is above {rule}"));
+            }
+            "minimum" | "maximum" => {}
+            "minItems" | "maxItems" => {
+                let length = value.as_array().map(|items| items.len() as u64);
+                let limit = rule.as_u64().unwrap();
+                let wrong = |n: u64| if keyword == "minItems" { n < limit } else { n > limit };
+                if length.is_some_and(wrong) {
+                    found.push(format!("{at}: has not {limit} items"));
+                }
+            }
+            "required" => {
+                for name in rule.as_array().unwrap().iter().map(|name| name.as_str().unwrap()) {
+                    if value.is_object() && value.get(name).is_none() {
+                        found.push(format!("{at}: {name} is missing"));
+                    }
+                }
+            }
+            "properties" => {
+                for (name, schema) in rule.as_object().unwrap() {
+                    if let Some(value) = value.get(name) {
+                        found.extend(problems(root, schema, value, &format!("{at}.{name}")));
+                    }
+                }
+            }
+            "additionalProperties" | "unevaluatedProperties" => {
+                let known = rules.get("properties").and_then(Value::as_object);
+                for (name, value) in value.as_object().into_iter().flatten() {
+                    if known.is_some_and(|known| known.contains_key(name)) {
+                        continue;
+                    }
+                    match rule {
+                        Value::Bool(false) => found.push(format!("{at}: {name} is unknown")),
+                        schema => found.extend(problems(root, schema, value, &format!("{at}.{name}"))),
+                    }
+                }
+            }
+            "items" | "prefixItems" => {
+                for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+                    let schema = if keyword == "items" { Some(rule) } else { rule.get(index) };
+                    if let Some(schema) = schema {
+                        found.extend(problems(root, schema, item, &format!("{at}[{index}]")));
+                    }
+                }
+            }
+            unknown => panic!("the generated schema uses {unknown}, which this checker does not know"),
+        }
+    }
+    found
+}
+
+fn is(value: &Value, name: &str) -> bool {
+    match name {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "string" => value.is_string(),
+        "number" => value.is_number(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => panic!("{name} is no type"),
+    }
+}

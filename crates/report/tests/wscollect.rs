@@ -1,0 +1,129 @@
+//! A reader of the 2.x block that takes it apart as `wscollect` of WebStone 2.0.1 does: from the line that begins with
+//! `WEBSTONE 2.0 results` on, a line is split at an optional colon and two blanks, or at a tab; the label is searched
+//! for a word, and the number is the first run of digits and points.
+#![allow(clippy::unwrap_used)] // a test that cannot go on may panic
+
+mod records;
+
+use std::collections::BTreeMap;
+
+use webstone_model::figures::Figures;
+use webstone_model::record::RunRecord;
+use webstone_report::{Format, Options, render};
+
+/// Words of labels, in the order in which they are tried.
+const WORDS: [&str; 6] = [
+    "number of clients",
+    "error rate",
+    "connection rate",
+    "Server thruput",
+    "Little's Load",
+    "Average response time",
+];
+
+/// What the script would collect from one file; the last block of a file wins.
+fn collected(text: &str) -> BTreeMap<&'static str, f64> {
+    let mut values = BTreeMap::new();
+    for line in text.lines().skip_while(|line| !line.starts_with("WEBSTONE 2.0 results")).skip(1) {
+        let (label, data) = split(line);
+        if let Some(word) = WORDS.into_iter().find(|word| label.contains(word)) {
+            values.insert(word, number(data));
+        }
+    }
+    values
+}
+
+/// Splits at the first `:?\s{2,}|\t`.
+fn split(line: &str) -> (&str, &str) {
+    let blank = |at: usize| line[at..].chars().next().is_some_and(char::is_whitespace);
+    for at in (0..line.len()).filter(|at| line.is_char_boundary(*at)) {
+        let start = at + usize::from(line[at..].starts_with(':'));
+        let blanks = line[start..].chars().take_while(|c| c.is_whitespace()).count();
+        if blanks >= 2 || (start == at && blank(at) && line[at..].starts_with('\t')) {
+            return (&line[..at], line[start..].trim_start());
+        }
+    }
+    (line, "")
+}
+
+/// The first `[\d.]+`.
+fn number(data: &str) -> f64 {
+    let is_part = |c: char| c.is_ascii_digit() || c == '.';
+    let from = data.find(is_part).unwrap_or(data.len());
+    let digits: String = data[from..].chars().take_while(|c| is_part(*c)).collect();
+    digits.parse().unwrap()
+}
+
+fn block(record: &RunRecord, options: &Options) -> String {
+    String::from_utf8(render(record, Format::Webstone2, options).unwrap()).unwrap()
+}
+
+#[test]
+fn the_script_finds_every_figure_of_a_block() {
+    let record = records::small();
+    for run in &record.iterations {
+        let only =
+            Options { clients: Some(run.clients), iteration: Some(run.iteration), ..Options::default() };
+        let values = collected(&block(&record, &only));
+        let figures = Figures::of(&run.measured);
+        assert_eq!(values.len(), WORDS.len(), "{values:?}");
+        let near = |word: &str, expected: f64, decimals: i32| {
+            let half = 0.5 * 10_f64.powi(-decimals) + 1e-9;
+            assert!((values[word] - expected).abs() <= half, "{word}: {} and {expected}", values[word]);
+        };
+        near("number of clients", f64::from(run.clients), 0);
+        near("connection rate", figures.connection_rate, 2);
+        near("error rate", figures.error_rate, 4);
+        near("Little's Load", figures.little, 2);
+        near("Average response time", figures.latency_mean_s * 1e3, 4);
+        // WebStone's megabit is 2^20 bits.
+        near("Server thruput", figures.throughput_bps / 1_048_576.0, 2);
+    }
+}
+
+#[test]
+fn of_several_blocks_the_last_is_collected() {
+    let record = records::small();
+    let values = collected(&block(&record, &Options::default()));
+    assert_eq!(values["number of clients"], 20.0);
+}
+
+#[test]
+fn the_banner_of_a_broken_identity_confuses_nobody() {
+    let record = records::errors();
+    let text = block(&record, &Options::default());
+    assert_eq!(text.matches("**** ERROR: identity 1 ").count(), 1, "{text}");
+    assert_eq!(collected(&text)["number of clients"], 64.0);
+}
+
+#[test]
+fn labels_stand_in_the_order_of_the_original() {
+    let text = block(&records::paper::netsite(), &Options::default());
+    let labels = [
+        "WEBSTONE 2.0 results:\n",
+        "Total number of clients: \t24\n",
+        "Test time: \t\t\t600 seconds\n",
+        "Server connection rate: \t20.16 connections/sec\n",
+        "Server error rate: \t\t0.0000 err/sec\n",
+        "Server thruput: \t\t39.12 Mbit/sec\n",
+        "Little's Load Factor: \t\t23.83\n",
+        "Average response time: \t\t1181.8273 millisec\n",
+        "Error Level:\t\t\t0.0000 %\n",
+        "Average client thruput: \t1.6416 Mbit/sec\n",
+        "Sum of client response times:\t14298.928119 sec\n",
+        "Total number of pages read:\t4567\n",
+        "12099 connection(s) to server, 0 errors\n",
+        "\t\t\t   Average      Std Dev      Minimum      Maximum\n",
+        "Connect time (sec) \t",
+        "Response time (sec) \t",
+        "Response size (bytes) \t",
+        "Body size (bytes) \t",
+        "3074355200 body bytes moved + 2306477 header bytes moved = 3076661677 total\n",
+    ];
+    let mut rest = text.as_str();
+    for label in labels {
+        let at =
+            rest.find(label).unwrap_or_else(|| panic!("{label:?} is missing or out of order in\n{text}"));
+        rest = &rest[at + label.len()..];
+    }
+}
