@@ -5,17 +5,23 @@
 //! it early and watches it live. Protocols are machines without I/O (`h1`); system calls and all unsafe live in `sys`.
 
 mod client;
+mod connecting;
 mod connection;
 mod exchange;
+mod failing;
 mod failure;
 pub mod h1;
 mod level;
 mod observe;
 mod origin;
+mod origins;
 mod paging;
+mod parting;
 mod plan;
 mod probe;
+mod receiving;
 mod recorder;
+mod request_template;
 mod resolver;
 mod sys;
 mod transactions;

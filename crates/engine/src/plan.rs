@@ -1,19 +1,18 @@
 //! A specification and a workload, compiled: request bytes, addresses, limits. Made once, shared by all workers.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 
 use webstone_model::spec::{Check, ConnectionPolicy, Resolve, RunSpec, parse_cpu_list};
 use webstone_model::units::Nanos;
 use webstone_model::workload::content::Content;
-use webstone_model::workload::template::{RenderContext, Template};
 use webstone_model::workload::{FileRequest, Sampler, Workload};
 
 use crate::client::Client;
 use crate::connection::Connection;
 use crate::h1::request::{RequestParts, is_field_value, is_idempotent, is_target, is_token, write_request};
-use crate::origin::{Origin, Url, is_name, parse_url, resolve};
-use crate::sys::Address;
+use crate::origin::{Origin, parse_url};
+use crate::origins::Origins;
+use crate::request_template::RequestTemplate;
 
 /// Everything that a level needs to know before its first request, computed once.
 #[derive(Debug)]
@@ -51,16 +50,6 @@ pub struct Plan {
     /// Content that each answer must have, where contents are checked; `None` for those that have no generated file.
     pub(crate) contents: Option<Vec<Option<Content>>>,
     templates: Vec<RequestTemplate>,
-}
-
-/// A request that differs from one time to the next.
-#[derive(Debug)]
-struct RequestTemplate {
-    /// Head up to, and without, the empty line; for a connection that goes on.
-    keep: Template,
-    /// The same, announcing the connection's end.
-    last: Template,
-    body: Option<Template>,
 }
 
 /// [`RequestPlan::template`] of a request that never changes.
@@ -110,7 +99,7 @@ pub struct PlanError {
 }
 
 impl PlanError {
-    fn new(what: impl Into<String>, hint: impl Into<String>) -> PlanError {
+    pub(crate) fn new(what: impl Into<String>, hint: impl Into<String>) -> PlanError {
         PlanError { what: what.into(), hint: Some(hint.into()) }
     }
 }
@@ -230,21 +219,7 @@ impl Plan {
     /// Appends a templated request, filled with the client's next values, to `out`.
     pub(crate) fn render(&self, request: u32, is_last: bool, client: &mut Client, out: &mut Vec<u8>) {
         let template = &self.templates[self.requests[request as usize].template as usize];
-        let mut context = RenderContext {
-            random: &mut client.random,
-            sequence: client.rendered,
-            feeds: &self.workload.feeds,
-            row: client.pages - 1,
-        };
-        client.rendered += 1;
-        let head = if is_last { &template.last } else { &template.keep };
-        head.render(out, &mut context);
-        let Some(body) = &template.body else { return out.extend_from_slice(b"\r\n") };
-        // The length stands before the body and is known only behind it: render in place, then move the body up.
-        let head_end = out.len();
-        body.render(out, &mut context);
-        let length = format!("Content-Length: {}\r\n\r\n", out.len() - head_end);
-        out.splice(head_end..head_end, length.bytes());
+        template.render(&self.workload.feeds, is_last, client, out);
     }
 
     fn request(
@@ -258,7 +233,7 @@ impl Plan {
         let what = format!("workload {}, page {page}, file {index}", self.workload.name);
         let absolute = file.url.contains("://").then(|| parse_url(&what, &file.url)).transpose()?;
         let path = absolute.as_ref().map_or(&*file.url, |url| &*url.target);
-        let is_templated = is_templated(&what, spec, file)?;
+        let is_templated = RequestTemplate::is_needed(&what, spec, file)?;
         if !path.starts_with('/') || !(is_target(path) || is_templated) {
             return Err(PlanError::new(
                 format!("{what}: `{path}` is not a path"),
@@ -286,6 +261,7 @@ impl Plan {
             headers: &headers,
             body,
             last: false,
+            body_later: false,
         };
         if let Some(contents) = &mut self.contents {
             let is_file = file.size.is_some() && !is_templated && method == "GET" && !path.contains('?');
@@ -294,7 +270,7 @@ impl Plan {
         let mut template = NO_TEMPLATE;
         if is_templated {
             template = self.templates.len() as u32;
-            self.templates.push(templated(&what, &mut parts)?);
+            self.templates.push(RequestTemplate::of(&what, &mut parts)?);
         }
         let mut keep = Slice::default();
         let mut last = Slice::default();
@@ -349,42 +325,6 @@ impl Plan {
     }
 }
 
-/// Whether a request has anything to fill in.
-fn is_templated(what: &str, spec: &RunSpec, file: &FileRequest) -> Result<bool, PlanError> {
-    let headers = spec.client.headers.values().chain(file.detail.headers.values());
-    let body = file.detail.body.as_ref().or(spec.client.body.as_ref());
-    for text in headers.chain(body).map(String::as_str).chain([&*file.url]) {
-        if text.contains("{{") && !parse_template(what, text)?.is_plain() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-fn parse_template(what: &str, text: &str) -> Result<Template, PlanError> {
-    Template::parse(text).map_err(|error| {
-        PlanError::new(
-            format!("{what}: `{text}`: {error}"),
-            "write {{\"{{\"}} where two braces stand for themselves",
-        )
-    })
-}
-
-fn templated(what: &str, parts: &mut RequestParts<'_>) -> Result<RequestTemplate, PlanError> {
-    let body = parts.body.take();
-    let head = |last: bool| {
-        let mut bytes = Vec::new();
-        write_request(&RequestParts { last, ..*parts }, &mut bytes);
-        // Without its empty line: what a body adds to the head comes when it is rendered.
-        bytes.truncate(bytes.len() - 2);
-        let text = String::from_utf8(bytes).expect("made of strings");
-        parse_template(what, &text)
-    };
-    let (keep, last) = (head(false)?, head(true)?);
-    let body = body.map(|body| parse_template(what, &String::from_utf8_lossy(body))).transpose()?;
-    Ok(RequestTemplate { keep, last, body })
-}
-
 fn cpus(spec: &RunSpec) -> Result<Vec<u32>, PlanError> {
     if !spec.generator.pin {
         return Ok(Vec::new());
@@ -407,90 +347,6 @@ fn headers(spec: &RunSpec, file: &FileRequest, what: &str) -> Result<Vec<(String
         headers.push((name.clone(), value.clone()));
     }
     Ok(headers)
-}
-
-/// The servers that requests go to, each resolved once.
-struct Origins {
-    list: Vec<Origin>,
-    by_authority: HashMap<String, u32>,
-    /// Everything goes to one place: a proxy or a Unix socket.
-    fixed: bool,
-    proxied: bool,
-    first_authority: String,
-}
-
-impl Origins {
-    fn new(spec: &RunSpec) -> Result<Origins, PlanError> {
-        let mut addresses = Vec::new();
-        let mut first: Option<Url> = None;
-        for text in &spec.target {
-            let url = parse_url("target", text)?;
-            if spec.client.proxy.is_none() && spec.client.unix_socket.is_none() {
-                addresses.extend(resolve("target", &url.host, url.port)?.into_iter().map(Address::Internet));
-            }
-            first.get_or_insert(url);
-        }
-        let first =
-            first.ok_or_else(|| PlanError::new("no target", "give a URL such as http://127.0.0.1:8080"))?;
-        let mut origin = Origin {
-            is_named: is_name(&first.host),
-            authority: first.authority.clone(),
-            host: first.host,
-            port: first.port,
-            addresses,
-        };
-        if let Some(path) = &spec.client.unix_socket {
-            origin.addresses = vec![Address::Unix(path.into())];
-            origin.is_named = false;
-        } else if let Some(proxy) = &spec.client.proxy {
-            let url = parse_url("--proxy", proxy)?;
-            let found = resolve("--proxy", &url.host, url.port)?;
-            origin.addresses = found.into_iter().map(Address::Internet).collect();
-            origin.is_named = is_name(&url.host);
-            origin.host = url.host;
-            origin.port = url.port;
-        }
-        for source in &spec.client.source {
-            let fits = |address: &Address| matches!(address, Address::Internet(a) if a.is_ipv6() == source.is_ipv6());
-            if let Some(other) = origin.addresses.iter().find(|address| !fits(address)) {
-                return Err(PlanError::new(
-                    format!(
-                        "--source: connections from {source} cannot reach {other}: another address family"
-                    ),
-                    "give source and target addresses of one family",
-                ));
-            }
-        }
-        Ok(Origins {
-            by_authority: HashMap::from([(origin.authority.clone(), 0)]),
-            list: vec![origin],
-            fixed: spec.client.unix_socket.is_some() || spec.client.proxy.is_some(),
-            proxied: spec.client.proxy.is_some(),
-            first_authority: first.authority,
-        })
-    }
-
-    fn authority(&self, url: Option<&Url>) -> String {
-        url.map_or_else(|| self.first_authority.clone(), |url| url.authority.clone())
-    }
-
-    fn of(&mut self, what: &str, url: Option<&Url>) -> Result<u32, PlanError> {
-        let Some(url) = url.filter(|_| !self.fixed) else { return Ok(0) };
-        if let Some(index) = self.by_authority.get(&url.authority) {
-            return Ok(*index);
-        }
-        let addresses = resolve(what, &url.host, url.port)?.into_iter().map(Address::Internet).collect();
-        let index = self.list.len() as u32;
-        self.list.push(Origin {
-            authority: url.authority.clone(),
-            is_named: is_name(&url.host),
-            host: url.host.clone(),
-            port: url.port,
-            addresses,
-        });
-        self.by_authority.insert(url.authority.clone(), index);
-        Ok(index)
-    }
 }
 
 #[cfg(test)]

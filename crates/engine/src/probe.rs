@@ -125,6 +125,7 @@ impl Probe {
             headers: &self.headers,
             body: None,
             last: true,
+            body_later: false,
         };
         write_request(&parts, &mut bytes);
         let broken = |error: &std::io::Error| match error.kind() {

@@ -19,6 +19,8 @@ pub struct RequestParts<'a> {
     pub body: Option<&'a [u8]>,
     /// Whether this is the connection's last request.
     pub last: bool,
+    /// The body and its length are added later: neither is written here.
+    pub body_later: bool,
 }
 
 /// Appends the request to `out`.
@@ -55,8 +57,8 @@ pub fn write_request(parts: &RequestParts<'_>, out: &mut Vec<u8>) {
     }
     let body = parts.body.unwrap_or_default();
     let has_body_by_nature = matches!(parts.method, "POST" | "PUT" | "PATCH");
-    if (parts.body.is_some() || has_body_by_nature) && !given("content-length") && !given("transfer-encoding")
-    {
+    let has_length = (parts.body.is_some() || has_body_by_nature) && !parts.body_later;
+    if has_length && !given("content-length") && !given("transfer-encoding") {
         line(&["Content-Length: ", &body.len().to_string()]);
     }
     line(&[]);
@@ -102,6 +104,7 @@ mod tests {
         headers: &[],
         body: None,
         last: false,
+        body_later: false,
     };
 
     #[test]

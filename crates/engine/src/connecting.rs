@@ -1,0 +1,119 @@
+//! How a connection comes to be: a name resolved where that is asked for each, a socket made or used again, a connect
+//! that succeeds or fails.
+
+use std::io;
+use std::net::SocketAddr;
+
+use webstone_model::errors::ErrorClass;
+
+use crate::connection::{Family, State};
+use crate::failure::{class_of, describe};
+use crate::resolver::Resolver;
+use crate::sys::{Address, Connect, Socket};
+use crate::worker::Worker;
+
+impl Worker {
+    pub(crate) fn connect(&mut self, index: u32, now: u64) {
+        let plan = self.plan.clone();
+        let connection = &mut self.connections[index as usize];
+        let request = &plan.requests[connection.request as usize];
+        let origin = &plan.origins[request.origin as usize];
+        let client = &mut self.clients[connection.client as usize];
+        connection.origin = request.origin;
+        connection.address = client.rotation % origin.addresses.len() as u32;
+        client.rotation = client.rotation.wrapping_add(1);
+        connection.uses = 0;
+        connection.connect_begun_ns = now;
+        connection.connected_ns = 0;
+        connection.resolved = None;
+        connection.deadline_ns = now + plan.connect_timeout_ns.min(plan.request_timeout_ns);
+        if let Some(resolver) = self.resolver.as_ref().filter(|_| origin.is_named) {
+            self.tickets = self.tickets.wrapping_add(1);
+            connection.ticket = self.tickets;
+            connection.state = State::Resolving;
+            resolver.ask(index, connection.ticket, &origin.host, origin.port);
+        } else {
+            let address = &origin.addresses[connection.address as usize];
+            self.connect_to(index, address, now);
+        }
+    }
+
+    pub(crate) fn connect_to(&mut self, index: u32, address: &Address, now: u64) {
+        let connection = &mut self.connections[index as usize];
+        connection.state = State::Connecting;
+        connection.opened_in_round = self.round;
+        match self.start_connect(index, address) {
+            Ok(Connect::InProgress) => {}
+            Ok(Connect::Done) => {
+                let now = self.now();
+                self.connected(index, now);
+            }
+            Err(error) => self.fail_to_connect(index, &error, now),
+        }
+    }
+
+    /// Goes on with connections whose names were resolved.
+    pub(crate) fn take_answers(&mut self) {
+        let now = self.now();
+        if let Some(resolver) = &self.resolver {
+            resolver.waker().clear();
+        }
+        while let Some(answer) = self.resolver.as_ref().and_then(Resolver::answer) {
+            let connection = &mut self.connections[answer.connection as usize];
+            if connection.state != State::Resolving || connection.ticket != answer.ticket {
+                continue;
+            }
+            match answer.addresses {
+                Ok(list) => {
+                    // Of the family that the run began with, where the name still has one: see `origin::resolve`.
+                    let first = &self.plan.origins[connection.origin as usize].addresses[0];
+                    let fits =
+                        |found: &&SocketAddr| Family::of(&Address::Internet(**found)) == Family::of(first);
+                    let fitting = list.iter().filter(fits).count().max(1);
+                    let nth = connection.address as usize % fitting;
+                    let address = *list.iter().filter(fits).nth(nth).unwrap_or(&list[0]);
+                    connection.resolved = Some(address);
+                    self.connect_to(answer.connection, &Address::Internet(address), now);
+                }
+                Err(what) => self.fail(answer.connection, ErrorClass::Dns, now, |_| what),
+            }
+        }
+    }
+
+    pub(crate) fn start_connect(&mut self, index: u32, address: &Address) -> io::Result<Connect> {
+        let family = Family::of(address);
+        let connection = &mut self.connections[index as usize];
+        if connection.socket.is_none() || connection.family != family {
+            let sources = &self.plan.source;
+            let source = (!sources.is_empty())
+                .then(|| sources[self.clients[connection.client as usize].rotation as usize % sources.len()]);
+            connection.socket = Some(Socket::new(address, source)?);
+            connection.family = family;
+            self.register(index)?;
+        }
+        let socket = self.connections[index as usize].socket.as_ref().expect("made above");
+        socket.connect(address)
+    }
+
+    pub(crate) fn connected(&mut self, index: u32, now: u64) {
+        let connection = &mut self.connections[index as usize];
+        connection.connected_ns = now;
+        self.recorder.connected(&self.plan, connection, now);
+        self.send_request(index, now);
+    }
+
+    pub(crate) fn connect_failed(&mut self, index: u32) {
+        let now = self.now();
+        let socket =
+            self.connections[index as usize].socket.as_ref().expect("a connecting connection has one");
+        let error = socket.take_error().unwrap_or_else(|| io::Error::from(io::ErrorKind::ConnectionReset));
+        self.fail_to_connect(index, &error, now);
+    }
+
+    pub(crate) fn fail_to_connect(&mut self, index: u32, error: &io::Error, now: u64) {
+        if self.recorder.is_open {
+            self.recorder.measured.counts.connections_failed += 1;
+        }
+        self.fail(index, class_of(error, true), now, |_| describe(error));
+    }
+}

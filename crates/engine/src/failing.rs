@@ -1,0 +1,108 @@
+//! What becomes of a request that fails: tried again where the standard lets it, counted in its class where not.
+
+use std::io;
+
+use webstone_model::errors::{ErrorClass, ErrorExample};
+
+use crate::connection::Connection;
+use crate::failure::{class_of, describe};
+use crate::worker::Worker;
+
+impl Worker {
+    /// A whole response that is not the one asked for: an error, but the connection is sound.
+    pub(crate) fn refuse(
+        &mut self,
+        index: u32,
+        class: ErrorClass,
+        ended: bool,
+        now: u64,
+        detail: impl FnOnce(&Connection) -> String,
+    ) {
+        let client = self.connections[index as usize].client;
+        self.record_failure(index, class, now, detail);
+        self.part(index, ended, now);
+        self.request_ended(client, false);
+        self.runnable.push(client);
+    }
+
+    /// A system call on an established connection failed.
+    pub(crate) fn broken(&mut self, index: u32, error: &io::Error, now: u64) {
+        if self.may_retry(index) {
+            return self.retry(index, now);
+        }
+        self.fail(index, class_of(error, false), now, |c| {
+            format!("{} after {} bytes of the answer", describe(error), c.received_bytes())
+        });
+    }
+
+    /// Whether the failure is the race that keep-alive cannot avoid: the server closed just as the request left.
+    /// RFC 9112 section 9.3.1 lets a client send it again on a new connection.
+    pub(crate) fn may_retry(&self, index: u32) -> bool {
+        let connection = &self.connections[index as usize];
+        let request = &self.plan.requests[connection.request as usize];
+        connection.reused && request.is_idempotent && connection.received_bytes() == 0
+    }
+
+    pub(crate) fn retry(&mut self, index: u32, now: u64) {
+        if self.recorder.is_open {
+            self.recorder.measured.counts.stale_retries += 1;
+        }
+        let connection = &mut self.connections[index as usize];
+        connection.socket = None;
+        connection.reused = false;
+        connection.sent = 0;
+        // The whole wait is the user's: the start stays where it was.
+        self.connect(index, now);
+    }
+
+    /// Ends a request in an error, and its connection with it.
+    pub(crate) fn fail(
+        &mut self,
+        index: u32,
+        class: ErrorClass,
+        now: u64,
+        detail: impl FnOnce(&Connection) -> String,
+    ) {
+        let client = self.connections[index as usize].client;
+        self.record_failure(index, class, now, detail);
+        self.drop_connection(index);
+        self.request_ended(client, false);
+        if no_connection(class) {
+            let state = &mut self.clients[client as usize];
+            state.back_off();
+            // The rest of the page would meet the same closed door.
+            state.next_file = self.plan.pages[state.page as usize].requests;
+        }
+        self.runnable.push(client);
+    }
+
+    pub(crate) fn record_failure(
+        &mut self,
+        index: u32,
+        class: ErrorClass,
+        now: u64,
+        detail: impl FnOnce(&Connection) -> String,
+    ) {
+        if self.trace.is_some() || self.transactions.is_some() {
+            self.note_ended(index, Some(class), class.name(), now);
+        }
+        let connection = &self.connections[index as usize];
+        let at_ns = now.saturating_sub(self.recorder.open_ns);
+        let plan = &self.plan;
+        self.recorder.failed(plan, connection, class, now, || ErrorExample {
+            at_ns,
+            address: plan.peer(connection),
+            request: plan.label(connection.request),
+            detail: detail(connection),
+        });
+    }
+}
+
+/// Whether a class means that there is no connection to be had, so that asking again at once would spin.
+fn no_connection(class: ErrorClass) -> bool {
+    use ErrorClass::{ConnectTimeout, Dns, GeneratorIo, OutOfDescriptors, OutOfPorts, Refused, Unreachable};
+    matches!(
+        class,
+        Refused | ConnectTimeout | Unreachable | Dns | OutOfPorts | OutOfDescriptors | GeneratorIo
+    )
+}

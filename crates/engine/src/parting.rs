@@ -1,0 +1,96 @@
+//! What becomes of a connection behind a whole response: kept for the next request, or parted from so that both sides
+//! send FIN, neither a reset, and TIME_WAIT is the server's.
+
+use std::io;
+
+use crate::connection::{Family, State};
+use crate::sys::Received;
+use crate::worker::{Stage, Worker};
+
+/// How long a server may leave a connection open after a response announced as the last. Then the client closes.
+const LINGER_NS: u64 = 2_000_000_000;
+
+impl Worker {
+    /// Decides what becomes of a connection behind a whole response.
+    pub(crate) fn part(&mut self, index: u32, ended: bool, now: u64) {
+        let plan = &self.plan;
+        let connection = &mut self.connections[index as usize];
+        connection.deadline_ns = u64::MAX;
+        if connection.server_keeps && !connection.is_last && !ended {
+            if self.stage == Stage::Draining {
+                return self.drop_connection(index);
+            }
+            connection.state = State::Idle;
+            self.clients[connection.client as usize].idle.push(index);
+        } else if plan.reset && connection.family != Family::Unix {
+            // The labelled fast mode: a reset, and no TIME_WAIT on either side.
+            self.disconnect(index);
+        } else {
+            connection.state = State::Lingering;
+            connection.deadline_ns = now + LINGER_NS;
+            if ended {
+                // There will be no further event. One read makes sure that nothing lies before the end.
+                self.linger(index);
+            }
+        }
+    }
+
+    /// The server has closed and everything was read: close our half too, and keep the socket for another connection.
+    /// Both sides have sent FIN and neither a reset; TIME_WAIT is the server's.
+    pub(crate) fn say_farewell(&mut self, index: u32) {
+        let connection = &self.connections[index as usize];
+        let socket = connection.socket.as_ref().expect("it was open until now");
+        // A socket bound to a source address would keep it, and a Unix socket cannot be connected again.
+        let reusable = connection.family != Family::Unix && self.plan.source.is_empty();
+        if reusable && socket.shutdown_write().is_ok() {
+            self.disconnect(index);
+        } else {
+            self.drop_connection(index);
+        }
+    }
+
+    pub(crate) fn disconnect(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        let socket = connection.socket.as_ref().expect("it was open until now");
+        if !self.plan.source.is_empty() || socket.disconnect().is_err() {
+            connection.socket = None;
+        }
+        self.give_back(index);
+    }
+
+    pub(crate) fn linger(&mut self, index: u32) {
+        match self.read_surplus(index) {
+            Some(Ok(Received::WouldBlock)) => {}
+            Some(Ok(Received::End)) => self.say_farewell(index),
+            _ => self.drop_connection(index),
+        }
+    }
+
+    /// The server ended, or wrote on, a connection that was kept for later: it is of no more use.
+    pub(crate) fn idle_ended(&mut self, index: u32) {
+        let client = self.connections[index as usize].client;
+        self.clients[client as usize].idle.retain(|kept| *kept != index);
+        let _ = self.read_surplus(index);
+        self.drop_connection(index);
+    }
+
+    /// Reads what comes behind the end of a response. Bytes that belong to no response are counted once a connection;
+    /// then the connection is given up (`None`).
+    pub(crate) fn read_surplus(&mut self, index: u32) -> Option<io::Result<Received>> {
+        let connection = &self.connections[index as usize];
+        let socket = connection.socket.as_ref().expect("an open connection has one");
+        let result = socket.receive(&mut self.buffer);
+        let Ok(Received::Bytes(n)) = result else { return Some(result) };
+        self.recorder.measured.lifetime.received_bytes += n as u64;
+        if self.recorder.is_open {
+            self.recorder.measured.counts.surplus += 1;
+        }
+        None
+    }
+
+    /// Closes a connection and forgets its socket.
+    pub(crate) fn drop_connection(&mut self, index: u32) {
+        self.connections[index as usize].socket = None;
+        self.give_back(index);
+    }
+}

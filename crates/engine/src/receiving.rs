@@ -1,0 +1,179 @@
+//! How a response is read: with a copy where it must be looked at, thrown away in the kernel where not; and what is
+//! checked when it is whole.
+
+use webstone_model::errors::ErrorClass;
+use webstone_model::spec::Check;
+
+use crate::connection::Family;
+use crate::h1::response::{AtEnd, Malformed, Step};
+use crate::sys::Received;
+use crate::worker::Worker;
+
+impl Worker {
+    pub(crate) fn receive(&mut self, index: u32, ended: bool) {
+        let mut first = true;
+        loop {
+            let connection = &mut self.connections[index as usize];
+            let socket = connection.socket.as_ref().expect("a receiving connection has one");
+            // Unix sockets copy whatever the flag says, and a body that is looked at must be copied.
+            let skippable = connection.parser.skippable();
+            let skips = skippable > 0
+                && connection.family != Family::Unix
+                && connection.traced == 0
+                && self.plan.check != Check::Content;
+            let (result, asked) = if skips {
+                // One byte more than is due: what a server sends too much must not stay unseen in the queue, where no
+                // further event would tell of it.
+                let most = skippable.saturating_add(1).min(self.scratch.len() as u64) as usize;
+                (socket.discard(&mut self.scratch[..most]), most)
+            } else {
+                (socket.receive(&mut self.buffer), self.buffer.len())
+            };
+            let now = self.now();
+            if first {
+                self.note_delay(now);
+                first = false;
+            }
+            match result {
+                Ok(Received::WouldBlock) => return,
+                Ok(Received::End) => return self.stream_ended(index, now),
+                Err(error) => return self.broken(index, &error, now),
+                Ok(Received::Bytes(n)) => {
+                    let is_whole = if skips { self.skipped(index, n) } else { self.parse(index, n, now) };
+                    match is_whole {
+                        Err(Malformed(what)) => {
+                            return self.fail(index, ErrorClass::Malformed, now, |_| what.to_owned());
+                        }
+                        Ok(Some(left_over)) => return self.finish(index, left_over, ended, now),
+                        // Fewer bytes than asked for: the queue is empty, and what comes next brings an event of its
+                        // own. If the end has come already there will be none, so read on to it.
+                        Ok(None) if n < asked && !ended => return,
+                        Ok(None) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// `n` bytes were thrown away. When the response is whole: how many of them lay behind its end.
+    #[inline]
+    pub(crate) fn skipped(&mut self, index: u32, n: usize) -> Result<Option<usize>, Malformed> {
+        let connection = &mut self.connections[index as usize];
+        let due = connection.parser.skippable().min(n as u64);
+        connection.parser.skipped(due);
+        connection.body_bytes += due;
+        self.recorder.measured.lifetime.received_bytes += n as u64;
+        Ok(connection.parser.is_done().then_some(n - due as usize))
+    }
+
+    /// Parses `n` bytes from the buffer. When the response is whole: how many bytes lie behind its end.
+    pub(crate) fn parse(&mut self, index: u32, n: usize, now: u64) -> Result<Option<usize>, Malformed> {
+        self.recorder.measured.lifetime.received_bytes += n as u64;
+        if self.connections[index as usize].traced > 0 {
+            self.trace_received(index, n);
+        }
+        let connection = &mut self.connections[index as usize];
+        if connection.first_byte_ns == 0 {
+            connection.first_byte_ns = now;
+            connection.deadline_ns = connection.start_ns + self.plan.request_timeout_ns;
+        }
+        // Nearly always the head comes whole and nothing was kept.
+        let mut kept = std::mem::take(&mut connection.kept);
+        let input = if kept.is_empty() {
+            &self.buffer[..n]
+        } else {
+            kept.extend_from_slice(&self.buffer[..n]);
+            &kept[..]
+        };
+        let mut at = 0;
+        while at < input.len() && !connection.parser.is_done() {
+            let (used, step) = connection.parser.step(&input[at..])?;
+            match step {
+                Step::NeedMore => {
+                    connection.kept = input[at..].to_vec();
+                    return Ok(None);
+                }
+                Step::Interim => connection.head_bytes += used as u64,
+                Step::Head(head) => {
+                    connection.head_bytes += used as u64;
+                    connection.status = head.status;
+                    connection.server_keeps = head.keep_alive;
+                    connection.has_head = true;
+                    connection.headers_done_ns = now;
+                }
+                Step::Body => {
+                    if let Some(contents) = &self.plan.contents {
+                        let content = contents[connection.request as usize];
+                        connection.is_other_content |=
+                            content.is_some_and(|c| !c.matches(connection.body_bytes, &input[at..at + used]));
+                    }
+                    connection.body_bytes += used as u64;
+                }
+                Step::Framing => connection.framing_bytes += used as u64,
+                Step::Done => break,
+            }
+            at += used;
+        }
+        let left_over = input.len() - at;
+        kept.clear();
+        connection.kept = kept;
+        Ok(connection.parser.is_done().then_some(left_over))
+    }
+
+    pub(crate) fn stream_ended(&mut self, index: u32, now: u64) {
+        let connection = &self.connections[index as usize];
+        match connection.parser.at_end() {
+            AtEnd::Complete => self.finish(index, 0, true, now),
+            AtEnd::InHead if self.may_retry(index) => self.retry(index, now),
+            AtEnd::InHead => self.fail(index, ErrorClass::ClosedEarly, now, |c| match c.received_bytes() {
+                0 => "the connection was closed before an answer".to_owned(),
+                n => format!("the connection was closed {n} bytes into the head"),
+            }),
+            AtEnd::InBody(missing) => self.fail(index, ErrorClass::ShortBody, now, |c| match missing {
+                Some(missing) => {
+                    format!("the connection was closed {missing} bytes before the end of the body")
+                }
+                None => format!("the connection was closed {} bytes into a chunked body", c.body_bytes),
+            }),
+        }
+    }
+
+    /// The response is whole: check it, write it down, decide what becomes of the connection, and let the client go on.
+    pub(crate) fn finish(&mut self, index: u32, left_over: usize, ended: bool, now: u64) {
+        let connection = &self.connections[index as usize];
+        let request = self.plan.requests[connection.request as usize];
+        if left_over > 0 {
+            return self.fail(index, ErrorClass::Malformed, now, |_| {
+                format!("{left_over} bytes behind the end of the response")
+            });
+        }
+        let status = connection.status;
+        let status_fits =
+            if request.status == 0 { (200..300).contains(&status) } else { status == request.status };
+        if !status_fits {
+            let expected =
+                if request.status == 0 { "200 to 299".to_owned() } else { request.status.to_string() };
+            return self.refuse(index, ErrorClass::WrongStatus, ended, now, |c| {
+                format!("status {} instead of {expected}", c.status)
+            });
+        }
+        if request.size != u64::MAX && connection.body_bytes != request.size {
+            return self.refuse(index, ErrorClass::WrongLength, ended, now, |c| {
+                format!("a body of {} bytes instead of {}", c.body_bytes, request.size)
+            });
+        }
+        if connection.is_other_content {
+            return self.refuse(index, ErrorClass::WrongContent, ended, now, |c| {
+                format!("a body of {} bytes with another content than the generated file", c.body_bytes)
+            });
+        }
+        let client = connection.client;
+        self.recorder.succeeded(&self.plan, connection, now);
+        if self.trace.is_some() || self.transactions.is_some() {
+            self.note_ended(index, None, "whole", now);
+        }
+        self.part(index, ended, now);
+        self.request_ended(client, true);
+        self.advance(client, now);
+    }
+}

@@ -1,0 +1,119 @@
+//! Requests that differ from one time to the next: heads and bodies with places that are filled as they are sent.
+
+use indexmap::IndexMap;
+use webstone_model::spec::RunSpec;
+use webstone_model::workload::template::{RenderContext, Template};
+use webstone_model::workload::{Feed, FileRequest};
+
+use crate::client::Client;
+use crate::h1::request::{RequestParts, write_request};
+use crate::plan::PlanError;
+
+/// A request that differs from one time to the next.
+#[derive(Debug)]
+pub(crate) struct RequestTemplate {
+    /// Head up to, and without, the empty line; for a connection that goes on.
+    keep: Template,
+    /// The same, announcing the connection's end.
+    last: Template,
+    body: Option<Template>,
+}
+
+impl RequestTemplate {
+    /// Whether a request has anything to fill in.
+    pub(crate) fn is_needed(what: &str, spec: &RunSpec, file: &FileRequest) -> Result<bool, PlanError> {
+        let headers = spec.client.headers.values().chain(file.detail.headers.values());
+        let body = file.detail.body.as_ref().or(spec.client.body.as_ref());
+        for text in headers.chain(body).map(String::as_str).chain([&*file.url]) {
+            if text.contains("{{") && !parse_template(what, text)?.is_plain() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Makes the template of a request, and takes its body out of `parts`.
+    pub(crate) fn of(what: &str, parts: &mut RequestParts<'_>) -> Result<RequestTemplate, PlanError> {
+        let body = parts.body.take();
+        let head = |last: bool| {
+            let mut bytes = Vec::new();
+            write_request(&RequestParts { last, body_later: body.is_some(), ..*parts }, &mut bytes);
+            // Without its empty line: what a body adds to the head comes when it is rendered.
+            bytes.truncate(bytes.len() - 2);
+            let text = String::from_utf8(bytes).expect("made of strings");
+            parse_template(what, &text)
+        };
+        let (keep, last) = (head(false)?, head(true)?);
+        let body = body.map(|body| parse_template(what, &String::from_utf8_lossy(body))).transpose()?;
+        Ok(RequestTemplate { keep, last, body })
+    }
+
+    /// Appends the request, filled with the client's next values, to `out`.
+    pub(crate) fn render(
+        &self,
+        feeds: &IndexMap<String, Feed>,
+        is_last: bool,
+        client: &mut Client,
+        out: &mut Vec<u8>,
+    ) {
+        let mut context = RenderContext {
+            random: &mut client.random,
+            sequence: client.rendered,
+            feeds,
+            row: client.pages - 1,
+        };
+        client.rendered += 1;
+        let head = if is_last { &self.last } else { &self.keep };
+        head.render(out, &mut context);
+        let Some(body) = &self.body else { return out.extend_from_slice(b"\r\n") };
+        // The length stands before the body and is known only behind it: render in place, then move the body up.
+        let head_end = out.len();
+        body.render(out, &mut context);
+        let length = format!("Content-Length: {}\r\n\r\n", out.len() - head_end);
+        out.splice(head_end..head_end, length.bytes());
+    }
+}
+
+fn parse_template(what: &str, text: &str) -> Result<Template, PlanError> {
+    Template::parse(text).map_err(|error| {
+        PlanError::new(
+            format!("{what}: `{text}`: {error}"),
+            "write {{\"{{\"}} where two braces stand for themselves",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use webstone_model::spec::HttpVersion;
+
+    #[test]
+    fn a_filled_body_carries_its_own_length_and_no_other() {
+        let mut parts = RequestParts {
+            method: "POST",
+            target: "/{{seq}}",
+            host: "h",
+            version: HttpVersion::Http11,
+            headers: &[],
+            body: Some(b"n={{rand 1000 9999}}"),
+            last: false,
+            body_later: false,
+        };
+        let template = RequestTemplate::of("test", &mut parts).unwrap();
+        let mut client = Client::new(1, 0);
+        client.pages = 1;
+        for number in 0..3 {
+            let mut out = Vec::new();
+            template.render(&IndexMap::new(), true, &mut client, &mut out);
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.starts_with(&format!("POST /{number} HTTP/1.1\r\n")), "{text}");
+            assert_eq!(text.matches("Content-Length: ").count(), 1, "{text}");
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            assert!(
+                head.ends_with("Content-Length: 6") && body.len() == 6 && body.starts_with("n="),
+                "{text}"
+            );
+        }
+    }
+}
