@@ -1,1 +1,82 @@
-fn main() {}
+//! `cargo xtask`: what is done to the repository rather than by the program. Tests with their set-up, house rules,
+//! generated files, and the whole of continuous integration, all by the same functions that `.ci/run` calls.
+
+mod licences;
+mod manifest;
+mod packages;
+mod rules;
+mod source;
+mod steps;
+mod tally;
+mod tree;
+
+use std::process::ExitCode;
+
+use steps::{Outcome, Step, timed};
+
+const HELP: &str = "\
+usage: cargo xtask <command>
+
+  test [--ci] [--no-install]   install the servers and load generators that tests run against (as root, by apt-get,
+                               only what is missing), then run every test and every example in comments; --ci demands
+                               that Cargo.lock is in step
+  check                        the house rules
+  lint                         formatting, lints, documentation, house rules, dependencies
+  docs                         write the generated files again: command line reference, schema
+  fuzz [--runs N] [--seed N] [--target NAME]
+                               replay the fuzz corpus and N mutations of it for each target
+  ci                           lint, fuzz, test: what .ci/run does
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = arguments.split_first().map_or(("help", &[][..]), |(c, rest)| (c.as_str(), rest));
+    let outcome = match command {
+        "test" => steps::tests(rest),
+        "check" => steps::house_rules(),
+        "lint" => lint(),
+        "docs" => timed("generated files", steps::generated_files),
+        "fuzz" => steps::fuzz(rest),
+        "ci" => ci(),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        unknown => {
+            eprintln!("error: `{unknown}` is not a command of xtask\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Every check that needs no test to run. All of them run, so that one look shows everything.
+fn lint() -> Outcome {
+    let steps: [Step; 5] = [
+        ("house rules", steps::house_rules),
+        ("formatting", steps::formatting),
+        ("lints", steps::lints),
+        ("documentation", steps::documentation),
+        ("dependencies", steps::dependencies),
+    ];
+    let mut first = Ok(());
+    for (name, step) in steps {
+        if let Err(failure) = timed(name, step) {
+            eprintln!("error: {failure}");
+            first = first.and(Err(failure));
+        }
+    }
+    first
+}
+
+fn ci() -> Outcome {
+    lint()?;
+    timed("fuzz", || steps::fuzz(&[]))?;
+    timed("tests", || steps::tests(&["--ci".to_owned()]))
+}

@@ -165,7 +165,7 @@ impl ErrorTable {
 
     /// All errors of all classes.
     pub fn total(&self) -> u64 {
-        self.counts.iter().sum()
+        self.counts.iter().fold(0, |total, count| total.saturating_add(*count))
     }
 
     /// The classes that occurred, in the order of [`ErrorClass::ALL`].
@@ -180,7 +180,7 @@ impl ErrorTable {
     pub fn merge(&mut self, other: &ErrorTable) {
         for class in ErrorClass::ALL {
             let slot = class as usize;
-            self.counts[slot] += other.counts[slot];
+            self.counts[slot] = self.counts[slot].saturating_add(other.counts[slot]);
             let earlier = match (&self.first[slot], &other.first[slot]) {
                 (Some(mine), Some(theirs)) => theirs.at_ns < mine.at_ns,
                 (None, Some(_)) => true,
@@ -197,7 +197,8 @@ impl From<Vec<ErrorCount>> for ErrorTable {
     fn from(list: Vec<ErrorCount>) -> ErrorTable {
         let mut table = ErrorTable::default();
         for item in list {
-            table.counts[item.class as usize] += item.count;
+            let count = &mut table.counts[item.class as usize];
+            *count = count.saturating_add(item.count);
             table.first[item.class as usize] = item.first.map(Box::new);
         }
         table

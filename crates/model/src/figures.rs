@@ -57,9 +57,10 @@ impl Figures {
         let bits = measured.response_bytes.sum as f64 * 8.0;
         let response_s = to_seconds(measured.response.sum as f64);
         let pages_per_minute = ratio(counts.pages_completed as f64 * 60.0, seconds);
-        let cpu_ns: u64 = measured.generator.workers.iter().map(|w| w.user_ns + w.system_ns).sum();
+        let cpu_ns: f64 =
+            measured.generator.workers.iter().map(|w| w.user_ns as f64 + w.system_ns as f64).sum();
         // One request, one connection: WebStone's own denominator. With reuse there may be no connection at all.
-        let attempts = counts.connections + counts.connections_failed;
+        let attempts = counts.connections.saturating_add(counts.connections_failed);
         let error_base = attempts.max(counts.ended());
         Figures {
             test_time_s: seconds,
@@ -79,7 +80,7 @@ impl Figures {
                 .map(|p| to_seconds(measured.histograms.response.value_at_percentile(*p) as f64))
                 .collect(),
             latency_max_s: to_seconds(measured.response.max as f64),
-            generator_cpu_per_request_s: ratio(to_seconds(cpu_ns as f64), counts.ended() as f64),
+            generator_cpu_per_request_s: ratio(to_seconds(cpu_ns), counts.ended() as f64),
         }
     }
 }

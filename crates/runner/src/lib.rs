@@ -1,1 +1,37 @@
-//! placeholder
+//! Processes, files and machines: everything around the load that has effects. Sweeps, the embedded server, the result
+//! store, checks before a run, facts about the host. The load itself is the engine's, what numbers mean the model's.
+//!
+//! [`run`] is the way through all of it: a specification in, a [`RunOutcome`] out, progress to an
+//! [`observer::Observer`], ended early by an [`Interrupt`].
+#![forbid(unsafe_code)]
+
+pub mod checkfiles;
+pub mod clock;
+pub mod embedded;
+pub mod environment;
+mod fetch;
+pub mod fileset;
+mod generator;
+mod interrupt;
+pub mod machine;
+pub mod mining;
+pub mod observer;
+pub mod order;
+pub mod placement;
+pub mod preflight;
+pub mod process_use;
+pub mod record_all;
+mod run;
+pub mod store;
+mod sweep;
+mod trace;
+mod workload_source;
+
+pub use interrupt::Interrupt;
+pub use run::{RunError, RunOutcome, RunnerOptions, resolve_workload, run};
+pub use sweep::SweepError;
+pub use workload_source::{WorkloadSourceError, load_workload};
+
+// The command line starts the reference server and shows the engine's totals; these are its way to both.
+pub use webstone_engine::{Live, Phase};
+pub use webstone_server as server;

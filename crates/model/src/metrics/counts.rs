@@ -4,6 +4,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::add;
+
 /// Requests, connections, pages, bytes and waiting of one measured window. Sums exactly over workers and agents.
 ///
 /// A request belongs to the window in which it *ends*, so that a rate is unbiased however slow the answers are:
@@ -62,35 +64,35 @@ pub struct Counts {
 impl Counts {
     /// Adds another worker's, agent's or iteration's counters.
     pub fn merge(&mut self, other: &Counts) {
-        self.planned += other.planned;
-        self.skipped += other.skipped;
-        self.carried_in += other.carried_in;
-        self.started += other.started;
-        self.succeeded += other.succeeded;
-        self.failed += other.failed;
-        self.in_flight += other.in_flight;
-        self.connections += other.connections;
-        self.connections_failed += other.connections_failed;
-        self.stale_retries += other.stale_retries;
-        self.lingered += other.lingered;
-        self.surplus += other.surplus;
-        self.pages_completed += other.pages_completed;
-        self.pages_failed += other.pages_failed;
-        self.head_bytes += other.head_bytes;
-        self.body_bytes += other.body_bytes;
-        self.framing_bytes += other.framing_bytes;
-        self.sent_bytes += other.sent_bytes;
-        self.busy_ns += other.busy_ns;
-        self.idle_ns += other.idle_ns;
+        add(&mut self.planned, other.planned);
+        add(&mut self.skipped, other.skipped);
+        add(&mut self.carried_in, other.carried_in);
+        add(&mut self.started, other.started);
+        add(&mut self.succeeded, other.succeeded);
+        add(&mut self.failed, other.failed);
+        add(&mut self.in_flight, other.in_flight);
+        add(&mut self.connections, other.connections);
+        add(&mut self.connections_failed, other.connections_failed);
+        add(&mut self.stale_retries, other.stale_retries);
+        add(&mut self.lingered, other.lingered);
+        add(&mut self.surplus, other.surplus);
+        add(&mut self.pages_completed, other.pages_completed);
+        add(&mut self.pages_failed, other.pages_failed);
+        add(&mut self.head_bytes, other.head_bytes);
+        add(&mut self.body_bytes, other.body_bytes);
+        add(&mut self.framing_bytes, other.framing_bytes);
+        add(&mut self.sent_bytes, other.sent_bytes);
+        add(&mut self.busy_ns, other.busy_ns);
+        add(&mut self.idle_ns, other.idle_ns);
     }
 
     /// Requests that ended: succeeded or failed.
     pub fn ended(&self) -> u64 {
-        self.succeeded + self.failed
+        self.succeeded.saturating_add(self.failed)
     }
 
     /// All response bytes: heads, bodies and chunk framing.
     pub fn received_bytes(&self) -> u64 {
-        self.head_bytes + self.body_bytes + self.framing_bytes
+        self.head_bytes.saturating_add(self.body_bytes).saturating_add(self.framing_bytes)
     }
 }

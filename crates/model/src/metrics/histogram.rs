@@ -87,11 +87,11 @@ impl Histogram {
         for (mine, theirs) in self.chunks.iter_mut().zip(&other.chunks) {
             let Some(theirs) = theirs else { continue };
             match mine {
-                Some(mine) => mine.iter_mut().zip(theirs.iter()).for_each(|(a, b)| *a += b),
+                Some(mine) => mine.iter_mut().zip(theirs.iter()).for_each(|(a, b)| *a = a.saturating_add(*b)),
                 empty => *empty = Some(theirs.clone()),
             }
         }
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
         self.max = self.max.max(other.max);
     }
 
@@ -105,7 +105,7 @@ impl Histogram {
         let wanted = ((quantile.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).clamp(1, self.count);
         let mut seen = 0;
         for (lowest, width, count) in self.buckets() {
-            seen += count;
+            seen = u64::saturating_add(seen, count);
             if seen >= wanted {
                 return (lowest + width - 1).min(self.max);
             }
@@ -154,7 +154,11 @@ impl Histogram {
             .map_err(|error| HistogramError(error.to_string()))?;
         let mut histogram = Histogram::new();
         for bucket in hdr.iter_recorded() {
-            histogram.record_n(bucket.value_iterated_to(), bucket.count_since_last_iteration());
+            let count = bucket.count_since_last_iteration();
+            if histogram.count.checked_add(count).is_none() {
+                return Err(HistogramError("its counts add up to more than 64 bits".to_owned()));
+            }
+            histogram.record_n(bucket.value_iterated_to(), count);
         }
         Ok(histogram)
     }

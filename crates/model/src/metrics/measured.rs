@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ClientTotals, Counts, Histogram, Moments, PageTotals, Series};
+use super::{ClientTotals, Counts, Histogram, Moments, PageTotals, Series, add};
 use crate::errors::ErrorTable;
 
 /// The four distributions of a window. Of requests that succeeded; pages that were fetched whole.
@@ -152,7 +152,7 @@ impl Measured {
         self.window_ns = self.window_ns.max(other.window_ns);
         self.clients.extend(other.clients.iter().copied());
         self.generator.workers.extend(other.generator.workers.iter().cloned());
-        self.generator.metrics_bytes_max += other.generator.metrics_bytes_max;
+        add(&mut self.generator.metrics_bytes_max, other.generator.metrics_bytes_max);
         self.series.merge(&other.series);
         self.merge_sums(&other);
     }
@@ -160,17 +160,17 @@ impl Measured {
     /// Adds another iteration of the same level, which ran *after* mine: windows add up, so that rates are means over
     /// the whole time; clients add up one by one; the series is appended.
     pub fn merge_sequential(&mut self, other: &Measured) {
-        self.window_ns += other.window_ns;
+        add(&mut self.window_ns, other.window_ns);
         if self.clients.len() < other.clients.len() {
             self.clients.resize(other.clients.len(), ClientTotals::default());
         }
         for (mine, theirs) in self.clients.iter_mut().zip(&other.clients) {
-            mine.pages += theirs.pages;
-            mine.requests += theirs.requests;
-            mine.errors += theirs.errors;
-            mine.response_ns += theirs.response_ns;
-            mine.bytes += theirs.bytes;
-            mine.connects += theirs.connects;
+            add(&mut mine.pages, theirs.pages);
+            add(&mut mine.requests, theirs.requests);
+            add(&mut mine.errors, theirs.errors);
+            add(&mut mine.response_ns, theirs.response_ns);
+            add(&mut mine.bytes, theirs.bytes);
+            add(&mut mine.connects, theirs.connects);
         }
         let mine = &mut self.generator.workers;
         if mine.len() < other.generator.workers.len() {
@@ -178,10 +178,10 @@ impl Measured {
         }
         for (mine, theirs) in mine.iter_mut().zip(&other.generator.workers) {
             mine.cpu = theirs.cpu;
-            mine.user_ns += theirs.user_ns;
-            mine.system_ns += theirs.system_ns;
-            mine.loops += theirs.loops;
-            mine.events += theirs.events;
+            add(&mut mine.user_ns, theirs.user_ns);
+            add(&mut mine.system_ns, theirs.system_ns);
+            add(&mut mine.loops, theirs.loops);
+            add(&mut mine.events, theirs.events);
         }
         self.generator.metrics_bytes_max =
             self.generator.metrics_bytes_max.max(other.generator.metrics_bytes_max);
@@ -209,10 +209,10 @@ impl Measured {
             }
         }
         self.generator.loop_delay.merge(&other.generator.loop_delay);
-        self.lifetime.connections += other.lifetime.connections;
-        self.lifetime.requests += other.lifetime.requests;
-        self.lifetime.received_bytes += other.lifetime.received_bytes;
-        self.lifetime.sent_bytes += other.lifetime.sent_bytes;
-        self.lifetime.cut_off += other.lifetime.cut_off;
+        add(&mut self.lifetime.connections, other.lifetime.connections);
+        add(&mut self.lifetime.requests, other.lifetime.requests);
+        add(&mut self.lifetime.received_bytes, other.lifetime.received_bytes);
+        add(&mut self.lifetime.sent_bytes, other.lifetime.sent_bytes);
+        add(&mut self.lifetime.cut_off, other.lifetime.cut_off);
     }
 }

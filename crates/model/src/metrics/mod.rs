@@ -16,3 +16,9 @@ pub use measured::{GeneratorUse, Histograms, Lifetime, Measured, PageHistograms,
 pub use moments::Moments;
 pub use series::{Interval, Series};
 pub use totals::{ClientTotals, PageTotals};
+
+/// Adds to a total. What was measured never overflows 64 bits; what somebody wrote into a record may, and must neither
+/// panic nor wrap.
+fn add(total: &mut u64, more: u64) {
+    *total = total.saturating_add(more);
+}

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::add;
+
 /// Exact integer moments, so that merging in any order gives the same bits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Moments {
@@ -39,9 +41,9 @@ impl Moments {
 
     /// Adds the values of another.
     pub fn merge(&mut self, other: &Moments) {
-        self.count += other.count;
-        self.sum += other.sum;
-        self.sum_of_squares += other.sum_of_squares;
+        add(&mut self.count, other.count);
+        add(&mut self.sum, other.sum);
+        self.sum_of_squares = self.sum_of_squares.saturating_add(other.sum_of_squares);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
     }

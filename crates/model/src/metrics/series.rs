@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::add;
+
 /// What ended inside one second of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -26,12 +28,12 @@ pub struct Interval {
 impl Interval {
     /// Adds another worker's or agent's counts of the same second.
     pub fn merge(&mut self, other: &Interval) {
-        self.requests += other.requests;
-        self.errors += other.errors;
-        self.connections += other.connections;
-        self.pages += other.pages;
-        self.bytes += other.bytes;
-        self.response_ns += other.response_ns;
+        add(&mut self.requests, other.requests);
+        add(&mut self.errors, other.errors);
+        add(&mut self.connections, other.connections);
+        add(&mut self.pages, other.pages);
+        add(&mut self.bytes, other.bytes);
+        add(&mut self.response_ns, other.response_ns);
         self.response_ns_max = self.response_ns_max.max(other.response_ns_max);
     }
 }

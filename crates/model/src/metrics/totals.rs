@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::add;
+
 /// What one page of the workload did (WebStone's "Page #" block).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -38,19 +40,19 @@ pub struct PageTotals {
 impl PageTotals {
     /// Adds another worker's, agent's or iteration's totals of the same page.
     pub fn merge(&mut self, other: &PageTotals) {
-        self.hits += other.hits;
-        self.failed += other.failed;
-        self.time_ns += other.time_ns;
+        add(&mut self.hits, other.hits);
+        add(&mut self.failed, other.failed);
+        add(&mut self.time_ns, other.time_ns);
         self.time_ns_max = self.time_ns_max.max(other.time_ns_max);
-        self.requests += other.requests;
-        self.errors += other.errors;
-        self.response_ns += other.response_ns;
+        add(&mut self.requests, other.requests);
+        add(&mut self.errors, other.errors);
+        add(&mut self.response_ns, other.response_ns);
         self.response_ns_max = self.response_ns_max.max(other.response_ns_max);
-        self.connects += other.connects;
-        self.connect_ns += other.connect_ns;
+        add(&mut self.connects, other.connects);
+        add(&mut self.connect_ns, other.connect_ns);
         self.connect_ns_max = self.connect_ns_max.max(other.connect_ns_max);
-        self.body_bytes += other.body_bytes;
-        self.head_bytes += other.head_bytes;
+        add(&mut self.body_bytes, other.body_bytes);
+        add(&mut self.head_bytes, other.head_bytes);
     }
 }
 

@@ -120,6 +120,8 @@ fn record(command: &str, started_at: &str, pages: &[PageRow], totals: &Totals) -
             succeeded: totals.connects,
             body_bytes: totals.body_bytes,
             head_bytes: totals.head_bytes,
+            // The paper prints whole response times alone, and its window is long against them.
+            busy_ns: totals.response_us * 1_000,
             ..Counts::default()
         },
         connect: moments(totals.connects, totals.connect_us * 1_000, totals.connect_us_max * 1_000),

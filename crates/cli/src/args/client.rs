@@ -1,0 +1,125 @@
+//! Flags of the simulated clients: connections, requests, addresses, time limits, checks.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, Resolve};
+use webstone_model::units::Nanos;
+
+use super::values;
+
+/// How each client behaves.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Clients")]
+pub struct ClientArgs {
+    /// When a client's connections end
+    ///
+    /// Example: --connections keep-alive
+    #[arg(long, value_name = "POLICY", value_parser = values::connection_policy())]
+    pub connections: Option<ConnectionPolicy>,
+
+    /// Short for --connections keep-alive
+    #[arg(short = 'K', long, conflicts_with = "connections")]
+    pub keep_alive: bool,
+
+    /// With keep-alive: requests after which the client itself ends a connection
+    ///
+    /// Example: --requests-per-connection 100
+    #[arg(long, value_name = "N", value_parser = values::count_u32)]
+    pub requests_per_connection: Option<u32>,
+
+    /// Files of a page that are fetched at once, after its first; 1 is WebStone's way, 6 is what browsers do
+    ///
+    /// Example: --parallel 6
+    #[arg(long, value_name = "N", value_parser = values::count_u32)]
+    pub parallel: Option<u32>,
+
+    /// HTTP version of requests
+    ///
+    /// Example: --http 1.0
+    #[arg(long, value_name = "VERSION", value_parser = values::http_version())]
+    pub http: Option<HttpVersion>,
+
+    /// Method of requests that name none; with --body and no --method it is POST
+    ///
+    /// Example: -m HEAD
+    #[arg(short, long, value_name = "METHOD")]
+    pub method: Option<String>,
+
+    /// Header field added to every request; may be given several times
+    ///
+    /// The last of a name counts, whether it stands in the testbed file or on the command line.
+    ///
+    /// Example: -H 'Accept-Encoding: gzip'
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = values::header)]
+    pub headers: Vec<(String, String)>,
+
+    /// Body of every request that has none of its own: text, or @FILE
+    ///
+    /// Example: --body 'a=1&b=2', or --body @order.json
+    #[arg(long, value_name = "TEXT|@FILE")]
+    pub body: Option<String>,
+
+    /// Seed of the page sequences: the same seed gives each client the same pages on any machine
+    ///
+    /// Example: --seed 7
+    #[arg(long, value_name = "N", value_parser = values::seed)]
+    pub seed: Option<u64>,
+
+    /// When host names are resolved
+    ///
+    /// Example: --resolve per-connection
+    #[arg(long, value_name = "WHEN", value_parser = values::resolve())]
+    pub resolve: Option<Resolve>,
+
+    /// Connect to this Unix socket instead of the URL's address
+    ///
+    /// Example: --unix-socket /run/nginx.sock
+    #[arg(long, value_name = "PATH")]
+    pub unix_socket: Option<PathBuf>,
+
+    /// Local addresses that connections come from, in turn
+    ///
+    /// Each address brings its own ephemeral ports, so more of them allow more connections a second.
+    ///
+    /// Example: --source 127.0.0.1,127.0.0.2
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = values::source)]
+    pub source: Vec<IpAddr>,
+
+    /// Connect to this proxy; requests then name absolute URLs
+    ///
+    /// Example: --proxy http://127.0.0.1:3128
+    #[arg(long, value_name = "URL", conflicts_with = "unix_socket")]
+    pub proxy: Option<String>,
+
+    /// Longest time for a connection to be established
+    ///
+    /// Example: --connect-timeout 3s
+    #[arg(long, value_name = "TIME")]
+    pub connect_timeout: Option<Nanos>,
+
+    /// Longest time from the request to the first byte of its answer
+    ///
+    /// Example: --first-byte-timeout 5s
+    #[arg(long, value_name = "TIME")]
+    pub first_byte_timeout: Option<Nanos>,
+
+    /// Longest time of a request, from its start to the last byte
+    ///
+    /// Example: --timeout 10s
+    #[arg(long = "timeout", value_name = "TIME")]
+    pub request_timeout: Option<Nanos>,
+
+    /// What is checked of each answer, beyond being whole and well-formed
+    ///
+    /// Example: --check content
+    #[arg(long, value_name = "WHAT", value_parser = values::check())]
+    pub check: Option<Check>,
+
+    /// End connections with a reset as soon as the answer is whole
+    ///
+    /// Spares ports in TIME_WAIT, and is not what a browser does: the report says that it was on.
+    #[arg(long)]
+    pub reset: bool,
+}

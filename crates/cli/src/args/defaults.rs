@@ -1,0 +1,180 @@
+//! Writes the defaults into the help: they are read from the specification itself, so that the help cannot be wrong.
+
+use clap::{Arg, Command};
+use serde::Serialize;
+use webstone_model::spec::{ClientSpec, GeneratorSpec, LoadSpec, RunSpec, ServerSpec};
+
+use crate::intent;
+
+/// The definition with a default named in the help of every flag that takes a value.
+pub(super) fn documented(command: Command) -> Command {
+    let run = RunSpec::default();
+    let hit = intent::hit_defaults();
+    let workload = || vec![("workload", run.workload.clone())];
+    let checks = || vec![("timeout", run.client.request_timeout.to_string())];
+    let run_defaults = [
+        workload(),
+        load_of_run(&run.load),
+        client(&run.client),
+        generator(&run.generator),
+        embedded_server(&run.server),
+        output(&run, "text"),
+    ];
+    let hit_defaults =
+        [load_of_hit(&hit.load), client(&hit.client), generator(&hit.generator), output(&hit, "hit")];
+    let command = with_defaults(command, vec![("color", "auto".to_owned())]);
+    command.mut_subcommands(|command| {
+        let defaults = match command.get_name() {
+            "run" => run_defaults.concat(),
+            "hit" => hit_defaults.concat(),
+            "serve" => [workload(), server_alone(&run.server)].concat(),
+            "genfiles" => workload(),
+            "checkfiles" => [workload(), checks()].concat(),
+            _ => return command,
+        };
+        with_defaults(command, defaults)
+    })
+}
+
+/// Flags by their identifiers, each with its default in words.
+type Defaults = Vec<(&'static str, String)>;
+
+fn load_of_run(load: &LoadSpec) -> Defaults {
+    vec![
+        ("clients", load.clients.to_string()),
+        ("duration", load.duration.to_string()),
+        ("iterations", load.iterations.to_string()),
+        ("pages", load.pages.map_or("no limit".to_owned(), |pages| pages.to_string())),
+        ("warmup", load.warmup.to_string()),
+        ("drain", load.drain.to_string()),
+        ("order", name_of(&load.order)),
+    ]
+}
+
+fn load_of_hit(load: &LoadSpec) -> Defaults {
+    vec![
+        ("clients", load.clients.to_string()),
+        ("duration", load.duration.to_string()),
+        ("requests", load.pages.map_or("no limit".to_owned(), |pages| pages.to_string())),
+        ("warmup", load.warmup.to_string()),
+    ]
+}
+
+fn client(client: &ClientSpec) -> Defaults {
+    let none = || "none".to_owned();
+    vec![
+        ("connections", name_of(&client.connections)),
+        (
+            "requests_per_connection",
+            client.requests_per_connection.map_or("no limit".to_owned(), |n| n.to_string()),
+        ),
+        ("parallel", client.parallel.to_string()),
+        ("http", name_of(&client.http)),
+        ("method", client.method.clone()),
+        ("headers", none()),
+        ("body", none()),
+        ("seed", client.seed.to_string()),
+        ("resolve", name_of(&client.resolve)),
+        ("unix_socket", none()),
+        ("source", "the operating system's choice".to_owned()),
+        ("proxy", none()),
+        ("connect_timeout", client.connect_timeout.to_string()),
+        ("first_byte_timeout", client.first_byte_timeout.to_string()),
+        ("request_timeout", client.request_timeout.to_string()),
+        ("check", name_of(&client.check)),
+    ]
+}
+
+fn generator(generator: &GeneratorSpec) -> Defaults {
+    vec![
+        ("workers", generator.workers.to_string()),
+        ("cpus", "chosen by webstone".to_owned()),
+        ("page_histograms", generator.page_histograms.to_string()),
+        ("trace", generator.trace.to_string()),
+        ("record_all", "none".to_owned()),
+    ]
+}
+
+fn embedded_server(server: &ServerSpec) -> Defaults {
+    vec![
+        ("server_listen", server.listen.clone()),
+        ("server_threads", server.threads.to_string()),
+        ("server_cpus", "chosen by webstone".to_owned()),
+        ("server_root", "none".to_owned()),
+        ("server_log", "none".to_owned()),
+        ("server_backlog", server.backlog.to_string()),
+    ]
+}
+
+fn server_alone(server: &ServerSpec) -> Defaults {
+    vec![
+        ("listen", server.listen.clone()),
+        ("threads", server.threads.to_string()),
+        ("cpus", "all that the process may use".to_owned()),
+        ("root", "none".to_owned()),
+        ("access_log", "none".to_owned()),
+        ("backlog", server.backlog.to_string()),
+    ]
+}
+
+fn output(spec: &RunSpec, format: &str) -> Defaults {
+    vec![
+        ("name", spec.name.clone()),
+        ("format", format.to_owned()),
+        ("output", "standard output".to_owned()),
+        ("runs_dir", intent::RUNS_DIR.to_owned()),
+    ]
+}
+
+/// The name that files and flags use for a variant.
+fn name_of(variant: &impl Serialize) -> String {
+    match toml::Value::try_from(variant) {
+        Ok(toml::Value::String(name)) => name,
+        other => unreachable!("an enumeration without fields serialises as its name, not as {other:?}"),
+    }
+}
+
+/// Adds defaults to the help of flags, which keep their order.
+fn with_defaults(command: Command, defaults: Defaults) -> Command {
+    command.mut_args(|arg| match defaults.iter().find(|(id, _)| arg.get_id() == id) {
+        Some((_, default)) => with_default(arg, default),
+        None => arg,
+    })
+}
+
+fn with_default(arg: Arg, default: &str) -> Arg {
+    let short = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let long = arg.get_long_help().map_or_else(|| short.clone(), ToString::to_string);
+    arg.help(format!("{short} [default: {default}]")).long_help(format!("{long}\n\nDefault: {default}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Command;
+
+    /// Every flag that takes a value says what it is without it, and shows one.
+    #[test]
+    fn every_value_has_a_default_and_an_example() {
+        let mut seen = 0;
+        for command in commands(&super::super::command()) {
+            for arg in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
+                if arg.is_positional() {
+                    assert!(arg.get_help().is_some(), "{} {}", command.get_name(), arg.get_id());
+                    continue;
+                }
+                seen += 1;
+                let help = arg.get_long_help().map(ToString::to_string).unwrap_or_default();
+                for part in ["Default: ", "Example: "] {
+                    assert!(help.contains(part), "{} --{} has no `{part}`", command.get_name(), arg.get_id());
+                }
+            }
+        }
+        assert!(seen > 50, "{seen} flags seen");
+    }
+
+    fn commands(command: &Command) -> Vec<Command> {
+        let mut all = vec![command.clone()];
+        command.get_subcommands().for_each(|sub| all.extend(commands(sub)));
+        all
+    }
+}

@@ -1,0 +1,48 @@
+//! Flags of the load generator itself: its threads, and what it keeps for debugging.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::values;
+
+/// The generator's own settings.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Generator")]
+pub struct GeneratorArgs {
+    /// Worker threads, each with one event loop; 0: one for each CPU that the server under test does not need
+    ///
+    /// Example: -t 2
+    #[arg(short = 't', long, visible_alias = "threads", value_name = "N", value_parser = values::number_u32)]
+    pub workers: Option<u32>,
+
+    /// CPUs that workers are pinned to, in turn
+    ///
+    /// Example: --cpus 0-3,6
+    #[arg(long, value_name = "LIST", value_parser = values::cpu_list)]
+    pub cpus: Option<String>,
+
+    /// Do not pin workers to CPUs
+    #[arg(long, conflicts_with = "cpus")]
+    pub no_pin: bool,
+
+    /// Pages, the heaviest first, that get percentiles of their own; all have totals
+    ///
+    /// Each takes four histograms a worker in memory.
+    ///
+    /// Example: --page-histograms 100
+    #[arg(long, value_name = "N", value_parser = values::number_u32)]
+    pub page_histograms: Option<u32>,
+
+    /// Print the first N exchanges whole on standard error, with secrets masked
+    ///
+    /// Example: --trace 1
+    #[arg(long, value_name = "N", value_parser = values::number_u32)]
+    pub trace: Option<u32>,
+
+    /// Write the instants of every transaction into a file: large, for close study only
+    ///
+    /// Example: --record-all transactions.csv
+    #[arg(long, value_name = "FILE")]
+    pub record_all: Option<PathBuf>,
+}

@@ -1,0 +1,100 @@
+//! Flags of the load: how many clients, how long, how often.
+
+use clap::Args;
+use webstone_model::spec::{Levels, Order};
+use webstone_model::units::Nanos;
+
+use super::values;
+
+/// The load of `run`: a sweep.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Load")]
+pub struct RunLoadArgs {
+    /// Numbers of clients, a level each
+    ///
+    /// A client is one simulated user: it has one page under way, and asks for the next when it has the last. Write
+    /// one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2).
+    ///
+    /// Example: -c 20..100+10
+    #[arg(short = 'c', long, value_name = "LEVELS")]
+    pub clients: Option<Levels>,
+
+    /// Length of each level's measured window, without warm-up; 0s ends levels by --pages alone
+    ///
+    /// A number is seconds; units are ns, us, ms, s, m and h.
+    ///
+    /// Example: -d 10m
+    #[arg(short, long, value_name = "TIME")]
+    pub duration: Option<Nanos>,
+
+    /// Timed runs of each level; three or more give the spread
+    ///
+    /// Example: -i 3
+    #[arg(short, long, value_name = "N", value_parser = values::count_u32)]
+    pub iterations: Option<u32>,
+
+    /// Pages that each level fetches in all; with --duration, whichever ends first
+    ///
+    /// k, m and g stand for thousands, millions and billions.
+    ///
+    /// Example: -n 10k
+    #[arg(short = 'n', long, value_name = "N", value_parser = values::count)]
+    pub pages: Option<u64>,
+
+    /// Time under load before each measured window; nothing of it is counted
+    ///
+    /// Example: --warmup 5s
+    #[arg(long, value_name = "TIME")]
+    pub warmup: Option<Nanos>,
+
+    /// Longest time that requests in progress may take to finish when the window has closed
+    ///
+    /// What is not finished by then is cut off and counted as such.
+    ///
+    /// Example: --drain 5s
+    #[arg(long, value_name = "TIME")]
+    pub drain: Option<Nanos>,
+
+    /// Order in which levels and iterations run
+    ///
+    /// Example: --order sequential
+    #[arg(long, value_name = "ORDER", value_parser = values::order())]
+    pub order: Option<Order>,
+}
+
+/// The load of `hit`: one level.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Load")]
+pub struct HitLoadArgs {
+    /// Clients, each with one connection
+    ///
+    /// Example: -c 64
+    #[arg(short = 'c', long, value_name = "N", value_parser = values::one_level)]
+    pub clients: Option<Levels>,
+
+    /// Length of the measured window
+    ///
+    /// A number is seconds; units are ns, us, ms, s, m and h. With --requests and no --duration there is no limit.
+    ///
+    /// Example: -d 30s
+    #[arg(short, long, value_name = "TIME")]
+    pub duration: Option<Nanos>,
+
+    /// Requests in all, over all clients; with --duration, whichever ends first
+    ///
+    /// k, m and g stand for thousands, millions and billions.
+    ///
+    /// Example: -n 100k
+    #[arg(short = 'n', long, value_name = "N", value_parser = values::count)]
+    pub requests: Option<u64>,
+
+    /// Time under load before the measured window; nothing of it is counted
+    ///
+    /// Example: --warmup 2s
+    #[arg(long, value_name = "TIME")]
+    pub warmup: Option<Nanos>,
+
+    /// Accepted because hands know it from wrk: the distribution of the response time is always printed
+    #[arg(long)]
+    pub latency: bool,
+}

@@ -1,0 +1,267 @@
+//! What may be typed: every command and flag, its help and its parser. The first of two steps, as in ripgrep: nothing
+//! here knows what a flag leads to; `intent` turns what was typed into what it means.
+//!
+//! A flag that was not typed is `None`, because its default stands in `webstone_model::spec` and nowhere else;
+//! [`command`] writes those defaults into the help.
+
+mod client;
+mod defaults;
+mod files;
+mod generator;
+mod load;
+mod output;
+mod server;
+mod values;
+
+pub use client::ClientArgs;
+pub use files::{CheckfilesArgs, GenfilesArgs, MineArgs, WorkloadCommand, WorkloadFormat, WorkloadsArgs};
+pub use generator::GeneratorArgs;
+pub use load::{HitLoadArgs, RunLoadArgs};
+pub use output::{ColorChoice, OutputArgs, ReportArgs};
+pub use server::{EmbeddedServerArgs, ServeArgs};
+pub(crate) use values::listen;
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "webstone",
+    about = "The web-server benchmark",
+    long_about = None,
+    version = crate::version::LINE,
+    disable_help_subcommand = true,
+    infer_long_args = false,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    override_usage = "webstone COMMAND [OPTIONS]",
+    subcommand_help_heading = "All commands",
+    help_template = TOP_TEMPLATE,
+)]
+pub struct Cli {
+    /// The command.
+    #[command(subcommand)]
+    pub command: Command,
+
+    /// When to colour the output: auto (on a terminal, unless NO_COLOR is set), always or never
+    ///
+    /// Example: --color never
+    #[arg(long, global = true, value_name = "WHEN", value_enum, hide_possible_values = true)]
+    pub color: Option<ColorChoice>,
+
+    /// Print no progress and no notes; errors and the report itself remain
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+}
+
+/// What `webstone --help` shows: first the commands that people use, each as one can type it.
+const TOP_TEMPLATE: &str = "\
+{about}
+
+{usage-heading} {usage}
+
+What people type:
+  webstone run
+      Benchmark the embedded server: the `standard` workload, four client counts, half a minute,
+      a report, a record in runs/.
+  webstone genfiles /var/www/html
+      Write the workload's files where a real server can serve them.
+  webstone checkfiles http://127.0.0.1:8080
+      See that the server serves every one of them, whole and unchanged.
+  webstone run http://127.0.0.1:8080 -c 20..100+10 -d 1m -i 3
+      Benchmark that server: nine client counts, a minute each, three times.
+  webstone hit http://127.0.0.1:8080/index.html -c 64 -d 10s
+      One URL, one load, a short answer.
+  webstone report runs/20260701T120000Z-webstone --format json
+      Print a stored run again, in any format.
+
+All commands:
+{subcommands}
+
+Options:
+{options}
+
+Exit codes: 0 done · 1 webstone failed · 2 usage · 4 the measurement is invalid · 130, 143 interrupted
+`webstone COMMAND --help` explains every option with its unit, default and an example.
+";
+
+/// A command.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the benchmark: a workload, a sweep over numbers of clients, a report, a record
+    ///
+    /// With nothing given, the embedded reference server is started as a process of its own and measured. With a
+    /// URL, that server is measured; it has to serve the workload's files (see `genfiles` and `checkfiles`).
+    ///
+    /// What is typed overrides the testbed file (-f), which overrides the defaults. --dump-spec prints the result.
+    #[command(after_long_help = RUN_EXAMPLES)]
+    Run(Box<RunArgs>),
+
+    /// Request one URL under one load and print a short answer, with the habits of wrk
+    ///
+    /// Connections are kept alive, the load lasts 10 s, nothing is stored unless --store is given.
+    #[command(after_long_help = HIT_EXAMPLES)]
+    Hit(Box<HitArgs>),
+
+    /// Run the reference server
+    ///
+    /// It serves a workload's generated files from memory, or a directory. When it listens it prints one line on
+    /// standard output: READY and its URL. It ends on Ctrl-C.
+    #[command(after_long_help = SERVE_EXAMPLES)]
+    Serve(ServeArgs),
+
+    /// Write the files of a workload into a directory, for a server to serve
+    ///
+    /// Exact sizes, the same content on every machine, and a manifest of checksums.
+    Genfiles(GenfilesArgs),
+
+    /// Ask a server for every file of a workload and tell which are missing or wrong
+    ///
+    /// Every file is fetched once and compared, byte by byte, with what `genfiles` writes.
+    Checkfiles(CheckfilesArgs),
+
+    /// Make a workload from access logs
+    ///
+    /// Reads Common and Combined Log Format, plain or gzip, in bounded memory. URLs become pages weighted by their
+    /// hits. Lines that do not parse are counted and shown.
+    Mine(MineArgs),
+
+    /// Print stored runs again, in any format
+    ///
+    /// A report is made from the record alone, so it can be made years later and on another machine.
+    Report(ReportArgs),
+
+    /// List the built-in workloads, or show one
+    Workloads(WorkloadsArgs),
+
+    /// Print a completion script for a shell
+    ///
+    /// Example: webstone completions bash > ~/.local/share/bash-completion/completions/webstone
+    Completions {
+        /// The shell
+        #[arg(value_name = "SHELL")]
+        shell: clap_complete::Shell,
+    },
+
+    /// Print the manual page, or write the pages of all commands into a directory
+    Man {
+        /// Directory that receives webstone.1, webstone-run.1 and so on; without it webstone.1 is printed
+        #[arg(value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  webstone run
+  webstone run http://127.0.0.1:8080 -w standard -c 20..100+10 -d 10m -i 3
+  webstone run http://[::1]:8080 -c 1..256*2 --connections keep-alive --name nginx-keepalive
+  webstone run -f testbed.toml -d 30s
+  webstone run --format json | jq '.computed.levels[].figures.request_rate'
+  webstone run http://127.0.0.1:8080 -c 64 --dump-spec > testbed.toml
+
+Exit codes: 0 done, 1 webstone failed, 2 usage, 4 the measurement is invalid (a broken identity, a level without a
+success, or errors above 1 %), 130 interrupted by Ctrl-C, 143 by SIGTERM. Interrupted once, a run ends its level, keeps
+and reports what was measured; interrupted twice, it stops at once.";
+
+const HIT_EXAMPLES: &str = "\
+Examples:
+  webstone hit http://127.0.0.1:8080/index.html
+  webstone hit http://127.0.0.1:8080/ -t 1 -c 64 -d 30s --latency
+  webstone hit http://127.0.0.1:8080/ -n 100k
+  webstone hit http://127.0.0.1:8080/api -m POST --body @order.json -H 'Content-Type: application/json'
+  webstone hit http://127.0.0.1:8080/ --connections per-request --format json";
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  webstone serve
+  webstone serve --listen 127.0.0.1:8080 --threads 2 --cpus 0-1
+  webstone serve --listen [::1]:8080 --root /var/www/html --access-log access.log";
+
+/// `webstone run`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// The server under test, as http://HOST:PORT; several are used in turn. Without one: the embedded server
+    ///
+    /// Names a server only: which files are requested is the workload's matter, so a path other than / is refused.
+    #[arg(value_name = "URL")]
+    pub target: Vec<String>,
+
+    /// Testbed file: a run as TOML, as --dump-spec prints it; flags override it
+    ///
+    /// Default: none. Example: -f testbed.toml
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    pub testbed: Option<PathBuf>,
+
+    /// The workload: the name of a built-in one, or a file
+    ///
+    /// `webstone workloads` lists the built-in ones. A file is a filelist of WebStone 1.x or 2.x, or a workload in
+    /// TOML; which of them is told from its content.
+    ///
+    /// Example: -w general-and-media, or -w ./filelist
+    #[arg(short, long, value_name = "NAME|FILE")]
+    pub workload: Option<String>,
+
+    /// Load.
+    #[command(flatten)]
+    pub load: RunLoadArgs,
+
+    /// Clients.
+    #[command(flatten)]
+    pub client: ClientArgs,
+
+    /// Generator.
+    #[command(flatten)]
+    pub generator: GeneratorArgs,
+
+    /// Embedded server.
+    #[command(flatten)]
+    pub server: EmbeddedServerArgs,
+
+    /// Output.
+    #[command(flatten)]
+    pub output: OutputArgs,
+
+    /// Print the run as it would be made, as a testbed file, and exit
+    #[arg(long, help_heading = "Output")]
+    pub dump_spec: bool,
+
+    /// Store no record
+    #[arg(long, help_heading = "Output", conflicts_with = "runs_dir")]
+    pub no_store: bool,
+}
+
+/// `webstone hit`.
+#[derive(Args, Debug)]
+pub struct HitArgs {
+    /// The URL to request, as http://HOST:PORT/PATH
+    #[arg(value_name = "URL")]
+    pub url: String,
+
+    /// Load.
+    #[command(flatten)]
+    pub load: HitLoadArgs,
+
+    /// Clients.
+    #[command(flatten)]
+    pub client: ClientArgs,
+
+    /// Generator.
+    #[command(flatten)]
+    pub generator: GeneratorArgs,
+
+    /// Output.
+    #[command(flatten)]
+    pub output: OutputArgs,
+
+    /// Keep a record of the run, as `run` does
+    #[arg(long, help_heading = "Output")]
+    pub store: bool,
+}
+
+/// The definition of the command line, with the defaults of the specification written into the help of each flag.
+pub fn command() -> clap::Command {
+    defaults::documented(Cli::command())
+}

@@ -1,0 +1,93 @@
+//! Flags of what comes out: report formats, files, the store; and the arguments of `report`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use webstone_report::{CsvTable, Format};
+
+use super::values;
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// Where the report goes, and the record.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    /// Name of the run, part of its directory's name: letters, digits, dots, hyphens and underscores
+    ///
+    /// Example: --name nginx-sendfile-off
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+
+    /// Format of the report
+    ///
+    /// Example: --format json
+    #[arg(long, value_name = "FORMAT", value_parser = values::report_format())]
+    pub format: Option<Format>,
+
+    /// Write the report into a file instead of standard output
+    ///
+    /// Example: -o report.json
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Directory that holds the records of runs
+    ///
+    /// Example: --runs-dir /srv/benchmarks
+    #[arg(long, value_name = "DIR")]
+    pub runs_dir: Option<PathBuf>,
+}
+
+/// `webstone report`.
+#[derive(Args, Debug)]
+pub struct ReportArgs {
+    /// Directories of runs, or their record.json
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<PathBuf>,
+
+    /// Format of the report
+    ///
+    /// Default: text. Example: --format csv
+    #[arg(long, value_name = "FORMAT", value_parser = values::report_format())]
+    pub format: Option<Format>,
+
+    /// Write the report into a file instead of standard output
+    ///
+    /// Default: standard output. Example: -o report.txt
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Only the level with this number of clients
+    ///
+    /// Default: all levels. Example: --clients 40
+    #[arg(short = 'c', long, value_name = "N", value_parser = values::count_u32)]
+    pub clients: Option<u32>,
+
+    /// Only the iteration of this number, from 1
+    ///
+    /// Default: all iterations. Example: --iteration 2
+    #[arg(short = 'i', long, value_name = "N", value_parser = values::count_u32)]
+    pub iteration: Option<u32>,
+
+    /// With --format csv: which table
+    ///
+    /// Default: levels. Example: --table pages
+    #[arg(long, value_name = "TABLE", value_parser = values::csv_table())]
+    pub table: Option<CsvTable>,
+
+    /// With --format text: most pages in the table of pages
+    ///
+    /// Default: 20. Example: --pages 100
+    #[arg(long, value_name = "N", value_parser = values::number_u32)]
+    pub pages: Option<u32>,
+}

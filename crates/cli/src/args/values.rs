@@ -1,0 +1,216 @@
+//! Parsers of single values: from the text that was typed to a value of the specification's own type.
+//!
+//! An error is one sentence with the value and the rule, then `; write …` or `: write …` with the remedy; `usage`
+//! puts the remedy on a line of its own.
+
+use std::net::IpAddr;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error as ValueError, StrDeserializer};
+use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, parse_cpu_list};
+use webstone_model::units::parse_count;
+use webstone_report::{CsvTable, Format};
+
+pub(super) fn connection_policy() -> impl TypedValueParser<Value = ConnectionPolicy> {
+    one_of([
+        ("per-request", "a new connection for each file, as WebStone measures"),
+        ("per-page", "a new connection, or --parallel of them, for each page"),
+        ("keep-alive", "connections are kept until the server ends them"),
+    ])
+}
+
+pub(super) fn http_version() -> impl TypedValueParser<Value = HttpVersion> {
+    one_of([("1.0", "HTTP/1.0"), ("1.1", "HTTP/1.1")])
+}
+
+pub(super) fn order() -> impl TypedValueParser<Value = Order> {
+    one_of([
+        ("interleaved", "all levels once, then all levels again: drift does not look like a trend"),
+        ("sequential", "all iterations of a level before the next level"),
+        ("random", "a shuffle by the seed"),
+    ])
+}
+
+pub(super) fn resolve() -> impl TypedValueParser<Value = Resolve> {
+    one_of([("once", "before the run"), ("per-connection", "each time; counts as connect time")])
+}
+
+pub(super) fn check() -> impl TypedValueParser<Value = Check> {
+    one_of([
+        ("status", "the status"),
+        ("size", "and the length, where the workload states one"),
+        ("content", "and every byte of the generated files"),
+    ])
+}
+
+pub(super) fn report_format() -> impl TypedValueParser<Value = Format> {
+    let values = Format::ALL.map(|format| PossibleValue::new(format.name()).help(format.description()));
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<Format>())
+}
+
+pub(super) fn csv_table() -> impl TypedValueParser<Value = CsvTable> {
+    let values = [
+        PossibleValue::new("levels").help("a row a level and iteration"),
+        PossibleValue::new("pages").help("a row a page in a level and iteration"),
+    ];
+    PossibleValuesParser::new(values)
+        .map(|name| if name == "pages" { CsvTable::Pages } else { CsvTable::Levels })
+}
+
+/// A count of at least 1, with k, m or g.
+pub(super) fn count(text: &str) -> Result<u64, String> {
+    match parse_count(text).map_err(|error| error.to_string())? {
+        0 => Err(format!("`{text}` is less than 1; write at least 1")),
+        value => Ok(value),
+    }
+}
+
+/// A count of at least 1 that fits 32 bits.
+pub(super) fn count_u32(text: &str) -> Result<u32, String> {
+    narrow(text, count(text)?)
+}
+
+/// A number that may be 0, where 0 has a meaning of its own.
+pub(super) fn number_u32(text: &str) -> Result<u32, String> {
+    narrow(text, number(text)?)
+}
+
+/// A number that may be 0, with k, m or g.
+pub(super) fn number(text: &str) -> Result<u64, String> {
+    parse_count(text).map_err(|error| error.to_string())
+}
+
+/// A seed: any number of 64 bits.
+pub(super) fn seed(text: &str) -> Result<u64, String> {
+    text.trim()
+        .parse()
+        .map_err(|_| format!("`{text}` is not a seed; write a whole number from 0 to {}", u64::MAX))
+}
+
+/// A local address.
+pub(super) fn source(text: &str) -> Result<IpAddr, String> {
+    text.trim().parse().map_err(|_| {
+        format!(
+            "`{text}` is not an IP address; write one or more, separated by commas, as in 127.0.0.1,127.0.0.2"
+        )
+    })
+}
+
+/// Exactly one level.
+pub(super) fn one_level(text: &str) -> Result<Levels, String> {
+    let levels: Levels =
+        text.parse().map_err(|error: webstone_model::spec::LevelsError| error.to_string())?;
+    if levels.0.len() == 1 {
+        return Ok(levels);
+    }
+    Err(format!(
+        "`{text}` names {} levels; write one count, or use `webstone run` for a sweep",
+        levels.0.len()
+    ))
+}
+
+/// A list of CPUs, kept as it was written.
+pub(super) fn cpu_list(text: &str) -> Result<String, String> {
+    if parse_cpu_list(text)?.is_empty() {
+        return Err("the list is empty; write numbers and ranges, as in 0-1,4".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// Addresses with their ports, kept as they were written; the server itself resolves and judges them.
+pub(crate) fn listen(text: &str) -> Result<String, String> {
+    for address in text.split(',').map(str::trim) {
+        let port = address.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+        let rule = match port {
+            _ if address.starts_with("unix:/") => continue,
+            Some(Ok(_)) => continue,
+            Some(Err(_)) => "has no port from 0 to 65535 after its last colon",
+            None => "has no port",
+        };
+        return Err(format!(
+            "`{address}` {rule}; write an address and a port, as in 127.0.0.1:8080, with port 0 for a free one"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+/// One header field.
+pub(super) fn header(text: &str) -> Result<(String, String), String> {
+    let Some((name, value)) = text.split_once(':') else {
+        return Err(format!(
+            "`{text}` has no colon; write the field's name, a colon and its value, as in 'Accept: */*'"
+        ));
+    };
+    let (name, value) = (name.trim(), value.trim());
+    if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
+        return Err(format!(
+            "`{name}` is not a field name; write letters, digits and hyphens, as in Accept-Encoding"
+        ));
+    }
+    if http::HeaderValue::from_str(value).is_err() {
+        return Err(format!(
+            "the value of `{name}` holds a control character; write printable text on one line"
+        ));
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn narrow(text: &str, value: u64) -> Result<u32, String> {
+    u32::try_from(value).map_err(|_| format!("`{text}` is too many; write at most {}", u32::MAX))
+}
+
+/// The variants of one of the specification's enumerations, by the names that its files use.
+fn one_of<T, const N: usize>(variants: [(&'static str, &'static str); N]) -> impl TypedValueParser<Value = T>
+where
+    T: for<'de> Deserialize<'de> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(variants.map(|(name, help)| PossibleValue::new(name).help(help))).map(|name| {
+        let name: StrDeserializer<'_, ValueError> = name.as_str().into_deserializer();
+        T::deserialize(name)
+            .expect("the listed names are the specification's own, which a test reads one by one")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read<P: TypedValueParser>(parser: &P) -> usize {
+        let command = clap::Command::new("test");
+        let names: Vec<String> =
+            parser.possible_values().unwrap().map(|value| value.get_name().to_owned()).collect();
+        for name in &names {
+            parser.parse_ref(&command, None, name.as_ref()).unwrap();
+        }
+        names.len()
+    }
+
+    #[test]
+    fn every_listed_name_is_one_of_the_specifications() {
+        assert_eq!(read(&connection_policy()), 3);
+        assert_eq!(read(&http_version()), 2);
+        assert_eq!(read(&order()), 3);
+        assert_eq!(read(&resolve()), 2);
+        assert_eq!(read(&check()), 3);
+    }
+
+    #[test]
+    fn a_header_is_a_name_a_colon_and_a_value() {
+        assert_eq!(header("Accept: */*"), Ok(("Accept".into(), "*/*".into())));
+        assert_eq!(header("X-Time: 12:30"), Ok(("X-Time".into(), "12:30".into())));
+        assert_eq!(header("X-Empty:"), Ok(("X-Empty".into(), String::new())));
+        for wrong in ["Accept", ": x", "a b: c", "X: a\nY: b"] {
+            assert!(header(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn counts_start_at_one_and_end_at_their_type() {
+        assert_eq!(count("10k"), Ok(10_000));
+        assert_eq!(count("0"), Err("`0` is less than 1; write at least 1".into()));
+        assert_eq!(count_u32("5g"), Err("`5g` is too many; write at most 4294967295".into()));
+        assert_eq!(number_u32("0"), Ok(0));
+    }
+}

@@ -1,0 +1,52 @@
+//! `webstone checkfiles`: does a server serve every file of a workload, whole and unchanged?
+
+use std::fmt::Write;
+
+use webstone_runner::checkfiles::{CheckOptions, FILES_HINT, check_files};
+
+use super::load_workload;
+use crate::args::CheckfilesArgs;
+use crate::console::{self, Console};
+use crate::failure::{Exit, Failure};
+use crate::intent;
+
+/// Problems that are listed one by one; a server without the fileset has thousands.
+const PROBLEMS_MAX: usize = 50;
+
+pub(super) fn execute(args: &CheckfilesArgs, console: &Console) -> Result<Exit, Failure> {
+    let base = intent::server_url(&args.url, "checkfiles")?;
+    let name = intent::workload_name(args.workload.as_deref());
+    let workload = load_workload(&name)?;
+    let mut options = CheckOptions::default();
+    if let Some(timeout) = args.timeout {
+        options.timeout = timeout.as_duration();
+    }
+    let report = check_files(&base, &workload, &options);
+    let mut out = String::new();
+    for problem in report.problems.iter().take(PROBLEMS_MAX) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "{problem}");
+    }
+    if report.problems.len() > PROBLEMS_MAX {
+        let _ = writeln!(out, "and {} more", report.problems.len() - PROBLEMS_MAX);
+    }
+    console::print(out.as_bytes())?;
+    if report.skipped > 0 {
+        console.note(format!(
+            "{} requests were left out: templates, and methods other than GET and HEAD",
+            report.skipped
+        ));
+    }
+    let files = |count: u64| format!("{count} {}", if count == 1 { "file" } else { "files" });
+    if report.problems.is_empty() {
+        console.note(format!("{} of {}: all are as they should be", files(report.checked), workload.name));
+        return Ok(Exit::Done);
+    }
+    Err(Failure::failed(format!(
+        "{} of {} at {base} are not as the workload {} has them",
+        report.problems.len(),
+        files(report.checked),
+        workload.name
+    ))
+    .hint(FILES_HINT))
+}

@@ -1,0 +1,13 @@
+//! `webstone completions`: a script that teaches a shell the command line.
+
+use clap_complete::Shell;
+
+use crate::console;
+use crate::failure::{Exit, Failure};
+
+pub(super) fn execute(shell: Shell) -> Result<Exit, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut crate::args::command(), "webstone", &mut script);
+    console::print(&script)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,83 @@
+//! `webstone mine`: access logs → a workload, with an account of every line.
+
+use webstone_model::workload::mine::{MineOptions, MineReport};
+use webstone_runner::mining::mine;
+
+use super::workloads::written;
+use crate::args::MineArgs;
+use crate::console::{self, Console};
+use crate::failure::{Exit, Failure};
+
+pub(super) fn execute(args: &MineArgs, console: &Console) -> Result<Exit, Failure> {
+    let mut options = MineOptions {
+        sessions: args.sessions,
+        keep_query: !args.no_query,
+        pages_max: args.pages.map(|pages| pages as usize),
+        ..MineOptions::default()
+    };
+    if let Some(name) = &args.name {
+        options.name.clone_from(name);
+    }
+    let outcome = mine(&args.logs, options, &mut |_| {})
+        .map_err(|error| Failure { hint: error.hint(), ..Failure::failed(error.to_string()) })?;
+    account(&outcome.report).iter().for_each(|line| console.note(line));
+    let text = written(&outcome.workload, args.format.unwrap_or_default())?;
+    console::deliver(text.as_bytes(), args.output.as_deref())?;
+    Ok(Exit::Done)
+}
+
+/// Where every line went; what is zero is left out.
+fn account(report: &MineReport) -> Vec<String> {
+    let statuses: u64 = report.other_statuses.values().sum();
+    let methods: u64 = report.other_methods.values().sum();
+    let names = |names: Vec<String>| names.join(", ");
+    let by_status =
+        report.other_statuses.iter().map(|(status, count)| format!("{status}: {count}")).collect();
+    let by_method = report.other_methods.iter().map(|(method, count)| format!("{method}: {count}")).collect();
+    let mut lines = vec![format!(
+        "{} lines: {} hits of {} URLs, {} pages",
+        report.lines, report.hits, report.urls, report.pages
+    )];
+    let mut row = |count: u64, text: String| {
+        if count > 0 {
+            lines.push(format!("{count:>12} {text}"));
+        }
+    };
+    row(report.not_modified, "answered 304 (the client's copy was good)".to_owned());
+    row(report.partial, "answered 206 (part of a file)".to_owned());
+    row(statuses, format!("answered otherwise ({})", names(by_status)));
+    row(methods, format!("of other methods ({})", names(by_method)));
+    row(report.unusable, "without a URL that can be requested".to_owned());
+    row(report.overflow, "of URLs beyond the limit of memory".to_owned());
+    row(report.overflow_files, "in pages beyond the limit of memory".to_owned());
+    row(report.tail_hits, format!("of {} rarer pages that were left out (--pages)", report.tail_pages));
+    row(report.blank, "blank".to_owned());
+    row(report.unparsed, "not understood:".to_owned());
+    lines.extend(report.unparsed_examples.iter().map(|example| format!("{:13}{example}", "")));
+    if report.sizeless_files > 0 {
+        lines.push(format!("{} files have no size: the logs do not tell it", report.sizeless_files));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_accounted_for() {
+        let mut report =
+            MineReport { lines: 10, hits: 4, urls: 2, pages: 2, not_modified: 1, ..MineReport::default() };
+        report.other_statuses.insert(404, 3);
+        report.other_methods.insert("POST".into(), 2);
+        assert_eq!(
+            account(&report),
+            [
+                "10 lines: 4 hits of 2 URLs, 2 pages",
+                "           1 answered 304 (the client's copy was good)",
+                "           3 answered otherwise (404: 3)",
+                "           2 of other methods (POST: 2)",
+            ]
+        );
+    }
+}

@@ -1,0 +1,49 @@
+//! The commands, one file each, and how errors of the other crates become messages.
+
+mod checkfiles;
+mod completions;
+mod genfiles;
+mod manual;
+mod mine;
+mod report;
+mod run;
+mod serve;
+mod workloads;
+
+use std::ffi::OsString;
+
+use webstone_model::workload::Workload;
+use webstone_runner::store::StoreError;
+
+use crate::args::Command;
+use crate::console::Console;
+use crate::failure::{Exit, Failure};
+use crate::intent;
+
+/// Does what was asked for. `arguments` are those that were typed, the program's name first.
+pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Console) -> Result<Exit, Failure> {
+    let command_line = || arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    match command {
+        Command::Run(args) if args.dump_spec => run::dump(&intent::of_run(&args)?),
+        Command::Run(args) => run::execute(intent::of_run(&args)?, console, command_line()),
+        Command::Hit(args) => run::execute(intent::of_hit(&args)?, console, command_line()),
+        Command::Serve(args) => serve::execute(&args, console),
+        Command::Genfiles(args) => genfiles::execute(&args, console),
+        Command::Checkfiles(args) => checkfiles::execute(&args, console),
+        Command::Mine(args) => mine::execute(&args, console),
+        Command::Report(args) => report::execute(&args, console),
+        Command::Workloads(args) => workloads::execute(&args),
+        Command::Completions { shell } => completions::execute(shell),
+        Command::Man { dir } => manual::execute(dir.as_deref()),
+    }
+}
+
+/// The workload of a name or a file.
+fn load_workload(name: &str) -> Result<Workload, Failure> {
+    webstone_runner::load_workload(name)
+        .map_err(|error| Failure { hint: error.hint(), ..Failure::usage(error.to_string()) })
+}
+
+fn store_failure(error: &StoreError) -> Failure {
+    Failure { hint: error.hint().map(str::to_owned), ..Failure::failed(error.to_string()) }
+}

@@ -1,0 +1,102 @@
+//! `webstone run` and `webstone hit`: the run itself, its report, its verdict.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::path::Path;
+
+use webstone_model::errors::Blame;
+use webstone_model::record::RunRecord;
+use webstone_report::render;
+use webstone_runner::checkfiles::FILES_HINT;
+use webstone_runner::{RunError, RunnerOptions};
+
+use crate::console::{self, Console};
+use crate::display::Display;
+use crate::failure::{Exit, Failure};
+use crate::intent::Intent;
+use crate::signals::SignalWatch;
+use crate::{verdict, version};
+
+/// Runs, reports, and says how it ended. `command_line` is kept in the record.
+pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<String>) -> Result<Exit, Failure> {
+    if let Some(path) = &intent.output {
+        can_be_written(path)?;
+    }
+    let signals = SignalWatch::start()?;
+    let options = RunnerOptions {
+        tool: version::tool(),
+        command_line,
+        runs_dir: intent.runs_dir.clone(),
+        workload: intent.workload.clone(),
+        trace: Some(Box::new(io::stderr())),
+        ..RunnerOptions::default()
+    };
+    let mut display = Display::new(*console);
+    let outcome = webstone_runner::run(intent.spec.clone(), options, &mut display, signals.interrupt.clone());
+    drop(display);
+
+    // What was measured is shown whatever happened afterwards.
+    let measured = outcome.record.as_ref().filter(|record| !record.iterations.is_empty());
+    if let Some(record) = measured {
+        report(record, &intent, console)?;
+        if let Some(path) = &outcome.path {
+            console.note(format!("record: {}", path.display()));
+        }
+    }
+    match (outcome.error, signals.exit()) {
+        (Some(RunError::Interrupted), Some(exit)) => {
+            console.note("interrupted before anything was measured");
+            Ok(exit)
+        }
+        (Some(error), _) => Err(failure(&error, intent.workload.is_some())),
+        (None, Some(exit)) => Ok(exit),
+        (None, None) => Ok(judged(measured)),
+    }
+}
+
+/// Prints the specification as a testbed file.
+pub(super) fn dump(intent: &Intent) -> Result<Exit, Failure> {
+    let text = toml::to_string(&intent.spec)
+        .map_err(|error| Failure::failed(format!("the specification cannot be written as TOML: {error}")))?;
+    console::print(text.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+/// A report that cannot be written is found before the run, not after it. What the file holds stays for now.
+fn can_be_written(path: &Path) -> Result<(), Failure> {
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened.map(drop).map_err(|error| Failure::file("write the report to", path, &error))
+}
+
+fn report(record: &RunRecord, intent: &Intent, console: &Console) -> Result<(), Failure> {
+    let options = console.report_options(intent.output.is_some());
+    let text = render(record, intent.format, &options)
+        .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
+    console::deliver(&text, intent.output.as_deref())
+}
+
+/// A run that ended as planned: can its figures be trusted?
+fn judged(measured: Option<&RunRecord>) -> Exit {
+    let reasons = measured.map(verdict::invalid).unwrap_or_default();
+    for reason in &reasons {
+        console::complain(format!("invalid: {reason}"));
+    }
+    if reasons.is_empty() { Exit::Done } else { Exit::Invalid }
+}
+
+/// `one_url`: the workload is the URL that was typed, so that advice about filesets would puzzle.
+fn failure(error: &RunError, one_url: bool) -> Failure {
+    let exit = match error.blame() {
+        Blame::User => Exit::Usage,
+        Blame::Target | Blame::Network | Blame::Generator => Exit::Failed,
+    };
+    let failure = Failure { exit, message: error.to_string(), hint: error.hint() };
+    if !one_url || failure.hint.as_deref() != Some(FILES_HINT) {
+        return failure;
+    }
+    // The problem of the only file stands on the last line, behind the number of its page.
+    let problem = failure.message.lines().last().unwrap_or_default().trim_start();
+    let problem = problem.strip_prefix("page 0: ").unwrap_or(problem);
+    Failure { exit, ..Failure::failed(problem) }
+        .hint("check the path; only an answer with a status from 200 to 299 counts as one")
+}

@@ -1,0 +1,113 @@
+//! The two output streams: what goes where, what a terminal is, and what happens when nobody listens any more.
+//!
+//! Standard output carries what was asked for and nothing else; everything said about it goes to standard error. A
+//! reader that went away (`| head`) is not an error: the program goes on in silence.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+
+use webstone_report::{Charset, Options};
+
+use crate::args::ColorChoice;
+use crate::failure::Failure;
+
+/// Columns of a report that is not for a terminal.
+const WIDTH_DEFAULT: usize = 80;
+/// Widest report; longer lines are hard to follow with the eye.
+const WIDTH_MAX: usize = 160;
+
+/// How to talk to whoever started the program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Console {
+    color: ColorChoice,
+    quiet: bool,
+}
+
+impl Console {
+    pub(crate) fn new(color: Option<ColorChoice>, quiet: bool) -> Console {
+        Console { color: color.unwrap_or_default(), quiet }
+    }
+
+    /// Whether progress and notes are wanted.
+    pub(crate) fn quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// Says something about what is being done, unless silence was asked for.
+    pub(crate) fn note(&self, text: impl Display) {
+        if !self.quiet {
+            complain(text);
+        }
+    }
+
+    /// Whether standard error shows a display that is redrawn.
+    pub(crate) fn is_live(&self) -> bool {
+        !self.quiet
+            && io::stderr().is_terminal()
+            && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    }
+
+    /// How a report for standard output is drawn: as the terminal can show it, or plainly where it is none.
+    pub(crate) fn report_options(&self, to_file: bool) -> Options {
+        let terminal = !to_file && io::stdout().is_terminal();
+        let width = if terminal { width(io::stdout()).unwrap_or(WIDTH_DEFAULT) } else { WIDTH_DEFAULT };
+        Options {
+            width: width.min(WIDTH_MAX),
+            color: self.colors(terminal),
+            charset: if terminal && !speaks_utf8() { Charset::Ascii } else { Charset::Utf8 },
+            ..Options::default()
+        }
+    }
+
+    fn colors(&self, terminal: bool) -> bool {
+        // https://no-color.org: set and not empty.
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        match self.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => terminal && !refused,
+        }
+    }
+}
+
+/// Writes one line to standard error, whatever becomes of it: there is nobody left to be told.
+pub(crate) fn complain(text: impl Display) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Columns of a terminal, where it is one.
+pub(crate) fn width(stream: impl std::os::fd::AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+/// Writes a result: into a file where one is named, to standard output otherwise.
+pub(crate) fn deliver(bytes: &[u8], file: Option<&Path>) -> Result<(), Failure> {
+    match file {
+        Some(path) => std::fs::write(path, bytes).map_err(|error| Failure::file("write", path, &error)),
+        None => print(bytes),
+    }
+}
+
+/// Writes to standard output. A reader that went away is not an error.
+pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(Failure::file("write to", Path::new("standard output"), &error)),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Whether the locale shows more than ASCII. POSIX: the first of the three that is set and not empty.
+fn speaks_utf8() -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    // Without any locale the terminal's maker decides, and makers have decided for UTF-8.
+    locale.is_none_or(|value| {
+        let value = value.to_ascii_lowercase();
+        value.contains("utf-8") || value.contains("utf8")
+    })
+}

@@ -1,0 +1,181 @@
+//! The words of the display: what was planned, how a level is going, how it went. Pure, so that tests read them.
+
+use std::time::Duration;
+
+use webstone_model::figures::Figures;
+use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_runner::observer::Position;
+use webstone_runner::{Live, Phase};
+
+use super::numbers::{grouped, latency, rate, wait};
+
+/// Cells of the bar that shows how much of a window is over.
+const BAR_CELLS: usize = 16;
+
+/// A level under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Running {
+    pub(super) at: Position,
+    pub(super) phase: Phase,
+    /// Totals about a second ago; zeros at the beginning.
+    pub(super) before: Live,
+    /// Totals now.
+    pub(super) live: Live,
+    /// Length of the window; zero where pages end it.
+    pub(super) window: Duration,
+    /// What is planned after this level.
+    pub(super) later: Duration,
+}
+
+/// What is about to happen.
+pub(super) fn opening(record: &RunRecord, steps: usize, planned: Option<Duration>) -> String {
+    let server = if record.target.embedded { "the embedded server at " } else { "" };
+    let levels = if steps == 1 { "1 level".to_owned() } else { format!("{steps} levels") };
+    let time = planned.map(|time| format!(", about {}", wait(time))).unwrap_or_default();
+    format!("{} on {server}{}: {levels}{time}", record.workload.name, record.target.url)
+}
+
+/// A level under way: position, bar, time left, rate, latency, errors.
+pub(super) fn running(run: &Running) -> String {
+    let place = place(run.at);
+    let state = match run.phase {
+        Phase::Starting => return format!("{place}  starting"),
+        Phase::WarmUp => return format!("{place}  warming up"),
+        Phase::Draining => return format!("{place}  waiting for requests in progress"),
+        Phase::Done => return format!("{place}  done"),
+        Phase::Measuring => {
+            let elapsed = Duration::from_nanos(run.live.elapsed_ns);
+            if run.window.is_zero() {
+                format!("{} pages", grouped(run.live.pages))
+            } else {
+                let left = run.window.saturating_sub(elapsed);
+                let all = if run.later.is_zero() {
+                    String::new()
+                } else {
+                    format!(" ({} in all)", wait(left + run.later))
+                };
+                format!("{} {} left{all}", bar(elapsed, run.window), wait(left))
+            }
+        }
+    };
+    let seconds = (run.live.elapsed_ns - run.before.elapsed_ns) as f64 / 1e9;
+    let requests = run.live.requests.saturating_sub(run.before.requests) as f64;
+    let response_s = run.live.response_ns.saturating_sub(run.before.response_ns) as f64 / 1e9;
+    let per_second = if seconds > 0.0 { requests / seconds } else { 0.0 };
+    let mean = if requests > 0.0 { latency(response_s / requests) } else { "no answer".to_owned() };
+    format!("{place}  {state}  {} requests/s  {mean}  {}", rate(per_second), errors(run.live.errors))
+}
+
+/// A level that ended.
+pub(super) fn ended(at: Position, iteration: &IterationRecord) -> String {
+    let figures = Figures::of(&iteration.measured);
+    let interrupted = if iteration.interrupted { ", interrupted" } else { "" };
+    let broken = iteration.identities.iter().filter(|check| !check.holds).count();
+    let broken = if broken > 0 { format!(", {broken} identities broken") } else { String::new() };
+    format!(
+        "{}: {} requests/s, mean latency {}, {}{interrupted}{broken}",
+        place(at),
+        rate(figures.request_rate),
+        latency(figures.latency_mean_s),
+        errors(iteration.measured.counts.failed),
+    )
+}
+
+/// The text cut to a terminal's width, so that it never wraps and can be erased.
+pub(super) fn fitted(text: &str, width: usize) -> String {
+    // The last column is left free: some terminals wrap when it is written.
+    text.chars().take(width.saturating_sub(1)).collect()
+}
+
+fn place(at: Position) -> String {
+    let clients = if at.clients == 1 { "client" } else { "clients" };
+    let iteration = if at.iteration > 1 { format!(" again ({})", at.iteration) } else { String::new() };
+    format!("[{}/{}] {} {clients}{iteration}", at.step, at.steps, grouped(u64::from(at.clients)))
+}
+
+fn errors(count: u64) -> String {
+    format!("{} {}", grouped(count), if count == 1 { "error" } else { "errors" })
+}
+
+fn bar(elapsed: Duration, window: Duration) -> String {
+    let share = elapsed.as_secs_f64() / window.as_secs_f64();
+    let full = ((share * BAR_CELLS as f64) as usize).min(BAR_CELLS);
+    format!("{}{}", "━".repeat(full), "─".repeat(BAR_CELLS - full))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: Position = Position { step: 2, steps: 4, clients: 1000, iteration: 1 };
+
+    fn run(phase: Phase) -> Running {
+        Running {
+            at: AT,
+            phase,
+            before: Live { elapsed_ns: 2_000_000_000, requests: 1000, ..Live::default() },
+            live: Live {
+                elapsed_ns: 3_000_000_000,
+                requests: 3500,
+                errors: 1,
+                pages: 3500,
+                response_ns: 2_500_000_000,
+                ..Live::default()
+            },
+            window: Duration::from_secs(6),
+            later: Duration::from_secs(14),
+        }
+    }
+
+    #[test]
+    fn a_running_level_shows_the_last_second() {
+        assert_eq!(
+            running(&run(Phase::Measuring)),
+            "[2/4] 1,000 clients  ━━━━━━━━──────── 3 s left (17 s in all)  2,500 requests/s  1.00 ms  1 error"
+        );
+        assert_eq!(running(&run(Phase::WarmUp)), "[2/4] 1,000 clients  warming up");
+    }
+
+    #[test]
+    fn a_level_by_pages_has_no_bar() {
+        let by_pages = Running { window: Duration::ZERO, ..run(Phase::Measuring) };
+        assert_eq!(
+            running(&by_pages),
+            "[2/4] 1,000 clients  3,500 pages  2,500 requests/s  1.00 ms  1 error"
+        );
+    }
+
+    #[test]
+    fn the_first_moment_divides_by_nothing() {
+        let first = Running { before: Live::default(), live: Live::default(), ..run(Phase::Measuring) };
+        assert!(running(&first).ends_with("0.0 requests/s  no answer  0 errors"));
+    }
+
+    #[test]
+    fn a_line_never_reaches_the_last_column() {
+        assert_eq!(fitted("äbcdef", 4), "äbc");
+        assert_eq!(fitted("ab", 80), "ab");
+        assert_eq!(fitted("ab", 0), "");
+    }
+
+    #[test]
+    fn a_level_that_ended_is_one_line() {
+        let mut iteration = IterationRecord {
+            clients: 1,
+            iteration: 2,
+            started_at: String::new(),
+            interrupted: true,
+            measured: webstone_model::metrics::Measured { window_ns: 2_000_000_000, ..Default::default() },
+            identities: Vec::new(),
+            server: None,
+        };
+        iteration.measured.counts.succeeded = 50;
+        iteration.measured.counts.failed = 1200;
+        (0..50).for_each(|_| iteration.measured.response.record(40_000_000));
+        let at = Position { step: 5, steps: 6, clients: 1, iteration: 2 };
+        assert_eq!(
+            ended(at, &iteration),
+            "[5/6] 1 client again (2): 25.0 requests/s, mean latency 40.0 ms, 1,200 errors, interrupted"
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! What is shown while a run runs, all of it on standard error: on a terminal one line that is redrawn, and in any case
+//! one line for each level that ended. What the lines say is composed in `line`, without a terminal.
+
+mod line;
+mod numbers;
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_runner::observer::{Event, Observer, Position};
+use webstone_runner::{Live, Phase};
+
+use crate::console::{self, Console};
+
+/// Shortest time between two drawings of the live line.
+const REDRAW_MIN: Duration = Duration::from_millis(100);
+/// Length of the moving window over which the live rate is taken, in nanoseconds of the run's own clock.
+const RATE_WINDOW_NS: u64 = 1_000_000_000;
+
+/// An observer that tells people.
+#[derive(Debug)]
+pub(crate) struct Display {
+    console: Console,
+    live: bool,
+    /// Length of each level's window; zero where pages end the level.
+    window: Duration,
+    /// Warm-up and window of each level together.
+    step: Duration,
+    /// The last second of ticks of the running level.
+    recent: VecDeque<Live>,
+    drawn_at: Option<Instant>,
+    /// Whether the cursor stands behind a live line.
+    line_open: bool,
+}
+
+impl Display {
+    pub(crate) fn new(console: Console) -> Display {
+        Display {
+            console,
+            live: console.is_live(),
+            window: Duration::ZERO,
+            step: Duration::ZERO,
+            recent: VecDeque::new(),
+            drawn_at: None,
+            line_open: false,
+        }
+    }
+
+    /// Prints a line of its own, above the live line.
+    fn say(&mut self, text: &str) {
+        if !self.console.quiet() {
+            self.clear();
+            console::complain(text);
+        }
+    }
+
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.line_open) {
+            draw("");
+        }
+    }
+
+    fn show(&mut self, text: &str) {
+        if self.live {
+            draw(&line::fitted(text, console::width(io::stderr()).unwrap_or(80)));
+            self.line_open = true;
+        }
+    }
+
+    fn started(&mut self, record: &RunRecord, steps: usize, planned: Option<Duration>) {
+        let load = &record.spec.load;
+        self.window = load.duration.as_duration();
+        self.step = self.window + load.warmup.as_duration();
+        self.say(&line::opening(record, steps, planned));
+    }
+
+    fn tick(&mut self, at: Position, phase: Phase, live: Live) {
+        if live.elapsed_ns < self.recent.back().map_or(0, |last| last.elapsed_ns) {
+            self.recent.clear();
+        }
+        self.recent.push_back(live);
+        while self.recent.len() > 2 && live.elapsed_ns - self.recent[1].elapsed_ns >= RATE_WINDOW_NS {
+            self.recent.pop_front();
+        }
+        if !self.live || self.drawn_at.is_some_and(|drawn| drawn.elapsed() < REDRAW_MIN) {
+            return;
+        }
+        self.drawn_at = Some(Instant::now());
+        let before = self.recent.front().copied().filter(|_| self.recent.len() > 1).unwrap_or_default();
+        let text = line::running(&line::Running {
+            at,
+            phase,
+            before,
+            live,
+            window: self.window,
+            later: self.step * u32::try_from(at.steps - at.step.min(at.steps)).unwrap_or(u32::MAX),
+        });
+        self.show(&text);
+    }
+
+    fn ended(&mut self, at: Position, iteration: &IterationRecord) {
+        self.recent.clear();
+        let text = line::ended(at, iteration);
+        self.say(&text);
+    }
+}
+
+impl Observer for Display {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Preparing(what) if self.live => self.show(what),
+            Event::Preparing(_) => {}
+            Event::RunStarted { record, steps, planned, .. } => self.started(record, steps, planned),
+            Event::LevelStarted(_) => self.recent.clear(),
+            Event::Tick { at, phase, live } => self.tick(at, phase, live),
+            Event::LevelEnded { at, iteration } => self.ended(at, iteration),
+            Event::Warning(text) => self.say(&format!("warning: {text}")),
+            Event::Finished { .. } => self.clear(),
+        }
+    }
+}
+
+impl Drop for Display {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// Replaces the live line: to its beginning, erased to its end, the new text.
+fn draw(text: &str) {
+    let mut err = io::stderr().lock();
+    let _ = write!(err, "\r\x1b[K{text}");
+    let _ = err.flush();
+}

@@ -1,0 +1,134 @@
+//! How a command fails, and how any command ends: messages for people, exit codes for scripts.
+
+use std::fmt;
+use std::path::Path;
+
+/// How the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Everything was done.
+    Done,
+    /// webstone could not do what was asked: a file, a port, a system call, or something found wrong that the command
+    /// is there to find.
+    Failed,
+    /// What was typed, or a file that was named, does not say what to do.
+    Usage,
+    /// The run ended as planned and its figures cannot be trusted.
+    Invalid,
+    /// Ended by a signal of this number; what was measured until then is kept.
+    Signal(u8),
+}
+
+impl Exit {
+    /// The code that the shell sees. 3 is kept free for gates.
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Invalid => 4,
+            // 128 + the signal's number, as shells report a program that a signal ended.
+            Exit::Signal(number) => 128_u8.saturating_add(number),
+        }
+    }
+}
+
+/// Why a command could not do what was asked: one sentence that names the option or file, the value and the rule, and
+/// where there is one, the remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The exit code.
+    pub exit: Exit,
+    /// The sentence.
+    pub message: String,
+    /// The remedy, printed on a line of its own.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// What was typed, or a file that was named, is wrong.
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure { exit: Exit::Usage, message: message.into(), hint: None }
+    }
+
+    /// webstone could not do it.
+    pub fn failed(message: impl Into<String>) -> Failure {
+        Failure { exit: Exit::Failed, message: message.into(), hint: None }
+    }
+
+    /// A message that may carry its remedy after `\nhint: `, as the other crates' errors write it.
+    pub fn from_message(exit: Exit, text: &str) -> Failure {
+        match text.split_once("\nhint: ") {
+            Some((message, hint)) => {
+                Failure { exit, message: message.to_owned(), hint: Some(hint.trim_end().to_owned()) }
+            }
+            None => Failure { exit, message: text.trim_end().to_owned(), hint: None },
+        }
+    }
+
+    /// A file that could not be read or written: `verb` says which, as in "read".
+    pub fn file(verb: &str, path: &Path, error: &std::io::Error) -> Failure {
+        let failure = Failure::failed(format!("cannot {verb} {}: {}", path.display(), plain(error)));
+        match error.kind() {
+            std::io::ErrorKind::PermissionDenied => {
+                failure.hint("change the permissions, or name a place that you may use")
+            }
+            std::io::ErrorKind::StorageFull => failure.hint("free some space, or name another disk"),
+            _ => failure,
+        }
+    }
+
+    /// The same with a remedy.
+    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\nhint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The operating system's words without its number: "No such file or directory".
+pub fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error") {
+        Some((words, _)) => words.to_owned(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_those_that_the_help_states() {
+        let codes = [Exit::Done, Exit::Failed, Exit::Usage, Exit::Invalid, Exit::Signal(2), Exit::Signal(15)];
+        assert_eq!(codes.map(Exit::code), [0, 1, 2, 4, 130, 143]);
+    }
+
+    #[test]
+    fn a_hint_has_a_line_of_its_own() {
+        let failure = Failure::from_message(Exit::Failed, "it broke\nhint: mend it");
+        assert_eq!(failure.to_string(), "error: it broke\nhint: mend it");
+        assert_eq!(Failure::usage("no").to_string(), "error: no");
+    }
+
+    #[test]
+    fn a_file_error_speaks_without_numbers() {
+        let error = std::io::Error::from_raw_os_error(13);
+        assert_eq!(
+            Failure::file("write", Path::new("/x"), &error).to_string(),
+            "error: cannot write /x: Permission denied\nhint: change the permissions, or name a place that you may use"
+        );
+    }
+}

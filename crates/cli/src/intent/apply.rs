@@ -1,0 +1,132 @@
+//! Lays typed flags over a specification: only what was typed changes anything.
+
+use std::path::Path;
+
+use webstone_model::spec::{ClientSpec, ConnectionPolicy, GeneratorSpec, LoadSpec, ServerSpec};
+use webstone_model::units::Nanos;
+
+use super::body;
+use crate::args::{ClientArgs, EmbeddedServerArgs, GeneratorArgs, HitLoadArgs, RunLoadArgs, ServeArgs};
+use crate::failure::Failure;
+
+pub(super) fn load(args: &RunLoadArgs, spec: &mut LoadSpec) {
+    set(&args.clients, &mut spec.clients);
+    set(&args.duration, &mut spec.duration);
+    set(&args.iterations, &mut spec.iterations);
+    set(&args.warmup, &mut spec.warmup);
+    set(&args.drain, &mut spec.drain);
+    set(&args.order, &mut spec.order);
+    if args.pages.is_some() {
+        spec.pages = args.pages;
+    }
+}
+
+pub(super) fn hit_load(args: &HitLoadArgs, spec: &mut LoadSpec) {
+    set(&args.clients, &mut spec.clients);
+    set(&args.duration, &mut spec.duration);
+    set(&args.warmup, &mut spec.warmup);
+    if args.requests.is_some() {
+        spec.pages = args.requests;
+        if args.duration.is_none() {
+            spec.duration = Nanos::ZERO;
+        }
+    }
+}
+
+pub(super) fn client(args: &ClientArgs, spec: &mut ClientSpec) -> Result<(), Failure> {
+    set(&args.connections, &mut spec.connections);
+    if args.keep_alive {
+        spec.connections = ConnectionPolicy::KeepAlive;
+    }
+    if args.requests_per_connection.is_some() {
+        spec.requests_per_connection = args.requests_per_connection;
+    }
+    set(&args.parallel, &mut spec.parallel);
+    set(&args.http, &mut spec.http);
+    if let Some(text) = &args.body {
+        spec.body = Some(body::read(text)?);
+        // As curl does: who sends a body wants to post it, unless a method was named.
+        if args.method.is_none() && spec.method == ClientSpec::default().method {
+            spec.method = "POST".to_owned();
+        }
+    }
+    set(&args.method, &mut spec.method);
+    for (name, value) in &args.headers {
+        spec.headers.retain(|known, _| !known.eq_ignore_ascii_case(name));
+        spec.headers.insert(name.clone(), value.clone());
+    }
+    set(&args.seed, &mut spec.seed);
+    set(&args.resolve, &mut spec.resolve);
+    if let Some(path) = &args.unix_socket {
+        spec.unix_socket = Some(text(path));
+    }
+    if !args.source.is_empty() {
+        spec.source.clone_from(&args.source);
+    }
+    if args.proxy.is_some() {
+        spec.proxy.clone_from(&args.proxy);
+    }
+    set(&args.connect_timeout, &mut spec.connect_timeout);
+    set(&args.first_byte_timeout, &mut spec.first_byte_timeout);
+    set(&args.request_timeout, &mut spec.request_timeout);
+    set(&args.check, &mut spec.check);
+    spec.reset |= args.reset;
+    Ok(())
+}
+
+pub(super) fn generator(args: &GeneratorArgs, spec: &mut GeneratorSpec) {
+    set(&args.workers, &mut spec.workers);
+    set(&args.cpus, &mut spec.cpus);
+    if args.no_pin {
+        spec.pin = false;
+        spec.cpus.clear();
+    }
+    set(&args.page_histograms, &mut spec.page_histograms);
+    set(&args.trace, &mut spec.trace);
+    if let Some(path) = &args.record_all {
+        spec.record_all = Some(text(path));
+    }
+}
+
+pub(super) fn embedded_server(args: &EmbeddedServerArgs, spec: &mut ServerSpec) {
+    set(&args.server_listen, &mut spec.listen);
+    set(&args.server_threads, &mut spec.threads);
+    set(&args.server_cpus, &mut spec.cpus);
+    set(&args.server_backlog, &mut spec.backlog);
+    if let Some(path) = &args.server_root {
+        spec.root = Some(text(path));
+    }
+    if let Some(path) = &args.server_log {
+        spec.access_log = Some(text(path));
+    }
+    spec.cache &= !args.server_no_cache;
+    spec.keep_alive &= !args.server_no_keep_alive;
+    spec.resolve_names |= args.server_resolve_names;
+}
+
+pub(super) fn server_alone(args: &ServeArgs, spec: &mut ServerSpec) {
+    set(&args.listen, &mut spec.listen);
+    set(&args.threads, &mut spec.threads);
+    set(&args.cpus, &mut spec.cpus);
+    set(&args.backlog, &mut spec.backlog);
+    if let Some(path) = &args.root {
+        spec.root = Some(text(path));
+    }
+    if let Some(path) = &args.access_log {
+        spec.access_log = Some(text(path));
+    }
+    spec.cache &= !args.no_cache;
+    spec.keep_alive &= !args.no_keep_alive;
+    spec.resolve_names |= args.resolve_names;
+}
+
+fn set<T: Clone>(typed: &Option<T>, field: &mut T) {
+    if let Some(value) = typed {
+        field.clone_from(value);
+    }
+}
+
+/// A path as the specification keeps it. It is a text file, so a path that is not UTF-8 cannot stand in it exactly.
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

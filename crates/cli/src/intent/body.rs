@@ -1,0 +1,61 @@
+//! The request body as typed: a text, or a file's content.
+
+use std::path::Path;
+
+use crate::failure::{Exit, Failure, plain};
+
+/// Largest body that a specification embeds, in bytes. It is part of every record.
+const BODY_BYTES_MAX: u64 = 16 << 20;
+
+/// Reads `TEXT` or `@FILE`.
+pub(super) fn read(typed: &str) -> Result<String, Failure> {
+    let Some(name) = typed.strip_prefix('@') else { return Ok(typed.to_owned()) };
+    let path = Path::new(name);
+    let wrong = |rule: String| Failure::usage(format!("--body {typed}: {rule}"));
+    let length = std::fs::metadata(path).map_err(|error| {
+        wrong(format!("cannot read the file: {}", plain(&error)))
+            .hint("after @ stands the path of a file; a text that begins with @ has to come from a file, too")
+    })?;
+    if !length.is_file() {
+        return Err(wrong("that is not a file".to_owned()).hint("after @ stands the path of a file"));
+    }
+    if length.len() > BODY_BYTES_MAX {
+        return Err(wrong(format!(
+            "the file has {} bytes, and at most {BODY_BYTES_MAX} can be sent",
+            length.len()
+        ))
+        .hint("use a smaller body; it becomes part of every record"));
+    }
+    let bytes = std::fs::read(path)
+        .map_err(|error| Failure { exit: Exit::Usage, ..Failure::file("read", path, &error) })?;
+    String::from_utf8(bytes).map_err(|error| {
+        wrong(format!("byte {} of the file is not UTF-8", error.utf8_error().valid_up_to() + 1))
+            .hint("bodies are text, because the specification that embeds them is; encode binary data, as in base64")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_a_text_or_a_files_content() {
+        assert_eq!(read("a=1&b=@2"), Ok("a=1&b=@2".into()));
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("body");
+        std::fs::write(&path, "line\n").unwrap();
+        assert_eq!(read(&format!("@{}", path.display())), Ok("line\n".into()));
+        std::fs::write(&path, b"ab\xff").unwrap();
+        let message = read(&format!("@{}", path.display())).unwrap_err().message;
+        assert!(message.ends_with("byte 3 of the file is not UTF-8"), "{message}");
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        assert_eq!(
+            read("@/nonexistent/x").unwrap_err().to_string(),
+            "error: --body @/nonexistent/x: cannot read the file: No such file or directory\n\
+             hint: after @ stands the path of a file; a text that begins with @ has to come from a file, too"
+        );
+    }
+}

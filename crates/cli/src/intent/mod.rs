@@ -1,0 +1,131 @@
+//! What was typed → what it means: the second of two steps. Defaults come first, then the testbed file, then flags;
+//! what results is a [`RunSpec`] that has been held against its rules, and where the report and the record go.
+
+mod apply;
+mod body;
+mod rules;
+mod target;
+mod testbed;
+
+use std::path::PathBuf;
+
+use webstone_model::spec::{Check, ConnectionPolicy, Levels, LoadSpec, RunSpec, ServerSpec};
+use webstone_model::units::Nanos;
+use webstone_model::workload::{FileRequest, Page, Workload};
+use webstone_report::Format;
+
+use crate::args::{HitArgs, OutputArgs, RunArgs, ServeArgs};
+use crate::failure::Failure;
+
+pub(crate) use target::server_url;
+
+/// Where records go unless --runs-dir says otherwise.
+pub(crate) const RUNS_DIR: &str = "runs";
+
+/// A run as it shall be made.
+#[derive(Clone, Debug)]
+pub(crate) struct Intent {
+    /// What to measure.
+    pub(crate) spec: RunSpec,
+    /// The workload itself, where it is none that a name or a file could say.
+    pub(crate) workload: Option<Workload>,
+    /// Directory of records; none: nothing is stored.
+    pub(crate) runs_dir: Option<PathBuf>,
+    /// Format of the report.
+    pub(crate) format: Format,
+    /// File of the report; none: standard output.
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// What `run` was asked for.
+pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
+    let mut spec = match &args.testbed {
+        Some(path) => testbed::read(path)?,
+        None => RunSpec::default(),
+    };
+    if !args.target.is_empty() {
+        spec.target = args.target.iter().map(|url| server_url(url, "run")).collect::<Result<_, _>>()?;
+    }
+    target::no_embedded_server(&args.server, &spec.target)?;
+    if let Some(workload) = &args.workload {
+        spec.workload.clone_from(workload);
+    }
+    apply::load(&args.load, &mut spec.load);
+    apply::client(&args.client, &mut spec.client)?;
+    apply::generator(&args.generator, &mut spec.generator);
+    apply::embedded_server(&args.server, &mut spec.server);
+    let store = !args.no_store;
+    finish(spec, None, &args.output, store, Format::Text)
+}
+
+/// What `hit` was asked for.
+pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
+    let url = target::split(&args.url)?;
+    let mut spec = hit_defaults();
+    spec.target = vec![url.base.clone()];
+    apply::hit_load(&args.load, &mut spec.load);
+    apply::client(&args.client, &mut spec.client)?;
+    apply::generator(&args.generator, &mut spec.generator);
+    let workload = Workload {
+        name: url.path.clone(),
+        description: "One URL.".to_owned(),
+        pages: vec![Page {
+            weight: 1,
+            files: vec![FileRequest { url: url.path.into(), ..FileRequest::default() }],
+            think: Nanos::ZERO,
+        }],
+        ..Workload::default()
+    };
+    spec.workload.clone_from(&workload.name);
+    let store = args.store || args.output.runs_dir.is_some();
+    finish(spec, Some(workload), &args.output, store, Format::Hit)
+}
+
+/// The settings of `serve`, and the workload that it serves.
+pub(crate) fn of_serve(args: &ServeArgs) -> Result<(ServerSpec, String), Failure> {
+    let mut spec = ServerSpec::default();
+    apply::server_alone(args, &mut spec);
+    rules::server(&spec)?;
+    Ok((spec, workload_name(args.workload.as_deref())))
+}
+
+/// The workload that was typed, or the default one.
+pub(crate) fn workload_name(typed: Option<&str>) -> String {
+    typed.map_or_else(|| RunSpec::default().workload, str::to_owned)
+}
+
+/// A run of `hit` with nothing typed but the URL: wrk's habits.
+pub(crate) fn hit_defaults() -> RunSpec {
+    let mut spec = RunSpec { name: "hit".to_owned(), ..RunSpec::default() };
+    spec.load = LoadSpec {
+        clients: Levels(vec![10]),
+        duration: Nanos::from_secs(10),
+        iterations: 1,
+        warmup: Nanos::ZERO,
+        ..spec.load
+    };
+    spec.client.connections = ConnectionPolicy::KeepAlive;
+    // A single URL states no size, so that there is none to be checked.
+    spec.client.check = Check::Status;
+    spec
+}
+
+fn finish(
+    mut spec: RunSpec,
+    workload: Option<Workload>,
+    output: &OutputArgs,
+    store: bool,
+    format: Format,
+) -> Result<Intent, Failure> {
+    if let Some(name) = &output.name {
+        spec.name.clone_from(name);
+    }
+    rules::check(&spec)?;
+    Ok(Intent {
+        spec,
+        workload,
+        runs_dir: store.then(|| output.runs_dir.clone().unwrap_or_else(|| PathBuf::from(RUNS_DIR))),
+        format: output.format.unwrap_or(format),
+        output: output.output.clone(),
+    })
+}

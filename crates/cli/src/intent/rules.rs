@@ -1,0 +1,241 @@
+//! The rules that a specification has to keep whoever wrote it, flags or a file. A message names the flag and the key
+//! of the file, so that either reader finds the place.
+
+use http::{HeaderName, HeaderValue, Method};
+use webstone_model::spec::{ClientSpec, ConnectionPolicy, LoadSpec, RunSpec, ServerSpec, parse_cpu_list};
+use webstone_model::units::Nanos;
+
+use super::target;
+use crate::failure::Failure;
+use crate::usage::split_remedy;
+
+/// Longest name of a run, in characters: it is part of a file name.
+const NAME_CHARS_MAX: usize = 100;
+
+/// Checks everything that can be wrong without looking at a file or a network.
+pub(super) fn check(spec: &RunSpec) -> Result<(), Failure> {
+    name(&spec.name)?;
+    for url in &spec.target {
+        target::server_url(url, "run")?;
+    }
+    load(&spec.load)?;
+    client(&spec.client)?;
+    cpus("--cpus (generator.cpus)", &spec.generator.cpus)?;
+    if spec.target.is_empty() {
+        server(&spec.server)?;
+    }
+    Ok(())
+}
+
+/// The rules of the reference server's settings.
+pub(super) fn server(spec: &ServerSpec) -> Result<(), Failure> {
+    cpus("the server's CPUs (server.cpus)", &spec.cpus)?;
+    if let Err(rule) = crate::args::listen(&spec.listen) {
+        let (rule, remedy) = split_remedy(&rule);
+        return Err(Failure::usage(format!("the server's address (server.listen): {rule}"))
+            .hint(remedy.unwrap_or_default()));
+    }
+    if spec.resolve_names && spec.access_log.is_none() {
+        return Err(Failure::usage(
+            "clients shall be named in the access log (server.resolve_names), but no access log is written",
+        )
+        .hint("add --access-log FILE (in `run`: --server-log FILE)"));
+    }
+    if spec.backlog == 0 {
+        return Err(wrong("the listen queue (server.backlog)", "0", "less than 1").hint("write at least 1"));
+    }
+    Ok(())
+}
+
+fn name(name: &str) -> Result<(), Failure> {
+    let rule = if name.is_empty() {
+        "empty"
+    } else if name.chars().count() > NAME_CHARS_MAX {
+        "longer than 100 characters"
+    } else if name.starts_with('.') {
+        "hidden, because it begins with a dot"
+    } else if !name.chars().all(|c| c.is_alphanumeric() || "._-".contains(c)) {
+        "not usable as part of a file name"
+    } else {
+        return Ok(());
+    };
+    Err(wrong("--name (name)", name, rule).hint("write letters, digits, dots, hyphens and underscores"))
+}
+
+fn load(spec: &LoadSpec) -> Result<(), Failure> {
+    if spec.iterations == 0 {
+        return Err(wrong("--iterations (load.iterations)", "0", "less than 1").hint("write at least 1"));
+    }
+    if spec.pages == Some(0) {
+        return Err(wrong("--pages (load.pages)", "0", "less than 1")
+            .hint("write at least 1, or leave it out to end levels by --duration"));
+    }
+    if spec.duration == Nanos::ZERO && spec.pages.is_none() {
+        return Err(Failure::usage(
+            "--duration (load.duration) is 0s and --pages (load.pages) is not given: a level would never end",
+        )
+        .hint("give one of them, as in -d 10s or -n 10k"));
+    }
+    Ok(())
+}
+
+fn client(spec: &ClientSpec) -> Result<(), Failure> {
+    if spec.parallel == 0 {
+        return Err(wrong("--parallel (client.parallel)", "0", "less than 1").hint("write at least 1"));
+    }
+    match spec.requests_per_connection {
+        Some(0) => {
+            return Err(wrong(
+                "--requests-per-connection (client.requests_per_connection)",
+                "0",
+                "less than 1",
+            )
+            .hint("write at least 1, or leave it out for no limit"));
+        }
+        Some(limit) if spec.connections != ConnectionPolicy::KeepAlive => {
+            return Err(Failure::usage(format!(
+                "--requests-per-connection (client.requests_per_connection) is {limit}, but connections are not kept alive"
+            ))
+            .hint("add --connections keep-alive, or leave out the limit"));
+        }
+        _ => {}
+    }
+    if Method::from_bytes(spec.method.as_bytes()).is_err() {
+        return Err(wrong("--method (client.method)", &spec.method, "not a method")
+            .hint("write one word, as in GET or POST"));
+    }
+    if spec.method == "CONNECT" {
+        return Err(wrong(
+            "--method (client.method)",
+            "CONNECT",
+            "a request for a tunnel, which has no response to measure",
+        )
+        .hint("use another method"));
+    }
+    for (name, value) in &spec.headers {
+        if HeaderName::from_bytes(name.as_bytes()).is_err() || HeaderValue::from_str(value).is_err() {
+            return Err(wrong(
+                "--header (client.headers)",
+                &format!("{name}: {value}"),
+                "not a header field",
+            )
+            .hint("write the field's name, a colon and its value, as in 'Accept: */*'"));
+        }
+    }
+    for (option, value) in [
+        ("--connect-timeout (client.connect_timeout)", spec.connect_timeout),
+        ("--first-byte-timeout (client.first_byte_timeout)", spec.first_byte_timeout),
+        ("--timeout (client.request_timeout)", spec.request_timeout),
+    ] {
+        if value == Nanos::ZERO {
+            return Err(wrong(option, "0s", "no time at all").hint("write how long to wait, as in 10s"));
+        }
+    }
+    if let Some(proxy) = &spec.proxy {
+        if spec.unix_socket.is_some() {
+            return Err(Failure::usage(
+                "--proxy (client.proxy) and --unix-socket (client.unix_socket) exclude each other",
+            )
+            .hint("leave out one of them"));
+        }
+        let url = target::split(proxy).map_err(|failure| Failure {
+            message: format!("--proxy (client.proxy): {}", failure.message),
+            ..failure
+        })?;
+        if url.path != "/" {
+            return Err(wrong("--proxy (client.proxy)", proxy, "a URL with a path")
+                .hint(format!("write {}", url.base)));
+        }
+    }
+    Ok(())
+}
+
+fn cpus(option: &str, list: &str) -> Result<(), Failure> {
+    match parse_cpu_list(list) {
+        Ok(_) => Ok(()),
+        Err(_) => {
+            Err(wrong(option, list, "not a list of CPUs").hint("write numbers and ranges, as in 0-1,4"))
+        }
+    }
+}
+
+fn wrong(option: &str, value: &str, rule: &str) -> Failure {
+    Failure::usage(format!("{option}: `{value}` is {rule}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use webstone_model::spec::Levels;
+
+    fn message(change: impl FnOnce(&mut RunSpec)) -> String {
+        let mut spec = RunSpec::default();
+        change(&mut spec);
+        check(&spec).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_defaults_keep_every_rule() {
+        assert_eq!(check(&RunSpec::default()), Ok(()));
+        assert_eq!(check(&super::super::hit_defaults()), Ok(()));
+        assert_eq!(RunSpec::default().load.clients, Levels(vec![5, 10, 20, 40]));
+    }
+
+    #[test]
+    fn each_rule_names_flag_key_value_and_remedy() {
+        type Change = fn(&mut RunSpec);
+        let cases: [(&str, Change); 12] = [
+            ("--iterations (load.iterations): `0` is less than 1\nhint: write at least 1", |s| {
+                s.load.iterations = 0
+            }),
+            (
+                "--pages (load.pages): `0` is less than 1\nhint: write at least 1, or leave it out to end levels by --duration",
+                |s| s.load.pages = Some(0),
+            ),
+            (
+                "--duration (load.duration) is 0s and --pages (load.pages) is not given: a level would never end\nhint: give one of them, as in -d 10s or -n 10k",
+                |s| s.load.duration = Nanos::ZERO,
+            ),
+            ("--parallel (client.parallel): `0` is less than 1\nhint: write at least 1", |s| {
+                s.client.parallel = 0
+            }),
+            (
+                "--requests-per-connection (client.requests_per_connection) is 5, but connections are not kept alive\nhint: add --connections keep-alive, or leave out the limit",
+                |s| s.client.requests_per_connection = Some(5),
+            ),
+            (
+                "--method (client.method): `GET /` is not a method\nhint: write one word, as in GET or POST",
+                |s| s.client.method = "GET /".into(),
+            ),
+            (
+                "--header (client.headers): `a b: c` is not a header field\nhint: write the field's name, a colon and its value, as in 'Accept: */*'",
+                |s| {
+                    s.client.headers.insert("a b".into(), "c".into());
+                },
+            ),
+            (
+                "--timeout (client.request_timeout): `0s` is no time at all\nhint: write how long to wait, as in 10s",
+                |s| s.client.request_timeout = Nanos::ZERO,
+            ),
+            (
+                "--proxy (client.proxy): URL `localhost:1`: the protocol is missing\nhint: write http://localhost:1",
+                |s| s.client.proxy = Some("localhost:1".into()),
+            ),
+            (
+                "--cpus (generator.cpus): `3-1` is not a list of CPUs\nhint: write numbers and ranges, as in 0-1,4",
+                |s| s.generator.cpus = "3-1".into(),
+            ),
+            (
+                "the server's address (server.listen): `here` has no port\nhint: write an address and a port, as in 127.0.0.1:8080, with port 0 for a free one",
+                |s| s.server.listen = "here".into(),
+            ),
+            (
+                "--name (name): `a/b` is not usable as part of a file name\nhint: write letters, digits, dots, hyphens and underscores",
+                |s| s.name = "a/b".into(),
+            ),
+        ];
+        for (expected, change) in cases {
+            assert_eq!(message(change), format!("error: {expected}"));
+        }
+    }
+}

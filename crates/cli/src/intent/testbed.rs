@@ -1,0 +1,75 @@
+//! The testbed file: a [`RunSpec`] as TOML, with every default filled in where the file is silent.
+
+use std::path::Path;
+
+use webstone_model::spec::RunSpec;
+
+use crate::failure::{Exit, Failure};
+use crate::usage::split_remedy;
+
+/// Reads a testbed file.
+pub(super) fn read(path: &Path) -> Result<RunSpec, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let failure = Failure { exit: Exit::Usage, ..Failure::file("read the testbed file", path, &error) };
+        match error.kind() {
+            std::io::ErrorKind::NotFound => failure
+                .hint(format!("`webstone run --dump-spec > {}` writes one to begin with", path.display())),
+            std::io::ErrorKind::InvalidData => failure.hint("a testbed file is UTF-8 text in TOML"),
+            _ => failure,
+        }
+    })?;
+    parse(&path.display().to_string(), &text)
+}
+
+fn parse(name: &str, text: &str) -> Result<RunSpec, Failure> {
+    toml::from_str(text).map_err(|error| {
+        let place = error.span().map_or_else(String::new, |span| {
+            let (line, column) = position(text, span.start);
+            format!("line {line}, column {column}: ")
+        });
+        // The parser's messages may have several lines; an error of ours has one.
+        let message = error.message().lines().collect::<Vec<_>>().join(", ");
+        let (rule, remedy) = split_remedy(&message);
+        let failure = Failure::usage(format!("testbed file {name}, {place}{rule}"));
+        failure.hint(remedy.unwrap_or("`webstone run --dump-spec` prints every key with its default"))
+    })
+}
+
+/// Line and column of a byte offset, both from 1; columns count characters.
+fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.char_indices().take_while(|(at, _)| *at < offset).map(|(_, c)| c);
+    before.fold((1, 1), |(line, column), c| if c == '\n' { (line + 1, 1) } else { (line, column + 1) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use webstone_model::spec::Levels;
+
+    #[test]
+    fn what_a_file_does_not_say_is_the_default() {
+        let spec = parse("t.toml", "[load]\nclients = \"1,2\"\n").unwrap();
+        let mut expected = RunSpec::default();
+        expected.load.clients = Levels(vec![1, 2]);
+        assert_eq!(spec, expected);
+    }
+
+    fn message(text: &str) -> String {
+        parse("t.toml", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn errors_name_line_and_column() {
+        assert_eq!(
+            message("[load]\nduration = \"10 parsecs\"\n"),
+            "error: testbed file t.toml, line 2, column 12: `10 parsecs` is not a duration\n\
+             hint: write a number and a unit (ns, us, ms, s, m, h), as in 10s, 500ms or 1m30s"
+        );
+        assert_eq!(
+            message("[load]\nclient = 3\n"),
+            "error: testbed file t.toml, line 2, column 1: unknown field `client`, expected one of `clients`, \
+             `duration`, `pages`, `iterations`, `warmup`, `drain`, `order`\n\
+             hint: `webstone run --dump-spec` prints every key with its default"
+        );
+    }
+}

@@ -1,0 +1,49 @@
+//! The command line of webstone: arguments ([`args`]), what they mean, commands, messages, exit codes, the live display.
+//!
+//! This crate is glue, and the only one that prints or exits. It is a library so that the reference of the command
+//! line, its manual pages and its completions are made from the definition itself.
+
+pub mod args;
+mod commands;
+mod console;
+mod display;
+pub mod failure;
+mod intent;
+pub mod reference;
+mod signals;
+pub mod usage;
+mod verdict;
+mod version;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::FromArgMatches;
+
+use crate::args::Cli;
+use crate::console::Console;
+use crate::failure::{Exit, Failure};
+use crate::usage::Usage;
+
+/// The whole program: parses, does, says, and returns the exit code.
+pub fn main(arguments: &[OsString]) -> ExitCode {
+    let parsed =
+        args::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    let result = match parsed.map_err(|error| Usage::of(error, arguments)) {
+        Ok(cli) => {
+            let console = Console::new(cli.color, cli.quiet);
+            commands::execute(cli.command, arguments, &console)
+        }
+        Err(Usage::Print(text)) => {
+            // A reader that went away is no error.
+            let _ = text.print();
+            Ok(Exit::Done)
+        }
+        Err(Usage::Wrong(failure)) => Err(failure),
+    };
+    let exit = result.unwrap_or_else(|failure: Failure| {
+        console::complain(&failure);
+        failure.exit
+    });
+    ExitCode::from(exit.code())
+}

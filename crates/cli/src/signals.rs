@@ -1,0 +1,59 @@
+//! SIGINT and SIGTERM → [`Interrupt`]. The first ends the running level and keeps what was measured; the second stops at
+//! once; the third ends the process, in case something hangs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use webstone_runner::Interrupt;
+
+use crate::console;
+use crate::failure::{Exit, Failure};
+
+/// What the signals said so far.
+#[derive(Clone, Debug)]
+pub(crate) struct SignalWatch {
+    /// Shared with the sweep.
+    pub(crate) interrupt: Arc<Interrupt>,
+    last: Arc<AtomicI32>,
+}
+
+impl SignalWatch {
+    /// Starts to listen. Call once.
+    pub(crate) fn start() -> Result<SignalWatch, Failure> {
+        let watch = SignalWatch { interrupt: Interrupt::new(), last: Arc::default() };
+        let mut signals = Signals::new([SIGINT, SIGTERM])
+            .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
+        let mine = watch.clone();
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || signals.forever().for_each(|signal| mine.receive(signal)))
+            .map_err(|error| Failure::failed(format!("cannot start a thread for signals: {error}")))?;
+        Ok(watch)
+    }
+
+    /// How the program ends if it was interrupted.
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        match u8::try_from(self.last.load(Ordering::Acquire)) {
+            Ok(0) | Err(_) => None,
+            Ok(signal) => Some(Exit::Signal(signal)),
+        }
+    }
+
+    fn receive(&self, signal: i32) {
+        self.last.store(signal, Ordering::Release);
+        self.interrupt.raise();
+        // The line begins with one of its own, because a terminal has just shown ^C on the one before.
+        match self.interrupt.count() {
+            1 => {
+                console::complain("\nending this level; what was measured is kept (once more: stop at once)")
+            }
+            2 => console::complain("\nstopping at once"),
+            _ => {
+                // Whatever did not end after two requests will not end after a third: let the signal do it.
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Help, version, completions, manual pages: they teach, and go to standard output.
+
+use crate::program::{webstone, webstone_in};
+
+#[test]
+fn the_first_help_shows_what_people_type() {
+    let said = webstone(&["--help"]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    for command in ["run", "genfiles", "checkfiles", "hit", "report"] {
+        assert!(said.out.contains(&format!("\n  webstone {command}")), "{command}");
+    }
+    assert!(
+        said.out.contains("Exit codes: 0 done · 1 webstone failed · 2 usage · 4 the measurement is invalid")
+    );
+}
+
+#[test]
+fn every_command_has_a_help_that_begins_with_what_it_does() {
+    for (command, about) in [
+        ("run", "Run the benchmark: a workload, a sweep over numbers of clients, a report, a record\n"),
+        ("hit", "Request one URL under one load and print a short answer, with the habits of wrk\n"),
+        ("serve", "Run the reference server\n"),
+        ("genfiles", "Write the files of a workload into a directory, for a server to serve\n"),
+        ("checkfiles", "Ask a server for every file of a workload and tell which are missing or wrong\n"),
+        ("mine", "Make a workload from access logs\n"),
+        ("report", "Print stored runs again, in any format\n"),
+        ("workloads", "List the built-in workloads, or show one\n"),
+        ("completions", "Print a completion script for a shell\n"),
+        ("man", "Print the manual page, or write the pages of all commands into a directory"),
+    ] {
+        for flag in ["-h", "--help"] {
+            let said = webstone(&[command, flag]);
+            assert_eq!((said.code, said.err.as_str()), (0, ""), "{command} {flag}");
+            assert!(said.out.starts_with(about), "{command} {flag}: {}", said.out);
+        }
+    }
+}
+
+#[test]
+fn the_help_of_a_flag_gives_unit_default_and_example() {
+    let out = webstone(&["run", "--help"]).out;
+    let start = out.find("-d, --duration <TIME>").unwrap();
+    let end = start + out[start..].find("-i, --iterations").unwrap();
+    let words = out[start..end].split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(
+        words,
+        "-d, --duration <TIME> Length of each level's measured window, without warm-up; 0s ends levels by --pages alone \
+         A number is seconds; units are ns, us, ms, s, m and h. Example: -d 10m Default: 6s"
+    );
+    let hit = webstone(&["hit", "--help"]).out;
+    assert!(hit.contains("Default: keep-alive") && hit.contains("Default: 10s"), "{hit}");
+}
+
+#[test]
+fn the_version_is_the_packages() {
+    let said = webstone(&["--version"]);
+    assert_eq!(said.code, 0);
+    assert!(said.out.starts_with(concat!("webstone ", env!("CARGO_PKG_VERSION"))), "{}", said.out);
+    assert_eq!(said.out.lines().count(), 1);
+}
+
+#[test]
+fn every_shell_gets_a_script_that_knows_the_flags() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let said = webstone(&["completions", shell]);
+        assert_eq!((said.code, said.err.as_str()), (0, ""), "{shell}");
+        assert!(said.out.contains("requests-per-connection") && said.out.contains("checkfiles"), "{shell}");
+    }
+}
+
+#[test]
+fn manual_pages_are_written_for_every_command() {
+    let said = webstone(&["man"]);
+    assert!(said.code == 0 && said.out.contains(".TH webstone 1"), "{}", said.out);
+    let dir = tempfile::tempdir().unwrap();
+    let said = webstone_in(dir.path(), &["man", "pages/man1"]);
+    assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, "", ""));
+    let mut names: Vec<String> = std::fs::read_dir(dir.path().join("pages/man1"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let commands = [
+        "checkfiles",
+        "completions",
+        "genfiles",
+        "hit",
+        "man",
+        "mine",
+        "report",
+        "run",
+        "serve",
+        "workloads",
+    ];
+    let mut expected: Vec<String> = commands.iter().map(|command| format!("webstone-{command}.1")).collect();
+    expected.push("webstone.1".to_owned());
+    expected.sort();
+    assert_eq!(names, expected);
+    let run = std::fs::read_to_string(dir.path().join("pages/man1/webstone-run.1")).unwrap();
+    assert!(run.contains(".TH webstone-run 1") && run.contains("20..100+10"), "{run}");
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let said = webstone_in(dir.path(), &["man", "file/below"]);
+    assert_eq!((said.code, said.err.as_str()), (1, "error: cannot create file/below: Not a directory\n"));
+}

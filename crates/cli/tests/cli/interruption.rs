@@ -1,0 +1,130 @@
+//! Ctrl-C, SIGTERM and kill -9: what was measured is kept.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::program::{Running, only_entry, webstone_in};
+
+/// Many short levels: one has ended when the second begins, whatever the machine's speed.
+const MANY: [&str; 9] = ["run", "-c", "1", "-i", "1000", "-d", "50ms", "--warmup", "0s"];
+
+fn record(run: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(run.join("record.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn ctrl_c_once_keeps_reports_and_says_so() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut run = Running::start(dir.path(), &[MANY.as_slice(), &["--format", "json"]].concat());
+        run.wait_for("[1/1000] ");
+        run.signal(signal);
+        run.wait_for("ending this level; what was measured is kept (once more: stop at once)");
+        let said = run.end();
+        assert_eq!(said.code, code, "{}", said.err);
+        let report: Value = serde_json::from_str(&said.out).unwrap();
+        assert_eq!(report["state"], "interrupted");
+        let iterations = report["iterations"].as_array().unwrap().len();
+        assert!((1..1000).contains(&iterations), "{iterations}");
+        let stored = record(&only_entry(&dir.path().join("runs")));
+        assert_eq!(stored["state"], "interrupted");
+        assert_eq!(stored["iterations"].as_array().unwrap().len(), iterations);
+    }
+}
+
+#[test]
+fn an_interrupted_level_counts_the_time_that_it_ran() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = ["run", "-c", "2", "-d", "10m", "--warmup", "0s", "--trace", "9", "--format", "json"];
+    let mut run = Running::start(dir.path(), &arguments);
+    // The ninth exchange is traced: the window, which has no warm-up before it, is open.
+    run.wait_for("[9 ");
+    run.signal("INT");
+    let said = run.end();
+    assert_eq!(said.code, 130, "{}", said.err);
+    let report: Value = serde_json::from_str(&said.out).unwrap();
+    let iteration = &report["iterations"][0];
+    assert_eq!(iteration["interrupted"], true);
+    assert!(iteration["measured"]["window_ns"].as_u64().unwrap() < 600_000_000_000);
+    assert!(iteration["measured"]["counts"]["succeeded"].as_u64().unwrap() >= 1);
+    // A window of a few milliseconds without a warm-up has no steady state, so that the mean number of requests in
+    // progress (identity 2) says nothing; everything else has to hold.
+    let checks = iteration["identities"].as_array().unwrap();
+    let broken: Vec<_> =
+        checks.iter().filter(|check| check["holds"] == false && check["number"] != 2).collect();
+    assert!(broken.is_empty() && checks.len() > 10, "{broken:?}");
+}
+
+/// A server that answers its first requests and never again; tells when it holds one back.
+fn server_that_falls_silent(answers: usize) -> (String, Receiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (silent, is_silent) = channel();
+    std::thread::spawn(move || {
+        let mut held = Vec::new();
+        for (number, stream) in listener.incoming().map_while(Result::ok).enumerate() {
+            let request = BufReader::new(&stream).lines().map_while(Result::ok);
+            request.take_while(|line| !line.is_empty()).for_each(drop);
+            if number < answers {
+                let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                (&stream).write_all(answer).unwrap();
+            } else {
+                held.push(stream);
+                let _ = silent.send(());
+            }
+        }
+    });
+    (url, is_silent)
+}
+
+#[test]
+fn ctrl_c_twice_waits_for_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (url, is_silent) = server_that_falls_silent(20);
+    let arguments =
+        ["run", &url, "-w", "workout-0k", "-c", "1", "-d", "10m", "--warmup", "0s", "--drain", "10m"];
+    let timeouts = ["--first-byte-timeout", "10m", "--timeout", "10m", "--format", "json"];
+    let mut run = Running::start(dir.path(), &[arguments.as_slice(), &timeouts].concat());
+    is_silent.recv().unwrap();
+    run.signal("INT");
+    run.wait_for("ending this level; what was measured is kept (once more: stop at once)");
+    run.signal("INT");
+    run.wait_for("stopping at once");
+    let said = run.end();
+    assert_eq!(said.code, 130, "{}", said.err);
+    let report: Value = serde_json::from_str(&said.out).unwrap();
+    let measured = &report["iterations"][0]["measured"];
+    assert_eq!(measured["counts"]["in_flight"], 1);
+    assert_eq!(measured["lifetime"]["cut_off"], 1);
+    assert_eq!(measured["counts"]["failed"], 0);
+}
+
+#[test]
+fn a_killed_run_leaves_a_readable_record_and_no_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = Running::start(dir.path(), &MANY);
+    let opening = run.wait_for("standard on the embedded server at http://");
+    run.wait_for("[3/1000] ");
+    run.signal("KILL");
+    assert_eq!(run.end().code, -1);
+
+    let partial = only_entry(&dir.path().join("runs"));
+    assert!(partial.to_str().unwrap().ends_with("-webstone.partial"), "{}", partial.display());
+    let said = webstone_in(dir.path(), &["report", partial.to_str().unwrap(), "--format", "json"]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    let report: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(report["state"], "partial");
+    assert!(report["iterations"].as_array().unwrap().len() >= 3);
+
+    let address = opening.split("http://").nth(1).unwrap().split(": ").next().unwrap();
+    let patience = Instant::now() + Duration::from_secs(20);
+    while TcpStream::connect(address).is_ok() {
+        assert!(Instant::now() < patience, "the embedded server lives on at {address}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

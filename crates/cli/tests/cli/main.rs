@@ -1,0 +1,13 @@
+//! The program as a whole: what is typed, what is printed where, and the exit code. Every message is asserted as a
+//! whole, because strangers read it.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests: a panic is how they fail")]
+
+mod files;
+mod help;
+mod interruption;
+mod messages;
+mod program;
+mod runs;
+mod server;
+mod specification;
+mod trouble;

@@ -1,0 +1,251 @@
+//! Wrong command lines, and what a stranger reads.
+
+use crate::program::{webstone, webstone_in};
+
+/// The call is a usage error with exactly this text, and nothing on standard output.
+fn says(arguments: &[&str], text: &str) {
+    let said = webstone(arguments);
+    assert_eq!(said.err, format!("{text}\n"), "{arguments:?}");
+    assert_eq!((said.code, said.out.as_str()), (2, ""), "{arguments:?}");
+}
+
+#[test]
+fn commands_that_are_none() {
+    says(&[], "error: a command is missing\nhint: `webstone --help` lists the commands");
+    says(&["runn"], "error: `runn` is not a command\nhint: did you mean `run`?");
+    says(&["xyzzy"], "error: `xyzzy` is not a command\nhint: `webstone --help` lists the commands");
+    says(
+        &["http://127.0.0.1:8080/"],
+        "error: `http://127.0.0.1:8080/` is not a command\n\
+         hint: to benchmark it, `webstone run http://127.0.0.1:8080/`; for one URL, `webstone hit http://127.0.0.1:8080/`",
+    );
+    says(
+        &["workloads", "standard"],
+        "error: `standard` is not a command\n\
+         hint: `webstone workloads` lists the workloads, `webstone workloads show standard` prints one",
+    );
+}
+
+#[test]
+fn options_that_are_none() {
+    says(
+        &["run", "--durration", "3s"],
+        "error: --durration: there is no such option\nhint: did you mean `--duration`?",
+    );
+    says(
+        &["run", "--xyzzy"],
+        "error: --xyzzy: there is no such option\nhint: `webstone run --help` explains every option",
+    );
+    says(
+        &["run", "-R", "1000"],
+        "error: -R: there is no such option\n\
+         hint: a fixed rate (open loop) is not offered; the load is set by the number of clients, -c",
+    );
+    says(
+        &["hit", "-k", "http://127.0.0.1/"],
+        "error: -k: there is no such option\nhint: https is not offered; to keep connections alive, write -K or --keep-alive",
+    );
+    says(
+        &["run", "-d", "-1s"],
+        "error: -1 is read as an option, and there is no such option\nhint: no value can be negative here",
+    );
+}
+
+#[test]
+fn arguments_too_few_or_too_many() {
+    says(&["hit"], "error: <URL> is missing\nhint: `webstone hit --help` explains every option");
+    says(
+        &["hit", "http://a/", "http://b/"],
+        "error: `http://b/` is one argument too many\nhint: `webstone hit --help` explains every option",
+    );
+    says(&["report"], "error: <RUN> is missing\nhint: `webstone report --help` explains every option");
+    says(
+        &["run", "--duration"],
+        "error: --duration: a value is missing\nhint: `webstone run --help` explains every option",
+    );
+    says(&["run", "-d", "1s", "-d", "2s"], "error: --duration is given twice\nhint: give it once");
+}
+
+#[test]
+fn values_that_are_nonsense() {
+    for (arguments, text) in [
+        (
+            ["-d", "10 parsecs"],
+            "error: --duration: `10 parsecs` is not a duration\n\
+             hint: write a number and a unit (ns, us, ms, s, m, h), as in 10s, 500ms or 1m30s",
+        ),
+        (
+            ["-c", "100..20+10"],
+            "error: --clients: `100..20+10` names no client counts: the range 100..20+10 runs backwards\n\
+             hint: write one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2)",
+        ),
+        (
+            ["-c", "0"],
+            "error: --clients: `0` names no client counts: 0 is not between 1 and 10000000\n\
+             hint: write one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2)",
+        ),
+        (
+            ["-n", "many"],
+            "error: --pages: `many` is not a count\n\
+             hint: write a whole number, with k, m or g for thousands, millions and billions, as in 10k",
+        ),
+        (["-i", "0"], "error: --iterations: `0` is less than 1\nhint: write at least 1"),
+        (["-t", "5g"], "error: --workers: `5g` is too many\nhint: write at most 4294967295"),
+        (
+            ["--cpus", "3-1"],
+            "error: --cpus: `3-1` is not a list of CPUs\nhint: write numbers and ranges, as in 0-1,4",
+        ),
+        (
+            ["--seed", "x"],
+            "error: --seed: `x` is not a seed\nhint: write a whole number from 0 to 18446744073709551615",
+        ),
+        (
+            ["--source", "1.2.3"],
+            "error: --source: `1.2.3` is not an IP address\n\
+             hint: write one or more, separated by commas, as in 127.0.0.1,127.0.0.2",
+        ),
+        (
+            ["-H", "Accept"],
+            "error: --header: `Accept` has no colon\n\
+             hint: write the field's name, a colon and its value, as in 'Accept: */*'",
+        ),
+        (
+            ["--order", "alphabetical"],
+            "error: --order: `alphabetical` is not one of its values\nhint: write one of interleaved, sequential, random",
+        ),
+        (
+            ["--connections", "keepalive"],
+            "error: --connections: `keepalive` is not one of its values\n\
+             hint: did you mean `keep-alive`? The values are per-request, per-page, keep-alive",
+        ),
+        (
+            ["--connections", "64"],
+            "error: --connections: `64` is not one of its values\n\
+             hint: write one of per-request, per-page, keep-alive; the number of connections is that of clients: -c 64",
+        ),
+        (["--http", "2"], "error: --http: `2` is not one of its values\nhint: write one of 1.0, 1.1"),
+        (
+            ["--server-listen", "8080"],
+            "error: --server-listen: `8080` has no port\n\
+             hint: write an address and a port, as in 127.0.0.1:8080, with port 0 for a free one",
+        ),
+        (
+            ["--format", "xml"],
+            "error: --format: `xml` is not one of its values\nhint: write one of text, hit, json, csv, webstone1, webstone2",
+        ),
+        (
+            ["-m", "GET /"],
+            "error: --method (client.method): `GET /` is not a method\nhint: write one word, as in GET or POST",
+        ),
+        (
+            ["--name", "a/b"],
+            "error: --name (name): `a/b` is not usable as part of a file name\n\
+             hint: write letters, digits, dots, hyphens and underscores",
+        ),
+        (
+            ["-d", "0s"],
+            "error: --duration (load.duration) is 0s and --pages (load.pages) is not given: a level would never end\n\
+             hint: give one of them, as in -d 10s or -n 10k",
+        ),
+        (
+            ["--requests-per-connection", "5"],
+            "error: --requests-per-connection (client.requests_per_connection) is 5, but connections are not kept alive\n\
+             hint: add --connections keep-alive, or leave out the limit",
+        ),
+        (
+            ["--body", "@/nonexistent/order.json"],
+            "error: --body @/nonexistent/order.json: cannot read the file: No such file or directory\n\
+             hint: after @ stands the path of a file; a text that begins with @ has to come from a file, too",
+        ),
+        (
+            ["--proxy", "localhost:3128"],
+            "error: --proxy (client.proxy): URL `localhost:3128`: the protocol is missing\n\
+             hint: write http://localhost:3128",
+        ),
+    ] {
+        says(&[["run"].as_slice(), &arguments].concat(), text);
+    }
+    says(
+        &["hit", "http://a/", "-c", "1..8*2"],
+        "error: --clients: `1..8*2` names 4 levels\nhint: write one count, or use `webstone run` for a sweep",
+    );
+}
+
+#[test]
+fn options_that_exclude_each_other() {
+    says(
+        &["run", "--no-store", "--runs-dir", "x"],
+        "error: --no-store and --runs-dir exclude each other\nhint: leave out one of them",
+    );
+    says(
+        &["run", "--proxy", "http://a", "--unix-socket", "/s"],
+        "error: --proxy and --unix-socket exclude each other\nhint: leave out one of them",
+    );
+    says(
+        &["serve", "--resolve-names"],
+        "error: clients shall be named in the access log (server.resolve_names), but no access log is written\n\
+         hint: add --access-log FILE (in `run`: --server-log FILE)",
+    );
+    says(
+        &["run", "http://127.0.0.1:8080", "--no-cache"],
+        "error: --server-no-cache is a setting of the embedded server, and the server under test is http://127.0.0.1:8080\n\
+         hint: leave out --server-no-cache, or name no server to measure the embedded one",
+    );
+}
+
+#[test]
+fn urls_that_cannot_be_measured() {
+    says(
+        &["run", "127.0.0.1:8080"],
+        "error: URL `127.0.0.1:8080`: the protocol is missing\nhint: write http://127.0.0.1:8080",
+    );
+    says(
+        &["hit", "https://127.0.0.1/"],
+        "error: URL `https://127.0.0.1/`: https is not offered\n\
+         hint: name the server's plain address, as in http://HOST:80",
+    );
+    says(
+        &["run", "http://127.0.0.1:8080/index.html", "-w", "standard"],
+        "error: URL `http://127.0.0.1:8080/index.html`: `run` takes the paths from a workload (-w), so its URL names a \
+         server only, and this one has the path /index.html\n\
+         hint: for the workload, `webstone run http://127.0.0.1:8080`; for this one URL, \
+         `webstone hit http://127.0.0.1:8080/index.html`",
+    );
+}
+
+#[test]
+fn testbed_files_that_are_wrong() {
+    says(
+        &["run", "-f", "testbed.toml"],
+        "error: cannot read the testbed file testbed.toml: No such file or directory\n\
+         hint: `webstone run --dump-spec > testbed.toml` writes one to begin with",
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let cases: [(&[u8], &str); 4] = [
+        (
+            b"[load]\nclient = 3\n",
+            "error: testbed file t.toml, line 2, column 1: unknown field `client`, expected one of `clients`, `duration`, \
+             `pages`, `iterations`, `warmup`, `drain`, `order`\n\
+             hint: `webstone run --dump-spec` prints every key with its default\n",
+        ),
+        (
+            b"[load]\n\nduration = \"soon\"\n",
+            "error: testbed file t.toml, line 3, column 12: `soon` is not a duration\n\
+             hint: write a number and a unit (ns, us, ms, s, m, h), as in 10s, 500ms or 1m30s\n",
+        ),
+        (
+            b"[load]\niterations = 0\n",
+            "error: --iterations (load.iterations): `0` is less than 1\nhint: write at least 1\n",
+        ),
+        (
+            b"name = \"\xff\"\n",
+            "error: cannot read the testbed file t.toml: stream did not contain valid UTF-8\n\
+             hint: a testbed file is UTF-8 text in TOML\n",
+        ),
+    ];
+    for (content, text) in cases {
+        std::fs::write(dir.path().join("t.toml"), content).unwrap();
+        let said = webstone_in(dir.path(), &["run", "-f", "t.toml"]);
+        assert_eq!((said.code, said.err.as_str()), (2, text));
+    }
+}

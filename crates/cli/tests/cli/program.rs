@@ -1,0 +1,130 @@
+//! Runs the program as a shell would, and keeps what it said.
+
+use std::io::{BufRead, BufReader, Lines, Read};
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+
+/// What one call of the program left behind.
+#[derive(Debug)]
+pub(crate) struct Said {
+    /// The exit code.
+    pub(crate) code: i32,
+    /// Standard output.
+    pub(crate) out: String,
+    /// Standard error.
+    pub(crate) err: String,
+}
+
+/// A call of the program in a directory, with an environment that no developer's shell changes.
+pub(crate) fn command(dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("webstone"));
+    command.current_dir(dir).args(arguments).env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Calls the program in a directory.
+pub(crate) fn webstone_in(dir: &Path, arguments: &[&str]) -> Said {
+    let output = command(dir, arguments).output().unwrap();
+    Said {
+        code: output.status.code().expect("ended by itself"),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Calls the program where it finds and leaves nothing.
+pub(crate) fn webstone(arguments: &[&str]) -> Said {
+    webstone_in(tempfile::tempdir().unwrap().path(), arguments)
+}
+
+/// `webstone serve`, ended when this is dropped.
+pub(crate) struct Server {
+    /// The process.
+    pub(crate) child: Child,
+    /// Its URL.
+    pub(crate) url: String,
+    stdin: Option<ChildStdin>,
+    out: BufReader<ChildStdout>,
+}
+
+impl Server {
+    /// Starts the server on a free port and waits until it is ready.
+    pub(crate) fn start(dir: &Path, arguments: &[&str]) -> Server {
+        let mut command = command(dir, &[&["serve", "--until-stdin-closes"], arguments].concat());
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        let url = line.strip_prefix("READY ").unwrap_or_else(|| panic!("{line:?}")).trim_end().to_owned();
+        Server { stdin: child.stdin.take(), child, url, out }
+    }
+
+    /// Closes its standard input and waits: the exit code, and what else it said.
+    pub(crate) fn end(mut self) -> Said {
+        drop(self.stdin.take());
+        let code = self.child.wait().unwrap().code().expect("ended by itself");
+        let mut said = Said { code, out: String::new(), err: String::new() };
+        self.out.read_to_string(&mut said.out).unwrap();
+        self.child.stderr.take().unwrap().read_to_string(&mut said.err).unwrap();
+        said
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// A run under way, whose progress is read line by line.
+pub(crate) struct Running {
+    /// The process.
+    pub(crate) child: Child,
+    err: Lines<BufReader<ChildStderr>>,
+}
+
+impl Running {
+    /// Starts a run.
+    pub(crate) fn start(dir: &Path, arguments: &[&str]) -> Running {
+        let mut child = command(dir, arguments).spawn().unwrap();
+        let err = BufReader::new(child.stderr.take().unwrap()).lines();
+        Running { child, err }
+    }
+
+    /// Waits for a line of standard error that begins so, and returns it.
+    pub(crate) fn wait_for(&mut self, start: &str) -> String {
+        let found = self.err.by_ref().map_while(Result::ok).find(|line| line.starts_with(start));
+        found.unwrap_or_else(|| panic!("no line begins with {start:?}"))
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Waits for its end: the exit code (−1 if a signal ended it), and the rest of what it said.
+    pub(crate) fn end(mut self) -> Said {
+        let mut out = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        let err: Vec<String> = self.err.by_ref().map_while(Result::ok).collect();
+        let code = self.child.wait().unwrap().code().unwrap_or(-1);
+        Said { code, out, err: err.join("\n") }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The only directory in a directory.
+pub(crate) fn only_entry(dir: &Path) -> std::path::PathBuf {
+    let entries: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    entries[0].clone()
+}

@@ -1,0 +1,148 @@
+//! Runs from beginning to end: the report on standard output, the record in its directory, the same report again.
+
+use serde_json::Value;
+
+use crate::program::{Server, only_entry, webstone_in};
+
+/// A short sweep of the embedded server.
+const SHORT: [&str; 7] = ["run", "-c", "1,3", "-d", "300ms", "--warmup", "50ms"];
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn a_run_prints_a_report_and_leaves_a_complete_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = webstone_in(dir.path(), &SHORT);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.starts_with("webstone ") && said.out.contains("\nLevels\n"), "{}", said.out);
+
+    let run = only_entry(&dir.path().join("runs"));
+    let mut names: Vec<String> = std::fs::read_dir(&run)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        ["MANIFEST.sha256", "environment.json", "histograms.hlog", "intervals.ndjson", "record.json"]
+    );
+    let record = json(&std::fs::read_to_string(run.join("record.json")).unwrap());
+    assert_eq!(record["state"], "complete");
+    assert_eq!(record["iterations"].as_array().unwrap().len(), 2);
+    assert_eq!(record["command_line"].as_array().unwrap().len(), 1 + SHORT.len());
+
+    let lines: Vec<&str> = said.err.lines().collect();
+    assert_eq!(lines.len(), 4, "{}", said.err);
+    assert!(lines[0].starts_with("standard on the embedded server at http://127.0.0.1:"), "{}", lines[0]);
+    assert!(lines[0].ends_with(": 2 levels, about 1 s"), "{}", lines[0]);
+    assert!(lines[1].starts_with("[1/2] 1 client: ") && lines[1].ends_with(", 0 errors"), "{}", lines[1]);
+    assert!(lines[2].starts_with("[2/2] 3 clients: "), "{}", lines[2]);
+    assert_eq!(lines[3], format!("record: runs/{}", run.file_name().unwrap().display()));
+}
+
+#[test]
+fn the_same_report_is_printed_again_from_the_store() {
+    for format in ["text", "json", "csv", "hit", "webstone1", "webstone2"] {
+        let dir = tempfile::tempdir().unwrap();
+        let said = webstone_in(dir.path(), &[SHORT.as_slice(), &["--format", format, "-q"]].concat());
+        assert_eq!((said.code, said.err.as_str()), (0, ""), "{format}");
+        let run = only_entry(&dir.path().join("runs"));
+        let again = webstone_in(dir.path(), &["report", run.to_str().unwrap(), "--format", format]);
+        assert_eq!((again.code, again.err.as_str()), (0, ""), "{format}");
+        assert!(again.out == said.out, "{format}: {} and {}", said.out, again.out);
+        assert!(!again.out.is_empty());
+    }
+}
+
+#[test]
+fn pages_end_a_level_and_every_one_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = [
+        "run", "-c", "1,7", "-n", "100", "-d", "0s", "--warmup", "0s", "--format", "json", "--name",
+        "by-pages",
+    ];
+    let said = webstone_in(dir.path(), &arguments);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let report = json(&said.out);
+    for iteration in report["iterations"].as_array().unwrap() {
+        let counts = &iteration["measured"]["counts"];
+        assert_eq!(counts["pages_completed"], 100);
+        assert_eq!(counts["succeeded"], 100);
+        assert_eq!(counts["connections"], 100, "a connection for each request");
+        assert_eq!(counts["failed"], 0);
+    }
+    let run = only_entry(&dir.path().join("runs"));
+    assert!(run.file_name().unwrap().to_str().unwrap().ends_with("-by-pages"), "{}", run.display());
+    assert_eq!(report["computed"]["levels"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_hit_counts_its_requests_keeps_its_connections_and_stores_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let url = format!("{}/file500.html", server.url);
+    let said = webstone_in(dir.path(), &["hit", &url, "-n", "200", "-c", "4", "-t", "1", "--format", "json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let report = json(&said.out);
+    let counts = &report["iterations"][0]["measured"]["counts"];
+    assert_eq!(counts["succeeded"], 200);
+    assert_eq!(counts["connections"], 4);
+    assert_eq!(report["workload"]["pages"][0]["files"][0]["url"], "/file500.html");
+    assert!(!dir.path().join("runs").exists());
+
+    let said =
+        webstone_in(dir.path(), &["hit", &url, "-n", "50", "-c", "2", "-K", "--latency", "--store", "-q"]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    assert!(said.out.lines().any(|line| line.starts_with("Requests/sec:")), "{}", said.out);
+    let run = only_entry(&dir.path().join("runs"));
+    assert!(run.file_name().unwrap().to_str().unwrap().ends_with("-hit"), "{}", run.display());
+}
+
+#[test]
+fn a_report_can_show_a_part_and_go_into_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let said =
+        webstone_in(dir.path(), &[SHORT.as_slice(), &["-o", "report.csv", "--format", "csv"]].concat());
+    assert_eq!((said.code, said.out.as_str()), (0, ""), "{}", said.err);
+    let written = std::fs::read_to_string(dir.path().join("report.csv")).unwrap();
+    assert_eq!(written.lines().count(), 3, "a head and two levels: {written}");
+    let run = only_entry(&dir.path().join("runs"));
+    let run = run.to_str().unwrap();
+    let part = webstone_in(dir.path(), &["report", run, "--format", "csv", "-c", "3"]);
+    assert_eq!((part.code, part.out.lines().count()), (0, 2), "{}", part.out);
+    let pages = webstone_in(dir.path(), &["report", run, "--format", "csv", "--table", "pages"]);
+    assert_eq!((pages.code, pages.out.lines().count()), (0, 11), "{}", pages.out);
+    let none = webstone_in(dir.path(), &["report", run, "-c", "4"]);
+    assert_eq!(none.code, 1);
+    assert_eq!(
+        none.err,
+        format!(
+            "error: {run}: the record has no level of 4 clients: it holds 1 clients (iteration 1), 3 clients (iteration 1)\n\
+             hint: leave out the selection, or choose one of these\n"
+        )
+    );
+}
+
+#[test]
+fn colour_is_for_terminals_unless_it_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let plain = webstone_in(dir.path(), &SHORT);
+    assert!(!plain.out.contains('\x1b') && !plain.err.contains('\x1b'), "{plain:?}");
+    let run = only_entry(&dir.path().join("runs"));
+    let colored = webstone_in(dir.path(), &["report", run.to_str().unwrap(), "--color", "always"]);
+    assert!(colored.out.contains("\x1b[1m"), "{}", colored.out);
+}
+
+#[test]
+fn traces_go_to_standard_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = ["run", "-c", "1", "-n", "3", "-d", "0s", "--warmup", "0s", "--trace", "1", "--no-store"];
+    let said =
+        webstone_in(dir.path(), &[arguments.as_slice(), &["-H", "Authorization: Basic c2VjcmV0"]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.err.contains("> GET /file") && said.err.contains("< HTTP/1.1 200"), "{}", said.err);
+    assert!(!said.err.contains("c2VjcmV0"), "{}", said.err);
+    assert!(!said.out.contains("GET /file500.html HTTP"), "{}", said.out);
+}

@@ -1,0 +1,218 @@
+//! What was typed → what it means, seen through `--dump-spec`.
+
+use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, RunSpec};
+use webstone_model::units::Nanos;
+
+use crate::program::{Said, webstone, webstone_in};
+
+fn parsed(said: &Said) -> RunSpec {
+    assert_eq!((said.code, said.err.as_str()), (0, ""), "{said:?}");
+    toml::from_str(&said.out).unwrap()
+}
+
+fn dumped(arguments: &[&str]) -> RunSpec {
+    parsed(&webstone(&[arguments, &["--dump-spec"]].concat()))
+}
+
+#[test]
+fn nothing_typed_is_the_defaults() {
+    assert_eq!(dumped(&["run"]), RunSpec::default());
+}
+
+#[test]
+fn every_flag_of_a_run_reaches_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("body.json"), "{\"a\":1}").unwrap();
+    let body = format!("@{}", dir.path().join("body.json").display());
+    let spec = dumped(&[
+        "run",
+        "http://127.0.0.1:8080/",
+        "http://[::1]:8081",
+        "-w",
+        "general",
+        "-c",
+        "1..8*2",
+        "-d",
+        "1m30s",
+        "-i",
+        "3",
+        "-n",
+        "10k",
+        "--warmup",
+        "0",
+        "--drain",
+        "500ms",
+        "--order",
+        "random",
+        "--connections",
+        "keep-alive",
+        "--requests-per-connection",
+        "100",
+        "--parallel",
+        "6",
+        "--http",
+        "1.0",
+        "-m",
+        "PUT",
+        "-H",
+        "Accept: */*",
+        "-H",
+        "X-A:b",
+        "--body",
+        &body,
+        "--seed",
+        "7",
+        "--resolve",
+        "per-connection",
+        "--source",
+        "127.0.0.1,127.0.0.2",
+        "--proxy",
+        "http://127.0.0.1:3128",
+        "--connect-timeout",
+        "1s",
+        "--first-byte-timeout",
+        "2s",
+        "--timeout",
+        "3s",
+        "--check",
+        "content",
+        "--reset",
+        "-t",
+        "2",
+        "--cpus",
+        "0-1",
+        "--page-histograms",
+        "5",
+        "--trace",
+        "1",
+        "--record-all",
+        "all.csv",
+        "--name",
+        "x-1",
+    ]);
+    let mut expected = RunSpec {
+        name: "x-1".into(),
+        target: vec!["http://127.0.0.1:8080".into(), "http://[::1]:8081".into()],
+        workload: "general".into(),
+        ..RunSpec::default()
+    };
+    expected.load.clients = Levels(vec![1, 2, 4, 8]);
+    expected.load.duration = Nanos::from_secs(90);
+    expected.load.iterations = 3;
+    expected.load.pages = Some(10_000);
+    expected.load.warmup = Nanos::ZERO;
+    expected.load.drain = Nanos::from_millis(500);
+    expected.load.order = Order::Random;
+    expected.client.connections = ConnectionPolicy::KeepAlive;
+    expected.client.requests_per_connection = Some(100);
+    expected.client.parallel = 6;
+    expected.client.http = HttpVersion::Http10;
+    expected.client.method = "PUT".into();
+    expected.client.headers =
+        [("Accept", "*/*"), ("X-A", "b")].map(|(n, v)| (n.to_owned(), v.to_owned())).into();
+    expected.client.body = Some("{\"a\":1}".into());
+    expected.client.seed = 7;
+    expected.client.resolve = Resolve::PerConnection;
+    expected.client.source = vec!["127.0.0.1".parse().unwrap(), "127.0.0.2".parse().unwrap()];
+    expected.client.proxy = Some("http://127.0.0.1:3128".into());
+    expected.client.connect_timeout = Nanos::from_secs(1);
+    expected.client.first_byte_timeout = Nanos::from_secs(2);
+    expected.client.request_timeout = Nanos::from_secs(3);
+    expected.client.check = Check::Content;
+    expected.client.reset = true;
+    expected.generator.workers = 2;
+    expected.generator.cpus = "0-1".into();
+    expected.generator.page_histograms = 5;
+    expected.generator.trace = 1;
+    expected.generator.record_all = Some("all.csv".into());
+    assert_eq!(spec, expected);
+}
+
+#[test]
+fn every_flag_of_the_embedded_server_reaches_its_place() {
+    let spec = dumped(&[
+        "run",
+        "--server-listen",
+        "127.0.0.1:9",
+        "--server-threads",
+        "3",
+        "--server-cpus",
+        "1",
+        "--server-root",
+        "/srv",
+        "--server-no-cache",
+        "--server-no-keep-alive",
+        "--server-log",
+        "a.log",
+        "--server-resolve-names",
+        "--server-backlog",
+        "7",
+        "--unix-socket",
+        "/s",
+        "--no-pin",
+        "-K",
+    ]);
+    let mut expected = RunSpec::default();
+    expected.server.listen = "127.0.0.1:9".into();
+    expected.server.threads = 3;
+    expected.server.cpus = "1".into();
+    expected.server.root = Some("/srv".into());
+    expected.server.cache = false;
+    expected.server.keep_alive = false;
+    expected.server.access_log = Some("a.log".into());
+    expected.server.resolve_names = true;
+    expected.server.backlog = 7;
+    expected.client.unix_socket = Some("/s".into());
+    expected.client.connections = ConnectionPolicy::KeepAlive;
+    expected.generator.pin = false;
+    assert_eq!(spec, expected);
+}
+
+#[test]
+fn flags_override_the_file_and_the_file_the_defaults() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = "name = \"lab\"\n[load]\nclients = \"1,2\"\nduration = \"3s\"\n[client.headers]\naccept = \"text/html\"\n\
+                X-Kept = \"1\"\n[disclosure]\ntopology = \"loopback\"\n";
+    std::fs::write(dir.path().join("t.toml"), file).unwrap();
+    let arguments = ["run", "-f", "t.toml", "-d", "9s", "-H", "Accept: */*", "--dump-spec"];
+    let spec = parsed(&webstone_in(dir.path(), &arguments));
+    let mut expected = RunSpec { name: "lab".into(), ..RunSpec::default() };
+    expected.load.clients = Levels(vec![1, 2]);
+    expected.load.duration = Nanos::from_secs(9);
+    expected.client.headers =
+        [("X-Kept", "1"), ("Accept", "*/*")].map(|(n, v)| (n.to_owned(), v.to_owned())).into();
+    expected.disclosure.insert("topology".into(), "loopback".into());
+    assert_eq!(spec, expected);
+}
+
+#[test]
+fn a_dumped_specification_is_a_testbed_file_that_dumps_as_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let typed = [
+        "run",
+        "http://127.0.0.1:1",
+        "-c",
+        "3",
+        "-n",
+        "5",
+        "-H",
+        "A: \"b\"",
+        "--body",
+        "x\ny",
+        "--dump-spec",
+    ];
+    let first = webstone(&typed);
+    std::fs::write(dir.path().join("t.toml"), &first.out).unwrap();
+    let second = webstone_in(dir.path(), &["run", "-f", "t.toml", "--dump-spec"]);
+    assert_eq!((second.code, second.out), (0, first.out));
+}
+
+#[test]
+fn a_body_is_posted_unless_a_method_was_named() {
+    assert_eq!(dumped(&["run", "--body", "x"]).client.method, "POST");
+    assert_eq!(dumped(&["run", "--body", "x", "-m", "GET"]).client.method, "GET");
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("t.toml"), "[client]\nmethod = \"PATCH\"\n").unwrap();
+    let said = webstone_in(dir.path(), &["run", "-f", "t.toml", "--body", "x", "--dump-spec"]);
+    assert_eq!(parsed(&said).client.method, "PATCH");
+}

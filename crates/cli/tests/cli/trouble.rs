@@ -1,0 +1,126 @@
+//! Servers, files and directories that are not as they should be.
+
+use std::net::TcpListener;
+
+use crate::program::{Server, webstone_in};
+
+/// A port at which nothing listens: it was free a moment ago.
+fn dead_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn a_dead_server_is_found_before_the_load() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = dead_port();
+    let said = webstone_in(dir.path(), &["run", &format!("http://127.0.0.1:{port}"), "-c", "1"]);
+    assert_eq!((said.code, said.out.as_str()), (1, ""));
+    assert_eq!(
+        said.err,
+        format!(
+            "error: http://127.0.0.1:{port}: connection refused by 127.0.0.1:{port}: nothing listens on port {port}\n\
+             hint: start the server, or check the port; without a target webstone starts a server of its own\n"
+        )
+    );
+    assert!(!dir.path().join("runs").exists());
+}
+
+#[test]
+fn a_workload_that_is_none_is_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("filelist"), "/a 3 #10\n/b -1 #20\n").unwrap();
+    for (workload, text) in [
+        (
+            "filelist",
+            "error: filelist:2:4: found `-1`, expected a weight (a whole number from 1)\n\
+             hint: a negative number has no meaning here\n",
+        ),
+        (
+            "generall",
+            "error: there is no workload `generall`: it is not a built-in one, and there is no such file\n\
+             hint: did you mean `general`? `webstone workloads` lists the built-in ones\n",
+        ),
+        (
+            ".",
+            "error: the workload .: Is a directory\nhint: give the path of a filelist or TOML workload that you may read\n",
+        ),
+    ] {
+        let said = webstone_in(dir.path(), &["run", "-w", workload]);
+        assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (2, "", text));
+    }
+}
+
+#[test]
+fn a_directory_of_runs_that_cannot_be_made_stops_the_run_before_the_load() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let said = webstone_in(dir.path(), &["run", "-c", "1", "-d", "10m", "--runs-dir", "file/runs"]);
+    assert_eq!((said.code, said.out.as_str()), (1, ""));
+    assert_eq!(
+        said.err,
+        "error: cannot create file/runs: Not a directory\n\
+         hint: a file is in the way: name another directory with --runs-dir DIR\n"
+    );
+}
+
+#[test]
+fn a_report_that_cannot_be_written_stops_the_run_before_the_load() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = webstone_in(dir.path(), &["run", "-d", "10m", "-o", "nowhere/report"]);
+    assert_eq!((said.code, said.out.as_str()), (1, ""));
+    assert_eq!(said.err, "error: cannot write the report to nowhere/report: No such file or directory\n");
+}
+
+#[test]
+fn a_record_that_is_none_is_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = webstone_in(dir.path(), &["report", "."]);
+    assert_eq!((said.code, said.out.as_str()), (1, ""));
+    assert_eq!(
+        said.err,
+        "error: . holds no record: there is no record.json in it\nhint: give a directory below runs/, or its record.json\n"
+    );
+}
+
+#[test]
+fn a_fileset_that_is_not_served_is_found_before_the_load() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--threads", "1", "--workload", "workout-0k"]);
+    let url = &server.url;
+    let said = webstone_in(dir.path(), &["run", url, "-w", "workout-16k", "-c", "1", "-d", "10m"]);
+    assert_eq!((said.code, said.out.as_str()), (1, ""));
+    let path = "/exercise/16k.txt";
+    assert_eq!(
+        said.err,
+        format!(
+            "error: 1 of the workload's 1 files is not served as the workload has them:\n  \
+             page 0: {url}{path}: missing (status 404)\n\
+             hint: write the files with `webstone genfiles DIR -w WORKLOAD`, let the server serve DIR as its root, and see \
+             what is still missing with `webstone checkfiles URL -w WORKLOAD`\n"
+        )
+    );
+    let said = webstone_in(dir.path(), &["hit", &format!("{url}/nowhere")]);
+    assert_eq!((said.code, said.out.as_str()), (1, ""));
+    assert_eq!(
+        said.err,
+        format!(
+            "error: {url}/nowhere: missing (status 404)\n\
+             hint: check the path; only an answer with a status from 200 to 299 counts as one\n"
+        )
+    );
+}
+
+#[test]
+fn too_many_errors_make_the_measurement_invalid() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let url = format!("{}/test?size=10&fault=status&status=500&every=10", server.url);
+    let said = webstone_in(dir.path(), &["hit", &url, "-n", "100", "-c", "1", "-q", "--format", "json"]);
+    assert_eq!(said.err, "invalid: 1 client: 10.0 % of the requests failed, and more than 1 % is too many\n");
+    assert_eq!(said.code, 4);
+    let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let measured = &report["iterations"][0]["measured"];
+    assert_eq!((&measured["counts"]["succeeded"], &measured["counts"]["failed"]), (&90.into(), &10.into()));
+    assert_eq!(measured["errors"][0]["class"], "wrong-status");
+    assert_eq!(measured["errors"][0]["count"], 10);
+}

@@ -1,0 +1,350 @@
+//! Asks a server for every file of a workload before load depends on them: missing, wrong-sized and wrong-content
+//! files are told one by one. Several at once, each URL once however many pages hold it; never a measurement.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use webstone_engine::{ProbeError, ProbeResponse};
+use webstone_model::spec::Check;
+use webstone_model::workload::{FileRequest, Workload, content};
+
+use crate::fetch::{ByProbe, Fetch, split_url};
+
+/// How a check is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckOptions {
+    /// How closely answers are looked at.
+    pub check: Check,
+    /// Longest time for one file.
+    pub timeout: Duration,
+    /// Requests at once.
+    pub threads: usize,
+}
+
+impl Default for CheckOptions {
+    /// Byte by byte, half a minute a file, four at once.
+    fn default() -> CheckOptions {
+        CheckOptions { check: Check::Content, timeout: Duration::from_secs(30), threads: 4 }
+    }
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default)]
+pub struct FilesReport {
+    /// Distinct files asked for.
+    pub checked: u64,
+    /// Distinct requests that a check cannot make: templates, and methods other than GET and HEAD.
+    pub skipped: u64,
+    /// Body bytes received.
+    pub body_bytes: u64,
+    /// What is wrong, in the order of the workload.
+    pub problems: Vec<FileProblem>,
+}
+
+/// One file with which something is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileProblem {
+    /// Index of the first page that holds it.
+    pub page: usize,
+    /// Number of pages that hold it.
+    pub pages: usize,
+    /// Its whole URL.
+    pub url: String,
+    /// What is wrong.
+    pub kind: FileProblemKind,
+}
+
+/// What can be wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileProblemKind {
+    /// Another status than the workload expects; 404 is a missing file.
+    Status {
+        /// The status found.
+        found: u16,
+        /// The one expected; `None`: any from 200 to 299.
+        expected: Option<u16>,
+    },
+    /// Another body length than the workload states.
+    Size {
+        /// Bytes found.
+        found: u64,
+        /// Bytes expected.
+        expected: u64,
+    },
+    /// The right length and another content than `genfiles` writes.
+    Content {
+        /// Offset of the first byte that differs.
+        offset: u64,
+    },
+    /// No answer.
+    NoAnswer {
+        /// Why, in words.
+        detail: String,
+    },
+}
+
+impl fmt::Display for FileProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "page {}", self.page)?;
+        if self.pages > 1 {
+            write!(f, " (and {} more)", self.pages - 1)?;
+        }
+        write!(f, ": {}: ", self.url)?;
+        match &self.kind {
+            FileProblemKind::Status { found: 404, .. } => write!(f, "missing (status 404)"),
+            FileProblemKind::Status { found, expected: Some(expected) } => {
+                write!(f, "status {found} where {expected} is expected")
+            }
+            FileProblemKind::Status { found, expected: None } => {
+                write!(f, "status {found} where 200 to 299 is expected")
+            }
+            FileProblemKind::Size { found, expected } => {
+                write!(f, "{found} bytes where the workload states {expected}")
+            }
+            FileProblemKind::Content { offset } => {
+                write!(f, "the content differs from the generated file's at byte {offset}")
+            }
+            FileProblemKind::NoAnswer { detail } => write!(f, "no answer: {detail}"),
+        }
+    }
+}
+
+/// What to do about files that a server does not serve as the workload has them.
+pub const FILES_HINT: &str = "write the files with `webstone genfiles DIR -w WORKLOAD`, let the server serve DIR as its \
+                              root, and see what is still missing with `webstone checkfiles URL -w WORKLOAD`";
+
+/// Asks the server at `base_url` (`http://host:port`) for every file of the workload. Files with a URL of their own
+/// host are asked of that host.
+pub fn check_files(base_url: &str, workload: &Workload, options: &CheckOptions) -> FilesReport {
+    check_with(&ByProbe::plain(options.timeout), base_url, workload, options)
+}
+
+pub(crate) fn check_with(
+    fetch: &dyn Fetch,
+    base_url: &str,
+    workload: &Workload,
+    options: &CheckOptions,
+) -> FilesReport {
+    let base = base_url.trim_end_matches('/');
+    let (files, skipped) = distinct(workload);
+    let next = AtomicUsize::new(0);
+    let found: Mutex<(u64, Vec<(usize, FileProblemKind)>)> = Mutex::default();
+    let work = || {
+        let (mut bytes, mut problems) = (0, Vec::new());
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(wanted) = files.get(index) else { break };
+            let (base, path) = split_url(base, &wanted.file.url);
+            let answer = fetch.fetch(base, path, &wanted.file.detail);
+            bytes += answer.as_ref().map_or(0, |answer| answer.body.len() as u64);
+            if let Some(problem) = problem(wanted.file, answer, options.check) {
+                problems.push((index, problem));
+            }
+        }
+        let mut found = found.lock().expect("no thread panics while it holds this");
+        found.0 += bytes;
+        found.1.extend(problems);
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..options.threads.clamp(1, files.len().max(1)) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let (body_bytes, mut problems) = found.into_inner().expect("no thread panics while it holds this");
+    problems.sort_by_key(|(index, _)| *index);
+    let tell = |(index, kind): (usize, FileProblemKind)| {
+        let Wanted { file, page, pages } = files[index];
+        let (base, path) = split_url(base, &file.url);
+        FileProblem { page, pages, url: format!("{base}{path}"), kind }
+    };
+    FilesReport {
+        checked: files.len() as u64,
+        skipped,
+        body_bytes,
+        problems: problems.into_iter().map(tell).collect(),
+    }
+}
+
+/// A file that several pages may hold.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) file: &'a FileRequest,
+    /// First page.
+    pub(crate) page: usize,
+    /// Number of pages.
+    pub(crate) pages: usize,
+}
+
+/// The distinct files that can be asked for, in the order of the workload, and the number of distinct requests that
+/// cannot.
+pub(crate) fn distinct(workload: &Workload) -> (Vec<Wanted<'_>>, u64) {
+    let mut files: Vec<Wanted<'_>> = Vec::new();
+    let mut seen: HashMap<(&str, Option<&str>), Option<usize>> = HashMap::new();
+    let mut skipped = 0;
+    for (page, contents) in workload.pages.iter().enumerate() {
+        for file in &contents.files {
+            let method = file.detail.method.as_deref();
+            match seen.entry((&file.url, method)) {
+                Entry::Occupied(known) => {
+                    if let Some(index) = known.get() {
+                        let wanted = &mut files[*index];
+                        wanted.pages += usize::from(wanted.page != page);
+                    }
+                }
+                Entry::Vacant(new) if can_be_asked(file) => {
+                    new.insert(Some(files.len()));
+                    files.push(Wanted { file, page, pages: 1 });
+                }
+                Entry::Vacant(new) => {
+                    new.insert(None);
+                    skipped += 1;
+                }
+            }
+        }
+    }
+    (files, skipped)
+}
+
+/// A check must change nothing on the server, and a template is many URLs.
+fn can_be_asked(file: &FileRequest) -> bool {
+    let plain = !file.url.contains("{{") && file.detail.body.is_none();
+    plain && matches!(file.detail.method.as_deref(), None | Some("GET" | "HEAD"))
+}
+
+fn problem(
+    file: &FileRequest,
+    answer: Result<ProbeResponse, ProbeError>,
+    check: Check,
+) -> Option<FileProblemKind> {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => return Some(FileProblemKind::NoAnswer { detail: error.detail }),
+    };
+    let (found, expected) = (answer.status, file.detail.status);
+    let right = expected.map_or((200..300).contains(&found), |expected| found == expected);
+    if !right {
+        return Some(FileProblemKind::Status { found, expected });
+    }
+    let expected = file.size.filter(|_| check != Check::Status)?;
+    let found = answer.body.len() as u64;
+    if found != expected {
+        return Some(FileProblemKind::Size { found, expected });
+    }
+    // A dynamic handler's bytes are its own; only generated files are known byte by byte.
+    if check == Check::Content && !file.url.contains('?') {
+        return first_difference(&file.url, &answer.body).map(|offset| FileProblemKind::Content { offset });
+    }
+    None
+}
+
+fn first_difference(url: &str, body: &[u8]) -> Option<u64> {
+    let mut expected = [0; 4096];
+    let mut offset = 0;
+    for piece in body.chunks(expected.len()) {
+        let expected = &mut expected[..piece.len()];
+        content::fill(url, offset, expected);
+        if let Some(at) = piece.iter().zip(expected.iter()).position(|(found, right)| found != right) {
+            return Some(offset + at as u64);
+        }
+        offset += piece.len() as u64;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fetch::tests::Table;
+    use webstone_model::workload::{Page, RequestDetail};
+
+    const BASE: &str = "http://server";
+
+    fn file(url: &str, size: u64) -> FileRequest {
+        FileRequest { url: url.into(), size: Some(size), ..FileRequest::default() }
+    }
+
+    fn workload(pages: Vec<Vec<FileRequest>>) -> Workload {
+        let page = |files| Page { weight: 1, files, think: Default::default() };
+        Workload { pages: pages.into_iter().map(page).collect(), ..Workload::default() }
+    }
+
+    fn generated(url: &str, size: usize) -> Vec<u8> {
+        let mut body = vec![0; size];
+        content::fill(url, 0, &mut body);
+        body
+    }
+
+    fn check(table: &Table, workload: &Workload, check: Check) -> FilesReport {
+        check_with(table, BASE, workload, &CheckOptions { check, ..CheckOptions::default() })
+    }
+
+    #[test]
+    fn each_kind_of_problem_is_told_once_and_in_order() {
+        let mut table = Table::default();
+        let mut serve = |path: &str, status: u16, body: Vec<u8>| {
+            table.0.insert(format!("{BASE}{path}"), (status, body));
+        };
+        let mut spoiled = generated("/spoiled", 9000);
+        spoiled[8999] ^= 1;
+        serve("/good", 200, generated("/good", 5000));
+        serve("/missing", 404, b"no".to_vec());
+        serve("/short", 200, generated("/short", 9));
+        serve("/spoiled", 200, spoiled);
+        let workload = workload(vec![
+            vec![file("/good", 5000), file("/missing", 10)],
+            vec![file("/short", 10), file("/missing", 10), file("/spoiled", 9000)],
+            vec![file("/silent", 1), file("http://other/x", 1)],
+        ]);
+        let report = check(&table, &workload, Check::Content);
+        assert_eq!((report.checked, report.skipped, report.body_bytes), (6, 0, 5000 + 2 + 9 + 9000));
+        let told: Vec<String> = report.problems.iter().map(FileProblem::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "page 0 (and 1 more): http://server/missing: missing (status 404)",
+                "page 1: http://server/short: 9 bytes where the workload states 10",
+                "page 1: http://server/spoiled: the content differs from the generated file's at byte 8999",
+                "page 2: http://server/silent: no answer: connection refused",
+                "page 2: http://other/x: no answer: connection refused",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_check_looks_only_as_closely_as_asked() {
+        let mut table = Table::default();
+        table.0.insert(format!("{BASE}/f"), (200, vec![0; 7]));
+        let same_size = workload(vec![vec![file("/f", 7)]]);
+        let other_size = workload(vec![vec![file("/f", 8)]]);
+        let problems = |workload: &Workload, how: Check| check(&table, workload, how).problems.len();
+        assert_eq!((problems(&same_size, Check::Size), problems(&same_size, Check::Content)), (0, 1));
+        assert_eq!((problems(&other_size, Check::Status), problems(&other_size, Check::Size)), (0, 1));
+    }
+
+    #[test]
+    fn an_expected_status_is_right_and_any_other_wrong() {
+        let mut table = Table::default();
+        table.0.insert(format!("{BASE}/gone"), (404, vec![]));
+        let mut gone = file("/gone", 0);
+        gone.detail = Box::new(RequestDetail { status: Some(404), ..RequestDetail::default() });
+        assert_eq!(check(&table, &workload(vec![vec![gone.clone()]]), Check::Size).problems, []);
+        gone.detail.status = Some(410);
+        let report = check(&table, &workload(vec![vec![gone]]), Check::Size);
+        assert_eq!(report.problems[0].kind, FileProblemKind::Status { found: 404, expected: Some(410) });
+    }
+
+    #[test]
+    fn what_a_check_must_not_send_is_skipped() {
+        let mut post = file("/order", 1);
+        post.detail.method = Some("POST".into());
+        let template = file("/item?id={{rand 1 9}}", 1);
+        let report =
+            check(&Table::default(), &workload(vec![vec![post.clone()], vec![template, post]]), Check::Size);
+        assert_eq!((report.checked, report.skipped, report.problems.len()), (0, 2, 0));
+    }
+}

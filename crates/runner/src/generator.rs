@@ -1,0 +1,88 @@
+//! The load generator as the sweep sees it: the engine, or in tests a script with known numbers, so that a whole sweep
+//! can be asserted to the last digit.
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+use webstone_engine::{
+    Control, EngineError, LevelJob, LevelOutcome, Live, Phase, Plan, PlanError, TraceEvent, Transaction,
+    run_level,
+};
+use webstone_model::spec::RunSpec;
+use webstone_model::workload::Workload;
+
+/// Where a level's details go, where anybody wants them.
+#[derive(Default)]
+pub(crate) struct Outputs {
+    /// The first exchanges, whole.
+    pub(crate) trace: Option<SyncSender<TraceEvent>>,
+    /// Every transaction.
+    pub(crate) transactions: Option<SyncSender<Vec<Transaction>>>,
+}
+
+/// Turns a specification into levels.
+pub(crate) trait LoadGenerator: Sync {
+    /// A level that has not begun.
+    fn level(&self, clients: u32, outputs: Outputs) -> Box<dyn Level>;
+}
+
+/// One level: run on a thread of its own, watched and ended from another.
+pub(crate) trait Level: Send + Sync {
+    /// Runs it to its end. Called once.
+    fn run(&self) -> Result<LevelOutcome, EngineError>;
+    /// Closes the window now.
+    fn end_window(&self);
+    /// Ends everything at once.
+    fn abort(&self);
+    /// Where it stands.
+    fn phase(&self) -> Phase;
+    /// Totals so far.
+    fn live(&self) -> Live;
+}
+
+/// Makes a load generator for a specification whose target and workers are decided.
+pub(crate) type Compile<'a> = &'a dyn Fn(&RunSpec, &Workload) -> Result<Box<dyn LoadGenerator>, PlanError>;
+
+/// The engine.
+pub(crate) fn engine(spec: &RunSpec, workload: &Workload) -> Result<Box<dyn LoadGenerator>, PlanError> {
+    Ok(Box::new(Engine { plan: Arc::new(Plan::compile(spec, workload)?) }))
+}
+
+struct Engine {
+    plan: Arc<Plan>,
+}
+
+impl LoadGenerator for Engine {
+    fn level(&self, clients: u32, outputs: Outputs) -> Box<dyn Level> {
+        let Outputs { trace, transactions } = outputs;
+        let job = LevelJob { plan: Arc::clone(&self.plan), clients, trace, transactions };
+        Box::new(EngineLevel { job, control: Control::new() })
+    }
+}
+
+struct EngineLevel {
+    job: LevelJob,
+    control: Arc<Control>,
+}
+
+impl Level for EngineLevel {
+    fn run(&self) -> Result<LevelOutcome, EngineError> {
+        run_level(&self.job, &self.control)
+    }
+
+    fn end_window(&self) {
+        self.control.end_window();
+    }
+
+    fn abort(&self) {
+        self.control.abort();
+    }
+
+    fn phase(&self) -> Phase {
+        self.control.phase()
+    }
+
+    fn live(&self) -> Live {
+        self.control.live()
+    }
+}

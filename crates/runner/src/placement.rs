@@ -1,0 +1,337 @@
+//! Which CPUs the server under test gets and which the load generator gets. Pure: facts in, decision out.
+//!
+//! The rule: whole cores are shared out, never the hardware threads of one core, because two threads of a core slow
+//! each other down and a generator must not take from the server what it measures. A server on this host gets the
+//! lower half of the cores, and the odd one: a reference server spends more CPU on a request than the generator. A
+//! remote server leaves every core to the generator. What the specification says is followed and only commented on.
+
+use webstone_model::spec::{GeneratorSpec, ServerSpec, parse_cpu_list};
+
+/// Where the server under test runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerPlace {
+    /// Started by this program, which pins it.
+    Embedded,
+    /// On this host, but somebody else's: it is left room and not pinned.
+    ThisHost,
+    /// On another host.
+    Elsewhere,
+}
+
+/// The CPUs that this process may use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cpus {
+    /// Allowed CPUs grouped by physical core, cores and CPUs in ascending order.
+    pub cores: Vec<Vec<u32>>,
+    /// CPUs' worth of time that the control group grants, where it limits it.
+    pub quota: Option<f64>,
+}
+
+impl Cpus {
+    /// All allowed CPUs in ascending order.
+    pub fn all(&self) -> Vec<u32> {
+        let mut all = self.cores.concat();
+        all.sort_unstable();
+        all
+    }
+}
+
+/// The decision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// CPUs of the server; empty where it is not on this host, or not ours to pin.
+    pub server: Vec<u32>,
+    /// CPUs of the generator's workers, in turn.
+    pub workers_cpus: Vec<u32>,
+    /// Number of workers, at least 1.
+    pub workers: u32,
+    /// What the user should know about the decision.
+    pub warnings: Vec<String>,
+}
+
+/// Why a placement that was asked for is not possible.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlacementError {
+    /// A list of CPUs cannot be read.
+    #[error("{option}: {detail}")]
+    NotAList {
+        /// The option.
+        option: &'static str,
+        /// What is wrong with its value.
+        detail: String,
+    },
+    /// A CPU is named that this process may not use.
+    #[error("{option} names CPU {cpu}, and this process may run on CPUs {allowed} only")]
+    NotAllowed {
+        /// The option.
+        option: &'static str,
+        /// The CPU.
+        cpu: u32,
+        /// Those that are allowed, as a list.
+        allowed: String,
+    },
+}
+
+impl PlacementError {
+    /// What to do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            PlacementError::NotAList { option, .. } => format!("write {option} as in 0-1,4, or leave it out"),
+            PlacementError::NotAllowed { allowed, .. } => {
+                format!("choose from {allowed}, or widen the set (taskset, the container's cpuset)")
+            }
+        }
+    }
+}
+
+/// Decides.
+pub fn place(
+    cpus: &Cpus,
+    at: ServerPlace,
+    generator: &GeneratorSpec,
+    server: &ServerSpec,
+) -> Result<Placement, PlacementError> {
+    let asked_workers = listed("--cpus", &generator.cpus, cpus)?;
+    let asked_server = match at {
+        ServerPlace::Embedded => listed("--server-cpus", &server.cpus, cpus)?,
+        _ => Vec::new(),
+    };
+    let mut placement = Placement::default();
+    let cores = within_quota(cpus, &mut placement.warnings);
+    let all: Vec<u32> = cores.concat();
+    let but = |taken: &[u32]| -> Vec<u32> {
+        let left: Vec<u32> = all.iter().copied().filter(|cpu| !taken.contains(cpu)).collect();
+        if left.is_empty() { all.clone() } else { left }
+    };
+    let (for_server, for_workers) = match at {
+        ServerPlace::Elsewhere => (Vec::new(), all.clone()),
+        _ => halves(&cores, &mut placement.warnings),
+    };
+    placement.server = match (asked_server.is_empty(), asked_workers.is_empty()) {
+        (false, _) => asked_server.clone(),
+        (true, false) if at != ServerPlace::Elsewhere => but(&asked_workers),
+        (true, _) => for_server,
+    };
+    placement.workers_cpus = match (asked_workers.is_empty(), asked_server.is_empty()) {
+        (false, _) => asked_workers,
+        (true, false) => but(&asked_server),
+        (true, true) => for_workers,
+    };
+    placement.workers = match generator.workers {
+        0 => placement.workers_cpus.len() as u32,
+        asked => asked,
+    };
+    comment(&mut placement, at, generator.pin);
+    if at != ServerPlace::Embedded {
+        placement.server = Vec::new();
+    }
+    Ok(placement)
+}
+
+/// The list as Linux writes it: `0-1,4`.
+pub fn cpu_list(cpus: &[u32]) -> String {
+    let mut text = String::new();
+    let mut rest = cpus;
+    while let Some(first) = rest.first().copied() {
+        let run = rest.iter().zip(first..).take_while(|(cpu, wanted)| *cpu == wanted).count().max(1);
+        let comma = if text.is_empty() { "" } else { "," };
+        match run {
+            1 => text += &format!("{comma}{first}"),
+            _ => text += &format!("{comma}{first}-{}", first + run as u32 - 1),
+        }
+        rest = &rest[run..];
+    }
+    text
+}
+
+fn listed(option: &'static str, text: &str, cpus: &Cpus) -> Result<Vec<u32>, PlacementError> {
+    let list = parse_cpu_list(text).map_err(|detail| PlacementError::NotAList { option, detail })?;
+    let allowed = cpus.all();
+    match list.iter().find(|cpu| !allowed.contains(cpu)) {
+        Some(cpu) => Err(PlacementError::NotAllowed { option, cpu: *cpu, allowed: cpu_list(&allowed) }),
+        None => Ok(list),
+    }
+}
+
+/// The cores that the control group's quota can keep busy: threads on more would be stopped in turn, in the middle of
+/// a measurement.
+fn within_quota(cpus: &Cpus, warnings: &mut Vec<String>) -> Vec<Vec<u32>> {
+    let allowed: usize = cpus.cores.iter().map(Vec::len).sum();
+    let Some(quota) = cpus.quota.filter(|quota| *quota < allowed as f64) else { return cpus.cores.clone() };
+    let usable = (quota.floor() as usize).max(1);
+    warnings.push(format!(
+        "the control group grants {quota:.2} CPUs of the {allowed} allowed; {usable} used, and the kernel may still \
+         pause the run when the quota is spent"
+    ));
+    let mut cores = Vec::new();
+    let mut left = usable;
+    for core in &cpus.cores {
+        let taken: Vec<u32> = core.iter().copied().take(left).collect();
+        left -= taken.len();
+        cores.push(taken);
+        if left == 0 {
+            break;
+        }
+    }
+    cores
+}
+
+/// The server's half and the generator's half.
+fn halves(cores: &[Vec<u32>], warnings: &mut Vec<String>) -> (Vec<u32>, Vec<u32>) {
+    match cores {
+        [] => (Vec::new(), Vec::new()),
+        [only] if only.len() > 1 => {
+            warnings.push(format!(
+                "server and generator share one physical core (CPUs {}): each slows the other down",
+                cpu_list(only)
+            ));
+            let server = only.len().div_ceil(2);
+            (only[..server].to_vec(), only[server..].to_vec())
+        }
+        // The same CPU for both; `comment` says what that means.
+        [only] => (only.clone(), only.clone()),
+        many => {
+            let server = many.len().div_ceil(2);
+            let sorted = |part: &[Vec<u32>]| {
+                let mut cpus = part.concat();
+                cpus.sort_unstable();
+                cpus
+            };
+            (sorted(&many[..server]), sorted(&many[server..]))
+        }
+    }
+}
+
+fn comment(placement: &mut Placement, at: ServerPlace, pinned: bool) {
+    let Placement { server, workers_cpus, workers, warnings } = placement;
+    if workers_cpus.is_empty() {
+        *workers = (*workers).max(1);
+    }
+    let shared: Vec<u32> = workers_cpus.iter().copied().filter(|cpu| server.contains(cpu)).collect();
+    if at != ServerPlace::Elsewhere && !shared.is_empty() {
+        warnings.push(format!(
+            "server and generator share CPU {}: the rate is that of both together, not the server's alone",
+            cpu_list(&shared)
+        ));
+    } else if at == ServerPlace::ThisHost {
+        warnings.push(format!(
+            "the server is on this host: the generator keeps to CPU {}; pin the server to CPU {} \
+             (taskset -c), or measure from another host",
+            cpu_list(workers_cpus),
+            cpu_list(server)
+        ));
+    }
+    if pinned && *workers as usize > workers_cpus.len() && !workers_cpus.is_empty() {
+        warnings.push(format!("{workers} workers share CPU {}", cpu_list(workers_cpus)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpus(cores: &[&[u32]]) -> Cpus {
+        Cpus { cores: cores.iter().map(|core| core.to_vec()).collect(), quota: None }
+    }
+
+    fn placed(cpus: &Cpus, at: ServerPlace, workers: u32, generator: &str, server: &str) -> Placement {
+        let generator = GeneratorSpec { workers, cpus: generator.into(), ..GeneratorSpec::default() };
+        let server = ServerSpec { cpus: server.into(), ..ServerSpec::default() };
+        place(cpus, at, &generator, &server).unwrap()
+    }
+
+    #[test]
+    fn an_embedded_server_gets_the_larger_half_of_the_cores() {
+        let single = |n: u32| Cpus { cores: (0..n).map(|cpu| vec![cpu]).collect(), quota: None };
+        for (n, server, workers) in
+            [(2, "0", "1"), (3, "0-1", "2"), (4, "0-1", "2-3"), (7, "0-3", "4-6"), (64, "0-31", "32-63")]
+        {
+            let placement = placed(&single(n), ServerPlace::Embedded, 0, "", "");
+            assert_eq!(cpu_list(&placement.server), server, "{n} CPUs");
+            assert_eq!(cpu_list(&placement.workers_cpus), workers, "{n} CPUs");
+            assert_eq!(placement.workers as usize, placement.workers_cpus.len());
+            assert_eq!(placement.warnings, Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn one_cpu_is_shared_with_a_warning() {
+        let placement = placed(&cpus(&[&[3]]), ServerPlace::Embedded, 0, "", "");
+        assert_eq!((placement.server, placement.workers_cpus, placement.workers), (vec![3], vec![3], 1));
+        assert_eq!(placement.warnings.len(), 1);
+        assert!(placement.warnings[0].contains("share CPU 3"), "{:?}", placement.warnings);
+    }
+
+    #[test]
+    fn hardware_threads_of_a_core_stay_together() {
+        let placement =
+            placed(&cpus(&[&[0, 4], &[1, 5], &[2, 6], &[3, 7]]), ServerPlace::Embedded, 0, "", "");
+        assert_eq!(cpu_list(&placement.server), "0-1,4-5");
+        assert_eq!(cpu_list(&placement.workers_cpus), "2-3,6-7");
+    }
+
+    #[test]
+    fn two_threads_of_one_core_are_split_with_a_warning() {
+        let placement = placed(&cpus(&[&[0, 1]]), ServerPlace::Embedded, 0, "", "");
+        assert_eq!((placement.server, placement.workers_cpus), (vec![0], vec![1]));
+        assert!(placement.warnings[0].contains("one physical core"), "{:?}", placement.warnings);
+    }
+
+    #[test]
+    fn a_remote_server_leaves_every_cpu_to_the_generator() {
+        let placement = placed(&cpus(&[&[0], &[1], &[2]]), ServerPlace::Elsewhere, 0, "", "");
+        assert_eq!((cpu_list(&placement.workers_cpus).as_str(), placement.workers), ("0-2", 3));
+        assert_eq!((placement.server, placement.warnings), (vec![], vec![]));
+    }
+
+    #[test]
+    fn somebody_elses_server_on_this_host_is_left_its_half() {
+        let placement = placed(&cpus(&[&[0], &[1]]), ServerPlace::ThisHost, 0, "", "");
+        assert_eq!((placement.server, placement.workers_cpus), (vec![], vec![1]));
+        assert!(placement.warnings[0].contains("pin the server to CPU 0"), "{:?}", placement.warnings);
+    }
+
+    #[test]
+    fn what_is_asked_for_is_done() {
+        let four = cpus(&[&[0], &[1], &[2], &[3]]);
+        let by_workers = placed(&four, ServerPlace::Embedded, 0, "0", "");
+        assert_eq!((cpu_list(&by_workers.server).as_str(), by_workers.workers_cpus), ("1-3", vec![0]));
+        let by_server = placed(&four, ServerPlace::Embedded, 2, "", "3");
+        assert_eq!((by_server.server, cpu_list(&by_server.workers_cpus).as_str()), (vec![3], "0-2"));
+        assert_eq!(by_server.workers, 2);
+        let overlap = placed(&four, ServerPlace::Embedded, 0, "1-2", "2-3");
+        assert!(overlap.warnings[0].contains("share CPU 2"), "{:?}", overlap.warnings);
+        let crowded = placed(&four, ServerPlace::Elsewhere, 8, "1", "");
+        assert_eq!((crowded.workers, crowded.workers_cpus), (8, vec![1]));
+        assert!(crowded.warnings[0].contains("8 workers share CPU 1"), "{:?}", crowded.warnings);
+    }
+
+    #[test]
+    fn a_quota_bounds_the_cpus_used() {
+        let limited = Cpus { quota: Some(2.5), ..cpus(&[&[0], &[1], &[2], &[3]]) };
+        let placement = placed(&limited, ServerPlace::Embedded, 0, "", "");
+        assert_eq!((placement.server, placement.workers_cpus), (vec![0], vec![1]));
+        assert!(placement.warnings[0].contains("2.50 CPUs of the 4"), "{:?}", placement.warnings);
+        let starved = Cpus { quota: Some(0.5), ..cpus(&[&[0], &[1]]) };
+        assert_eq!(placed(&starved, ServerPlace::Embedded, 0, "", "").workers_cpus, [0]);
+    }
+
+    #[test]
+    fn impossible_wishes_name_the_option_and_the_allowed_set() {
+        let wish = |text: &str| {
+            let generator = GeneratorSpec { cpus: text.into(), ..GeneratorSpec::default() };
+            let two = cpus(&[&[0], &[1]]);
+            place(&two, ServerPlace::Elsewhere, &generator, &ServerSpec::default()).unwrap_err()
+        };
+        assert_eq!(wish("1-2").to_string(), "--cpus names CPU 2, and this process may run on CPUs 0-1 only");
+        assert!(wish("one").to_string().starts_with("--cpus: `one` is not a list"));
+    }
+
+    #[test]
+    fn lists_are_written_as_linux_writes_them() {
+        for text in ["", "0", "0-1", "0,2-4,9"] {
+            assert_eq!(cpu_list(&parse_cpu_list(text).unwrap()), text);
+        }
+        assert_eq!(cpu_list(&[3, 3, 1]), "3,3,1");
+    }
+}

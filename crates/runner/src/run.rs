@@ -1,0 +1,419 @@
+//! A whole run: look at the machine and the target, start the server where it is ours, sweep, keep the record.
+//!
+//! Everything that can be known to be wrong is found before the first level. What was measured is handed back whatever
+//! happens afterwards: [`RunOutcome`] holds the record *and* the error.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use webstone_engine::PlanError;
+use webstone_model::errors::Blame;
+use webstone_model::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
+use webstone_model::spec::RunSpec;
+use webstone_model::workload::Workload;
+
+use crate::clock;
+use crate::embedded::{EmbeddedServer, EmbeddedServerError, Launch};
+use crate::environment;
+use crate::fetch::ByProbe;
+use crate::generator::{self, Compile, LoadGenerator};
+use crate::interrupt::Interrupt;
+use crate::machine::{Root, cpus};
+use crate::observer::{Event, Observer};
+use crate::order::steps;
+use crate::placement::{PlacementError, ServerPlace, cpu_list, place};
+use crate::preflight::limits;
+use crate::preflight::needs::{Load, Severity, Shortage, shortages};
+use crate::preflight::target::{self, CHECK_TIMEOUT, TargetError, TargetFacts};
+use crate::record_all::{RecordAll, RecordAllError};
+use crate::store::{Store, StoreError};
+use crate::sweep::{MeasuredServer, Sweep, SweepError};
+use crate::trace::{TraceWriter, nowhere};
+use crate::workload_source::{WorkloadSourceError, load_workload};
+
+/// How long the embedded server may take to be ready: a fileset of gigabytes is read or made in it.
+const SERVER_PATIENCE: Duration = Duration::from_secs(30);
+/// Most memory that the embedded server keeps files in, in bytes; it makes the rest anew for each request.
+const SERVER_CACHE_BYTES_MAX: u64 = 1 << 30;
+
+/// What a run needs to know besides its specification.
+pub struct RunnerOptions {
+    /// The program, as the record names it.
+    pub tool: Tool,
+    /// The command line, as typed.
+    pub command_line: Vec<String>,
+    /// Directory that holds the records of runs; `None`: nothing is stored.
+    pub runs_dir: Option<PathBuf>,
+    /// The workload, where it is not the one that the specification names.
+    pub workload: Option<Workload>,
+    /// Whether the target's files are checked before load; hosts and ports always are.
+    pub check_target: bool,
+    /// The executable that is started as `<executable> serve …`; `None`: this one.
+    pub server_program: Option<PathBuf>,
+    /// Where traced exchanges are written, where the specification asks for some.
+    pub trace: Option<Box<dyn Write + Send>>,
+}
+
+impl Default for RunnerOptions {
+    /// Stored in `runs/`, everything checked, no trace.
+    fn default() -> RunnerOptions {
+        RunnerOptions {
+            tool: Tool {
+                name: "webstone".to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                commit: None,
+            },
+            command_line: Vec::new(),
+            runs_dir: Some(PathBuf::from("runs")),
+            workload: None,
+            check_target: true,
+            server_program: None,
+            trace: None,
+        }
+    }
+}
+
+/// What a run left behind.
+#[derive(Debug)]
+pub struct RunOutcome {
+    /// Everything measured; `None` where the run ended before its first level could start.
+    pub record: Option<RunRecord>,
+    /// Directory of the stored record, under its final name where it could be given one; `None` where nothing is stored.
+    pub path: Option<PathBuf>,
+    /// Why the run did not end as planned. An interrupted run that measured something is no error.
+    pub error: Option<RunError>,
+}
+
+/// Why a run did not end as planned.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The specification asks for something that makes no sense by itself.
+    #[error("{what}")]
+    Spec {
+        /// What.
+        what: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// There is no workload.
+    #[error(transparent)]
+    Workload(#[from] WorkloadSourceError),
+    /// CPUs that cannot be had.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
+    /// The machine cannot carry the run.
+    #[error("{0}")]
+    Shortage(Shortage),
+    /// The target does not answer, or not as the workload needs it.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The embedded server did not start.
+    #[error(transparent)]
+    Server(#[from] EmbeddedServerError),
+    /// The engine cannot run the specification.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The record cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Transactions cannot be written.
+    #[error(transparent)]
+    RecordAll(#[from] RecordAllError),
+    /// The sweep ended early.
+    #[error(transparent)]
+    Sweep(#[from] SweepError),
+    /// The user ended the run before anything was measured.
+    #[error("interrupted before anything was measured")]
+    Interrupted,
+}
+
+impl RunError {
+    /// What to do about it, where there is something.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            RunError::Spec { hint, .. } => Some(hint.clone()),
+            RunError::Workload(error) => error.hint(),
+            RunError::Placement(error) => Some(error.hint()),
+            RunError::Shortage(shortage) => Some(shortage.remedy.clone()),
+            RunError::Target(error) => Some(error.hint.clone()),
+            RunError::Server(error) => error.hint().map(str::to_owned),
+            RunError::Plan(error) => error.hint.clone(),
+            RunError::Store(error) => error.hint().map(str::to_owned),
+            RunError::RecordAll(error) => Some(error.hint().to_owned()),
+            RunError::Sweep(SweepError::Store { source }) => source.hint().map(str::to_owned),
+            RunError::Sweep(SweepError::RecordAll(error)) => Some(error.hint().to_owned()),
+            RunError::Sweep(_) | RunError::Interrupted => None,
+        }
+    }
+
+    /// Who has to act: what was asked for is [`Blame::User`]'s, and the exit code says so.
+    pub fn blame(&self) -> Blame {
+        match self {
+            RunError::Spec { .. }
+            | RunError::Workload(_)
+            | RunError::Placement(_)
+            | RunError::Plan(_)
+            | RunError::Interrupted => Blame::User,
+            RunError::Target(error) if error.is_usage => Blame::User,
+            RunError::Target(_) => Blame::Target,
+            _ => Blame::Generator,
+        }
+    }
+}
+
+/// The workload that a specification names.
+pub fn resolve_workload(spec: &RunSpec) -> Result<Workload, WorkloadSourceError> {
+    load_workload(&spec.workload)
+}
+
+/// Runs a specification to its end. Blocks; events arrive on this thread, `interrupt` may be raised from any.
+pub fn run(
+    spec: RunSpec,
+    options: RunnerOptions,
+    observer: &mut dyn Observer,
+    interrupt: Arc<Interrupt>,
+) -> RunOutcome {
+    run_with(spec, options, observer, &interrupt, &generator::engine)
+}
+
+pub(crate) fn run_with(
+    spec: RunSpec,
+    options: RunnerOptions,
+    observer: &mut dyn Observer,
+    interrupt: &Interrupt,
+    compile: Compile<'_>,
+) -> RunOutcome {
+    match prepare(spec, options, observer, interrupt, compile) {
+        Ok(prepared) => prepared.sweep(observer, interrupt),
+        Err(error) => {
+            let state = match error {
+                RunError::Interrupted => RunState::Interrupted,
+                _ => RunState::Failed,
+            };
+            observer.event(Event::Finished { state, path: None });
+            RunOutcome { record: None, path: None, error: Some(error) }
+        }
+    }
+}
+
+/// Everything ready for the first level.
+struct Prepared {
+    record: RunRecord,
+    /// The specification as the engine has it: target and workers decided.
+    effective: RunSpec,
+    generator: Box<dyn LoadGenerator>,
+    server: Option<EmbeddedServer>,
+    store: Option<Store>,
+    record_all: Option<RecordAll>,
+    trace: Option<TraceWriter>,
+}
+
+fn prepare(
+    spec: RunSpec,
+    options: RunnerOptions,
+    observer: &mut dyn Observer,
+    interrupt: &Interrupt,
+    compile: Compile<'_>,
+) -> Result<Prepared, RunError> {
+    let going_on = || if interrupt.count() > 0 { Err(RunError::Interrupted) } else { Ok(()) };
+    let root = Root::default();
+    let mut warnings = Vec::new();
+    check_spec(&spec)?;
+    let RunnerOptions { tool, command_line, runs_dir, workload, check_target, server_program, trace } =
+        options;
+    let workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
+
+    observer.event(Event::Preparing("looking at this machine and the target"));
+    let embedded = spec.target.is_empty();
+    let mut facts = if embedded {
+        TargetFacts { this_host: true, ..TargetFacts::default() }
+    } else {
+        target::locate(&spec, &workload)?
+    };
+    let mut effective = spec.clone();
+    let at = match (embedded, facts.this_host) {
+        (true, _) => ServerPlace::Embedded,
+        (false, true) => ServerPlace::ThisHost,
+        (false, false) => ServerPlace::Elsewhere,
+    };
+    let placement = place(&cpus(&root), at, &spec.generator, &spec.server)?;
+    warnings.extend(placement.warnings.iter().cloned());
+    effective.generator.workers = placement.workers;
+    effective.generator.cpus = cpu_list(&placement.workers_cpus);
+    let destinations = facts.addresses.len().max(1) as u64;
+    let mut load = Load::of(&effective, destinations, facts.this_host);
+    if embedded && spec.server.root.is_none() {
+        load.fileset_bytes = fileset_bytes(&workload).min(SERVER_CACHE_BYTES_MAX);
+    }
+    warnings.extend(foresee(&load, &root)?);
+    going_on()?;
+
+    // The executable of an embedded server inherits the limits that were raised above.
+    let server = match embedded {
+        true => {
+            observer.event(Event::Preparing("starting the embedded server"));
+            let program = server_program.map_or_else(std::env::current_exe, Ok).map_err(|source| {
+                EmbeddedServerError::Start { program: PathBuf::from("/proc/self/exe"), source }
+            })?;
+            Some(EmbeddedServer::start(&Launch {
+                program,
+                prefix: Vec::new(),
+                workload: spec.workload.clone(),
+                server: spec.server.clone(),
+                cpus: placement.server.clone(),
+                patience: SERVER_PATIENCE,
+            })?)
+        }
+        false => None,
+    };
+    if let Some(server) = &server {
+        effective.target = vec![server.url().to_owned()];
+    }
+    going_on()?;
+    if check_target {
+        observer.event(Event::Preparing("asking the target for its files"));
+        let fetch = ByProbe::like(&effective, CHECK_TIMEOUT);
+        target::check(&effective, &workload, &fetch, &mut facts)?;
+        warnings.append(&mut facts.warnings);
+    }
+    going_on()?;
+    let generator = compile(&effective, &workload)?;
+    let record_all = match &spec.generator.record_all {
+        Some(path) => Some(RecordAll::create(path.as_ref())?),
+        None => None,
+    };
+    let trace = (spec.generator.trace > 0).then(|| TraceWriter::new(trace.unwrap_or_else(nowhere)));
+
+    for warning in &warnings {
+        observer.event(Event::Warning(warning));
+    }
+    let started = SystemTime::now();
+    let mut record = RunRecord {
+        schema: SCHEMA_VERSION,
+        id: String::new(),
+        environment: environment::gather(&root, &tool, facts.this_host),
+        tool,
+        started_at: clock::rfc3339(started),
+        finished_at: None,
+        state: RunState::Partial,
+        command_line,
+        workload_sha256: workload.sha256(),
+        workload,
+        target: TargetRecord {
+            url: effective.target.join(" "),
+            server: facts.server,
+            embedded,
+            cpus: placement.server,
+        },
+        warnings,
+        iterations: Vec::new(),
+        spec,
+    };
+    let store = match &runs_dir {
+        Some(runs) => Some(Store::create(runs, started, &mut record)?),
+        None => None,
+    };
+    Ok(Prepared { record, effective, generator, server, store, record_all, trace })
+}
+
+impl Prepared {
+    fn sweep(mut self, observer: &mut dyn Observer, interrupt: &Interrupt) -> RunOutcome {
+        let load = &self.effective.load;
+        let steps = steps(load, self.effective.client.seed);
+        let each = load.warmup.as_duration() + load.duration.as_duration();
+        let planned = (load.duration.0 > 0).then(|| each * steps.len() as u32);
+        let path = self.store.as_ref().map(|store| store.path().to_owned());
+        observer.event(Event::RunStarted {
+            record: &self.record,
+            path: path.as_deref(),
+            steps: steps.len(),
+            planned,
+        });
+        let mut unstored = ();
+        let mut sweep = Sweep {
+            generator: &*self.generator,
+            server: self.server.as_mut().map(|server| server as &mut dyn MeasuredServer),
+            sink: match &mut self.store {
+                Some(store) => store,
+                None => &mut unstored,
+            },
+            spec: &self.effective,
+            steps: &steps,
+            record_all: self.record_all.take(),
+            trace: self.trace.take(),
+            interrupt,
+            observer,
+        };
+        let (state, error) = sweep.run(&mut self.record);
+        drop(self.server.take());
+        self.record.state = state;
+        self.record.finished_at = Some(clock::rfc3339(SystemTime::now()));
+        let mut error = error.map(RunError::from);
+        let path = self.keep(&mut error);
+        if self.record.iterations.is_empty() && state == RunState::Interrupted {
+            error.get_or_insert(RunError::Interrupted);
+        }
+        observer.event(Event::Finished { state, path: path.as_deref() });
+        RunOutcome { record: Some(self.record), path, error }
+    }
+
+    /// Gives the record its final place. A record without a single iteration is not worth one.
+    fn keep(&mut self, error: &mut Option<RunError>) -> Option<PathBuf> {
+        let store = self.store.take()?;
+        if self.record.iterations.is_empty() {
+            store.discard();
+            return None;
+        }
+        let partial = store.path().to_owned();
+        match store.finish(&self.record) {
+            Ok(path) => Some(path),
+            Err(failed) => {
+                // The first error is the cause; that the record could not be finished either follows from it.
+                error.get_or_insert(failed.into());
+                Some(partial)
+            }
+        }
+    }
+}
+
+/// What needs no look at anything else.
+fn check_spec(spec: &RunSpec) -> Result<(), RunError> {
+    let wrong = |what: &str, hint: &str| Err(RunError::Spec { what: what.to_owned(), hint: hint.to_owned() });
+    if spec.load.clients.0.is_empty() {
+        return wrong("no level is asked for", "say how many clients: -c 20..100+10");
+    }
+    if spec.load.iterations == 0 {
+        return wrong("0 iterations measure nothing", "ask for at least one: -i 1");
+    }
+    Ok(())
+}
+
+/// Raises what may be raised and returns what the user should know. What cannot work is an error.
+fn foresee(load: &Load, root: &Root) -> Result<Vec<String>, RunError> {
+    let mut notes = Vec::new();
+    let raised = limits::raise_descriptors(load.descriptors());
+    if raised.to > raised.from {
+        notes.push(format!("the limit of open files was raised from {} to {}", raised.from, raised.to));
+    }
+    for shortage in shortages(load, &limits::read(root)) {
+        if shortage.severity == Severity::Certain {
+            return Err(RunError::Shortage(shortage));
+        }
+        notes.push(format!("{shortage}; to be sure: {}", shortage.remedy));
+    }
+    Ok(notes)
+}
+
+/// Bytes of all distinct files of a workload.
+fn fileset_bytes(workload: &Workload) -> u64 {
+    let files = workload.pages.iter().flat_map(|page| &page.files);
+    let sizes: HashMap<&str, u64> = files.filter_map(|file| Some((&*file.url, file.size?))).collect();
+    sizes.values().sum()
+}
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -1,0 +1,187 @@
+//! The result store: one directory a run, readable for ever and by other tools.
+//!
+//! ```text
+//! runs/20260131T123005Z-webstone/
+//!   record.json        the run, whole, without what outgrows JSON (model::record::RunRecord)
+//!   histograms.hlog    every distribution, HdrHistogram log format 1.3, tags clients=…;iteration=…;kind=…[;page=…]
+//!   intervals.ndjson   the series, one JSON object a second of each iteration
+//!   environment.json   facts about the machine
+//!   MANIFEST.sha256    check sums, as `sha256sum -c` reads them
+//! ```
+//!
+//! While a run lasts, its directory has `.partial` behind its name, `record.json` holds no iterations, and each one is
+//! appended to `iterations.ndjson` as it ends: rewriting a growing `record.json` after each of 1,000 levels would cost
+//! the square of their number. An iteration is stored when its line there is: histograms and intervals are appended
+//! and synced before it, and a reader ignores what belongs to no stored iteration. So a run that is killed, or whose
+//! disk fills up, keeps every iteration that had ended. At the end `record.json` is replaced by the whole record,
+//! `iterations.ndjson` is removed, and the directory gets its final name.
+
+mod append;
+mod hlog;
+mod read;
+mod write;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use write::Store;
+
+const RECORD: &str = "record.json";
+const HISTOGRAMS: &str = "histograms.hlog";
+const INTERVALS: &str = "intervals.ndjson";
+const ITERATIONS: &str = "iterations.ndjson";
+const ENVIRONMENT: &str = "environment.json";
+const MANIFEST: &str = "MANIFEST.sha256";
+/// What stands behind a directory's name until its run is over.
+const PARTIAL: &str = ".partial";
+
+/// Why a record could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The operating system refused.
+    #[error("cannot {doing} {path}: {}", without_number(source))]
+    Io {
+        /// What was tried, as a verb: "write".
+        doing: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// A file does not hold what it should.
+    #[error("{file}:{line}: {what}")]
+    Content {
+        /// The file.
+        file: PathBuf,
+        /// Line, from 1.
+        line: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// A newer program wrote the record.
+    #[error(
+        "{file}: the record has schema {found}, and this version of webstone knows schemas up to {known}"
+    )]
+    Newer {
+        /// The file.
+        file: PathBuf,
+        /// Its schema.
+        found: u32,
+        /// The newest that can be read.
+        known: u32,
+    },
+    /// The path is not a record.
+    #[error("{path} holds no record: there is no {RECORD} in it")]
+    NoRecord {
+        /// The path.
+        path: PathBuf,
+    },
+}
+
+impl StoreError {
+    /// What to do about it, where there is something.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            StoreError::Io { source, doing, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                    Some("free some space, or name a directory on another disk: --runs-dir DIR")
+                }
+                io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+                    Some("a file is in the way: name another directory with --runs-dir DIR")
+                }
+                _ if *doing == "read" => None,
+                _ => Some("name a directory that you may write to: --runs-dir DIR"),
+            },
+            StoreError::Content { .. } => {
+                Some("the file was changed or damaged; `sha256sum -c MANIFEST.sha256` tells which one")
+            }
+            StoreError::Newer { .. } => Some("read it with the version that wrote it, or a later one"),
+            StoreError::NoRecord { .. } => Some("give a directory below runs/, or its record.json"),
+        }
+    }
+
+    fn io(doing: &'static str, path: &Path, source: io::Error) -> StoreError {
+        StoreError::Io { doing, path: path.to_owned(), source }
+    }
+
+    fn content(file: &Path, line: u64, what: impl Into<String>) -> StoreError {
+        StoreError::Content { file: file.to_owned(), line, what: what.into() }
+    }
+}
+
+/// The operating system's words without its number: "No space left on device".
+fn without_number(error: &io::Error) -> String {
+    error.to_string().split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::BTreeMap;
+    use std::time::{Duration, SystemTime};
+
+    use webstone_model::metrics::{
+        ClientTotals, Histograms, Interval, Measured, PageHistograms, PageTotals, Series,
+    };
+    use webstone_model::record::{
+        IterationRecord, RunRecord, RunState, SCHEMA_VERSION, ServerUse, TargetRecord, Tool,
+    };
+    use webstone_model::spec::RunSpec;
+    use webstone_model::workload::{FileRequest, Page, Workload};
+
+    use crate::clock;
+
+    pub(crate) fn started() -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_millis(1_769_862_605_250)
+    }
+
+    pub(crate) fn record() -> RunRecord {
+        let file = FileRequest { url: "/file500.html".into(), size: Some(500), ..FileRequest::default() };
+        let page = Page { weight: 1, files: vec![file], think: Default::default() };
+        RunRecord {
+            schema: SCHEMA_VERSION,
+            id: String::new(),
+            tool: Tool { name: "webstone".into(), version: "0.1.0".into(), commit: None },
+            started_at: clock::rfc3339(started()),
+            finished_at: None,
+            state: RunState::Partial,
+            command_line: vec!["webstone".into(), "run".into()],
+            spec: RunSpec::default(),
+            workload: Workload { name: "w".into(), pages: vec![page], ..Workload::default() },
+            workload_sha256: "00".into(),
+            target: TargetRecord { url: "http://127.0.0.1:1".into(), ..TargetRecord::default() },
+            environment: BTreeMap::from([("kernel".to_owned(), "6.18".into())]),
+            warnings: vec!["w".into()],
+            iterations: Vec::new(),
+        }
+    }
+
+    /// An iteration with something in every field that a file of its own holds.
+    pub(crate) fn iteration(clients: u32, number: u32) -> IterationRecord {
+        let mut measured = Measured { window_ns: 2_000_000_000, ..Measured::default() };
+        let mut page = Histograms::default();
+        for value in 1..200_u64 {
+            let nanos = value * value * 7_919 + u64::from(clients * number);
+            measured.response.record(nanos);
+            measured.histograms.response.record(nanos);
+            measured.histograms.first_byte.record(nanos / 3);
+            measured.histograms.page.record(nanos + 5);
+            measured.generator.loop_delay.record(value);
+            page.response.record(nanos);
+        }
+        measured.counts.succeeded = 199;
+        measured.pages = vec![PageTotals { hits: 199, ..PageTotals::default() }];
+        measured.page_histograms = vec![PageHistograms { page: 0, histograms: page }];
+        measured.clients = vec![ClientTotals { pages: 1, ..ClientTotals::default() }; clients as usize];
+        let second = |requests| Interval { requests, bytes: 7, ..Interval::default() };
+        measured.series = Series(vec![second(100), second(99)]);
+        IterationRecord {
+            clients,
+            iteration: number,
+            started_at: clock::rfc3339(started() + Duration::from_secs(3)),
+            interrupted: false,
+            measured,
+            identities: Vec::new(),
+            server: Some(ServerUse { user_ns: 5, ..ServerUse::default() }),
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Reading a run's directory, finished or cut short. Whatever is wrong is told with its file and line.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use webstone_model::metrics::Interval;
+use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION};
+
+use super::{HISTOGRAMS, INTERVALS, ITERATIONS, PARTIAL, RECORD, StoreError, hlog};
+
+/// See [`super::Store::load`].
+pub(super) fn load(path: &Path) -> Result<RunRecord, StoreError> {
+    let directory = directory_of(path)?;
+    let mut record = read_record(&directory.join(RECORD))?;
+    let partial = record.state == RunState::Partial;
+    if partial && record.iterations.is_empty() {
+        let file = directory.join(ITERATIONS);
+        lines(&file, &mut |_, line| {
+            let iteration: IterationRecord = serde_json::from_str(line).map_err(|error| error.to_string())?;
+            record.iterations.push(iteration);
+            Ok(())
+        })?;
+    }
+    let places = Places::of(&record, partial);
+    let pages = record.workload.pages.len();
+    lines(&directory.join(HISTOGRAMS), &mut |_, line| {
+        let Some(line) = hlog::Line::parse(line)? else { return Ok(()) };
+        match places.find(line.clients, line.iteration)? {
+            Some(place) => line.restore(&mut record.iterations[place].measured, pages),
+            None => Ok(()),
+        }
+    })?;
+    lines(&directory.join(INTERVALS), &mut |_, line| {
+        let line: IntervalLine = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let Some(place) = places.find(line.clients, line.iteration)? else { return Ok(()) };
+        let series = &mut record.iterations[place].measured.series.0;
+        if line.second != series.len() {
+            return Err(format!("second {} where second {} is expected", line.second, series.len()));
+        }
+        series.push(line.interval);
+        Ok(())
+    })?;
+    Ok(record)
+}
+
+/// A line of `intervals.ndjson`.
+#[derive(Deserialize)]
+struct IntervalLine {
+    clients: u32,
+    iteration: u32,
+    second: usize,
+    #[serde(flatten)]
+    interval: Interval,
+}
+
+/// Where each iteration stands in the record.
+struct Places {
+    by_name: HashMap<(u32, u32), usize>,
+    partial: bool,
+}
+
+impl Places {
+    fn of(record: &RunRecord, partial: bool) -> Places {
+        let name = |iteration: &IterationRecord| (iteration.clients, iteration.iteration);
+        let by_name = record.iterations.iter().enumerate().map(|(place, it)| (name(it), place)).collect();
+        Places { by_name, partial }
+    }
+
+    /// `None`: a line of an iteration whose storing was cut short.
+    fn find(&self, clients: u32, iteration: u32) -> Result<Option<usize>, String> {
+        match self.by_name.get(&(clients, iteration)) {
+            Some(place) => Ok(Some(*place)),
+            None if self.partial => Ok(None),
+            None => Err(format!("the record has no iteration {iteration} of {clients} clients")),
+        }
+    }
+}
+
+fn directory_of(path: &Path) -> Result<PathBuf, StoreError> {
+    let mut directory = path.to_owned();
+    if path.file_name() == Some(OsStr::new(RECORD)) {
+        directory.pop();
+        if directory.as_os_str().is_empty() {
+            directory.push(".");
+        }
+    }
+    if directory.join(RECORD).is_file() {
+        return Ok(directory);
+    }
+    // The final name of a run that never got it.
+    let mut partial = directory.clone().into_os_string();
+    partial.push(PARTIAL);
+    let partial = PathBuf::from(partial);
+    if partial.join(RECORD).is_file() {
+        return Ok(partial);
+    }
+    match directory.metadata() {
+        Ok(_) => Err(StoreError::NoRecord { path: directory }),
+        Err(error) => Err(StoreError::io("read", &directory, error)),
+    }
+}
+
+fn read_record(file: &Path) -> Result<RunRecord, StoreError> {
+    /// The one field that every version has.
+    #[derive(Deserialize)]
+    struct Version {
+        schema: u32,
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| StoreError::io("read", file, error))?;
+    let wrong = |error: serde_json::Error| {
+        // serde_json ends its messages with the position, which stands in front here.
+        let what = error.to_string();
+        let what = what.split(" at line ").next().unwrap_or_default().to_owned();
+        StoreError::content(file, error.line() as u64, format!("column {}: {what}", error.column()))
+    };
+    let version: Version = serde_json::from_str(&text).map_err(wrong)?;
+    if version.schema > SCHEMA_VERSION {
+        return Err(StoreError::Newer {
+            file: file.to_owned(),
+            found: version.schema,
+            known: SCHEMA_VERSION,
+        });
+    }
+    serde_json::from_str(&text).map_err(wrong)
+}
+
+/// Hands every line to `each`, with its number from 1. A last line without its end is one whose writing was cut short:
+/// it is left out.
+fn lines(file: &Path, each: &mut dyn FnMut(u64, &str) -> Result<(), String>) -> Result<(), StoreError> {
+    let opened = File::open(file).map_err(|error| StoreError::io("read", file, error))?;
+    let mut reader = BufReader::with_capacity(1 << 16, opened);
+    let mut line = String::new();
+    for number in 1_u64.. {
+        line.clear();
+        match reader.read_line(&mut line) {
+            Ok(0) => break,
+            Ok(_) if !line.ends_with('\n') => break,
+            Ok(_) => each(number, line.trim_end_matches(['\n', '\r']))
+                .map_err(|what| StoreError::content(file, number, what))?,
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                return Err(StoreError::content(file, number, "the line is not UTF-8 text"));
+            }
+            Err(error) => return Err(StoreError::io("read", file, error)),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+    use crate::store::tests::{iteration, record, started};
+    use std::fs;
+
+    /// A partial run with two iterations, and one that is finished with the same two.
+    fn two_runs(runs: &Path) -> (PathBuf, PathBuf, RunRecord) {
+        let make = || {
+            let mut record = record();
+            let mut store = Store::create(runs, started(), &mut record).unwrap();
+            for clients in [5, 9] {
+                record.iterations.push(iteration(clients, 1));
+                store.append(record.iterations.last().unwrap()).unwrap();
+            }
+            (store, record)
+        };
+        let (store, mut record) = make();
+        record.state = RunState::Complete;
+        let finished = store.finish(&record).unwrap();
+        let (store, partial_record) = make();
+        (store.path().to_owned(), finished, partial_record)
+    }
+
+    fn cut(file: &Path, bytes: u64) {
+        let opened = fs::OpenOptions::new().write(true).open(file).unwrap();
+        opened.set_len(opened.metadata().unwrap().len() - bytes).unwrap();
+    }
+
+    fn error_of(path: &Path) -> String {
+        Store::load(path).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_iteration_cut_short_is_left_out_and_the_others_are_whole() {
+        let runs = tempfile::tempdir().unwrap();
+        let (partial, _, record) = two_runs(runs.path());
+        // Killed before the line that makes the second iteration count was whole: its histograms are there already.
+        cut(&partial.join(ITERATIONS), 1);
+        let loaded = Store::load(&partial).unwrap();
+        assert_eq!(loaded.iterations, record.iterations[..1]);
+    }
+
+    #[test]
+    fn a_torn_last_line_of_any_log_does_not_hide_the_rest() {
+        let runs = tempfile::tempdir().unwrap();
+        let (partial, _, record) = two_runs(runs.path());
+        cut(&partial.join(ITERATIONS), 40);
+        cut(&partial.join(HISTOGRAMS), 40);
+        cut(&partial.join(INTERVALS), 4);
+        assert_eq!(Store::load(&partial).unwrap().iterations, record.iterations[..1]);
+    }
+
+    #[test]
+    fn a_damaged_line_is_named() {
+        let runs = tempfile::tempdir().unwrap();
+        let (_, finished, _) = two_runs(runs.path());
+        for (name, line) in [(INTERVALS, 3), (HISTOGRAMS, 8)] {
+            let file = finished.join(name);
+            let good = fs::read_to_string(&file).unwrap();
+            let mut text: Vec<&str> = good.lines().collect();
+            text[line - 1] = "{";
+            fs::write(&file, text.join("\n") + "\n").unwrap();
+            let error = error_of(&finished);
+            assert!(error.starts_with(&format!("{}:{line}: ", file.display())), "{error}");
+            fs::write(&file, good).unwrap();
+        }
+        fs::write(finished.join(INTERVALS), b"\xff\n").unwrap();
+        assert!(error_of(&finished).ends_with("intervals.ndjson:1: the line is not UTF-8 text"));
+    }
+
+    #[test]
+    fn lines_of_unknown_iterations_are_an_error_in_a_finished_record() {
+        let runs = tempfile::tempdir().unwrap();
+        let (_, finished, _) = two_runs(runs.path());
+        let file = finished.join(INTERVALS);
+        let text = fs::read_to_string(&file).unwrap().replace("\"clients\":9", "\"clients\":8");
+        fs::write(&file, text).unwrap();
+        let error = error_of(&finished);
+        assert!(error.ends_with("intervals.ndjson:3: the record has no iteration 1 of 8 clients"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_second_is_an_error() {
+        let runs = tempfile::tempdir().unwrap();
+        let (_, finished, _) = two_runs(runs.path());
+        let file = finished.join(INTERVALS);
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, text.split_inclusive('\n').skip(1).collect::<String>()).unwrap();
+        assert!(error_of(&finished).ends_with("intervals.ndjson:1: second 1 where second 0 is expected"));
+    }
+
+    #[test]
+    fn a_newer_schema_is_told_as_such() {
+        let runs = tempfile::tempdir().unwrap();
+        let (_, finished, _) = two_runs(runs.path());
+        fs::write(finished.join(RECORD), r#"{"schema": 99, "new": true}"#).unwrap();
+        let error = Store::load(&finished).unwrap_err();
+        assert!(error.to_string().contains("schema 99, and this version of webstone knows schemas up to 1"));
+        assert!(error.hint().unwrap().contains("version that wrote it"));
+    }
+
+    #[test]
+    fn what_is_no_record_is_told_with_line_and_remedy() {
+        let runs = tempfile::tempdir().unwrap();
+        let (_, finished, _) = two_runs(runs.path());
+        assert!(error_of(runs.path()).contains("holds no record"));
+        assert!(error_of(&runs.path().join("nothing")).contains("No such file or directory"));
+        fs::write(finished.join(RECORD), "{\n \"schema\": 1,\n oops").unwrap();
+        assert!(
+            error_of(&finished).contains("record.json:3: column 2: key must be a string"),
+            "{}",
+            error_of(&finished)
+        );
+        fs::write(finished.join(RECORD), "").unwrap();
+        assert!(error_of(&finished).contains("record.json:1: "), "{}", error_of(&finished));
+        fs::remove_file(finished.join(HISTOGRAMS)).unwrap();
+        assert!(Store::load(&finished).is_err());
+    }
+}

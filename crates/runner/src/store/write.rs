@@ -1,0 +1,311 @@
+//! Writing a run's directory while the run lasts. The layout and its reasons are in the module above.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use webstone_model::metrics::Interval;
+use webstone_model::record::{IterationRecord, RunRecord};
+
+use super::append::{AppendFile, replace, sync_directory};
+use super::{
+    ENVIRONMENT, HISTOGRAMS, INTERVALS, ITERATIONS, MANIFEST, PARTIAL, RECORD, StoreError, hlog, read,
+};
+use crate::clock;
+
+/// Longest part of a directory's name that the run's name may take.
+const NAME_BYTES_MAX: usize = 80;
+/// Runs of one name that may begin within one second.
+const SAME_SECOND_MAX: u32 = 10_000;
+
+/// The record of one run, being written.
+#[derive(Debug)]
+pub struct Store {
+    /// Directory that holds the runs.
+    runs: PathBuf,
+    id: String,
+    /// This run's directory, as it is named now.
+    directory: PathBuf,
+    base: SystemTime,
+    histograms: AppendFile,
+    intervals: AppendFile,
+    iterations: AppendFile,
+    /// Iterations stored so far.
+    stored: usize,
+}
+
+/// A line of `intervals.ndjson`.
+#[derive(Serialize)]
+struct IntervalLine<'a> {
+    clients: u32,
+    iteration: u32,
+    second: usize,
+    #[serde(flatten)]
+    interval: &'a Interval,
+}
+
+impl Store {
+    /// Makes the directory of a run that started at `started` below `runs` (made as well where it is missing), gives
+    /// the record its identifier, and writes it, still without iterations. Two runs of one name in one second get
+    /// different directories.
+    pub fn create(runs: &Path, started: SystemTime, record: &mut RunRecord) -> Result<Store, StoreError> {
+        fs::create_dir_all(runs).map_err(|error| StoreError::io("create", runs, error))?;
+        let (id, directory) = reserve(runs, started, &record.spec.name)?;
+        record.id.clone_from(&id);
+        let fill = || -> Result<Store, StoreError> {
+            let log = |name| AppendFile::create(directory.join(name));
+            let mut store = Store {
+                runs: runs.to_owned(),
+                id: id.clone(),
+                base: started,
+                histograms: log(HISTOGRAMS)?,
+                intervals: log(INTERVALS)?,
+                iterations: log(ITERATIONS)?,
+                directory: directory.clone(),
+                stored: 0,
+            };
+            let head = hlog::header(clock::since_epoch(started), &clock::rfc3339(started));
+            store.histograms.append(head.as_bytes())?;
+            let empty = RunRecord { iterations: Vec::new(), ..record.clone() };
+            write_json(&directory.join(RECORD), &empty)?;
+            write_json(&directory.join(ENVIRONMENT), &record.environment)?;
+            sync_directory(&directory)?;
+            sync_directory(runs)?;
+            Ok(store)
+        };
+        // A directory without a record would only be in the way.
+        fill().inspect_err(|_| drop(fs::remove_dir_all(&directory)))
+    }
+
+    /// Reads a record: a run's directory, finished or partial, or the `record.json` in it. Distributions and series
+    /// are put back, with exact maxima. A partial record holds every iteration that had ended.
+    pub fn load(path: &Path) -> Result<RunRecord, StoreError> {
+        read::load(path)
+    }
+
+    /// The run's directory, under the name that it has now.
+    pub fn path(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Stores an iteration. After an error everything stored before is still there, and this one is not.
+    pub fn append(&mut self, iteration: &IterationRecord) -> Result<(), StoreError> {
+        let marks = (self.histograms.mark(), self.intervals.mark());
+        let result = self.try_append(iteration);
+        match result {
+            Ok(()) => self.stored += 1,
+            Err(_) => {
+                self.histograms.roll_back(marks.0);
+                self.intervals.roll_back(marks.1);
+            }
+        }
+        result
+    }
+
+    fn try_append(&mut self, iteration: &IterationRecord) -> Result<(), StoreError> {
+        let opened = clock::parse_rfc3339(&iteration.started_at).unwrap_or(self.base);
+        let start = opened.duration_since(self.base).unwrap_or_default();
+        self.histograms.append(hlog::lines(iteration, start).as_bytes())?;
+
+        let mut series = Vec::new();
+        for (second, interval) in iteration.measured.series.0.iter().enumerate() {
+            let IterationRecord { clients, iteration, .. } = *iteration;
+            json_line(&mut series, &IntervalLine { clients, iteration, second, interval });
+        }
+        self.intervals.append(&series)?;
+
+        let mut line = Vec::new();
+        json_line(&mut line, iteration);
+        self.iterations.append(&line)
+    }
+
+    /// Writes the whole record, its check sums, and gives the directory its final name, which is returned. Iterations
+    /// that could not be stored before are tried once more. After an error the partial directory stays, readable.
+    pub fn finish(mut self, record: &RunRecord) -> Result<PathBuf, StoreError> {
+        for iteration in record.iterations.iter().skip(self.stored) {
+            self.append(iteration)?;
+        }
+        write_json(&self.directory.join(RECORD), record)?;
+        let iterations = self.iterations.path();
+        fs::remove_file(iterations).map_err(|error| StoreError::io("remove", iterations, error))?;
+        write_manifest(&self.directory)?;
+        sync_directory(&self.directory)?;
+        let name = self.runs.join(&self.id);
+        fs::rename(&self.directory, &name).map_err(|error| StoreError::io("rename to", &name, error))?;
+        sync_directory(&self.runs)?;
+        Ok(name)
+    }
+
+    /// Removes the directory, where nothing was measured that could be kept.
+    pub fn discard(self) {
+        if self.stored == 0 {
+            // What cannot be removed is a partial record without iterations; it reads as such.
+            let _ = fs::remove_dir_all(&self.directory);
+        }
+    }
+}
+
+/// Makes a directory that no other run has, and will not have under its final name.
+fn reserve(runs: &Path, started: SystemTime, name: &str) -> Result<(String, PathBuf), StoreError> {
+    let stem = format!("{}-{}", clock::file_name_stamp(started), file_name(name));
+    for number in 1..=SAME_SECOND_MAX {
+        let id = if number == 1 { stem.clone() } else { format!("{stem}-{number}") };
+        let partial = runs.join(format!("{id}{PARTIAL}"));
+        match fs::create_dir(&partial) {
+            // Whoever finishes under this name later had made its partial directory before, so this one is ours.
+            Ok(()) if !runs.join(&id).exists() => return Ok((id, partial)),
+            Ok(()) => drop(fs::remove_dir(&partial)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(StoreError::io("create", &partial, error)),
+        }
+    }
+    let crowded = io::Error::new(io::ErrorKind::AlreadyExists, "too many runs of this name in one second");
+    Err(StoreError::io("create", &runs.join(stem), crowded))
+}
+
+/// The run's name as a file's: letters, digits, dots, hyphens and underscores.
+fn file_name(name: &str) -> String {
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+    let name: String = name.chars().map(allowed).take(NAME_BYTES_MAX).collect();
+    // A name that ends as a partial directory does would be taken for one.
+    let name = name.trim_end_matches(PARTIAL);
+    if name.is_empty() { "run".to_owned() } else { name.to_owned() }
+}
+
+fn json_line(out: &mut Vec<u8>, value: &impl Serialize) {
+    serde_json::to_writer(&mut *out, value).expect("records have text keys, and a Vec accepts every write");
+    out.push(b'\n');
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
+    replace(path, |writer| {
+        serde_json::to_writer_pretty(&mut *writer, value)?;
+        writer.write_all(b"\n")
+    })
+}
+
+fn write_manifest(directory: &Path) -> Result<(), StoreError> {
+    let mut text = String::new();
+    for name in [ENVIRONMENT, HISTOGRAMS, INTERVALS, RECORD] {
+        let path = directory.join(name);
+        let mut hasher = Sha256::new();
+        File::open(&path)
+            .and_then(|mut file| io::copy(&mut file, &mut hasher))
+            .map_err(|error| StoreError::io("read", &path, error))?;
+        text += &format!("{:x}  {name}\n", hasher.finalize());
+    }
+    replace(&directory.join(MANIFEST), |writer| writer.write_all(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::tests::{iteration, record, started};
+    use webstone_model::record::RunState;
+
+    fn stored(runs: &Path, iterations: usize) -> (Store, RunRecord) {
+        let mut record = record();
+        let mut store = Store::create(runs, started(), &mut record).unwrap();
+        for number in 1..=iterations as u32 {
+            record.iterations.push(iteration(10 * number, 1));
+            store.append(&record.iterations[number as usize - 1]).unwrap();
+        }
+        (store, record)
+    }
+
+    fn names(directory: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_finished_run_reads_back_equal() {
+        let runs = tempfile::tempdir().unwrap();
+        let (store, mut record) = stored(runs.path(), 3);
+        assert_eq!(record.id, "20260131T123005Z-webstone");
+        assert_eq!(names(runs.path()), ["20260131T123005Z-webstone.partial"]);
+        record.state = RunState::Complete;
+        record.finished_at = Some("2026-01-31T12:31:00.000Z".into());
+        let path = store.finish(&record).unwrap();
+        assert_eq!(path, runs.path().join("20260131T123005Z-webstone"));
+        assert_eq!(names(&path), [MANIFEST, ENVIRONMENT, HISTOGRAMS, INTERVALS, RECORD]);
+        assert_eq!(Store::load(&path).unwrap(), record);
+        assert_eq!(Store::load(&path.join(RECORD)).unwrap(), record);
+    }
+
+    #[test]
+    fn the_manifest_is_what_sha256sum_checks() {
+        let runs = tempfile::tempdir().unwrap();
+        let (store, record) = stored(runs.path(), 1);
+        let path = store.finish(&record).unwrap();
+        let manifest = fs::read_to_string(path.join(MANIFEST)).unwrap();
+        let lines: Vec<(&str, &str)> = manifest.lines().filter_map(|line| line.split_once("  ")).collect();
+        assert_eq!(lines.len(), 4);
+        for (sum, name) in lines {
+            let content = fs::read(path.join(name)).unwrap();
+            assert_eq!(sum, format!("{:x}", Sha256::digest(content)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_partial_run_reads_as_far_as_it_went() {
+        let runs = tempfile::tempdir().unwrap();
+        let (store, record) = stored(runs.path(), 2);
+        assert_eq!(Store::load(store.path()).unwrap(), record);
+        // Under its final name, too, which is what a user has seen announced.
+        assert_eq!(Store::load(&runs.path().join(&record.id)).unwrap(), record);
+    }
+
+    #[test]
+    fn runs_in_one_second_do_not_meet() {
+        let runs = tempfile::tempdir().unwrap();
+        let (first, first_record) = stored(runs.path(), 0);
+        first.finish(&first_record).unwrap();
+        let (_second, second_record) = stored(runs.path(), 0);
+        let (_third, third_record) = stored(runs.path(), 0);
+        assert_eq!(second_record.id, "20260131T123005Z-webstone-2");
+        assert_eq!(third_record.id, "20260131T123005Z-webstone-3");
+    }
+
+    #[test]
+    fn names_are_safe_as_file_names() {
+        assert_eq!(file_name("nginx 1.28/epoll"), "nginx-1.28-epoll");
+        assert_eq!(file_name("../../etc"), "..-..-etc");
+        assert_eq!(file_name("x.partial"), "x");
+        assert_eq!(file_name(""), "run");
+        assert_eq!(file_name(&"é".repeat(300)).len(), NAME_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_made_names_itself_and_a_remedy() {
+        let runs = tempfile::NamedTempFile::new().unwrap();
+        let error = Store::create(&runs.path().join("x"), started(), &mut record()).unwrap_err();
+        assert!(error.to_string().starts_with("cannot create /"), "{error}");
+        assert!(error.hint().unwrap().contains("--runs-dir"), "{error:?}");
+    }
+
+    #[test]
+    fn an_iteration_that_was_not_stored_is_tried_again_at_the_end() {
+        let runs = tempfile::tempdir().unwrap();
+        let (store, mut record) = stored(runs.path(), 1);
+        record.iterations.push(iteration(77, 1));
+        let path = store.finish(&record).unwrap();
+        assert_eq!(Store::load(&path).unwrap().iterations[1], record.iterations[1]);
+    }
+
+    #[test]
+    fn only_an_empty_record_is_discarded() {
+        let runs = tempfile::tempdir().unwrap();
+        stored(runs.path(), 0).0.discard();
+        assert_eq!(names(runs.path()), Vec::<String>::new());
+        stored(runs.path(), 1).0.discard();
+        assert_eq!(names(runs.path()), ["20260131T123005Z-webstone.partial"]);
+    }
+}

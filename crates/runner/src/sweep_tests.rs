@@ -1,0 +1,428 @@
+//! Whole sweeps with a scripted load generator: every number is known beforehand, so every number is asserted.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::SystemTime;
+
+use super::*;
+use crate::order::steps;
+use webstone_engine::{Live, TraceEvent, TraceKind, Transaction};
+use webstone_model::metrics::{ClientTotals, Counts, Interval, Lifetime, Measured, PageTotals, Series};
+use webstone_model::spec::{Levels, Order};
+
+/// Measurements that keep every identity: `clients` requests of 24 bytes each, one second.
+pub(crate) fn sound(clients: u32) -> Measured {
+    let n = u64::from(clients);
+    let mut measured = Measured {
+        window_ns: 1_000_000_000,
+        counts: Counts {
+            planned: n,
+            started: n,
+            succeeded: n,
+            connections: n,
+            pages_completed: n,
+            busy_ns: n * 1_000_000_000,
+            ..Counts::default()
+        },
+        pages: vec![PageTotals {
+            hits: n,
+            requests: n,
+            connects: n,
+            body_bytes: 20 * n,
+            head_bytes: 4 * n,
+            ..PageTotals::default()
+        }],
+        clients: vec![
+            ClientTotals {
+                pages: 1,
+                requests: 1,
+                connects: 1,
+                bytes: 24,
+                ..ClientTotals::default()
+            };
+            clients as usize
+        ],
+        series: Series(vec![Interval {
+            requests: n,
+            connections: n,
+            pages: n,
+            bytes: 24 * n,
+            ..Interval::default()
+        }]),
+        lifetime: Lifetime { received_bytes: 24 * n, ..Lifetime::default() },
+        ..Measured::default()
+    };
+    for _ in 0..clients {
+        measured.response_bytes.record(24);
+        measured.histograms.response.record(1_000_000);
+    }
+    measured
+}
+
+/// What a scripted level does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Ends by itself at once.
+    End,
+    /// Goes on until its window is closed.
+    UntilEnded,
+    /// Goes on until it is aborted: its drain never ends.
+    UntilAborted,
+    /// Is ended while still warming up.
+    WarmUpUntilEnded,
+    /// Panics.
+    Panic,
+    /// Fails.
+    Fail,
+}
+
+/// Levels by script; the last act repeats. Counts what was asked of it.
+pub(crate) struct Script {
+    acts: Vec<Act>,
+    next: AtomicU32,
+    pub(crate) seen: Mutex<Vec<u32>>,
+}
+
+impl Script {
+    pub(crate) fn new(acts: &[Act]) -> Script {
+        Script { acts: acts.to_vec(), next: AtomicU32::new(0), seen: Mutex::default() }
+    }
+}
+
+impl LoadGenerator for Script {
+    fn level(&self, clients: u32, outputs: Outputs) -> Box<dyn Level> {
+        self.seen.lock().unwrap().push(clients);
+        let index = self.next.fetch_add(1, Ordering::Relaxed) as usize;
+        let act = *self.acts.get(index).or(self.acts.last()).unwrap();
+        Box::new(Scripted { act, clients, outputs, ended: Mutex::new(0), change: Condvar::new() })
+    }
+}
+
+struct Scripted {
+    act: Act,
+    clients: u32,
+    outputs: Outputs,
+    /// 0: goes on; 1: window closed; 2: aborted.
+    ended: Mutex<u32>,
+    change: Condvar,
+}
+
+impl Level for Scripted {
+    fn run(&self) -> Result<LevelOutcome, EngineError> {
+        if let Some(transactions) = &self.outputs.transactions {
+            transactions.send(vec![Transaction { client: self.clients, ..Transaction::default() }]).unwrap();
+        }
+        if let Some(trace) = &self.outputs.trace {
+            let kind = TraceKind::Ended(format!("level of {}", self.clients));
+            trace.send(TraceEvent { exchange: 1, client: 0, address: "a".into(), kind }).unwrap();
+        }
+        let wanted = match self.act {
+            Act::Panic => panic!("scripted"),
+            Act::Fail => {
+                return Err(EngineError::System {
+                    what: "epoll_create",
+                    source: std::io::ErrorKind::Other.into(),
+                });
+            }
+            Act::End => 0,
+            Act::UntilEnded | Act::WarmUpUntilEnded => 1,
+            Act::UntilAborted => 2,
+        };
+        let mut ended = self.ended.lock().unwrap();
+        while *ended < wanted {
+            ended = self.change.wait(ended).unwrap();
+        }
+        let mut measured = sound(self.clients);
+        if self.act == Act::WarmUpUntilEnded {
+            measured = Measured::default();
+        }
+        Ok(LevelOutcome { measured, opened_at: SystemTime::UNIX_EPOCH, interrupted: wanted > 0 })
+    }
+
+    fn end_window(&self) {
+        let mut ended = self.ended.lock().unwrap();
+        *ended = 1.max(*ended);
+        self.change.notify_all();
+    }
+
+    fn abort(&self) {
+        *self.ended.lock().unwrap() = 2;
+        self.change.notify_all();
+    }
+
+    fn phase(&self) -> Phase {
+        if self.act == Act::WarmUpUntilEnded { Phase::WarmUp } else { Phase::Measuring }
+    }
+
+    fn live(&self) -> Live {
+        Live { requests: self.clients.into(), ..Live::default() }
+    }
+}
+
+/// A server that counts in known steps: each reading of its CPU time is 10 ms later.
+#[derive(Default)]
+struct Counting {
+    readings: AtomicU32,
+    levels: u32,
+    bytes_sent: u64,
+    /// Ends when its exit is asked for the n-th time.
+    exits_at: Option<u32>,
+    asked: u32,
+}
+
+impl MeasuredServer for Counting {
+    fn exit(&mut self) -> Option<String> {
+        self.asked += 1;
+        self.exits_at.filter(|at| self.asked >= *at).map(|_| "the server ended: exit status 1".to_owned())
+    }
+
+    fn level_starts(&mut self) {
+        self.levels += 1;
+    }
+
+    fn cpu_time(&self) -> Option<CpuTime> {
+        let n = u64::from(self.readings.fetch_add(1, Ordering::Relaxed));
+        Some(CpuTime { user_ns: n * 10_000_000, system_ns: n * 1_000 })
+    }
+
+    fn resident_bytes_max(&self) -> Option<u64> {
+        Some(4096)
+    }
+
+    fn counted(&self) -> Option<Counters> {
+        Some(Counters { accepted: 3, requests: 2, bytes_sent: self.bytes_sent, ..Counters::default() })
+    }
+}
+
+/// Keeps what it is given, and fails from the n-th on.
+struct Failing {
+    kept: Vec<(u32, u32)>,
+    fails_at: usize,
+}
+
+impl Sink for Failing {
+    fn append(&mut self, iteration: &IterationRecord) -> Result<(), StoreError> {
+        if self.kept.len() == self.fails_at {
+            let source = std::io::ErrorKind::StorageFull.into();
+            return Err(StoreError::Io { doing: "write", path: "runs/x".into(), source });
+        }
+        self.kept.push((iteration.clients, iteration.iteration));
+        Ok(())
+    }
+}
+
+struct Stage {
+    spec: RunSpec,
+    script: Script,
+    server: Option<Counting>,
+    sink: Failing,
+    interrupt: Arc<Interrupt>,
+    record_all: Option<RecordAll>,
+    trace: Option<TraceWriter>,
+    events: Vec<String>,
+    /// Raise the interrupt when so many ticks were seen.
+    raise_at_ticks: Vec<u32>,
+}
+
+impl Stage {
+    fn new(levels: &[u32], iterations: u32, acts: &[Act]) -> Stage {
+        let mut spec = RunSpec::default();
+        spec.load.clients = Levels(levels.to_vec());
+        spec.load.iterations = iterations;
+        Stage {
+            spec,
+            script: Script::new(acts),
+            server: None,
+            sink: Failing { kept: Vec::new(), fails_at: usize::MAX },
+            interrupt: Interrupt::new(),
+            record_all: None,
+            trace: None,
+            events: Vec::new(),
+            raise_at_ticks: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) -> (RunRecord, RunState, Option<String>) {
+        let steps = steps(&self.spec.load, self.spec.client.seed);
+        let mut record = crate::store::tests::record();
+        let (events, raise, interrupt) =
+            (&mut self.events, &self.raise_at_ticks, Arc::clone(&self.interrupt));
+        let mut ticks = 0;
+        let mut observer = |event: Event<'_>| match event {
+            Event::Tick { live, at, .. } => {
+                assert_eq!(live.requests, u64::from(at.clients));
+                ticks += 1;
+                raise.iter().filter(|tick| **tick == ticks).for_each(|_| interrupt.raise());
+            }
+            Event::LevelStarted(at) => {
+                events.push(format!("start {}/{} {}#{}", at.step, at.steps, at.clients, at.iteration));
+            }
+            Event::LevelEnded { at, iteration } => {
+                assert_eq!((at.clients, at.iteration), (iteration.clients, iteration.iteration));
+                events.push(format!("end {}", at.step));
+            }
+            _ => {}
+        };
+        let mut sweep = Sweep {
+            generator: &self.script,
+            server: self.server.as_mut().map(|server| server as &mut dyn MeasuredServer),
+            sink: &mut self.sink,
+            spec: &self.spec,
+            steps: &steps,
+            record_all: self.record_all.take(),
+            trace: self.trace.take(),
+            interrupt: &self.interrupt,
+            observer: &mut observer,
+        };
+        let (state, error) = sweep.run(&mut record);
+        (record, state, error.map(|error| error.to_string()))
+    }
+}
+
+fn measured_steps(record: &RunRecord) -> Vec<(u32, u32)> {
+    record.iterations.iter().map(|iteration| (iteration.clients, iteration.iteration)).collect()
+}
+
+#[test]
+fn every_step_runs_in_order_and_is_kept() {
+    let mut stage = Stage::new(&[2, 3], 2, &[Act::End]);
+    let (record, state, error) = stage.run();
+    let order = [(2, 1), (3, 1), (2, 2), (3, 2)];
+    assert_eq!((state, error), (RunState::Complete, None));
+    assert_eq!(measured_steps(&record), order);
+    assert_eq!(stage.sink.kept, order);
+    assert_eq!(*stage.script.seen.lock().unwrap(), [2, 3, 2, 3]);
+    let events = "start 1/4 2#1,end 1,start 2/4 3#1,end 2,start 3/4 2#2,end 3,start 4/4 3#2,end 4";
+    assert_eq!(stage.events.join(","), events);
+    assert_eq!(record.whole().counts.succeeded, 10);
+    assert!(record.iterations.iter().all(|it| it.identities.iter().all(|check| check.holds)));
+}
+
+#[test]
+fn the_order_is_that_of_the_specification() {
+    let mut stage = Stage::new(&[2, 3], 2, &[Act::End]);
+    stage.spec.load.order = Order::Sequential;
+    assert_eq!(measured_steps(&stage.run().0), [(2, 1), (2, 2), (3, 1), (3, 2)]);
+}
+
+#[test]
+fn a_broken_identity_is_recorded() {
+    let mut stage = Stage::new(&[2], 1, &[Act::End]);
+    stage.server = Some(Counting { bytes_sent: 47, ..Counting::default() });
+    let (record, state, _) = stage.run();
+    let broken: Vec<u8> = record.iterations[0]
+        .identities
+        .iter()
+        .filter(|check| !check.holds)
+        .map(|check| check.number)
+        .collect();
+    assert_eq!((state, broken), (RunState::Complete, vec![4]));
+}
+
+#[test]
+fn the_servers_use_is_that_of_the_window() {
+    let mut stage = Stage::new(&[2, 2], 1, &[Act::End]);
+    stage.server = Some(Counting { bytes_sent: 48, ..Counting::default() });
+    let (record, _, _) = stage.run();
+    assert_eq!(stage.server.unwrap().levels, 2);
+    for iteration in &record.iterations {
+        assert!(iteration.identities.iter().any(|check| check.number == 4 && check.holds));
+        let server = iteration.server.unwrap();
+        // Two readings, or three where the level was looked at while it ran: the last minus the one before.
+        assert_eq!((server.user_ns, server.system_ns), (10_000_000, 1_000));
+        assert_eq!(server.resident_bytes_max, 4096);
+        assert_eq!((server.accepted, server.sent_bytes, server.requests), (Some(3), Some(48), Some(2)));
+    }
+}
+
+#[test]
+fn one_interrupt_keeps_the_running_level_and_ends_the_sweep() {
+    let mut stage = Stage::new(&[2, 3, 4], 1, &[Act::End, Act::UntilEnded]);
+    stage.raise_at_ticks = vec![1];
+    let (record, state, error) = stage.run();
+    assert_eq!((state, error), (RunState::Interrupted, None));
+    assert_eq!(measured_steps(&record), [(2, 1), (3, 1)]);
+    assert_eq!(record.iterations.iter().map(|it| it.interrupted).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(stage.sink.kept.len(), 2);
+}
+
+#[test]
+fn two_interrupts_cut_the_running_level_off() {
+    let mut stage = Stage::new(&[2, 3], 1, &[Act::UntilAborted]);
+    stage.server = Some(Counting { bytes_sent: 0, ..Counting::default() });
+    stage.raise_at_ticks = vec![1, 2];
+    let (record, state, _) = stage.run();
+    assert_eq!(state, RunState::Interrupted);
+    assert_eq!(measured_steps(&record), [(2, 1)]);
+    let checked: Vec<u8> = record.iterations[0].identities.iter().map(|check| check.number).collect();
+    assert!(!checked.contains(&4), "bytes of answers cut off cannot be compared");
+}
+
+#[test]
+fn an_interrupt_before_the_window_leaves_no_empty_iteration() {
+    let mut stage = Stage::new(&[2], 1, &[Act::WarmUpUntilEnded]);
+    stage.raise_at_ticks = vec![1];
+    let (record, state, _) = stage.run();
+    assert_eq!((state, record.iterations.len()), (RunState::Interrupted, 0));
+}
+
+#[test]
+fn an_interrupt_before_the_first_level_runs_none() {
+    let mut stage = Stage::new(&[2], 1, &[Act::End]);
+    stage.interrupt.raise();
+    let (record, state, _) = stage.run();
+    assert_eq!((state, record.iterations.len(), stage.events.len()), (RunState::Interrupted, 0, 0));
+}
+
+#[test]
+fn a_full_disk_stops_the_sweep_and_loses_nothing_measured() {
+    let mut stage = Stage::new(&[2, 3, 4], 1, &[Act::End]);
+    stage.sink.fails_at = 1;
+    let (record, state, error) = stage.run();
+    assert_eq!(state, RunState::Failed);
+    assert_eq!(measured_steps(&record), [(2, 1), (3, 1)]);
+    assert_eq!(stage.sink.kept, [(2, 1)]);
+    assert_eq!(stage.events.last().unwrap(), "end 2", "the level that could not be stored is still shown");
+    let error = error.unwrap();
+    assert!(error.contains("cannot write runs/x") && error.contains("in the report"), "{error}");
+}
+
+#[test]
+fn a_server_that_ends_fails_the_run_and_keeps_the_level() {
+    let mut stage = Stage::new(&[2, 3], 1, &[Act::UntilEnded]);
+    // Asked before the level, then at each tick.
+    stage.server = Some(Counting { exits_at: Some(2), bytes_sent: 48, ..Counting::default() });
+    let (record, state, error) = stage.run();
+    assert_eq!((state, error.as_deref()), (RunState::Failed, Some("the server ended: exit status 1")));
+    assert_eq!(measured_steps(&record), [(2, 1)]);
+    assert!(record.iterations[0].interrupted);
+}
+
+#[test]
+fn an_engine_that_fails_or_panics_is_an_error_and_not_a_crash() {
+    for (act, what) in [(Act::Panic, "worker 0 panicked"), (Act::Fail, "epoll_create failed")] {
+        let mut stage = Stage::new(&[2, 3], 1, &[Act::End, act]);
+        let (record, state, error) = stage.run();
+        assert_eq!((state, measured_steps(&record)), (RunState::Failed, vec![(2, 1)]));
+        let error = error.unwrap();
+        assert!(
+            error.starts_with("the level of 3 clients could not run: ") && error.contains(what),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn transactions_of_every_level_and_the_trace_of_the_first_are_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("t.tsv");
+    let trace_path = directory.path().join("trace");
+    let mut stage = Stage::new(&[2, 3], 1, &[Act::End]);
+    stage.record_all = Some(RecordAll::create(&path).unwrap());
+    stage.trace = Some(TraceWriter::new(Box::new(std::fs::File::create(&trace_path).unwrap())));
+    assert_eq!(stage.run().1, RunState::Complete);
+    let text = std::fs::read_to_string(path).unwrap();
+    let levels: Vec<&str> = text.lines().skip(2).filter_map(|line| line.split('\t').next()).collect();
+    assert_eq!(levels, ["2", "3"]);
+    assert_eq!(std::fs::read_to_string(trace_path).unwrap(), "[1 client 0 a] * level of 2\n");
+}

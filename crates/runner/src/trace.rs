@@ -1,0 +1,145 @@
+//! `--trace N`: the whole exchange of the first requests as text, in the manner of `curl -v`: `>` sent, `<` received,
+//! `*` remarks. The engine has masked secrets already. Where the text goes is the caller's choice.
+
+use std::io::{self, Write};
+use std::sync::mpsc::Receiver;
+
+use webstone_engine::{TraceEvent, TraceKind};
+
+/// Writes exchanges as text.
+pub(crate) struct TraceWriter {
+    out: Box<dyn Write + Send>,
+}
+
+impl TraceWriter {
+    /// A writer into `out`.
+    pub(crate) fn new(out: Box<dyn Write + Send>) -> TraceWriter {
+        TraceWriter { out }
+    }
+
+    /// Writes every event until the engine has dropped its end of the channel. A reader that went away (a closed pipe)
+    /// ends the writing, not the run.
+    pub(crate) fn drain(&mut self, events: Receiver<TraceEvent>) {
+        let mut open = true;
+        while let Ok(event) = events.recv() {
+            open =
+                open && self.out.write_all(text(&event).as_bytes()).and_then(|()| self.out.flush()).is_ok();
+        }
+    }
+}
+
+impl std::fmt::Debug for TraceWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TraceWriter").finish_non_exhaustive()
+    }
+}
+
+/// Where nothing is to be seen.
+pub(crate) fn nowhere() -> Box<dyn Write + Send> {
+    Box::new(io::sink())
+}
+
+fn text(event: &TraceEvent) -> String {
+    let head = format!("[{} client {} {}] ", event.exchange, event.client, event.address);
+    let (sign, bytes) = match &event.kind {
+        TraceKind::Ended(how) => return format!("{head}* {how}\n"),
+        TraceKind::Sent(bytes) => ('>', bytes),
+        TraceKind::Received(bytes) => ('<', bytes),
+    };
+    let mut text = String::new();
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        text += &format!("{head}{sign} {}\n", printable(line));
+    }
+    text
+}
+
+/// Text as it is, without the line's own end; everything that could disturb a terminal as an escape.
+fn printable(line: &[u8]) -> String {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let mut text = String::with_capacity(line.len());
+    for chunk in line.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\t' => text.push('\t'),
+                _ if character.is_control() => text.extend(character.escape_default()),
+                _ => text.push(character),
+            }
+        }
+        for byte in chunk.invalid() {
+            text += &format!("\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::sync_channel;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn event(kind: TraceKind) -> TraceEvent {
+        TraceEvent { exchange: 1, client: 7, address: "a:80".into(), kind }
+    }
+
+    #[test]
+    fn exchanges_are_readable_and_harmless() {
+        let shared = Shared::default();
+        let (sender, receiver) = sync_channel(8);
+        sender.send(event(TraceKind::Sent(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_vec()))).unwrap();
+        sender.send(event(TraceKind::Received(b"HTTP/1.1 200 OK\r\n\r\n\x1b[2J\xff\tend".to_vec()))).unwrap();
+        sender.send(event(TraceKind::Ended("200 in 3 ms".into()))).unwrap();
+        drop(sender);
+        TraceWriter::new(Box::new(shared.clone())).drain(receiver);
+        let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<&str> =
+            text.lines().map(|line| line.strip_prefix("[1 client 7 a:80] ").unwrap()).collect();
+        assert_eq!(
+            lines,
+            [
+                "> GET / HTTP/1.1",
+                "> Host: a",
+                "> ",
+                "< HTTP/1.1 200 OK",
+                "< ",
+                "< \\u{1b}[2J\\xff\tend",
+                "* 200 in 3 ms",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_reader_that_went_away_blocks_nothing() {
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let (sender, receiver) = sync_channel(1);
+        std::thread::scope(|scope| {
+            scope.spawn(move || TraceWriter::new(Box::new(Closed)).drain(receiver));
+            for _ in 0..10 {
+                sender.send(event(TraceKind::Ended("x".into()))).unwrap();
+            }
+            drop(sender);
+        });
+    }
+}

@@ -1,0 +1,141 @@
+//! Where a run's workload comes from: a built-in name, or a file in any of the formats that the model reads.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use webstone_model::workload::{Workload, WorkloadError, builtin, builtins, read_with};
+
+/// Why there is no workload.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadSourceError {
+    /// Neither a built-in name nor a file.
+    #[error("there is no workload `{name}`: it is not a built-in one, and there is no such file")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The built-in name that looks most like it.
+        similar: Option<&'static str>,
+    },
+    /// The file cannot be read.
+    #[error("the workload {}: {}", path.display(), source.to_string().split(" (os error").next().unwrap_or_default())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The file is not a workload.
+    #[error(transparent)]
+    Malformed(#[from] WorkloadError),
+}
+
+impl WorkloadSourceError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            WorkloadSourceError::Unknown { similar: Some(similar), .. } => {
+                Some(format!("did you mean `{similar}`? `webstone workloads` lists the built-in ones"))
+            }
+            WorkloadSourceError::Unknown { similar: None, .. } => {
+                let names: Vec<&str> = builtins().iter().map(|builtin| builtin.name).collect();
+                Some(format!("give the path of a filelist, or one of: {}", names.join(", ")))
+            }
+            WorkloadSourceError::Unreadable { .. } => {
+                Some("give the path of a filelist or TOML workload that you may read".to_owned())
+            }
+            WorkloadSourceError::Malformed(error) => error.hint.clone(),
+        }
+    }
+}
+
+/// The workload of a built-in name or a path. A built-in name wins; write `./standard` for a file of that name. Files
+/// that feeds name are read from beside the workload's own.
+pub fn load_workload(name: &str) -> Result<Workload, WorkloadSourceError> {
+    if let Some(workload) = builtin(name) {
+        return Ok(workload);
+    }
+    let path = Path::new(name);
+    let bytes = fs::read(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => {
+            WorkloadSourceError::Unknown { name: name.to_owned(), similar: similar(name) }
+        }
+        _ => WorkloadSourceError::Unreadable { path: path.to_owned(), source },
+    })?;
+    let beside = path.parent().unwrap_or(Path::new(""));
+    let feed = |file: &str| fs::read(beside.join(file)).map_err(|error| error.to_string());
+    Ok(read_with(bytes, name, feed)?)
+}
+
+/// The built-in name within two edits, or the only one that the word begins.
+fn similar(name: &str) -> Option<&'static str> {
+    let names = || builtins().iter().map(|builtin| builtin.name);
+    let near = names().map(|known| (edits(name, known), known)).min().filter(|(edits, _)| *edits <= 2);
+    near.map(|(_, known)| known).or_else(|| {
+        let mut begun = names().filter(|known| !name.is_empty() && known.starts_with(name));
+        begun.next().filter(|_| begun.next().is_none())
+    })
+}
+
+/// Levenshtein's distance: insertions, deletions and replacements of a character.
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_names_and_files_are_found() {
+        assert_eq!(load_workload("standard").unwrap().name, "standard");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mine");
+        fs::write(&path, "/a 3 #10\n/b 1 #20\n").unwrap();
+        let workload = load_workload(path.to_str().unwrap()).unwrap();
+        let rows: Vec<(u64, &str, Option<u64>)> = workload
+            .pages
+            .iter()
+            .map(|page| (page.weight, &*page.files[0].url, page.files[0].size))
+            .collect();
+        assert_eq!(rows, [(3, "/a", Some(10)), (1, "/b", Some(20))]);
+    }
+
+    #[test]
+    fn unknown_names_suggest_the_nearest() {
+        let hint = |name: &str| load_workload(name).unwrap_err().hint().unwrap();
+        assert!(hint("standart").starts_with("did you mean `standard`?"), "{}", hint("standart"));
+        assert!(hint("stan").starts_with("did you mean `standard`?"));
+        assert!(hint("nothing-of-the-kind").starts_with("give the path of a filelist, or one of: standard"));
+        assert!(hint("").starts_with("give the path"));
+    }
+
+    #[test]
+    fn unreadable_and_malformed_files_name_themselves() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = load_workload(directory.path().to_str().unwrap()).unwrap_err().to_string();
+        assert_eq!(error, format!("the workload {}: Is a directory", directory.path().display()));
+        let path = directory.path().join("bad");
+        fs::write(&path, "/a -3\n").unwrap();
+        let error = load_workload(path.to_str().unwrap()).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}:1:", path.display())), "{error}");
+    }
+
+    #[test]
+    fn edits_are_counted() {
+        for (a, b, n) in [("", "abc", 3), ("abc", "abc", 0), ("kitten", "sitting", 3), ("ab", "ba", 2)] {
+            assert_eq!((edits(a, b), edits(b, a)), (n, n));
+        }
+    }
+}

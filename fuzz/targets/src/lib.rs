@@ -1,0 +1,57 @@
+//! What is fuzzed: one function of bytes for each parser of input that other programs or people write.
+//!
+//! A target takes any bytes. It must return, soon, without a panic, and it states what must hold of what was parsed:
+//! that it reads back as it was written, that a split of the stream changes nothing. libFuzzer runs them from
+//! `fuzz/fuzz_targets`; `tests/mutations.rs` runs them with any compiler. A new target goes into [`TARGETS`], and
+//! `cargo xtask check` names what else it needs.
+
+mod mutate;
+mod record;
+mod response;
+mod specification;
+mod values;
+mod workload;
+
+pub use mutate::Mutator;
+
+/// A parser under test.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name, and that of its wrapper and its corpus.
+    pub name: &'static str,
+    /// Longest input that is worth trying, in bytes.
+    pub bytes_max: usize,
+    /// How many times longer an input takes than those of other targets; so many fewer are tried.
+    pub cost: u64,
+    /// Parses, and asserts what must hold.
+    pub run: fn(&[u8]),
+}
+
+/// Every target.
+pub const TARGETS: [Target; 8] = [
+    Target { name: "response", bytes_max: 70_000, cost: 1, run: response::response },
+    Target { name: "filelist", bytes_max: 4096, cost: 1, run: workload::filelist },
+    Target { name: "workload_toml", bytes_max: 4096, cost: 1, run: workload::workload_toml },
+    Target { name: "access_log", bytes_max: 4096, cost: 1, run: workload::access_log },
+    Target { name: "record", bytes_max: 65_536, cost: 1, run: record::record },
+    // A forged header may ask for tens of megabytes of counters.
+    Target { name: "histogram", bytes_max: 4096, cost: 20, run: record::histogram },
+    Target { name: "specification", bytes_max: 4096, cost: 1, run: specification::specification },
+    Target { name: "values", bytes_max: 256, cost: 1, run: values::values },
+];
+
+/// The target of a name.
+pub fn target(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
+
+/// Runs the target of a name on one input: what the libFuzzer wrappers call.
+///
+/// # Panics
+/// If no target has that name, or if the target finds a defect.
+pub fn run(name: &str, data: &[u8]) {
+    let target = target(name).expect("wrappers are named after targets; a house rule checks it");
+    if data.len() <= target.bytes_max {
+        (target.run)(data);
+    }
+}

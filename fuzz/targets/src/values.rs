@@ -1,0 +1,22 @@
+//! Single values as they are typed on a command line. The first byte chooses none of them: each sees every input.
+
+use webstone_model::spec::{Levels, parse_cpu_list};
+use webstone_model::units::{Nanos, parse_count};
+
+/// Levels, durations, counts and lists of CPUs.
+pub(crate) fn values(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(levels) = text.parse::<Levels>() {
+        assert!(!levels.0.is_empty() && levels.0.iter().all(|clients| *clients > 0));
+        assert_eq!(levels.to_string().parse::<Levels>().as_ref(), Ok(&levels));
+    }
+    if let Ok(nanos) = text.parse::<Nanos>() {
+        assert_eq!(nanos.to_string().parse::<Nanos>(), Ok(nanos));
+    }
+    if let Ok(count) = parse_count(text) {
+        assert_eq!(parse_count(&count.to_string()), Ok(count));
+    }
+    if let Ok(cpus) = parse_cpu_list(text) {
+        assert!(cpus.iter().all(|cpu| *cpu < 4096));
+    }
+}

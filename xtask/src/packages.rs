@@ -1,0 +1,150 @@
+//! The programs that tests run against: real web servers and other load generators.
+//!
+//! As root on a Debian-like system the missing ones are installed; elsewhere they are named, and the tests that need
+//! them skip themselves and say so. Installing a web server starts it as a service there, on port 80 and on every
+//! address; that is prevented, and undone where it happened all the same.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A program that tests start, the Debian package that has it, and, of a service, its name and file of process id.
+struct Needed {
+    program: &'static str,
+    package: &'static str,
+    service: Option<(&'static str, &'static str)>,
+}
+
+const NEEDED: [Needed; 7] = [
+    Needed { program: "nginx", package: "nginx-light", service: Some(("nginx", "/run/nginx.pid")) },
+    Needed { program: "apache2", package: "apache2", service: Some(("apache2", "/run/apache2/apache2.pid")) },
+    Needed { program: "lighttpd", package: "lighttpd", service: Some(("lighttpd", "/run/lighttpd.pid")) },
+    Needed { program: "wrk", package: "wrk", service: None },
+    Needed { program: "ab", package: "apache2-utils", service: None },
+    Needed { program: "h2load", package: "nghttp2-client", service: None },
+    Needed { program: "curl", package: "curl", service: None },
+];
+
+/// Where servers are installed that are not on every user's path.
+const SYSTEM_PATHS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/sbin"];
+/// Debian's hook that is asked before a service is started; exit code 101 forbids it.
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+/// Installs what is missing where that is possible, and says what is still missing.
+pub fn ensure(install: bool) {
+    let missing = missing();
+    if missing.is_empty() {
+        return;
+    }
+    let packages: Vec<&str> = missing.iter().map(|needed| needed.package).collect();
+    if install && is_root() && find("apt-get").is_some() {
+        println!("installing {}", packages.join(" "));
+        apt_install(&packages, &missing);
+    }
+    let names: Vec<&str> = self::missing().iter().map(|needed| needed.program).collect();
+    if !names.is_empty() {
+        println!("missing: {}; the tests that need them will be skipped", names.join(", "));
+        println!("hint: as root, apt-get install {}", packages.join(" "));
+    }
+}
+
+fn missing() -> Vec<&'static Needed> {
+    NEEDED.iter().filter(|needed| find(needed.program).is_none()).collect()
+}
+
+/// Path of a program.
+pub fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(SYSTEM_PATHS.iter().map(PathBuf::from));
+    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+fn is_root() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    ids.and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")
+}
+
+fn apt_install(packages: &[&str], missing: &[&Needed]) {
+    let policy = Policy::forbid_services();
+    let running_before: Vec<&str> = running_services(missing);
+    if !apt(&["update"]) {
+        println!("apt-get update failed; trying with the lists that are there");
+    }
+    let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
+    arguments.extend(packages);
+    if !apt(&arguments) {
+        println!("apt-get install failed");
+    }
+    drop(policy);
+    for service in running_services(missing) {
+        if !running_before.contains(&service) {
+            println!("stopping the service {service}, which its package started");
+            run_quietly(Command::new("service").args([service, "stop"]));
+        }
+    }
+}
+
+fn apt(arguments: &[&str]) -> bool {
+    let mut command = Command::new("apt-get");
+    command.args(["--quiet=2", "--option", "DPkg::Lock::Timeout=300", "--option", "Dpkg::Use-Pty=0"]);
+    run_quietly(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+fn run_quietly(command: &mut Command) -> bool {
+    command.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+/// Services of these packages whose process of record is alive.
+fn running_services(needed: &[&Needed]) -> Vec<&'static str> {
+    let alive = |file: &str| {
+        let id = fs::read_to_string(file).unwrap_or_default();
+        let id = id.trim();
+        !id.is_empty() && Path::new("/proc").join(id).exists()
+    };
+    needed.iter().filter_map(|n| n.service).filter(|(_, file)| alive(file)).map(|(name, _)| name).collect()
+}
+
+/// While it lives, packages do not start their services. A policy that the system already has is left alone.
+struct Policy {
+    ours: bool,
+}
+
+impl Policy {
+    fn forbid_services() -> Policy {
+        let policy = Path::new(POLICY);
+        let ours = !policy.exists()
+            && fs::write(policy, "#!/bin/sh\nexit 101\n").is_ok()
+            && fs::set_permissions(policy, fs::Permissions::from_mode(0o755)).is_ok();
+        Policy { ours }
+    }
+}
+
+impl Drop for Policy {
+    fn drop(&mut self) {
+        if self.ours
+            && let Err(error) = fs::remove_file(POLICY)
+        {
+            println!("cannot remove {POLICY}: {error}");
+            println!("hint: remove it, or services will not start when they are installed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_where_they_are() {
+        assert!(find("sh").is_some());
+        assert!(find("no-such-program-as-this").is_none());
+    }
+
+    #[test]
+    fn a_service_without_a_process_does_not_run() {
+        let gone = Needed { program: "x", package: "x", service: Some(("x", "/nonexistent.pid")) };
+        assert_eq!(running_services(&[&gone]), Vec::<&str>::new());
+    }
+}

@@ -1,0 +1,97 @@
+//! `docs/measurement.md` keeps in step with the code: what the program counts is defined there by the same name.
+
+use super::Violation;
+use crate::source::{Source, is_word};
+use crate::tree::Tree;
+
+/// Where users read definitions.
+const DOCUMENT: &str = "docs/measurement.md";
+/// Structures whose every public field has a definition there.
+const DEFINED: [(&str, &str); 6] = [
+    ("crates/model/src/figures.rs", "Figures"),
+    ("crates/model/src/metrics/counts.rs", "Counts"),
+    ("crates/model/src/metrics/fairness.rs", "Fairness"),
+    ("crates/model/src/metrics/measured.rs", "Lifetime"),
+    ("crates/model/src/metrics/totals.rs", "PageTotals"),
+    ("crates/model/src/record.rs", "ServerUse"),
+];
+/// Where the names of error classes stand.
+const ERRORS: &str = "crates/model/src/errors.rs";
+
+/// Every field of [`DEFINED`] and every class of error appears in the document, in backticks.
+pub fn measurement_names_every_figure(tree: &Tree) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let document = tree.text(DOCUMENT).unwrap_or_default();
+    let mut demand = |source: &Source, offset: usize, name: &str| {
+        if !document.contains(&format!("`{name}`")) {
+            found.push(super::at(
+                source,
+                offset,
+                format!("`{name}` has no definition in {DOCUMENT}"),
+                "define it there: what it counts, the formula, the unit, the source",
+            ));
+        }
+    };
+    for source in &tree.rust {
+        for (_, structure) in DEFINED.iter().filter(|(path, _)| *path == source.path) {
+            for (offset, name) in public_fields(source, structure) {
+                demand(source, offset, name);
+            }
+        }
+        if source.path == ERRORS {
+            for (offset, name) in class_names(source) {
+                demand(source, offset, name);
+            }
+        }
+    }
+    found
+}
+
+/// Public fields of a structure: offset and name.
+fn public_fields<'a>(source: &'a Source, structure: &str) -> Vec<(usize, &'a str)> {
+    let header = format!("struct {structure} {{");
+    let Some(start) = source.code.find(&header) else { return Vec::new() };
+    let end = source.code[start..].find("\n}").map_or(source.code.len(), |length| start + length);
+    let fields = source.code[start..end].match_indices("\n    pub ");
+    fields
+        .map(|(at, marker)| {
+            let offset = start + at + marker.len();
+            let name = &source.code[offset..];
+            (offset, &name[..name.find(|c| !is_word(c)).unwrap_or(name.len())])
+        })
+        .collect()
+}
+
+/// Names that `ErrorClass::X => "name"` gives.
+fn class_names(source: &Source) -> Vec<(usize, &str)> {
+    source
+        .text
+        .match_indices("=> \"")
+        .filter(|(at, _)| {
+            source.text[..*at].rsplit('\n').next().is_some_and(|line| line.contains("ErrorClass::"))
+        })
+        .filter_map(|(at, marker)| Some((at, source.text[at + marker.len()..].split('"').next()?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_without_a_definition_is_found() {
+        let code = "pub struct Counts {\n    /// Planned.\n    pub planned: u64,\n    pub skipped: u64,\n    hidden: u64,\n}\n";
+        let errors = "match self {\n    ErrorClass::Refused => \"refused\",\n}\n";
+        let with = |document| {
+            let tree = Tree::of(&[
+                ("crates/model/src/metrics/counts.rs", code),
+                (ERRORS, errors),
+                (DOCUMENT, document),
+            ]);
+            measurement_names_every_figure(&tree)
+        };
+        assert_eq!(with("`planned` `skipped` `refused`"), []);
+        let found = with("`planned` refused skipped");
+        assert_eq!(found.iter().map(|v| v.line).collect::<Vec<_>>(), [4, 2]);
+    }
+}
