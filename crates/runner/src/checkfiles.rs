@@ -13,6 +13,7 @@ use webstone_model::spec::Check;
 use webstone_model::workload::{FileRequest, Workload, content};
 
 use crate::fetch::{ByProbe, Fetch, split_url};
+use crate::interrupt::Interrupt;
 
 /// How a check is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +121,7 @@ pub const FILES_HINT: &str = "write the files with `webstone genfiles DIR -w WOR
 /// Asks the server at `base_url` (`http://host:port`) for every file of the workload. Files with a URL of their own
 /// host are asked of that host.
 pub fn check_files(base_url: &str, workload: &Workload, options: &CheckOptions) -> FilesReport {
-    check_with(&ByProbe::plain(options.timeout), base_url, workload, options)
+    check_with(&ByProbe::plain(options.timeout), base_url, workload, options, &Interrupt::default())
 }
 
 pub(crate) fn check_with(
@@ -128,6 +129,7 @@ pub(crate) fn check_with(
     base_url: &str,
     workload: &Workload,
     options: &CheckOptions,
+    interrupt: &Interrupt,
 ) -> FilesReport {
     let base = base_url.trim_end_matches('/');
     let (files, skipped) = distinct(workload);
@@ -137,7 +139,7 @@ pub(crate) fn check_with(
         let (mut bytes, mut problems) = (0, Vec::new());
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(wanted) = files.get(index) else { break };
+            let Some(wanted) = files.get(index).filter(|_| interrupt.count() == 0) else { break };
             let (base, path) = split_url(base, &wanted.file.url);
             let answer = fetch.fetch(base, path, &wanted.file.detail);
             bytes += answer.as_ref().map_or(0, |answer| answer.body.len() as u64);
@@ -280,7 +282,8 @@ mod tests {
     }
 
     fn check(table: &Table, workload: &Workload, check: Check) -> FilesReport {
-        check_with(table, BASE, workload, &CheckOptions { check, ..CheckOptions::default() })
+        let options = CheckOptions { check, ..CheckOptions::default() };
+        check_with(table, BASE, workload, &options, &Interrupt::default())
     }
 
     #[test]

@@ -21,6 +21,7 @@ use webstone_model::spec::ServerSpec;
 use webstone_server::{COUNTERS_PATH, Counters};
 
 use crate::fetch::{ByProbe, Fetch};
+use crate::interrupt::Interrupt;
 use crate::machine::Root;
 use crate::placement::cpu_list;
 use crate::process_use::{CpuTime, cpu_time, reset_peak, resident_bytes_max};
@@ -164,8 +165,11 @@ pub(crate) struct EmbeddedServer {
 }
 
 impl EmbeddedServer {
-    /// Starts a server and waits until it is ready.
-    pub(crate) fn start(launch: &Launch) -> Result<EmbeddedServer, EmbeddedServerError> {
+    /// Starts a server and waits until it is ready, or until the user has enough.
+    pub(crate) fn start(
+        launch: &Launch,
+        interrupt: &Interrupt,
+    ) -> Result<EmbeddedServer, EmbeddedServerError> {
         let mut child = Command::new(&launch.program)
             .args(launch.arguments())
             .stdin(Stdio::piped())
@@ -194,7 +198,7 @@ impl EmbeddedServer {
             counters_before: None,
             root: Root::default(),
         };
-        server.url = server.wait_until_ready(&is_ready, launch.patience)?;
+        server.url = server.wait_until_ready(&is_ready, launch.patience, interrupt)?;
         Ok(server)
     }
 
@@ -202,6 +206,7 @@ impl EmbeddedServer {
         &mut self,
         ready: &Receiver<String>,
         patience: Duration,
+        interrupt: &Interrupt,
     ) -> Result<String, EmbeddedServerError> {
         let until = Instant::now() + patience;
         loop {
@@ -214,7 +219,7 @@ impl EmbeddedServer {
             if let Some(exit) = self.exit() {
                 return Err(EmbeddedServerError::Ended(exit));
             }
-            if Instant::now() >= until {
+            if Instant::now() >= until || interrupt.count() > 0 {
                 self.stop();
                 return Err(EmbeddedServerError::NotReady { patience, stderr: self.last_lines() });
             }
@@ -350,6 +355,10 @@ mod tests {
         }
     }
 
+    fn start(launch: &Launch) -> Result<EmbeddedServer, EmbeddedServerError> {
+        EmbeddedServer::start(launch, &Interrupt::default())
+    }
+
     #[test]
     fn arguments_say_what_the_specification_says() {
         let text = |launch: &Launch| {
@@ -383,9 +392,7 @@ mod tests {
 
     #[test]
     fn it_is_ready_when_it_says_so_and_ends_with_its_input() {
-        let mut server =
-            EmbeddedServer::start(&shell("echo hello; echo READY http://127.0.0.1:7; cat >/dev/null"))
-                .unwrap();
+        let mut server = start(&shell("echo hello; echo READY http://127.0.0.1:7; cat >/dev/null")).unwrap();
         assert_eq!(server.url(), "http://127.0.0.1:7");
         assert_eq!(server.exit(), None);
         server.stop();
@@ -394,23 +401,23 @@ mod tests {
 
     #[test]
     fn one_that_ignores_its_input_is_terminated_and_then_killed() {
-        let start = |script: &str| EmbeddedServer::start(&shell(script)).unwrap();
-        let mut polite = start("echo READY x; while :; do sleep 0.01; done");
+        let begun = |script: &str| start(&shell(script)).unwrap();
+        let mut polite = begun("echo READY x; while :; do sleep 0.01; done");
         polite.stop();
         assert_eq!(polite.exit().unwrap().status.signal(), Some(15));
-        let mut stubborn = start("trap '' TERM; echo READY x; while :; do sleep 0.01; done");
+        let mut stubborn = begun("trap '' TERM; echo READY x; while :; do sleep 0.01; done");
         stubborn.stop();
         assert_eq!(stubborn.exit().unwrap().status.signal(), Some(9));
     }
 
     #[test]
     fn a_server_that_dies_is_quoted() {
-        let error = EmbeddedServer::start(&shell("echo 'no such port' >&2; exit 3")).unwrap_err();
+        let error = start(&shell("echo 'no such port' >&2; exit 3")).unwrap_err();
         assert_eq!(
             error.to_string(),
             "the embedded server ended before it was ready: exit status 3; it said:\n  no such port"
         );
-        let mut server = EmbeddedServer::start(&shell("echo READY x; echo dying >&2; kill -9 $$")).unwrap();
+        let mut server = start(&shell("echo READY x; echo dying >&2; kill -9 $$")).unwrap();
         let until = Instant::now() + Duration::from_secs(20);
         let told = loop {
             match MeasuredServer::exit(&mut server) {
@@ -424,7 +431,7 @@ mod tests {
     #[test]
     fn only_the_last_lines_are_kept() {
         let script = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i >&2; done; exit 1";
-        let EmbeddedServerError::Ended(exit) = EmbeddedServer::start(&shell(script)).unwrap_err() else {
+        let EmbeddedServerError::Ended(exit) = start(&shell(script)).unwrap_err() else {
             panic!("the script ends")
         };
         assert_eq!((exit.stderr.len(), exit.stderr[0].as_str()), (LINES_KEPT, "line 3"));
@@ -433,14 +440,21 @@ mod tests {
     #[test]
     fn one_that_never_is_ready_is_given_up() {
         let launch = Launch { patience: Duration::from_millis(200), ..shell("cat >/dev/null") };
-        let error = EmbeddedServer::start(&launch).unwrap_err();
+        let error = start(&launch).unwrap_err();
         assert!(error.to_string().contains("was not ready within 200ms; it said nothing"), "{error}");
     }
 
     #[test]
+    fn an_interrupt_ends_the_waiting() {
+        let interrupt = Interrupt::default();
+        interrupt.raise();
+        let launch = Launch { patience: Duration::from_secs(3600), ..shell("cat >/dev/null") };
+        assert!(EmbeddedServer::start(&launch, &interrupt).is_err());
+    }
+
+    #[test]
     fn a_missing_executable_is_named() {
-        let error =
-            EmbeddedServer::start(&Launch { program: "/nonexistent".into(), ..shell("") }).unwrap_err();
+        let error = start(&Launch { program: "/nonexistent".into(), ..shell("") }).unwrap_err();
         assert!(error.to_string().starts_with("cannot start the embedded server /nonexistent: "), "{error}");
     }
 }

@@ -31,7 +31,8 @@ impl ByProbe {
     }
 
     /// Requests as the run's clients send them.
-    pub(crate) fn like(spec: &RunSpec, timeout: Duration) -> ByProbe {
+    pub(crate) fn like(spec: &RunSpec) -> ByProbe {
+        let timeout = spec.client.request_timeout.as_duration();
         let headers = spec.client.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         ByProbe { timeout, headers, unix_socket: spec.client.unix_socket.clone() }
     }

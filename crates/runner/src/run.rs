@@ -27,7 +27,7 @@ use crate::order::steps;
 use crate::placement::{PlacementError, ServerPlace, cpu_list, place};
 use crate::preflight::limits;
 use crate::preflight::needs::{Load, Severity, Shortage, shortages};
-use crate::preflight::target::{self, CHECK_TIMEOUT, TargetError, TargetFacts};
+use crate::preflight::target::{self, TargetError, TargetFacts};
 use crate::record_all::{RecordAll, RecordAllError};
 use crate::store::{Store, StoreError};
 use crate::sweep::{MeasuredServer, Sweep, SweepError};
@@ -49,7 +49,7 @@ pub struct RunnerOptions {
     pub runs_dir: Option<PathBuf>,
     /// The workload, where it is not the one that the specification names.
     pub workload: Option<Workload>,
-    /// Whether the target's files are checked before load; hosts and ports always are.
+    /// Whether the target is asked for its files before load; that its hosts accept connections is always checked.
     pub check_target: bool,
     /// The executable that is started as `<executable> serve …`; `None`: this one.
     pub server_program: Option<PathBuf>,
@@ -244,7 +244,7 @@ fn prepare(
     effective.generator.workers = placement.workers;
     effective.generator.cpus = cpu_list(&placement.workers_cpus);
     let destinations = facts.addresses.len().max(1) as u64;
-    let mut load = Load::of(&effective, destinations, facts.this_host);
+    let mut load = Load::of(&effective, workload.pages.len() as u64, destinations, facts.this_host);
     if embedded && spec.server.root.is_none() {
         load.fileset_bytes = fileset_bytes(&workload).min(SERVER_CACHE_BYTES_MAX);
     }
@@ -258,28 +258,33 @@ fn prepare(
             let program = server_program.map_or_else(std::env::current_exe, Ok).map_err(|source| {
                 EmbeddedServerError::Start { program: PathBuf::from("/proc/self/exe"), source }
             })?;
-            Some(EmbeddedServer::start(&Launch {
+            let launch = Launch {
                 program,
                 prefix: Vec::new(),
                 workload: spec.workload.clone(),
                 server: spec.server.clone(),
                 cpus: placement.server.clone(),
                 patience: SERVER_PATIENCE,
-            })?)
+            };
+            let server = EmbeddedServer::start(&launch, interrupt);
+            going_on()?;
+            Some(server?)
         }
         false => None,
     };
     if let Some(server) = &server {
         effective.target = vec![server.url().to_owned()];
     }
+    target::reach_hosts(&effective, &workload)?;
     going_on()?;
     if check_target {
         observer.event(Event::Preparing("asking the target for its files"));
-        let fetch = ByProbe::like(&effective, CHECK_TIMEOUT);
-        target::check(&effective, &workload, &fetch, &mut facts)?;
+        let fetch = ByProbe::like(&effective);
+        let checked = target::check_answers(&effective, &workload, &fetch, interrupt, &mut facts);
+        going_on()?;
+        checked?;
         warnings.append(&mut facts.warnings);
     }
-    going_on()?;
     let generator = compile(&effective, &workload)?;
     let record_all = match &spec.generator.record_all {
         Some(path) => Some(RecordAll::create(path.as_ref())?),

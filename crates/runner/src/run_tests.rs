@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::*;
 use crate::observer::Silent;
+use crate::preflight::endpoint::tests::refusing;
 use crate::sweep::tests::{Act, Script};
 use webstone_model::spec::Levels;
 use webstone_model::workload::{FileRequest, Page};
@@ -79,9 +80,8 @@ fn the_engine_is_given_workers_and_cpus() {
 #[test]
 fn what_cannot_work_is_told_before_anything_is_written() {
     let runs = tempfile::tempdir().unwrap();
-    let (listener, url) = listening();
-    let (closed_port, closed) = (listener.local_addr().unwrap().port(), url);
-    drop(listener);
+    let (_bound, address) = refusing();
+    let (closed_port, closed) = (address.port(), format!("http://{address}"));
     let checked = |spec: RunSpec| {
         let options = RunnerOptions { check_target: true, ..options(Some(runs.path())) };
         let outcome = run_script(spec, options, Act::End, &Interrupt::default());

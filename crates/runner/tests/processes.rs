@@ -4,6 +4,10 @@
 //! `<self> serve …` it is the embedded server, as `webstone serve` would be; as `<self> sweep DIR` it is a run that
 //! somebody else kills. Loads are a few clients for a fraction of a second, and nothing asserts how fast they were.
 #![allow(clippy::print_stdout, reason = "a test with a main of its own says what it did")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy sees tests only in #[test] functions, and these are in a main"
+)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

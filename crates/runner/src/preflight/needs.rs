@@ -17,6 +17,8 @@ const DESCRIPTORS_PER_WORKER: u64 = 8;
 const TIME_WAIT_S: u64 = 60;
 /// How long it blocks it where `net.ipv4.tcp_tw_reuse` applies (`tcp_twsk_unique` of Linux: a second).
 const TIME_WAIT_REUSED_S: u64 = 1;
+/// What one distribution of a kept iteration takes in memory, in bytes: three or four octaves of 8 KiB.
+const MEMORY_PER_HISTOGRAM: u64 = 32 << 10;
 /// Most connections that one worker opens in a second, with room to spare on the machines of 2026.
 const CONNECTIONS_PER_WORKER_S: u64 = 40_000;
 /// Most small keep-alive requests that one worker makes in a second.
@@ -49,19 +51,23 @@ pub struct Load {
     pub loopback: bool,
     /// Listen queue that the embedded server asks for, where it is the target.
     pub embedded_backlog: Option<u64>,
-    /// Bytes that metrics may come to own.
+    /// Bytes that the metrics of a running level may come to own.
     pub metrics_bytes: u64,
+    /// Bytes that the distributions of all iterations take, which are kept until the report is made.
+    pub record_bytes: u64,
     /// Bytes of the fileset, where the embedded server holds it in memory.
     pub fileset_bytes: u64,
 }
 
 impl Load {
-    /// The load of a specification, whose `generator.workers` has been decided. `destinations` are resolved.
-    pub fn of(spec: &RunSpec, destinations: u64, loopback: bool) -> Load {
+    /// The load of a specification, whose `generator.workers` has been decided, on a workload of `pages` pages.
+    /// `destinations` are resolved.
+    pub fn of(spec: &RunSpec, pages: u64, destinations: u64, loopback: bool) -> Load {
         let clients = spec.load.clients.0.iter().copied().max().unwrap_or_default();
         let workers = u64::from(spec.generator.workers.max(1));
         // Four histograms overall, four for each page that has its own, and the loop's delay.
-        let histograms = 5 + 4 * u64::from(spec.generator.page_histograms);
+        let histograms = 5 + 4 * u64::from(spec.generator.page_histograms).min(pages);
+        let iterations = spec.load.clients.0.len() as u64 * u64::from(spec.load.iterations);
         Load {
             connections: u64::from(clients) * u64::from(spec.client.parallel.max(1)),
             policy: spec.client.connections,
@@ -73,6 +79,7 @@ impl Load {
             loopback,
             embedded_backlog: spec.target.is_empty().then_some(u64::from(spec.server.backlog)),
             metrics_bytes: workers * histograms * webstone_model::metrics::Histogram::bytes_max() as u64,
+            record_bytes: iterations * histograms * MEMORY_PER_HISTOGRAM,
             fileset_bytes: 0,
         }
     }
@@ -262,6 +269,7 @@ fn memory(load: &Load, limits: &Limits) -> Option<Shortage> {
     let sockets = if load.loopback { 2 } else { 1 } * KERNEL_MEMORY_PER_SOCKET;
     let needed = load.connections * (MEMORY_PER_CONNECTION + server + sockets)
         + load.metrics_bytes
+        + load.record_bytes
         + load.fileset_bytes;
     let available = limits.memory_bytes;
     if needed <= available {
@@ -270,6 +278,8 @@ fn memory(load: &Load, limits: &Limits) -> Option<Shortage> {
     let remedy = if load.fileset_bytes > available / 2 {
         "serve the fileset from a directory (webstone genfiles, then --server-root DIR), or use fewer clients"
             .to_owned()
+    } else if load.record_bytes > available / 2 {
+        "run fewer levels and iterations at once, or give --page-histograms 0".to_owned()
     } else {
         "use fewer clients, or --page-histograms 0".to_owned()
     };
@@ -295,7 +305,7 @@ mod tests {
         spec.client.connections = policy;
         spec.generator.workers = 1;
         spec.target = vec!["http://192.0.2.1".into()];
-        Load::of(&spec, 1, false)
+        Load::of(&spec, 5, 1, false)
     }
 
     fn found(load: &Load, limits: Limits) -> Vec<(Resource, Severity, u64, u64)> {
@@ -388,6 +398,9 @@ mod tests {
     fn memory_counts_connections_metrics_and_files() {
         let mut heavy = load(10, ConnectionPolicy::KeepAlive);
         heavy.metrics_bytes = 0;
+        heavy.record_bytes = 0;
+        // Three levels of one iteration, 25 distributions each.
+        assert_eq!(load(10, ConnectionPolicy::KeepAlive).record_bytes, 3 * 25 * MEMORY_PER_HISTOGRAM);
         let per_connection = MEMORY_PER_CONNECTION + KERNEL_MEMORY_PER_SOCKET;
         let limits = Limits { memory_bytes: 10 * per_connection, ..LINUX };
         assert_eq!(found(&heavy, limits), []);
