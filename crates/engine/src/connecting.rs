@@ -111,9 +111,6 @@ impl Worker {
     }
 
     pub(crate) fn fail_to_connect(&mut self, index: u32, error: &io::Error, now: u64) {
-        if self.recorder.is_open {
-            self.recorder.measured.counts.connections_failed += 1;
-        }
         self.fail(index, class_of(error, true), now, |_| describe(error));
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use webstone_model::errors::{ErrorClass, ErrorExample};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, State};
 use crate::failure::{class_of, describe};
 use crate::worker::Worker;
 
@@ -63,7 +63,10 @@ impl Worker {
         now: u64,
         detail: impl FnOnce(&Connection) -> String,
     ) {
-        let client = self.connections[index as usize].client;
+        let Connection { client, state, .. } = self.connections[index as usize];
+        if self.recorder.is_open && matches!(state, State::Resolving | State::Connecting) {
+            self.recorder.measured.counts.connections_failed += 1;
+        }
         self.record_failure(index, class, now, detail);
         self.drop_connection(index);
         self.request_ended(client, false);

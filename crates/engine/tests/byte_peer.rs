@@ -216,3 +216,21 @@ fn a_server_that_answers_before_it_read_the_request_does_not_confuse() {
     let outcome = run(&spec, &one_page(vec![file("/x", None)]), 1);
     assert_eq!(errors(&outcome), [(ErrorClass::WrongStatus, 2)], "{:?}", outcome.measured.errors);
 }
+
+#[test]
+fn a_listen_queue_that_never_empties_times_connects_out() {
+    // A queue of length 0 holds one connection on Linux; nobody ever accepts it. Further SYNs are dropped.
+    let listener =
+        rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&listener, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let address = std::net::SocketAddr::try_from(rustix::net::getsockname(&listener).unwrap()).unwrap();
+    let mut spec = spec(&format!("http://{address}"), PerRequest, 6);
+    spec.client.connect_timeout = webstone_model::units::Nanos::from_millis(300);
+    let outcome = run(&spec, &one_page(vec![file("/x", None)]), 6);
+    let timed_out = outcome.measured.errors.count(ErrorClass::ConnectTimeout);
+    let silent = outcome.measured.errors.count(ErrorClass::FirstByteTimeout);
+    assert_eq!(timed_out + silent, 6, "{:?}", errors(&outcome));
+    assert!(timed_out >= 4, "{:?}", errors(&outcome));
+    assert_eq!(outcome.measured.counts.connections_failed, timed_out);
+}
