@@ -1,7 +1,7 @@
 //! Processes, files and machines: everything around the load that has effects. Sweeps, the embedded server, the result
 //! store, checks before a run, facts about the host. The load itself is the engine's, what numbers mean the model's.
 //!
-//! [`run`] is the way through all of it: a specification in, a [`RunOutcome`] out, progress to an
+//! [`run()`] is the way through all of it: a specification in, a [`RunOutcome`] out, progress to an
 //! [`observer::Observer`], ended early by an [`Interrupt`].
 #![forbid(unsafe_code)]
 

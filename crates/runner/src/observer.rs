@@ -7,7 +7,7 @@ use std::time::Duration;
 use webstone_engine::{Live, Phase};
 use webstone_model::record::{IterationRecord, RunRecord, RunState};
 
-/// Receives the events of a run, in order, on the thread that called [`crate::run`].
+/// Receives the events of a run, in order, on the thread that called [`crate::run()`].
 pub trait Observer {
     /// One event. It should return soon: ticks of the running level wait for it, the load does not.
     fn event(&mut self, event: Event<'_>);
@@ -69,7 +69,7 @@ pub enum Event<'a> {
     },
     /// Something that the user should know and that stops nothing. It is in the record's warnings as well.
     Warning(&'a str),
-    /// The run is over, however it ended. [`crate::run`] returns the record and the error next.
+    /// The run is over, however it ended. [`crate::run()`] returns the record and the error next.
     Finished {
         /// How it ended.
         state: RunState,
