@@ -25,7 +25,7 @@ pub struct ServeOptions {
     pub cache_bytes_max: u64,
     /// Whether `/test`, `/schedule`, `/echo` and `/.webstone/refuse` exist.
     pub test_handlers: bool,
-    /// [`crate::serve`] ends when its standard input ends: a child process dies with its parent.
+    /// [`crate::serve()`] ends when its standard input ends: a child process dies with its parent.
     pub until_stdin_closes: bool,
 }
 
