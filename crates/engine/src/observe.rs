@@ -1,8 +1,6 @@
 //! What a worker tells about single exchanges when it was asked to: traces and transactions. Off the hot path: without
 //! either, no request comes here.
 
-use std::sync::mpsc::TrySendError;
-
 use webstone_model::errors::ErrorClass;
 
 use crate::transactions::{TraceEvent, TraceKind, Transaction};
@@ -96,8 +94,8 @@ impl Worker {
             kind,
         };
         if let Some(receiver) = &self.trace {
-            // A trace is for debugging a few exchanges; if its reader is stuck, load goes on without it.
-            if let Err(TrySendError::Disconnected(_)) = receiver.try_send(event) {
+            // Waits if the reader is behind: a trace with holes would mislead, and the first exchanges are no load yet.
+            if receiver.send(event).is_err() {
                 self.trace = None;
             }
         }

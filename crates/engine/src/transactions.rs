@@ -18,7 +18,7 @@ pub struct TraceEvent {
 pub enum TraceKind {
     /// Bytes written, secrets masked.
     Sent(Vec<u8>),
-    /// Bytes read (a body's first 4 KiB).
+    /// Bytes read, as they came in one read.
     Received(Vec<u8>),
     /// How it ended, in words.
     Ended(String),
