@@ -158,7 +158,9 @@ fn unknown_option_hint(argument: &str) -> Option<String> {
         "-R" | "--rate" => {
             "a fixed rate (open loop) is not offered; the load is set by the number of clients, -c"
         }
-        "-k" | "--insecure" => "https is not offered; to keep connections alive, write -K or --keep-alive",
+        "-k" | "--insecure" => {
+            "TLS (https) is not supported in this version; to keep connections alive, write -K or --keep-alive"
+        }
         _ => return None,
     };
     Some(hint.to_owned())

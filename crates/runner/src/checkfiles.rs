@@ -94,8 +94,13 @@ impl fmt::Display for FileProblem {
         if self.pages > 1 {
             write!(f, " (and {} more)", self.pages - 1)?;
         }
-        write!(f, ": {}: ", self.url)?;
-        match &self.kind {
+        write!(f, ": {}: {}", self.url, self.kind)
+    }
+}
+
+impl fmt::Display for FileProblemKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             FileProblemKind::Status { found: 404, .. } => write!(f, "missing (status 404)"),
             FileProblemKind::Status { found, expected: Some(expected) } => {
                 write!(f, "status {found} where {expected} is expected")

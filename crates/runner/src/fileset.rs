@@ -136,12 +136,18 @@ impl FilesetError {
             }
             FilesetError::SymbolicLink { .. } => "remove the link, or name an empty directory".to_owned(),
             FilesetError::Manifest { .. } => "generate the fileset again".to_owned(),
-            FilesetError::Io { source, .. } => match source.kind() {
+            FilesetError::Io { action, source, .. } => match source.kind() {
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                     "name a directory that you may write to".to_owned()
                 }
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space".to_owned(),
+                io::ErrorKind::NotFound if *action == "create the directory" => {
+                    "name a directory on a disk; some file systems, such as /proc, take none".to_owned()
+                }
                 io::ErrorKind::NotFound => "generate the fileset first".to_owned(),
+                io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+                    "a file is in the way: name another directory".to_owned()
+                }
                 _ => return None,
             },
         })

@@ -48,6 +48,8 @@ pub enum Event<'a> {
         steps: usize,
         /// Time that the whole sweep takes as planned, drains not included; `None` where pages end the levels.
         planned: Option<Duration>,
+        /// Whether a level has more clients than start at once, so that its start takes time beside `planned`.
+        paced: bool,
     },
     /// A level starts.
     LevelStarted(Position),

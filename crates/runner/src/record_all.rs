@@ -35,8 +35,9 @@ pub const COLUMNS: [&str; 15] = [
 
 /// Why transactions are not (all) in the file.
 #[derive(Debug, thiserror::Error)]
-#[error("--record-all: cannot write {}: {source}; the transactions recorded end there", path.display())]
+#[error("--record-all: cannot {action} {}: {}", path.display(), told(source, action))]
 pub struct RecordAllError {
+    action: &'static str,
     path: PathBuf,
     source: io::Error,
 }
@@ -53,6 +54,17 @@ impl RecordAllError {
     }
 }
 
+const CREATE: &str = "create";
+const WRITE: &str = "write";
+
+/// The operating system's words without its number, and what became of the file.
+fn told(source: &io::Error, action: &str) -> String {
+    let text = source.to_string();
+    let words = text.split_once(" (os error").map_or(text.as_str(), |(words, _)| words);
+    let rest = if action == WRITE { "; the transactions recorded end there" } else { "" };
+    format!("{words}{rest}")
+}
+
 /// The file being written.
 #[derive(Debug)]
 pub(crate) struct RecordAll<W: Write = BufWriter<File>> {
@@ -64,7 +76,7 @@ pub(crate) struct RecordAll<W: Write = BufWriter<File>> {
 impl RecordAll {
     /// Makes the file, replacing one of the same name, and writes the head.
     pub(crate) fn create(path: &Path) -> Result<RecordAll, RecordAllError> {
-        let failed = |source| RecordAllError { path: path.to_owned(), source };
+        let failed = |source| RecordAllError { action: CREATE, path: path.to_owned(), source };
         let writer = BufWriter::with_capacity(1 << 20, File::create(path).map_err(failed)?);
         let mut record = RecordAll { path: path.to_owned(), writer, error: None };
         record.head();
@@ -96,7 +108,7 @@ impl<W: Write> RecordAll<W> {
     /// What went wrong so far.
     pub(crate) fn checked(&mut self) -> Result<(), RecordAllError> {
         match self.error.take() {
-            Some(source) => Err(RecordAllError { path: self.path.clone(), source }),
+            Some(source) => Err(RecordAllError { action: WRITE, path: self.path.clone(), source }),
             None => Ok(()),
         }
     }
@@ -191,13 +203,19 @@ mod tests {
     fn a_full_disk_is_told_and_stops_no_load() {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let error = drained(full).checked().unwrap_err();
-        assert!(error.to_string().starts_with("--record-all: cannot write x.tsv: No space left"), "{error}");
+        assert_eq!(
+            error.to_string(),
+            "--record-all: cannot write x.tsv: No space left on device; the transactions recorded end there"
+        );
         assert!(error.hint().contains("free some space"));
     }
 
     #[test]
     fn a_file_that_cannot_be_made_is_named() {
         let error = RecordAll::create(Path::new("/nonexistent/t.tsv")).unwrap_err();
-        assert!(error.to_string().contains("cannot write /nonexistent/t.tsv: No such file"), "{error}");
+        assert_eq!(
+            error.to_string(),
+            "--record-all: cannot create /nonexistent/t.tsv: No such file or directory"
+        );
     }
 }

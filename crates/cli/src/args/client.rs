@@ -117,6 +117,12 @@ pub struct ClientArgs {
     #[arg(long, value_name = "WHAT", value_parser = values::check())]
     pub check: Option<Check>,
 
+    /// Do not ask the server for the workload's files before the load
+    ///
+    /// What it then answers with another status or length than expected is counted as an error, and measured as one.
+    #[arg(long)]
+    pub no_check: bool,
+
     /// End connections with a reset as soon as the answer is whole
     ///
     /// Spares ports in TIME_WAIT, and is not what a browser does: the report says that it was on.

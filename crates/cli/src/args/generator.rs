@@ -40,9 +40,13 @@ pub struct GeneratorArgs {
     #[arg(long, value_name = "N", value_parser = values::number_u32)]
     pub trace: Option<u32>,
 
-    /// Write the instants of every transaction into a file: large, for close study only
+    /// Write every transaction into a file: tab-separated text, about 120 bytes each, for close study only
     ///
-    /// Example: --record-all transactions.csv
+    /// Columns: clients, iteration, client, page, file, start_ns, connected_ns, sent_ns, first_byte_ns,
+    /// headers_done_ns, end_ns, status, head_bytes, body_bytes, error. Instants are in nanoseconds since the window
+    /// opened, and negative before it; - stands for none.
+    ///
+    /// Example: --record-all transactions.tsv
     #[arg(long, value_name = "FILE")]
     pub record_all: Option<PathBuf>,
 }

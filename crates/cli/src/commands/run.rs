@@ -1,13 +1,12 @@
 //! `webstone run` and `webstone hit`: the run itself, its report, its verdict.
 
 use std::fs::OpenOptions;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 
 use webstone_model::errors::Blame;
 use webstone_model::record::RunRecord;
-use webstone_report::render;
-use webstone_runner::checkfiles::FILES_HINT;
+use webstone_report::{Format, render};
 use webstone_runner::{RunError, RunnerOptions};
 
 use crate::console::{self, Console};
@@ -28,10 +27,11 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         command_line,
         runs_dir: intent.runs_dir.clone(),
         workload: intent.workload.clone(),
+        check_target: intent.check_target,
         trace: Some(Box::new(io::stderr())),
         ..RunnerOptions::default()
     };
-    let mut display = Display::new(*console);
+    let mut display = Display::new(*console, warnings_come_with_the_report(&intent));
     let outcome = webstone_runner::run(intent.spec.clone(), options, &mut display, signals.interrupt.clone());
     drop(display);
 
@@ -48,10 +48,16 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
             console.note("interrupted before anything was measured");
             Ok(exit)
         }
-        (Some(error), _) => Err(failure(&error, intent.workload.is_some())),
+        (Some(error), _) => Err(failure(&error)),
         (None, Some(exit)) => Ok(exit),
         (None, None) => Ok(judged(measured)),
     }
+}
+
+/// `hit` is short: on a terminal its warnings stand above its figures a moment later, and once is enough.
+fn warnings_come_with_the_report(intent: &Intent) -> bool {
+    let shown = intent.format == Format::Hit && intent.output.is_none();
+    shown && io::stdout().is_terminal() && io::stderr().is_terminal()
 }
 
 /// Prints the specification as a testbed file.
@@ -84,19 +90,10 @@ fn judged(measured: Option<&RunRecord>) -> Exit {
     if reasons.is_empty() { Exit::Done } else { Exit::Invalid }
 }
 
-/// `one_url`: the workload is the URL that was typed, so that advice about filesets would puzzle.
-fn failure(error: &RunError, one_url: bool) -> Failure {
+fn failure(error: &RunError) -> Failure {
     let exit = match error.blame() {
         Blame::User => Exit::Usage,
         Blame::Target | Blame::Network | Blame::Generator => Exit::Failed,
     };
-    let failure = Failure { exit, message: error.to_string(), hint: error.hint() };
-    if !one_url || failure.hint.as_deref() != Some(FILES_HINT) {
-        return failure;
-    }
-    // The problem of the only file stands on the last line, behind the number of its page.
-    let problem = failure.message.lines().last().unwrap_or_default().trim_start();
-    let problem = problem.strip_prefix("page 0: ").unwrap_or(problem);
-    Failure { exit, ..Failure::failed(problem) }
-        .hint("check the path; only an answer with a status from 200 to 299 counts as one")
+    Failure { exit, message: error.to_string(), hint: error.hint() }
 }

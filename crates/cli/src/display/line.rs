@@ -27,12 +27,25 @@ pub(super) struct Running {
     pub(super) later: Duration,
 }
 
+/// Length of the whole run as planned.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Planned {
+    pub(super) time: Duration,
+    /// Clients start at a pace, and that takes time of its own.
+    pub(super) at_least: bool,
+}
+
 /// What is about to happen.
-pub(super) fn opening(record: &RunRecord, steps: usize, planned: Option<Duration>) -> String {
+pub(super) fn opening(record: &RunRecord, steps: usize, planned: Option<Planned>) -> String {
     let server = if record.target.embedded { "the embedded server at " } else { "" };
     let levels = if steps == 1 { "1 level".to_owned() } else { format!("{steps} levels") };
-    let time = planned.map(|time| format!(", about {}", wait(time))).unwrap_or_default();
+    let time = length(planned);
     format!("{} on {server}{}: {levels}{time}", record.workload.name, record.target.url)
+}
+
+fn length(planned: Option<Planned>) -> String {
+    let Some(Planned { time, at_least }) = planned else { return String::new() };
+    format!(", {} {}", if at_least { "at least" } else { "about" }, wait(time))
 }
 
 /// A level under way: position, bar, time left, rate, latency, errors.
@@ -72,11 +85,14 @@ pub(super) fn ended(at: Position, iteration: &IterationRecord) -> String {
     let interrupted = if iteration.interrupted { ", interrupted" } else { "" };
     let broken = iteration.identities.iter().filter(|check| !check.holds).count();
     let broken = if broken > 0 { format!(", {broken} identities broken") } else { String::new() };
+    let mean = match iteration.measured.counts.succeeded {
+        0 => "no valid response".to_owned(),
+        _ => format!("mean latency {}", latency(figures.latency_mean_s)),
+    };
     format!(
-        "{}: {} requests/s, mean latency {}, {}{interrupted}{broken}",
+        "{}: {} requests/s, {mean}, {}{interrupted}{broken}",
         place(at),
         rate(figures.request_rate),
-        latency(figures.latency_mean_s),
         errors(iteration.measured.counts.failed),
     )
 }
@@ -128,6 +144,12 @@ mod tests {
     }
 
     #[test]
+    fn a_start_that_takes_time_of_its_own_is_no_promise() {
+        let said = |at_least| length(Some(Planned { time: Duration::from_secs(54), at_least }));
+        assert_eq!([said(false), said(true), length(None)], [", about 54 s", ", at least 54 s", ""]);
+    }
+
+    #[test]
     fn a_running_level_shows_the_last_second() {
         assert_eq!(
             running(&run(Phase::Measuring)),
@@ -176,6 +198,12 @@ mod tests {
         assert_eq!(
             ended(at, &iteration),
             "[5/6] 1 client again (2): 25.0 requests/s, mean latency 40.0 ms, 1,200 errors, interrupted"
+        );
+        iteration.measured.counts.succeeded = 0;
+        iteration.interrupted = false;
+        assert_eq!(
+            ended(at, &iteration),
+            "[5/6] 1 client again (2): 0.0 requests/s, no valid response, 1,200 errors"
         );
     }
 }

@@ -24,6 +24,8 @@ const RATE_WINDOW_NS: u64 = 1_000_000_000;
 pub(crate) struct Display {
     console: Console,
     live: bool,
+    /// Whether the report will show the warnings, so that they need not be said before it.
+    warnings_later: bool,
     /// Length of each level's window; zero where pages end the level.
     window: Duration,
     /// Warm-up and window of each level together.
@@ -36,10 +38,11 @@ pub(crate) struct Display {
 }
 
 impl Display {
-    pub(crate) fn new(console: Console) -> Display {
+    pub(crate) fn new(console: Console, warnings_later: bool) -> Display {
         Display {
             console,
             live: console.is_live(),
+            warnings_later,
             window: Duration::ZERO,
             step: Duration::ZERO,
             recent: VecDeque::new(),
@@ -69,7 +72,7 @@ impl Display {
         }
     }
 
-    fn started(&mut self, record: &RunRecord, steps: usize, planned: Option<Duration>) {
+    fn started(&mut self, record: &RunRecord, steps: usize, planned: Option<line::Planned>) {
         let load = &record.spec.load;
         self.window = load.duration.as_duration();
         self.step = self.window + load.warmup.as_duration();
@@ -112,10 +115,14 @@ impl Observer for Display {
         match event {
             Event::Preparing(what) if self.live => self.show(what),
             Event::Preparing(_) => {}
-            Event::RunStarted { record, steps, planned, .. } => self.started(record, steps, planned),
+            Event::RunStarted { record, steps, planned, paced, .. } => {
+                let planned = planned.map(|time| line::Planned { time, at_least: paced });
+                self.started(record, steps, planned);
+            }
             Event::LevelStarted(_) => self.recent.clear(),
             Event::Tick { at, phase, live } => self.tick(at, phase, live),
             Event::LevelEnded { at, iteration } => self.ended(at, iteration),
+            Event::Warning(_) if self.warnings_later => {}
             Event::Warning(text) => self.say(&format!("warning: {text}")),
             Event::Finished { .. } => self.clear(),
         }

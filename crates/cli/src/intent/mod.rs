@@ -29,6 +29,8 @@ pub(crate) struct Intent {
     pub(crate) spec: RunSpec,
     /// The workload itself, where it is none that a name or a file could say.
     pub(crate) workload: Option<Workload>,
+    /// Whether the target is asked for its files before the load.
+    pub(crate) check_target: bool,
     /// Directory of records; none: nothing is stored.
     pub(crate) runs_dir: Option<PathBuf>,
     /// Format of the report.
@@ -55,7 +57,8 @@ pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
     apply::generator(&args.generator, &mut spec.generator);
     apply::embedded_server(&args.server, &mut spec.server);
     let store = !args.no_store;
-    finish(spec, None, &args.output, store, Format::Text)
+    let intent = finish(spec, None, &args.output, store, Format::Text)?;
+    Ok(Intent { check_target: !args.client.no_check, ..intent })
 }
 
 /// What `hit` was asked for.
@@ -78,7 +81,8 @@ pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
     };
     spec.workload.clone_from(&workload.name);
     let store = args.store || args.output.runs_dir.is_some();
-    finish(spec, Some(workload), &args.output, store, Format::Hit)
+    let intent = finish(spec, Some(workload), &args.output, store, Format::Hit)?;
+    Ok(Intent { check_target: !args.client.no_check, ..intent })
 }
 
 /// The settings of `serve`, and the workload that it serves.
@@ -124,6 +128,7 @@ fn finish(
     Ok(Intent {
         spec,
         workload,
+        check_target: true,
         runs_dir: store.then(|| output.runs_dir.clone().unwrap_or_else(|| PathBuf::from(RUNS_DIR))),
         format: output.format.unwrap_or(format),
         output: output.output.clone(),

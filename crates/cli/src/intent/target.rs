@@ -18,10 +18,9 @@ pub(super) struct Base {
 pub(super) fn split(typed: &str) -> Result<Base, Failure> {
     let wrong = |rule: &str| Failure::usage(format!("URL `{typed}`: {rule}"));
     const FORM: &str = "write http://HOST:PORT/PATH, as in http://127.0.0.1:8080/index.html";
+    const PLAIN: &str = "measure the server's plain address, as in http://HOST:80";
     if typed.starts_with("https://") {
-        return Err(
-            wrong("https is not offered").hint("name the server's plain address, as in http://HOST:80")
-        );
+        return Err(wrong("TLS (https) is not supported in this version").hint(PLAIN));
     }
     let Some(rest) = typed.strip_prefix("http://") else {
         let scheme = typed.split_once("://");
@@ -127,7 +126,7 @@ mod tests {
             ),
             (
                 "https://a/",
-                "error: URL `https://a/`: https is not offered\nhint: name the server's plain address, as in http://HOST:80",
+                "error: URL `https://a/`: TLS (https) is not supported in this version\nhint: measure the server's plain address, as in http://HOST:80",
             ),
             (
                 "ftp://a/",

@@ -43,7 +43,7 @@ fn options_that_are_none() {
     );
     says(
         &["hit", "-k", "http://127.0.0.1/"],
-        "error: -k: there is no such option\nhint: https is not offered; to keep connections alive, write -K or --keep-alive",
+        "error: -k: there is no such option\nhint: TLS (https) is not supported in this version; to keep connections alive, write -K or --keep-alive",
     );
     says(
         &["run", "-d", "-1s"],
@@ -201,8 +201,8 @@ fn urls_that_cannot_be_measured() {
     );
     says(
         &["hit", "https://127.0.0.1/"],
-        "error: URL `https://127.0.0.1/`: https is not offered\n\
-         hint: name the server's plain address, as in http://HOST:80",
+        "error: URL `https://127.0.0.1/`: TLS (https) is not supported in this version\n\
+         hint: measure the server's plain address, as in http://HOST:80",
     );
     says(
         &["run", "http://127.0.0.1:8080/index.html", "-w", "standard"],

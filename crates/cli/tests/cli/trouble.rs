@@ -96,7 +96,8 @@ fn a_fileset_that_is_not_served_is_found_before_the_load() {
             "error: 1 of the workload's 1 files is not served as the workload has them:\n  \
              page 0: {url}{path}: missing (status 404)\n\
              hint: write the files with `webstone genfiles DIR -w WORKLOAD`, let the server serve DIR as its root, and see \
-             what is still missing with `webstone checkfiles URL -w WORKLOAD`\n"
+             what is still missing with `webstone checkfiles URL -w WORKLOAD`; --no-check measures anyway, and counts such answers \
+             as errors\n"
         )
     );
     let said = webstone_in(dir.path(), &["hit", &format!("{url}/nowhere")]);
@@ -104,10 +105,84 @@ fn a_fileset_that_is_not_served_is_found_before_the_load() {
     assert_eq!(
         said.err,
         format!(
-            "error: {url}/nowhere: missing (status 404)\n\
-             hint: check the path; only an answer with a status from 200 to 299 counts as one\n"
+            "error: {url}/nowhere answers with status 404, and only a status from 200 to 299 counts as a success\n\
+             hint: check the path; --no-check measures anyway, and counts such answers as errors\n"
         )
     );
+    let said = webstone_in(dir.path(), &["hit", &format!("{url}/test?size=1&fault=status&status=302")]);
+    assert_eq!((said.code, said.out.as_str()), (1, ""));
+    assert_eq!(
+        said.err,
+        format!(
+            "error: {url}/test?size=1&fault=status&status=302 answers with status 302, and only a status from 200 to 299 \
+             counts as a success\n\
+             hint: redirects are not followed: name the URL that it leads to; --no-check measures anyway, and counts such \
+             answers as errors\n"
+        )
+    );
+}
+
+#[test]
+fn what_is_not_checked_is_measured_and_counted_as_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--threads", "1", "--workload", "workout-0k"]);
+    let url = format!("{}/nowhere", server.url);
+    let said =
+        webstone_in(dir.path(), &["hit", &url, "--no-check", "-n", "7", "-c", "1", "-q", "--format", "json"]);
+    assert_eq!((said.code, said.err.as_str()), (4, "invalid: 1 client: no request succeeded\n"));
+    let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let measured = &report["iterations"][0]["measured"];
+    assert_eq!((&measured["counts"]["succeeded"], &measured["counts"]["failed"]), (&0.into(), &7.into()));
+    let run = [
+        "run",
+        &server.url,
+        "-w",
+        "workout-16k",
+        "--no-check",
+        "-n",
+        "3",
+        "-c",
+        "1",
+        "-d",
+        "0",
+        "--warmup",
+        "0",
+    ];
+    let said = webstone_in(dir.path(), &[&run[..], &["-q", "--no-store", "--format", "json"]].concat());
+    assert_eq!((said.code, said.err.as_str()), (4, "invalid: 1 client: no request succeeded\n"));
+    let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(report["iterations"][0]["measured"]["errors"][0]["count"], 3);
+}
+
+#[test]
+fn fewer_requests_than_clients_starve_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--threads", "1", "--workload", "workout-0k"]);
+    let url = format!("{}/test?size=10", server.url);
+    let said = webstone_in(dir.path(), &["hit", &url, "-n", "1", "-c", "10", "-q"]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    assert!(said.out.contains("  1 valid response in ") && !said.out.contains("STARVED"), "{}", said.out);
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_for_files_is_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    for (place, text) in [
+        (
+            "/proc/x",
+            "error: cannot create the directory /proc/x: No such file or directory\n\
+             hint: name a directory on a disk; some file systems, such as /proc, take none\n",
+        ),
+        (
+            "file/x",
+            "error: cannot create the directory file/x: Not a directory\n\
+             hint: a file is in the way: name another directory\n",
+        ),
+    ] {
+        let said = webstone_in(dir.path(), &["genfiles", place]);
+        assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (1, "", text));
+    }
 }
 
 #[test]

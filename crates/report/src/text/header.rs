@@ -1,7 +1,9 @@
 //! What ran against what, when, with which workload, from where.
 
 use webstone_model::record::{RunRecord, RunState};
-use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, HttpVersion, Order, Resolve};
+use webstone_model::spec::{
+    Check, ClientSpec, ConnectionPolicy, HttpVersion, Order, Resolve, parse_cpu_list,
+};
 use webstone_model::units::Nanos;
 
 use crate::asctime::{date_time, seconds_between};
@@ -11,8 +13,6 @@ use crate::screen::{Screen, Tone};
 
 /// Columns of the labels.
 pub(super) const LABEL: usize = 10;
-/// Facts of the environment shown; all of them are in the JSON.
-const FACTS_MAX: usize = 12;
 
 /// The first line: tool, workload, target, and how it ended.
 pub(crate) fn title(screen: &Screen, record: &RunRecord, out: &mut String) {
@@ -78,7 +78,7 @@ fn when(record: &RunRecord) -> String {
 fn target_facts(record: &RunRecord) -> Vec<String> {
     let target = &record.target;
     let mut facts = vec![target.url.clone()];
-    facts.push(target.server.clone().unwrap_or_else(|| "names no server software".to_owned()));
+    facts.push(target.server.clone().unwrap_or_else(|| "server software not named".to_owned()));
     if target.embedded {
         facts.push("the embedded reference server".to_owned());
     }
@@ -167,23 +167,26 @@ pub(crate) fn policy(client: &ClientSpec) -> Vec<String> {
     facts
 }
 
-/// The plain values of the environment, the host's name first. Their names are the writer's.
+/// The machine in a line: name, processor, memory, kernel. Everything else that was read is in the JSON.
 fn host(record: &RunRecord) -> Vec<String> {
-    let name_of_host = |name: &str| matches!(name, "hostname" | "host");
-    let mut facts: Vec<(bool, String)> = record
-        .environment
-        .iter()
-        .filter_map(|(name, value)| {
-            let text = match value {
-                serde_json::Value::String(text) => text.clone(),
-                serde_json::Value::Number(number) => number.to_string(),
-                serde_json::Value::Bool(flag) => flag.to_string(),
-                _ => return None,
-            };
-            let shown = if name_of_host(name) { text } else { format!("{} {text}", name.replace('_', " ")) };
-            Some((!name_of_host(name), shown))
-        })
-        .collect();
-    facts.sort_by_key(|(not_the_name, _)| *not_the_name);
-    facts.into_iter().map(|(_, text)| text).take(FACTS_MAX).collect()
+    let text = |name: &str| record.environment.get(name).and_then(serde_json::Value::as_str);
+    let online = text("cpu.online").and_then(|list| parse_cpu_list(list).ok()).map(|cpus| cpus.len() as u64);
+    let allowed =
+        text("cpu.allowed").and_then(|list| parse_cpu_list(list).ok()).map(|cpus| cpus.len() as u64);
+    let cpus = match (online, allowed) {
+        (Some(online), Some(allowed)) if allowed < online => {
+            format!("{allowed} of {} allowed", counted(online, "CPU", "CPUs"))
+        }
+        (Some(cpus), _) | (None, Some(cpus)) => counted(cpus, "CPU", "CPUs"),
+        (None, None) => String::new(),
+    };
+    let processor: Vec<&str> = text("cpu.model").into_iter().chain(Some(cpus.as_str())).collect();
+    let memory = record.environment.get("memory.bytes").and_then(serde_json::Value::as_u64);
+    vec![
+        text("hostname").unwrap_or_default().to_owned(),
+        processor.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "),
+        text("cpu.frequency.governor").map(|governor| format!("governor {governor}")).unwrap_or_default(),
+        memory.map(|size| format!("{} memory", bytes(size))).unwrap_or_default(),
+        text("kernel.release").map(|release| format!("Linux {release}")).unwrap_or_default(),
+    ]
 }

@@ -69,7 +69,10 @@ fn table(screen: &Screen, levels: &[Level<'_>], repeated: bool) -> Table {
             cells.push(level.runs.len().to_string());
         }
         cells.push(error.show(f.error_rate));
-        cells.push(latency.show(f.latency_mean_s));
+        cells.push(match level.counts.succeeded {
+            0 => screen.dash().to_owned(),
+            _ => latency.show(f.latency_mean_s),
+        });
         if tails {
             cells.push(p99(level).map_or_else(|| screen.dash().to_owned(), |value| tail.show(value)));
         }
@@ -120,7 +123,7 @@ fn notes(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], repeated: bo
         return;
     };
     let number = format!(
-        "WEBSTONE number: {} at {} ({} in {})",
+        "WEBSTONE number: {} pages a minute at {} ({} in {})",
         best.figures.webstone_number,
         counted(u64::from(best.clients), "client", "clients"),
         counted(best.counts.pages_completed, "page", "pages"),

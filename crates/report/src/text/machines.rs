@@ -1,7 +1,7 @@
 //! What the generator and the server used. A generator near its limit measures itself, so its CPU stands beside every
 //! level; the server's CPU tells whether the server was the limit.
 
-use crate::layout::{Room, Table, heading};
+use crate::layout::{Room, Table, heading, labelled};
 use crate::numbers::{Scale, count};
 use crate::screen::{Screen, Tone};
 use crate::summary::{Level, SATURATED_PERCENT};
@@ -63,4 +63,8 @@ pub(super) fn draw(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
         table.row_in(cells, if saturated { Tone::Alarm } else { Tone::Plain }, false);
     }
     table.draw(screen, out);
+    if delayed {
+        let note = "own delay: from an event to its handling; a part of every latency above";
+        labelled(screen, out, "", 0, note, Tone::Faint);
+    }
 }

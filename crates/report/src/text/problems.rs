@@ -20,7 +20,7 @@ pub(crate) fn draw(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], wh
     identities(record, &mut problems);
     outcome(record, levels, &mut problems);
     generator(levels, &mut problems);
-    starved(levels, &mut problems);
+    starved(record, levels, &mut problems);
     if !levels.is_empty()
         && levels.iter().all(|level| level.distributions.is_empty() && level.counts.succeeded > 0)
     {
@@ -165,13 +165,16 @@ fn generator(levels: &[Level<'_>], problems: &mut Vec<Problem>) {
     ));
 }
 
-fn starved(levels: &[Level<'_>], problems: &mut Vec<Problem>) {
+fn starved(record: &RunRecord, levels: &[Level<'_>], problems: &mut Vec<Problem>) {
+    // Where fewer pages than clients were asked for, some clients can have none.
+    let enough =
+        |level: &&Level<'_>| record.spec.load.pages.is_none_or(|pages| pages >= u64::from(level.clients));
     let starved = |level: &&Level<'_>| level.fairness.as_ref().is_some_and(|f| f.starved > 0);
-    let levels: Vec<&Level<'_>> = levels.iter().filter(starved).collect();
+    let levels: Vec<&Level<'_>> = levels.iter().filter(enough).filter(starved).collect();
     if levels.is_empty() {
         return;
     }
-    let text = format!("some clients completed no page at {}; see Fairness", names(&levels));
+    let text = format!("some clients completed no page at {}", names(&levels));
     problems.push(Problem::caution("STARVED CLIENTS", &text));
 }
 

@@ -180,8 +180,11 @@ pub fn empty(id: &str, levels: &[u32], iterations: u32) -> RunRecord {
         },
         environment: [
             ("hostname".to_owned(), json!("bench1")),
-            ("kernel".to_owned(), json!("6.18.0")),
-            ("cpus_online".to_owned(), json!(2)),
+            ("kernel.release".to_owned(), json!("6.18.0")),
+            ("cpu.model".to_owned(), json!("Example CPU 9000")),
+            ("cpu.online".to_owned(), json!("0-3")),
+            ("cpu.allowed".to_owned(), json!("0,2")),
+            ("memory.bytes".to_owned(), json!(16_000_000_000_u64)),
             ("sysctl".to_owned(), json!({"net.core.somaxconn": 4096})),
         ]
         .into(),

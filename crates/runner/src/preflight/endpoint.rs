@@ -61,7 +61,7 @@ pub(super) fn endpoint(url: &str) -> Result<Endpoint, TargetError> {
         "http" => {}
         "https" => {
             return Err(TargetError::usage(
-                format!("the target `{url}` asks for TLS, which this version does not speak"),
+                format!("the target `{url}` asks for TLS (https), which is not supported in this version"),
                 "measure the server's plain http:// port",
             ));
         }

@@ -10,7 +10,7 @@ use webstone_model::spec::RunSpec;
 use webstone_model::workload::{RequestDetail, Workload};
 
 use super::endpoint::{Endpoint, endpoint, is_this_host, reach, reach_socket, resolve, speaks_tls};
-use crate::checkfiles::{CheckOptions, FILES_HINT, FileProblem, check_with, distinct};
+use crate::checkfiles::{CheckOptions, FILES_HINT, FileProblem, FileProblemKind, check_with, distinct};
 use crate::fetch::{Fetch, split_url};
 use crate::interrupt::Interrupt;
 
@@ -110,7 +110,38 @@ fn check_every_file(
     if report.problems.is_empty() {
         return Ok(());
     }
-    Err(TargetError::target(files_message(&report.problems, report.checked), FILES_HINT))
+    Err(files_error(workload, &report.problems, report.checked))
+}
+
+fn files_error(workload: &Workload, problems: &[FileProblem], checked: u64) -> TargetError {
+    const MEASURE: &str = "--no-check measures anyway, and counts such answers as errors";
+    // One URL of which no size is stated was typed by hand: no fileset could hold it.
+    if let ([problem], [page]) = (problems, workload.pages.as_slice())
+        && let [file] = page.files.as_slice()
+        && file.size.is_none()
+    {
+        let advice = match problem.kind {
+            FileProblemKind::Status { found: 300..=399, .. } => {
+                "redirects are not followed: name the URL that it leads to"
+            }
+            FileProblemKind::Status { found: 401 | 407, .. } => "add credentials: -H 'Authorization: …'",
+            FileProblemKind::Status { .. } => "check the path",
+            _ => "try it with `curl -v`",
+        };
+        return TargetError::target(one_url_message(problem), format!("{advice}; {MEASURE}"));
+    }
+    TargetError::target(files_message(problems, checked), format!("{FILES_HINT}; {MEASURE}"))
+}
+
+fn one_url_message(problem: &FileProblem) -> String {
+    let url = &problem.url;
+    match &problem.kind {
+        FileProblemKind::Status { found, expected } => {
+            let wanted = expected.map_or("from 200 to 299".to_owned(), |status| status.to_string());
+            format!("{url} answers with status {found}, and only a status {wanted} counts as a success")
+        }
+        kind => format!("{url}: {kind}"),
+    }
 }
 
 fn files_message(problems: &[FileProblem], checked: u64) -> String {
