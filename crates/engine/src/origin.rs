@@ -47,7 +47,7 @@ pub(crate) fn parse_url(what: &str, text: &str) -> Result<Url, PlanError> {
         "http" => {}
         "https" => {
             return Err(error(
-                "asks for TLS, which this version does not speak",
+                "asks for TLS (https), which this version does not support",
                 "use the server's http:// address, or put a TLS-terminating proxy's plain side under test",
             ));
         }
