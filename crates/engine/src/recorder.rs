@@ -150,6 +150,7 @@ impl Recorder {
         measured.counts.framing_bytes += connection.framing_bytes;
         measured.counts.body_bytes += connection.body_bytes;
         measured.counts.busy_ns += busy;
+        measured.first_byte.record(first_byte_ns);
         measured.response.record(response_ns);
         measured.response_bytes.record(bytes);
         measured.body_bytes.record(connection.body_bytes);

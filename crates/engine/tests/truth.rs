@@ -71,6 +71,9 @@ fn a_slow_body_is_in_the_response_time_and_not_in_the_first_byte() {
     assert_eq!(errors(&outcome), []);
     holds(&outcome.measured.histograms.first_byte, &[0], 6);
     holds(&outcome.measured.histograms.response, &[900_000_000], 6);
+    let figures = webstone_model::figures::Figures::of(&outcome.measured);
+    assert!((0.9..1.3).contains(&figures.transfer_mean_s), "{figures:?}");
+    assert!(figures.first_byte_mean_s < 0.4, "{figures:?}");
 }
 
 #[test]

@@ -27,6 +27,10 @@ pub struct Figures {
     pub latency_mean_s: f64,
     /// Mean connect time in seconds.
     pub connect_mean_s: f64,
+    /// Mean time to first byte in seconds: first byte − start, connecting included.
+    pub first_byte_mean_s: f64,
+    /// Mean transfer time in seconds: last byte − first byte.
+    pub transfer_mean_s: f64,
     /// Head, framing and body bytes of valid responses × 8 / test time, in bit/s.
     pub throughput_bps: f64,
     /// Mean number of requests in progress (Little's load factor): the part of every request's response time that lies
@@ -70,6 +74,13 @@ impl Figures {
             error_level_percent: ratio(counts.failed as f64 * 100.0, error_base as f64),
             latency_mean_s: to_seconds(measured.response.mean()),
             connect_mean_s: to_seconds(measured.connect.mean()),
+            first_byte_mean_s: to_seconds(measured.first_byte.mean()),
+            // A record written before first bytes had sums of their own has no transfer times either.
+            transfer_mean_s: if measured.first_byte.count == measured.response.count {
+                to_seconds(measured.response.mean() - measured.first_byte.mean())
+            } else {
+                0.0
+            },
             throughput_bps: ratio(bits, seconds),
             little: ratio(to_seconds(counts.busy_ns as f64), seconds),
             pages_per_minute,
@@ -112,6 +123,20 @@ mod tests {
         measured.response_bytes.record(3_076_611_677);
         let bytes_per_second = Figures::of(&measured).client_throughput_bps / 8.0;
         assert!((bytes_per_second / 215_181.0 - 1.0).abs() < 1e-3, "{bytes_per_second}");
+    }
+
+    #[test]
+    fn transfer_is_what_lies_between_first_and_last_byte() {
+        let mut measured = Measured { window_ns: NANOS_PER_SECOND, ..Measured::default() };
+        for (first_byte_ns, response_ns) in [(2_000_000, 5_000_000), (4_000_000, 9_000_000)] {
+            measured.first_byte.record(first_byte_ns);
+            measured.response.record(response_ns);
+        }
+        let figures = Figures::of(&measured);
+        assert!(
+            (figures.first_byte_mean_s - 0.003).abs() < 1e-12
+                && (figures.transfer_mean_s - 0.004).abs() < 1e-12
+        );
     }
 
     #[test]

@@ -91,8 +91,9 @@ fn times(screen: &Screen, level: &Level<'_>, out: &mut String) {
     // With one file a page, the page's time says nothing new.
     let pages_differ =
         measured.page.count != measured.response.count || measured.page.sum != measured.response.sum;
-    let rows: [(&str, &Moments, bool); 3] = [
+    let rows: [(&str, &Moments, bool); 4] = [
         ("connect", &measured.connect, measured.connect.count > 0),
+        ("first byte", &measured.first_byte, measured.first_byte.count > 0),
         ("response", &measured.response, measured.response.count > 0),
         ("page", &measured.page, measured.page.count > 0 && pages_differ),
     ];

@@ -116,6 +116,8 @@ pub struct Measured {
     pub counts: Counts,
     /// Connect time in nanoseconds, of connections established in the window.
     pub connect: Moments,
+    /// Time to the first byte of the response in nanoseconds, of succeeded requests.
+    pub first_byte: Moments,
     /// Response time in nanoseconds, of succeeded requests.
     pub response: Moments,
     /// Page time in nanoseconds, of pages fetched whole.
@@ -192,6 +194,7 @@ impl Measured {
     fn merge_sums(&mut self, other: &Measured) {
         self.counts.merge(&other.counts);
         self.connect.merge(&other.connect);
+        self.first_byte.merge(&other.first_byte);
         self.response.merge(&other.response);
         self.page.merge(&other.page);
         self.response_bytes.merge(&other.response_bytes);

@@ -124,6 +124,7 @@ impl Loop<'_> {
         measured.counts.body_bytes += body;
         measured.counts.sent_bytes += 78;
         measured.counts.busy_ns += response;
+        measured.first_byte.record(connect + wait / 2);
         measured.response.record(response);
         measured.response_bytes.record(bytes);
         measured.body_bytes.record(body);
