@@ -14,7 +14,7 @@ use crate::worker::Worker;
 
 impl Worker {
     pub(crate) fn connect(&mut self, index: u32, now: u64) {
-        let plan = self.plan.clone();
+        let plan = &self.plan;
         let connection = &mut self.connections[index as usize];
         let request = &plan.requests[connection.request as usize];
         let origin = &plan.origins[request.origin as usize];
@@ -33,16 +33,15 @@ impl Worker {
             connection.state = State::Resolving;
             resolver.ask(index, connection.ticket, &origin.host, origin.port);
         } else {
-            let address = &origin.addresses[connection.address as usize];
-            self.connect_to(index, address, now);
+            self.connect_to_address(index, now);
         }
     }
 
-    pub(crate) fn connect_to(&mut self, index: u32, address: &Address, now: u64) {
+    pub(crate) fn connect_to_address(&mut self, index: u32, now: u64) {
         let connection = &mut self.connections[index as usize];
         connection.state = State::Connecting;
         connection.opened_in_round = self.round;
-        match self.start_connect(index, address) {
+        match self.start_connect(index) {
             Ok(Connect::InProgress) => {}
             Ok(Connect::Done) => {
                 let now = self.now();
@@ -73,16 +72,20 @@ impl Worker {
                     let nth = connection.address as usize % fitting;
                     let address = *list.iter().filter(fits).nth(nth).unwrap_or(&list[0]);
                     connection.resolved = Some(address);
-                    self.connect_to(answer.connection, &Address::Internet(address), now);
+                    self.connect_to_address(answer.connection, now);
                 }
                 Err(what) => self.fail(answer.connection, ErrorClass::Dns, now, |_| what),
             }
         }
     }
 
-    pub(crate) fn start_connect(&mut self, index: u32, address: &Address) -> io::Result<Connect> {
-        let family = Family::of(address);
+    pub(crate) fn start_connect(&mut self, index: u32) -> io::Result<Connect> {
         let connection = &mut self.connections[index as usize];
+        let resolved = connection.resolved.map(Address::Internet);
+        // Borrowed, not cloned: the plan's reference count is a cache line that all workers share.
+        let addresses = &self.plan.origins[connection.origin as usize].addresses;
+        let address = resolved.as_ref().unwrap_or(&addresses[connection.address as usize]);
+        let family = Family::of(address);
         if connection.socket.is_none() || connection.family != family {
             let sources = &self.plan.source;
             let source = (!sources.is_empty())
