@@ -9,7 +9,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as ValueError, StrDeserializer};
-use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, parse_cpu_list};
+use webstone_model::spec::{
+    Backend, Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, parse_cpu_list,
+};
 use webstone_model::units::parse_count;
 use webstone_report::{CsvTable, Format};
 
@@ -42,6 +44,14 @@ pub(super) fn check() -> impl TypedValueParser<Value = Check> {
         ("status", "the status"),
         ("size", "and the length, where the workload states one"),
         ("content", "and every byte of the generated files"),
+    ])
+}
+
+pub(super) fn backend() -> impl TypedValueParser<Value = Backend> {
+    one_of([
+        ("auto", "the cheaper for the mode at hand, of those that the kernel has"),
+        ("epoll", "readiness, edge-triggered"),
+        ("io-uring", "completion; Linux 6.1 or newer"),
     ])
 }
 
@@ -194,6 +204,7 @@ mod tests {
         assert_eq!(read(&order()), 3);
         assert_eq!(read(&resolve()), 2);
         assert_eq!(read(&check()), 3);
+        assert_eq!(read(&backend()), 3);
     }
 
     #[test]

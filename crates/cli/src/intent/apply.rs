@@ -81,6 +81,7 @@ pub(super) fn generator(args: &GeneratorArgs, spec: &mut GeneratorSpec) {
         spec.pin = false;
         spec.cpus.clear();
     }
+    set(&args.backend, &mut spec.backend);
     set(&args.page_histograms, &mut spec.page_histograms);
     set(&args.trace, &mut spec.trace);
     if let Some(path) = &args.record_all {
