@@ -58,6 +58,7 @@ mod tests {
             measured,
             identities: Vec::new(),
             server: None,
+            ..IterationRecord::default()
         }
     }
 

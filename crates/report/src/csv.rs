@@ -66,6 +66,7 @@ fn nothing() -> IterationRecord {
         measured: Measured::default(),
         identities: Vec::new(),
         server: None,
+        ..IterationRecord::default()
     }
 }
 

@@ -7,7 +7,7 @@ mod records;
 use std::path::Path;
 
 use webstone_model::record::RunRecord;
-use webstone_report::{Charset, CsvTable, Format, Options, render};
+use webstone_report::{Charset, ComparisonFormat, CsvTable, Format, Options, render, render_comparison};
 
 fn text(record: &RunRecord, format: Format, options: &Options) -> String {
     String::from_utf8(render(record, format, options).unwrap()).unwrap()
@@ -60,6 +60,18 @@ fn a_sweep_with_two_iterations() {
     golden("small-pages.csv", &text(&record, Format::Csv, &pages));
     golden("small-webstone1.txt", &text(&record, Format::Webstone1, &Options::default()));
     golden("small-webstone2.txt", &text(&record, Format::Webstone2, &Options::default()));
+}
+
+#[test]
+fn a_comparison() {
+    let text = |comparison, format, options: &Options| render_comparison(comparison, format, options).unwrap();
+    for (name, comparison) in
+        [("comparison", records::comparison()), ("comparison-hopeless", records::hopeless_comparison())]
+    {
+        golden(&format!("{name}-80.txt"), &text(&comparison, ComparisonFormat::Text, &Options::default()));
+        golden(&format!("{name}.md"), &text(&comparison, ComparisonFormat::Markdown, &Options::default()));
+    }
+    golden("comparison-120.txt", &text(&records::comparison(), ComparisonFormat::Text, &wide()));
 }
 
 #[test]

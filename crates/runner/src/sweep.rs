@@ -279,6 +279,7 @@ impl Sweep<'_> {
             identities: identities::check(&measured, &expected),
             measured,
             server,
+            ..IterationRecord::default()
         }
     }
 

@@ -6,9 +6,11 @@ use std::path::Path;
 
 use webstone_model::errors::Blame;
 use webstone_model::record::RunRecord;
+use webstone_model::threshold::Outcome;
 use webstone_report::{Format, render};
 use webstone_runner::{RunError, RunnerOptions};
 
+use super::gates;
 use crate::console::{self, Console};
 use crate::display::Display;
 use crate::failure::{Exit, Failure};
@@ -37,8 +39,9 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
 
     // What was measured is shown whatever happened afterwards.
     let measured = outcome.record.as_ref().filter(|record| !record.iterations.is_empty());
+    let mut outcomes = Vec::new();
     if let Some(record) = measured {
-        report(record, &intent, console)?;
+        outcomes = report(record, &intent, console)?;
         if let Some(path) = &outcome.path {
             console.note(format!("record: {}", path.display()));
         }
@@ -50,7 +53,7 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         }
         (Some(error), _) => Err(failure(&error)),
         (None, Some(exit)) => Ok(exit),
-        (None, None) => Ok(judged(measured)),
+        (None, None) => Ok(judged(measured, &outcomes)),
     }
 }
 
@@ -74,20 +77,24 @@ fn can_be_written(path: &Path) -> Result<(), Failure> {
     opened.map(drop).map_err(|error| Failure::file("write the report to", path, &error))
 }
 
-fn report(record: &RunRecord, intent: &Intent, console: &Console) -> Result<(), Failure> {
+fn report(record: &RunRecord, intent: &Intent, console: &Console) -> Result<Vec<Outcome>, Failure> {
     let options = console.report_options(intent.output.is_some());
-    let text = render(record, intent.format, &options)
+    let mut text = render(record, intent.format, &options)
         .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
-    console::deliver(&text, intent.output.as_deref())
+    let outcomes = gates::hold(&intent.thresholds, record, intent.format, &options, &mut text);
+    console::deliver(&text, intent.output.as_deref())?;
+    Ok(outcomes)
 }
 
-/// A run that ended as planned: can its figures be trusted?
-fn judged(measured: Option<&RunRecord>) -> Exit {
+/// A run that ended as planned: can its figures be trusted, and do they keep the thresholds?
+fn judged(measured: Option<&RunRecord>, outcomes: &[Outcome]) -> Exit {
     let reasons = measured.map(verdict::invalid).unwrap_or_default();
     for reason in &reasons {
         console::complain(format!("invalid: {reason}"));
     }
-    if reasons.is_empty() { Exit::Done } else { Exit::Invalid }
+    let kept = gates::exit(outcomes);
+    // Figures that cannot be trusted neither keep a threshold nor miss it.
+    if reasons.is_empty() { kept } else { Exit::Invalid }
 }
 
 fn failure(error: &RunError) -> Failure {

@@ -244,11 +244,11 @@ impl<'a> Scanner<'a> {
     fn number(&mut self) -> Result<f64, GateError> {
         let start = self.at;
         let digits = self.word(|c| c.is_ascii_digit() || c == '.');
-        digits.parse().map_err(|_| {
+        digits.parse::<f64>().ok().filter(|number| *number < 1e18).ok_or_else(|| {
             self.at = start;
             let rule = match digits {
                 "" => "a number is expected here".to_owned(),
-                _ => format!("`{digits}` is not a number"),
+                _ => format!("`{digits}` is not a number below 10^18"),
             };
             self.error(rule, "digits, with a point before decimals")
         })

@@ -44,11 +44,6 @@ impl Relation {
             Relation::AtLeast => value >= limit,
         }
     }
-
-    /// Whether it asks for values under the limit.
-    pub(crate) fn is_upper_bound(self) -> bool {
-        matches!(self, Relation::Below | Relation::AtMost)
-    }
 }
 
 /// A condition on a metric: of a measured value in a [`Threshold`], of a change in a [`FailIf`].

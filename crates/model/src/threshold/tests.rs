@@ -80,7 +80,7 @@ fn an_error_names_the_column_the_rule_and_the_remedy() {
         ("rate>5ms", "`rate>5ms`, column 7: `ms` is not a unit of `rate`; write the number alone, or with k, m or /s behind it"),
         ("rate==5", "`rate==5`, column 5: a measured value is hardly ever equal to anything; write <, <=, > or >="),
         ("rate<-3%", "`rate<-3%`, column 6: a limit has no sign; write the value itself; changes are for --fail-if"),
-        ("rate>1..2", "`rate>1..2`, column 6: `1..2` is not a number; write digits, with a point before decimals"),
+        ("rate>1..2", "`rate>1..2`, column 6: `1..2` is not a number below 10^18; write digits, with a point before decimals"),
         ("rate{40}>1", "`rate{40}>1`, column 6: levels are selected by their number of clients; write the levels as in {clients:40} or {clients:20..100+10}"),
         ("rate{clients:x}>1", "`rate{clients:x}>1`, column 14: `x` names no levels; write the levels as in {clients:40} or {clients:20..100+10}"),
         ("rate{clients:4>1", "`rate{clients:4>1`, column 17: the selection has no closing brace; write the levels as in {clients:40} or {clients:20..100+10}"),
