@@ -7,6 +7,7 @@ use std::path::Path;
 use webstone_model::errors::Blame;
 use webstone_model::record::RunRecord;
 use webstone_model::threshold::Outcome;
+use webstone_model::verdict::{self, Standing};
 use webstone_report::{Format, render};
 use webstone_runner::{RunError, RunnerOptions};
 
@@ -16,7 +17,7 @@ use crate::display::Display;
 use crate::failure::{Exit, Failure};
 use crate::intent::Intent;
 use crate::signals::SignalWatch;
-use crate::{verdict, version};
+use crate::version;
 
 /// Runs, reports, and says how it ended. `command_line` is kept in the record.
 pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<String>) -> Result<Exit, Failure> {
@@ -53,7 +54,7 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         }
         (Some(error), _) => Err(failure(&error)),
         (None, Some(exit)) => Ok(exit),
-        (None, None) => Ok(judged(measured, &outcomes)),
+        (None, None) => Ok(judged(outcome.record.as_ref(), &outcomes)),
     }
 }
 
@@ -86,15 +87,24 @@ fn report(record: &RunRecord, intent: &Intent, console: &Console) -> Result<Vec<
     Ok(outcomes)
 }
 
-/// A run that ended as planned: can its figures be trusted, and do they keep the thresholds?
-fn judged(measured: Option<&RunRecord>, outcomes: &[Outcome]) -> Exit {
-    let reasons = measured.map(verdict::invalid).unwrap_or_default();
-    for reason in &reasons {
-        console::complain(format!("invalid: {reason}"));
-    }
+/// Reasons of an invalid run that are repeated on standard error; the report has all.
+const REASONS_MAX: usize = 5;
+
+/// A run that ended as planned: can its figures be trusted, and do they keep the thresholds? Figures that cannot be
+/// trusted neither keep nor miss any.
+fn judged(record: Option<&RunRecord>, outcomes: &[Outcome]) -> Exit {
     let kept = gates::exit(outcomes);
-    // Figures that cannot be trusted neither keep a threshold nor miss it.
-    if reasons.is_empty() { kept } else { Exit::Invalid }
+    let Some(verdict) = record.map(verdict::of) else { return kept };
+    if verdict.standing != Standing::Invalid {
+        return kept;
+    }
+    for reason in verdict.reasons.iter().take(REASONS_MAX) {
+        console::complain(format!("invalid: {}", reason.sentence));
+    }
+    if verdict.reasons.len() > REASONS_MAX {
+        console::complain(format!("invalid: and {} reasons more", verdict.reasons.len() - REASONS_MAX));
+    }
+    Exit::Invalid
 }
 
 fn failure(error: &RunError) -> Failure {
