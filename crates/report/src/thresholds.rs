@@ -25,10 +25,9 @@ pub fn render_thresholds(outcomes: &[Outcome], options: &Options) -> String {
             word.to_owned(),
             outcome.threshold.clone(),
             outcome.clients.to_string(),
-            outcome.measured.map_or_else(
-                || "not measured".to_owned(),
-                |value| said(&screen, outcome.metric, value),
-            ),
+            outcome
+                .measured
+                .map_or_else(|| "not measured".to_owned(), |value| said(&screen, outcome.metric, value)),
         ];
         table.row_in(cells, tone, false);
     }

@@ -64,7 +64,8 @@ fn a_sweep_with_two_iterations() {
 
 #[test]
 fn a_comparison() {
-    let text = |comparison, format, options: &Options| render_comparison(comparison, format, options).unwrap();
+    let text =
+        |comparison, format, options: &Options| render_comparison(comparison, format, options).unwrap();
     for (name, comparison) in
         [("comparison", records::comparison()), ("comparison-hopeless", records::hopeless_comparison())]
     {

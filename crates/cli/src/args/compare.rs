@@ -47,7 +47,7 @@ pub struct CompareArgs {
     /// points (pp). Several are separated by commas. {clients:40} behind the figure selects a level.
     ///
     /// Default: none. Example: --fail-if 'rate<-3%' --fail-if 'p(99)>+10%,errors>+0.1pp'
-    #[arg(long, value_name = "CONDITION", help_heading = "Thresholds", allow_hyphen_values = true)]
+    #[arg(long, value_name = "CONDITION", help_heading = "Thresholds")]
     pub fail_if: Vec<FailIfs>,
 
     /// What it takes for a condition of --fail-if to fail

@@ -74,7 +74,12 @@ fn noise_floor(text: &Path, runs_dir: Option<&Path>) -> Result<Floor, Failure> {
 }
 
 /// Refuses what was not measured alike, and what is compared with itself.
-fn comparable(args: &CompareArgs, named: &Path, baseline: &RunRecord, record: &RunRecord) -> Result<(), Failure> {
+fn comparable(
+    args: &CompareArgs,
+    named: &Path,
+    baseline: &RunRecord,
+    record: &RunRecord,
+) -> Result<(), Failure> {
     let first = args.runs[0].display();
     if !record.id.is_empty() && record.id == baseline.id && record.started_at == baseline.started_at {
         return Err(Failure::usage(format!("{} and {first} are the same run", named.display()))
@@ -128,7 +133,11 @@ fn judged(comparison: &Comparison, force: bool) -> Result<Exit, Failure> {
     }
     for one in comparison.thresholds.iter().filter(|one| !one.outcome.passed) {
         let level = gates::clients(one.outcome.clients);
-        console::complain(format!("threshold failed: {} at {level}: {}", one.outcome.threshold, id(one.record)));
+        console::complain(format!(
+            "threshold failed: {} at {level}: {}",
+            one.outcome.threshold,
+            id(one.record)
+        ));
     }
     if comparison.failed() {
         return Ok(Exit::Gate);

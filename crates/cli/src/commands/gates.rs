@@ -22,8 +22,10 @@ pub(crate) fn select_levels(
         None => Ok(()),
         Some((text, level)) => {
             let held: Vec<String> = levels.iter().map(u32::to_string).collect();
-            Err(Failure::usage(format!("{option}: `{text}` selects {level} clients, and there is no such level"))
-                .hint(format!("the levels are {}", held.join(", "))))
+            Err(Failure::usage(format!(
+                "{option}: `{text}` selects {level} clients, and there is no such level"
+            ))
+            .hint(format!("the levels are {}", held.join(", "))))
         }
     }
 }

@@ -62,7 +62,11 @@ pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
     apply::embedded_server(&args.server, &mut spec.server);
     let store = !args.no_store;
     let intent = finish(spec, None, &args.output, store, Format::Text)?;
-    Ok(Intent { check_target: !args.client.no_check, thresholds: thresholds(&args.thresholds, &intent.spec)?, ..intent })
+    Ok(Intent {
+        check_target: !args.client.no_check,
+        thresholds: thresholds(&args.thresholds, &intent.spec)?,
+        ..intent
+    })
 }
 
 /// What `hit` was asked for.
@@ -86,7 +90,11 @@ pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
     spec.workload.clone_from(&workload.name);
     let store = args.store || args.output.runs_dir.is_some();
     let intent = finish(spec, Some(workload), &args.output, store, Format::Hit)?;
-    Ok(Intent { check_target: !args.client.no_check, thresholds: thresholds(&args.thresholds, &intent.spec)?, ..intent })
+    Ok(Intent {
+        check_target: !args.client.no_check,
+        thresholds: thresholds(&args.thresholds, &intent.spec)?,
+        ..intent
+    })
 }
 
 /// The settings of `serve`, and the workload that it serves.

@@ -70,11 +70,11 @@ fn what_is_slower_is_called_so_and_gates_have_an_exit_code() {
     let said = compare(dir, &["1-a", "2-b"]);
     assert_eq!(said.code, 0, "{said:?}");
     // 1 / 1.05 is 4.76 % less.
-    assert!(said.out.contains("B is  slower: request rate -4.8 % (-"), "{}", said.out);
+    assert!(said.out.contains("B against A: slower; request rate -4.8 % (-"), "{}", said.out);
     let said = compare(dir, &["2-b", "last"]);
-    assert!(said.out.contains("B is  faster: request rate 5.0 % (+") || said.out.contains("faster: request rate +5.0 %"), "{}", said.out);
+    assert!(said.out.contains("B against A: faster; request rate +5.0 % (+"), "{}", said.out);
     let said = compare(dir, &["1-a", "5-e"]);
-    assert!(said.out.contains("no difference shown: request rate 0.0"), "{}", said.out);
+    assert!(said.out.contains("B against A: no difference shown; request rate 0.0"), "{}", said.out);
 
     for (arguments, code) in [
         (&["--force", "--fail-if", "rate<-3%"][..], 3),
@@ -103,7 +103,7 @@ fn formats_say_the_same() {
     let said = compare(dir.path(), &["1-a", "2-b", "--format", "markdown", "-o", "pr.md"]);
     assert_eq!((said.code, said.out.as_str()), (0, ""));
     let markdown = fs::read_to_string(dir.path().join("pr.md")).unwrap();
-    assert!(markdown.starts_with("**webstone:** `a` (B) is slower: request rate -4.8 %"), "{markdown}");
+    assert!(markdown.starts_with("**webstone:** `a` (B) against A: slower; request rate -4.8 %"), "{markdown}");
     assert!(markdown.contains("<details>\n<summary>") && markdown.ends_with("</details>\n"), "{markdown}");
 }
 
@@ -123,7 +123,11 @@ fn what_is_not_comparable_is_refused_or_labelled() {
     );
     let said = compare(dir, &["1-a", "3-c", "--force"]);
     assert_eq!(said.code, 0);
-    assert!(said.out.contains("not comparable: connection policy: per-request against keep-alive"), "{}", said.out);
+    assert!(
+        said.out.contains("not comparable: connection policy: per-request against keep-alive"),
+        "{}",
+        said.out
+    );
 }
 
 #[test]
@@ -135,7 +139,9 @@ fn one_iteration_cannot_tell() {
     let said = compare(dir, &["1-a", "4-d", "--force", "--fail-if", "rate<-3%"]);
     assert_eq!(said.code, 1);
     assert!(
-        said.err.contains("error: --fail-if: `rate<-3%` cannot be judged at 2 clients\nhint: an interval takes at least"),
+        said.err.contains(
+            "error: --fail-if: `rate<-3%` cannot be judged at 2 clients\nhint: an interval takes at least"
+        ),
         "{}",
         said.err
     );
@@ -145,7 +151,10 @@ fn one_iteration_cannot_tell() {
 fn wrong_words_name_the_option_the_place_and_the_remedy() {
     let dir = records();
     for (arguments, message) in [
-        (&["1-a"][..], "error: only one run is named, `1-a`\nhint: name two or more: the first is the baseline\n"),
+        (
+            &["1-a"][..],
+            "error: only one run is named, `1-a`\nhint: name two or more: the first is the baseline\n",
+        ),
         (
             &["1-a", "1-a"],
             "error: 1-a and 1-a are the same run\nhint: name two runs; to see the noise of one, make it with --aa\n",

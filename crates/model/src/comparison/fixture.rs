@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::metrics::{Counts, Measured, WorkerUse};
-use crate::record::{
-    IterationRecord, RunRecord, RunState, SCHEMA_VERSION, ServerUse, TargetRecord, Tool,
-};
+use crate::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION, ServerUse, TargetRecord, Tool};
 use crate::spec::{Levels, RunSpec};
 use crate::units::{NANOS_PER_SECOND, Nanos};
 use crate::workload::Workload;

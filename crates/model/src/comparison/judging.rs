@@ -234,8 +234,7 @@ pub(super) fn judge_family(candidates: &mut [Candidate], place: usize) {
         let row = &mut rows[*member];
         let more = row.change.is_some_and(|change| change.point > 0.0);
         row.why = None;
-        row.finding =
-            if more == row.metric.more_is_better() { Finding::Better } else { Finding::Worse };
+        row.finding = if more == row.metric.more_is_better() { Finding::Better } else { Finding::Worse };
     }
 }
 

@@ -202,10 +202,7 @@ fn the_noise_floor_comes_from_what_is_known() {
     // The standard deviation is 1 of 101, and 1 of 100.
     let scatter = floor(&a, &b, Noise::Records);
     assert!((scatter.value - 1.0).abs() < 1e-9 && scatter.source == FloorSource::Iterations, "{scatter:?}");
-    assert_eq!(
-        floor(&a, &b, Noise::Percent(2.5)),
-        Floor { value: 2.5, source: FloorSource::Given }
-    );
+    assert_eq!(floor(&a, &b, Noise::Percent(2.5)), Floor { value: 2.5, source: FloorSource::Given });
     let mut arms = record("aa", &[(1, &[100.0, 103.0, 101.0, 104.0, 102.0, 105.0])]);
     for (index, run) in arms.iterations.iter_mut().enumerate() {
         run.arm = Some(if index % 2 == 0 { Arm::A } else { Arm::B });
@@ -302,10 +299,8 @@ fn what_is_not_comparable_is_named_with_both_values() {
     b.target.cpus = vec![0, 1];
     b.target.server = Some("nginx/1.27".to_owned());
     b.tool.version = "2".to_owned();
-    let told: Vec<(String, String, String, Weight)> = differences(&a, &b)
-        .into_iter()
-        .map(|d| (d.what, d.baseline, d.candidate, d.weight))
-        .collect();
+    let told: Vec<(String, String, String, Weight)> =
+        differences(&a, &b).into_iter().map(|d| (d.what, d.baseline, d.candidate, d.weight)).collect();
     use Weight::{Forbids, Noted};
     let expected = [
         ("workload", "w (sha256 00)", "w (sha256 ffffffffffff)", Forbids),

@@ -106,7 +106,10 @@ impl<'a> Scanner<'a> {
                 }
                 percentile
             }
-            _ if word.strip_prefix('p').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) => {
+            _ if word
+                .strip_prefix('p')
+                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) =>
+            {
                 self.at = start + 1;
                 self.percentile()?
             }
@@ -118,7 +121,9 @@ impl<'a> Scanner<'a> {
                     _ => format!("`{word}` is not a figure"),
                 };
                 let meant = match word {
-                    "latency" | "mean" | "average" | "http_req_duration" => "avg, med or p(99): response times",
+                    "latency" | "mean" | "average" | "http_req_duration" => {
+                        "avg, med or p(99): response times"
+                    }
                     "p" => "p(99)",
                     "rps" | "requests" | "http_reqs" | "qps" => "rate: valid responses per second",
                     "median" => "med",
@@ -226,7 +231,9 @@ impl<'a> Scanner<'a> {
         let start = self.at;
         let unit = self.word(|c| c.is_alphabetic() || matches!(c, '/' | '%'));
         let (wanted, remedy) = match metric {
-            Metric::Errors => ("pp", "percentage points, as in errors>+0.1pp: there may be no errors to compare with"),
+            Metric::Errors => {
+                ("pp", "percentage points, as in errors>+0.1pp: there may be no errors to compare with")
+            }
             _ => ("%", "a change against the baseline in percent, as in rate<-3% or p(99)>+10%"),
         };
         if unit == wanted {
@@ -297,9 +304,7 @@ fn factor(quantity: Quantity, unit: &str) -> Option<f64> {
             &[("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("min", 60.0)]
         }
         Quantity::Percent => &[("%", 1.0)],
-        Quantity::PerSecond => {
-            &[("", 1.0), ("/s", 1.0), ("k", 1e3), ("k/s", 1e3), ("m", 1e6), ("m/s", 1e6)]
-        }
+        Quantity::PerSecond => &[("", 1.0), ("/s", 1.0), ("k", 1e3), ("k/s", 1e3), ("m", 1e6), ("m/s", 1e6)],
         Quantity::BitsPerSecond => &[
             ("bit/s", 1.0),
             ("kbit/s", 1e3),

@@ -69,24 +69,72 @@ fn changes_are_signed_percent_or_percentage_points() {
 #[test]
 fn an_error_names_the_column_the_rule_and_the_remedy() {
     for (text, message) in [
-        ("", "``, column 1: a figure is expected here; write rate, connects, throughput, avg, min, med, max, p(99), errors, client-cpu or server-cpu"),
-        ("latency<5ms", "`latency<5ms`, column 1: `latency` is not a figure; write avg, med or p(99): response times"),
-        ("p(99)<50", "`p(99)<50`, column 9: the limit of `p(99)` needs a unit; write ns, us, ms, s or m behind the number"),
-        ("p(99)<50ms,rate", "`p(99)<50ms,rate`, column 16: a relation is expected behind `rate`; write <, <=, > or >="),
-        ("p(0)<1s", "`p(0)<1s`, column 3: a percentile is above 0 and at most 100; write p(50), p(99) or p(99.9)"),
+        (
+            "",
+            "``, column 1: a figure is expected here; write rate, connects, throughput, avg, min, med, max, p(99), errors, client-cpu or server-cpu",
+        ),
+        (
+            "latency<5ms",
+            "`latency<5ms`, column 1: `latency` is not a figure; write avg, med or p(99): response times",
+        ),
+        (
+            "p(99)<50",
+            "`p(99)<50`, column 9: the limit of `p(99)` needs a unit; write ns, us, ms, s or m behind the number",
+        ),
+        (
+            "p(99)<50ms,rate",
+            "`p(99)<50ms,rate`, column 16: a relation is expected behind `rate`; write <, <=, > or >=",
+        ),
+        (
+            "p(0)<1s",
+            "`p(0)<1s`, column 3: a percentile is above 0 and at most 100; write p(50), p(99) or p(99.9)",
+        ),
         ("p(99<1s", "`p(99<1s`, column 5: the percentile has no closing bracket; write it as in p(99)"),
         ("p<1s", "`p<1s`, column 1: a percentile has a number; write p(99)"),
-        ("errors<0.01", "`errors<0.01`, column 12: the limit of `errors` needs a unit; write % behind the number: errors are a share of the requests"),
-        ("rate>5ms", "`rate>5ms`, column 7: `ms` is not a unit of `rate`; write the number alone, or with k, m or /s behind it"),
-        ("rate==5", "`rate==5`, column 5: a measured value is hardly ever equal to anything; write <, <=, > or >="),
-        ("rate<-3%", "`rate<-3%`, column 6: a limit has no sign; write the value itself; changes are for --fail-if"),
-        ("rate>1..2", "`rate>1..2`, column 6: `1..2` is not a number below 10^18; write digits, with a point before decimals"),
-        ("rate{40}>1", "`rate{40}>1`, column 6: levels are selected by their number of clients; write the levels as in {clients:40} or {clients:20..100+10}"),
-        ("rate{clients:x}>1", "`rate{clients:x}>1`, column 14: `x` names no levels; write the levels as in {clients:40} or {clients:20..100+10}"),
-        ("rate{clients:4>1", "`rate{clients:4>1`, column 17: the selection has no closing brace; write the levels as in {clients:40} or {clients:20..100+10}"),
-        ("rate>1 rate>2", "`rate>1 rate>2`, column 8: `rate` is not a unit of `rate`; write the number alone, or with k, m or /s behind it"),
-        ("avg<1s!", "`avg<1s!`, column 7: nothing but a comma and another condition can follow here; write one condition, or several separated by commas"),
-        ("größe<1s", "`größe<1s`, column 1: `größe` is not a figure; write rate, connects, throughput, avg, min, med, max, p(99), errors, client-cpu or server-cpu"),
+        (
+            "errors<0.01",
+            "`errors<0.01`, column 12: the limit of `errors` needs a unit; write % behind the number: errors are a share of the requests",
+        ),
+        (
+            "rate>5ms",
+            "`rate>5ms`, column 7: `ms` is not a unit of `rate`; write the number alone, or with k, m or /s behind it",
+        ),
+        (
+            "rate==5",
+            "`rate==5`, column 5: a measured value is hardly ever equal to anything; write <, <=, > or >=",
+        ),
+        (
+            "rate<-3%",
+            "`rate<-3%`, column 6: a limit has no sign; write the value itself; changes are for --fail-if",
+        ),
+        (
+            "rate>1..2",
+            "`rate>1..2`, column 6: `1..2` is not a number below 10^18; write digits, with a point before decimals",
+        ),
+        (
+            "rate{40}>1",
+            "`rate{40}>1`, column 6: levels are selected by their number of clients; write the levels as in {clients:40} or {clients:20..100+10}",
+        ),
+        (
+            "rate{clients:x}>1",
+            "`rate{clients:x}>1`, column 14: `x` names no levels; write the levels as in {clients:40} or {clients:20..100+10}",
+        ),
+        (
+            "rate{clients:4>1",
+            "`rate{clients:4>1`, column 17: the selection has no closing brace; write the levels as in {clients:40} or {clients:20..100+10}",
+        ),
+        (
+            "rate>1 rate>2",
+            "`rate>1 rate>2`, column 8: `rate` is not a unit of `rate`; write the number alone, or with k, m or /s behind it",
+        ),
+        (
+            "avg<1s!",
+            "`avg<1s!`, column 7: nothing but a comma and another condition can follow here; write one condition, or several separated by commas",
+        ),
+        (
+            "größe<1s",
+            "`größe<1s`, column 1: `größe` is not a figure; write rate, connects, throughput, avg, min, med, max, p(99), errors, client-cpu or server-cpu",
+        ),
     ] {
         assert_eq!(refused(text), message);
     }
@@ -120,10 +168,8 @@ fn record() -> RunRecord {
 #[test]
 fn a_threshold_is_held_against_each_level_as_a_whole() {
     let outcomes = evaluate(&read("rate>200,avg{clients:4}<=4ms,p(99)<1s"), &record());
-    let seen: Vec<_> = outcomes
-        .iter()
-        .map(|one| (one.threshold.as_str(), one.clients, one.measured, one.passed))
-        .collect();
+    let seen: Vec<_> =
+        outcomes.iter().map(|one| (one.threshold.as_str(), one.clients, one.measured, one.passed)).collect();
     assert_eq!(
         seen,
         [

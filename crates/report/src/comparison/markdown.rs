@@ -22,7 +22,7 @@ pub(super) fn render(comparison: &Comparison) -> String {
     for candidate in &comparison.candidates {
         let gate = if failed { "❌ " } else { "" };
         out.push(format!(
-            "{gate}**webstone:** {} is {}",
+            "{gate}**webstone:** {} against A: {}",
             code(&comparison.records[candidate.record].name, &letter(candidate.record)),
             escape(&summary(&screen, candidate))
         ));
@@ -62,7 +62,9 @@ fn details(screen: &Screen, comparison: &Comparison, out: &mut Vec<String>) {
     }
     out.push(String::new());
     for (index, record) in comparison.records.iter().enumerate() {
-        out.extend(record.reasons.iter().map(|reason| format!("- {} is invalid: {}", letter(index), escape(reason))));
+        out.extend(
+            record.reasons.iter().map(|reason| format!("- {} is invalid: {}", letter(index), escape(reason))),
+        );
     }
     for candidate in &comparison.candidates {
         let letter = letter(candidate.record);
@@ -174,8 +176,9 @@ fn gates(screen: &Screen, comparison: &Comparison, out: &mut Vec<String>) {
     for one in &comparison.thresholds {
         let outcome = &one.outcome;
         let (mark, word) = if outcome.passed { ("✅", "pass") } else { ("❌", "FAIL") };
-        let measured =
-            outcome.measured.map_or_else(|| "not measured".to_owned(), |value| said(screen, outcome.metric, value));
+        let measured = outcome
+            .measured
+            .map_or_else(|| "not measured".to_owned(), |value| said(screen, outcome.metric, value));
         out.push(format!(
             "| {mark} {word} | `{}` | {} | {} | {measured} |",
             outcome.threshold,

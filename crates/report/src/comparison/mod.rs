@@ -92,9 +92,10 @@ fn letter(record: usize) -> String {
 
 /// The row of a figure at each level of a candidate, with the level's number of clients.
 fn rows(candidate: &Candidate, metric: Metric) -> impl Iterator<Item = (u32, &Row)> {
-    candidate.levels.iter().filter_map(move |level| {
-        Some((level.clients, level.rows.iter().find(|row| row.metric == metric)?))
-    })
+    candidate
+        .levels
+        .iter()
+        .filter_map(move |level| Some((level.clients, level.rows.iter().find(|row| row.metric == metric)?)))
 }
 
 /// What came out, in one line: the request rate, and what else differs.
@@ -112,16 +113,20 @@ fn summary(screen: &Screen, candidate: &Candidate) -> String {
         (0, 0) => "no difference shown".to_owned(),
         (_, 0) => "faster".to_owned(),
         (0, _) => "slower".to_owned(),
-        (better, worse) => format!("faster at {} and slower at {worse}", counted(better as u64, "level", "levels")),
+        (better, worse) => {
+            format!("faster at {} and slower at {worse}", counted(better as u64, "level", "levels"))
+        }
     };
-    line.push_str(": ");
+    line.push_str("; ");
     // The level that changed most among those that were shown to change, or among all.
     let shown = |row: &Row| row.finding.is_difference();
     let size = |row: &Row| row.point().unwrap_or(0.0).abs();
-    let most = rows(candidate, metric)
-        .max_by(|(_, a), (_, b)| (shown(a), size(a)).partial_cmp(&(shown(b), size(b))).unwrap_or(std::cmp::Ordering::Equal));
+    let most = rows(candidate, metric).max_by(|(_, a), (_, b)| {
+        (shown(a), size(a)).partial_cmp(&(shown(b), size(b))).unwrap_or(std::cmp::Ordering::Equal)
+    });
     if let Some((clients, row)) = most {
-        let of = if levels > 1 { format!(" at {}", crate::thresholds::level(clients)) } else { String::new() };
+        let of =
+            if levels > 1 { format!(" at {}", crate::thresholds::level(clients)) } else { String::new() };
         match (&row.change, row.point()) {
             (Some(change), _) => {
                 line.push_str(&format!("request rate {}{of}", with_interval(change, metric)));
@@ -181,7 +186,10 @@ fn scaled(screen: &Screen, row: &Row) -> (String, [String; 2]) {
         Quantity::Percent => ("%", 1.0, Scale::plain(3, known)),
     };
     let shown = |value: Option<f64>| {
-        value.map_or_else(|| screen.dash().to_owned(), |value| scale.show(value * factor).trim_end().to_owned())
+        value.map_or_else(
+            || screen.dash().to_owned(),
+            |value| scale.show(value * factor).trim_end().to_owned(),
+        )
     };
     (unit.to_owned(), values.map(shown))
 }
@@ -243,7 +251,9 @@ fn gate_word(result: GateResult) -> &'static str {
 }
 
 fn gate_change(gate: &GateOutcome) -> String {
-    gate.change.as_ref().map_or_else(|| "not measured".to_owned(), |change| with_interval(change, gate.metric))
+    gate.change
+        .as_ref()
+        .map_or_else(|| "not measured".to_owned(), |change| with_interval(change, gate.metric))
 }
 
 fn fail_when(when: FailWhen) -> &'static str {

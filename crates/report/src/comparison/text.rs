@@ -43,17 +43,24 @@ fn records(screen: &Screen, comparison: &Comparison, out: &mut String) {
 fn against(screen: &Screen, comparison: &Comparison, candidate: &Candidate, out: &mut String) {
     let letter = letter(candidate.record);
     out.push('\n');
-    let worse = candidate.levels.iter().flat_map(|level| &level.rows).any(|row| row.finding == Finding::Worse);
+    let worse =
+        candidate.levels.iter().flat_map(|level| &level.rows).any(|row| row.finding == Finding::Worse);
     let tone = if worse { Tone::Caution } else { Tone::Strong };
-    labelled(screen, out, &format!("{letter} is"), letter.len() + 4, &summary(screen, candidate), tone);
+    let text = format!("{letter} against A: {}", summary(screen, candidate));
+    labelled(screen, out, "", 0, &text, tone);
     for difference in &candidate.differences {
         let forbids = difference.weight == Weight::Forbids;
         let mark = if forbids { "not comparable: " } else { "differs: " };
-        let text = format!(
-            "{mark}{}: {} against {}",
-            difference.what, difference.baseline, difference.candidate
+        let text =
+            format!("{mark}{}: {} against {}", difference.what, difference.baseline, difference.candidate);
+        labelled(
+            screen,
+            out,
+            screen.caution(),
+            2,
+            &screen.safe(&text),
+            if forbids { Tone::Alarm } else { Tone::Plain },
         );
-        labelled(screen, out, screen.caution(), 2, &screen.safe(&text), if forbids { Tone::Alarm } else { Tone::Plain });
     }
     for (who, levels) in [("A", &candidate.only_baseline), (letter.as_str(), &candidate.only_candidate)] {
         if !levels.is_empty() {
@@ -125,7 +132,10 @@ fn notes(screen: &Screen, candidate: &Candidate, out: &mut String) {
     sources.sort_unstable();
     sources.dedup();
     if !sources.is_empty() {
-        note(&format!("noise: {}; a change is shown when its whole interval lies beyond it", sources.join(", ")));
+        note(&format!(
+            "noise: {}; a change is shown when its whole interval lies beyond it",
+            sources.join(", ")
+        ));
     }
     let mut reasons: Vec<(&str, &str)> =
         rows().filter_map(|row| Some((row.finding.word(row.metric), because(row.why?)))).collect();
@@ -184,8 +194,9 @@ fn thresholds(screen: &Screen, comparison: &Comparison, out: &mut String) {
     for one in &comparison.thresholds {
         let outcome = &one.outcome;
         let (word, tone) = passed(outcome.passed);
-        let measured =
-            outcome.measured.map_or_else(|| "not measured".to_owned(), |value| said(screen, outcome.metric, value));
+        let measured = outcome
+            .measured
+            .map_or_else(|| "not measured".to_owned(), |value| said(screen, outcome.metric, value));
         let cells = vec![
             word.to_owned(),
             outcome.threshold.clone(),
