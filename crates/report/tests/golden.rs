@@ -6,6 +6,7 @@ mod records;
 
 use std::path::Path;
 
+use webstone_model::comparison::Comparison;
 use webstone_model::record::RunRecord;
 use webstone_report::{Charset, ComparisonFormat, CsvTable, Format, Options, render, render_comparison};
 
@@ -62,17 +63,20 @@ fn a_sweep_with_two_iterations() {
     golden("small-webstone2.txt", &text(&record, Format::Webstone2, &Options::default()));
 }
 
+fn compared(comparison: &Comparison, format: ComparisonFormat, options: &Options) -> String {
+    render_comparison(comparison, format, options).unwrap()
+}
+
 #[test]
 fn a_comparison() {
-    let text =
-        |comparison, format, options: &Options| render_comparison(comparison, format, options).unwrap();
+    let narrow = Options::default();
     for (name, comparison) in
         [("comparison", records::comparison()), ("comparison-hopeless", records::hopeless_comparison())]
     {
-        golden(&format!("{name}-80.txt"), &text(&comparison, ComparisonFormat::Text, &Options::default()));
-        golden(&format!("{name}.md"), &text(&comparison, ComparisonFormat::Markdown, &Options::default()));
+        golden(&format!("{name}-80.txt"), &compared(&comparison, ComparisonFormat::Text, &narrow));
+        golden(&format!("{name}.md"), &compared(&comparison, ComparisonFormat::Markdown, &narrow));
     }
-    golden("comparison-120.txt", &text(&records::comparison(), ComparisonFormat::Text, &wide()));
+    golden("comparison-120.txt", &compared(&records::comparison(), ComparisonFormat::Text, &wide()));
 }
 
 #[test]

@@ -103,7 +103,10 @@ fn formats_say_the_same() {
     let said = compare(dir.path(), &["1-a", "2-b", "--format", "markdown", "-o", "pr.md"]);
     assert_eq!((said.code, said.out.as_str()), (0, ""));
     let markdown = fs::read_to_string(dir.path().join("pr.md")).unwrap();
-    assert!(markdown.starts_with("**webstone:** `a` (B) against A: slower; request rate -4.8 %"), "{markdown}");
+    assert!(
+        markdown.starts_with("**webstone:** `a` (B) against A: slower; request rate -4.8 %"),
+        "{markdown}"
+    );
     assert!(markdown.contains("<details>\n<summary>") && markdown.ends_with("</details>\n"), "{markdown}");
 }
 

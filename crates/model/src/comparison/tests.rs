@@ -1,3 +1,5 @@
+//! What `compare` concludes, over simulated records whose truth is known, and what it refuses.
+
 use super::fixture::{measured, record};
 use super::*;
 use crate::record::Arm;

@@ -1,3 +1,5 @@
+//! The grammar of conditions, its messages, and thresholds held against records.
+
 use super::*;
 use crate::metrics::{Counts, Measured};
 use crate::record::IterationRecord;
