@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use crate::program::{Server, webstone_in};
+use crate::program::{Server, webstone, webstone_in};
 
 /// A port at which nothing listens: it was free a moment ago.
 fn dead_port() -> u16 {
