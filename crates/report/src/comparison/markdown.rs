@@ -5,8 +5,8 @@ use webstone_model::comparison::{Comparison, Finding, GateResult, Row, Weight};
 use webstone_model::metric::Metric;
 
 use super::{
-    because, clients, decimals, fail_when, floor_source, gate_change, gate_word, iterations, letter, name,
-    rows, scaled, signed, summary,
+    clients, decimals, fail_when, floor_source, gate_change, gate_word, iterations, letter, name, scaled,
+    signed, summary,
 };
 use crate::Options;
 use crate::screen::Screen;
@@ -121,11 +121,6 @@ fn table(
         }
     }
     out.push(String::new());
-    let shown = rows(candidate, Metric::Rate).filter_map(|(_, row)| row.why).next();
-    if let (Some(why), Some(_)) = (shown, only) {
-        out.push(format!("The request rate shows no difference: {}.", because(why)));
-        out.push(String::new());
-    }
 }
 
 fn line(screen: &Screen, clients: u32, row: &Row, whole: bool) -> String {
