@@ -9,6 +9,7 @@
 
 mod asctime;
 mod classic;
+mod comparison;
 mod csv;
 mod format;
 mod hit;
@@ -19,18 +20,21 @@ mod screen;
 mod selection;
 mod summary;
 mod text;
+mod thresholds;
 mod webstone1;
 mod webstone2;
 
 use webstone_model::record::RunRecord;
 use webstone_model::verdict;
 
+pub use crate::comparison::{ComparisonFormat, comparison_schema, render_comparison};
 pub use crate::format::{Format, UnknownFormat};
 pub use crate::json::{
     Computed, Distribution, Distributions, IterationFigures, JsonReport, LevelFigures, PeakFigures,
     json_schema,
 };
 pub use crate::screen::Charset;
+pub use crate::thresholds::render_thresholds;
 
 /// How a report is drawn and what of the record it shows.
 #[derive(Clone, Debug, PartialEq, Eq)]

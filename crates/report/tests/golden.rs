@@ -6,8 +6,9 @@ mod records;
 
 use std::path::Path;
 
+use webstone_model::comparison::Comparison;
 use webstone_model::record::RunRecord;
-use webstone_report::{Charset, CsvTable, Format, Options, render};
+use webstone_report::{Charset, ComparisonFormat, CsvTable, Format, Options, render, render_comparison};
 
 fn text(record: &RunRecord, format: Format, options: &Options) -> String {
     String::from_utf8(render(record, format, options).unwrap()).unwrap()
@@ -60,6 +61,22 @@ fn a_sweep_with_two_iterations() {
     golden("small-pages.csv", &text(&record, Format::Csv, &pages));
     golden("small-webstone1.txt", &text(&record, Format::Webstone1, &Options::default()));
     golden("small-webstone2.txt", &text(&record, Format::Webstone2, &Options::default()));
+}
+
+fn compared(comparison: &Comparison, format: ComparisonFormat, options: &Options) -> String {
+    render_comparison(comparison, format, options).unwrap()
+}
+
+#[test]
+fn a_comparison() {
+    let narrow = Options::default();
+    for (name, comparison) in
+        [("comparison", records::comparison()), ("comparison-hopeless", records::hopeless_comparison())]
+    {
+        golden(&format!("{name}-80.txt"), &compared(&comparison, ComparisonFormat::Text, &narrow));
+        golden(&format!("{name}.md"), &compared(&comparison, ComparisonFormat::Markdown, &narrow));
+    }
+    golden("comparison-120.txt", &compared(&records::comparison(), ComparisonFormat::Text, &wide()));
 }
 
 #[test]

@@ -55,6 +55,7 @@ fn load_of_hit(load: &LoadSpec) -> Defaults {
     vec![
         ("clients", load.clients.to_string()),
         ("duration", load.duration.to_string()),
+        ("iterations", load.iterations.to_string()),
         ("requests", load.pages.map_or("no limit".to_owned(), |pages| pages.to_string())),
         ("warmup", load.warmup.to_string()),
     ]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use webstone_report::{CsvTable, Format};
 
+use super::compare::ThresholdArgs;
 use super::values;
 
 /// When to colour.
@@ -51,7 +52,7 @@ pub struct OutputArgs {
 /// `webstone report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// Directories of runs, or their record.json
+    /// Directories of runs, their record.json, names below --runs-dir, `last` or `last~1`
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
 
@@ -90,4 +91,14 @@ pub struct ReportArgs {
     /// Default: 20. Example: --pages 100
     #[arg(long, value_name = "N", value_parser = values::number_u32)]
     pub pages: Option<u32>,
+
+    /// Directory that holds the records of runs, for those that are given by name
+    ///
+    /// Default: runs. Example: --runs-dir /srv/benchmarks
+    #[arg(long, value_name = "DIR")]
+    pub runs_dir: Option<PathBuf>,
+
+    /// Thresholds.
+    #[command(flatten)]
+    pub thresholds: ThresholdArgs,
 }

@@ -1,9 +1,8 @@
 //! `webstone report`: stored runs, printed again.
 
 use webstone_report::{Options, render};
-use webstone_runner::store::Store;
 
-use super::store_failure;
+use super::{gates, records};
 use crate::args::ReportArgs;
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
@@ -18,13 +17,19 @@ pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Fail
     if let Some(pages) = args.pages {
         options.pages_max = pages as usize;
     }
+    let thresholds = gates::typed(&args.thresholds.threshold);
+    let format = args.format.unwrap_or_default();
     let mut text = Vec::new();
+    let mut outcomes = Vec::new();
     for run in &args.runs {
-        let record = Store::load(run).map_err(|error| store_failure(&error))?;
-        let report = render(&record, args.format.unwrap_or_default(), &options)
+        let record = records::load(run, args.runs_dir.as_deref())?;
+        let levels: Vec<u32> = record.levels().into_iter().map(|(clients, _)| clients).collect();
+        gates::select(&thresholds, &levels)?;
+        let report = render(&record, format, &options)
             .map_err(|error| Failure::from_message(Exit::Failed, &format!("{}: {error}", run.display())))?;
         text.extend(report);
+        outcomes.extend(gates::hold(&thresholds, &record, format, &options, &mut text));
     }
     console::deliver(&text, args.output.as_deref())?;
-    Ok(Exit::Done)
+    Ok(gates::exit(&outcomes))
 }
