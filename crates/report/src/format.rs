@@ -1,6 +1,7 @@
 //! The names of the formats, as a command line types them.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 /// A format of a report.
@@ -19,12 +20,33 @@ pub enum Format {
     Webstone1,
     /// The text that WebStone 2.x printed.
     Webstone2,
+    /// An Excel workbook.
+    Xlsx,
+    /// Tables of GitHub's Markdown.
+    Markdown,
+    /// The percentiles of one distribution, as HdrHistogram prints them.
+    Hgrm,
+    /// Metrics in the text format of Prometheus.
+    Prometheus,
+    /// Metrics as OpenTelemetry's OTLP in JSON.
+    Otel,
 }
 
 impl Format {
     /// Every format, in the order of help texts.
-    pub const ALL: [Format; 6] =
-        [Format::Text, Format::Hit, Format::Json, Format::Csv, Format::Webstone1, Format::Webstone2];
+    pub const ALL: [Format; 11] = [
+        Format::Text,
+        Format::Hit,
+        Format::Json,
+        Format::Csv,
+        Format::Webstone1,
+        Format::Webstone2,
+        Format::Xlsx,
+        Format::Markdown,
+        Format::Hgrm,
+        Format::Prometheus,
+        Format::Otel,
+    ];
 
     /// The name that [`Format::from_str`] reads.
     pub fn name(self) -> &'static str {
@@ -35,6 +57,11 @@ impl Format {
             Format::Csv => "csv",
             Format::Webstone1 => "webstone1",
             Format::Webstone2 => "webstone2",
+            Format::Xlsx => "xlsx",
+            Format::Markdown => "markdown",
+            Format::Hgrm => "hgrm",
+            Format::Prometheus => "prometheus",
+            Format::Otel => "otel",
         }
     }
 
@@ -47,7 +74,36 @@ impl Format {
             Format::Csv => "comma-separated values, a row a level and iteration",
             Format::Webstone1 => "the text of WebStone 1.x",
             Format::Webstone2 => "the text of WebStone 2.x",
+            Format::Xlsx => "an Excel workbook with charts; needs -o",
+            Format::Markdown => "tables for a README or a pull request",
+            Format::Hgrm => "percentiles of one level, as wrk2 and HdrHistogram print them",
+            Format::Prometheus => "metrics, Prometheus text format 0.0.4",
+            Format::Otel => "metrics, OpenTelemetry OTLP/JSON",
         }
+    }
+
+    /// Whether it is no text: nothing for a terminal.
+    pub fn is_binary(self) -> bool {
+        matches!(self, Format::Xlsx)
+    }
+
+    /// Whether several records make one document. Of the other formats the documents of each follow one another.
+    pub fn joins(self) -> bool {
+        matches!(self, Format::Xlsx | Format::Prometheus | Format::Otel)
+    }
+
+    /// The format that a file's name asks for by its ending; none where the ending says nothing.
+    pub fn of_file(path: &Path) -> Option<Format> {
+        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        Some(match ending.as_str() {
+            "json" => Format::Json,
+            "csv" => Format::Csv,
+            "xlsx" => Format::Xlsx,
+            "md" | "markdown" => Format::Markdown,
+            "hgrm" => Format::Hgrm,
+            "prom" => Format::Prometheus,
+            _ => return None,
+        })
     }
 }
 
@@ -79,7 +135,12 @@ impl FromStr for Format {
             "txt" | "terminal" | "table" => Some(Format::Text),
             "wrk" => Some(Format::Hit),
             "js" | "jsonl" | "ndjson" => Some(Format::Json),
-            "tsv" | "excel" => Some(Format::Csv),
+            "tsv" => Some(Format::Csv),
+            "excel" | "xls" | "workbook" => Some(Format::Xlsx),
+            "md" | "github" | "gfm" => Some(Format::Markdown),
+            "hdr" | "hdrhistogram" | "wrk2" | "percentiles" => Some(Format::Hgrm),
+            "prom" | "openmetrics" | "metrics" => Some(Format::Prometheus),
+            "otlp" | "opentelemetry" | "otlp-json" => Some(Format::Otel),
             "webstone-1" | "webstone1.1" | "webstone-1.x" | "ws1" => Some(Format::Webstone1),
             "webstone" | "webstone-2" | "webstone2.0" | "webstone-2.x" | "ws2" => Some(Format::Webstone2),
             _ => None,
@@ -109,9 +170,18 @@ mod tests {
         let message = "xml".parse::<Format>().unwrap_err().to_string();
         assert_eq!(
             message,
-            "`xml` is not a report format\nhint: write one of text, hit, json, csv, webstone1, webstone2"
+            "`xml` is not a report format\nhint: write one of text, hit, json, csv, webstone1, webstone2, xlsx, markdown, \
+             hgrm, prometheus, otel"
         );
         let message = "ws2".parse::<Format>().unwrap_err().to_string();
         assert!(message.contains("did you mean `webstone2`?"), "{message}");
+    }
+
+    #[test]
+    fn the_ending_of_a_file_chooses_where_it_says_something() {
+        let of = |name: &str| Format::of_file(Path::new(name));
+        assert_eq!(of("a/report.XLSX"), Some(Format::Xlsx));
+        assert_eq!(of("levels.csv"), Some(Format::Csv));
+        assert_eq!((of("report"), of("report.txt"), of(".md")), (None, None, None));
     }
 }

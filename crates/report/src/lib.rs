@@ -8,19 +8,26 @@
 #![forbid(unsafe_code)]
 
 mod asctime;
+mod cell;
 mod classic;
 mod csv;
+mod definitions;
 mod format;
+mod hgrm;
 mod hit;
 mod json;
 mod layout;
+mod markdown;
 mod numbers;
+mod otel;
+mod prometheus;
 mod screen;
 mod selection;
 mod summary;
 mod text;
 mod webstone1;
 mod webstone2;
+mod xlsx;
 
 use webstone_model::record::RunRecord;
 
@@ -40,8 +47,10 @@ pub struct Options {
     pub color: bool,
     /// Characters that rules, markers and units are made of, for [`Format::Text`] and [`Format::Hit`].
     pub charset: Charset,
-    /// Most pages in the per-page table of [`Format::Text`]: those with the most hits.
+    /// Most pages in the per-page table of [`Format::Text`] and in [`Format::Prometheus`]: those with the most hits.
     pub pages_max: usize,
+    /// Which distribution [`Format::Hgrm`] writes: a name of `webstone_model::metrics::Histograms::named`.
+    pub histogram: String,
     /// Which table [`Format::Csv`] writes.
     pub csv_table: CsvTable,
     /// Only the level with this number of clients.
@@ -57,6 +66,7 @@ impl Default for Options {
             color: false,
             charset: Charset::Utf8,
             pages_max: 20,
+            histogram: "response".to_owned(),
             csv_table: CsvTable::Levels,
             clients: None,
             iteration: None,
@@ -90,6 +100,17 @@ pub enum ReportError {
     /// The record could not be written as JSON.
     #[error("the record cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// A format that holds one record was asked for several.
+    #[error(
+        "a report in the format {format} holds one run\nhint: name one run, and write each into a file of its own"
+    )]
+    OneOnly {
+        /// The format.
+        format: Format,
+    },
+    /// The record could not be written as a workbook.
+    #[error("the record cannot be written as a workbook: {0}")]
+    Xlsx(#[from] rust_xlsxwriter::XlsxError),
     /// The record could not be written as CSV.
     #[error("the record cannot be written as CSV: {0}")]
     Csv(#[from] ::csv::Error),
@@ -102,8 +123,8 @@ pub enum ReportError {
 /// well without any iteration.
 ///
 /// # Errors
-/// [`ReportError::NothingSelected`] if [`Options::clients`] or [`Options::iteration`] name what the record does not
-/// hold; the others if serialising fails, which no record read from a file does.
+/// [`ReportError::NothingSelected`] if [`Options::clients`], [`Options::iteration`] or [`Options::histogram`] name what
+/// the record does not hold; the others if serialising fails, which no record read from a file does.
 pub fn render(record: &RunRecord, format: Format, options: &Options) -> Result<Vec<u8>, ReportError> {
     let selected = selection::select(record, options)?;
     let record = selected.as_ref();
@@ -114,5 +135,36 @@ pub fn render(record: &RunRecord, format: Format, options: &Options) -> Result<V
         Format::Csv => csv::render(record, options.csv_table)?,
         Format::Webstone1 => webstone1::render(record).into_bytes(),
         Format::Webstone2 => webstone2::render(record).into_bytes(),
+        Format::Markdown => markdown::render(record, options).into_bytes(),
+        Format::Hgrm => hgrm::render(record, options)?.into_bytes(),
+        Format::Xlsx | Format::Prometheus | Format::Otel => joined(&[record], format, options)?,
     })
+}
+
+/// Makes a report of several records: one document where the format [joins](Format::joins) them, otherwise the reports
+/// of each, one after the other.
+///
+/// # Errors
+/// As [`render`]; [`ReportError::OneOnly`] where the format holds one record and there are more.
+pub fn render_all(records: &[RunRecord], format: Format, options: &Options) -> Result<Vec<u8>, ReportError> {
+    if format.joins() {
+        let selected: Result<Vec<_>, _> =
+            records.iter().map(|record| selection::select(record, options)).collect();
+        let selected = selected?;
+        return joined(&selected.iter().map(AsRef::as_ref).collect::<Vec<_>>(), format, options);
+    }
+    if format == Format::Hgrm && records.len() > 1 {
+        return Err(ReportError::OneOnly { format });
+    }
+    let reports: Result<Vec<_>, _> = records.iter().map(|record| render(record, format, options)).collect();
+    Ok(reports?.concat())
+}
+
+/// One document of several records, in a format that joins them.
+fn joined(records: &[&RunRecord], format: Format, options: &Options) -> Result<Vec<u8>, ReportError> {
+    match format {
+        Format::Xlsx => Ok(xlsx::render(records)?),
+        Format::Otel => Ok(otel::render(records)?.into_bytes()),
+        _ => Ok(prometheus::render(records, options).into_bytes()),
+    }
 }

@@ -108,7 +108,7 @@ fn workload(record: &RunRecord) -> Vec<String> {
     facts
 }
 
-fn load(record: &RunRecord) -> Vec<String> {
+pub(crate) fn load(record: &RunRecord) -> Vec<String> {
     let load = &record.spec.load;
     let mut length = Vec::new();
     if load.duration > Nanos::ZERO {
@@ -168,7 +168,7 @@ pub(crate) fn policy(client: &ClientSpec) -> Vec<String> {
 }
 
 /// The machine in a line: name, processor, memory, kernel. Everything else that was read is in the JSON.
-fn host(record: &RunRecord) -> Vec<String> {
+pub(crate) fn host(record: &RunRecord) -> Vec<String> {
     let text = |name: &str| record.environment.get(name).and_then(serde_json::Value::as_str);
     let online = text("cpu.online").and_then(|list| parse_cpu_list(list).ok()).map(|cpus| cpus.len() as u64);
     let allowed =
