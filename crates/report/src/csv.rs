@@ -71,6 +71,7 @@ pub(crate) fn nothing() -> IterationRecord {
         measured: Measured::default(),
         identities: Vec::new(),
         server: None,
+        ..IterationRecord::default()
     }
 }
 

@@ -83,14 +83,15 @@ struct Row {
 /// that, until all values are counted; then 100 %.
 fn rows(histogram: &Histogram) -> Vec<Row> {
     let mut rows = Vec::new();
-    let (total, mut count, mut level) = (histogram.len(), 0, 0.0);
+    // In percent, and in the original's order of operations, so that rounding falls as it does there.
+    let (total, mut count, mut percent) = (histogram.len(), 0, 0.0);
     for (lowest, width, here) in histogram.buckets() {
         count += here;
         let value_ns = (lowest + width - 1).min(histogram.max());
-        while count as f64 / total as f64 >= level && level < 1.0 {
-            rows.push(Row { value_ns, quantile: level, count });
-            let halvings = (1.0 / (1.0 - level)).log2().floor() + 1.0;
-            level += 1.0 / (TICKS_PER_HALF_DISTANCE * halvings.exp2());
+        while 100.0 * count as f64 / total as f64 >= percent && percent < 100.0 {
+            rows.push(Row { value_ns, quantile: percent / 100.0, count });
+            let halvings = ((100.0 / (100.0 - percent)).ln() / 2_f64.ln()).floor() + 1.0;
+            percent += 100.0 / (TICKS_PER_HALF_DISTANCE * halvings.exp2());
             if count == total {
                 break;
             }

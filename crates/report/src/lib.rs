@@ -14,6 +14,7 @@ mod csv;
 mod definitions;
 mod format;
 mod hgrm;
+pub mod history;
 mod hit;
 mod json;
 mod layout;

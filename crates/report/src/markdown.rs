@@ -6,6 +6,8 @@
 use std::fmt::Write as _;
 
 use webstone_model::record::RunRecord;
+use webstone_model::statistics::{Interval, LevelStatistics};
+use webstone_model::verdict::{self, Standing, Verdict};
 
 use crate::json::Distribution;
 use crate::numbers::{Scale, bytes, count, counted, percent};
@@ -14,6 +16,8 @@ use crate::summary::{self, Level};
 use crate::text::header;
 use crate::{Options, definitions};
 
+/// Reasons for a verdict named one by one.
+const REASONS_MAX: usize = 10;
 /// Errors named one by one.
 const ERRORS_MAX: usize = 20;
 
@@ -24,16 +28,30 @@ pub(crate) fn render(record: &RunRecord, options: &Options) -> String {
     let mut out = String::new();
     let against = if record.target.embedded { "the embedded server" } else { record.target.url.as_str() };
     let _ = writeln!(out, "### webstone: {} on {}\n", safe(&record.workload.name), safe(against));
-    headline(&screen, record, &levels, &mut out);
+    let verdict = verdict::of(record);
+    headline(&screen, record, &verdict, &levels, &mut out);
     if !levels.is_empty() {
         level_table(&screen, &levels, &mut out);
         errors(record, &mut out);
     }
-    facts(record, &mut out);
+    facts(record, &verdict, &mut out);
     out
 }
 
-fn headline(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], out: &mut String) {
+fn headline(screen: &Screen, record: &RunRecord, verdict: &Verdict, levels: &[Level<'_>], out: &mut String) {
+    let _ = writeln!(out, "**{}**: {}\n", verdict.standing.word(), what_it_means(verdict.standing));
+    let list = |lines: Vec<String>, out: &mut String| {
+        for line in lines.iter().take(REASONS_MAX) {
+            let _ = writeln!(out, "- {}", safe(line));
+        }
+        if lines.len() > REASONS_MAX {
+            let _ = writeln!(out, "- and {} more", lines.len() - REASONS_MAX);
+        }
+        if !lines.is_empty() {
+            out.push('\n');
+        }
+    };
+    list(verdict.reasons.iter().map(|reason| reason.sentence.clone()).collect(), out);
     let Some(level) = levels.get(summary::peak(levels).unwrap_or(0)) else {
         out.push_str("Nothing was measured: the record holds no timed run.\n\n");
         return;
@@ -61,12 +79,23 @@ fn headline(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], out: &mut
         failed => format!("{} ({})", counted(failed, "error", "errors"), percent(share)),
     };
     let _ = writeln!(out, " · {errors}\n");
+    let _ = writeln!(out, "{}\n", safe(&verdict.limit.sentence));
+}
+
+fn what_it_means(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Valid => "every run rule is met",
+        Standing::Uncertified => "sound, but not every run rule is met: good for work, not for publication",
+        Standing::Invalid => "not to be used",
+    }
 }
 
 fn level_table(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
     let peak = summary::peak(levels);
     let reused = levels.iter().any(|level| level.counts.connections != level.counts.succeeded);
-    let spread = levels.iter().any(|level| level.spread_percent().is_some());
+    let intervals: Vec<Option<Interval>> =
+        levels.iter().map(|level| LevelStatistics::of(&level.runs).request_rate).collect();
+    let repeated = intervals.iter().any(Option::is_some);
     let times = Scale::seconds(
         screen,
         levels
@@ -89,8 +118,10 @@ fn level_table(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
             table.cell("connections/s", rates.show(figures.connection_rate));
         }
         table.cell("requests/s", mark(rates.show(figures.request_rate)));
-        if spread {
-            table.cell("± %", level.spread_percent().map(|value| format!("{value:.1}")).unwrap_or_default());
+        if repeated {
+            let ends = intervals[index]
+                .map(|i| format!("{} – {}", rates.show(i.low).trim(), rates.show(i.high).trim()));
+            table.cell("95 % interval", ends.unwrap_or_default());
         }
         table.cell("errors/s", Scale::plain(2, [figures.error_rate]).show(figures.error_rate));
         table.cell(&format!("latency mean, {unit}"), answered(times.show(figures.latency_mean_s)));
@@ -105,7 +136,11 @@ fn level_table(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
     table.draw(out);
     if peak.is_some() {
         out.push_str("Bold: the level of the highest request rate.");
-        out.push_str(if spread { " ± %: half the range over iterations.\n\n" } else { "\n\n" });
+        out.push_str(if repeated {
+            " Interval: of the mean of requests/s over iterations.\n\n"
+        } else {
+            "\n\n"
+        });
     }
 }
 
@@ -125,7 +160,7 @@ fn errors(record: &RunRecord, out: &mut String) {
     table.draw(out);
 }
 
-fn facts(record: &RunRecord, out: &mut String) {
+fn facts(record: &RunRecord, verdict: &Verdict, out: &mut String) {
     let joined = |parts: Vec<String>| {
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
     };
@@ -157,6 +192,8 @@ fn facts(record: &RunRecord, out: &mut String) {
         "tool",
         joined(vec![format!("{} {}", record.tool.name, record.tool.version), record.started_at.clone()]),
     );
+    let unmet: Vec<&str> = verdict.unmet_rules.iter().map(|rule| rule.text.as_str()).collect();
+    fact("rules not met", unmet.join("; "));
     for warning in &record.warnings {
         fact("warning", warning.clone());
     }

@@ -15,6 +15,7 @@ use webstone_model::metrics::{Histogram, Moments};
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::spec::HttpVersion;
 use webstone_model::units::NANOS_PER_SECOND;
+use webstone_model::verdict;
 
 /// Semantic conventions that names are taken from.
 const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.27.0";
@@ -44,6 +45,7 @@ fn resource_metrics(record: &RunRecord) -> ResourceMetrics {
         text("webstone.workload.name", &record.workload.name),
         text("webstone.workload.sha256", &record.workload_sha256),
     ];
+    resource.push(text("webstone.verdict", verdict::of(record).standing.word()));
     resource.extend(record.target.server.as_ref().map(|server| text("webstone.target.server", server)));
     for (name, key) in [("host.name", "hostname"), ("os.version", "kernel.release")] {
         let value = record.environment.get(key).and_then(serde_json::Value::as_str);

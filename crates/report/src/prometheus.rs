@@ -14,6 +14,7 @@ use webstone_model::figures::{Figures, PERCENTILES};
 use webstone_model::metrics::{Histogram, Moments, fairness};
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::units::NANOS_PER_SECOND;
+use webstone_model::verdict::{self, Standing};
 
 use crate::definitions::definition;
 use crate::{Options, summary};
@@ -64,6 +65,13 @@ fn of_run(metrics: &mut Metrics, record: &RunRecord) {
         .with("workload_sha256", &record.workload_sha256)
         .with("state", state.as_str().unwrap_or_default());
     metrics.add(Kind::Gauge, "webstone_run_info", "What was run against what; always 1", &info, 1.0);
+    let verdict = verdict::of(record);
+    for standing in [Standing::Valid, Standing::Uncertified, Standing::Invalid] {
+        let labels = run.with("verdict", &standing.word().to_ascii_lowercase());
+        let help = "The verdict on the run: 1 for the one that it has (docs/measurement.md, Verdict)";
+        let value = f64::from(u8::from(verdict.standing == standing));
+        metrics.add(Kind::Gauge, "webstone_run_verdict", help, &labels, value);
+    }
     if let Some(at_s) = unix_seconds(&record.started_at) {
         let help = "When the run began, in Unix time";
         metrics.add(Kind::Gauge, "webstone_run_start_time_seconds", help, &run, at_s);

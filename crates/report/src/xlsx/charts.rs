@@ -6,7 +6,7 @@ use rust_xlsxwriter::{
 };
 
 use super::book::{Book, Placed};
-use super::levels::{CURVES_FROM, Run};
+use super::levels::{BARS, CURVES_FROM, Run};
 use crate::summary;
 
 /// Lines that a chart draws; more cannot be told apart.
@@ -16,12 +16,12 @@ const HEIGHT: u32 = 360;
 /// Clients from the least to the most by more than this factor: a logarithmic axis, as for sweeps that double.
 const LOG_FACTOR: u32 = 30;
 
-/// A chart of a row of a summary: title, column of the table `Levels`, unit, whether it has error bars.
-const OF_LEVELS: [(&str, &str, &str, bool); 4] = [
-    ("Connections per second", "Connections", "1/s", false),
-    ("Requests per second", "Requests", "1/s", true),
-    ("Throughput", "Throughput", "Mbit/s", false),
-    ("Mean latency", "Latency mean", "ms", false),
+/// A chart of the sweep: title, column of the table `Levels`, unit. Its error bars are in [`BARS`].
+const OF_LEVELS: [(&str, &str, &str); 4] = [
+    ("Connections per second", "Connections", "1/s"),
+    ("Requests per second", "Requests", "1/s"),
+    ("Throughput", "Throughput", "Mbit/s"),
+    ("Mean latency", "Latency mean", "ms"),
 ];
 
 /// The four charts of the seed reports, on the first sheet below `row`.
@@ -36,7 +36,8 @@ pub(super) fn of_levels(
     }
     let counts = || runs.iter().flat_map(|run| &run.levels).map(|level| level.clients);
     let logarithmic = counts().max().unwrap_or(1) / counts().min().unwrap_or(1).max(1) > LOG_FACTOR;
-    for (index, (title, column, unit, bars)) in OF_LEVELS.into_iter().enumerate() {
+    let repeated = runs.iter().flat_map(|run| &run.levels).any(|level| level.runs.len() > 1);
+    for (index, ((title, column, unit), (below, above, _))) in OF_LEVELS.into_iter().zip(BARS).enumerate() {
         let mut chart = lines(title, "clients", &format!("{}, {unit}", title.to_lowercase()));
         if logarithmic {
             chart.x_axis().set_log_base(2).set_min(counts().min().unwrap_or(1));
@@ -53,15 +54,14 @@ pub(super) fn of_levels(
             let name = ChartRange::new_from_range(levels.name, from, 0, from, 0);
             let series = chart.add_series().set_name(&name);
             series.set_categories(&range("Clients")).set_values(&range(column)).set_marker(&small());
-            if bars && run.levels.iter().any(|level| level.runs.len() > 1) {
-                let mut error_bars = ChartErrorBars::new();
-                error_bars
-                    .set_type(ChartErrorBarsType::Custom(range("Above the mean"), range("Below the mean")));
-                series.set_y_error_bars(&error_bars);
+            if run.levels.iter().any(|level| level.runs.len() > 1) {
+                let mut bars = ChartErrorBars::new();
+                bars.set_type(ChartErrorBarsType::Custom(range(above), range(below)));
+                series.set_y_error_bars(&bars);
             }
         }
-        if bars {
-            chart.title().set_name(&format!("{title} (bars: lowest and highest iteration)"));
+        if repeated {
+            chart.title().set_name(&format!("{title} (bars: 95 % interval over iterations)"));
         }
         legend(&mut chart, runs.len());
         chart.set_alt_text(format!(

@@ -2,6 +2,7 @@
 
 use webstone_model::metrics::Histogram;
 use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::statistics::{Interval, LevelStatistics};
 use webstone_model::units::NANOS_PER_SECOND;
 
 use super::book::{COLUMNS_MAX, Line, Sheet};
@@ -39,6 +40,19 @@ pub(super) fn levels<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     }
 }
 
+/// Columns that hold how far the 95 % intervals over iterations reach below and above the level's figures, in the order
+/// of the charts.
+pub(super) const BARS: [(&str, &str, &str); 4] = [
+    ("Connections to lower end of 95 % interval", "Connections to upper end of 95 % interval", "1/s"),
+    ("Requests to lower end of 95 % interval", "Requests to upper end of 95 % interval", "1/s"),
+    ("Throughput to lower end of 95 % interval", "Throughput to upper end of 95 % interval", "Mbit/s"),
+    ("Latency mean to lower end of 95 % interval", "Latency mean to upper end of 95 % interval", "ms"),
+];
+
+fn in_unit(interval: Interval, factor: f64) -> Interval {
+    Interval { low: interval.low * factor, high: interval.high * factor, ..interval }
+}
+
 fn level_line(run: &str, level: &Level<'_>) -> Line {
     let f = &level.figures;
     let response = level.distributions.response.as_ref();
@@ -51,10 +65,6 @@ fn level_line(run: &str, level: &Level<'_>) -> Line {
     line.put("Test time", "s", f.test_time_s);
     line.put("Connections", "1/s", f.connection_rate);
     line.put("Requests", "1/s", f.request_rate);
-    line.put("Requests in the lowest iteration", "1/s", level.request_rates.0);
-    line.put("Requests in the highest iteration", "1/s", level.request_rates.1);
-    line.put("Above the mean", "1/s", level.request_rates.1 - f.request_rate);
-    line.put("Below the mean", "1/s", f.request_rate - level.request_rates.0);
     line.put("Errors", "1/s", f.error_rate);
     line.put("Error level", "%", f.error_level_percent);
     line.put("Latency mean", "ms", answered(f.latency_mean_s * MS));
@@ -79,6 +89,19 @@ fn level_line(run: &str, level: &Level<'_>) -> Line {
     line.put("Generator busiest worker", "%", generator.map(|share| share.busiest_percent));
     line.put("Server CPU", "%", level.server.map(|share| share.cpu_percent));
     line.put("Server memory", "bytes", level.server.map(|share| share.resident_bytes_max));
+    line.put("Requests in the lowest iteration", "1/s", level.request_rates.0);
+    line.put("Requests in the highest iteration", "1/s", level.request_rates.1);
+    // As distances, because that is what error bars are drawn from.
+    let statistics = LevelStatistics::of(&level.runs);
+    for ((below, above, unit), shown, interval) in [
+        (BARS[0], f.connection_rate, statistics.connection_rate),
+        (BARS[1], f.request_rate, statistics.request_rate),
+        (BARS[2], f.throughput_bps * MBIT, statistics.throughput_bps.map(|i| in_unit(i, MBIT))),
+        (BARS[3], f.latency_mean_s * MS, statistics.latency_mean_s.map(|i| in_unit(i, MS))),
+    ] {
+        line.put(below, unit, interval.map(|interval| (shown - interval.low).max(0.0)));
+        line.put(above, unit, interval.map(|interval| (interval.high - shown).max(0.0)));
+    }
     line
 }
 

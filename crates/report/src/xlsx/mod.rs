@@ -12,6 +12,7 @@ mod levels;
 
 use rust_xlsxwriter::{ExcelDateTime, XlsxError};
 use webstone_model::record::RunRecord;
+use webstone_model::verdict;
 
 use book::{Book, Line, Sheet};
 use levels::{MS, Run};
@@ -79,7 +80,9 @@ fn summary_line(run: &Run<'_>) -> Line {
     let response = peak.and_then(|level| level.distributions.response.as_ref());
     let answered = peak.filter(|level| level.counts.succeeded > 0);
     let mut line = Line::default();
+    let verdict = verdict::of(record);
     line.put("Run", "", &record.id);
+    line.put("Verdict", "", verdict.standing.word());
     line.put("Peak request rate", "1/s", peak.map(|level| level.figures.request_rate));
     line.put("At clients", "", peak.map(|level| level.clients));
     line.put("Connections", "1/s", peak.map(|level| level.figures.connection_rate));
@@ -94,6 +97,7 @@ fn summary_line(run: &Run<'_>) -> Line {
     let counts = summary::counts(record);
     line.put("Valid responses of the run", "", counts.succeeded);
     line.put("Errors of the run", "", counts.failed);
+    line.put("Limited by", "", verdict.limit.sentence);
     line.put("Levels", "", run.levels.len());
     line.put("Target", "", &record.target.url);
     line.put("Server", "", record.target.server.as_ref());
@@ -107,5 +111,12 @@ fn summary_line(run: &Run<'_>) -> Line {
 /// What has to be known before a figure is believed.
 fn notes(record: &RunRecord, several: bool) -> Vec<String> {
     let of = if several { format!("{}: ", record.id) } else { String::new() };
-    record.warnings.iter().map(|warning| format!("{of}warning: {warning}")).collect()
+    let verdict = verdict::of(record);
+    let reasons = verdict.reasons.iter().map(|reason| format!("{of}invalid: {}", reason.sentence));
+    let warnings = record.warnings.iter().map(|warning| format!("{of}warning: {warning}"));
+    let unmet = verdict
+        .unmet_rules
+        .iter()
+        .map(|rule| format!("{of}run rule not met: {} ({})", rule.text, rule.evidence));
+    reasons.chain(warnings).chain(unmet).collect()
 }
