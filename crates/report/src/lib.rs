@@ -31,6 +31,7 @@ mod webstone2;
 mod xlsx;
 
 use webstone_model::record::RunRecord;
+use webstone_model::verdict::{self, Verdict};
 
 pub use crate::format::{Format, UnknownFormat};
 pub use crate::json::{
@@ -127,18 +128,20 @@ pub enum ReportError {
 /// [`ReportError::NothingSelected`] if [`Options::clients`], [`Options::iteration`] or [`Options::histogram`] name what
 /// the record does not hold; the others if serialising fails, which no record read from a file does.
 pub fn render(record: &RunRecord, format: Format, options: &Options) -> Result<Vec<u8>, ReportError> {
+    // The verdict is on the whole run, whatever part of it is shown.
+    let verdict = || verdict::of(record);
     let selected = selection::select(record, options)?;
-    let record = selected.as_ref();
+    let shown = selected.as_ref();
     Ok(match format {
-        Format::Text => text::render(record, options).into_bytes(),
-        Format::Hit => hit::render(record, options).into_bytes(),
-        Format::Json => json::render(record)?.into_bytes(),
-        Format::Csv => csv::render(record, options.csv_table)?,
-        Format::Webstone1 => webstone1::render(record).into_bytes(),
-        Format::Webstone2 => webstone2::render(record).into_bytes(),
-        Format::Markdown => markdown::render(record, options).into_bytes(),
-        Format::Hgrm => hgrm::render(record, options)?.into_bytes(),
-        Format::Xlsx | Format::Prometheus | Format::Otel => joined(&[record], format, options)?,
+        Format::Text => text::render(shown, &verdict(), options).into_bytes(),
+        Format::Hit => hit::render(shown, &verdict(), options).into_bytes(),
+        Format::Json => json::render(shown, verdict())?.into_bytes(),
+        Format::Csv => csv::render(shown, options.csv_table)?,
+        Format::Webstone1 => webstone1::render(shown).into_bytes(),
+        Format::Webstone2 => webstone2::render(shown).into_bytes(),
+        Format::Markdown => markdown::render(shown, &verdict(), options).into_bytes(),
+        Format::Hgrm => hgrm::render(shown, options)?.into_bytes(),
+        Format::Xlsx | Format::Prometheus | Format::Otel => joined(&[(shown, verdict())], format, options)?,
     })
 }
 
@@ -152,7 +155,8 @@ pub fn render_all(records: &[RunRecord], format: Format, options: &Options) -> R
         let selected: Result<Vec<_>, _> =
             records.iter().map(|record| selection::select(record, options)).collect();
         let selected = selected?;
-        return joined(&selected.iter().map(AsRef::as_ref).collect::<Vec<_>>(), format, options);
+        let judged = |(shown, record)| (AsRef::<RunRecord>::as_ref(shown), verdict::of(record));
+        return joined(&selected.iter().zip(records).map(judged).collect::<Vec<_>>(), format, options);
     }
     if format == Format::Hgrm && records.len() > 1 {
         return Err(ReportError::OneOnly { format });
@@ -161,8 +165,11 @@ pub fn render_all(records: &[RunRecord], format: Format, options: &Options) -> R
     Ok(reports?.concat())
 }
 
+/// What is shown of a record, and the verdict on the whole.
+type Judged<'a> = (&'a RunRecord, Verdict);
+
 /// One document of several records, in a format that joins them.
-fn joined(records: &[&RunRecord], format: Format, options: &Options) -> Result<Vec<u8>, ReportError> {
+fn joined(records: &[Judged<'_>], format: Format, options: &Options) -> Result<Vec<u8>, ReportError> {
     match format {
         Format::Xlsx => Ok(xlsx::render(records)?),
         Format::Otel => Ok(otel::render(records)?.into_bytes()),

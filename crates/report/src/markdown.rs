@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 
 use webstone_model::record::RunRecord;
-use webstone_model::statistics::{Interval, LevelStatistics};
-use webstone_model::verdict::{self, Standing, Verdict};
+use webstone_model::statistics::Interval;
+use webstone_model::verdict::{Standing, Verdict};
 
 use crate::json::Distribution;
 use crate::numbers::{Scale, bytes, count, counted, percent};
@@ -22,19 +22,18 @@ const REASONS_MAX: usize = 10;
 const ERRORS_MAX: usize = 20;
 
 /// The text, ending in a newline.
-pub(crate) fn render(record: &RunRecord, options: &Options) -> String {
+pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -> String {
     let screen = Screen::new(&Options { charset: options.charset, ..Options::default() });
     let levels = summary::levels(record);
     let mut out = String::new();
     let against = if record.target.embedded { "the embedded server" } else { record.target.url.as_str() };
     let _ = writeln!(out, "### webstone: {} on {}\n", safe(&record.workload.name), safe(against));
-    let verdict = verdict::of(record);
-    headline(&screen, record, &verdict, &levels, &mut out);
+    headline(&screen, record, verdict, &levels, &mut out);
     if !levels.is_empty() {
         level_table(&screen, &levels, &mut out);
         errors(record, &mut out);
     }
-    facts(record, &verdict, &mut out);
+    facts(record, verdict, &mut out);
     out
 }
 
@@ -93,8 +92,7 @@ fn what_it_means(standing: Standing) -> &'static str {
 fn level_table(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
     let peak = summary::peak(levels);
     let reused = levels.iter().any(|level| level.counts.connections != level.counts.succeeded);
-    let intervals: Vec<Option<Interval>> =
-        levels.iter().map(|level| LevelStatistics::of(&level.runs).request_rate).collect();
+    let intervals: Vec<Option<Interval>> = levels.iter().map(|level| level.statistics.request_rate).collect();
     let repeated = intervals.iter().any(Option::is_some);
     let times = Scale::seconds(
         screen,

@@ -15,7 +15,9 @@ use webstone_model::metrics::{Histogram, Moments};
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::spec::HttpVersion;
 use webstone_model::units::NANOS_PER_SECOND;
-use webstone_model::verdict;
+use webstone_model::verdict::Verdict;
+
+use crate::Judged;
 
 /// Semantic conventions that names are taken from.
 const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.27.0";
@@ -29,15 +31,16 @@ const BUCKETS_MAX: i32 = 160;
 const SCALE_MAX: i32 = 8;
 
 /// The request, as indented JSON ending in a newline.
-pub(crate) fn render(records: &[&RunRecord]) -> Result<String, serde_json::Error> {
-    let request =
-        Request { resource_metrics: records.iter().map(|record| resource_metrics(record)).collect() };
+pub(crate) fn render(records: &[Judged<'_>]) -> Result<String, serde_json::Error> {
+    let request = Request {
+        resource_metrics: records.iter().map(|(record, verdict)| resource_metrics(record, verdict)).collect(),
+    };
     let mut text = serde_json::to_string_pretty(&request)?;
     text.push('\n');
     Ok(text)
 }
 
-fn resource_metrics(record: &RunRecord) -> ResourceMetrics {
+fn resource_metrics(record: &RunRecord, verdict: &Verdict) -> ResourceMetrics {
     let mut resource = vec![
         text("service.name", &record.tool.name),
         text("service.version", &record.tool.version),
@@ -45,7 +48,7 @@ fn resource_metrics(record: &RunRecord) -> ResourceMetrics {
         text("webstone.workload.name", &record.workload.name),
         text("webstone.workload.sha256", &record.workload_sha256),
     ];
-    resource.push(text("webstone.verdict", verdict::of(record).standing.word()));
+    resource.push(text("webstone.verdict", verdict.standing.word()));
     resource.extend(record.target.server.as_ref().map(|server| text("webstone.target.server", server)));
     for (name, key) in [("host.name", "hostname"), ("os.version", "kernel.release")] {
         let value = record.environment.get(key).and_then(serde_json::Value::as_str);

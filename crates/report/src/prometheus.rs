@@ -14,10 +14,10 @@ use webstone_model::figures::{Figures, PERCENTILES};
 use webstone_model::metrics::{Histogram, Moments, fairness};
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::units::NANOS_PER_SECOND;
-use webstone_model::verdict::{self, Standing};
+use webstone_model::verdict::{Standing, Verdict};
 
 use crate::definitions::definition;
-use crate::{Options, summary};
+use crate::{Judged, Options, summary};
 
 /// Timed runs of a record that have metrics of their own.
 const ITERATIONS_MAX: usize = 200;
@@ -30,10 +30,10 @@ const BOUNDS_S: [f64; 22] = [
 ];
 
 /// The metrics of all records, family by family.
-pub(crate) fn render(records: &[&RunRecord], options: &Options) -> String {
+pub(crate) fn render(records: &[Judged<'_>], options: &Options) -> String {
     let mut metrics = Metrics::default();
-    for record in records {
-        of_run(&mut metrics, record);
+    for (record, verdict) in records {
+        of_run(&mut metrics, record, verdict);
         let run = Labels::default().with("run", &record.id);
         for iteration in record.iterations.iter().take(ITERATIONS_MAX) {
             of_iteration(&mut metrics, &run, iteration);
@@ -54,7 +54,7 @@ pub(crate) fn render(records: &[&RunRecord], options: &Options) -> String {
     metrics.text()
 }
 
-fn of_run(metrics: &mut Metrics, record: &RunRecord) {
+fn of_run(metrics: &mut Metrics, record: &RunRecord, verdict: &Verdict) {
     let run = Labels::default().with("run", &record.id);
     let state = serde_json::to_value(record.state).unwrap_or_default();
     let info = run
@@ -65,7 +65,6 @@ fn of_run(metrics: &mut Metrics, record: &RunRecord) {
         .with("workload_sha256", &record.workload_sha256)
         .with("state", state.as_str().unwrap_or_default());
     metrics.add(Kind::Gauge, "webstone_run_info", "What was run against what; always 1", &info, 1.0);
-    let verdict = verdict::of(record);
     for standing in [Standing::Valid, Standing::Uncertified, Standing::Invalid] {
         let labels = run.with("verdict", &standing.word().to_ascii_lowercase());
         let help = "The verdict on the run: 1 for the one that it has (docs/measurement.md, Verdict)";

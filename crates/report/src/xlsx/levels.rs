@@ -2,8 +2,9 @@
 
 use webstone_model::metrics::Histogram;
 use webstone_model::record::{IterationRecord, RunRecord};
-use webstone_model::statistics::{Interval, LevelStatistics};
+use webstone_model::statistics::Interval;
 use webstone_model::units::NANOS_PER_SECOND;
+use webstone_model::verdict::Verdict;
 
 use super::book::{COLUMNS_MAX, Line, Sheet};
 use crate::csv;
@@ -13,12 +14,14 @@ use crate::summary::{self, Level};
 /// A record with what every sheet needs of it.
 pub(super) struct Run<'a> {
     pub(super) record: &'a RunRecord,
+    /// On the whole run, whatever part of it is shown.
+    pub(super) verdict: &'a Verdict,
     pub(super) levels: Vec<Level<'a>>,
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn of(record: &'a RunRecord) -> Run<'a> {
-        Run { record, levels: summary::levels(record) }
+    pub(super) fn of(record: &'a RunRecord, verdict: &'a Verdict) -> Run<'a> {
+        Run { record, verdict, levels: summary::levels(record) }
     }
 }
 
@@ -92,7 +95,7 @@ fn level_line(run: &str, level: &Level<'_>) -> Line {
     line.put("Requests in the lowest iteration", "1/s", level.request_rates.0);
     line.put("Requests in the highest iteration", "1/s", level.request_rates.1);
     // As distances, because that is what error bars are drawn from.
-    let statistics = LevelStatistics::of(&level.runs);
+    let statistics = &level.statistics;
     for ((below, above, unit), shown, interval) in [
         (BARS[0], f.connection_rate, statistics.connection_rate),
         (BARS[1], f.request_rate, statistics.request_rate),

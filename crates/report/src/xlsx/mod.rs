@@ -11,20 +11,18 @@ mod details;
 mod levels;
 
 use rust_xlsxwriter::{ExcelDateTime, XlsxError};
-use webstone_model::record::RunRecord;
-use webstone_model::verdict;
 
 use book::{Book, Line, Sheet};
 use levels::{MS, Run};
 
-use crate::summary;
 use crate::text::header;
+use crate::{Judged, summary};
 
 /// The workbook of one record or several, whole.
-pub(crate) fn render(records: &[&RunRecord]) -> Result<Vec<u8>, XlsxError> {
-    let runs: Vec<Run<'_>> = records.iter().map(|record| Run::of(record)).collect();
-    let title = format!("webstone report: {}", records.first().map_or("", |record| record.id.as_str()));
-    let dated = records.first().map(|record| record.finished_at.as_ref().unwrap_or(&record.started_at));
+pub(crate) fn render(records: &[Judged<'_>]) -> Result<Vec<u8>, XlsxError> {
+    let runs: Vec<Run<'_>> = records.iter().map(|(record, verdict)| Run::of(record, verdict)).collect();
+    let title = format!("webstone report: {}", runs.first().map_or("", |run| run.record.id.as_str()));
+    let dated = runs.first().map(|run| run.record.finished_at.as_ref().unwrap_or(&run.record.started_at));
     let mut book = Book::new(&title, dated.and_then(|date| moment(date)));
     let summary = book.sheet(self::summary(&runs))?;
     book.sheet(details::disclosure(&runs))?;
@@ -42,7 +40,7 @@ pub(crate) fn render(records: &[&RunRecord]) -> Result<Vec<u8>, XlsxError> {
     book.sheet(details::meanings())?;
 
     let mut row = summary.lines as u32 + 2;
-    let mut notes: Vec<String> = runs.iter().flat_map(|run| notes(run.record, runs.len() > 1)).collect();
+    let mut notes: Vec<String> = runs.iter().flat_map(|run| notes(run, runs.len() > 1)).collect();
     notes.extend(book.cuts.iter().map(|cut| format!("Cut in the sheet {cut}")));
     let sheet = book.workbook.worksheet_from_index(0)?;
     sheet.set_active(true);
@@ -80,9 +78,8 @@ fn summary_line(run: &Run<'_>) -> Line {
     let response = peak.and_then(|level| level.distributions.response.as_ref());
     let answered = peak.filter(|level| level.counts.succeeded > 0);
     let mut line = Line::default();
-    let verdict = verdict::of(record);
     line.put("Run", "", &record.id);
-    line.put("Verdict", "", verdict.standing.word());
+    line.put("Verdict", "", run.verdict.standing.word());
     line.put("Peak request rate", "1/s", peak.map(|level| level.figures.request_rate));
     line.put("At clients", "", peak.map(|level| level.clients));
     line.put("Connections", "1/s", peak.map(|level| level.figures.connection_rate));
@@ -97,7 +94,7 @@ fn summary_line(run: &Run<'_>) -> Line {
     let counts = summary::counts(record);
     line.put("Valid responses of the run", "", counts.succeeded);
     line.put("Errors of the run", "", counts.failed);
-    line.put("Limited by", "", verdict.limit.sentence);
+    line.put("Limited by", "", &run.verdict.limit.sentence);
     line.put("Levels", "", run.levels.len());
     line.put("Target", "", &record.target.url);
     line.put("Server", "", record.target.server.as_ref());
@@ -109,9 +106,9 @@ fn summary_line(run: &Run<'_>) -> Line {
 }
 
 /// What has to be known before a figure is believed.
-fn notes(record: &RunRecord, several: bool) -> Vec<String> {
+fn notes(run: &Run<'_>, several: bool) -> Vec<String> {
+    let (record, verdict) = (run.record, run.verdict);
     let of = if several { format!("{}: ", record.id) } else { String::new() };
-    let verdict = verdict::of(record);
     let reasons = verdict.reasons.iter().map(|reason| format!("{of}invalid: {}", reason.sentence));
     let warnings = record.warnings.iter().map(|warning| format!("{of}warning: {warning}"));
     let unmet = verdict
