@@ -62,6 +62,79 @@ fn a_sweep_with_two_iterations() {
     golden("small-webstone2.txt", &text(&record, Format::Webstone2, &Options::default()));
 }
 
+/// Everything that calamine, a reader that is not ours, finds in a workbook: sheet by sheet, a line a row.
+fn cells(workbook: &[u8]) -> String {
+    let mut book: calamine::Xlsx<_> = calamine::Xlsx::new(std::io::Cursor::new(workbook)).unwrap();
+    let mut text = String::new();
+    for name in book.sheet_names() {
+        let range = book.worksheet_range(&name).unwrap();
+        text.push_str(&format!("=== {name}: {} rows, {} columns\n", range.height(), range.width()));
+        for row in range.rows().take(12) {
+            let cells: Vec<String> = row.iter().map(ToString::to_string).collect();
+            text.push_str(cells.join("\t").trim_end());
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[test]
+fn formats_for_other_programs() {
+    let (small, errors) = (records::small(), records::errors());
+    let plain = Options::default();
+    let workbook = render(&small, Format::Xlsx, &plain).unwrap();
+    golden("small-xlsx.txt", &cells(&workbook));
+    golden("errors-xlsx.txt", &cells(&render(&errors, Format::Xlsx, &plain).unwrap()));
+    golden("small.md", &text(&small, Format::Markdown, &plain));
+    golden("errors.md", &text(&errors, Format::Markdown, &plain));
+    golden("nothing.md", &text(&records::nothing(), Format::Markdown, &plain));
+    golden("refused.md", &text(&records::refused(), Format::Markdown, &plain));
+    golden("small.hgrm", &text(&small, Format::Hgrm, &plain));
+    golden(
+        "small-connect-5.hgrm",
+        &text(
+            &small,
+            Format::Hgrm,
+            &Options { clients: Some(5), histogram: "connect".to_owned(), ..plain.clone() },
+        ),
+    );
+    golden("nothing.hgrm", &text(&records::nothing(), Format::Hgrm, &plain));
+    let level = Options { clients: Some(10), iteration: Some(1), pages_max: 2, ..plain.clone() };
+    golden("small.prom", &text(&small, Format::Prometheus, &level));
+    golden("errors.prom", &text(&errors, Format::Prometheus, &plain));
+    golden("small-otel.json", &text(&small, Format::Otel, &level));
+    golden("errors-otel.json", &text(&errors, Format::Otel, &plain));
+}
+
+#[test]
+fn the_history_and_a_run_beside_it() {
+    use webstone_report::history::{Published, published, render};
+    let all: Vec<&Published> = published().iter().collect();
+    let of = |wanted: &str| all.iter().copied().filter(|result| result.matches(wanted)).collect::<Vec<_>>();
+    let made = |published: &[&Published], runs: &[RunRecord], format, options: &Options| {
+        String::from_utf8(render(published, runs, format, options).unwrap()).unwrap()
+    };
+    golden("history.txt", &made(&all, &[], Format::Text, &wide()));
+    golden("history.csv", &made(&all, &[], Format::Csv, &wide()));
+    golden("history-proliant.txt", &made(&of("proliant"), &[], Format::Text, &Options::default()));
+    golden("history-proliant.md", &made(&of("proliant-1cpu-html"), &[], Format::Markdown, &wide()));
+    golden("history-proliant.json", &made(&of("proliant-1cpu-html"), &[], Format::Json, &wide()));
+    let runs = [records::small()];
+    golden("history-beside.txt", &made(&of("html"), &runs, Format::Text, &Options::default()));
+    golden("history-beside-wasd.txt", &made(&of("wasd"), &runs, Format::Text, &Options::default()));
+    golden(
+        "history-beside-paper.txt",
+        &made(&of("ncsa"), &[records::paper::ncsa()], Format::Text, &Options::default()),
+    );
+    golden("history-beside.md", &made(&of("html"), &runs, Format::Markdown, &wide()));
+    golden("history-beside.csv", &made(&of("html"), &runs, Format::Csv, &wide()));
+    golden("history-beside.json", &made(&of("proliant-1cpu-html"), &runs, Format::Json, &wide()));
+    golden(
+        "history-beside-nothing.txt",
+        &made(&of("html"), &[records::nothing()], Format::Text, &Options::default()),
+    );
+}
+
 #[test]
 fn a_single_level() {
     let record = records::hit();

@@ -29,7 +29,7 @@ pub struct OutputArgs {
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
 
-    /// Format of the report
+    /// Format of the report; without it, the one that the ending of -o names: .json, .csv, .xlsx, .md, .hgrm, .prom
     ///
     /// Example: --format json
     #[arg(long, value_name = "FORMAT", value_parser = values::report_format())]
@@ -55,9 +55,10 @@ pub struct ReportArgs {
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
 
-    /// Format of the report
+    /// Format of the report; several runs share one workbook or one set of metrics
     ///
-    /// Default: text. Example: --format csv
+    /// Default: the one that the ending of -o names (.json, .csv, .xlsx, .md, .hgrm, .prom), otherwise text.
+    /// Example: --format csv
     #[arg(long, value_name = "FORMAT", value_parser = values::report_format())]
     pub format: Option<Format>,
 
@@ -85,9 +86,43 @@ pub struct ReportArgs {
     #[arg(long, value_name = "TABLE", value_parser = values::csv_table())]
     pub table: Option<CsvTable>,
 
-    /// With --format text: most pages in the table of pages
+    /// With --format hgrm: which distribution
+    ///
+    /// Default: response. Example: --histogram first-byte
+    #[arg(long, value_name = "NAME", value_parser = values::histogram())]
+    pub histogram: Option<String>,
+
+    /// With --format text or prometheus: most pages that are shown
     ///
     /// Default: 20. Example: --pages 100
     #[arg(long, value_name = "N", value_parser = values::number_u32)]
     pub pages: Option<u32>,
+}
+
+/// `webstone history`.
+#[derive(Args, Debug)]
+pub struct HistoryArgs {
+    /// Directories of runs, or their record.json, to be set beside the published results
+    ///
+    /// Default: none, the published results are printed as they are. Example: runs/20260701T120000Z-webstone
+    #[arg(value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+
+    /// Only results in whose name, server, system, load or tool this text occurs, in any case
+    ///
+    /// Default: all. Example: --only proliant
+    #[arg(long, value_name = "TEXT")]
+    pub only: Option<String>,
+
+    /// Format: text, markdown, csv or json
+    ///
+    /// Default: the one that the ending of -o names (.json, .csv, .md), otherwise text. Example: --format markdown
+    #[arg(long, value_name = "FORMAT", value_parser = values::report_format(), hide_possible_values = true)]
+    pub format: Option<Format>,
+
+    /// Write into a file instead of standard output
+    ///
+    /// Default: standard output. Example: -o history.csv
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }

@@ -9,6 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as ValueError, StrDeserializer};
+use webstone_model::metrics::Histograms;
 use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, parse_cpu_list};
 use webstone_model::units::parse_count;
 use webstone_report::{CsvTable, Format};
@@ -48,6 +49,11 @@ pub(super) fn check() -> impl TypedValueParser<Value = Check> {
 pub(super) fn report_format() -> impl TypedValueParser<Value = Format> {
     let values = Format::ALL.map(|format| PossibleValue::new(format.name()).help(format.description()));
     PossibleValuesParser::new(values).try_map(|name| name.parse::<Format>())
+}
+
+/// The distributions that a record holds, by their names.
+pub(super) fn histogram() -> impl TypedValueParser<Value = String> {
+    PossibleValuesParser::new(Histograms::default().named().map(|(name, _)| PossibleValue::new(name)))
 }
 
 pub(super) fn csv_table() -> impl TypedValueParser<Value = CsvTable> {

@@ -3,6 +3,7 @@
 mod checkfiles;
 mod completions;
 mod genfiles;
+mod history;
 mod manual;
 mod mine;
 mod report;
@@ -32,6 +33,7 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
         Command::Checkfiles(args) => checkfiles::execute(&args, console),
         Command::Mine(args) => mine::execute(&args, console),
         Command::Report(args) => report::execute(&args, console),
+        Command::History(args) => history::execute(&args, console),
         Command::Workloads(args) => workloads::execute(&args),
         Command::Completions { shell } => completions::execute(shell),
         Command::Man { dir } => manual::execute(dir.as_deref()),

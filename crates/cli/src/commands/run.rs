@@ -19,6 +19,7 @@ use crate::version;
 
 /// Runs, reports, and says how it ended. `command_line` is kept in the record.
 pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<String>) -> Result<Exit, Failure> {
+    console::can_be_shown(intent.format, intent.output.as_deref())?;
     if let Some(path) = &intent.output {
         can_be_written(path)?;
     }

@@ -125,12 +125,13 @@ fn finish(
         spec.name.clone_from(name);
     }
     rules::check(&spec)?;
+    let asked = output.format.or_else(|| output.output.as_deref().and_then(Format::of_file));
     Ok(Intent {
         spec,
         workload,
         check_target: true,
         runs_dir: store.then(|| output.runs_dir.clone().unwrap_or_else(|| PathBuf::from(RUNS_DIR))),
-        format: output.format.unwrap_or(format),
+        format: asked.unwrap_or(format),
         output: output.output.clone(),
     })
 }
