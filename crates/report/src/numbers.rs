@@ -71,6 +71,16 @@ impl Scale {
         decimal(value * self.factor, self.decimals)
     }
 
+    /// A value in base units as a number of this unit.
+    pub(crate) fn in_unit(&self, value: f64) -> f64 {
+        value * self.factor
+    }
+
+    /// A number of this unit in base units.
+    pub(crate) fn in_base(&self, number: f64) -> f64 {
+        number / self.factor
+    }
+
     /// A value with its unit, for prose.
     pub(crate) fn say(&self, value: f64) -> String {
         let number = self.show(value);
