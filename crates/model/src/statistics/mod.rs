@@ -6,6 +6,7 @@
 
 mod bootstrap;
 mod interval;
+mod level;
 mod noise;
 mod outliers;
 mod steady;
@@ -13,6 +14,7 @@ mod student;
 
 pub use bootstrap::{BOOTSTRAP_SAMPLES_MIN, RESAMPLES, bootstrap_mean, bootstrap_ratio};
 pub use interval::{CONFIDENCE, Interval, Method};
+pub use level::{LevelStatistics, request_rate_noise, steady_state};
 pub use noise::{NoiseFloor, noise_floor};
 pub use outliers::{OUTLIER_SAMPLES_MIN, OUTLIER_SHARE_MIN, OUTLIER_Z, modified_z, outliers};
 pub use steady::{MSER_BATCH, MSER_BATCHES_MIN, SHIFT_PERCENT_MAX, Steadiness, SteadyState, mser5};

@@ -18,6 +18,17 @@ pub enum Standing {
     Invalid,
 }
 
+impl Standing {
+    /// The word that reports print.
+    pub fn word(self) -> &'static str {
+        match self {
+            Standing::Valid => "VALID",
+            Standing::Uncertified => "UNCERTIFIED",
+            Standing::Invalid => "INVALID",
+        }
+    }
+}
+
 /// The verdict on a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
