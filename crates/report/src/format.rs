@@ -1,6 +1,7 @@
 //! The names of the formats, as a command line types them.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 /// A format of a report.
@@ -9,6 +10,8 @@ pub enum Format {
     /// Tables for a terminal: everything that a person wants to see of a run.
     #[default]
     Text,
+    /// One file for a browser: verdict, charts, tables, disclosure, definitions. It needs no network.
+    Html,
     /// One level in a few lines, with the lines that users of wrk search for.
     Hit,
     /// The record and everything computed from it; the schema is `docs/record.schema.json`.
@@ -23,13 +26,21 @@ pub enum Format {
 
 impl Format {
     /// Every format, in the order of help texts.
-    pub const ALL: [Format; 6] =
-        [Format::Text, Format::Hit, Format::Json, Format::Csv, Format::Webstone1, Format::Webstone2];
+    pub const ALL: [Format; 7] = [
+        Format::Text,
+        Format::Html,
+        Format::Hit,
+        Format::Json,
+        Format::Csv,
+        Format::Webstone1,
+        Format::Webstone2,
+    ];
 
     /// The name that [`Format::from_str`] reads.
     pub fn name(self) -> &'static str {
         match self {
             Format::Text => "text",
+            Format::Html => "html",
             Format::Hit => "hit",
             Format::Json => "json",
             Format::Csv => "csv",
@@ -38,10 +49,22 @@ impl Format {
         }
     }
 
+    /// The format that a file's name asks for by its ending; `None` where it says nothing.
+    pub fn of_file(path: &Path) -> Option<Format> {
+        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "html" | "htm" => Some(Format::Html),
+            "json" => Some(Format::Json),
+            "csv" => Some(Format::Csv),
+            "txt" => Some(Format::Text),
+            _ => None,
+        }
+    }
+
     /// What it is, in a few words, for help texts.
     pub fn description(self) -> &'static str {
         match self {
             Format::Text => "tables for a terminal",
+            Format::Html => "charts and tables in one file, for a browser",
             Format::Hit => "one level in a few lines, greppable as wrk's",
             Format::Json => "the record and all computed figures",
             Format::Csv => "comma-separated values, a row a level and iteration",
@@ -77,6 +100,7 @@ impl FromStr for Format {
         let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
         let meant = match wanted.as_str() {
             "txt" | "terminal" | "table" => Some(Format::Text),
+            "htm" | "browser" | "web" => Some(Format::Html),
             "wrk" => Some(Format::Hit),
             "js" | "jsonl" | "ndjson" => Some(Format::Json),
             "tsv" | "excel" => Some(Format::Csv),
@@ -109,7 +133,7 @@ mod tests {
         let message = "xml".parse::<Format>().unwrap_err().to_string();
         assert_eq!(
             message,
-            "`xml` is not a report format\nhint: write one of text, hit, json, csv, webstone1, webstone2"
+            "`xml` is not a report format\nhint: write one of text, html, hit, json, csv, webstone1, webstone2"
         );
         let message = "ws2".parse::<Format>().unwrap_err().to_string();
         assert!(message.contains("did you mean `webstone2`?"), "{message}");

@@ -8,10 +8,12 @@
 #![forbid(unsafe_code)]
 
 mod asctime;
+mod chart;
 mod classic;
 mod csv;
 mod format;
 mod hit;
+mod html;
 mod json;
 mod layout;
 mod numbers;
@@ -109,10 +111,35 @@ pub fn render(record: &RunRecord, format: Format, options: &Options) -> Result<V
     let record = selected.as_ref();
     Ok(match format {
         Format::Text => text::render(record, options).into_bytes(),
+        Format::Html => html::render(&[record], options).into_bytes(),
         Format::Hit => hit::render(record, options).into_bytes(),
         Format::Json => json::render(record)?.into_bytes(),
         Format::Csv => csv::render(record, options.csv_table)?,
         Format::Webstone1 => webstone1::render(record).into_bytes(),
         Format::Webstone2 => webstone2::render(record).into_bytes(),
     })
+}
+
+/// Makes a report of several records: [`Format::Html`] draws them into the same charts; every other format is that of
+/// each record, one behind the other. Errors name the record by its index.
+///
+/// # Errors
+/// Those of [`render`], with the index of the record.
+pub fn render_all(
+    records: &[RunRecord],
+    format: Format,
+    options: &Options,
+) -> Result<Vec<u8>, (usize, ReportError)> {
+    if format == Format::Html {
+        let selected: Vec<_> = (records.iter().enumerate())
+            .map(|(index, record)| selection::select(record, options).map_err(|error| (index, error)))
+            .collect::<Result<_, _>>()?;
+        let selected: Vec<&RunRecord> = selected.iter().map(AsRef::as_ref).collect();
+        return Ok(html::render(&selected, options).into_bytes());
+    }
+    let mut all = Vec::new();
+    for (index, record) in records.iter().enumerate() {
+        all.extend(render(record, format, options).map_err(|error| (index, error))?);
+    }
+    Ok(all)
 }

@@ -57,6 +57,11 @@ impl Scale {
         Scale::of(&[("TB", 1e-12), ("GB", 1e-9), ("MB", 1e-6), ("kB", 1e-3), ("B", 1.0)], 2, values)
     }
 
+    /// For rates of data in bit/s, in powers of a thousand.
+    pub(crate) fn bits_per_second(values: impl IntoIterator<Item = f64>) -> Scale {
+        Scale::of(&[("Gbit/s", 1e-9), ("Mbit/s", 1e-6), ("kbit/s", 1e-3)], 2, values)
+    }
+
     /// For numbers without a unit to choose.
     pub(crate) fn plain(decimals_max: usize, values: impl IntoIterator<Item = f64>) -> Scale {
         Scale::of(&[("", 1.0)], decimals_max, values)

@@ -29,7 +29,7 @@ pub struct OutputArgs {
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
 
-    /// Format of the report
+    /// Format of the report; with -o, the ending of the file (html, json, csv, txt) says it as well
     ///
     /// Example: --format json
     #[arg(long, value_name = "FORMAT", value_parser = values::report_format())]
@@ -37,7 +37,7 @@ pub struct OutputArgs {
 
     /// Write the report into a file instead of standard output
     ///
-    /// Example: -o report.json
+    /// Example: -o report.html
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -51,19 +51,19 @@ pub struct OutputArgs {
 /// `webstone report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// Directories of runs, or their record.json
+    /// Directories of runs, or their record.json; as HTML, several are drawn into the same charts
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
 
     /// Format of the report
     ///
-    /// Default: text. Example: --format csv
+    /// Default: by the ending of the file of -o (html, json, csv, txt), else text. Example: --format csv
     #[arg(long, value_name = "FORMAT", value_parser = values::report_format())]
     pub format: Option<Format>,
 
     /// Write the report into a file instead of standard output
     ///
-    /// Default: standard output. Example: -o report.txt
+    /// Default: standard output. Example: -o report.html
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -85,7 +85,7 @@ pub struct ReportArgs {
     #[arg(long, value_name = "TABLE", value_parser = values::csv_table())]
     pub table: Option<CsvTable>,
 
-    /// With --format text: most pages in the table of pages
+    /// With --format text or html: most pages in the table of pages
     ///
     /// Default: 20. Example: --pages 100
     #[arg(long, value_name = "N", value_parser = values::number_u32)]
