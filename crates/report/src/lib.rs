@@ -25,6 +25,7 @@ mod webstone1;
 mod webstone2;
 
 use webstone_model::record::RunRecord;
+use webstone_model::verdict;
 
 pub use crate::format::{Format, UnknownFormat};
 pub use crate::json::{
@@ -107,16 +108,18 @@ pub enum ReportError {
 /// [`ReportError::NothingSelected`] if [`Options::clients`] or [`Options::iteration`] name what the record does not
 /// hold; the others if serialising fails, which no record read from a file does.
 pub fn render(record: &RunRecord, format: Format, options: &Options) -> Result<Vec<u8>, ReportError> {
+    // The verdict is on the whole run, whatever part of it is shown.
+    let verdict = || verdict::of(record);
     let selected = selection::select(record, options)?;
-    let record = selected.as_ref();
+    let shown = selected.as_ref();
     Ok(match format {
-        Format::Text => text::render(record, options).into_bytes(),
-        Format::Html => html::render(&[record], options).into_bytes(),
-        Format::Hit => hit::render(record, options).into_bytes(),
-        Format::Json => json::render(record)?.into_bytes(),
-        Format::Csv => csv::render(record, options.csv_table)?,
-        Format::Webstone1 => webstone1::render(record).into_bytes(),
-        Format::Webstone2 => webstone2::render(record).into_bytes(),
+        Format::Text => text::render(shown, &verdict(), options).into_bytes(),
+        Format::Html => html::render(&[(shown, verdict())], options).into_bytes(),
+        Format::Hit => hit::render(shown, &verdict(), options).into_bytes(),
+        Format::Json => json::render(shown, verdict())?.into_bytes(),
+        Format::Csv => csv::render(shown, options.csv_table)?,
+        Format::Webstone1 => webstone1::render(shown).into_bytes(),
+        Format::Webstone2 => webstone2::render(shown).into_bytes(),
     })
 }
 
@@ -134,8 +137,9 @@ pub fn render_all(
         let selected: Vec<_> = (records.iter().enumerate())
             .map(|(index, record)| selection::select(record, options).map_err(|error| (index, error)))
             .collect::<Result<_, _>>()?;
-        let selected: Vec<&RunRecord> = selected.iter().map(AsRef::as_ref).collect();
-        return Ok(html::render(&selected, options).into_bytes());
+        let shown: Vec<_> =
+            selected.iter().zip(records).map(|(shown, whole)| (shown.as_ref(), verdict::of(whole))).collect();
+        return Ok(html::render(&shown, options).into_bytes());
     }
     let mut all = Vec::new();
     for (index, record) in records.iter().enumerate() {

@@ -2,8 +2,9 @@
 //!
 //! K. P. White: *An Effective Truncation Heuristic for Bias Reduction in Simulation Output*, Simulation 69(6), 1997; in
 //! batches of five: K. P. White, M. Cobb, S. Spratt, *A Comparison of Five Steady-State Truncation Heuristics*, WSC 2000.
-//! The truncation point is where the standard error of what remains is least; one in the second half says that the
-//! window has no steady state to show.
+//! The truncation point is where the standard error of what remains is least. They reject points in the second half,
+//! where a few batches are alike by chance; so only the first half is searched here, and whether what remains behind the
+//! point is steady is asked of its own halves.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,12 +15,13 @@ use super::mean;
 pub const MSER_BATCH: usize = 5;
 /// Fewest batches that can be judged: below, the rule picks a point by chance.
 pub const MSER_BATCHES_MIN: usize = 10;
-/// Batches at the end that are never looked at alone: the few that remain are alike by chance.
-const BATCHES_KEPT: usize = 5;
 /// Change of the mean by cutting, in percent, up to which the window counts as steady from its start.
 pub const SHIFT_PERCENT_MAX: f64 = 1.0;
-/// The same in standard errors of the difference between what is cut and what remains: less is chance.
-const SHIFT_ERRORS_MIN: f64 = 4.0;
+/// Difference of two parts' means in standard errors of it, up to which it may be chance. High, because the point is
+/// chosen to make the difference large.
+const APART_ERRORS_MIN: f64 = 4.0;
+/// Fewest batches whose spread says something.
+const SPREAD_BATCHES_MIN: usize = 5;
 
 /// What MSER-5 says of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -46,7 +48,7 @@ pub enum Steadiness {
     FromTheStart,
     /// Only behind the truncation point: the warm-up was too short by so much.
     Later,
-    /// The truncation point lies in the second half: there is no steady state in this series.
+    /// What is behind the truncation point still moves: there is no steady state in this series.
     Never,
 }
 
@@ -67,18 +69,23 @@ pub fn mser5(series: &[f64]) -> Option<SteadyState> {
         squares += delta * (batches[first] - centre);
         let error = squares / (remaining as f64).powi(2);
         // Of equal points the earlier: nothing is cut without a gain.
-        if remaining >= BATCHES_KEPT && error <= best.0 {
+        if first <= n / 2 && error <= best.0 {
             best = (error, first);
         }
     }
     let cut = best.1;
     let (all, steady) = (mean(&batches), mean(&batches[cut..]));
-    let shift_percent = if steady == 0.0 { 0.0 } else { 100.0 * (all - steady) / steady };
-    let matters = shift_percent.abs() > SHIFT_PERCENT_MAX && is_apart(&batches[..cut], &batches[cut..]);
-    let steadiness = match (matters, cut * 2 > n) {
-        (false, _) => Steadiness::FromTheStart,
-        (true, false) => Steadiness::Later,
-        (true, true) => Steadiness::Never,
+    let shift_percent = shift(all, steady);
+    let moved = |before: &[f64], behind: &[f64], shift: f64| {
+        shift.abs() > SHIFT_PERCENT_MAX && is_apart(before, behind)
+    };
+    let (first, second) = batches[cut..].split_at((n - cut) / 2);
+    let steadiness = if moved(first, second, shift(mean(first), mean(second))) {
+        Steadiness::Never
+    } else if moved(&batches[..cut], &batches[cut..], shift_percent) {
+        Steadiness::Later
+    } else {
+        Steadiness::FromTheStart
     };
     Some(SteadyState {
         observations: n * MSER_BATCH,
@@ -90,13 +97,21 @@ pub fn mser5(series: &[f64]) -> Option<SteadyState> {
     })
 }
 
-/// Whether what was cut differs from what remains by more than chance. The spread is that of what remains: the cut part
-/// may be a single batch, or a slope.
-fn is_apart(cut: &[f64], steady: &[f64]) -> bool {
-    if cut.is_empty() {
+/// How much a mean is off another, in percent of the latter.
+fn shift(mean: f64, from: f64) -> f64 {
+    if from == 0.0 { 0.0 } else { 100.0 * (mean - from) / from }
+}
+
+/// Whether two parts differ by more than chance. The spread is that of the steadier of the two, as a part that holds a
+/// step or a slope spreads by it; a part of few batches is steady by chance and does not count.
+fn is_apart(before: &[f64], behind: &[f64]) -> bool {
+    if before.is_empty() {
         return false;
     }
-    let spread = super::variance(steady);
-    let error = (spread / cut.len() as f64 + spread / steady.len() as f64).sqrt();
-    (mean(cut) - mean(steady)).abs() > SHIFT_ERRORS_MIN * error
+    let spread = match before.len() {
+        SPREAD_BATCHES_MIN.. => super::variance(behind).min(super::variance(before)),
+        _ => super::variance(behind),
+    };
+    let error = (spread / before.len() as f64 + spread / behind.len() as f64).sqrt();
+    (mean(before) - mean(behind)).abs() > APART_ERRORS_MIN * error
 }

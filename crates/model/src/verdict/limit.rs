@@ -38,7 +38,10 @@ pub(super) fn limits(record: &RunRecord) -> (Limit, Vec<LevelLimit>) {
 }
 
 fn unknown(why: &str) -> Limit {
-    Limit { resource: LimitingResource::Unknown, sentence: format!("The limiting resource cannot be told: {why}.") }
+    Limit {
+        resource: LimitingResource::Unknown,
+        sentence: format!("The limiting resource cannot be told: {why}."),
+    }
 }
 
 fn of_level(record: &RunRecord, clients: u32, runs: &[&IterationRecord], highest: bool) -> Limit {
@@ -57,7 +60,10 @@ fn of_level(record: &RunRecord, clients: u32, runs: &[&IterationRecord], highest
     if let Some((text, used)) = &server {
         if *used >= SERVER_CPU_PERCENT_MAX {
             let besides = besides(&[generator.as_ref(), link.as_ref()]);
-            return limit(LimitingResource::Server, format!("The server's CPU limits at {at}: {text}{besides}."));
+            return limit(
+                LimitingResource::Server,
+                format!("The server's CPU limits at {at}: {text}{besides}."),
+            );
         }
         evidence.push(text.clone());
     }
@@ -96,9 +102,11 @@ fn besides(others: &[Option<&(String, f64)>]) -> String {
 
 /// The busiest worker of the busiest iteration, in words and in percent of its CPU.
 fn generator(runs: &[&IterationRecord]) -> Option<(String, f64)> {
-    let (number, worker, used) = runs.iter().filter_map(|run| busiest(run)).max_by(|a, b| a.2.total_cmp(&b.2))?;
+    let (number, worker, used) =
+        runs.iter().filter_map(|run| busiest(run)).max_by(|a, b| a.2.total_cmp(&b.2))?;
     let place = worker.cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
-    let busiest = if runs.iter().any(|run| run.measured.generator.workers.len() > 1) { "busiest " } else { "" };
+    let busiest =
+        if runs.iter().any(|run| run.measured.generator.workers.len() > 1) { "busiest " } else { "" };
     Some((format!("the generator's {busiest}worker ({number}{place}) used {used:.0} % of its CPU"), used))
 }
 
@@ -125,7 +133,9 @@ fn own_use(record: &RunRecord, runs: &[&IterationRecord]) -> Option<(String, f64
         _ => cpus,
     };
     let used = percent(used_ns, window_ns * cpus as f64);
-    (used > 0.0).then(|| (format!("the server used {used:.0} % of its {}", counted(cpus as u64, "CPU", "CPUs")), used))
+    (used > 0.0).then(|| {
+        (format!("the server used {used:.0} % of its {}", counted(cpus as u64, "CPU", "CPUs")), used)
+    })
 }
 
 /// Of somebody else's server on this host: the CPUs that the generator's workers are not pinned to, taken together.
@@ -147,7 +157,9 @@ fn left_cpus(record: &RunRecord, runs: &[&IterationRecord]) -> Option<(String, f
     let (busy, all) = use_of.values().fold((0.0, 0.0), |sum, cpu| (sum.0 + cpu.0, sum.1 + cpu.1));
     let used = percent(busy, all);
     let left = counted(use_of.len() as u64, "CPU", "CPUs");
-    (all > 0.0).then(|| (format!("the {left} left to the server worked {used:.0} % of the time, for whomever"), used))
+    (all > 0.0).then(|| {
+        (format!("the {left} left to the server worked {used:.0} % of the time, for whomever"), used)
+    })
 }
 
 /// The fullest link, in words and in percent of its speed in the busier direction. Nothing of a loopback, which has no

@@ -3,8 +3,37 @@
 //!
 //! Definitions: `docs/measurement.md`, "Verdict".
 
+mod bounds;
+mod limit;
+mod reasons;
+mod rules;
+#[cfg(test)]
+mod tests;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::record::RunRecord;
+
+pub use bounds::{
+    ERRORS_PERCENT_MAX, LINK_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, RATE_MISSED_PERCENT_MAX,
+    SCHEDULE_LAG_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, WORKER_CPU_PERCENT_MAX,
+};
+pub use rules::rules;
+
+/// The verdict on a record.
+pub fn of(record: &RunRecord) -> Verdict {
+    let reasons = reasons::reasons(record);
+    let mut unmet_rules = rules(record);
+    unmet_rules.retain(|rule| rule.standing != RuleStanding::Met);
+    let (limit, level_limits) = limit::limits(record);
+    let standing = match (reasons.is_empty(), unmet_rules.is_empty()) {
+        (false, _) => Standing::Invalid,
+        (true, false) => Standing::Uncertified,
+        (true, true) => Standing::Valid,
+    };
+    Verdict { standing, reasons, unmet_rules, limit, level_limits }
+}
 
 /// What the figures of a run are worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]

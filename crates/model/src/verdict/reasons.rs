@@ -56,14 +56,16 @@ fn incomplete(record: &RunRecord, reasons: &mut Vec<Reason>) {
         iteration: None,
         measured: counted(whole, "timed run", "timed runs"),
         limit: format!("{planned} planned"),
-        sentence: format!("{whole} of {} were measured whole: {why}", counted(planned, "planned timed run", "planned timed runs")),
+        sentence: format!(
+            "{whole} of {} were measured whole: {why}",
+            counted(planned, "planned timed run", "planned timed runs")
+        ),
     });
 }
 
 fn identities(run: &IterationRecord, reasons: &mut Vec<Reason>) {
     for check in run.identities.iter().filter(|check| !check.holds) {
-        let sentence =
-            format!("identity {} is broken: {}: {}", check.number, check.rule, check.evidence);
+        let sentence = format!("identity {} is broken: {}: {}", check.number, check.rule, check.evidence);
         let rule = format!("identity {}: {}", check.number, check.rule);
         reasons.push(of_run(run, Cause::IdentityBroken, check.evidence.clone(), rule, &sentence));
     }
@@ -128,7 +130,10 @@ fn delayed(run: &IterationRecord, reasons: &mut Vec<Reason>) {
         time(p99),
         time(p50)
     );
-    let limit = format!("{LOOP_DELAY_PERCENT_MAX} % of the latency's p50: {}", time(p50 * LOOP_DELAY_PERCENT_MAX / 100.0));
+    let limit = format!(
+        "{LOOP_DELAY_PERCENT_MAX} % of the latency's p50: {}",
+        time(p50 * LOOP_DELAY_PERCENT_MAX / 100.0)
+    );
     reasons.push(of_run(run, Cause::GeneratorDelay, time(p99), limit, &sentence));
 }
 
@@ -144,7 +149,10 @@ fn schedule(run: &IterationRecord, reasons: &mut Vec<Reason>) {
             time(lag),
             time(p50)
         );
-        let limit = format!("{SCHEDULE_LAG_PERCENT_MAX} % of the latency's p50: {}", time(p50 * SCHEDULE_LAG_PERCENT_MAX / 100.0));
+        let limit = format!(
+            "{SCHEDULE_LAG_PERCENT_MAX} % of the latency's p50: {}",
+            time(p50 * SCHEDULE_LAG_PERCENT_MAX / 100.0)
+        );
         reasons.push(of_run(run, Cause::ScheduleLag, time(lag), limit, &sentence));
     }
     let missed = percent(kept.asked_rate - kept.offered_rate, kept.asked_rate);

@@ -49,21 +49,37 @@ const RULES: [Rule; 19] = [
     webstone2("server-configuration", "the server's whole configuration disclosed", |record| {
         disclosed(record, "server.configuration")
     }),
-    webstone2("server-logging", "disclosed whether the server logs", |record| disclosed(record, "server.logging")),
-    webstone2("server-dns", "disclosed whether the server looks names up", |record| disclosed(record, "server.dns")),
+    webstone2("server-logging", "disclosed whether the server logs", |record| {
+        disclosed(record, "server.logging")
+    }),
+    webstone2("server-dns", "disclosed whether the server looks names up", |record| {
+        disclosed(record, "server.dns")
+    }),
     webstone2("server-processes", "the server's number of threads and processes disclosed", |record| {
         disclosed(record, "server.processes")
     }),
-    webstone2("server-host", "the server's hardware, operating system, memory and tuned settings disclosed", server_host),
+    webstone2(
+        "server-host",
+        "the server's hardware, operating system, memory and tuned settings disclosed",
+        server_host,
+    ),
     webstone2("topology", "the network between generator and server disclosed", |record| {
         disclosed(record, "topology")
     }),
     webstone2("load-generators", "number and kind of the load generators disclosed", load_generators),
     ours("separate-hosts", "server and load generator on hosts of their own", separate_hosts),
-    ours("three-iterations", "at least 3 iterations of every level, all of them in the record", three_iterations),
+    ours(
+        "three-iterations",
+        "at least 3 iterations of every level, all of them in the record",
+        three_iterations,
+    ),
     ours("noise-floor", "an A/A noise floor of every level", noise_floor),
     ours("steady-state", "every timed run in its steady state from the start", steady_state),
-    ours("reproducible", "seed, command line, program version, commit and workload hash in the record", reproducible),
+    ours(
+        "reproducible",
+        "seed, command line, program version, commit and workload hash in the record",
+        reproducible,
+    ),
     ours("calibration", "the load generator calibrated on the same host", calibration),
     ours("both-latencies", "open loop: latency from the intended and from the actual start", both_latencies),
 ];
@@ -144,7 +160,10 @@ fn server_software(record: &RunRecord) -> Finding {
     }
     match &record.target.server {
         Some(server) if server.chars().any(|c| c.is_ascii_digit()) => met(true, server.clone()),
-        Some(server) => met(false, format!("the server names itself `{server}`, without a version; {}", how("server.software"))),
+        Some(server) => met(
+            false,
+            format!("the server names itself `{server}`, without a version; {}", how("server.software")),
+        ),
         None => met(false, format!("the server does not name itself; {}", how("server.software"))),
     }
 }
@@ -159,7 +178,9 @@ fn disclosed(record: &RunRecord, key: &str) -> Finding {
             Some(path) => format!("access log to {path}"),
             None => "no access log".to_owned(),
         }),
-        "server.dns" => Some(if server.resolve_names { "looks names up" } else { "looks no name up" }.to_owned()),
+        "server.dns" => {
+            Some(if server.resolve_names { "looks names up" } else { "looks no name up" }.to_owned())
+        }
         "server.processes" => Some(match server.threads {
             0 => "one process, a thread for each of its CPUs".to_owned(),
             threads => format!("one process, {}", counted(u64::from(threads), "thread", "threads")),
@@ -196,7 +217,8 @@ fn server_host(record: &RunRecord) -> Finding {
         return met(false, format!("the server's host is not described; {}", how(KEY)));
     }
     let needed = ["cpu.model", "memory.bytes", "kernel.release", "sysctl"];
-    let missing: Vec<&str> = needed.into_iter().filter(|fact| !record.environment.contains_key(*fact)).collect();
+    let missing: Vec<&str> =
+        needed.into_iter().filter(|fact| !record.environment.contains_key(*fact)).collect();
     match missing.is_empty() {
         true => met(true, "this host, in the environment"),
         false => met(false, format!("this host, but {} could not be read; {}", missing.join(", "), how(KEY))),
@@ -208,7 +230,9 @@ fn load_generators(record: &RunRecord) -> Finding {
     let workers = record.iterations.iter().map(|run| run.measured.generator.workers.len()).max().unwrap_or(0);
     match (model.map(str::to_owned).or_else(|| stated(record, "generator.host")), workers) {
         (_, 0) => cannot_tell("no worker is in the record"),
-        (Some(model), workers) => met(true, format!("1, {}, {model}", counted(workers as u64, "worker", "workers"))),
+        (Some(model), workers) => {
+            met(true, format!("1, {}, {model}", counted(workers as u64, "worker", "workers")))
+        }
         (None, _) => met(false, format!("the processor could not be read; {}", how("generator.host"))),
     }
 }
@@ -271,7 +295,9 @@ fn steady_state(record: &RunRecord) -> Finding {
     }
     match record.iterations.len() {
         0 => nothing(),
-        all if all == judged => met(true, format!("MSER-5 over {}", counted(all as u64, "timed run", "timed runs"))),
+        all if all == judged => {
+            met(true, format!("MSER-5 over {}", counted(all as u64, "timed run", "timed runs")))
+        }
         _ => cannot_tell("windows under 50 s are too short for MSER-5 to tell"),
     }
 }
@@ -285,7 +311,10 @@ fn reproducible(record: &RunRecord) -> Finding {
     ];
     let missing: Vec<&str> = facts.into_iter().filter(|(_, known)| !known).map(|(name, _)| name).collect();
     match missing.is_empty() {
-        true => met(true, format!("seed {}, {} {}", record.spec.client.seed, record.tool.name, record.tool.version)),
+        true => met(
+            true,
+            format!("seed {}, {} {}", record.spec.client.seed, record.tool.name, record.tool.version),
+        ),
         false => met(false, format!("missing: {}", missing.join(", "))),
     }
 }

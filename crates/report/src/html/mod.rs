@@ -20,7 +20,7 @@ use base64::Engine as _;
 use sha2::{Digest, Sha256};
 use webstone_model::record::RunRecord;
 use webstone_model::statistics::LevelStatistics;
-use webstone_model::verdict::{self, Verdict};
+use webstone_model::verdict::Verdict;
 
 use crate::asctime::date_time;
 use crate::numbers::count;
@@ -73,16 +73,16 @@ impl Run<'_> {
     }
 }
 
-/// The report of one record, or of several drawn into the same charts.
-pub(crate) fn render(records: &[&RunRecord], options: &Options) -> String {
+/// The report of one record, or of several drawn into the same charts; each with the verdict on the whole of it.
+pub(crate) fn render(records: &[(&RunRecord, Verdict)], options: &Options) -> String {
     let screen = Screen::new(&Options { charset: Charset::Utf8, color: false, ..options.clone() });
     let runs: Vec<Run<'_>> = names(records)
         .into_iter()
         .zip(records)
-        .map(|(name, record)| {
+        .map(|(name, (record, verdict))| {
             let levels = summary::levels(record);
             let statistics = levels.iter().map(|level| LevelStatistics::of(&level.runs)).collect();
-            Run { record, name, verdict: verdict::of(record), levels, statistics }
+            Run { record, name, verdict: verdict.clone(), levels, statistics }
         })
         .collect();
     let mut html = Html::default();
@@ -184,8 +184,8 @@ fn tables(html: &mut Html, screen: &Screen, runs: &[Run<'_>], pages_max: usize) 
             html.element("p class=\"note\"", &text);
         }
         for sheet in sheets(screen, run.record, &run.levels, pages_max) {
-            // Rows of pages and errors are no levels.
-            let by_level = !matches!(sheet.title, "Pages" | "Errors");
+            // Rows of these are no levels.
+            let by_level = !matches!(sheet.title, "Pages" | "Errors" | "Run rules");
             html.sheet(&sheet, &|row| !by_level || chosen.contains(&row));
         }
         if runs.len() > 1 {
@@ -196,10 +196,10 @@ fn tables(html: &mut Html, screen: &Screen, runs: &[Run<'_>], pages_max: usize) 
 }
 
 /// What records are called in legends: their runs' names where these tell them apart, their identifiers otherwise.
-fn names(records: &[&RunRecord]) -> Vec<String> {
+fn names(records: &[(&RunRecord, Verdict)]) -> Vec<String> {
     let distinct = |names: &[&str]| names.iter().collect::<BTreeSet<_>>().len() == names.len();
-    let by_name: Vec<&str> = records.iter().map(|record| record.spec.name.as_str()).collect();
-    let by_id: Vec<&str> = records.iter().map(|record| record.id.as_str()).collect();
+    let by_name: Vec<&str> = records.iter().map(|(record, _)| record.spec.name.as_str()).collect();
+    let by_id: Vec<&str> = records.iter().map(|(record, _)| record.id.as_str()).collect();
     if distinct(&by_name) {
         return by_name.into_iter().map(str::to_owned).collect();
     }

@@ -11,6 +11,7 @@ pub(crate) mod problems;
 mod times;
 
 use webstone_model::record::RunRecord;
+use webstone_model::verdict::Verdict;
 
 use crate::layout::{Sheet, push_line};
 use crate::screen::Screen;
@@ -18,13 +19,12 @@ use crate::summary::{self, Level};
 use crate::{Options, hit};
 
 /// The whole report, ending in a newline.
-pub(crate) fn render(record: &RunRecord, options: &Options) -> String {
+pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -> String {
     let screen = Screen::new(options);
     let levels = summary::levels(record);
-    let whole = options.clients.is_none() && options.iteration.is_none();
     let mut out = String::new();
     header::title(&screen, record, &mut out);
-    problems::draw(&screen, record, &levels, whole, &mut out);
+    problems::draw(&screen, record, &levels, verdict, false, &mut out);
     header::draw(&screen, record, &mut out);
     if levels.is_empty() {
         out.push('\n');
@@ -54,6 +54,7 @@ pub(crate) fn sheets(
         fairness::sheet(screen, levels),
         machines::sheet(screen, levels),
         errors::sheet(screen, record),
+        Some(problems::rules_sheet(screen, record)),
     ];
     first.into_iter().flatten().collect()
 }

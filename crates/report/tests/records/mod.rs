@@ -245,6 +245,7 @@ pub fn iteration_of(
             ..ServerUse::default()
         }),
         measured,
+        ..IterationRecord::default()
     }
 }
 

@@ -182,6 +182,7 @@ pub(crate) mod tests {
             measured,
             identities: Vec::new(),
             server: Some(ServerUse { user_ns: 5, ..ServerUse::default() }),
+            ..IterationRecord::default()
         }
     }
 }
