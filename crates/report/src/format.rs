@@ -10,6 +10,8 @@ pub enum Format {
     /// Tables for a terminal: everything that a person wants to see of a run.
     #[default]
     Text,
+    /// One file for a browser: verdict, charts, tables, disclosure, definitions. It needs no network.
+    Html,
     /// One level in a few lines, with the lines that users of wrk search for.
     Hit,
     /// The record and everything computed from it; the schema is `docs/record.schema.json`.
@@ -34,8 +36,9 @@ pub enum Format {
 
 impl Format {
     /// Every format, in the order of help texts.
-    pub const ALL: [Format; 11] = [
+    pub const ALL: [Format; 12] = [
         Format::Text,
+        Format::Html,
         Format::Hit,
         Format::Json,
         Format::Csv,
@@ -52,6 +55,7 @@ impl Format {
     pub fn name(self) -> &'static str {
         match self {
             Format::Text => "text",
+            Format::Html => "html",
             Format::Hit => "hit",
             Format::Json => "json",
             Format::Csv => "csv",
@@ -65,10 +69,26 @@ impl Format {
         }
     }
 
+    /// The format that a file's name asks for by its ending; `None` where it says nothing.
+    pub fn of_file(path: &Path) -> Option<Format> {
+        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "html" | "htm" => Some(Format::Html),
+            "json" => Some(Format::Json),
+            "csv" => Some(Format::Csv),
+            "xlsx" => Some(Format::Xlsx),
+            "md" | "markdown" => Some(Format::Markdown),
+            "hgrm" => Some(Format::Hgrm),
+            "prom" => Some(Format::Prometheus),
+            "txt" => Some(Format::Text),
+            _ => None,
+        }
+    }
+
     /// What it is, in a few words, for help texts.
     pub fn description(self) -> &'static str {
         match self {
             Format::Text => "tables for a terminal",
+            Format::Html => "charts and tables in one file, for a browser",
             Format::Hit => "one level in a few lines, greppable as wrk's",
             Format::Json => "the record and all computed figures",
             Format::Csv => "comma-separated values, a row a level and iteration",
@@ -89,21 +109,7 @@ impl Format {
 
     /// Whether several records make one document. Of the other formats the documents of each follow one another.
     pub fn joins(self) -> bool {
-        matches!(self, Format::Xlsx | Format::Prometheus | Format::Otel)
-    }
-
-    /// The format that a file's name asks for by its ending; none where the ending says nothing.
-    pub fn of_file(path: &Path) -> Option<Format> {
-        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
-        Some(match ending.as_str() {
-            "json" => Format::Json,
-            "csv" => Format::Csv,
-            "xlsx" => Format::Xlsx,
-            "md" | "markdown" => Format::Markdown,
-            "hgrm" => Format::Hgrm,
-            "prom" => Format::Prometheus,
-            _ => return None,
-        })
+        matches!(self, Format::Html | Format::Xlsx | Format::Prometheus | Format::Otel)
     }
 }
 
@@ -133,6 +139,7 @@ impl FromStr for Format {
         let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
         let meant = match wanted.as_str() {
             "txt" | "terminal" | "table" => Some(Format::Text),
+            "htm" | "browser" | "web" => Some(Format::Html),
             "wrk" => Some(Format::Hit),
             "js" | "jsonl" | "ndjson" => Some(Format::Json),
             "tsv" => Some(Format::Csv),
@@ -170,8 +177,8 @@ mod tests {
         let message = "xml".parse::<Format>().unwrap_err().to_string();
         assert_eq!(
             message,
-            "`xml` is not a report format\nhint: write one of text, hit, json, csv, webstone1, webstone2, xlsx, markdown, \
-             hgrm, prometheus, otel"
+            "`xml` is not a report format\nhint: write one of text, html, hit, json, csv, webstone1, webstone2, xlsx, \
+             markdown, hgrm, prometheus, otel"
         );
         let message = "ws2".parse::<Format>().unwrap_err().to_string();
         assert!(message.contains("did you mean `webstone2`?"), "{message}");
@@ -182,6 +189,6 @@ mod tests {
         let of = |name: &str| Format::of_file(Path::new(name));
         assert_eq!(of("a/report.XLSX"), Some(Format::Xlsx));
         assert_eq!(of("levels.csv"), Some(Format::Csv));
-        assert_eq!((of("report"), of("report.txt"), of(".md")), (None, None, None));
+        assert_eq!((of("report"), of("report.out"), of(".md")), (None, None, None));
     }
 }

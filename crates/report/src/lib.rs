@@ -9,6 +9,7 @@
 
 mod asctime;
 mod cell;
+mod chart;
 mod classic;
 mod csv;
 mod definitions;
@@ -16,6 +17,7 @@ mod format;
 mod hgrm;
 pub mod history;
 mod hit;
+mod html;
 mod json;
 mod layout;
 mod markdown;
@@ -141,28 +143,39 @@ pub fn render(record: &RunRecord, format: Format, options: &Options) -> Result<V
         Format::Webstone2 => webstone2::render(shown).into_bytes(),
         Format::Markdown => markdown::render(shown, &verdict(), options).into_bytes(),
         Format::Hgrm => hgrm::render(shown, options)?.into_bytes(),
-        Format::Xlsx | Format::Prometheus | Format::Otel => joined(&[(shown, verdict())], format, options)?,
+        Format::Html | Format::Xlsx | Format::Prometheus | Format::Otel => {
+            joined(&[(shown, verdict())], format, options)?
+        }
     })
 }
 
 /// Makes a report of several records: one document where the format [joins](Format::joins) them, otherwise the reports
-/// of each, one after the other.
+/// of each, one behind the other. Errors name the record by its index.
 ///
 /// # Errors
-/// As [`render`]; [`ReportError::OneOnly`] where the format holds one record and there are more.
-pub fn render_all(records: &[RunRecord], format: Format, options: &Options) -> Result<Vec<u8>, ReportError> {
+/// Those of [`render`], with the index of the record; [`ReportError::OneOnly`] where the format holds one and there
+/// are more.
+pub fn render_all(
+    records: &[RunRecord],
+    format: Format,
+    options: &Options,
+) -> Result<Vec<u8>, (usize, ReportError)> {
     if format.joins() {
-        let selected: Result<Vec<_>, _> =
-            records.iter().map(|record| selection::select(record, options)).collect();
-        let selected = selected?;
-        let judged = |(shown, record)| (AsRef::<RunRecord>::as_ref(shown), verdict::of(record));
-        return joined(&selected.iter().zip(records).map(judged).collect::<Vec<_>>(), format, options);
+        let selected: Vec<_> = (records.iter().enumerate())
+            .map(|(index, record)| selection::select(record, options).map_err(|error| (index, error)))
+            .collect::<Result<_, _>>()?;
+        let shown: Vec<_> =
+            selected.iter().zip(records).map(|(shown, whole)| (shown.as_ref(), verdict::of(whole))).collect();
+        return joined(&shown, format, options).map_err(|error| (0, error));
     }
     if format == Format::Hgrm && records.len() > 1 {
-        return Err(ReportError::OneOnly { format });
+        return Err((1, ReportError::OneOnly { format }));
     }
-    let reports: Result<Vec<_>, _> = records.iter().map(|record| render(record, format, options)).collect();
-    Ok(reports?.concat())
+    let mut all = Vec::new();
+    for (index, record) in records.iter().enumerate() {
+        all.extend(render(record, format, options).map_err(|error| (index, error))?);
+    }
+    Ok(all)
 }
 
 /// What is shown of a record, and the verdict on the whole.
@@ -171,6 +184,7 @@ type Judged<'a> = (&'a RunRecord, Verdict);
 /// One document of several records, in a format that joins them.
 fn joined(records: &[Judged<'_>], format: Format, options: &Options) -> Result<Vec<u8>, ReportError> {
     match format {
+        Format::Html => Ok(html::render(records, options).into_bytes()),
         Format::Xlsx => Ok(xlsx::render(records)?),
         Format::Otel => Ok(otel::render(records)?.into_bytes()),
         _ => Ok(prometheus::render(records, options).into_bytes()),

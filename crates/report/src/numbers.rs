@@ -57,6 +57,11 @@ impl Scale {
         Scale::of(&[("TB", 1e-12), ("GB", 1e-9), ("MB", 1e-6), ("kB", 1e-3), ("B", 1.0)], 2, values)
     }
 
+    /// For rates of data in bit/s, in powers of a thousand.
+    pub(crate) fn bits_per_second(values: impl IntoIterator<Item = f64>) -> Scale {
+        Scale::of(&[("Gbit/s", 1e-9), ("Mbit/s", 1e-6), ("kbit/s", 1e-3)], 2, values)
+    }
+
     /// For numbers without a unit to choose.
     pub(crate) fn plain(decimals_max: usize, values: impl IntoIterator<Item = f64>) -> Scale {
         Scale::of(&[("", 1.0)], decimals_max, values)
@@ -69,6 +74,16 @@ impl Scale {
             return format!("0{}", " ".repeat(room));
         }
         decimal(value * self.factor, self.decimals)
+    }
+
+    /// A value in base units as a number of this unit.
+    pub(crate) fn in_unit(&self, value: f64) -> f64 {
+        value * self.factor
+    }
+
+    /// A number of this unit in base units.
+    pub(crate) fn in_base(&self, number: f64) -> f64 {
+        number / self.factor
     }
 
     /// A value with its unit, for prose.

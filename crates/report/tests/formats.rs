@@ -281,7 +281,7 @@ fn percentile_text_says_what_it_holds() {
     let message = render(&record, Format::Hgrm, &wrong).unwrap_err().to_string();
     assert!(message.contains("it holds connect, first-byte, response, page"), "{message}");
     let both = render_all(&[records::small(), records::hit()], Format::Hgrm, &Options::default());
-    assert!(matches!(both, Err(ReportError::OneOnly { .. })));
+    assert!(matches!(both, Err((1, ReportError::OneOnly { .. }))));
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod records;
 
 use std::path::Path;
 
+use calamine::Reader as _;
 use webstone_model::record::RunRecord;
 use webstone_report::{Charset, CsvTable, Format, Options, render};
 
@@ -64,7 +65,7 @@ fn a_sweep_with_two_iterations() {
 
 /// Everything that calamine, a reader that is not ours, finds in a workbook: sheet by sheet, a line a row.
 fn cells(workbook: &[u8]) -> String {
-    let mut book: calamine::Xlsx<_> = calamine::Xlsx::new(std::io::Cursor::new(workbook)).unwrap();
+    let mut book: calamine::Xlsx<_> = calamine::Reader::new(std::io::Cursor::new(workbook)).unwrap();
     let mut text = String::new();
     for name in book.sheet_names() {
         let range = book.worksheet_range(&name).unwrap();

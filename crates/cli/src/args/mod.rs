@@ -193,6 +193,7 @@ Examples:
   webstone history
   webstone history --only fasttrack
   webstone history runs/20260701T120000Z-webstone --only html
+  webstone history runs/20260701T120000Z-webstone -o history.html
   webstone history --format csv -o history.csv";
 
 /// `webstone run`.

@@ -29,7 +29,7 @@ pub struct OutputArgs {
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
 
-    /// Format of the report; without it, the one that the ending of -o names: .json, .csv, .xlsx, .md, .hgrm, .prom
+    /// Format of the report; with -o, the ending of the file (html, json, csv, xlsx, md, hgrm, prom, txt) says it as well
     ///
     /// Example: --format json
     #[arg(long, value_name = "FORMAT", value_parser = values::report_format())]
@@ -37,7 +37,7 @@ pub struct OutputArgs {
 
     /// Write the report into a file instead of standard output
     ///
-    /// Example: -o report.json
+    /// Example: -o report.html
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -51,20 +51,19 @@ pub struct OutputArgs {
 /// `webstone report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// Directories of runs, or their record.json
+    /// Directories of runs, or their record.json; as HTML, several are drawn into the same charts
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
 
     /// Format of the report; several runs share one workbook or one set of metrics
     ///
-    /// Default: the one that the ending of -o names (.json, .csv, .xlsx, .md, .hgrm, .prom), otherwise text.
-    /// Example: --format csv
+    /// Default: by the ending of the file of -o (html, json, csv, xlsx, md, hgrm, prom, txt), else text. Example: --format csv
     #[arg(long, value_name = "FORMAT", value_parser = values::report_format())]
     pub format: Option<Format>,
 
     /// Write the report into a file instead of standard output
     ///
-    /// Default: standard output. Example: -o report.txt
+    /// Default: standard output. Example: -o report.html
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -92,7 +91,7 @@ pub struct ReportArgs {
     #[arg(long, value_name = "NAME", value_parser = values::histogram())]
     pub histogram: Option<String>,
 
-    /// With --format text or prometheus: most pages that are shown
+    /// With --format text, html or prometheus: most pages that are shown
     ///
     /// Default: 20. Example: --pages 100
     #[arg(long, value_name = "N", value_parser = values::number_u32)]
@@ -114,9 +113,9 @@ pub struct HistoryArgs {
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
 
-    /// Format: text, markdown, csv or json
+    /// Format: text, html, markdown, csv or json
     ///
-    /// Default: the one that the ending of -o names (.json, .csv, .md), otherwise text. Example: --format markdown
+    /// Default: by the ending of the file of -o (html, md, csv, json), else text. Example: --format markdown
     #[arg(long, value_name = "FORMAT", value_parser = values::report_format(), hide_possible_values = true)]
     pub format: Option<Format>,
 

@@ -1,6 +1,5 @@
 //! `webstone history`: results that others published, and runs beside them.
 
-use webstone_report::Format;
 use webstone_report::history::{self, Published};
 use webstone_runner::store::Store;
 
@@ -8,6 +7,7 @@ use super::store_failure;
 use crate::args::HistoryArgs;
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
+use crate::intent::format_of;
 
 pub(super) fn execute(args: &HistoryArgs, console: &Console) -> Result<Exit, Failure> {
     let all = history::published();
@@ -30,7 +30,7 @@ pub(super) fn execute(args: &HistoryArgs, console: &Console) -> Result<Exit, Fai
             }
         })?);
     }
-    let format = args.format.or_else(|| args.output.as_deref().and_then(Format::of_file)).unwrap_or_default();
+    let format = format_of(args.format, args.output.as_deref()).unwrap_or_default();
     let bytes = history::render(&chosen, &runs, format, &console.report_options(args.output.is_some()))
         .map_err(|error| Failure::from_message(Exit::Usage, &format!("--format: {error}")))?;
     console::deliver(&bytes, args.output.as_deref())?;

@@ -1,7 +1,8 @@
 //! `webstone report`: stored runs, printed again.
 
-use std::path::Path;
+use std::path::PathBuf;
 
+use webstone_model::record::RunRecord;
 use webstone_report::{Format, Options, ReportError, render, render_all};
 use webstone_runner::store::Store;
 
@@ -9,6 +10,7 @@ use super::store_failure;
 use crate::args::ReportArgs;
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
+use crate::intent::format_of;
 
 pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Failure> {
     let mut options = Options {
@@ -23,26 +25,23 @@ pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Fail
     if let Some(name) = &args.histogram {
         options.histogram.clone_from(name);
     }
-    let format = args.format.or_else(|| args.output.as_deref().and_then(Format::of_file)).unwrap_or_default();
+    let format = format_of(args.format, args.output.as_deref()).unwrap_or_default();
     console::can_be_shown(format, args.output.as_deref())?;
-    let named = |run: &Path, error: &ReportError| {
-        Failure::from_message(Exit::Failed, &format!("{}: {error}", run.display()))
+    let failed = |index: usize, error: ReportError| {
+        Failure::from_message(Exit::Failed, &format!("{}: {error}", args.runs[index].display()))
     };
-    let bytes = if format.joins() || format == Format::Hgrm {
-        let mut records = Vec::new();
-        for run in &args.runs {
-            records.push(Store::load(run).map_err(|error| store_failure(&error))?);
-        }
-        render_all(&records, format, &options).map_err(|error| named(&args.runs[0], &error))?
+    let load = |run: &PathBuf| Store::load(run).map_err(|error| store_failure(&error));
+    let report = if format.joins() || format == Format::Hgrm {
+        let records: Vec<RunRecord> = args.runs.iter().map(load).collect::<Result<_, _>>()?;
+        render_all(&records, format, &options).map_err(|(index, error)| failed(index, error))?
     } else {
-        // One after the other, so that no more than one record is in memory.
-        let mut bytes = Vec::new();
-        for run in &args.runs {
-            let record = Store::load(run).map_err(|error| store_failure(&error))?;
-            bytes.extend(render(&record, format, &options).map_err(|error| named(run, &error))?);
+        // One after the other: a record is large, and these formats need no two at a time.
+        let mut all = Vec::new();
+        for (index, run) in args.runs.iter().enumerate() {
+            all.extend(render(&load(run)?, format, &options).map_err(|error| failed(index, error))?);
         }
-        bytes
+        all
     };
-    console::deliver(&bytes, args.output.as_deref())?;
+    console::deliver(&report, args.output.as_deref())?;
     Ok(Exit::Done)
 }

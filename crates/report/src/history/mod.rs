@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use beside::{Beside, Comparison, beside};
 pub use quantity::Quantity;
 pub use render::{HistoryError, render};
+pub(crate) use render::{lines, printed_table};
 
 /// The document that published a result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

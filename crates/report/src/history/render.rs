@@ -1,4 +1,4 @@
-//! Published results, alone or with runs beside them, as text, Markdown, CSV and JSON.
+//! Published results, alone or with runs beside them, as text, Markdown, CSV and JSON; the page is `crate::html`'s.
 
 use std::fmt::Write as _;
 
@@ -10,13 +10,13 @@ use crate::layout::{Room, Table, heading, labelled, push_line};
 use crate::markdown::safe;
 use crate::numbers::{Scale, count};
 use crate::screen::{Screen, Tone};
-use crate::{Format, Options};
+use crate::{Charset, Format, Options, html};
 
 /// Why the history could not be printed.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
     /// A format that has no form for it.
-    #[error("the history cannot be written as {0}\nhint: write one of text, markdown, csv, json")]
+    #[error("the history cannot be written as {0}\nhint: write one of text, html, markdown, csv, json")]
     NoSuchForm(Format),
     /// It could not be written as JSON.
     #[error("the history cannot be written as JSON: {0}")]
@@ -29,7 +29,7 @@ pub enum HistoryError {
 /// Prints these results; with runs, each run beside them instead.
 ///
 /// # Errors
-/// [`HistoryError::NoSuchForm`] for formats other than text, Markdown, CSV and JSON; the others if serialising fails.
+/// [`HistoryError::NoSuchForm`] for formats other than text, HTML, Markdown, CSV and JSON; the others if serialising fails.
 pub fn render(
     published: &[&Published],
     runs: &[RunRecord],
@@ -50,6 +50,10 @@ pub fn render(
             let mut bytes = serde_json::to_vec_pretty(&Report { published, beside: &compared })?;
             bytes.push(b'\n');
             Ok(bytes)
+        }
+        Format::Html => {
+            let screen = Screen::new(&Options { charset: Charset::Utf8, color: false, ..options.clone() });
+            Ok(html::history::render(&screen, published, runs, &compared, CAUTION).into_bytes())
         }
         other => Err(HistoryError::NoSuchForm(other)),
     }
@@ -149,6 +153,20 @@ fn rows(screen: &Screen, result: &Published, out: &mut String) {
     table.draw(screen, out);
 }
 
+/// A table as it was published: headings with units, and rows.
+pub(crate) fn printed_table(result: &Published) -> (Vec<String>, Vec<Vec<String>>) {
+    let mut head: Vec<String> = keys(result).iter().map(|key| (*key).to_owned()).collect();
+    head.extend(result.quantities.iter().map(|quantity| match quantity.printed_unit() {
+        "" => quantity.name().to_owned(),
+        unit => format!("{}, {unit}", quantity.name()),
+    }));
+    let cells = |row| {
+        let figures = result.quantities.iter().map(|quantity| printed(row, *quantity, "–"));
+        key_cells(result, row).into_iter().chain(figures).collect()
+    };
+    (head, result.rows.iter().map(cells).collect())
+}
+
 /// Headings of the columns that name a row.
 fn keys(result: &Published) -> Vec<&'static str> {
     let has = |of: fn(&Row) -> bool| result.rows.iter().any(of);
@@ -188,7 +206,7 @@ fn table_note(screen: &Screen, out: &mut String) {
 }
 
 /// The rows of a comparison: published row, figure, both values, unit, ratio, the run's clients.
-fn lines(group: &[&Comparison<'_>], peak: &str) -> Vec<[String; 7]> {
+pub(crate) fn lines(group: &[&Comparison<'_>], peak: &str) -> Vec<[String; 7]> {
     let mut lines = Vec::new();
     for compared in group {
         let name =
@@ -238,18 +256,12 @@ fn markdown(published: &[&Published], runs: &[RunRecord], compared: &[Comparison
     if runs.is_empty() {
         for result in published {
             title(result, &mut out);
-            let mut head: Vec<String> = keys(result).iter().map(|key| (*key).to_owned()).collect();
-            head.extend(result.quantities.iter().map(|quantity| match quantity.printed_unit() {
-                "" => quantity.name().to_owned(),
-                unit => format!("{}, {unit}", quantity.name()),
-            }));
+            let (head, rows) = printed_table(result);
             out.push_str(&line(&head));
             out.push_str(&line(&vec!["---:".to_owned(); head.len()]));
-            for row in &result.rows {
-                let mut cells: Vec<String> = key_cells(result, row).iter().map(|cell| safe(cell)).collect();
-                cells.extend(result.quantities.iter().map(|quantity| printed(row, *quantity, "–")));
-                out.push_str(&line(&cells));
-            }
+            rows.iter().for_each(|cells| {
+                out.push_str(&line(&cells.iter().map(|cell| safe(cell)).collect::<Vec<_>>()))
+            });
             out.push('\n');
         }
         return out;

@@ -5,7 +5,7 @@ use webstone_model::record::{HostUse, IterationRecord, RunRecord};
 use webstone_model::statistics::Steadiness;
 use webstone_model::verdict::{Cause, RuleStanding, Standing, Verdict, rules};
 
-use crate::layout::{Room, Table, heading, labelled, push_line};
+use crate::layout::{Room, Sheet, Table, labelled, push_line};
 use crate::numbers::{count, counted, percent, seconds};
 use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
@@ -54,10 +54,10 @@ pub(crate) fn draw(
 }
 
 /// The table of all run rules, at the end of the full report.
-pub(super) fn rules_table(screen: &Screen, record: &RunRecord, out: &mut String) {
+pub(super) fn rules_sheet(screen: &Screen, record: &RunRecord) -> Sheet {
     let rules = rules(record);
     let met = rules.iter().filter(|rule| rule.standing == RuleStanding::Met).count() as u64;
-    heading(screen, out, "Run rules", &format!("{} of {} met", count(met), count(rules.len() as u64)));
+    let explanation = format!("{} of {} met", count(met), count(rules.len() as u64));
     let mut table = Table::default();
     table.text("rule", Room::Always).text("met", Room::Always).text("found", Room::Flexible(20));
     for rule in &rules {
@@ -68,7 +68,7 @@ pub(super) fn rules_table(screen: &Screen, record: &RunRecord, out: &mut String)
         };
         table.row_in(vec![rule.id.clone(), word.to_owned(), screen.safe(&rule.evidence)], tone, false);
     }
-    table.draw(screen, out);
+    Sheet::new("Run rules", explanation, table)
 }
 
 struct Problem {
