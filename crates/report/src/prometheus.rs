@@ -248,9 +248,15 @@ fn of_pages(metrics: &mut Metrics, run: &Labels, record: &RunRecord, pages_max: 
 
 /// The definition of a name; where no section is given, the text itself.
 fn help(section: &str, name: &str) -> String {
+    // Defined in bits and percent, exported in bytes and as a ratio.
+    let factor = match name {
+        "throughput_bps" | "client_throughput_bps" => " / 8",
+        "error_level_percent" => " / 100",
+        _ => "",
+    };
     match definition(section, name) {
         Some(definition) if !section.is_empty() => {
-            format!("{} (docs/measurement.md, {name})", definition.sentence())
+            format!("{} (docs/measurement.md, {name}{factor})", definition.sentence())
         }
         _ => name.to_owned(),
     }

@@ -163,7 +163,7 @@ print(curves.x_axis.scaling.logBase, curves.y_axis.scaling.logBase, curves.x_axi
     let said = String::from_utf8(output.stdout).unwrap();
     for line in [
         "Levels 5 C2 [] False",
-        "Percentile Curves 41 C2 [4] False",
+        "Percentile Curves 39 C2 [4] False",
         "Series 43 D2 [3] False",
         "#,##0.0 True 2026-11-21 10:04:48",
         "10.0 10.0 ",

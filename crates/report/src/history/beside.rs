@@ -47,7 +47,8 @@ pub fn beside<'a>(record: &RunRecord, published: &[&'a Published]) -> Vec<Compar
     let levels = summary::levels(record);
     let Some(best) = levels.get(summary::peak(&levels).unwrap_or(0)) else { return Vec::new() };
     let mut found = Vec::new();
-    for result in published {
+    // Tables by page tell of one page, a level's figures of all.
+    for result in published.iter().filter(|result| !result.quantities.contains(&Quantity::Hits)) {
         let peak = result.peak();
         for row in &result.rows {
             let same = levels.iter().find(|level| Some(level.clients) == row.clients);

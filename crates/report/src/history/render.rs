@@ -188,9 +188,9 @@ fn printed(row: &Row, quantity: Quantity, nothing: &str) -> String {
 
 fn comparison(screen: &Screen, group: &[&Comparison<'_>], out: &mut String) {
     let mut table = Table::default();
-    table.text("published at", Room::Flexible(8)).text("figure", Room::Always);
+    table.text("published at", Room::Flexible(12)).text("figure", Room::Always);
     table.number("published", "", Room::Always).number("this run", "", Room::Always);
-    table.text("unit", Room::Always).number("ratio", "", Room::Always).number("at clients", "", Room::Always);
+    table.text("unit", Room::Always).number("ratio", "", Room::Always).number("clients", "", Room::Always);
     for cells in lines(group, screen.marker()) {
         table.row(cells.into());
     }

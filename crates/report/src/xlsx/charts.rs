@@ -24,15 +24,15 @@ const OF_LEVELS: [(&str, &str, &str); 4] = [
     ("Mean latency", "Latency mean", "ms"),
 ];
 
-/// The four charts of the seed reports, on the first sheet below `row`.
+/// The four charts of the seed reports, on the first sheet from `row` on; gives the row below them.
 pub(super) fn of_levels(
     book: &mut Book,
     levels: &Placed,
     runs: &[Run<'_>],
     row: u32,
-) -> Result<(), XlsxError> {
+) -> Result<u32, XlsxError> {
     if levels.lines == 0 {
-        return Ok(());
+        return Ok(row);
     }
     let counts = || runs.iter().flat_map(|run| &run.levels).map(|level| level.clients);
     let logarithmic = counts().max().unwrap_or(1) / counts().min().unwrap_or(1).max(1) > LOG_FACTOR;
@@ -71,7 +71,7 @@ pub(super) fn of_levels(
         let sheet = book.workbook.worksheet_from_index(0)?;
         sheet.insert_chart_with_offset(row + down * 19, 0, &chart, right * (WIDTH + 10), 0)?;
     }
-    Ok(())
+    Ok(row + 2 * 19)
 }
 
 /// Response times over 1/(1 − p), both axes logarithmic, beside their table.
@@ -162,7 +162,7 @@ fn lines(title: &str, x: &str, y: &str) -> Chart {
     let mut chart = Chart::new(ChartType::ScatterStraight);
     chart.title().set_name(title);
     chart.x_axis().set_name(x).set_num_format("#,##0");
-    chart.y_axis().set_name(y).set_num_format("#,##0.###").set_major_gridlines(true);
+    chart.y_axis().set_name(y).set_num_format("#,##0.0##").set_major_gridlines(true);
     chart.set_width(WIDTH).set_height(HEIGHT);
     chart
 }

@@ -15,7 +15,6 @@ use rust_xlsxwriter::{ExcelDateTime, XlsxError};
 use book::{Book, Line, Sheet};
 use levels::{MS, Run};
 
-use crate::text::header;
 use crate::{Judged, summary};
 
 /// The workbook of one record or several, whole.
@@ -39,16 +38,14 @@ pub(crate) fn render(records: &[Judged<'_>]) -> Result<Vec<u8>, XlsxError> {
     book.sheet(details::environment(&runs))?;
     book.sheet(details::meanings())?;
 
-    let mut row = summary.lines as u32 + 2;
-    let mut notes: Vec<String> = runs.iter().flat_map(|run| notes(run, runs.len() > 1)).collect();
+    let several = runs.len() > 1;
+    let row = summary.lines as u32 + 2;
+    // What makes the figures worthless stands above the charts, everything else below them.
+    let row = write_notes(&mut book, row, runs.iter().flat_map(|run| reasons(run, several)).collect())?;
+    let below = charts::of_levels(&mut book, &levels, &runs, row)?;
+    let mut notes: Vec<String> = runs.iter().flat_map(|run| notes(run, several)).collect();
     notes.extend(book.cuts.iter().map(|cut| format!("Cut in the sheet {cut}")));
-    let sheet = book.workbook.worksheet_from_index(0)?;
-    sheet.set_active(true);
-    for note in &notes {
-        sheet.write_string(row, 0, note)?;
-        row += 1;
-    }
-    charts::of_levels(&mut book, &levels, &runs, row + 1)?;
+    write_notes(&mut book, below, notes)?;
     charts::of_curves(&mut book, &curves, &runs)?;
     charts::of_series(&mut book, &series, &runs)?;
     book.workbook.save_to_buffer()
@@ -94,26 +91,36 @@ fn summary_line(run: &Run<'_>) -> Line {
     let counts = summary::counts(record);
     line.put("Valid responses of the run", "", counts.succeeded);
     line.put("Errors of the run", "", counts.failed);
-    line.put("Limited by", "", &run.verdict.limit.sentence);
     line.put("Levels", "", run.levels.len());
     line.put("Target", "", &record.target.url);
     line.put("Server", "", record.target.server.as_ref());
     line.put("Workload", "", &record.workload.name);
-    line.put("Clients' ways", "", header::policy(&record.spec.client).join(" · "));
     line.put("Started", "", &record.started_at);
     line.put("Finished", "", record.finished_at.as_ref());
     line
 }
 
-/// What has to be known before a figure is believed.
+/// Writes lines below the table of the first sheet; gives the row after an empty one behind them.
+fn write_notes(book: &mut Book, row: u32, notes: Vec<String>) -> Result<u32, XlsxError> {
+    let sheet = book.workbook.worksheet_from_index(0)?;
+    for (index, note) in notes.iter().enumerate() {
+        sheet.write_string(row + index as u32, 0, note)?;
+    }
+    Ok(row + notes.len() as u32 + u32::from(!notes.is_empty()))
+}
+
+/// Why a run is invalid.
+fn reasons(run: &Run<'_>, several: bool) -> Vec<String> {
+    let of = if several { format!("{}: ", run.record.id) } else { String::new() };
+    run.verdict.reasons.iter().map(|reason| format!("{of}invalid: {}", reason.sentence)).collect()
+}
+
+/// What has to be known of a run besides.
 fn notes(run: &Run<'_>, several: bool) -> Vec<String> {
-    let (record, verdict) = (run.record, run.verdict);
-    let of = if several { format!("{}: ", record.id) } else { String::new() };
-    let reasons = verdict.reasons.iter().map(|reason| format!("{of}invalid: {}", reason.sentence));
-    let warnings = record.warnings.iter().map(|warning| format!("{of}warning: {warning}"));
-    let unmet = verdict
-        .unmet_rules
-        .iter()
-        .map(|rule| format!("{of}run rule not met: {} ({})", rule.text, rule.evidence));
-    reasons.chain(warnings).chain(unmet).collect()
+    let of = if several { format!("{}: ", run.record.id) } else { String::new() };
+    let limit = format!("{of}{}", run.verdict.limit.sentence);
+    let warnings = run.record.warnings.iter().map(|warning| format!("{of}warning: {warning}"));
+    let unmet = run.verdict.unmet_rules.iter();
+    let unmet = unmet.map(|rule| format!("{of}run rule not met: {} ({})", rule.text, rule.evidence));
+    std::iter::once(limit).chain(warnings).chain(unmet).collect()
 }
