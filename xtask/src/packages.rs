@@ -16,7 +16,7 @@ struct Needed {
     service: Option<(&'static str, &'static str)>,
 }
 
-const NEEDED: [Needed; 7] = [
+const NEEDED: [Needed; 8] = [
     Needed { program: "nginx", package: "nginx-light", service: Some(("nginx", "/run/nginx.pid")) },
     Needed { program: "apache2", package: "apache2", service: Some(("apache2", "/run/apache2/apache2.pid")) },
     Needed { program: "lighttpd", package: "lighttpd", service: Some(("lighttpd", "/run/lighttpd.pid")) },
@@ -24,6 +24,7 @@ const NEEDED: [Needed; 7] = [
     Needed { program: "ab", package: "apache2-utils", service: None },
     Needed { program: "h2load", package: "nghttp2-client", service: None },
     Needed { program: "curl", package: "curl", service: None },
+    Needed { program: "chromium", package: "chromium", service: None },
 ];
 
 /// Where servers are installed that are not on every user's path.

@@ -106,7 +106,7 @@ impl BarFigure<'_> {
 }
 
 fn heading(html: &mut Html, title: &str, definition: Option<&str>) {
-    html.raw("<h4>").defined(title, definition).raw("</h4>");
+    html.raw("<p class=\"title\">").defined(title, definition).raw("</p>");
 }
 
 /// One entry a style and name: iterations of a record share theirs.

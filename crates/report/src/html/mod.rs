@@ -158,7 +158,7 @@ fn navigation(html: &mut Html, body: &str) {
     for section in body.split("<section id=\"").skip(1) {
         let id = section.split('"').next().unwrap_or_default();
         // The heading was escaped when it was written.
-        let title = section.split("-h\">").nth(1).and_then(|rest| rest.split("</h2>").next()).unwrap_or(id);
+        let title = section.split("-h\">").nth(2).and_then(|rest| rest.split("</h2>").next()).unwrap_or(id);
         html.raw(&format!("<li><a href=\"#{id}\">{title}</a></li>"));
     }
     html.raw("</ul></nav>\n");
