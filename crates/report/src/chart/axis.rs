@@ -169,7 +169,6 @@ fn log_ticks(low: f64, high: f64, say: &dyn Fn(f64) -> String) -> Vec<(f64, Stri
     let decades = (high / low).log10();
     let between: &[f64] = match decades {
         d if d <= DECADES_PARTED => &[1.0, 2.0, 5.0],
-        d if d <= 6.0 => &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0],
         _ => &[1.0],
     };
     let labelled = |n: f64| n == 1.0 || between.len() == 3;

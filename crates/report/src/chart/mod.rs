@@ -20,7 +20,7 @@ pub(crate) use bars::bars;
 /// Styles that lines can have: a colour, a dash and a marker each. Further lines start over.
 pub(crate) const STYLES: usize = 8;
 /// Width of every drawing.
-pub(crate) const WIDTH: f64 = 440.0;
+pub(crate) const WIDTH: f64 = 380.0;
 /// Beyond so many points of a line, markers and error bars would be a carpet: the interval becomes a band.
 const MARKED_POINTS_MAX: usize = 40;
 /// Width of a digit at the size of tick labels, and a little more.
@@ -301,8 +301,8 @@ mod tests {
     fn points_lie_where_the_axes_say() {
         let svg = svg(&plot(vec![Point::new(0.0, 0.0), Point::new(10.0, 100.0)]));
         // Left of the plot: three digits and twelve units; it ends RIGHT from the edge.
-        assert!(svg.contains("d=\"M33.0 200.0L422.0 26.0\""), "{svg}");
-        assert!(svg.contains("class=\"series s1\" data-name=\"a&lt;b\" data-at=\"33.0,200.0 422.0,26.0\""), "{svg}");
+        assert!(svg.contains("d=\"M33.0 200.0L362.0 26.0\""), "{svg}");
+        assert!(svg.contains("class=\"series s1\" data-name=\"a&lt;b\" data-at=\"33.0,200.0 362.0,26.0\""), "{svg}");
         assert!(svg.contains("data-x=\"0|10\" data-y=\"0|100\""), "{svg}");
     }
 

@@ -41,7 +41,7 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>], pages_max
                 count(all)
             ));
         }
-        html.element("p class=\"note\"", &note).raw("<div class=\"charts three\">");
+        html.element("p class=\"note\"", &note).raw("<div class=\"charts\">");
         let bars = |title: &str, definition, scale, of: fn(&PageTotals) -> f64| BarFigure {
             id: format!("chart-pages-{number}-{}", title.split(' ').next().unwrap_or_default().to_lowercase()),
             title: title.to_owned(),

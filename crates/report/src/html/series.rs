@@ -108,7 +108,7 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
         html.raw(if open { "<details open" } else { "<details" });
         html.raw(" class=\"level\"><summary><h3>").text(&counted(clients.into(), "client", "clients"));
         html.raw(if peak == Some(*index) && levels.len() > 1 { " <small>peak</small>" } else { "" });
-        html.raw("</h3></summary><div class=\"charts three\">");
+        html.raw("</h3></summary><div class=\"charts\">");
         for quantity in &QUANTITIES {
             level(html, screen, runs, clients, quantity, pieces);
         }
