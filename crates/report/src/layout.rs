@@ -219,7 +219,7 @@ pub(crate) fn push_line(out: &mut String, line: &str) {
 }
 
 /// Appends a heading after an empty line, with an explanation where there is room for it.
-fn heading(screen: &Screen, out: &mut String, title: &str, explanation: &str) {
+pub(crate) fn heading(screen: &Screen, out: &mut String, title: &str, explanation: &str) {
     out.push('\n');
     let fits = title.width() + GAP + explanation.width() <= screen.width;
     let explanation = if fits { explanation } else { "" };

@@ -20,7 +20,7 @@ pub(crate) struct Axis {
     mapping: Mapping,
     low: f64,
     high: f64,
-    /// Positions in base units, with labels; an empty one is a line of the grid without a label.
+    /// Positions in base units, with labels.
     pub(crate) ticks: Vec<(f64, String)>,
 }
 
@@ -164,14 +164,10 @@ fn round_up(value: f64) -> f64 {
 /// Decades up to which 2 and 5 have labels as well.
 const DECADES_PARTED: f64 = 3.05;
 
-/// Powers of ten, with 2 and 5 between them where there is room, and bare grid lines where there is not.
+/// Powers of ten, with 2 and 5 between them where there is room.
 fn log_ticks(low: f64, high: f64, say: &dyn Fn(f64) -> String) -> Vec<(f64, String)> {
     let decades = (high / low).log10();
-    let between: &[f64] = match decades {
-        d if d <= DECADES_PARTED => &[1.0, 2.0, 5.0],
-        _ => &[1.0],
-    };
-    let labelled = |n: f64| n == 1.0 || between.len() == 3;
+    let between: &[f64] = if decades <= DECADES_PARTED { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let first = low.log10().floor() as i32;
     let last = high.log10().ceil() as i32;
     let mut ticks = Vec::new();
@@ -179,7 +175,7 @@ fn log_ticks(low: f64, high: f64, say: &dyn Fn(f64) -> String) -> Vec<(f64, Stri
         for n in between {
             let value = n * 10_f64.powi(exponent);
             if value >= low * 0.999_999 && value <= high * 1.000_001 {
-                ticks.push((value, if labelled(*n) { say(value) } else { String::new() }));
+                ticks.push((value, say(value)));
             }
         }
     }

@@ -185,7 +185,7 @@ fn tables(html: &mut Html, screen: &Screen, runs: &[Run<'_>], pages_max: usize) 
         }
         for sheet in sheets(screen, run.record, &run.levels, pages_max) {
             // Rows of these are no levels.
-            let by_level = !matches!(sheet.title, "Pages" | "Errors" | "Run rules");
+            let by_level = !matches!(sheet.title, "Pages" | "Errors");
             html.sheet(&sheet, &|row| !by_level || chosen.contains(&row));
         }
         if runs.len() > 1 {
