@@ -16,7 +16,7 @@ struct Needed {
     service: Option<(&'static str, &'static str)>,
 }
 
-const NEEDED: [Needed; 9] = [
+const NEEDED: [Needed; 10] = [
     Needed { program: "nginx", package: "nginx-light", service: Some(("nginx", "/run/nginx.pid")) },
     Needed { program: "apache2", package: "apache2", service: Some(("apache2", "/run/apache2/apache2.pid")) },
     Needed { program: "lighttpd", package: "lighttpd", service: Some(("lighttpd", "/run/lighttpd.pid")) },
@@ -34,6 +34,7 @@ const NEEDED: [Needed; 9] = [
         package: "python3-openpyxl",
         service: None,
     },
+    Needed { program: "chromium", package: "chromium", service: None },
 ];
 
 /// Where servers are installed that are not on every user's path.

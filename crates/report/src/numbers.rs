@@ -122,6 +122,14 @@ pub(crate) fn seconds(screen: &Screen, value: f64) -> String {
     Scale::seconds(screen, [value]).say(value)
 }
 
+/// A round duration, as on an axis: no digit more than it needs.
+pub(crate) fn seconds_round(screen: &Screen, value: f64) -> String {
+    let shown = seconds(screen, value);
+    let (number, unit) = shown.split_once(' ').unwrap_or((&shown, ""));
+    let number = if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
+    format!("{number} {unit}")
+}
+
 /// One size in bytes with a unit of its own, three digits, for prose.
 pub(crate) fn bytes(value: u64) -> String {
     Scale::bytes([value as f64]).say(value as f64)
@@ -175,6 +183,12 @@ mod tests {
             ["0.420 µs", "52.1 µs", "250 µs", "1.23 ms", "250 ms", "1.00 s", "12.3 s", "700 s"]
         );
         assert_eq!([0, 512, 1500, 20_000_000].map(bytes), ["0 B", "512 B", "1.50 kB", "20.0 MB"]);
+    }
+
+    #[test]
+    fn round_durations_have_no_idle_digits() {
+        let shown = [1e-5, 2e-4, 0.005, 0.5, 10.0, 1.25].map(|value| seconds_round(&screen(), value));
+        assert_eq!(shown, ["10 µs", "200 µs", "5 ms", "500 ms", "10 s", "1.25 s"]);
     }
 
     #[test]

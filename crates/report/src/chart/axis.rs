@@ -20,7 +20,7 @@ pub(crate) struct Axis {
     mapping: Mapping,
     low: f64,
     high: f64,
-    /// Positions in base units, with labels; an empty one is a line of the grid without a label.
+    /// Positions in base units, with labels.
     pub(crate) ticks: Vec<(f64, String)>,
 }
 
@@ -118,11 +118,6 @@ impl Axis {
         };
         if share.is_finite() { share.clamp(-0.02, 1.02) } else { 0.0 }
     }
-
-    /// The largest value that is on the axis.
-    pub(crate) fn high(&self) -> f64 {
-        self.high
-    }
 }
 
 /// Position of a quantile (0 to 1) on a percentile axis: 0.9 is 1, 0.99 is 2.
@@ -131,7 +126,10 @@ pub(crate) fn nines(quantile: f64) -> f64 {
 }
 
 fn with_unit(label: &str, unit: &str) -> String {
-    if unit.is_empty() { label.to_owned() } else { format!("{label}, {unit}") }
+    match (label, unit) {
+        ("", only) | (only, "") => only.to_owned(),
+        _ => format!("{label}, {unit}"),
+    }
 }
 
 fn own_ticks(values: &[f64]) -> Vec<(f64, String)> {
@@ -167,15 +165,13 @@ fn round_up(value: f64) -> f64 {
     nice_step(value)
 }
 
-/// Powers of ten, with 2 and 5 between them where there is room, and bare grid lines where there is not.
+/// Decades up to which 2 and 5 have labels as well.
+const DECADES_PARTED: f64 = 3.05;
+
+/// Powers of ten, with 2 and 5 between them where there is room.
 fn log_ticks(low: f64, high: f64, say: &dyn Fn(f64) -> String) -> Vec<(f64, String)> {
     let decades = (high / low).log10();
-    let between: &[f64] = match decades {
-        d if d <= 2.05 => &[1.0, 2.0, 5.0],
-        d if d <= 6.0 => &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0],
-        _ => &[1.0],
-    };
-    let labelled = |n: f64| n == 1.0 || (decades <= 2.05 && between.len() == 3);
+    let between: &[f64] = if decades <= DECADES_PARTED { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let first = low.log10().floor() as i32;
     let last = high.log10().ceil() as i32;
     let mut ticks = Vec::new();
@@ -183,7 +179,7 @@ fn log_ticks(low: f64, high: f64, say: &dyn Fn(f64) -> String) -> Vec<(f64, Stri
         for n in between {
             let value = n * 10_f64.powi(exponent);
             if value >= low * 0.999_999 && value <= high * 1.000_001 {
-                ticks.push((value, if labelled(*n) { say(value) } else { String::new() }));
+                ticks.push((value, say(value)));
             }
         }
     }

@@ -7,7 +7,7 @@ use super::{WIDTH, escape, label, open};
 const ROW: f64 = 31.0;
 const HEAD: f64 = 20.0;
 /// Longest name in characters; the middle of a longer one is left out.
-const NAME_MAX: usize = 46;
+const NAME_MAX: usize = 40;
 
 /// Bars of `rows`: name, value, and the value as it is written. `style` is one of [`super::STYLES`].
 pub(crate) fn bars(
@@ -64,7 +64,7 @@ mod tests {
     fn the_longest_bar_has_the_whole_width() {
         let rows = [("a".to_owned(), 10.0, "10".to_owned()), ("<b>".to_owned(), 5.0, "5".to_owned())];
         let svg = bars("id", "t", "d", "hits", 0, &rows);
-        assert!(svg.contains("M2 40.0h436.0") && svg.contains("M2 71.0h218.0"), "{svg}");
+        assert!(svg.contains("M2 40.0h376.0") && svg.contains("M2 71.0h188.0"), "{svg}");
         assert!(svg.contains("&lt;b&gt;"));
         assert_eq!(shortened(&"x".repeat(100)).chars().count(), NAME_MAX);
     }

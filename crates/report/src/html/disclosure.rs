@@ -2,6 +2,7 @@
 //! workload, the environment, and the checks.
 
 use serde_json::Value;
+use webstone_model::verdict::{self, RuleResult, RuleStanding};
 
 use crate::numbers::{count, counted};
 use crate::screen::Screen;
@@ -23,6 +24,7 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
         }
         facts(html, screen, run);
         checks(html, run);
+        rules(html, run);
         environment(html, run, number);
         listing(html, "Specification, as a testbed file (TOML)", &specification(run));
         workload(html, run);
@@ -70,6 +72,25 @@ fn checks(html: &mut Html, run: &Run<'_>) {
         html.element("li", &format!("and {} more", count((broken.len() - IDENTITIES_MAX) as u64)));
     }
     html.raw("</ul>");
+}
+
+/// Every run rule, met or not.
+fn rules(html: &mut Html, run: &Run<'_>) {
+    let rules = verdict::rules(run.record);
+    let met = rules.iter().filter(|rule| rule.standing == RuleStanding::Met).count() as u64;
+    let title = format!("Run rules: {} of {} met", count(met), count(rules.len() as u64));
+    let row = |rule: &RuleResult| {
+        let standing = match rule.standing {
+            RuleStanding::Met => "met",
+            RuleStanding::NotMet => "not met",
+            RuleStanding::CannotTell => "cannot be told",
+        };
+        vec![rule.text.clone(), standing.to_owned(), rule.evidence.clone()]
+    };
+    let rows: Vec<Vec<String>> = rules.iter().map(row).collect();
+    html.raw("<details class=\"printed\"><summary>").text(&title).raw("</summary>");
+    let head = ["rule", "standing", "found"].map(str::to_owned);
+    html.table(&title, &head, &rows).raw("</details>");
 }
 
 /// All facts about the machine, by name; texts of several lines (configuration files) as they are.

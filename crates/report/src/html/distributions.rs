@@ -6,7 +6,7 @@ use webstone_model::metrics::Histogram;
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::chart::{Axis, Line, Point, STYLES};
-use crate::numbers::{Scale, count, counted, seconds};
+use crate::numbers::{Scale, count, counted, seconds_round};
 use crate::screen::Screen;
 use crate::summary;
 
@@ -99,7 +99,7 @@ fn chart(html: &mut Html, screen: &Screen, id: &str, title: &str, caption: &str,
         definition: Some(definitions::PERCENTILES),
         caption: caption.to_owned(),
         x: Axis::percentiles(most),
-        y: Axis::durations("logarithmic", points().map(|point| point.y), &|value| seconds(screen, value)),
+        y: Axis::durations("logarithmic scale", points().map(|point| point.y), &|value| seconds_round(screen, value)),
         height: HEIGHT,
         scale: Scale::seconds(screen, points().map(|point| point.y)),
         lines,

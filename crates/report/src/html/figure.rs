@@ -32,9 +32,9 @@ pub(super) struct Figure<'a> {
 }
 
 /// Height of a chart that stands for itself.
-pub(super) const HEIGHT: f64 = 264.0;
+pub(super) const HEIGHT: f64 = 236.0;
 /// Height of one of several that are looked at together.
-pub(super) const HEIGHT_LOW: f64 = 190.0;
+pub(super) const HEIGHT_LOW: f64 = 170.0;
 
 impl Figure<'_> {
     pub(super) fn draw(self, html: &mut Html) {
@@ -108,7 +108,7 @@ impl BarFigure<'_> {
 }
 
 fn heading(html: &mut Html, title: &str, definition: Option<&str>) {
-    html.raw("<h4>").defined(title, definition).raw("</h4>");
+    html.raw("<p class=\"title\">").defined(title, definition).raw("</p>");
 }
 
 /// One entry a style and name: iterations of a record share theirs.

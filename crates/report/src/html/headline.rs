@@ -52,10 +52,14 @@ fn verdict(html: &mut Html, run: &Run<'_>, named: bool) {
         RunState::Interrupted => Some("The user ended the run: this is what was measured until then."),
         RunState::Failed => Some("An error ended the run: this is what was measured until then."),
     };
-    state.into_iter().for_each(|state| drop(html.element("p", state)));
+    if let Some(state) = state {
+        html.element("p", state);
+    }
     if !reasons.is_empty() {
         html.raw("<ul>");
-        reasons.iter().take(REASONS_MAX).for_each(|reason| drop(html.element("li", &reason.sentence)));
+        for reason in reasons.iter().take(REASONS_MAX) {
+            html.element("li", &reason.sentence);
+        }
         if reasons.len() > REASONS_MAX {
             let more = (reasons.len() - REASONS_MAX) as u64;
             html.element("li", &format!("and {}", counted(more, "reason more", "reasons more")));

@@ -62,7 +62,9 @@ impl Html {
     pub(super) fn table(&mut self, caption: &str, head: &[String], rows: &[Vec<String>]) -> &mut Html {
         self.table_start(caption);
         self.raw("<thead><tr>");
-        head.iter().for_each(|name| drop(self.element("th scope=\"col\"", name)));
+        for name in head {
+            self.element("th scope=\"col\"", name);
+        }
         self.raw("</tr></thead><tbody>");
         for row in rows {
             self.raw("<tr>");

@@ -169,7 +169,7 @@ fn navigation(html: &mut Html, body: &str) {
     for section in body.split("<section id=\"").skip(1) {
         let id = section.split('"').next().unwrap_or_default();
         // The heading was escaped when it was written.
-        let title = section.split("-h\">").nth(1).and_then(|rest| rest.split("</h2>").next()).unwrap_or(id);
+        let title = section.split("-h\">").nth(2).and_then(|rest| rest.split("</h2>").next()).unwrap_or(id);
         html.raw(&format!("<li><a href=\"#{id}\">{title}</a></li>"));
     }
     html.raw("</ul></nav>\n");
@@ -196,7 +196,7 @@ fn tables(html: &mut Html, screen: &Screen, runs: &[Run<'_>], pages_max: usize) 
         }
         for sheet in sheets(screen, run.record, &run.levels, pages_max) {
             // Rows of these are no levels.
-            let by_level = !matches!(sheet.title, "Pages" | "Errors" | "Run rules");
+            let by_level = !matches!(sheet.title, "Pages" | "Errors");
             html.sheet(&sheet, &|row| !by_level || chosen.contains(&row));
         }
         if runs.len() > 1 {

@@ -7,7 +7,7 @@ use webstone_model::statistics::{Interval, LevelStatistics, mean_interval};
 
 use crate::chart::{Axis, Line, Point};
 use crate::json::Distribution;
-use crate::numbers::{Scale, count, decimal, seconds};
+use crate::numbers::{Scale, count, decimal, seconds_round};
 use crate::screen::Screen;
 use crate::summary::Level;
 
@@ -268,7 +268,7 @@ fn percentiles(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
         definition: Some(definitions::PERCENTILES),
         caption: String::new(),
         x: Axis::counts("clients", 1.0, &clients(runs)),
-        y: Axis::durations("logarithmic", values.iter().copied(), &|value| seconds(screen, value)),
+        y: Axis::durations("logarithmic scale", values.iter().copied(), &|value| seconds_round(screen, value)),
         height: HEIGHT,
         lines,
         reference: None,

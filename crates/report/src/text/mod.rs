@@ -33,6 +33,7 @@ pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -
     }
     let sheets = sheets(&screen, record, &levels, options.pages_max);
     sheets.iter().for_each(|sheet| sheet.draw(&screen, &mut out));
+    problems::rules_table(&screen, record, &mut out);
     if let [level] = &levels[..] {
         out.push('\n');
         hit::greppable(level, &mut out);
@@ -54,7 +55,6 @@ pub(crate) fn sheets(
         fairness::sheet(screen, levels),
         machines::sheet(screen, levels),
         errors::sheet(screen, record),
-        Some(problems::rules_sheet(screen, record)),
     ];
     first.into_iter().flatten().collect()
 }

@@ -3,6 +3,7 @@
 //! `WEBSTONE_PAGE=FILE` looks at a report of your own besides.
 #![allow(clippy::unwrap_used)] // a test that cannot go on may panic
 
+#[allow(unreachable_pub)] // shared by the file above alone
 mod devtools;
 #[path = "../records/mod.rs"]
 mod records;
@@ -38,73 +39,74 @@ fn a_report_opens_without_error_and_fetches_nothing() {
         ("nothing".to_owned(), written(directory.path(), "nothing.html", &[records::nothing()])),
         (
             "several".to_owned(),
-            written(
-                directory.path(),
-                "several.html",
-                &[records::small(), records::many_pages(), records::interrupted()],
-            ),
+            written(directory.path(), "several.html", &[records::small(), records::many_pages(), records::interrupted()]),
         ),
-        (
-            "hostile".to_owned(),
-            written(directory.path(), "hostile.html", &[records::hostile(), records::hostile()]),
-        ),
+        ("hostile".to_owned(), written(directory.path(), "hostile.html", &[records::hostile(), records::hostile()])),
     ];
     if let Some(own) = std::env::var_os("WEBSTONE_PAGE") {
         pages.push(("own".to_owned(), std::fs::canonicalize(own).unwrap()));
     }
+    let mut wrong = Vec::new();
     for (name, path) in &pages {
-        looks_right(&mut browser, name, path);
+        looks_right(&mut Seen { browser: &mut browser, name, wrong: &mut wrong }, path);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A page in the browser, and what was found wrong with any: all of it, so that one look shows everything.
+struct Seen<'a> {
+    browser: &'a mut Browser,
+    name: &'a str,
+    wrong: &'a mut Vec<String>,
+}
+
+impl Seen<'_> {
+    /// Holds an expression in the page against what it should be.
+    #[track_caller]
+    fn expect(&mut self, expression: &str, wanted: Value, what: &str) {
+        let found = self.browser.evaluate(expression);
+        if found != wanted {
+            self.wrong.push(format!("{}: {what}: {found}", self.name));
+        }
     }
 }
 
-fn looks_right(browser: &mut Browser, name: &str, path: &Path) {
-    browser.show_as(1280, 900, "light");
-    browser.open(path);
-    assert_eq!(
-        browser.evaluate("document.querySelectorAll('main > section').length > 2"),
-        json!(true),
-        "{name}"
-    );
-    // Every link of the page leads to a part of it.
+fn looks_right(page: &mut Seen<'_>, path: &Path) {
+    page.browser.show_as(1280, 900, "light");
+    page.browser.open(path);
+    page.expect("document.querySelectorAll('main > section').length > 2", json!(true), "it has its sections");
     let dead = "[...document.querySelectorAll('a')].map(a => a.getAttribute('href'))
         .filter(href => !href.startsWith('#') || !document.getElementById(href.slice(1)))";
-    assert_eq!(browser.evaluate(dead), json!([]), "{name}: links that lead nowhere");
+    page.expect(dead, json!([]), "links that lead nowhere");
     let twice = "(ids => ids.filter((id, n) => ids.indexOf(id) !== n))([...document.querySelectorAll('[id]')].map(e => e.id))";
-    assert_eq!(browser.evaluate(twice), json!([]), "{name}: identifiers that are not unique");
+    page.expect(twice, json!([]), "identifiers that are not unique");
     for theme in ["light", "dark"] {
         for width in WIDTHS {
-            browser.show_as(width, 900, theme);
-            let place = format!("{name}, {width} px, {theme}");
-            assert_eq!(
-                browser.evaluate("document.documentElement.scrollWidth <= innerWidth"),
-                json!(true),
-                "{place}: the page scrolls sideways"
-            );
-            assert_eq!(
-                browser.evaluate(OVERLAPS),
-                json!([]),
-                "{place}: texts of charts that overlap or stick out"
-            );
-            assert_eq!(browser.evaluate(FAINT), json!([]), "{place}: text without contrast");
-            browser.picture(&format!("{name}-{width}-{theme}.png"));
+            page.browser.show_as(width, 900, theme);
+            let at = format!("{width} px, {theme}");
+            let sideways = "document.documentElement.scrollWidth - innerWidth";
+            page.expect(sideways, json!(0), &format!("{at}: pixels that the page scrolls sideways"));
+            page.expect(OVERLAPS, json!([]), &format!("{at}: texts of charts that overlap or stick out"));
+            page.expect(FAINT, json!([]), &format!("{at}: text without contrast"));
+            page.browser.picture(&format!("{}-{width}-{theme}.png", page.name));
         }
     }
-    accessible(browser, name);
-    switch_and_readout(browser, name);
-    let wrong: Vec<&Value> = browser.events.iter().filter(|event| is_trouble(event)).collect();
-    assert!(wrong.is_empty(), "{name}: {wrong:#?}");
-    let requests: Vec<&str> = browser
+    accessible(page);
+    switch_and_readout(page);
+    for event in page.browser.events.iter().filter(|event| is_trouble(event)) {
+        page.wrong.push(format!("{}: {event}", page.name));
+    }
+    let requests: Vec<&str> = page
+        .browser
         .events
         .iter()
         .filter(|event| event["method"] == "Network.requestWillBeSent")
         .filter_map(|event| event["params"]["request"]["url"].as_str())
         .filter(|url| !url.starts_with("data:"))
         .collect();
-    assert_eq!(
-        requests,
-        [format!("file://{}", path.display())],
-        "{name}: nothing but the file itself is fetched"
-    );
+    if requests != [format!("file://{}", path.display())] {
+        page.wrong.push(format!("{}: more than the file itself is asked for: {requests:?}", page.name));
+    }
 }
 
 fn is_trouble(event: &Value) -> bool {
@@ -116,40 +118,39 @@ fn is_trouble(event: &Value) -> bool {
     }
 }
 
-fn accessible(browser: &mut Browser, name: &str) {
+fn accessible(page: &mut Seen<'_>) {
     let unnamed = "[...document.querySelectorAll('svg.plot')].filter(svg => svg.getAttribute('role') !== 'img'
         || !svg.getAttribute('aria-labelledby').split(' ').every(id => document.getElementById(id)?.textContent)).length";
-    assert_eq!(browser.evaluate(unnamed), json!(0), "{name}: charts without a name");
+    page.expect(unnamed, json!(0), "charts without a name");
     let bare = "[...document.querySelectorAll('figure')].filter(f => !f.querySelector('details table caption')).length";
-    assert_eq!(browser.evaluate(bare), json!(0), "{name}: charts without their data");
+    page.expect(bare, json!(0), "charts without their data");
     let captions = "[...document.querySelectorAll('main table')].filter(t => !t.closest('#definitions') && !t.caption).length";
-    assert_eq!(browser.evaluate(captions), json!(0), "{name}: tables without a caption");
+    page.expect(captions, json!(0), "tables without a caption");
     let headings = "[...document.querySelectorAll('h1,h2,h3,h4')].map(h => +h.tagName[1])
-        .filter((level, n, all) => n && level > all[n - 1] + 1 && !(all[n - 1] === 2 && level === 4)).length";
-    assert_eq!(browser.evaluate(headings), json!(0), "{name}: headings that leave out a level");
-    assert_eq!(
-        browser.evaluate("document.querySelectorAll('header,main,nav,footer').length"),
-        json!(4),
-        "{name}"
-    );
+        .filter((level, n, all) => n && level > all[n - 1] + 1).length";
+    page.expect(headings, json!(0), "headings that leave out a level");
+    page.expect("document.querySelectorAll('header,main,nav,footer').length", json!(4), "landmarks");
+    let unreachable = "[...document.querySelectorAll('.scroll, pre')].filter(e => e.tabIndex !== 0).length";
+    page.expect(unreachable, json!(0), "what scrolls and a keyboard cannot reach");
 }
 
-fn switch_and_readout(browser: &mut Browser, name: &str) {
-    browser.show_as(1280, 900, "light");
+fn switch_and_readout(page: &mut Seen<'_>) {
+    page.browser.show_as(1280, 900, "light");
     let paper = "getComputedStyle(document.body).backgroundColor";
-    let light = browser.evaluate(paper);
+    let light = page.browser.evaluate(paper);
     // The order is automatic, light, dark.
-    browser.evaluate("document.getElementById('theme').click(); document.getElementById('theme').click()");
-    assert_ne!(browser.evaluate(paper), light, "{name}: the switch makes it dark");
-    browser.evaluate("document.getElementById('theme').click()");
-    assert_eq!(browser.evaluate(paper), light, "{name}: and light again");
-    let shown = browser.evaluate(
-        "(() => { const mark = document.querySelector('svg.plot .line'); if (!mark) return 'no chart';
-            const box = mark.closest('svg').getBoundingClientRect();
-            mark.closest('svg').dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: box.left + box.width / 2, clientY: box.top + 50 }));
-            const out = document.getElementById('readout'); return out.hidden ? '' : out.textContent; })()",
-    );
-    assert_ne!(shown, json!(""), "{name}: the read-out shows values");
+    page.browser.evaluate("document.getElementById('theme').click(); document.getElementById('theme').click()");
+    let dark = page.browser.evaluate(paper);
+    if dark == light {
+        page.wrong.push(format!("{}: the switch does not make it dark", page.name));
+    }
+    page.browser.evaluate("document.getElementById('theme').click()");
+    page.expect(paper, light, "the third press makes it as the system has it");
+    let shown = "(() => { const line = document.querySelector('svg.plot .line'); if (!line) return true;
+        const svg = line.closest('svg'), box = svg.getBoundingClientRect();
+        svg.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: box.left + box.width / 2, clientY: box.top + 50 }));
+        const out = document.getElementById('readout'); return !out.hidden && out.textContent.includes(line.parentElement.dataset.name); })()";
+    page.expect(shown, json!(true), "the read-out shows the values under the pointer");
 }
 
 /// Texts of a chart that lie over one another, or outside of their drawing.
