@@ -9,14 +9,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A program that tests start, the Debian package that has it, and, of a service, its name and file of process id.
+/// A program that tests start (or, by its whole path, a file that they need), the Debian package that has it, and, of a service, its name and file of process id.
 struct Needed {
     program: &'static str,
     package: &'static str,
     service: Option<(&'static str, &'static str)>,
 }
 
-const NEEDED: [Needed; 7] = [
+const NEEDED: [Needed; 10] = [
     Needed { program: "nginx", package: "nginx-light", service: Some(("nginx", "/run/nginx.pid")) },
     Needed { program: "apache2", package: "apache2", service: Some(("apache2", "/run/apache2/apache2.pid")) },
     Needed { program: "lighttpd", package: "lighttpd", service: Some(("lighttpd", "/run/lighttpd.pid")) },
@@ -24,6 +24,17 @@ const NEEDED: [Needed; 7] = [
     Needed { program: "ab", package: "apache2-utils", service: None },
     Needed { program: "h2load", package: "nghttp2-client", service: None },
     Needed { program: "curl", package: "curl", service: None },
+    Needed {
+        program: "promtool",
+        package: "prometheus",
+        service: Some(("prometheus", "/run/prometheus/prometheus.pid")),
+    },
+    Needed {
+        program: "/usr/lib/python3/dist-packages/openpyxl/__init__.py",
+        package: "python3-openpyxl",
+        service: None,
+    },
+    Needed { program: "chromium", package: "chromium", service: None },
 ];
 
 /// Where servers are installed that are not on every user's path.

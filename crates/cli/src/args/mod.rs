@@ -19,7 +19,7 @@ pub use compare::{CompareArgs, ThresholdArgs};
 pub use files::{CheckfilesArgs, GenfilesArgs, MineArgs, WorkloadCommand, WorkloadFormat, WorkloadsArgs};
 pub use generator::GeneratorArgs;
 pub use load::{HitLoadArgs, RunLoadArgs};
-pub use output::{ColorChoice, OutputArgs, ReportArgs};
+pub use output::{ColorChoice, HistoryArgs, OutputArgs, ReportArgs};
 pub use server::{EmbeddedServerArgs, ServeArgs};
 pub(crate) use values::listen;
 
@@ -144,6 +144,13 @@ pub enum Command {
     /// measured different things (another workload, policy, protocol, host) are refused with the list of differences.
     #[command(after_long_help = COMPARE_EXAMPLES)]
     Compare(Box<CompareArgs>),
+    /// Print published results from 1995 to 2000, alone or with a run beside them
+    ///
+    /// The WebStone paper's Netsite and NCSA, FastTrack Beta 3, the ProLiant 5000 with IIS 2.0, the NetServer LT 6000r
+    /// with IIS 5 and WASD v4.5: every figure as its document printed it. With a run, the same figures of it and the
+    /// ratio.
+    #[command(after_long_help = HISTORY_EXAMPLES)]
+    History(HistoryArgs),
 
     /// List the built-in workloads, or show one
     Workloads(WorkloadsArgs),
@@ -204,6 +211,14 @@ Examples:
   webstone serve
   webstone serve --listen 127.0.0.1:8080 --threads 2 --cpus 0-1
   webstone serve --listen [::1]:8080 --root /var/www/html --access-log access.log";
+
+const HISTORY_EXAMPLES: &str = "\
+Examples:
+  webstone history
+  webstone history --only fasttrack
+  webstone history runs/20260701T120000Z-webstone --only html
+  webstone history runs/20260701T120000Z-webstone -o history.html
+  webstone history --format csv -o history.csv";
 
 /// `webstone run`.
 #[derive(Args, Debug)]

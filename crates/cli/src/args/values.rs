@@ -13,6 +13,7 @@ use webstone_model::spec::{
     Backend, Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, parse_cpu_list,
 };
 use webstone_model::comparison::FailWhen;
+use webstone_model::metrics::Histograms;
 use webstone_model::units::parse_count;
 use webstone_report::{ComparisonFormat, CsvTable, Format};
 
@@ -76,6 +77,11 @@ pub(super) fn fail_when() -> impl TypedValueParser<Value = FailWhen> {
         ("measured", "the measured change meets it, whatever its interval"),
         ("possible", "the interval does not exclude it: passing takes the proof"),
     ])
+}
+
+/// The distributions that a record holds, by their names.
+pub(super) fn histogram() -> impl TypedValueParser<Value = String> {
+    PossibleValuesParser::new(Histograms::default().named().map(|(name, _)| PossibleValue::new(name)))
 }
 
 pub(super) fn csv_table() -> impl TypedValueParser<Value = CsvTable> {

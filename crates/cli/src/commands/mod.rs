@@ -5,6 +5,7 @@ mod compare;
 mod completions;
 pub(crate) mod gates;
 mod genfiles;
+mod history;
 mod manual;
 mod mine;
 mod records;
@@ -36,6 +37,7 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
         Command::Mine(args) => mine::execute(&args, console),
         Command::Report(args) => report::execute(&args, console),
         Command::Compare(args) => compare::execute(&args, console),
+        Command::History(args) => history::execute(&args, console),
         Command::Workloads(args) => workloads::execute(&args),
         Command::Completions { shell } => completions::execute(shell),
         Command::Man { dir } => manual::execute(dir.as_deref()),

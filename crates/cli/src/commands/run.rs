@@ -8,7 +8,7 @@ use webstone_model::errors::Blame;
 use webstone_model::record::RunRecord;
 use webstone_model::threshold::Outcome;
 use webstone_model::verdict::{self, Standing};
-use webstone_report::{Format, render};
+use webstone_report::{Format, Options, render};
 use webstone_runner::{RunError, RunnerOptions};
 
 use super::gates;
@@ -19,8 +19,12 @@ use crate::intent::Intent;
 use crate::signals::SignalWatch;
 use crate::version;
 
+/// The report for a browser, beside the record of a run.
+const HTML: &str = "report.html";
+
 /// Runs, reports, and says how it ended. `command_line` is kept in the record.
 pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<String>) -> Result<Exit, Failure> {
+    console::can_be_shown(intent.format, intent.output.as_deref())?;
     if let Some(path) = &intent.output {
         can_be_written(path)?;
     }
@@ -45,6 +49,12 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         outcomes = report(record, &intent, console)?;
         if let Some(path) = &outcome.path {
             console.note(format!("record: {}", path.display()));
+            let page = path.join(HTML);
+            match keep_html(record, &page) {
+                Ok(()) => console.note(format!("report: {}", page.display())),
+                // What was measured is stored and shown; its HTML can be made again at any time.
+                Err(failure) => console::complain(format!("warning: no HTML report: {}", failure.message)),
+            }
         }
     }
     match (outcome.error, signals.exit()) {
@@ -76,6 +86,13 @@ pub(super) fn dump(intent: &Intent) -> Result<Exit, Failure> {
 fn can_be_written(path: &Path) -> Result<(), Failure> {
     let opened = OpenOptions::new().append(true).create(true).open(path);
     opened.map(drop).map_err(|error| Failure::file("write the report to", path, &error))
+}
+
+/// Keeps the report for a browser beside the record.
+fn keep_html(record: &RunRecord, page: &Path) -> Result<(), Failure> {
+    let html = render(record, Format::Html, &Options::default())
+        .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
+    console::deliver(&html, Some(page))
 }
 
 fn report(record: &RunRecord, intent: &Intent, console: &Console) -> Result<Vec<Outcome>, Failure> {

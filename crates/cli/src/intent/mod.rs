@@ -7,7 +7,7 @@ mod rules;
 mod target;
 mod testbed;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use webstone_model::spec::{Check, ConnectionPolicy, Levels, LoadSpec, RunSpec, ServerSpec};
 use webstone_model::threshold::Threshold;
@@ -126,6 +126,11 @@ pub(crate) fn hit_defaults() -> RunSpec {
     spec
 }
 
+/// The format that was asked for: by its name, or by the ending of the report's file.
+pub(crate) fn format_of(named: Option<Format>, output: Option<&Path>) -> Option<Format> {
+    named.or_else(|| output.and_then(Format::of_file))
+}
+
 fn finish(
     mut spec: RunSpec,
     workload: Option<Workload>,
@@ -142,7 +147,7 @@ fn finish(
         workload,
         check_target: true,
         runs_dir: store.then(|| output.runs_dir.clone().unwrap_or_else(|| PathBuf::from(RUNS_DIR))),
-        format: output.format.unwrap_or(format),
+        format: format_of(output.format, output.output.as_deref()).unwrap_or(format),
         output: output.output.clone(),
         thresholds: Vec::new(),
     })

@@ -189,6 +189,36 @@ pub fn many_pages() -> RunRecord {
     record
 }
 
+/// Every text that a server or a file can bring along, as somebody would choose it who wants a report to act.
+pub fn hostile() -> RunRecord {
+    const SCRIPT: &str =
+        "</script><script>console.error('acted')</script>\"'><img src=x onerror=console.error(1)>";
+    let mut record = errors();
+    record.id = format!("id{SCRIPT}");
+    record.spec.name = format!("name{SCRIPT}");
+    record.spec.client.headers.insert("X-Evil".to_owned(), SCRIPT.to_owned());
+    record.spec.disclosure.insert(format!("key{SCRIPT}"), SCRIPT.to_owned());
+    record.command_line.push(SCRIPT.to_owned());
+    record.tool.version = SCRIPT.to_owned();
+    record.tool.commit = Some(SCRIPT.to_owned());
+    record.target.url = format!("http://192.0.2.7/{SCRIPT}");
+    record.target.server = Some(SCRIPT.to_owned());
+    record.workload = one_page(&format!("/{SCRIPT}"), 612);
+    record.workload.name = SCRIPT.to_owned();
+    record.workload_sha256 = SCRIPT.to_owned();
+    record
+        .environment
+        .insert(SCRIPT.to_owned(), json!({ SCRIPT: [SCRIPT], "nginx.conf": format!("a\n{SCRIPT}\n") }));
+    record.warnings.push(SCRIPT.to_owned());
+    record.started_at = SCRIPT.to_owned();
+    let run = &mut record.iterations[0];
+    fail(&mut run.measured, ErrorClass::Reset, 2, 1, SCRIPT);
+    run.identities[0].rule = SCRIPT.to_owned();
+    run.identities[0].evidence = SCRIPT.to_owned();
+    run.identities[0].holds = false;
+    record
+}
+
 /// A nanosecond count.
 pub const SECOND: u64 = 1_000_000_000;
 
