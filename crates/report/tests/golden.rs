@@ -42,7 +42,9 @@ fn columns(table: &str) -> String {
 fn body(page: &str) -> String {
     let mut body = String::new();
     let mut rest = page;
-    for (begin, end) in [("<style>", "</style>"), ("<section id=\"definitions\"", "</section>"), ("<script>", "</script>")] {
+    for (begin, end) in
+        [("<style>", "</style>"), ("<section id=\"definitions\"", "</section>"), ("<script>", "</script>")]
+    {
         let (before, behind) = rest.split_once(begin).unwrap();
         body.push_str(before);
         body.push_str("…");

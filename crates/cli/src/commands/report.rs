@@ -7,10 +7,10 @@ use webstone_report::{Format, Options, ReportError, render, render_all};
 use webstone_runner::store::Store;
 
 use super::store_failure;
-use crate::intent::format_of;
 use crate::args::ReportArgs;
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
+use crate::intent::format_of;
 
 pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Failure> {
     let mut options = Options {

@@ -26,7 +26,14 @@ fn a_run_prints_a_report_and_leaves_a_complete_record() {
     names.sort();
     assert_eq!(
         names,
-        ["MANIFEST.sha256", "environment.json", "histograms.hlog", "intervals.ndjson", "record.json", "report.html"]
+        [
+            "MANIFEST.sha256",
+            "environment.json",
+            "histograms.hlog",
+            "intervals.ndjson",
+            "record.json",
+            "report.html"
+        ]
     );
     let record = json(&std::fs::read_to_string(run.join("record.json")).unwrap());
     assert_eq!(record["state"], "complete");
@@ -66,7 +73,9 @@ fn the_ending_of_a_file_says_which_report_is_wanted() {
     assert_eq!(beginning("out.csv"), "run,clients"[..10]);
     let run = only_entry(&dir.path().join("runs"));
     let run = run.to_str().unwrap();
-    for (name, begins) in [("a.html", "<!doctype "), ("a.json", "{\n  \"schem"), ("a.txt", "webstone 0"), ("a", "webstone 0")] {
+    for (name, begins) in
+        [("a.html", "<!doctype "), ("a.json", "{\n  \"schem"), ("a.txt", "webstone 0"), ("a", "webstone 0")]
+    {
         assert_eq!(webstone_in(dir.path(), &["report", run, "-o", name]).code, 0, "{name}");
         assert_eq!(beginning(name), begins, "{name}");
     }
@@ -79,7 +88,10 @@ fn the_ending_of_a_file_says_which_report_is_wanted() {
     assert_eq!(page.matches("<!doctype html>").count(), 1);
     assert!(page.contains("<h1>2 records compared</h1>"));
     let kept = std::fs::read_to_string(Path::new(run).join("report.html")).unwrap();
-    assert!(kept == std::fs::read_to_string(dir.path().join("a.html")).unwrap(), "it is the one that the run left");
+    assert!(
+        kept == std::fs::read_to_string(dir.path().join("a.html")).unwrap(),
+        "it is the one that the run left"
+    );
 }
 
 #[test]

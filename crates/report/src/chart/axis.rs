@@ -56,13 +56,19 @@ impl Axis {
         let logarithmic = least > 0.0 && most / least > 30.0 && low > 0.0;
         let label = label.to_owned();
         if logarithmic {
-            let ticks = if values.len() <= 12 { own_ticks(values) } else { log_ticks(least, most, &|v| decimal(v, 0)) };
+            let ticks = if values.len() <= 12 {
+                own_ticks(values)
+            } else {
+                log_ticks(least, most, &|v| decimal(v, 0))
+            };
             return Axis { label, mapping: Mapping::Log, low: least, high: most, ticks };
         }
         let step = nice_step((most - low.min(least)) / 6.0).max(1.0);
         let ticks = match values.len() {
             0..=9 => own_ticks(values),
-            _ => (0..=(most / step) as u32).map(|n| f64::from(n) * step).map(|v| (v, decimal(v, 0))).collect(),
+            _ => {
+                (0..=(most / step) as u32).map(|n| f64::from(n) * step).map(|v| (v, decimal(v, 0))).collect()
+            }
         };
         // A lone value stands in the middle.
         let (low, high) = if values.len() == 1 { (0.0, 2.0 * most) } else { (0.0, most) };
@@ -101,13 +107,7 @@ impl Axis {
             };
             ticks.push((n as f64, label));
         }
-        Axis {
-            label: "percentile, %".to_owned(),
-            mapping: Mapping::Linear,
-            low: 0.0,
-            high: nines_max,
-            ticks,
-        }
+        Axis { label: "percentile, %".to_owned(), mapping: Mapping::Linear, low: 0.0, high: nines_max, ticks }
     }
 
     /// Where a value lies: 0 at the low end, 1 at the high one, clamped a little outside of both.
@@ -142,7 +142,11 @@ fn nice_step(raw: f64) -> f64 {
         return 1.0;
     }
     let power = 10_f64.powf(raw.log10().floor());
-    [1.0, 2.0, 5.0, 10.0].into_iter().map(|n| n * power).find(|step| *step >= raw * 0.999_999).unwrap_or(power)
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|n| n * power)
+        .find(|step| *step >= raw * 0.999_999)
+        .unwrap_or(power)
 }
 
 fn step_label(value: f64, step: f64) -> String {
@@ -225,7 +229,10 @@ mod tests {
     #[test]
     fn a_logarithmic_axis_shows_decades_or_their_parts() {
         let say = |v: f64| format!("{v}");
-        assert_eq!(labels(&Axis::durations("", [0.0012, 0.04], &say)), ["0.001", "0.002", "0.005", "0.01", "0.02", "0.05"]);
+        assert_eq!(
+            labels(&Axis::durations("", [0.0012, 0.04], &say)),
+            ["0.001", "0.002", "0.005", "0.01", "0.02", "0.05"]
+        );
         let wide = Axis::durations("", [1e-4, 1.0], &say);
         assert_eq!(labels(&wide), ["0.0001", "0.001", "0.01", "0.1", "1"]);
         assert!((wide.position(0.01) - 0.5).abs() < 1e-12);

@@ -26,7 +26,12 @@ pub(crate) fn bars(
         let top = HEAD + index as f64 * ROW;
         let _ = write!(svg, "<text class=\"tick\" x=\"2\" y=\"{:.1}\">", top + 12.0);
         escape(&mut svg, &shortened(name));
-        let _ = write!(svg, "</text><text class=\"value\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">", WIDTH - 2.0, top + 12.0);
+        let _ = write!(
+            svg,
+            "</text><text class=\"value\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">",
+            WIDTH - 2.0,
+            top + 12.0
+        );
         escape(&mut svg, shown);
         svg.push_str("</text>");
         let length = if most > 0.0 && value.is_finite() { value / most * (WIDTH - 4.0) } else { 0.0 };

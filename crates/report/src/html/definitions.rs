@@ -91,7 +91,9 @@ pub(super) fn markup() -> String {
             // Links to other pages of the documentation lead nowhere from here; their text stays.
             Event::Start(Tag::Link { .. }) | Event::End(TagEnd::Link) => {}
             Event::Start(Tag::Table(_)) => {
-                events.push(Event::Html("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Definitions\">".into()));
+                events.push(Event::Html(
+                    "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Definitions\">".into(),
+                ));
                 events.push(event);
             }
             Event::End(TagEnd::Table) => {

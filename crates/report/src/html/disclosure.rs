@@ -46,7 +46,8 @@ fn facts(html: &mut Html, screen: &Screen, run: &Run<'_>) {
 
 /// The identities: how many hold, and those that do not.
 fn checks(html: &mut Html, run: &Run<'_>) {
-    let checks = || run.record.iterations.iter().flat_map(|run| run.identities.iter().map(move |check| (run, check)));
+    let checks =
+        || run.record.iterations.iter().flat_map(|run| run.identities.iter().map(move |check| (run, check)));
     let total = checks().count() as u64;
     if total == 0 {
         return;
@@ -100,10 +101,12 @@ fn environment(html: &mut Html, run: &Run<'_>, number: usize) {
     }
     let (listings, rows): (Vec<_>, Vec<_>) = facts.into_iter().partition(|(_, text)| text.contains('\n'));
     if !rows.is_empty() {
-        html.raw("<details class=\"printed\"><summary>").text(&format!("Environment, {}", counted(rows.len() as u64, "fact", "facts")));
+        html.raw("<details class=\"printed\"><summary>")
+            .text(&format!("Environment, {}", counted(rows.len() as u64, "fact", "facts")));
         html.raw("</summary>");
         let rows: Vec<Vec<String>> = rows.into_iter().map(|(name, text)| vec![name, text]).collect();
-        let caption = if number == 0 { "Environment".to_owned() } else { format!("Environment {}", number + 1) };
+        let caption =
+            if number == 0 { "Environment".to_owned() } else { format!("Environment {}", number + 1) };
         html.table(&caption, &["name".to_owned(), "value".to_owned()], &rows).raw("</details>");
     }
     for (name, text) in &listings {
@@ -113,7 +116,9 @@ fn environment(html: &mut Html, run: &Run<'_>, number: usize) {
 
 pub(super) fn flatten(name: &str, value: &Value, facts: &mut Vec<(String, String)>) {
     match value {
-        Value::Object(fields) => fields.iter().for_each(|(key, value)| flatten(&format!("{name}.{key}"), value, facts)),
+        Value::Object(fields) => {
+            fields.iter().for_each(|(key, value)| flatten(&format!("{name}.{key}"), value, facts))
+        }
         Value::Array(items) if items.iter().any(Value::is_object) => {
             items.iter().enumerate().for_each(|(n, item)| flatten(&format!("{name}.{n}"), item, facts));
         }
@@ -157,6 +162,9 @@ fn workload(html: &mut Html, run: &Run<'_>) {
 }
 
 fn listing(html: &mut Html, title: &str, text: &str) {
-    html.raw("<details class=\"printed\"><summary>").text(title).raw("</summary><pre tabindex=\"0\">").text(text);
+    html.raw("<details class=\"printed\"><summary>")
+        .text(title)
+        .raw("</summary><pre tabindex=\"0\">")
+        .text(text);
     html.raw("</pre></details>");
 }

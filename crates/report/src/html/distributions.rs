@@ -46,7 +46,11 @@ fn levels(html: &mut Html, screen: &Screen, run: &Run<'_>) {
         .collect();
     let caption = match run.levels.len() - chosen.len() {
         0 => String::new(),
-        more => format!("{} levels, evenly chosen; {} more are in the table of times.", chosen.len(), count(more as u64)),
+        more => format!(
+            "{} levels, evenly chosen; {} more are in the table of times.",
+            chosen.len(),
+            count(more as u64)
+        ),
     };
     chart(html, screen, "chart-distribution", "Latency by percentile", &caption, lines);
 }
@@ -95,7 +99,9 @@ fn chart(html: &mut Html, screen: &Screen, id: &str, title: &str, caption: &str,
         definition: Some(definitions::PERCENTILES),
         caption: caption.to_owned(),
         x: Axis::percentiles(most),
-        y: Axis::durations("logarithmic scale", points().map(|point| point.y), &|value| seconds_round(screen, value)),
+        y: Axis::durations("logarithmic scale", points().map(|point| point.y), &|value| {
+            seconds_round(screen, value)
+        }),
         height: HEIGHT,
         scale: Scale::seconds(screen, points().map(|point| point.y)),
         lines,

@@ -39,7 +39,8 @@ pub(super) const HEIGHT_LOW: f64 = 170.0;
 impl Figure<'_> {
     pub(super) fn draw(self, html: &mut Html) {
         let description = self.description();
-        let Figure { id, title, definition, caption, x, y, height, lines, reference, x_name, show_x, scale } = self;
+        let Figure { id, title, definition, caption, x, y, height, lines, reference, x_name, show_x, scale } =
+            self;
         let plot = Plot { x, y, height, lines, reference };
         html.raw("<figure>");
         heading(html, &title, definition);
@@ -59,7 +60,8 @@ impl Figure<'_> {
         let mut text = format!("Lines over {}.", self.x.label);
         for line in self.lines.iter().take(LINES_DESCRIBED_MAX) {
             let by_y = |a: &&Point, b: &&Point| a.y.total_cmp(&b.y);
-            let (Some(low), Some(high)) = (line.points.iter().min_by(by_y), line.points.iter().max_by(by_y)) else {
+            let (Some(low), Some(high)) = (line.points.iter().min_by(by_y), line.points.iter().max_by(by_y))
+            else {
                 continue;
             };
             text.push_str(&format!(
@@ -127,7 +129,14 @@ fn legend(html: &mut Html, lines: &[Line]) {
     html.raw("</ul>");
 }
 
-fn data(html: &mut Html, title: &str, lines: &[Line], x_name: &str, show_x: &dyn Fn(f64) -> String, scale: &Scale) {
+fn data(
+    html: &mut Html,
+    title: &str,
+    lines: &[Line],
+    x_name: &str,
+    show_x: &dyn Fn(f64) -> String,
+    scale: &Scale,
+) {
     let mut places: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
     places.sort_unstable_by(f64::total_cmp);
     places.dedup();

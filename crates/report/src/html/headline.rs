@@ -39,10 +39,16 @@ fn verdict(html: &mut Html, run: &Run<'_>, named: bool) {
     if named {
         html.element("h3", &run.name);
     }
-    html.raw("<p class=\"standing\"><strong>").text(standing.word()).raw("</strong> ").text(meaning).raw("</p>");
+    html.raw("<p class=\"standing\"><strong>")
+        .text(standing.word())
+        .raw("</strong> ")
+        .text(meaning)
+        .raw("</p>");
     let state = match run.record.state {
         RunState::Complete => None,
-        RunState::Partial => Some("The run is still going on, or was killed: this is what was measured until then."),
+        RunState::Partial => {
+            Some("The run is still going on, or was killed: this is what was measured until then.")
+        }
         RunState::Interrupted => Some("The user ended the run: this is what was measured until then."),
         RunState::Failed => Some("An error ended the run: this is what was measured until then."),
     };
@@ -100,7 +106,13 @@ fn tiles(html: &mut Html, screen: &Screen, run: &Run<'_>) {
         several => format!("{several} timed runs"),
     };
     let length = seconds(screen, f.test_time_s);
-    html.element("p", &format!("{of}: {windows}, {length} in all, {} answered.", counted(best.counts.succeeded, "request", "requests")));
+    html.element(
+        "p",
+        &format!(
+            "{of}: {windows}, {length} in all, {} answered.",
+            counted(best.counts.succeeded, "request", "requests")
+        ),
+    );
     html.raw("<dl class=\"tiles\">");
     let rate = Scale::plain(1, [f.request_rate]);
     let interval = within(statistics.request_rate, &rate);
@@ -113,7 +125,11 @@ fn tiles(html: &mut Html, screen: &Screen, run: &Run<'_>) {
     let interval = within(statistics.latency_mean_s, &latency);
     tile(html, "Latency, mean", definitions::LATENCY, &latency.say(f.latency_mean_s), &interval);
     if let Some(response) = &best.distributions.response {
-        let more = format!("p99.9 {}, longest {}", seconds(screen, response.p99_9_s), seconds(screen, response.max_s));
+        let more = format!(
+            "p99.9 {}, longest {}",
+            seconds(screen, response.p99_9_s),
+            seconds(screen, response.max_s)
+        );
         tile(html, "Latency, p99", definitions::PERCENTILES, &seconds(screen, response.p99_s), &more);
     }
     let throughput = Scale::bits_per_second([f.throughput_bps]);
@@ -121,7 +137,8 @@ fn tiles(html: &mut Html, screen: &Screen, run: &Run<'_>) {
     tile(html, "Throughput", definitions::THROUGHPUT, &throughput.say(f.throughput_bps), &interval);
     let failed = format!("{} of {} requests", count(best.counts.failed), count(best.counts.ended()));
     tile(html, "Error level", definitions::ERROR_LEVEL, &percent(f.error_level_percent), &failed);
-    let by_pages = |a: &&Level<'_>, b: &&Level<'_>| a.figures.pages_per_minute.total_cmp(&b.figures.pages_per_minute);
+    let by_pages =
+        |a: &&Level<'_>, b: &&Level<'_>| a.figures.pages_per_minute.total_cmp(&b.figures.pages_per_minute);
     if let Some(level) = run.levels.iter().max_by(by_pages) {
         let at = format!("pages a minute, at {}", counted(level.clients.into(), "client", "clients"));
         tile(html, "WEBSTONE number", definitions::WEBSTONE, &count(level.figures.webstone_number), &at);
@@ -176,7 +193,9 @@ fn compared(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
             match run.best() {
                 Some(level) => {
                     let interval = run.best_statistics().and_then(|statistics| statistics.request_rate);
-                    let end = |of: fn(&Interval) -> f64| interval.as_ref().map_or("–".to_owned(), |i| rate.show(of(i)));
+                    let end = |of: fn(&Interval) -> f64| {
+                        interval.as_ref().map_or("–".to_owned(), |i| rate.show(of(i)))
+                    };
                     row.extend([
                         count(level.clients.into()),
                         rate.show(level.figures.request_rate),

@@ -108,7 +108,9 @@ pub(crate) fn render(records: &[(&RunRecord, Verdict)], options: &Options) -> St
     html.raw("\n<footer><p>Made from the record alone by ");
     html.text(&format!("webstone {}", env!("CARGO_PKG_VERSION")));
     html.raw(". Values of a chart stand below it, under “Data”.</p></footer>");
-    html.raw("<div id=\"readout\" aria-hidden=\"true\" hidden></div>\n<script>").raw(SCRIPT).raw("</script></body></html>\n");
+    html.raw("<div id=\"readout\" aria-hidden=\"true\" hidden></div>\n<script>")
+        .raw(SCRIPT)
+        .raw("</script></body></html>\n");
     html.finish()
 }
 
@@ -125,7 +127,9 @@ fn head(html: &mut Html, title: &str) {
     html.raw("<meta name=\"color-scheme\" content=\"light dark\">\n");
     html.raw("<link rel=\"icon\" href=\"data:,\">\n");
     html.element("title", &format!("{title} – webstone report"));
-    html.raw("\n<style>").raw(STYLE).raw("</style></head>\n<body><a class=\"skip\" href=\"#main\">Skip to the report</a>\n");
+    html.raw("\n<style>")
+        .raw(STYLE)
+        .raw("</style></head>\n<body><a class=\"skip\" href=\"#main\">Skip to the report</a>\n");
 }
 
 fn title(runs: &[Run<'_>]) -> String {
@@ -133,7 +137,9 @@ fn title(runs: &[Run<'_>]) -> String {
         [only] => {
             let target = header::target(only.record);
             match &only.record.target.server {
-                Some(server) if !only.record.target.embedded => format!("{} on {server}, {target}", only.record.workload.name),
+                Some(server) if !only.record.target.embedded => {
+                    format!("{} on {server}, {target}", only.record.workload.name)
+                }
                 _ => format!("{} on {target}", only.record.workload.name),
             }
         }
@@ -222,7 +228,10 @@ fn differences(runs: &[Run<'_>]) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for key in keys {
         let value = |settings: &Vec<(String, String)>| {
-            settings.iter().find(|(name, _)| name == key).map_or_else(|| "–".to_owned(), |(_, value)| value.clone())
+            settings
+                .iter()
+                .find(|(name, _)| name == key)
+                .map_or_else(|| "–".to_owned(), |(_, value)| value.clone())
         };
         let values: Vec<String> = settings.iter().map(value).collect();
         if values.iter().any(|value| *value != values[0]) {
@@ -249,6 +258,7 @@ fn settings(run: &Run<'_>) -> Vec<(String, String)> {
     // The name tells records apart already, and the workload and the target stand above.
     let told = ["spec.name", "spec.workload", "spec.target"];
     fields.retain(|(key, _)| !told.contains(&key.as_str()));
-    settings.extend(fields.into_iter().map(|(key, value)| (key.trim_start_matches("spec.").to_owned(), value)));
+    settings
+        .extend(fields.into_iter().map(|(key, value)| (key.trim_start_matches("spec.").to_owned(), value)));
     settings
 }

@@ -43,7 +43,10 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>], pages_max
         }
         html.element("p class=\"note\"", &note).raw("<div class=\"charts\">");
         let bars = |title: &str, definition, scale, of: fn(&PageTotals) -> f64| BarFigure {
-            id: format!("chart-pages-{number}-{}", title.split(' ').next().unwrap_or_default().to_lowercase()),
+            id: format!(
+                "chart-pages-{number}-{}",
+                title.split(' ').next().unwrap_or_default().to_lowercase()
+            ),
             title: title.to_owned(),
             definition: Some(definition),
             names: "page",
@@ -51,7 +54,8 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>], pages_max
             scale,
             rows: order.iter().map(|index| (name(run.record, *index), of(&totals[*index]))).collect(),
         };
-        let values = |of: fn(&PageTotals) -> f64| order.iter().map(|index| of(&totals[*index])).collect::<Vec<_>>();
+        let values =
+            |of: fn(&PageTotals) -> f64| order.iter().map(|index| of(&totals[*index])).collect::<Vec<_>>();
         bars("Hits", definitions::HITS, Scale::plain(0, []), |page| page.hits as f64).draw(html);
         let scale = Scale::seconds(screen, values(response_mean));
         bars("Response time, mean", definitions::PAGE_RESPONSE, scale, response_mean).draw(html);

@@ -84,7 +84,8 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
     if levels.is_empty() {
         return;
     }
-    let peak = runs.first().and_then(Run::best).and_then(|best| levels.iter().position(|l| *l == best.clients));
+    let peak =
+        runs.first().and_then(Run::best).and_then(|best| levels.iter().position(|l| *l == best.clients));
     let chosen = spread(levels.len(), LEVELS_MAX, peak);
     html.section("seconds", "Second by second");
     let pieces = longest(runs).div_ceil(POINTS_MAX).max(1);
@@ -117,7 +118,14 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
     html.raw("</section>");
 }
 
-fn level(html: &mut Html, screen: &Screen, runs: &[Run<'_>], clients: u32, quantity: &Quantity, seconds: usize) {
+fn level(
+    html: &mut Html,
+    screen: &Screen,
+    runs: &[Run<'_>],
+    clients: u32,
+    quantity: &Quantity,
+    seconds: usize,
+) {
     let mut lines = Vec::new();
     for (number, run) in runs.iter().enumerate() {
         let Some(level) = run.levels.iter().find(|level| level.clients == clients) else { continue };

@@ -123,7 +123,8 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
 fn quantities(runs: &[Run<'_>]) -> Vec<&'static Quantity> {
     let levels = || runs.iter().flat_map(|run| &run.levels);
     let same = |level: &Level<'_>| {
-        (level.figures.connection_rate - level.figures.request_rate).abs() <= 0.02 * level.figures.request_rate
+        (level.figures.connection_rate - level.figures.request_rate).abs()
+            <= 0.02 * level.figures.request_rate
     };
     let mut quantities = Vec::new();
     if levels().any(|level| level.figures.connection_rate > 0.01 * level.figures.request_rate) {
@@ -187,7 +188,8 @@ fn draw_lines(
 ) {
     let values: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.y).collect();
     let scale = (quantity.scale)(screen, &values);
-    let tops = lines.iter().flat_map(|line| &line.points).map(|p| p.interval.map_or(p.y, |ends| ends.1.max(p.y)));
+    let tops =
+        lines.iter().flat_map(|line| &line.points).map(|p| p.interval.map_or(p.y, |ends| ends.1.max(p.y)));
     Figure {
         id: format!("chart-{}", quantity.id),
         title: quantity.title.to_owned(),
@@ -218,7 +220,9 @@ fn side_by_side(html: &mut Html, screen: &Screen, runs: &[Run<'_>], quantity: &Q
         style: 0,
         scale: (quantity.scale)(screen, &values),
         rows: measured()
-            .map(|(run, level)| (format!("{}, {} clients", run.name, count(level.clients.into())), value(level)))
+            .map(|(run, level)| {
+                (format!("{}, {} clients", run.name, count(level.clients.into())), value(level))
+            })
             .collect(),
     }
     .draw(html);
@@ -243,8 +247,12 @@ fn percentiles(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
             .collect(),
     };
     let lines: Vec<Line> = match runs {
-        [only] => ALL.iter().enumerate().map(|(n, (name, of))| line(n, only, (*name).to_owned(), *of)).collect(),
-        several => several.iter().enumerate().map(|(n, run)| line(n, run, run.name.clone(), |d| d.p99_s)).collect(),
+        [only] => {
+            ALL.iter().enumerate().map(|(n, (name, of))| line(n, only, (*name).to_owned(), *of)).collect()
+        }
+        several => {
+            several.iter().enumerate().map(|(n, run)| line(n, run, run.name.clone(), |d| d.p99_s)).collect()
+        }
     };
     let values: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.y).collect();
     if values.is_empty() {
@@ -252,11 +260,17 @@ fn percentiles(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
     }
     Figure {
         id: "chart-percentiles".to_owned(),
-        title: if runs.len() == 1 { "Latency, percentiles".to_owned() } else { "Latency, 99th percentile".to_owned() },
+        title: if runs.len() == 1 {
+            "Latency, percentiles".to_owned()
+        } else {
+            "Latency, 99th percentile".to_owned()
+        },
         definition: Some(definitions::PERCENTILES),
         caption: String::new(),
         x: Axis::counts("clients", 1.0, &clients(runs)),
-        y: Axis::durations("logarithmic scale", values.iter().copied(), &|value| seconds_round(screen, value)),
+        y: Axis::durations("logarithmic scale", values.iter().copied(), &|value| {
+            seconds_round(screen, value)
+        }),
         height: HEIGHT,
         lines,
         reference: None,

@@ -104,12 +104,7 @@ fn p99(level: &Level<'_>) -> Option<f64> {
     level.distributions.response.as_ref().map(|d| d.p99_s)
 }
 
-fn notes(
-    screen: &Screen,
-    record: &RunRecord,
-    levels: &[Level<'_>],
-    repeated: bool,
-) -> Vec<(Tone, String)> {
+fn notes(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], repeated: bool) -> Vec<(Tone, String)> {
     let mut notes = Vec::new();
     let mut note = |text: &str| notes.push((Tone::Faint, text.to_owned()));
     if let Some(peak) = summary::peak(levels) {

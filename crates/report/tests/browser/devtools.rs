@@ -49,7 +49,13 @@ impl Browser {
         let child = Command::new("sh")
             .args(["-c", script])
             .arg(program)
-            .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])
+            .args([
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--no-first-run",
+            ])
             .args(["--disable-extensions", "--disable-background-networking", "--disable-component-update"])
             .args(["--remote-debugging-pipe", "--force-color-profile=srgb", "--hide-scrollbars"])
             .arg(format!("--user-data-dir={}", directory.path().join("profile").display()))

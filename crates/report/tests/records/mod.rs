@@ -155,7 +155,8 @@ pub fn many_pages() -> RunRecord {
 
 /// Every text that a server or a file can bring along, as somebody would choose it who wants a report to act.
 pub fn hostile() -> RunRecord {
-    const SCRIPT: &str = "</script><script>console.error('acted')</script>\"'><img src=x onerror=console.error(1)>";
+    const SCRIPT: &str =
+        "</script><script>console.error('acted')</script>\"'><img src=x onerror=console.error(1)>";
     let mut record = errors();
     record.id = format!("id{SCRIPT}");
     record.spec.name = format!("name{SCRIPT}");
@@ -169,7 +170,9 @@ pub fn hostile() -> RunRecord {
     record.workload = one_page(&format!("/{SCRIPT}"), 612);
     record.workload.name = SCRIPT.to_owned();
     record.workload_sha256 = SCRIPT.to_owned();
-    record.environment.insert(SCRIPT.to_owned(), json!({ SCRIPT: [SCRIPT], "nginx.conf": format!("a\n{SCRIPT}\n") }));
+    record
+        .environment
+        .insert(SCRIPT.to_owned(), json!({ SCRIPT: [SCRIPT], "nginx.conf": format!("a\n{SCRIPT}\n") }));
     record.warnings.push(SCRIPT.to_owned());
     record.started_at = SCRIPT.to_owned();
     let run = &mut record.iterations[0];
