@@ -31,10 +31,15 @@ fn record(levels: u32, pages: u32, detailed: u32) -> RunRecord {
     spec.load.clients = Levels((1..=levels).collect());
     let page = |n: u32| Page {
         weight: u64::from(1 + n % 7),
-        files: vec![FileRequest { url: format!("/archive/{n}.html").into(), size: Some(5000), ..FileRequest::default() }],
+        files: vec![FileRequest {
+            url: format!("/archive/{n}.html").into(),
+            size: Some(5000),
+            ..FileRequest::default()
+        }],
         think: Nanos::ZERO,
     };
-    let workload = Workload { name: "large".to_owned(), pages: (0..pages).map(page).collect(), ..Workload::default() };
+    let workload =
+        Workload { name: "large".to_owned(), pages: (0..pages).map(page).collect(), ..Workload::default() };
     RunRecord {
         schema: SCHEMA_VERSION,
         id: "large".to_owned(),
@@ -49,7 +54,9 @@ fn record(levels: u32, pages: u32, detailed: u32) -> RunRecord {
         target: TargetRecord::default(),
         environment: Default::default(),
         warnings: Vec::new(),
-        iterations: (1..=levels).map(|clients| iteration(clients, if clients <= detailed { pages } else { 0 })).collect(),
+        iterations: (1..=levels)
+            .map(|clients| iteration(clients, if clients <= detailed { pages } else { 0 }))
+            .collect(),
     }
 }
 
@@ -73,9 +80,15 @@ fn iteration(clients: u32, pages: u32) -> IterationRecord {
     measured.counts.connections = 20_000;
     measured.counts.busy_ns = measured.response.sum;
     measured.response_bytes.record(100_000_000);
-    measured.pages = vec![PageTotals { hits: 2, requests: 2, response_ns: 200_000, ..PageTotals::default() }; pages as usize];
+    measured.pages = vec![
+        PageTotals { hits: 2, requests: 2, response_ns: 200_000, ..PageTotals::default() };
+        pages as usize
+    ];
     measured.clients =
-        vec![ClientTotals { pages: 20, requests: 20, response_ns: 2_000_000, ..ClientTotals::default() }; clients as usize];
+        vec![
+            ClientTotals { pages: 20, requests: 20, response_ns: 2_000_000, ..ClientTotals::default() };
+            clients as usize
+        ];
     measured.series =
         Series(vec![Interval { requests: 2_000, response_ns: 10_000_000, ..Interval::default() }; 10]);
     measured.generator.workers = vec![WorkerUse { user_ns: 1_000_000_000, ..WorkerUse::default() }];

@@ -126,7 +126,8 @@ pub(crate) fn seconds(screen: &Screen, value: f64) -> String {
 pub(crate) fn seconds_round(screen: &Screen, value: f64) -> String {
     let shown = seconds(screen, value);
     let (number, unit) = shown.split_once(' ').unwrap_or((&shown, ""));
-    let number = if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
+    let number =
+        if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
     format!("{number} {unit}")
 }
 

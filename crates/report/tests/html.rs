@@ -32,7 +32,10 @@ fn text_of_a_record_is_never_markup() {
 fn nothing_may_be_fetched_and_nothing_refers_elsewhere() {
     let page = html(&records::small());
     assert!(page.contains("default-src 'none'; style-src 'sha256-"), "{}", &page[..600]);
-    assert!(!page.contains("'unsafe-inline'") && !page.contains(" style=\""), "styles stand in the style sheet");
+    assert!(
+        !page.contains("'unsafe-inline'") && !page.contains(" style=\""),
+        "styles stand in the style sheet"
+    );
     for reference in [" src=", "@import", "url(", "<iframe", "<object", "http-equiv=\"refresh\""] {
         assert!(!page.contains(reference), "{reference}");
     }
@@ -45,7 +48,14 @@ fn nothing_may_be_fetched_and_nothing_refers_elsewhere() {
 fn the_verdict_stands_above_the_headline_and_both_above_the_charts() {
     let page = html(&records::small());
     let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text}"));
-    let order = ["<section id=\"verdict\"", "<section id=\"headline\"", "<section id=\"load\"", "<section id=\"tables\"", "<section id=\"disclosure\"", "<section id=\"definitions\""];
+    let order = [
+        "<section id=\"verdict\"",
+        "<section id=\"headline\"",
+        "<section id=\"load\"",
+        "<section id=\"tables\"",
+        "<section id=\"disclosure\"",
+        "<section id=\"definitions\"",
+    ];
     assert!(order.map(place).is_sorted());
 }
 
@@ -80,7 +90,10 @@ fn records_of_one_name_go_by_their_runs() {
     let mut later = records::small();
     later.id = "20261122-080000-webstone".to_owned();
     let page = html_of(&[records::small(), later]);
-    assert!(page.contains("data-name=\"20261121-100405-webstone\"") && page.contains("data-name=\"20261122-080000-webstone\""));
+    assert!(
+        page.contains("data-name=\"20261121-100405-webstone\"")
+            && page.contains("data-name=\"20261122-080000-webstone\"")
+    );
     let page = html_of(&[records::small(), records::small()]);
     assert!(page.contains("data-name=\"20261121-100405-webstone (2)\""));
 }
@@ -95,7 +108,10 @@ fn a_selection_that_holds_nothing_names_its_record() {
 #[test]
 fn what_holds_nothing_says_so() {
     assert!(html(&records::nothing()).contains("Nothing was measured: the record holds no timed run."));
-    assert!(html(&records::refused()).contains("0 of 600 requests") || html(&records::refused()).contains("600 of 600 requests"));
+    assert!(
+        html(&records::refused()).contains("0 of 600 requests")
+            || html(&records::refused()).contains("600 of 600 requests")
+    );
     assert!(!html(&records::refused()).contains("NaN"));
     assert!(!html(&records::without_histograms()).contains("id=\"distributions\""));
 }

@@ -210,7 +210,11 @@ impl Area {
 /// A sample of a style for a legend: a stretch of line with its marker.
 pub(crate) fn key(style: usize, marked: bool) -> String {
     let class = style % STYLES;
-    let mark = if marked { format!("<path class=\"mark\" d=\"{}\"/>", marker(class, 14.0, 6.0)) } else { String::new() };
+    let mark = if marked {
+        format!("<path class=\"mark\" d=\"{}\"/>", marker(class, 14.0, 6.0))
+    } else {
+        String::new()
+    };
     format!(
         "<svg class=\"key s{class}\" viewBox=\"0 0 28 12\" aria-hidden=\"true\"><path class=\"line\" d=\"M0 6H28\"/>{mark}</svg>"
     )
@@ -302,7 +306,10 @@ mod tests {
         let svg = svg(&plot(vec![Point::new(0.0, 0.0), Point::new(10.0, 100.0)]));
         // Left of the plot: three digits and twelve units; it ends RIGHT from the edge.
         assert!(svg.contains("d=\"M33.0 200.0L362.0 26.0\""), "{svg}");
-        assert!(svg.contains("class=\"series s1\" data-name=\"a&lt;b\" data-at=\"33.0,200.0 362.0,26.0\""), "{svg}");
+        assert!(
+            svg.contains("class=\"series s1\" data-name=\"a&lt;b\" data-at=\"33.0,200.0 362.0,26.0\""),
+            "{svg}"
+        );
         assert!(svg.contains("data-x=\"0|10\" data-y=\"0|100\""), "{svg}");
     }
 
@@ -310,9 +317,17 @@ mod tests {
     fn few_points_have_error_bars_and_many_a_band() {
         let point = |n: usize| Point { x: n as f64 / 10.0, y: 50.0, interval: Some((40.0, 60.0)) };
         let few = svg(&plot((0..3).map(point).collect()));
-        assert!(few.contains("class=\"error\"") && few.contains("class=\"mark\"") && !few.contains("class=\"band\""));
+        assert!(
+            few.contains("class=\"error\"")
+                && few.contains("class=\"mark\"")
+                && !few.contains("class=\"band\"")
+        );
         let many = svg(&plot((0..100).map(point).collect()));
-        assert!(!many.contains("class=\"error\"") && !many.contains("class=\"mark\"") && many.contains("class=\"band\""));
+        assert!(
+            !many.contains("class=\"error\"")
+                && !many.contains("class=\"mark\"")
+                && many.contains("class=\"band\"")
+        );
     }
 
     #[test]

@@ -99,7 +99,9 @@ fn chart(html: &mut Html, screen: &Screen, id: &str, title: &str, caption: &str,
         definition: Some(definitions::PERCENTILES),
         caption: caption.to_owned(),
         x: Axis::percentiles(most),
-        y: Axis::durations("logarithmic scale", points().map(|point| point.y), &|value| seconds_round(screen, value)),
+        y: Axis::durations("logarithmic scale", points().map(|point| point.y), &|value| {
+            seconds_round(screen, value)
+        }),
         height: HEIGHT,
         scale: Scale::seconds(screen, points().map(|point| point.y)),
         lines,

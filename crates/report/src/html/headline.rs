@@ -216,7 +216,7 @@ fn compared(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
     html.element(
         "p class=\"note\"",
         "Each record’s peak is the level with the highest request rate. Whether a difference is more than noise is \
-         what `webstone compare` tells.",
+         what webstone compare tells.",
     );
     let differing = super::differences(runs);
     if differing.is_empty() {

@@ -268,7 +268,9 @@ fn percentiles(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
         definition: Some(definitions::PERCENTILES),
         caption: String::new(),
         x: Axis::counts("clients", 1.0, &clients(runs)),
-        y: Axis::durations("logarithmic scale", values.iter().copied(), &|value| seconds_round(screen, value)),
+        y: Axis::durations("logarithmic scale", values.iter().copied(), &|value| {
+            seconds_round(screen, value)
+        }),
         height: HEIGHT,
         lines,
         reference: None,

@@ -39,9 +39,16 @@ fn a_report_opens_without_error_and_fetches_nothing() {
         ("nothing".to_owned(), written(directory.path(), "nothing.html", &[records::nothing()])),
         (
             "several".to_owned(),
-            written(directory.path(), "several.html", &[records::small(), records::many_pages(), records::interrupted()]),
+            written(
+                directory.path(),
+                "several.html",
+                &[records::small(), records::many_pages(), records::interrupted()],
+            ),
         ),
-        ("hostile".to_owned(), written(directory.path(), "hostile.html", &[records::hostile(), records::hostile()])),
+        (
+            "hostile".to_owned(),
+            written(directory.path(), "hostile.html", &[records::hostile(), records::hostile()]),
+        ),
     ];
     if let Some(own) = std::env::var_os("WEBSTONE_PAGE") {
         pages.push(("own".to_owned(), std::fs::canonicalize(own).unwrap()));
@@ -139,7 +146,8 @@ fn switch_and_readout(page: &mut Seen<'_>) {
     let paper = "getComputedStyle(document.body).backgroundColor";
     let light = page.browser.evaluate(paper);
     // The order is automatic, light, dark.
-    page.browser.evaluate("document.getElementById('theme').click(); document.getElementById('theme').click()");
+    page.browser
+        .evaluate("document.getElementById('theme').click(); document.getElementById('theme').click()");
     let dark = page.browser.evaluate(paper);
     if dark == light {
         page.wrong.push(format!("{}: the switch does not make it dark", page.name));
