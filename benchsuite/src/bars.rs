@@ -39,7 +39,7 @@ pub enum Quantity {
     ConnectionBytes,
     /// CPU time per request, the dearest number of clients against the cheapest.
     CpuGrowth,
-    /// CPU time per request with two workers, as a ratio to that with one.
+    /// CPU time per request with two workers, as a ratio to that of one beside another process.
     SecondWorker,
     /// Lateness of a schedule's requests, 99th percentile in microseconds.
     LatenessP99Us,
@@ -84,7 +84,7 @@ impl Quantity {
             Quantity::Cpu => "CPU/request",
             Quantity::ConnectionBytes => "bytes/connection",
             Quantity::CpuGrowth => "CPU/request, dearest to cheapest of 10 to 10,000 clients",
-            Quantity::SecondWorker => "CPU/request, two workers to one",
+            Quantity::SecondWorker => "CPU/request, two workers to two processes of one",
             Quantity::LatenessP99Us => "lateness p99, µs",
         }
     }

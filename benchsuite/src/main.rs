@@ -15,12 +15,12 @@ mod tables;
 mod tools;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use arguments::{Arguments, Baseline};
 use canned::Canned;
-use children::{Cpus, How};
+use children::{Cpus, Group, How};
 use modes::{Case, Mode, Server};
 use nginx::Nginx;
 use run::Run;
@@ -178,17 +178,35 @@ fn measure(tool: &Tool, case: Case, round: u32, target: &Target<'_>, seconds: u6
         limit: Duration::from_secs(seconds) + GRACE,
         watch_memory: case.mode == Mode::Scale,
     };
+    let companion = if case.accompanied { Some(accompany(tool, case, target, how.limit)?) } else { None };
     let finished = children::run(&command, how).map_err(|error| format!("{}: {error}", tool.name))?;
+    // Only now: its CPU time, which counts as soon as it is waited for, is not the measured one's.
+    drop(companion);
     if children::interrupted().is_some() {
         return Err("interrupted".to_owned());
     }
     // Without statistics nothing adds up, and webstone rightly ends with a failure.
     let measured = if finished.success || tool.name == "webstone-bare" {
         readings::read(tool.name, &finished.stdout)
+    } else if finished.wall_s >= how.limit.as_secs_f64() {
+        Err(format!("ended after the limit of {} s", how.limit.as_secs()))
     } else {
         Err("it failed".to_owned())
     };
     Ok(Run::new(tool.name, case, round, command, finished, measured))
+}
+
+/// The same tool with as many clients on the server's CPU, for as long as the value lives.
+fn accompany(tool: &Tool, case: Case, target: &Target<'_>, limit: Duration) -> Result<Group, String> {
+    let Cpus { server, client } = *target.cpus;
+    let swapped = Target { cpus: &Cpus { server: client, client: server }, ..*target };
+    // Its end does not come before it is ended.
+    let command = tool.command(case, &swapped, limit.as_secs() * 2)?;
+    let companion = Group::start(&command, swapped.client_cpus(1).as_deref(), Stdio::null())
+        .map_err(|error| format!("{}: {error}", tool.name))?;
+    // Until it is at full load.
+    std::thread::sleep(Duration::from_millis(500));
+    Ok(companion)
 }
 
 /// Builds a program of this tree; its path. Without statistics, it stands in a directory of its own.

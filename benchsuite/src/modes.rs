@@ -13,7 +13,7 @@ pub enum Mode {
     Standard,
     /// 500 bytes, connections kept, from 10 to 10,000 of them: memory for each, and what a request then costs.
     Scale,
-    /// 500 bytes, connections kept, one worker and two: what a request then costs.
+    /// 500 bytes, connections kept, one worker, two, and two processes of one: what a request then costs.
     Workers,
 }
 
@@ -37,6 +37,8 @@ pub struct Case {
     pub clients: u32,
     /// Worker threads, each on a CPU of its own.
     pub workers: u32,
+    /// Whether another process of the same tool loads the same server from the other CPU meanwhile.
+    pub accompanied: bool,
 }
 
 /// Numbers of clients of [`Mode::Scale`].
@@ -74,12 +76,14 @@ impl Mode {
 
     /// What is measured in each round.
     pub fn cases(self, server: Server) -> Vec<Case> {
-        let case = |clients, workers| Case { mode: self, server, clients, workers };
+        let case = |clients, workers| Case { mode: self, server, clients, workers, accompanied: false };
         match self {
             // Sixteen large bodies fill loopback; more only wait in each other's way.
             Mode::Large => vec![case(16, 1)],
             Mode::Scale => SCALE.map(|clients| case(clients, 1)).to_vec(),
-            Mode::Workers => vec![case(64, 1), case(128, 2)],
+            Mode::Workers => {
+                vec![case(64, 1), Case { accompanied: true, ..case(64, 1) }, case(128, 2)]
+            }
             _ => vec![case(64, 1)],
         }
     }

@@ -101,10 +101,11 @@ impl Run {
 
 fn case<S: serde::Serializer>(case: &Case, serializer: S) -> Result<S::Ok, S::Error> {
     use serde::ser::SerializeMap as _;
-    let mut map = serializer.serialize_map(Some(4))?;
+    let mut map = serializer.serialize_map(Some(5))?;
     map.serialize_entry("mode", case.mode.name())?;
     map.serialize_entry("server", case.server.name())?;
     map.serialize_entry("clients", &case.clients)?;
     map.serialize_entry("workers", &case.workers)?;
+    map.serialize_entry("accompanied", &case.accompanied)?;
     map.end()
 }

@@ -137,7 +137,7 @@ impl Session {
                 }
                 Quantity::ConnectionBytes => self.connection_bytes(server, &bar.tool),
                 Quantity::CpuGrowth => self.cpu_growth(server, &bar.tool),
-                Quantity::SecondWorker => self.second_worker(server, &bar.tool),
+                Quantity::SecondWorker => self.second_worker(server, &bar.tool, true),
                 // Measured by no mode yet.
                 Quantity::LatenessP99Us => None,
             }
@@ -190,11 +190,12 @@ impl Session {
         })
     }
 
-    /// CPU time per request with two workers, to that with one.
-    pub fn second_worker(&self, server: Server, tool: &str) -> Option<Spread> {
+    /// CPU time per request with two workers, to that with one: alone, or beside another process.
+    pub fn second_worker(&self, server: Server, tool: &str, accompanied: bool) -> Option<Spread> {
         let cases = Mode::Workers.cases(server);
+        let one = *cases.iter().find(|case| case.workers == 1 && case.accompanied == accompanied)?;
+        let two = *cases.iter().find(|case| case.workers == 2)?;
         let cost = |case: Case, round: u32| self.value(case, tool, round, Run::cpu_us);
-        let (one, two) = (*cases.first()?, *cases.last()?);
         self.by_round(|round| Some(cost(two, round)? / cost(one, round)?))
     }
 
@@ -294,13 +295,14 @@ mod tests {
         for (case, cost) in Mode::Scale.cases(Server::Nginx).into_iter().zip([1.0, 0.8, 0.9, 1.1]) {
             session.keep(run("webstone", case, 0, cost, 1000)).unwrap();
         }
-        for (case, cost) in Mode::Workers.cases(Server::Canned).into_iter().zip([1.0, 1.05]) {
+        for (case, cost) in Mode::Workers.cases(Server::Canned).into_iter().zip([0.7, 1.0, 1.05]) {
             session.keep(run("webstone", case, 0, cost, 1000)).unwrap();
         }
         let median = |spread: Option<Spread>| spread.unwrap().median;
         assert_eq!(median(session.connection_bytes(Server::Nginx, "webstone")), 500.0);
         assert!((median(session.cpu_growth(Server::Nginx, "webstone")) - 1.375).abs() < 1e-9);
-        assert!((median(session.second_worker(Server::Canned, "webstone")) - 1.05).abs() < 1e-9);
+        assert!((median(session.second_worker(Server::Canned, "webstone", true)) - 1.05).abs() < 1e-9);
+        assert!((median(session.second_worker(Server::Canned, "webstone", false)) - 1.5).abs() < 1e-9);
         assert_eq!(session.cpu_growth(Server::Canned, "webstone"), None);
         // 500 bytes are within the bar, growth is not.
         assert_eq!(session.finish(), Ok(false));

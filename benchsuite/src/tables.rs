@@ -122,18 +122,22 @@ fn workers(session: &Session, server: Server, cases: &[Case], text: &mut String)
     let _ = write!(
         text,
         "\n## workers on {}\n\n\
-         The server has an event loop on each of the two CPUs; the first worker shares one of them, the second the other.\n\n\
-         | tool | workers | clients | requests/s | CPU/request, µs | to one worker | quartiles | errors | rounds |\n\
-         |---|---:|---:|---:|---:|---:|---|---:|---:|\n",
+         The server has an event loop on each of the two CPUs; every worker shares its CPU with one of them.\n\n\
+         | tool | workers | clients | requests/s | CPU/request, µs | two workers to this | quartiles | errors | rounds |\n\
+         |---|---|---:|---:|---:|---:|---|---:|---:|\n",
         server.name()
     );
     for tool in &session.tools {
         for case in cases {
             let Some(rounds) = Rounds::of(session, *case, tool.name) else { continue };
-            let ratio = session.second_worker(server, tool.name).filter(|_| case.workers > 1);
+            let ratio = match case.workers {
+                1 => session.second_worker(server, tool.name, case.accompanied),
+                _ => None,
+            };
+            let beside = if case.accompanied { ", beside another process" } else { "" };
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                "| {} | {}{beside} | {} | {} | {} | {} | {} | {} | {} |",
                 tool.name,
                 case.workers,
                 case.clients,

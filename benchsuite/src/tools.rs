@@ -182,7 +182,9 @@ impl Tool {
                         add(&format!("run {url} -w {} -i 1 --runs-dir {runs}", mode.name()));
                     }
                 }
-                add(&format!("-c {clients} -d {seconds}s --warmup 0s -t {workers} --check {check}"));
+                // Where starting the clients takes its time, the window must not open before they are there.
+                let warmup = if mode == Mode::Scale { 1 } else { 0 };
+                add(&format!("-c {clients} -d {seconds}s --warmup {warmup}s -t {workers} --check {check}"));
                 add(&format!("--connections {}", if keep { "keep-alive" } else { "per-request" }));
                 add("--format json --quiet");
                 if variant == "webstone-reset" {
@@ -263,7 +265,7 @@ mod tests {
             ("wrk", Mode::KeepAlive, 0, "wrk -t1 -c64 -d3s URL"),
             ("wrk", Mode::PerRequest, 0, "wrk -t1 -c64 -d3s URL -H Connection: close"),
             ("wrk", Mode::Scale, 3, "wrk -t1 -c10000 -d3s --timeout 10s URL"),
-            ("wrk", Mode::Workers, 1, "wrk -t2 -c128 -d3s URL"),
+            ("wrk", Mode::Workers, 2, "wrk -t2 -c128 -d3s URL"),
             ("wrk", Mode::Standard, 0, "wrk -t1 -c64 -d3s -s F/standard.lua http://127.0.0.1:8080"),
             ("ab", Mode::KeepAlive, 0, "ab -q -t 3 -n 1200000 -c 64 -k URL"),
             (
@@ -275,7 +277,7 @@ mod tests {
             (
                 "webstone",
                 Mode::Workers,
-                1,
+                2,
                 "webstone hit URL -c 128 -d 3s --warmup 0s -t 2 --check status --connections keep-alive --format json --quiet --cpus 0,1",
             ),
             (
