@@ -168,10 +168,12 @@ impl Session {
     /// Memory for each further connection, in bytes.
     pub fn connection_bytes(&self, server: Server, tool: &str) -> Option<Spread> {
         let (few, many) = MEMORY_BETWEEN;
+        // One that answered nothing has not used its buffers.
+        let answered = |run: &Run| run.reading.filter(|reading| reading.requests > 0);
         let memory = |clients: u32, round: u32| {
             let case = Mode::Scale.cases(server).into_iter().find(|case| case.clients == clients)?;
             self.value(case, tool, round, |run| {
-                run.reading.and(run.memory_bytes_max).map(|bytes| bytes as f64)
+                answered(run).and(run.memory_bytes_max).map(|bytes| bytes as f64)
             })
         };
         self.by_round(|round| Some((memory(many, round)? - memory(few, round)?) / f64::from(many - few)))

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::bars::Judged;
+use crate::bars::{Judged, Outcome};
 use crate::modes::{Case, MEMORY_BETWEEN, Mode, Server};
 use crate::run::Run;
 use crate::session::Session;
@@ -30,7 +30,7 @@ pub fn report(session: &Session, judged: &[Judged]) -> String {
         }
     }
     cost_of_measuring(session, &mut text);
-    bars(judged, &mut text);
+    bars(session, judged, &mut text);
     text
 }
 
@@ -176,14 +176,18 @@ fn cost_of_measuring(session: &Session, text: &mut String) {
     }
 }
 
-fn bars(judged: &[Judged], text: &mut String) {
+fn bars(session: &Session, judged: &[Judged], text: &mut String) {
+    let (listed, left_out): (Vec<&Judged>, Vec<&Judged>) = judged.iter().partition(|judged| {
+        judged.outcome == Outcome::Pending
+            || session.runs.iter().any(|run| run.case.mode.name() == judged.bar.mode)
+    });
     let _ = write!(
         text,
         "\n## Bars\n\n\
          | mode | tool | quantity | against | measured | quartiles | on canned | at most | aim | |\n\
          |---|---|---|---|---:|---|---:|---:|---:|---|\n"
     );
-    for Judged { bar, measured, on_canned, outcome } in judged {
+    for Judged { bar, measured, on_canned, outcome } in listed {
         let decimals = bar.quantity.decimals();
         let shown = decimals.min(2);
         let why = bar.pending.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
@@ -201,6 +205,11 @@ fn bars(judged: &[Judged], text: &mut String) {
             number(bar.aim, shown),
             outcome.name(),
         );
+    }
+    if !left_out.is_empty() {
+        let mut modes: Vec<&str> = left_out.iter().map(|judged| judged.bar.mode.as_str()).collect();
+        modes.dedup();
+        let _ = writeln!(text, "\n{} bars of modes that were not run: {}.", left_out.len(), modes.join(", "));
     }
 }
 
