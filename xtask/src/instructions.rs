@@ -33,10 +33,11 @@ struct Operation {
     server: Option<&'static [&'static str]>,
 }
 
-const OPERATIONS: [Operation; 7] = [
+const OPERATIONS: [Operation; 8] = [
     Operation { name: "keep-alive", times: 20_000, server: Some(&[]) },
     Operation { name: "per-request", times: 5_000, server: Some(&["--close"]) },
     Operation { name: "parse-response", times: 20_000, server: None },
+    Operation { name: "recall-response", times: 20_000, server: None },
     Operation { name: "write-request", times: 20_000, server: None },
     Operation { name: "render-request", times: 20_000, server: None },
     Operation { name: "pick-page", times: 100_000, server: None },

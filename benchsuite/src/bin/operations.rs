@@ -7,6 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use webstone_engine::h1::known_heads::KnownHeads;
 use webstone_engine::h1::request::{RequestParts, write_request};
 use webstone_engine::h1::response::ResponseParser;
 use webstone_engine::{Control, LevelJob, Plan, run_level};
@@ -29,6 +30,7 @@ fn main() {
     let count: u64 = count.parse().expect("a number of times");
     match (operation.as_str(), url) {
         ("parse-response", []) => parse_response(count),
+        ("recall-response", []) => recall_response(count),
         ("write-request", []) => build_request(count),
         ("render-request", []) => render_request(count),
         ("pick-page", []) => pick_page(count),
@@ -39,16 +41,34 @@ fn main() {
     }
 }
 
-fn parse_response(count: u64) {
+/// A head and a body of 500 bytes, as nginx sends them.
+fn response() -> Vec<u8> {
     let head = "HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nDate: Sat, 21 Nov 2026 15:00:00 GMT\r\n\
                 Content-Type: text/html\r\nContent-Length: 500\r\nLast-Modified: Sat, 21 Nov 2026 14:00:00 GMT\r\n\
                 Connection: keep-alive\r\nETag: \"6560b2a0-1f4\"\r\nAccept-Ranges: bytes\r\n\r\n";
-    let response = [head.as_bytes(), &[b'x'; 500]].concat();
+    [head.as_bytes(), &[b'x'; 500]].concat()
+}
+
+fn parse_response(count: u64) {
+    let response = response();
     for _ in 0..count {
         let mut parser = ResponseParser::new(false);
         let mut at = 0;
         while !parser.is_done() {
             at += parser.step(&black_box(&response)[at..]).expect("well-formed").0;
+        }
+        assert_eq!(at, response.len());
+    }
+}
+
+fn recall_response(count: u64) {
+    let response = response();
+    let mut known = KnownHeads::new(1);
+    for _ in 0..count {
+        let mut parser = ResponseParser::new(false);
+        let mut at = 0;
+        while !parser.is_done() {
+            at += parser.step_known(&black_box(&response)[at..], &mut known, 0).expect("well-formed").0;
         }
         assert_eq!(at, response.len());
     }

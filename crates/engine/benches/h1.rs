@@ -5,6 +5,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use webstone_engine::h1::known_heads::KnownHeads;
 use webstone_engine::h1::request::{RequestParts, write_request};
 use webstone_engine::h1::response::{ResponseParser, Step};
 use webstone_model::spec::HttpVersion;
@@ -47,6 +48,11 @@ fn responses(criterion: &mut Criterion) {
         group.throughput(Throughput::Bytes(bytes.len() as u64));
         group.bench_function(name, |bencher| bencher.iter(|| parse(black_box(bytes))));
     }
+    let mut known = KnownHeads::new(1);
+    group.throughput(Throughput::Bytes(small.len() as u64));
+    group.bench_function("small, known", |bencher| {
+        bencher.iter(|| ResponseParser::new(false).step_known(black_box(&small), &mut known, 0));
+    });
     group.finish();
 }
 
