@@ -87,13 +87,16 @@ fn compare(arguments: &Arguments) -> Result<bool, String> {
     if plan.iter().any(|(_, server, _)| *server == Server::Nginx) {
         nginx::write_files(folder.path(), &webstone)?;
     }
-    let output = arguments.output.clone().unwrap_or_else(|| repository().join("benchsuite/runs"));
-    let mut session = Session::begin(&output, arguments, &tools, &cpus)?;
     let runs: usize = plan
         .iter()
         .flat_map(|(_, _, cases)| cases)
         .map(|case| tools.iter().filter(|tool| tool.can(*case)).count())
         .sum();
+    if runs == 0 {
+        return Err("no tool, mode and server that go together are left to measure".to_owned());
+    }
+    let output = arguments.output.clone().unwrap_or_else(|| repository().join("benchsuite/runs"));
+    let mut session = Session::begin(&output, arguments, &tools, &cpus)?;
     let minutes = runs as u64 * u64::from(arguments.rounds) * arguments.seconds / 60 + 1;
     println!("{}: about {minutes} minutes, records in {}", names(&tools), session.folder().display());
 
