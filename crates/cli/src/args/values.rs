@@ -9,11 +9,11 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as ValueError, StrDeserializer};
+use webstone_model::comparison::FailWhen;
+use webstone_model::metrics::Histograms;
 use webstone_model::spec::{
     Backend, Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, parse_cpu_list,
 };
-use webstone_model::comparison::FailWhen;
-use webstone_model::metrics::Histograms;
 use webstone_model::units::parse_count;
 use webstone_report::{ComparisonFormat, CsvTable, Format};
 
