@@ -21,6 +21,7 @@ pub mod placement;
 pub mod preflight;
 pub mod process_use;
 pub mod record_all;
+pub mod redaction;
 mod run;
 pub mod store;
 mod sweep;
