@@ -17,7 +17,8 @@ use webstone_model::workload::Workload;
 
 use crate::clock;
 use crate::embedded::{EmbeddedServer, EmbeddedServerError, Launch};
-use crate::environment;
+use crate::environment::configuration::{self, ConfigurationError};
+use crate::environment::{self, Subject};
 use crate::fetch::ByProbe;
 use crate::generator::{self, Compile, LoadGenerator};
 use crate::interrupt::Interrupt;
@@ -29,6 +30,7 @@ use crate::preflight::limits;
 use crate::preflight::needs::{Load, Severity, Shortage, shortages};
 use crate::preflight::target::{self, TargetError, TargetFacts};
 use crate::record_all::{RecordAll, RecordAllError};
+use crate::redaction;
 use crate::store::{Store, StoreError};
 use crate::sweep::{MeasuredServer, Sweep, SweepError};
 use crate::trace::{TraceWriter, nowhere};
@@ -103,6 +105,9 @@ pub enum RunError {
     /// There is no workload.
     #[error(transparent)]
     Workload(#[from] WorkloadSourceError),
+    /// The server's configuration cannot be read.
+    #[error(transparent)]
+    Configuration(#[from] ConfigurationError),
     /// CPUs that cannot be had.
     #[error(transparent)]
     Placement(#[from] PlacementError),
@@ -138,6 +143,7 @@ impl RunError {
         match self {
             RunError::Spec { hint, .. } => Some(hint.clone()),
             RunError::Workload(error) => error.hint(),
+            RunError::Configuration(error) => Some(error.hint().to_owned()),
             RunError::Placement(error) => Some(error.hint()),
             RunError::Shortage(shortage) => Some(shortage.remedy.clone()),
             RunError::Target(error) => Some(error.hint.clone()),
@@ -156,6 +162,7 @@ impl RunError {
         match self {
             RunError::Spec { .. }
             | RunError::Workload(_)
+            | RunError::Configuration(_)
             | RunError::Placement(_)
             | RunError::Plan(_)
             | RunError::Interrupted => Blame::User,
@@ -227,6 +234,7 @@ fn prepare(
     let RunnerOptions { tool, command_line, runs_dir, workload, check_target, server_program, trace } =
         options;
     let workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
+    let configuration = configuration::read(&spec.server_config)?;
 
     observer.event(Event::Preparing("looking at this machine and the target"));
     let embedded = spec.target.is_empty();
@@ -297,16 +305,27 @@ fn prepare(
     for warning in &warnings {
         observer.event(Event::Warning(warning));
     }
+    let subject = Subject {
+        tool: &tool,
+        target_is_this_host: facts.this_host,
+        addresses: &facts.addresses,
+        configuration,
+    };
+    let environment = environment::gather(&root, subject);
+    // The engine has the specification and the workload as they were given; the record has them without secrets.
+    let spec = redaction::spec(&spec);
+    let mut workload = workload;
+    redaction::workload(&mut workload);
     let started = SystemTime::now();
     let mut record = RunRecord {
         schema: SCHEMA_VERSION,
         id: String::new(),
-        environment: environment::gather(&root, &tool, facts.this_host),
+        environment,
         tool,
         started_at: clock::rfc3339(started),
         finished_at: None,
         state: RunState::Partial,
-        command_line,
+        command_line: redaction::command_line(&command_line),
         workload_sha256: workload.sha256(),
         workload,
         target: TargetRecord {

@@ -204,6 +204,14 @@ pub struct RunArgs {
     #[arg(short, long, value_name = "NAME|FILE")]
     pub workload: Option<String>,
 
+    /// Configuration file of the server under test, or a directory of them: kept in the record, without its secrets
+    ///
+    /// May be given several times. Keys, passwords, tokens and the like are taken out before anything is written.
+    ///
+    /// Default: none, the record says so. Example: --server-config /etc/nginx
+    #[arg(long, value_name = "PATH")]
+    pub server_config: Vec<PathBuf>,
+
     /// Load.
     #[command(flatten)]
     pub load: RunLoadArgs,

@@ -46,7 +46,7 @@ fn is_cookie(lower: &str) -> bool {
 fn has_secret_words(name: &str) -> bool {
     let words = words(name);
     let Some(last) = words.last() else { return false };
-    if ABOUT.contains(&last.as_str()) {
+    if ABOUT.contains(&last.as_str()) || last.ends_with("file") {
         return false;
     }
     let before = words.len().checked_sub(2).map(|at| words[at].as_str());
@@ -56,7 +56,9 @@ fn has_secret_words(name: &str) -> bool {
         "key" => return before.is_some_and(|word| KEYS.contains(&word)),
         _ => {}
     }
-    words.iter().any(|word| WORDS.contains(&word.as_str()))
+    // `PGPASSWORD`, `clientsecret`; the short words would be found in many that are none.
+    let is_one = |word: &String| WORDS.iter().any(|it| word == it || it.len() > 4 && word.ends_with(it));
+    words.iter().any(is_one)
 }
 
 /// `apiKey`, `APIKey`, `api-key`, `API_KEY` → api, key.
@@ -112,7 +114,7 @@ pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
         let place = Place::of(text, name.range());
         let ranges = if place.name == "map" { place.keys_of_map() } else { place.value().into_iter().collect() };
         for range in ranges {
-            if !is_harmless(&text[range.clone()]) && text[range.clone()].trim() != REDACTED {
+            if !is_harmless(&text[range.clone()]) {
                 done = range.end;
                 found.push(range);
             }
@@ -176,9 +178,11 @@ impl<'a> Place<'a> {
             ">" => opening.ends_with('<'),
             "" if auth => opening.trim_end().to_ascii_lowercase().ends_with("stats"),
             "" if cookie => self.names_a_field(),
-            "" if variable => self.before[..self.before.len() - 1].trim_end().ends_with("set"),
+            "" if variable => self.before[..self.before.len() - 1].trim_end().ends_with("set") || self.before.trim_start().starts_with("js_var"),
             // A value of another name, as in `zone=token burst=5`.
             "" => !opening.trim_end().ends_with(['=', ':']) || opening.trim_end().to_ascii_lowercase().ends_with("http:"),
+            // nginx: a zone of that name, and its size.
+            ":" if opening.ends_with("zone=") => false,
             _ => !auth || sign == "=",
         };
         let closed = match bracket {
@@ -191,7 +195,9 @@ impl<'a> Place<'a> {
         (named_whole && separates && closed && apart).then_some(())?;
         let start = self.end + parts.get(0)?.end();
         let tight = sign == "=" && !spaced && parts["space"].is_empty();
-        self.value_at(start, tight, sign)
+        // Quotation marks of the name alone end with it.
+        let quote = self.quote.filter(|quote| parts.name("close").is_none_or(|mark| !mark.as_str().ends_with(*quote)));
+        Place { quote, ..*self }.value_at(start, tight, sign)
     }
 
     /// Whether the line sets, adds or compares a header field.
@@ -202,6 +208,9 @@ impl<'a> Place<'a> {
 
     fn value_at(&self, start: usize, tight: bool, sign: &str) -> Option<Range<usize>> {
         let rest = &self.text[start..];
+        if rest.starts_with(REDACTED) {
+            return None;
+        }
         // A quoted value ends with its quotation mark, be that lines below.
         for mark in ["\\\"", "\\'", "\"", "'"] {
             let inside = self.quote.is_some_and(|quote| mark.len() == 1 && mark.starts_with(quote));
@@ -233,7 +242,7 @@ impl<'a> Place<'a> {
             let ends = unescaped(value, quote.encode_utf8(&mut [0; 4])).or_else(|| value.find(&escaped));
             value = &value[..ends.unwrap_or(value.len())];
         }
-        let value = value.trim_end().trim_end_matches([';', ',', ')', '}', ']', '{', '"', '\'']).trim_end();
+        let value = without_end(value);
         (!value.is_empty()).then(|| start..start + value.len())
     }
 
@@ -283,6 +292,25 @@ impl<'a> Place<'a> {
             .map(|key| start + key.start()..start + key.end())
             .collect()
     }
+}
+
+/// A value without what ends the statement around it: semicolons, and brackets that were opened before it.
+fn without_end(value: &str) -> &str {
+    let mut value = value.trim_end();
+    while let Some(last) = value.chars().last() {
+        let opener = match last {
+            ')' => '(',
+            '}' => '{',
+            ']' => '[',
+            _ => last,
+        };
+        let ends = matches!(last, ';' | ',' | '{' | '"' | '\'') || opener != last && !value.contains(opener);
+        if !ends {
+            break;
+        }
+        value = value[..value.len() - 1].trim_end();
+    }
+    value
 }
 
 fn line_of(text: &str) -> &str {

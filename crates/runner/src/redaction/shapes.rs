@@ -16,7 +16,7 @@ static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r"(?s)PuTTY-User-Key-File-\d+:(?P<secret>.*)",
         r"(?P<secret>AGE-SECRET-KEY-1[A-Z0-9]+)",
         // crypt(3), Apache's and LDAP's hashes, Argon2.
-        r"(?P<secret>\$(?:apr1|1|2[abxy]?|5|6|7|y|gy|sha1|md5|argon2(?:id|i|d)|scrypt|pbkdf2(?:-sha\d+)?)\$[^\s:;,'\x22]+)",
+        r"(?P<secret>\$(?:apr1|1|2[abxy]?|5|6|7|y|gy|sha1|md5|argon2(?:id|i|d)|scrypt|pbkdf2(?:-sha\d+)?)\$[^\s:;'\x22]+)",
         r"(?P<secret>\{(?:SHA|SSHA|SHA256|SSHA256|SHA512|SSHA512|MD5|SMD5|CRYPT|PBKDF2)\}[^\s:;'\x22]+)",
         // .htpasswd with crypt of 13 characters, .htdigest.
         r"(?m)^[^\s:#;{}]+:(?P<secret>[./0-9A-Za-z]{13})\r?$",
@@ -24,8 +24,8 @@ static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         // scheme://user:password@host, or a token alone; a password may hold a slash.
         r"[A-Za-z][A-Za-z0-9+.\-]*://(?P<secret>[^\s/?#'\x22<>@]*:[^\s'\x22<>]*)@",
         r"[A-Za-z][A-Za-z0-9+.\-]*://(?P<secret>[^\s/?#'\x22<>@:]+)@",
-        r"(?P<secret>[^\s:@/'\x22=;,(]+:[^\s@/'\x22]+)@(?:tcp|unix|udp)?\(",
-        r"(?i)\b(?:basic|bearer|negotiate|apikey)(?:\\? )+(?P<secret>[A-Za-z0-9+/._~\-]*[A-Za-z0-9+/._~\-](?:[0-9]|[a-z][A-Z])[A-Za-z0-9+/._~\-]*=*)",
+        r"(?P<secret>[^\s:@/'\x22=;,(]+:[^\s@'\x22]+)@(?:tcp|unix|udp)?\(",
+        r"\b(?i:basic|bearer|negotiate|apikey)(?:\\? )+(?P<secret>[A-Za-z0-9+/._~\-]*[A-Za-z0-9+/._~\-](?:[0-9]|[a-z][A-Z])[A-Za-z0-9+/._~\-]*=*)",
         r"(?i)\b(?:basic|bearer)(?:\\? )+(?P<secret>[A-Za-z0-9+/._~\-]+=+)",
         r"(?i)\bdigest +username=(?P<secret>[^\n]+)",
         // JSON Web Tokens, AWS, GitHub, GitLab, Slack, Stripe, Google, npm, PyPI, OpenAI and its like.

@@ -8,6 +8,7 @@ const SECRETS: [&str; 4] = ["hunter2", "Tr0ub4dor&3", "s3cr3t/with+slash=", "abc
 
 /// A configuration with a secret, without it: everything else must still be there.
 fn goes(cases: &[&str]) {
+    let mut wrong = Vec::new();
     for case in cases {
         for secret in SECRETS {
             // Unquoted, an ampersand ends a value of a query; quoted it is part of it.
@@ -16,18 +17,19 @@ fn goes(cases: &[&str]) {
             }
             let with = case.replace("{}", secret);
             let kept = text(&with).text;
-            assert!(!kept.contains(secret), "{with}\n→ {kept}");
-            assert!(kept.contains(REDACTED), "{with}\n→ {kept}");
-            let name = case.split("{}").next().unwrap().trim_end_matches([' ', '"', '\'', '=', ':', '>', '\t', '\\', '(']);
-            assert!(kept.contains(name), "{with}\n→ {kept}");
+            let name = case.split_whitespace().next().unwrap_or_default().split("{}").next().unwrap_or_default();
+            if kept.contains(secret) || !kept.contains(REDACTED) || !kept.contains(name) {
+                wrong.push(format!("{with}\n→ {kept}"));
+            }
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 fn stays(cases: &[&str]) {
-    for case in cases {
-        assert_eq!(text(case), Redacted { text: (*case).to_owned(), secrets: 0 });
-    }
+    let changed = cases.iter().map(|case| (case, text(case))).filter(|(case, kept)| kept.text != **case);
+    let changed: Vec<String> = changed.map(|(case, kept)| format!("{case}\n→ {}", kept.text)).collect();
+    assert!(changed.is_empty(), "{}", changed.join("\n"));
 }
 
 #[test]

@@ -110,7 +110,7 @@ impl StoreError {
 }
 
 /// The operating system's words without its number: "No space left on device".
-fn without_number(error: &io::Error) -> String {
+pub(crate) fn without_number(error: &io::Error) -> String {
     error.to_string().split(" (os error").next().unwrap_or_default().to_owned()
 }
 
