@@ -5,6 +5,7 @@
 //! reproducible from a stored record, and every test of one a plain function call.
 #![forbid(unsafe_code)]
 
+pub mod consistency;
 pub mod errors;
 pub mod figures;
 pub mod identities;

@@ -57,6 +57,8 @@ pub struct RunnerOptions {
     pub check_target: bool,
     /// The executable that is started as `<executable> serve …`; `None`: this one.
     pub server_program: Option<PathBuf>,
+    /// Computes from a finished record what is stored beside it as `figures.json`; `None`: nothing.
+    pub figures: Option<fn(&RunRecord) -> Vec<u8>>,
     /// Where traced exchanges are written, where the specification asks for some.
     pub trace: Option<Box<dyn Write + Send>>,
 }
@@ -75,6 +77,7 @@ impl Default for RunnerOptions {
             workload: None,
             check_target: true,
             server_program: None,
+            figures: None,
             trace: None,
         }
     }
@@ -218,6 +221,7 @@ struct Prepared {
     store: Option<Store>,
     record_all: Option<RecordAll>,
     trace: Option<TraceWriter>,
+    figures: Option<fn(&RunRecord) -> Vec<u8>>,
 }
 
 fn prepare(
@@ -231,7 +235,7 @@ fn prepare(
     let root = Root::default();
     let mut warnings = Vec::new();
     check_spec(&spec)?;
-    let RunnerOptions { tool, command_line, runs_dir, workload, check_target, server_program, trace } =
+    let RunnerOptions { tool, command_line, runs_dir, workload, check_target, server_program, figures, trace } =
         options;
     let workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
     let configuration = configuration::read(&spec.server_config)?;
@@ -342,7 +346,7 @@ fn prepare(
         Some(runs) => Some(Store::create(runs, started, &mut record)?),
         None => None,
     };
-    Ok(Prepared { record, effective, generator, server, store, record_all, trace })
+    Ok(Prepared { record, effective, generator, server, store, record_all, trace, figures })
 }
 
 impl Prepared {
@@ -397,7 +401,8 @@ impl Prepared {
             return None;
         }
         let partial = store.path().to_owned();
-        match store.finish(&self.record) {
+        let figures = self.figures.map(|compute| compute(&self.record));
+        match store.finish(&self.record, figures.as_deref()) {
             Ok(path) => Some(path),
             Err(failed) => {
                 // The first error is the cause; that the record could not be finished either follows from it.
