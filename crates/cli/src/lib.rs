@@ -12,7 +12,6 @@ mod intent;
 pub mod reference;
 mod signals;
 pub mod usage;
-mod verdict;
 mod version;
 
 use std::ffi::OsString;

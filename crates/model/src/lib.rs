@@ -12,5 +12,7 @@ pub mod identities;
 pub mod metrics;
 pub mod record;
 pub mod spec;
+pub mod statistics;
 pub mod units;
+pub mod verdict;
 pub mod workload;

@@ -88,7 +88,7 @@ pub struct TargetRecord {
 }
 
 /// One timed run of a level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IterationRecord {
     /// Number of clients.
     pub clients: u32,
@@ -104,6 +104,116 @@ pub struct IterationRecord {
     pub identities: Vec<IdentityCheck>,
     /// The reference server's own use, where it is the target.
     pub server: Option<ServerUse>,
+    /// Which arm of an A/A run it belongs to (`--aa`).
+    #[serde(default)]
+    pub arm: Option<Arm>,
+    /// What the generator's host counted while the window was open, where its kernel tells.
+    #[serde(default)]
+    pub host: Option<HostUse>,
+    /// Open loop: how well the schedule was kept.
+    #[serde(default)]
+    pub schedule: Option<ScheduleKept>,
+}
+
+/// One of the two arms of an A/A run: the same thing measured twice, interleaved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Arm {
+    /// The first.
+    A,
+    /// The second.
+    B,
+}
+
+/// What the kernel of the generator's host counted while a window was open. Everything but `descriptors` is of the whole
+/// machine (of its network namespace): other programs' connections are in it, and the server's where it is on this host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct HostUse {
+    /// Time between the two readings, in nanoseconds: the window, within some milliseconds.
+    pub elapsed_ns: u64,
+    /// Counters of TCP; absent where they could not be read.
+    pub tcp: Option<TcpUse>,
+    /// CPU by CPU, in ascending order of number.
+    pub cpus: Vec<CpuUse>,
+    /// The network interfaces that packets to the target take.
+    pub interfaces: Vec<InterfaceUse>,
+    /// Local ports that the kernel may choose from, for each address and port of the target.
+    pub ports: Option<u64>,
+    /// Files that this process had open when the window closed.
+    pub descriptors: Option<u64>,
+    /// Files that it may have open.
+    pub descriptors_max: Option<u64>,
+}
+
+/// Differences of the kernel's TCP counters over a window, and sockets at its end. Names of `/proc/net/netstat`
+/// (`TcpExt`), `/proc/net/snmp` (`Tcp`) and `/proc/net/sockstat` stand behind each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct TcpUse {
+    /// Connections that found the accept queue full (`ListenOverflows`).
+    pub listen_overflows: u64,
+    /// Connection requests dropped by a listening socket for any reason, the former among them (`ListenDrops`).
+    pub listen_drops: u64,
+    /// Segments sent (`OutSegs`).
+    pub segments_sent: u64,
+    /// Segments sent again (`RetransSegs`).
+    pub retransmitted: u64,
+    /// Retransmission timers that ran out (`TCPTimeouts`).
+    pub timeouts: u64,
+    /// SYN and SYN/ACK segments sent again (`TCPSynRetrans`).
+    pub syn_retransmitted: u64,
+    /// Sockets in TIME_WAIT when the window closed (`tw`).
+    pub time_wait: u64,
+    /// Sockets in use when the window closed (`inuse`).
+    pub in_use: u64,
+}
+
+/// What one CPU did in a window, from `/proc/stat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CpuUse {
+    /// Its number.
+    pub cpu: u32,
+    /// Time that it worked, for whomever, interrupts included, in nanoseconds.
+    pub busy_ns: u64,
+    /// Time that it was idle or waited for a disk.
+    pub idle_ns: u64,
+    /// Time that a hypervisor gave to somebody else.
+    pub stolen_ns: u64,
+}
+
+/// What went over a network interface in a window.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct InterfaceUse {
+    /// Its name.
+    pub name: String,
+    /// Whether it is the loopback.
+    pub loopback: bool,
+    /// Its speed in bit/s, where it has one and tells it.
+    pub speed_bps: Option<u64>,
+    /// Bytes received, link headers included.
+    pub received_bytes: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Packets received.
+    pub received_packets: u64,
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// Packets dropped or in error, both ways.
+    pub dropped_packets: u64,
+}
+
+/// How well an open-loop schedule was kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ScheduleKept {
+    /// Requests that the schedule asked for, per second.
+    pub asked_rate: f64,
+    /// Requests that were started, per second.
+    pub offered_rate: f64,
+    /// 99th percentile of the time from a request's intended start to its real one, in nanoseconds.
+    pub lag_p99_ns: u64,
 }
 
 /// What the server under test used while a level ran.

@@ -73,6 +73,8 @@ pub struct LoadSpec {
     pub drain: Nanos,
     /// Order of levels and iterations.
     pub order: Order,
+    /// Whether each level's iterations are two interleaved arms of the same thing, to learn the noise floor.
+    pub aa: bool,
 }
 
 impl Default for LoadSpec {
@@ -85,6 +87,7 @@ impl Default for LoadSpec {
             warmup: Nanos::from_secs(1),
             drain: Nanos::from_secs(2),
             order: Order::Interleaved,
+            aa: false,
         }
     }
 }

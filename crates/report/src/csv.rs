@@ -3,10 +3,13 @@
 //!
 //! Columns are only ever added at the end, so that what addresses them by number keeps working as well.
 
+use std::collections::BTreeMap;
+
 use webstone_model::errors::ErrorClass;
 use webstone_model::figures::Figures;
 use webstone_model::metrics::{Measured, Moments, PageTotals, fairness};
 use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::statistics::{Interval, LevelStatistics};
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::json::{Distribution, Distributions};
@@ -43,11 +46,18 @@ impl Row {
 }
 
 fn levels(record: &RunRecord, writer: &mut Writer) -> Result<(), ::csv::Error> {
+    let statistics: BTreeMap<u32, LevelStatistics> =
+        record.levels().into_iter().map(|(clients, runs)| (clients, LevelStatistics::of(&runs))).collect();
+    let level_row = |run: &IterationRecord| {
+        let mut row = level_row(record, run);
+        interval_columns(&mut row, run, statistics.get(&run.clients));
+        row
+    };
     if record.iterations.is_empty() {
-        return writer.write_record(level_row(record, &nothing()).names);
+        return writer.write_record(level_row(&nothing()).names);
     }
     for (index, run) in record.iterations.iter().enumerate() {
-        let row = level_row(record, run);
+        let row = level_row(run);
         if index == 0 {
             writer.write_record(&row.names)?;
         }
@@ -66,6 +76,7 @@ fn nothing() -> IterationRecord {
         measured: Measured::default(),
         identities: Vec::new(),
         server: None,
+        ..IterationRecord::default()
     }
 }
 
@@ -99,6 +110,27 @@ fn level_row(record: &RunRecord, run: &IterationRecord) -> Row {
         row.put(&format!("errors_{}", class.name().replace('-', "_")), measured.errors.count(class));
     }
     row
+}
+
+/// What is the level's, not the iteration's: the same in every row of a level.
+fn interval_columns(row: &mut Row, run: &IterationRecord, statistics: Option<&LevelStatistics>) {
+    let mut interval = |name: &str, of: fn(&LevelStatistics) -> Option<Interval>| {
+        let interval = statistics.and_then(of);
+        row.maybe(&format!("level_{name}_ci95_low"), interval.map(|interval| interval.low));
+        row.maybe(&format!("level_{name}_ci95_high"), interval.map(|interval| interval.high));
+    };
+    interval("requests_per_s", |level| level.request_rate);
+    interval("latency_mean_s", |level| level.latency_mean_s);
+    interval("throughput_bit_per_s", |level| level.throughput_bps);
+    row.maybe(
+        "level_noise_floor_percent",
+        statistics.and_then(|level| level.noise).map(|noise| noise.percent),
+    );
+    row.maybe("arm", run.arm.map(|arm| format!("{arm:?}")));
+    let tcp = run.host.as_ref().and_then(|host| host.tcp);
+    row.maybe("host_listen_overflows", tcp.map(|tcp| tcp.listen_overflows));
+    row.maybe("host_segments_sent", tcp.map(|tcp| tcp.segments_sent));
+    row.maybe("host_segments_retransmitted", tcp.map(|tcp| tcp.retransmitted));
 }
 
 fn identity_of(row: &mut Row, record: &RunRecord, run: &IterationRecord) {

@@ -8,6 +8,7 @@ use webstone_model::errors::ErrorClass;
 use webstone_model::metrics::Moments;
 use webstone_model::record::RunRecord;
 use webstone_model::units::NANOS_PER_SECOND;
+use webstone_model::verdict::Verdict;
 
 use crate::Options;
 use crate::classic;
@@ -19,13 +20,12 @@ use crate::summary::{self, Level};
 use crate::text::{errors, header, problems};
 
 /// The whole report, ending in a newline.
-pub(crate) fn render(record: &RunRecord, options: &Options) -> String {
+pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -> String {
     let screen = Screen::new(options);
     let levels = summary::levels(record);
-    let whole = options.clients.is_none() && options.iteration.is_none();
     let mut out = String::new();
     header::title(&screen, record, &mut out);
-    problems::draw(&screen, record, &levels, whole, &mut out);
+    problems::draw(&screen, record, &levels, verdict, true, &mut out);
     if levels.is_empty() {
         push_line(&mut out, "Nothing was measured: the record holds no timed run.");
         return out;

@@ -11,7 +11,9 @@ use serde::Serialize;
 use webstone_model::figures::Figures;
 use webstone_model::metrics::{Fairness, Histogram, Measured, fairness};
 use webstone_model::record::RunRecord;
+use webstone_model::statistics::LevelStatistics;
 use webstone_model::units::NANOS_PER_SECOND;
+use webstone_model::verdict::Verdict;
 
 use crate::summary;
 
@@ -29,6 +31,8 @@ pub struct JsonReport<'a> {
 /// Everything computed.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Computed {
+    /// What the figures of the whole run are worth, and what limited them.
+    pub verdict: Verdict,
     /// Every level in ascending order of clients.
     pub levels: Vec<LevelFigures>,
     /// The level with the highest request rate; null where there is one level only or nothing succeeded.
@@ -59,6 +63,8 @@ pub struct LevelFigures {
     pub request_rate_min: f64,
     /// Highest request rate of an iteration, 1/s.
     pub request_rate_max: f64,
+    /// 95 % intervals over iterations, outliers, steady state and noise floor.
+    pub statistics: LevelStatistics,
     /// Each iteration, in the order in which they ran.
     pub iterations: Vec<IterationFigures>,
 }
@@ -159,13 +165,14 @@ pub fn json_schema() -> String {
 }
 
 /// The report as indented JSON, ending in a newline.
-pub(crate) fn render(record: &RunRecord) -> Result<String, serde_json::Error> {
-    let mut text = serde_json::to_string_pretty(&JsonReport { record, computed: Some(computed(record)) })?;
+pub(crate) fn render(record: &RunRecord, verdict: Verdict) -> Result<String, serde_json::Error> {
+    let mut text =
+        serde_json::to_string_pretty(&JsonReport { record, computed: Some(computed(record, verdict)) })?;
     text.push('\n');
     Ok(text)
 }
 
-fn computed(record: &RunRecord) -> Computed {
+fn computed(record: &RunRecord, verdict: Verdict) -> Computed {
     let levels = summary::levels(record);
     let peak = summary::peak(&levels).map(|index| PeakFigures {
         clients: levels[index].clients,
@@ -193,11 +200,12 @@ fn computed(record: &RunRecord) -> Computed {
                 })
                 .collect(),
             figures: level.figures,
+            statistics: level.statistics,
             distributions: level.distributions,
             fairness: level.fairness,
             request_rate_min: level.request_rates.0,
             request_rate_max: level.request_rates.1,
         })
         .collect();
-    Computed { levels, peak }
+    Computed { verdict, levels, peak }
 }

@@ -23,6 +23,7 @@ mod webstone1;
 mod webstone2;
 
 use webstone_model::record::RunRecord;
+use webstone_model::verdict;
 
 pub use crate::format::{Format, UnknownFormat};
 pub use crate::json::{
@@ -105,14 +106,16 @@ pub enum ReportError {
 /// [`ReportError::NothingSelected`] if [`Options::clients`] or [`Options::iteration`] name what the record does not
 /// hold; the others if serialising fails, which no record read from a file does.
 pub fn render(record: &RunRecord, format: Format, options: &Options) -> Result<Vec<u8>, ReportError> {
+    // The verdict is on the whole run, whatever part of it is shown.
+    let verdict = || verdict::of(record);
     let selected = selection::select(record, options)?;
-    let record = selected.as_ref();
+    let shown = selected.as_ref();
     Ok(match format {
-        Format::Text => text::render(record, options).into_bytes(),
-        Format::Hit => hit::render(record, options).into_bytes(),
-        Format::Json => json::render(record)?.into_bytes(),
-        Format::Csv => csv::render(record, options.csv_table)?,
-        Format::Webstone1 => webstone1::render(record).into_bytes(),
-        Format::Webstone2 => webstone2::render(record).into_bytes(),
+        Format::Text => text::render(shown, &verdict(), options).into_bytes(),
+        Format::Hit => hit::render(shown, &verdict(), options).into_bytes(),
+        Format::Json => json::render(shown, verdict())?.into_bytes(),
+        Format::Csv => csv::render(shown, options.csv_table)?,
+        Format::Webstone1 => webstone1::render(shown).into_bytes(),
+        Format::Webstone2 => webstone2::render(shown).into_bytes(),
     })
 }

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use webstone_model::figures::Figures;
 use webstone_model::metrics::{Counts, Fairness, GeneratorUse, Lifetime, Measured, PageTotals, fairness};
 use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::statistics::LevelStatistics;
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::json::Distributions;
@@ -22,6 +23,8 @@ pub(crate) struct Level<'a> {
     pub(crate) counts: Counts,
     pub(crate) lifetime: Lifetime,
     pub(crate) figures: Figures,
+    /// Intervals over iterations, outliers, steady state, noise floor.
+    pub(crate) statistics: LevelStatistics,
     /// Lowest and highest request rate of an iteration, 1/s.
     pub(crate) request_rates: (f64, f64),
     pub(crate) distributions: Distributions,
@@ -34,13 +37,6 @@ impl Level<'_> {
     /// Whether the user ended one of its iterations early.
     pub(crate) fn interrupted(&self) -> bool {
         self.runs.iter().any(|run| run.interrupted)
-    }
-
-    /// Half the range of the iterations' request rates, in percent of the level's; `None` below two iterations.
-    pub(crate) fn spread_percent(&self) -> Option<f64> {
-        let (low, high) = self.request_rates;
-        (self.runs.len() > 1 && self.figures.request_rate > 0.0)
-            .then(|| (high - low) / 2.0 / self.figures.request_rate * 100.0)
     }
 }
 
@@ -69,9 +65,6 @@ pub(crate) struct ServerShare {
     pub(crate) resident_bytes_max: u64,
 }
 
-/// Share of its CPUs from which on the generator counts as saturated, in percent.
-pub(crate) const SATURATED_PERCENT: f64 = 90.0;
-
 /// Every level in ascending order of clients.
 pub(crate) fn levels(record: &RunRecord) -> Vec<Level<'_>> {
     record.levels().into_iter().map(|(clients, runs)| level(clients, runs)).collect()
@@ -93,6 +86,7 @@ fn level(clients: u32, runs: Vec<&IterationRecord>) -> Level<'_> {
         generator: generator_share(&merged.generator, merged.window_ns, &figures),
         server: server_share(&runs),
         figures,
+        statistics: LevelStatistics::of(&runs),
         runs,
     }
 }
@@ -132,7 +126,7 @@ pub(crate) fn counts(record: &RunRecord) -> Counts {
     counts
 }
 
-fn request_rate(measured: &Measured) -> f64 {
+pub(crate) fn request_rate(measured: &Measured) -> f64 {
     quotient(measured.counts.succeeded as f64 * NANOS_PER_SECOND as f64, measured.window_ns as f64)
 }
 

@@ -10,7 +10,7 @@ use webstone_model::spec::parse_cpu_list;
 use crate::placement::Cpus;
 
 /// The file system below which `/proc` and `/sys` are found: `/`, except in tests.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root(PathBuf);
 
 impl Default for Root {
@@ -47,6 +47,11 @@ impl Root {
         if let Ok(mut file) = fs::OpenOptions::new().write(true).open(self.path(path)) {
             let _ = file.write_all(text.as_bytes());
         }
+    }
+
+    /// What a symbolic link names; `None` where it cannot be read.
+    pub fn link(&self, path: &str) -> Option<PathBuf> {
+        fs::read_link(self.path(path)).ok()
     }
 
     /// Names in a directory, sorted; empty where it cannot be read.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use webstone_model::record::Arm;
 use webstone_model::spec::{LoadSpec, Order};
 use webstone_model::workload::PageSequence;
 
@@ -13,6 +14,8 @@ pub struct Step {
     /// Which of the level's iterations, from 1, counted in the order of running: (clients, iteration) names a step
     /// uniquely even where a level is listed twice.
     pub iteration: u32,
+    /// Which arm of an A/A run it belongs to.
+    pub arm: Option<Arm>,
 }
 
 /// All steps in the order in which they run. The shuffle of [`Order::Random`] depends on `seed` alone.
@@ -34,9 +37,15 @@ pub fn steps(load: &LoadSpec, seed: u64) -> Vec<Step> {
     let number = |clients| {
         let iteration = iteration_of.entry(clients).or_default();
         *iteration += 1;
-        Step { clients, iteration: *iteration }
+        Step { clients, iteration: *iteration, arm: load.aa.then(|| arm(*iteration)) }
     };
     clients.into_iter().map(number).collect()
+}
+
+/// A B B A, and again: each arm's iterations lie around the same moment, so that a machine that drifts evenly drifts for
+/// both alike.
+fn arm(iteration: u32) -> Arm {
+    if matches!(iteration % 4, 0 | 1) { Arm::A } else { Arm::B }
 }
 
 /// R. A. Fisher and F. Yates' shuffle as R. Durstenfeld computes it (CACM 7(7), 1964), on the generator that the
@@ -92,6 +101,18 @@ mod tests {
     #[test]
     fn a_level_listed_twice_gets_further_iterations() {
         assert_eq!(order(Order::Sequential, &[8, 8], 1, 0), [(8, 1), (8, 2)]);
+    }
+
+    #[test]
+    fn arms_lie_around_the_same_moment() {
+        let load = LoadSpec { clients: Levels(vec![1, 2]), iterations: 8, aa: true, ..LoadSpec::default() };
+        let steps = steps(&load, 0);
+        let arms = |clients| -> Vec<u32> {
+            let of_a = steps.iter().filter(|step| step.clients == clients && step.arm == Some(Arm::A));
+            of_a.map(|step| step.iteration).collect()
+        };
+        assert_eq!((arms(1), arms(2)), (vec![1, 4, 5, 8], vec![1, 4, 5, 8]));
+        assert!(steps.iter().all(|step| step.arm.is_some()));
     }
 
     #[test]

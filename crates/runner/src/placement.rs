@@ -39,7 +39,7 @@ impl Cpus {
 /// The decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// CPUs of the server; empty where it is not on this host, or not ours to pin.
+    /// CPUs of the server; of somebody else's those that it was found on; empty where that is not known.
     pub server: Vec<u32>,
     /// CPUs of the generator's workers, in turn.
     pub workers_cpus: Vec<u32>,
@@ -84,12 +84,14 @@ impl PlacementError {
     }
 }
 
-/// Decides.
+/// Decides. `pinned_to` are the CPUs that somebody else's server on this host was found to run on; empty where that is
+/// not known. They are not decided here, only compared.
 pub fn place(
     cpus: &Cpus,
     at: ServerPlace,
     generator: &GeneratorSpec,
     server: &ServerSpec,
+    pinned_to: &[u32],
 ) -> Result<Placement, PlacementError> {
     let asked_workers = listed("--cpus", &generator.cpus, cpus)?;
     let asked_server = match at {
@@ -121,9 +123,9 @@ pub fn place(
         0 => placement.workers_cpus.len() as u32,
         asked => asked,
     };
-    comment(&mut placement, at, generator.pin);
+    comment(&mut placement, at, generator.pin, pinned_to);
     if at != ServerPlace::Embedded {
-        placement.server = Vec::new();
+        placement.server = pinned_to.to_vec();
     }
     Ok(placement)
 }
@@ -202,18 +204,20 @@ fn halves(cores: &[Vec<u32>], warnings: &mut Vec<String>) -> (Vec<u32>, Vec<u32>
     }
 }
 
-fn comment(placement: &mut Placement, at: ServerPlace, pinned: bool) {
+fn comment(placement: &mut Placement, at: ServerPlace, pinned: bool, pinned_to: &[u32]) {
     let Placement { server, workers_cpus, workers, warnings } = placement;
     if workers_cpus.is_empty() {
         *workers = (*workers).max(1);
     }
+    // A server that somebody pinned away from the workers needs no advice.
+    let is_apart = !pinned_to.is_empty() && !pinned_to.iter().any(|cpu| workers_cpus.contains(cpu));
     let shared: Vec<u32> = workers_cpus.iter().copied().filter(|cpu| server.contains(cpu)).collect();
-    if at != ServerPlace::Elsewhere && !shared.is_empty() {
+    if at != ServerPlace::Elsewhere && !shared.is_empty() && !is_apart {
         warnings.push(format!(
             "server and generator share CPU {}: the rate is that of both together, not the server's alone",
             cpu_list(&shared)
         ));
-    } else if at == ServerPlace::ThisHost {
+    } else if at == ServerPlace::ThisHost && !is_apart {
         warnings.push(format!(
             "the server is on this host: the generator keeps to CPU {}; pin the server to CPU {} \
              (taskset -c), or measure from another host",
@@ -237,7 +241,7 @@ mod tests {
     fn placed(cpus: &Cpus, at: ServerPlace, workers: u32, generator: &str, server: &str) -> Placement {
         let generator = GeneratorSpec { workers, cpus: generator.into(), ..GeneratorSpec::default() };
         let server = ServerSpec { cpus: server.into(), ..ServerSpec::default() };
-        place(cpus, at, &generator, &server).unwrap()
+        place(cpus, at, &generator, &server, &[]).unwrap()
     }
 
     #[test]
@@ -292,6 +296,16 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_is_pinned_already_is_not_advised_to_be() {
+        let (generator, server) = (GeneratorSpec::default(), ServerSpec::default());
+        let at = |pinned_to: &[u32]| {
+            place(&cpus(&[&[0], &[1]]), ServerPlace::ThisHost, &generator, &server, pinned_to).unwrap()
+        };
+        assert_eq!((at(&[0]).server, at(&[0]).warnings), (vec![0], vec![]));
+        assert_eq!(at(&[0, 1]).warnings.len(), 1, "it may run beside the generator");
+    }
+
+    #[test]
     fn what_is_asked_for_is_done() {
         let four = cpus(&[&[0], &[1], &[2], &[3]]);
         let by_workers = placed(&four, ServerPlace::Embedded, 0, "0", "");
@@ -321,7 +335,7 @@ mod tests {
         let wish = |text: &str| {
             let generator = GeneratorSpec { cpus: text.into(), ..GeneratorSpec::default() };
             let two = cpus(&[&[0], &[1]]);
-            place(&two, ServerPlace::Elsewhere, &generator, &ServerSpec::default()).unwrap_err()
+            place(&two, ServerPlace::Elsewhere, &generator, &ServerSpec::default(), &[]).unwrap_err()
         };
         assert_eq!(wish("1-2").to_string(), "--cpus names CPU 2, and this process may run on CPUs 0-1 only");
         assert!(wish("one").to_string().starts_with("--cpus: `one` is not a list"));

@@ -144,7 +144,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
     use webstone_model::errors::ErrorClass;
 
-    const STEP: Step = Step { clients: 20, iteration: 2 };
+    const STEP: Step = Step { clients: 20, iteration: 2, arm: None };
 
     fn transactions() -> Vec<Transaction> {
         let good = Transaction {

@@ -3,7 +3,7 @@
 //! Everything that can be known to be wrong is found before the first level. What was measured is handed back whatever
 //! happens afterwards: [`RunOutcome`] holds the record *and* the error.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +21,9 @@ use crate::environment::configuration::{self, ConfigurationError};
 use crate::environment::{self, Subject};
 use crate::fetch::ByProbe;
 use crate::generator::{self, Compile, LoadGenerator};
+use crate::host_use::interfaces_towards;
 use crate::interrupt::Interrupt;
+use crate::listeners::{self, ServerProcesses};
 use crate::machine::{Root, cpus};
 use crate::observer::{Event, Observer};
 use crate::order::steps;
@@ -218,6 +220,10 @@ struct Prepared {
     effective: RunSpec,
     generator: Box<dyn LoadGenerator>,
     server: Option<EmbeddedServer>,
+    /// Somebody else's server on this host, where its processes can be seen.
+    watched: Option<ServerProcesses>,
+    /// Network interfaces towards the target.
+    interfaces: BTreeSet<String>,
     store: Option<Store>,
     record_all: Option<RecordAll>,
     trace: Option<TraceWriter>,
@@ -253,7 +259,17 @@ fn prepare(
         (false, true) => ServerPlace::ThisHost,
         (false, false) => ServerPlace::Elsewhere,
     };
-    let placement = place(&cpus(&root), at, &spec.generator, &spec.server)?;
+    let watched = match at {
+        ServerPlace::ThisHost => {
+            let ports = facts.addresses.iter().map(|address| address.port()).collect();
+            listeners::find(&root, &ports)
+        }
+        _ => None,
+    };
+    let found_on = watched.as_ref().map(|server| server.cpus.clone()).unwrap_or_default();
+    let placement = place(&cpus(&root), at, &spec.generator, &spec.server, &found_on)?;
+    let interfaces =
+        interfaces_towards(&root, facts.addresses.iter().map(|address| address.ip()), facts.this_host);
     warnings.extend(placement.warnings.iter().cloned());
     effective.generator.workers = placement.workers;
     effective.generator.cpus = cpu_list(&placement.workers_cpus);
@@ -346,7 +362,7 @@ fn prepare(
         Some(runs) => Some(Store::create(runs, started, &mut record)?),
         None => None,
     };
-    Ok(Prepared { record, effective, generator, server, store, record_all, trace, figures })
+    Ok(Prepared { record, effective, generator, server, watched, interfaces, store, record_all, trace, figures })
 }
 
 impl Prepared {
@@ -368,7 +384,12 @@ impl Prepared {
         let mut unstored = ();
         let mut sweep = Sweep {
             generator: &*self.generator,
-            server: self.server.as_mut().map(|server| server as &mut dyn MeasuredServer),
+            server: match (&mut self.server, &mut self.watched) {
+                (Some(server), _) => Some(server as &mut dyn MeasuredServer),
+                (None, Some(watched)) => Some(watched as &mut dyn MeasuredServer),
+                (None, None) => None,
+            },
+            interfaces: &self.interfaces,
             sink: match &mut self.store {
                 Some(store) => store,
                 None => &mut unstored,

@@ -4,18 +4,21 @@
 //! times a second; only around the window's ends does it look every few milliseconds, because the server's CPU time
 //! is read there.
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::{RecvTimeoutError, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 use webstone_engine::{EngineError, LevelOutcome, Phase};
 use webstone_model::identities::{self, Expectation};
-use webstone_model::record::{IterationRecord, RunRecord, RunState, ServerUse};
+use webstone_model::record::{HostUse, IterationRecord, RunRecord, RunState, ServerUse};
 use webstone_model::spec::RunSpec;
 use webstone_server::Counters;
 
 use crate::clock;
 use crate::generator::{Level, LoadGenerator, Outputs};
+use crate::host_use::HostReading;
 use crate::interrupt::Interrupt;
+use crate::machine::Root;
 use crate::observer::{Event, Observer, Position};
 use crate::order::Step;
 use crate::process_use::CpuTime;
@@ -97,6 +100,8 @@ pub enum SweepError {
 pub(crate) struct Sweep<'a> {
     pub(crate) generator: &'a dyn LoadGenerator,
     pub(crate) server: Option<&'a mut dyn MeasuredServer>,
+    /// Network interfaces towards the target.
+    pub(crate) interfaces: &'a BTreeSet<String>,
     pub(crate) sink: &'a mut dyn Sink,
     pub(crate) spec: &'a RunSpec,
     pub(crate) steps: &'a [Step],
@@ -134,11 +139,11 @@ impl Sweep<'_> {
         if let Some(server) = &mut self.server {
             server.level_starts();
         }
-        let (result, cpu) = self.run_level(at, step);
+        let (result, used) = self.run_level(at, step);
         let outcome = result.map_err(|source| SweepError::Engine { clients: step.clients, source })?;
         // Ended before its window opened: there is nothing that could be kept.
         if outcome.measured.window_ns > 0 || !outcome.interrupted {
-            record.iterations.push(self.iteration(step, outcome, cpu));
+            record.iterations.push(self.iteration(step, outcome, used));
             let iteration = record.iterations.last().expect("pushed just now");
             let stored = self.sink.append(iteration);
             self.observer.event(Event::LevelEnded { at, iteration });
@@ -157,12 +162,8 @@ impl Sweep<'_> {
         }
     }
 
-    /// Runs a level and returns the CPU time that the server used within the window.
-    fn run_level(
-        &mut self,
-        at: Position,
-        step: Step,
-    ) -> (Result<LevelOutcome, EngineError>, Option<CpuTime>) {
+    /// Runs a level and returns what was used within the window.
+    fn run_level(&mut self, at: Position, step: Step) -> (Result<LevelOutcome, EngineError>, Used) {
         let mut outputs = Outputs::default();
         let trace = self.trace.take().map(|writer| {
             let (sender, receiver) = sync_channel(QUEUE);
@@ -190,13 +191,9 @@ impl Sweep<'_> {
         watched
     }
 
-    fn watch(
-        &mut self,
-        at: Position,
-        level: Box<dyn Level>,
-    ) -> (Result<LevelOutcome, EngineError>, Option<CpuTime>) {
+    fn watch(&mut self, at: Position, level: Box<dyn Level>) -> (Result<LevelOutcome, EngineError>, Used) {
         let level = &*level;
-        let mut window = Window::opening(self.cpu_time());
+        let mut window = Window::opening(self.reading());
         let mut ticked = Instant::now();
         let mut raised = 0;
         let result = std::thread::scope(|scope| {
@@ -212,7 +209,7 @@ impl Sweep<'_> {
                         break Err(EngineError::WorkerPanicked(0));
                     }
                 }
-                window.look(level.phase(), || self.cpu_time());
+                window.look(level.phase(), || self.reading());
                 match (raised, self.interrupt.count()) {
                     (..2, 2..) => level.abort(),
                     (0, 1) => level.end_window(),
@@ -229,8 +226,8 @@ impl Sweep<'_> {
                 }
             }
         });
-        let cpu = window.used(self.cpu_time());
-        (result, cpu)
+        let used = window.used(self.reading());
+        (result, used)
     }
 
     /// How long nothing can happen that must be seen at once.
@@ -247,11 +244,14 @@ impl Sweep<'_> {
         }
     }
 
-    fn cpu_time(&self) -> Option<CpuTime> {
-        self.server.as_ref().and_then(|server| server.cpu_time())
+    fn reading(&self) -> Reading {
+        Reading {
+            cpu: self.server.as_ref().and_then(|server| server.cpu_time()),
+            host: HostReading::take(&Root::default(), self.interfaces),
+        }
     }
 
-    fn iteration(&self, step: Step, outcome: LevelOutcome, cpu: Option<CpuTime>) -> IterationRecord {
+    fn iteration(&self, step: Step, outcome: LevelOutcome, used: Used) -> IterationRecord {
         let LevelOutcome { measured, opened_at, interrupted } = outcome;
         // Bytes can be compared only where every answer was read to its end.
         let whole =
@@ -264,8 +264,8 @@ impl Sweep<'_> {
             server_bytes: counted.as_ref().map(|counted| counted.bytes_sent).filter(|_| whole),
         };
         let server = self.server.as_ref().map(|server| ServerUse {
-            user_ns: cpu.unwrap_or_default().user_ns,
-            system_ns: cpu.unwrap_or_default().system_ns,
+            user_ns: used.cpu.unwrap_or_default().user_ns,
+            system_ns: used.cpu.unwrap_or_default().system_ns,
             resident_bytes_max: server.resident_bytes_max().unwrap_or(0),
             accepted: counted.as_ref().map(|counted| counted.accepted),
             sent_bytes: counted.as_ref().map(|counted| counted.bytes_sent),
@@ -279,6 +279,9 @@ impl Sweep<'_> {
             identities: identities::check(&measured, &expected),
             measured,
             server,
+            arm: step.arm,
+            host: Some(used.host),
+            schedule: None,
         }
     }
 
@@ -297,31 +300,47 @@ impl Sweep<'_> {
     }
 }
 
-/// The server's CPU time where the window opened and closed.
+/// What is read where the window opens and where it closes.
+struct Reading {
+    cpu: Option<CpuTime>,
+    host: HostReading,
+}
+
+/// What was used between two readings.
+struct Used {
+    cpu: Option<CpuTime>,
+    host: HostUse,
+}
+
+/// The readings where the window opened and closed.
 struct Window {
-    opened: Option<CpuTime>,
+    opened: Reading,
     is_open: bool,
-    closed: Option<Option<CpuTime>>,
+    closed: Option<Reading>,
 }
 
 impl Window {
-    fn opening(before: Option<CpuTime>) -> Window {
+    fn opening(before: Reading) -> Window {
         Window { opened: before, is_open: false, closed: None }
     }
 
-    fn look(&mut self, phase: Phase, cpu_time: impl FnOnce() -> Option<CpuTime>) {
+    fn look(&mut self, phase: Phase, reading: impl FnOnce() -> Reading) {
         match phase {
             Phase::Measuring if !self.is_open => {
                 self.is_open = true;
-                self.opened = cpu_time();
+                self.opened = reading();
             }
-            Phase::Draining | Phase::Done if self.closed.is_none() => self.closed = Some(cpu_time()),
+            Phase::Draining | Phase::Done if self.closed.is_none() => self.closed = Some(reading()),
             _ => {}
         }
     }
 
-    fn used(self, now: Option<CpuTime>) -> Option<CpuTime> {
-        Some(self.closed.unwrap_or(now)?.since(self.opened?))
+    fn used(self, now: Reading) -> Used {
+        let closed = self.closed.unwrap_or(now);
+        Used {
+            cpu: closed.cpu.zip(self.opened.cpu).map(|(closed, opened)| closed.since(opened)),
+            host: self.opened.host.until(&closed.host, &Root::default()),
+        }
     }
 }
 

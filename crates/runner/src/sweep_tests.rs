@@ -263,7 +263,9 @@ impl Stage {
             }
             _ => {}
         };
+        let interfaces = BTreeSet::new();
         let mut sweep = Sweep {
+            interfaces: &interfaces,
             generator: &self.script,
             server: self.server.as_mut().map(|server| server as &mut dyn MeasuredServer),
             sink: &mut self.sink,

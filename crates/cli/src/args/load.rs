@@ -33,6 +33,15 @@ pub struct RunLoadArgs {
     #[arg(short, long, value_name = "N", value_parser = values::count_u32)]
     pub iterations: Option<u32>,
 
+    /// Run each level's iterations as two interleaved arms of the same thing, and report the noise floor
+    ///
+    /// Both arms measure the same, so what parts them is noise: a difference below it cannot be told from none. Takes an
+    /// even number of iterations, four or more.
+    ///
+    /// Example: --aa -i 6
+    #[arg(long)]
+    pub aa: bool,
+
     /// Pages that each level fetches in all; with --duration, whichever ends first
     ///
     /// k, m and g stand for thousands, millions and billions.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use webstone_model::errors::Blame;
 use webstone_model::record::RunRecord;
+use webstone_model::verdict::{self, Standing};
 use webstone_report::{Format, render};
 use webstone_runner::{RunError, RunnerOptions};
 
@@ -14,7 +15,7 @@ use crate::display::Display;
 use crate::failure::{Exit, Failure};
 use crate::intent::Intent;
 use crate::signals::SignalWatch;
-use crate::{verdict, version};
+use crate::version;
 
 /// Runs, reports, and says how it ended. `command_line` is kept in the record.
 pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<String>) -> Result<Exit, Failure> {
@@ -50,7 +51,7 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         }
         (Some(error), _) => Err(failure(&error)),
         (None, Some(exit)) => Ok(exit),
-        (None, None) => Ok(judged(measured)),
+        (None, None) => Ok(judged(outcome.record.as_ref())),
     }
 }
 
@@ -81,13 +82,22 @@ fn report(record: &RunRecord, intent: &Intent, console: &Console) -> Result<(), 
     console::deliver(&text, intent.output.as_deref())
 }
 
+/// Reasons of an invalid run that are repeated on standard error; the report has all.
+const REASONS_MAX: usize = 5;
+
 /// A run that ended as planned: can its figures be trusted?
-fn judged(measured: Option<&RunRecord>) -> Exit {
-    let reasons = measured.map(verdict::invalid).unwrap_or_default();
-    for reason in &reasons {
-        console::complain(format!("invalid: {reason}"));
+fn judged(record: Option<&RunRecord>) -> Exit {
+    let Some(verdict) = record.map(verdict::of) else { return Exit::Done };
+    if verdict.standing != Standing::Invalid {
+        return Exit::Done;
     }
-    if reasons.is_empty() { Exit::Done } else { Exit::Invalid }
+    for reason in verdict.reasons.iter().take(REASONS_MAX) {
+        console::complain(format!("invalid: {}", reason.sentence));
+    }
+    if verdict.reasons.len() > REASONS_MAX {
+        console::complain(format!("invalid: and {} reasons more", verdict.reasons.len() - REASONS_MAX));
+    }
+    Exit::Invalid
 }
 
 fn failure(error: &RunError) -> Failure {

@@ -190,6 +190,7 @@ mod tests {
             measured: webstone_model::metrics::Measured { window_ns: 2_000_000_000, ..Default::default() },
             identities: Vec::new(),
             server: None,
+            ..IterationRecord::default()
         };
         iteration.measured.counts.succeeded = 50;
         iteration.measured.counts.failed = 1200;

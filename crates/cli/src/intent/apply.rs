@@ -16,6 +16,7 @@ pub(super) fn load(args: &RunLoadArgs, spec: &mut LoadSpec) {
     set(&args.warmup, &mut spec.warmup);
     set(&args.drain, &mut spec.drain);
     set(&args.order, &mut spec.order);
+    spec.aa |= args.aa;
     if args.pages.is_some() {
         spec.pages = args.pages;
     }

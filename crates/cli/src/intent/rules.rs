@@ -66,6 +66,11 @@ fn load(spec: &LoadSpec) -> Result<(), Failure> {
     if spec.iterations == 0 {
         return Err(wrong("--iterations (load.iterations)", "0", "less than 1").hint("write at least 1"));
     }
+    if spec.aa && (spec.iterations < 4 || spec.iterations % 2 == 1) {
+        let rule = "not an even number of at least 4, as the two arms of --aa (load.aa) need";
+        return Err(wrong("--iterations (load.iterations)", &spec.iterations.to_string(), rule)
+            .hint("write -i 4, -i 6 or more"));
+    }
     if spec.pages == Some(0) {
         return Err(wrong("--pages (load.pages)", "0", "less than 1")
             .hint("write at least 1, or leave it out to end levels by --duration"));

@@ -2,6 +2,7 @@
 //! rate that it belongs to.
 
 use webstone_model::record::RunRecord;
+use webstone_model::statistics::Interval;
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::layout::{Room, Table, heading, labelled};
@@ -27,17 +28,21 @@ fn table(screen: &Screen, levels: &[Level<'_>], repeated: bool) -> Table {
     let pages = Scale::plain(1, figures().map(|f| f.pages_per_minute));
     let single = Scale::plain(2, figures().map(|f| f.client_throughput_bps / 1e6));
 
+    let interval = format!("{} %", screen.plus_minus());
     let mut table = Table::default();
     table.number("clients", "", Room::Always);
     table.number("connects", "/s", Room::Optional(22));
     table.number("requests", "/s", Room::Always);
     if repeated {
-        table.number("spread", &format!("{} %", screen.plus_minus()), Room::Optional(20));
+        table.number("95 %", &interval, Room::Optional(23));
         table.number("lowest", "/s", Room::Optional(1)).number("highest", "/s", Room::Optional(1));
         table.number("runs", "", Room::Optional(2));
     }
     table.number("errors", "/s", Room::Always);
     table.number("latency", &format!("mean, {}", latency.unit), Room::Always);
+    if repeated {
+        table.number("95 %", &interval, Room::Optional(20));
+    }
     let tails = levels.iter().any(|level| p99(level).is_some());
     if tails {
         table.number("latency", &format!("p99, {}", tail.unit), Room::Optional(4));
@@ -62,8 +67,7 @@ fn table(screen: &Screen, levels: &[Level<'_>], repeated: bool) -> Table {
             rate.show(f.request_rate),
         ];
         if repeated {
-            cells
-                .push(level.spread_percent().map_or_else(|| screen.dash().to_owned(), |s| format!("{s:.1}")));
+            cells.push(reach(screen, level.statistics.request_rate));
             cells.push(rate.show(level.request_rates.0));
             cells.push(rate.show(level.request_rates.1));
             cells.push(level.runs.len().to_string());
@@ -73,6 +77,9 @@ fn table(screen: &Screen, levels: &[Level<'_>], repeated: bool) -> Table {
             0 => screen.dash().to_owned(),
             _ => latency.show(f.latency_mean_s),
         });
+        if repeated {
+            cells.push(reach(screen, level.statistics.latency_mean_s));
+        }
         if tails {
             cells.push(p99(level).map_or_else(|| screen.dash().to_owned(), |value| tail.show(value)));
         }
@@ -84,6 +91,14 @@ fn table(screen: &Screen, levels: &[Level<'_>], repeated: bool) -> Table {
         table.row_in(cells, if is_peak { Tone::Good } else { Tone::Plain }, is_peak);
     }
     table
+}
+
+/// Half of a 95 % interval in percent of its point.
+fn reach(screen: &Screen, interval: Option<Interval>) -> String {
+    match interval.and_then(|interval| interval.half_width_percent()) {
+        Some(percent) => format!("{percent:.1}"),
+        None => screen.dash().to_owned(),
+    }
 }
 
 fn p99(level: &Level<'_>) -> Option<f64> {
@@ -101,8 +116,18 @@ fn notes(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], repeated: bo
     }
     if repeated {
         note(&format!(
-            "{} spread: half the range of the request rate over iterations, in % of it",
+            "{} 95 %: half of the 95 % interval over iterations, of the figure on its left, in % of it",
             screen.plus_minus()
+        ));
+    }
+    let floors: Vec<String> = levels
+        .iter()
+        .filter_map(|level| Some(format!("{:.2} % at {}", level.statistics.noise?.percent, level.clients)))
+        .collect();
+    if !floors.is_empty() {
+        note(&format!(
+            "noise floor (A/A): a difference of less cannot be told from none: {}",
+            floors.join(", ")
         ));
     }
     let cut: Vec<String> = record

@@ -1,10 +1,12 @@
 //! What the generator and the server used. A generator near its limit measures itself, so its CPU stands beside every
 //! level; the server's CPU tells whether the server was the limit.
 
+use webstone_model::verdict::WORKER_CPU_PERCENT_MAX;
+
 use crate::layout::{Room, Table, heading, labelled};
 use crate::numbers::{Scale, count};
 use crate::screen::{Screen, Tone};
-use crate::summary::{Level, SATURATED_PERCENT};
+use crate::summary::Level;
 
 pub(super) fn draw(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
     let generator = levels.iter().any(|level| level.generator.workers > 0);
@@ -59,7 +61,7 @@ pub(super) fn draw(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
                 None => cells.extend([dash(), dash(), dash()]),
             }
         }
-        let saturated = share.cpu_percent >= SATURATED_PERCENT;
+        let saturated = share.busiest_percent >= WORKER_CPU_PERCENT_MAX;
         table.row_in(cells, if saturated { Tone::Alarm } else { Tone::Plain }, false);
     }
     table.draw(screen, out);

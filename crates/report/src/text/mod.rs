@@ -11,6 +11,7 @@ pub(crate) mod problems;
 mod times;
 
 use webstone_model::record::RunRecord;
+use webstone_model::verdict::Verdict;
 
 use crate::Options;
 use crate::layout::push_line;
@@ -18,13 +19,12 @@ use crate::screen::Screen;
 use crate::{hit, summary};
 
 /// The whole report, ending in a newline.
-pub(crate) fn render(record: &RunRecord, options: &Options) -> String {
+pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -> String {
     let screen = Screen::new(options);
     let levels = summary::levels(record);
-    let whole = options.clients.is_none() && options.iteration.is_none();
     let mut out = String::new();
     header::title(&screen, record, &mut out);
-    problems::draw(&screen, record, &levels, whole, &mut out);
+    problems::draw(&screen, record, &levels, verdict, false, &mut out);
     header::facts(&screen, record, &mut out);
     if levels.is_empty() {
         out.push('\n');
@@ -37,6 +37,7 @@ pub(crate) fn render(record: &RunRecord, options: &Options) -> String {
     fairness::draw(&screen, &levels, &mut out);
     machines::draw(&screen, &levels, &mut out);
     errors::draw(&screen, record, &mut out);
+    problems::rules_table(&screen, record, &mut out);
     if let [level] = &levels[..] {
         out.push('\n');
         hit::greppable(level, &mut out);

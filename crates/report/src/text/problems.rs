@@ -1,26 +1,43 @@
-//! What makes the figures doubtful. It stands above them, because a figure that is read first is believed.
+//! The verdict, what limits, and what else makes the figures doubtful. It stands above them, because a figure that is
+//! read first is believed.
 
-use webstone_model::record::{RunRecord, RunState};
+use webstone_model::record::{HostUse, IterationRecord, RunRecord};
+use webstone_model::statistics::Steadiness;
+use webstone_model::verdict::{Cause, RuleStanding, Standing, Verdict, rules};
 
-use crate::layout::{labelled, push_line};
-use crate::numbers::{count, counted, percent};
+use crate::layout::{Room, Table, heading, labelled, push_line};
+use crate::numbers::{count, counted, percent, seconds};
 use crate::screen::{Screen, Tone};
-use crate::summary::{self, Level, SATURATED_PERCENT};
+use crate::summary::{self, Level};
 
-/// Broken identities shown one by one.
-const IDENTITIES_MAX: usize = 10;
-/// Levels named in one line.
-const LEVELS_MAX: usize = 8;
+/// Reasons shown one by one.
+const REASONS_MAX: usize = 10;
+/// Iterations named in one line.
+const NAMED_MAX: usize = 8;
+/// Share of the local ports, or of the files that may be open, from which on the report warns, in percent.
+const PRESSURE_PERCENT: f64 = 80.0;
 
-/// The block of problems; nothing where there is none. `whole` is false when the options show a part of the record,
-/// of which nothing can be said to be missing.
-pub(crate) fn draw(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], whole: bool, out: &mut String) {
-    let mut problems = Vec::new();
-    state(record, whole, &mut problems);
-    identities(record, &mut problems);
-    outcome(record, levels, &mut problems);
-    generator(levels, &mut problems);
-    starved(record, levels, &mut problems);
+/// The block; `is_brief` leaves the names of unmet rules to the full report.
+pub(crate) fn draw(
+    screen: &Screen,
+    record: &RunRecord,
+    levels: &[Level<'_>],
+    verdict: &Verdict,
+    is_brief: bool,
+    out: &mut String,
+) {
+    let mut problems = vec![standing(record, verdict, is_brief)];
+    if !record.iterations.is_empty() {
+        problems.push(Problem {
+            tone: Tone::Plain,
+            mark: |_| "",
+            ..Problem::caution("LIMIT", &verdict.limit.sentence)
+        });
+    }
+    errors(record, verdict, &mut problems);
+    iterations(screen, levels, &mut problems);
+    noise(levels, &mut problems);
+    host(record, &mut problems);
     if !levels.is_empty()
         && levels.iter().all(|level| level.distributions.is_empty() && level.counts.succeeded > 0)
     {
@@ -30,32 +47,53 @@ pub(crate) fn draw(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], wh
         ));
     }
     problems.extend(record.warnings.iter().map(|warning| Problem::caution("WARNING", warning)));
-    if problems.is_empty() {
-        return;
-    }
     out.push('\n');
     for problem in &problems {
         problem.draw(screen, out);
     }
 }
 
+/// The table of all run rules, at the end of the full report.
+pub(super) fn rules_table(screen: &Screen, record: &RunRecord, out: &mut String) {
+    let rules = rules(record);
+    let met = rules.iter().filter(|rule| rule.standing == RuleStanding::Met).count() as u64;
+    heading(screen, out, "Run rules", &format!("{} of {} met", count(met), count(rules.len() as u64)));
+    let mut table = Table::default();
+    table.text("rule", Room::Always).text("met", Room::Always).text("found", Room::Flexible(20));
+    for rule in &rules {
+        let (word, tone) = match rule.standing {
+            RuleStanding::Met => ("yes", Tone::Plain),
+            RuleStanding::NotMet => ("no", Tone::Caution),
+            RuleStanding::CannotTell => ("?", Tone::Caution),
+        };
+        table.row_in(vec![rule.id.clone(), word.to_owned(), screen.safe(&rule.evidence)], tone, false);
+    }
+    table.draw(screen, out);
+}
+
 struct Problem {
     tone: Tone,
+    mark: fn(&Screen) -> &'static str,
     text: String,
     details: Vec<String>,
 }
 
 impl Problem {
     fn alarm(title: &str, text: &str) -> Problem {
-        Problem { tone: Tone::Alarm, text: format!("{title}: {text}"), details: Vec::new() }
+        Problem { tone: Tone::Alarm, mark: Screen::alarm, ..Problem::caution(title, text) }
     }
 
     fn caution(title: &str, text: &str) -> Problem {
-        Problem { tone: Tone::Caution, text: format!("{title}: {text}"), details: Vec::new() }
+        Problem {
+            tone: Tone::Caution,
+            mark: Screen::caution,
+            text: format!("{title}: {text}"),
+            details: Vec::new(),
+        }
     }
 
     fn draw(&self, screen: &Screen, out: &mut String) {
-        let mark = if self.tone == Tone::Alarm { screen.alarm() } else { screen.caution() };
+        let mark = (self.mark)(screen);
         // The mark stands in the margin, where tables have their markers: it is the first thing on the line.
         let mut lines = String::new();
         labelled(screen, &mut lines, mark, 3, &screen.safe(&self.text), self.tone);
@@ -66,123 +104,174 @@ impl Problem {
     }
 }
 
-fn state(record: &RunRecord, whole: bool, problems: &mut Vec<Problem>) {
-    let load = &record.spec.load;
-    let planned = load.clients.0.len() as u64 * u64::from(load.iterations.max(1));
-    let measured = record.iterations.len() as u64;
-    let runs = format!("{} of {} planned timed runs were measured", count(measured), count(planned));
-    match record.state {
-        RunState::Partial => problems
-            .push(Problem::alarm("PARTIAL", &format!("the run is still going on, or was killed; {runs}"))),
-        RunState::Interrupted => {
-            problems.push(Problem::caution("INTERRUPTED", &format!("ended by the user; {runs}")));
+fn standing(record: &RunRecord, verdict: &Verdict, is_brief: bool) -> Problem {
+    let word = verdict.standing.word();
+    match verdict.standing {
+        Standing::Valid => Problem {
+            tone: Tone::Good,
+            mark: |_| "",
+            ..Problem::caution(word, "sound, and every run rule is met")
+        },
+        Standing::Uncertified => {
+            let unmet = verdict.unmet_rules.len() as u64;
+            let all = rules(record).len() as u64;
+            let ids: Vec<&str> = verdict.unmet_rules.iter().map(|rule| rule.id.as_str()).collect();
+            let which = if is_brief { String::new() } else { format!(": {}", ids.join(", ")) };
+            let verb = if unmet == 1 { "is" } else { "are" };
+            Problem::caution(
+                word,
+                &format!("sound, but {} of {} run rules {verb} not met{which}", count(unmet), count(all)),
+            )
         }
-        RunState::Failed => problems.push(Problem::alarm("FAILED", &format!("ended by an error; {runs}"))),
-        RunState::Complete if whole && measured < planned => {
-            problems.push(Problem::alarm("INCOMPLETE", &runs))
+        Standing::Invalid => {
+            let reasons = &verdict.reasons;
+            let mut problem = match &reasons[..] {
+                [only] => Problem::alarm(word, &only.sentence),
+                several => {
+                    let number = counted(several.len() as u64, "reason", "reasons");
+                    let mut problem =
+                        Problem::alarm(word, &format!("do not trust these figures, for {number}"));
+                    problem.details =
+                        several.iter().take(REASONS_MAX).map(|reason| reason.sentence.clone()).collect();
+                    problem
+                }
+            };
+            if reasons.len() > REASONS_MAX {
+                problem.details.push(format!("and {} more", count((reasons.len() - REASONS_MAX) as u64)));
+            }
+            problem
         }
-        RunState::Complete => {}
     }
 }
 
-fn identities(record: &RunRecord, problems: &mut Vec<Problem>) {
-    let mut broken = Vec::new();
-    let mut checked = 0;
-    for run in &record.iterations {
-        checked += run.identities.len() as u64;
-        for check in run.identities.iter().filter(|check| !check.holds) {
-            broken.push(format!(
-                "{}, iteration {}, identity {}: {}: {}",
-                counted(u64::from(run.clients), "client", "clients"),
-                run.iteration,
-                check.number,
-                check.rule,
-                check.evidence
-            ));
-        }
-    }
-    if broken.is_empty() {
-        return;
-    }
-    let total = broken.len() as u64;
-    let verb = if total == 1 { "does" } else { "do" };
-    let mut problem = Problem::alarm(
-        "DO NOT TRUST THESE FIGURES",
-        &format!(
-            "{} of {} identity checks {verb} not hold, so the counters contradict each other",
-            count(total),
-            count(checked)
-        ),
-    );
-    problem.details = broken;
-    if problem.details.len() > IDENTITIES_MAX {
-        problem.details.truncate(IDENTITIES_MAX);
-        problem.details.push(format!("and {} more", count(total - IDENTITIES_MAX as u64)));
-    }
-    problems.push(problem);
-}
-
-fn outcome(record: &RunRecord, levels: &[Level<'_>], problems: &mut Vec<Problem>) {
+/// Errors that are too few to condemn the run.
+fn errors(record: &RunRecord, verdict: &Verdict, problems: &mut Vec<Problem>) {
     let counts = summary::counts(record);
-    if levels.is_empty() {
+    let condemned =
+        verdict.reasons.iter().any(|r| matches!(r.cause, Cause::Errors | Cause::NothingSucceeded));
+    if counts.failed == 0 || condemned {
         return;
     }
-    if counts.succeeded == 0 {
-        let text = match counts.failed {
-            0 => "no request ended inside a measured window".to_owned(),
-            failed => format!("{} failed; see Errors", counted(failed, "request", "requests")),
-        };
-        problems.push(Problem::alarm("NO VALID RESPONSE", &text));
-        return;
-    }
-    if counts.failed > 0 {
-        let share = counts.failed as f64 / counts.ended() as f64 * 100.0;
-        problems.push(Problem::caution(
-            "ERRORS",
-            &format!(
-                "{} of {} requests failed ({}); they count as errors and as nothing else",
-                count(counts.failed),
-                count(counts.ended()),
-                percent(share)
-            ),
-        ));
-    }
-}
-
-fn generator(levels: &[Level<'_>], problems: &mut Vec<Problem>) {
-    let saturated: Vec<&Level<'_>> =
-        levels.iter().filter(|level| level.generator.cpu_percent >= SATURATED_PERCENT).collect();
-    if saturated.is_empty() {
-        return;
-    }
-    problems.push(Problem::alarm(
-        "GENERATOR SATURATED",
+    let share = counts.failed as f64 / counts.ended() as f64 * 100.0;
+    problems.push(Problem::caution(
+        "ERRORS",
         &format!(
-            "the load generator used {SATURATED_PERCENT} % or more of its CPUs at {}: these levels show its own limit, \
-             not the server's",
-            names(&saturated)
+            "{} of {} requests failed ({}); they count as errors and as nothing else",
+            count(counts.failed),
+            count(counts.ended()),
+            percent(share)
         ),
     ));
 }
 
-fn starved(record: &RunRecord, levels: &[Level<'_>], problems: &mut Vec<Problem>) {
-    // Where fewer pages than clients were asked for, some clients can have none.
-    let enough =
-        |level: &&Level<'_>| record.spec.load.pages.is_none_or(|pages| pages >= u64::from(level.clients));
-    let starved = |level: &&Level<'_>| level.fairness.as_ref().is_some_and(|f| f.starved > 0);
-    let levels: Vec<&Level<'_>> = levels.iter().filter(enough).filter(starved).collect();
-    if levels.is_empty() {
-        return;
+/// Iterations that stand apart, and those that were not in their steady state.
+fn iterations(screen: &Screen, levels: &[Level<'_>], problems: &mut Vec<Problem>) {
+    let named = |run: &IterationRecord| {
+        format!("iteration {} at {}", run.iteration, counted(u64::from(run.clients), "client", "clients"))
+    };
+    let mut apart = Vec::new();
+    let (mut later, mut never) = (Vec::new(), Vec::new());
+    for level in levels {
+        for place in &level.statistics.outliers {
+            let run = level.runs[*place];
+            let rate = summary::request_rate(&run.measured);
+            apart.push(format!("{} ({rate:.0} requests/s)", named(run)));
+        }
+        for (run, steady) in level.runs.iter().zip(&level.statistics.steady) {
+            let Some(steady) = steady else { continue };
+            match steady.steadiness {
+                Steadiness::FromTheStart => {}
+                Steadiness::Later => later.push(format!(
+                    "{} (after {}; the mean rate is {:+.1} % off)",
+                    named(run),
+                    seconds(screen, steady.truncate as f64),
+                    steady.shift_percent
+                )),
+                Steadiness::Never => never.push(named(run)),
+            }
+        }
     }
-    let text = format!("some clients completed no page at {}", names(&levels));
-    problems.push(Problem::caution("STARVED CLIENTS", &text));
+    let mut say = |title: &str, text: &str, found: Vec<String>| {
+        if !found.is_empty() {
+            problems.push(Problem::caution(title, &format!("{text}: {}", listed(&found))));
+        }
+    };
+    say(
+        "OUTLIERS",
+        "apart from the other iterations of their level, and in every figure all the same",
+        apart,
+    );
+    say("WARM-UP TOO SHORT", "by MSER-5 the steady state came later in", later);
+    say("NOT STEADY", "by MSER-5 the rate goes on moving through", never);
 }
 
-fn names(levels: &[&Level<'_>]) -> String {
-    let shown: Vec<String> = levels.iter().take(LEVELS_MAX).map(|l| count(u64::from(l.clients))).collect();
-    let unit = if levels.len() == 1 && levels[0].clients == 1 { "client" } else { "clients" };
-    match levels.len() - shown.len() {
-        0 => format!("{} {unit}", shown.join(", ")),
-        more => format!("{} clients and {more} more levels", shown.join(", ")),
+fn noise(levels: &[Level<'_>], problems: &mut Vec<Problem>) {
+    let parted: Vec<String> = levels
+        .iter()
+        .filter_map(|level| {
+            let noise = level.statistics.noise.filter(|noise| !noise.alike)?;
+            let off = 100.0 * (noise.ratio.point - 1.0);
+            Some(format!("{} ({off:+.2} %)", counted(u64::from(level.clients), "client", "clients")))
+        })
+        .collect();
+    if !parted.is_empty() {
+        let text = format!(
+            "both arms measure the same, and more than chance parts them at {}: the machine or the server changed \
+             meanwhile",
+            listed(&parted)
+        );
+        problems.push(Problem::caution("A/A ARMS DIFFER", &text));
+    }
+}
+
+/// What the kernel counted that should not happen, and what was nearly used up.
+fn host(record: &RunRecord, problems: &mut Vec<Problem>) {
+    let uses = || record.iterations.iter().filter_map(|run| Some((run, run.host.as_ref()?)));
+    let overflows: u64 =
+        uses().filter_map(|(_, host)| Some(host.tcp?.listen_overflows)).fold(0, u64::saturating_add);
+    if overflows > 0 {
+        let text = format!(
+            "connections found the listen queue full {} on this host: each waits a second or more for its next SYN",
+            counted(overflows, "time", "times")
+        );
+        problems.push(Problem::caution("LISTEN QUEUE", &text));
+    }
+    let syn: u64 =
+        uses().filter_map(|(_, host)| Some(host.tcp?.syn_retransmitted)).fold(0, u64::saturating_add);
+    if syn > 0 && overflows == 0 {
+        let text = format!(
+            "{} sent again on this host: packets are lost, or a queue is full elsewhere",
+            counted(syn, "SYN was", "SYNs were")
+        );
+        problems.push(Problem::caution("RETRANSMISSIONS", &text));
+    }
+    type Pressure = (&'static str, fn(&HostUse) -> Option<(u64, u64)>);
+    let kinds: [Pressure; 2] = [
+        ("local ports", |host| Some((host.tcp?.time_wait + host.tcp?.in_use, host.ports?))),
+        ("files that may be open", |host| Some((host.descriptors?, host.descriptors_max?))),
+    ];
+    for (what, of) in kinds {
+        let share = |(used, limit): (u64, u64)| summary::quotient(used as f64 * 100.0, limit as f64);
+        let worst = uses()
+            .filter_map(|(run, host)| Some((run, of(host)?)))
+            .max_by(|a, b| share(a.1).total_cmp(&share(b.1)));
+        let Some((run, (used, limit))) = worst.filter(|(_, use_)| share(*use_) >= PRESSURE_PERCENT) else {
+            continue;
+        };
+        let text = format!(
+            "{} of {} {what} were taken at {}",
+            count(used),
+            count(limit),
+            counted(u64::from(run.clients), "client", "clients")
+        );
+        problems.push(Problem::caution("PRESSURE", &text));
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    let shown = names.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMED_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }

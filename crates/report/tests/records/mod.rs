@@ -218,6 +218,7 @@ pub fn iteration_of(
             ..ServerUse::default()
         }),
         measured,
+        ..IterationRecord::default()
     }
 }
 

@@ -139,6 +139,7 @@ fn record(command: &str, started_at: &str, pages: &[PageRow], totals: &Totals) -
         measured,
         identities: Vec::new(),
         server: None,
+        ..IterationRecord::default()
     });
     record
 }

@@ -196,6 +196,7 @@ pub(crate) mod tests {
             measured,
             identities: Vec::new(),
             server: Some(ServerUse { user_ns: 5, ..ServerUse::default() }),
+            ..IterationRecord::default()
         }
     }
 }

@@ -1,0 +1,60 @@
+//! An estimate with the interval around it: what every headline carries, so that no figure stands bare.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The confidence of every interval that webstone computes.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// How an interval was computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Student's t distribution; of a ratio, on its logarithm.
+    StudentT,
+    /// The bias-corrected and accelerated bootstrap.
+    Bootstrap,
+    /// None: the point is all there is, and both ends are the point.
+    #[default]
+    None,
+}
+
+/// An estimate and the interval that contains the true value with the stated confidence, if the samples are
+/// independent and of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Interval {
+    /// The estimate, in the unit of the samples (a ratio has none).
+    pub point: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// How sure: 0.95.
+    pub confidence: f64,
+    /// How it was computed.
+    pub method: Method,
+    /// How many values it comes from; of a ratio, of both sides together.
+    pub samples: usize,
+}
+
+impl Interval {
+    /// A point without an interval.
+    pub fn bare(point: f64) -> Interval {
+        Interval { point, low: point, high: point, confidence: 0.0, method: Method::None, samples: 1 }
+    }
+
+    /// Half of its length: what stands behind `±`.
+    pub fn half_width(&self) -> f64 {
+        (self.high - self.low) / 2.0
+    }
+
+    /// [`Interval::half_width`] in percent of the point; `None` where the point is 0.
+    pub fn half_width_percent(&self) -> Option<f64> {
+        (self.point != 0.0).then(|| 100.0 * self.half_width() / self.point.abs())
+    }
+
+    /// Whether a value lies in it.
+    pub fn contains(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+}

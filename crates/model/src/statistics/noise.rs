@@ -1,0 +1,27 @@
+//! The A/A noise floor: how far apart two measurements of one and the same thing come out here.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Interval, ratio_interval};
+
+/// What two interleaved arms of the same thing say about each other.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NoiseFloor {
+    /// The mean of arm A over the mean of arm B, with its 95 % interval. The truth is 1.
+    pub ratio: Interval,
+    /// The floor, in percent: the distance from 1 of the end of the interval that is farther from it. A difference
+    /// below it cannot be told from none. It is the half-width of the interval where both arms came out alike, and more
+    /// where they did not.
+    pub percent: f64,
+    /// Whether the interval contains 1. Where it does not, something other than chance parted the arms, as drift does;
+    /// it happens by chance in one of 20 runs.
+    pub alike: bool,
+}
+
+/// The noise floor of two arms. `None` as of [`ratio_interval`].
+pub fn noise_floor(a: &[f64], b: &[f64]) -> Option<NoiseFloor> {
+    let ratio = ratio_interval(a, b)?;
+    let percent = 100.0 * (ratio.high - 1.0).max(1.0 - ratio.low);
+    Some(NoiseFloor { ratio, percent, alike: ratio.contains(1.0) })
+}

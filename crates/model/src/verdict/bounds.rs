@@ -1,0 +1,59 @@
+//! The numbers that the verdict turns on, and the few sums that both its reasons and the limiting resource need.
+
+use crate::metrics::WorkerUse;
+use crate::record::IterationRecord;
+
+/// Failed requests in percent of a level's ended ones, above which it is invalid.
+pub const ERRORS_PERCENT_MAX: f64 = 1.0;
+/// CPU time of a worker in percent of the window, from which on it counts as saturated.
+pub const WORKER_CPU_PERCENT_MAX: f64 = 90.0;
+/// 99th percentile of the event loop's own delay in percent of the median latency, above which latencies are the
+/// generator's as much as the server's.
+pub const LOOP_DELAY_PERCENT_MAX: f64 = 50.0;
+/// Open loop: 99th percentile of the schedule lag in percent of the median latency.
+pub const SCHEDULE_LAG_PERCENT_MAX: f64 = 10.0;
+/// Open loop: how much of the asked rate may be missed, in percent.
+pub const RATE_MISSED_PERCENT_MAX: f64 = 1.0;
+/// CPU time of the server in percent of its CPUs', from which on they are its ceiling.
+pub const SERVER_CPU_PERCENT_MAX: f64 = 95.0;
+/// Traffic in percent of the link's speed, from which on the link is at its practical limit. Full Ethernet frames of
+/// 1,514 bytes take 1,538 byte times on the wire, so that 98 % is all that the kernel can count; the rest is slack for
+/// smaller packets.
+pub const LINK_PERCENT_MAX: f64 = 90.0;
+
+/// CPU time of a worker in percent of a window; 0 of no window.
+pub(super) fn worker_percent(worker: &WorkerUse, window_ns: u64) -> f64 {
+    percent(worker.user_ns.saturating_add(worker.system_ns) as f64, window_ns as f64)
+}
+
+/// The busiest worker of an iteration: its number, its use, its CPU in percent.
+pub(super) fn busiest(run: &IterationRecord) -> Option<(usize, &WorkerUse, f64)> {
+    let workers = run.measured.generator.workers.iter().enumerate();
+    workers
+        .map(|(number, worker)| (number, worker, worker_percent(worker, run.measured.window_ns)))
+        .max_by(|a, b| a.2.total_cmp(&b.2))
+}
+
+/// 100 a / b; 0 where b is 0.
+pub(super) fn percent(a: f64, b: f64) -> f64 {
+    if b == 0.0 { 0.0 } else { 100.0 * a / b }
+}
+
+/// `1 client`, `20 clients`.
+pub(super) fn level(clients: u32) -> String {
+    counted(u64::from(clients), "client", "clients")
+}
+
+/// A count with its noun.
+pub(super) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// A duration with three digits.
+pub(super) fn time(nanos: f64) -> String {
+    match nanos {
+        _ if nanos >= 1e9 => format!("{:.3} s", nanos / 1e9),
+        _ if nanos >= 1e6 => format!("{:.3} ms", nanos / 1e6),
+        _ => format!("{:.1} µs", nanos / 1e3),
+    }
+}

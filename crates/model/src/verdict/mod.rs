@@ -1,0 +1,187 @@
+//! What a record's figures are worth, told from the record alone: VALID, UNCERTIFIED or INVALID, why, and which
+//! resource limited them. Nothing here can be typed in: whoever has the record computes the same verdict.
+//!
+//! Definitions: `docs/measurement.md`, "Verdict".
+
+mod bounds;
+mod limit;
+mod reasons;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::record::RunRecord;
+
+pub use bounds::{
+    ERRORS_PERCENT_MAX, LINK_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, RATE_MISSED_PERCENT_MAX,
+    SCHEDULE_LAG_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, WORKER_CPU_PERCENT_MAX,
+};
+pub use rules::rules;
+
+/// The verdict on a record.
+pub fn of(record: &RunRecord) -> Verdict {
+    let reasons = reasons::reasons(record);
+    let mut unmet_rules = rules(record);
+    unmet_rules.retain(|rule| rule.standing != RuleStanding::Met);
+    let (limit, level_limits) = limit::limits(record);
+    let standing = match (reasons.is_empty(), unmet_rules.is_empty()) {
+        (false, _) => Standing::Invalid,
+        (true, false) => Standing::Uncertified,
+        (true, true) => Standing::Valid,
+    };
+    Verdict { standing, reasons, unmet_rules, limit, level_limits }
+}
+
+/// What the figures of a run are worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// Every run rule is met: publishable as a benchmark result.
+    Valid,
+    /// Sound, but run rules are not met: good for work, not for publication.
+    Uncertified,
+    /// Not to be used: the figures are wrong, or are of something other than the server.
+    Invalid,
+}
+
+impl Standing {
+    /// The word that reports print.
+    pub fn word(self) -> &'static str {
+        match self {
+            Standing::Valid => "VALID",
+            Standing::Uncertified => "UNCERTIFIED",
+            Standing::Invalid => "INVALID",
+        }
+    }
+}
+
+/// The verdict on a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// In one word.
+    pub standing: Standing,
+    /// Why it is invalid; empty otherwise.
+    pub reasons: Vec<Reason>,
+    /// Run rules that are not met, or of which the record cannot tell.
+    pub unmet_rules: Vec<RuleResult>,
+    /// Which resource limited the run, judged at its peak.
+    pub limit: Limit,
+    /// The same of every level, in ascending order of load.
+    pub level_limits: Vec<LevelLimit>,
+}
+
+/// What makes a run invalid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// Nothing was measured, or fewer iterations than planned.
+    Incomplete,
+    /// An identity does not hold.
+    IdentityBroken,
+    /// No request succeeded.
+    NothingSucceeded,
+    /// Too many requests failed.
+    Errors,
+    /// A worker used up its CPU.
+    GeneratorSaturated,
+    /// The generator added too much to the latencies itself.
+    GeneratorDelay,
+    /// Open loop: requests were sent too late.
+    ScheduleLag,
+    /// Open loop: the offered rate was missed.
+    RateMissed,
+    /// Clients completed no page.
+    ClientsStarved,
+}
+
+/// Why a run is invalid, with the evidence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Reason {
+    /// The kind.
+    pub cause: Cause,
+    /// The level, by its number of clients, where it is one level's.
+    pub clients: Option<u32>,
+    /// Which of the level's iterations, where it is one's.
+    pub iteration: Option<u32>,
+    /// What was measured, with its unit.
+    pub measured: String,
+    /// What the limit is, with its unit.
+    pub limit: String,
+    /// The whole in one sentence: level, value, limit.
+    pub sentence: String,
+}
+
+/// Where a run rule comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RuleSource {
+    /// WebStone 2.0's run rules.
+    #[serde(rename = "WebStone 2.0")]
+    WebStone2,
+    /// webstone's own.
+    #[serde(rename = "webstone")]
+    Webstone,
+}
+
+/// Whether a rule is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RuleStanding {
+    /// Met.
+    Met,
+    /// Not met.
+    NotMet,
+    /// The record does not say.
+    CannotTell,
+}
+
+/// A run rule, held against a record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RuleResult {
+    /// Name for programs: `ten-minutes`.
+    pub id: String,
+    /// The rule in words.
+    pub text: String,
+    /// Whose rule it is.
+    pub source: RuleSource,
+    /// Whether it is met.
+    pub standing: RuleStanding,
+    /// What was found.
+    pub evidence: String,
+}
+
+/// The resource that limits a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LimitingResource {
+    /// The server's CPUs.
+    Server,
+    /// The network link.
+    Network,
+    /// The load generator.
+    Generator,
+    /// None of the three.
+    None,
+    /// What would tell was not measured.
+    Unknown,
+}
+
+/// Which resource limits, and how that is known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Limit {
+    /// The resource.
+    pub resource: LimitingResource,
+    /// One sentence with the evidence.
+    pub sentence: String,
+}
+
+/// Which resource limits a level.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LevelLimit {
+    /// The level, by its number of clients.
+    pub clients: u32,
+    /// What limits it.
+    pub limit: Limit,
+}

@@ -1,0 +1,189 @@
+//! What makes a run INVALID. One function a cause; each reason carries the measured value and the limit that it broke.
+
+use super::bounds::{
+    ERRORS_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, RATE_MISSED_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX,
+    WORKER_CPU_PERCENT_MAX, counted, level, percent, time, worker_percent,
+};
+use super::{Cause, Reason};
+use crate::metrics::fairness;
+use crate::record::{IterationRecord, RunRecord, RunState};
+
+/// Everything that makes the run invalid, the gravest causes first.
+pub(super) fn reasons(record: &RunRecord) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    for run in &record.iterations {
+        identities(run, &mut reasons);
+        saturated(run, &mut reasons);
+        delayed(run, &mut reasons);
+        schedule(run, &mut reasons);
+        starved(record, run, &mut reasons);
+    }
+    for (clients, runs) in record.levels() {
+        errors(clients, &runs, &mut reasons);
+    }
+    incomplete(record, &mut reasons);
+    // Stable: inside a cause, in the order of the record.
+    reasons.sort_by_key(|reason| reason.cause);
+    reasons
+}
+
+fn of_run(run: &IterationRecord, cause: Cause, measured: String, limit: String, sentence: &str) -> Reason {
+    Reason {
+        cause,
+        clients: Some(run.clients),
+        iteration: Some(run.iteration),
+        sentence: format!("{}, iteration {}: {sentence}", level(run.clients), run.iteration),
+        measured,
+        limit,
+    }
+}
+
+fn incomplete(record: &RunRecord, reasons: &mut Vec<Reason>) {
+    let planned = record.spec.load.clients.0.len() as u64 * u64::from(record.spec.load.iterations);
+    let whole = record.iterations.iter().filter(|run| !run.interrupted).count() as u64;
+    if whole >= planned && record.state == RunState::Complete && whole > 0 {
+        return;
+    }
+    let why = match record.state {
+        RunState::Partial => "the run is still going on, or was killed",
+        RunState::Interrupted => "the run was ended by the user",
+        RunState::Failed => "the run was ended by an error",
+        RunState::Complete => "the record lacks some",
+    };
+    reasons.push(Reason {
+        cause: Cause::Incomplete,
+        clients: None,
+        iteration: None,
+        measured: counted(whole, "timed run", "timed runs"),
+        limit: format!("{planned} planned"),
+        sentence: format!(
+            "{whole} of {} were measured whole: {why}",
+            counted(planned, "planned timed run", "planned timed runs")
+        ),
+    });
+}
+
+fn identities(run: &IterationRecord, reasons: &mut Vec<Reason>) {
+    for check in run.identities.iter().filter(|check| !check.holds) {
+        let sentence = format!("identity {} is broken: {}: {}", check.number, check.rule, check.evidence);
+        let rule = format!("identity {}: {}", check.number, check.rule);
+        reasons.push(of_run(run, Cause::IdentityBroken, check.evidence.clone(), rule, &sentence));
+    }
+}
+
+/// Over all iterations of a level, so that one bad second of a short iteration does not condemn a long run.
+fn errors(clients: u32, runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
+    let sum = |of: fn(&IterationRecord) -> u64| runs.iter().map(|run| of(run)).fold(0, u64::saturating_add);
+    let succeeded = sum(|run| run.measured.counts.succeeded);
+    let failed = sum(|run| run.measured.counts.failed);
+    let share = percent(failed as f64, succeeded.saturating_add(failed) as f64);
+    let (cause, measured, limit, sentence) = if succeeded == 0 {
+        let what = match failed {
+            0 => "no request ended inside the measured window".to_owned(),
+            _ => format!("no request succeeded, {failed} failed"),
+        };
+        (Cause::NothingSucceeded, format!("{failed} failed"), "1 valid response".to_owned(), what)
+    } else if share > ERRORS_PERCENT_MAX {
+        let what = format!(
+            "{} of the requests failed ({failed} of {}), and more than {ERRORS_PERCENT_MAX} % is too many",
+            rounded(share, ERRORS_PERCENT_MAX),
+            succeeded.saturating_add(failed)
+        );
+        (Cause::Errors, rounded(share, ERRORS_PERCENT_MAX), format!("{ERRORS_PERCENT_MAX} %"), what)
+    } else {
+        return;
+    };
+    let sentence = format!("{}: {sentence}", level(clients));
+    reasons.push(Reason { cause, clients: Some(clients), iteration: None, measured, limit, sentence });
+}
+
+fn saturated(run: &IterationRecord, reasons: &mut Vec<Reason>) {
+    for (number, worker) in run.measured.generator.workers.iter().enumerate() {
+        let used = worker_percent(worker, run.measured.window_ns);
+        if used < WORKER_CPU_PERCENT_MAX {
+            continue;
+        }
+        let place = worker.cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
+        let sentence = format!(
+            "worker {number}{place} of the load generator used {used:.1} % of its CPU, and from \
+             {WORKER_CPU_PERCENT_MAX} % on the figures show its limit, not the server's"
+        );
+        let measured = format!("{used:.1} %");
+        let limit = format!("{WORKER_CPU_PERCENT_MAX} %");
+        reasons.push(of_run(run, Cause::GeneratorSaturated, measured, limit, &sentence));
+    }
+}
+
+fn delayed(run: &IterationRecord, reasons: &mut Vec<Reason>) {
+    let delay = &run.measured.generator.loop_delay;
+    let response = &run.measured.histograms.response;
+    if delay.is_empty() || response.is_empty() {
+        return;
+    }
+    let (p99, p50) = (delay.value_at_percentile(99.0) as f64, response.value_at_percentile(50.0) as f64);
+    if percent(p99, p50) <= LOOP_DELAY_PERCENT_MAX {
+        return;
+    }
+    let sentence = format!(
+        "the load generator itself added up to {} (p99) to latencies of {} (p50), and more than \
+         {LOOP_DELAY_PERCENT_MAX} % of them is too much",
+        time(p99),
+        time(p50)
+    );
+    let limit = format!(
+        "{LOOP_DELAY_PERCENT_MAX} % of the latency's p50: {}",
+        time(p50 * LOOP_DELAY_PERCENT_MAX / 100.0)
+    );
+    reasons.push(of_run(run, Cause::GeneratorDelay, time(p99), limit, &sentence));
+}
+
+fn schedule(run: &IterationRecord, reasons: &mut Vec<Reason>) {
+    let Some(kept) = run.schedule else { return };
+    let response = &run.measured.histograms.response;
+    let p50 = response.value_at_percentile(50.0) as f64;
+    let lag = kept.lag_p99_ns as f64;
+    if !response.is_empty() && percent(lag, p50) > SCHEDULE_LAG_PERCENT_MAX {
+        let sentence = format!(
+            "requests were sent up to {} (p99) behind their schedule, and more than {SCHEDULE_LAG_PERCENT_MAX} % of \
+             the latency's p50 of {} is too late",
+            time(lag),
+            time(p50)
+        );
+        let limit = format!(
+            "{SCHEDULE_LAG_PERCENT_MAX} % of the latency's p50: {}",
+            time(p50 * SCHEDULE_LAG_PERCENT_MAX / 100.0)
+        );
+        reasons.push(of_run(run, Cause::ScheduleLag, time(lag), limit, &sentence));
+    }
+    let missed = percent(kept.asked_rate - kept.offered_rate, kept.asked_rate);
+    if missed.abs() > RATE_MISSED_PERCENT_MAX {
+        let sentence = format!(
+            "{:.1} requests/s were offered where {:.1} were asked for: {} % off, and more than \
+             {RATE_MISSED_PERCENT_MAX} % is not the asked load",
+            kept.offered_rate,
+            kept.asked_rate,
+            rounded(missed.abs(), RATE_MISSED_PERCENT_MAX).trim_end_matches(" %")
+        );
+        let measured = format!("{:.1} requests/s", kept.offered_rate);
+        let limit = format!("{:.1} requests/s within {RATE_MISSED_PERCENT_MAX} %", kept.asked_rate);
+        reasons.push(of_run(run, Cause::RateMissed, measured, limit, &sentence));
+    }
+}
+
+/// A client that completed nothing in a whole window, while others did.
+fn starved(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>) {
+    // Where fewer pages than clients were asked for, some clients can have none.
+    if record.spec.load.pages.is_some_and(|pages| pages < u64::from(run.clients)) {
+        return;
+    }
+    let Some(served) = fairness(&run.measured.clients).filter(|served| served.starved > 0) else { return };
+    let measured = counted(served.starved, "client", "clients");
+    let sentence = format!("{measured} of {} completed no page in the whole window", run.clients);
+    reasons.push(of_run(run, Cause::ClientsStarved, measured, "0 clients".to_owned(), &sentence));
+}
+
+/// A percentage above a limit, with as many decimals as it takes not to look equal to it.
+fn rounded(value: f64, limit: f64) -> String {
+    let decimals = (1..6).find(|decimals| format!("{value:.decimals$}") != format!("{limit:.decimals$}"));
+    format!("{value:.*} %", decimals.unwrap_or(6))
+}

@@ -1,0 +1,323 @@
+//! What the kernel of this host counted while a window was open: TCP, CPUs, network interfaces, ports, descriptors.
+//!
+//! Read twice, where the window opens and where it closes; the record keeps the differences. The counters are the
+//! machine's (of its network namespace), not this process': the kernel has no others. A file that cannot be read leaves
+//! its part out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Instant;
+
+use webstone_model::record::{CpuUse, HostUse, InterfaceUse, TcpUse};
+
+use crate::machine::Root;
+use crate::preflight::limits;
+
+/// Nanoseconds of one tick in `/proc/stat` (USER_HZ is 100).
+const TICK_NS: u64 = 10_000_000;
+/// `/sys/class/net/<name>/speed` is in Mbit/s.
+const MEGABIT: u64 = 1_000_000;
+
+/// One reading of every counter.
+#[derive(Clone, Debug)]
+pub(crate) struct HostReading {
+    at: Instant,
+    tcp: Option<TcpUse>,
+    cpus: Vec<CpuUse>,
+    interfaces: Vec<InterfaceUse>,
+}
+
+impl HostReading {
+    /// Reads everything; of interfaces, those named.
+    pub(crate) fn take(root: &Root, interfaces: &BTreeSet<String>) -> HostReading {
+        HostReading {
+            at: Instant::now(),
+            tcp: tcp(root),
+            cpus: cpus(root),
+            interfaces: interfaces.iter().filter_map(|name| interface(root, name)).collect(),
+        }
+    }
+
+    /// What was counted from this reading to a later one.
+    pub(crate) fn until(&self, later: &HostReading, root: &Root) -> HostUse {
+        let limits = limits::read(root);
+        let known = |limit: u64| Some(limit).filter(|limit| *limit < u64::MAX);
+        HostUse {
+            elapsed_ns: (later.at - self.at).as_nanos() as u64,
+            tcp: self.tcp.zip(later.tcp).map(|(before, after)| TcpUse {
+                listen_overflows: after.listen_overflows.saturating_sub(before.listen_overflows),
+                listen_drops: after.listen_drops.saturating_sub(before.listen_drops),
+                segments_sent: after.segments_sent.saturating_sub(before.segments_sent),
+                retransmitted: after.retransmitted.saturating_sub(before.retransmitted),
+                timeouts: after.timeouts.saturating_sub(before.timeouts),
+                syn_retransmitted: after.syn_retransmitted.saturating_sub(before.syn_retransmitted),
+                ..after
+            }),
+            cpus: paired(
+                &self.cpus,
+                &later.cpus,
+                |cpu| cpu.cpu,
+                |before, after| CpuUse {
+                    cpu: after.cpu,
+                    busy_ns: after.busy_ns.saturating_sub(before.busy_ns),
+                    idle_ns: after.idle_ns.saturating_sub(before.idle_ns),
+                    stolen_ns: after.stolen_ns.saturating_sub(before.stolen_ns),
+                },
+            ),
+            interfaces: paired(
+                &self.interfaces,
+                &later.interfaces,
+                |link| link.name.clone(),
+                |before, after| InterfaceUse {
+                    received_bytes: after.received_bytes.saturating_sub(before.received_bytes),
+                    sent_bytes: after.sent_bytes.saturating_sub(before.sent_bytes),
+                    received_packets: after.received_packets.saturating_sub(before.received_packets),
+                    sent_packets: after.sent_packets.saturating_sub(before.sent_packets),
+                    dropped_packets: after.dropped_packets.saturating_sub(before.dropped_packets),
+                    ..after.clone()
+                },
+            ),
+            ports: root.text("/proc/sys/net/ipv4/ip_local_port_range").map(|_| limits.ports),
+            descriptors: Some(root.names("/proc/self/fd").len() as u64).filter(|open| *open > 0),
+            descriptors_max: known(limits.descriptors),
+        }
+    }
+}
+
+/// Entries of two readings that name the same thing, as their difference.
+fn paired<T, K: PartialEq>(
+    before: &[T],
+    after: &[T],
+    key: impl Fn(&T) -> K,
+    difference: impl Fn(&T, &T) -> T,
+) -> Vec<T> {
+    let earlier = |later: &T| before.iter().find(|earlier| key(earlier) == key(later));
+    after.iter().filter_map(|later| Some(difference(earlier(later)?, later))).collect()
+}
+
+fn tcp(root: &Root) -> Option<TcpUse> {
+    let extended = named(&root.text("/proc/net/netstat")?, "TcpExt:");
+    let basic = named(&root.text("/proc/net/snmp")?, "Tcp:");
+    // The text stays alive beside the maps that borrow nothing from it.
+    let of = |map: &BTreeMap<String, u64>, name: &str| map.get(name).copied().unwrap_or(0);
+    let (in_use, time_wait) = sockets(root);
+    Some(TcpUse {
+        listen_overflows: of(&extended, "ListenOverflows"),
+        listen_drops: of(&extended, "ListenDrops"),
+        segments_sent: of(&basic, "OutSegs"),
+        retransmitted: of(&basic, "RetransSegs"),
+        timeouts: of(&extended, "TCPTimeouts"),
+        syn_retransmitted: of(&extended, "TCPSynRetrans"),
+        time_wait,
+        in_use,
+    })
+}
+
+/// Pairs of lines, names and values, that both begin with `prefix`.
+fn named(text: &str, prefix: &str) -> BTreeMap<String, u64> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(prefix));
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return BTreeMap::new() };
+    let pairs = names.split_whitespace().zip(values.split_whitespace());
+    pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
+}
+
+/// TCP sockets in use, of both versions of IP, and those in TIME_WAIT.
+fn sockets(root: &Root) -> (u64, u64) {
+    let value = |path: &str, prefix: &str, name: &str| -> u64 {
+        let text = root.text(path).unwrap_or_default();
+        let Some(line) = text.lines().find_map(|line| line.strip_prefix(prefix)) else { return 0 };
+        let mut words = line.split_whitespace().skip_while(|word| *word != name).skip(1);
+        words.next().and_then(|word| word.parse().ok()).unwrap_or(0)
+    };
+    let in_use =
+        value("/proc/net/sockstat", "TCP:", "inuse") + value("/proc/net/sockstat6", "TCP6:", "inuse");
+    (in_use, value("/proc/net/sockstat", "TCP:", "tw"))
+}
+
+/// `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal in ticks, a line each CPU.
+fn cpus(root: &Root) -> Vec<CpuUse> {
+    let text = root.text("/proc/stat").unwrap_or_default();
+    let of_line = |line: &str| {
+        let mut words = line.strip_prefix("cpu")?.split_whitespace();
+        let cpu = words.next()?.parse().ok()?;
+        let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+        let at = |index: usize| ticks.get(index).copied().unwrap_or(0);
+        let (idle, stolen) = (at(3) + at(4), at(7));
+        let busy = at(0) + at(1) + at(2) + at(5) + at(6);
+        Some(CpuUse { cpu, busy_ns: busy * TICK_NS, idle_ns: idle * TICK_NS, stolen_ns: stolen * TICK_NS })
+    };
+    // The first line is the sum over all, and its name is followed by a space instead of a number.
+    text.lines().filter(|line| !line.starts_with("cpu ")).filter_map(of_line).collect()
+}
+
+fn interface(root: &Root, name: &str) -> Option<InterfaceUse> {
+    let directory = format!("/sys/class/net/{name}");
+    let counter = |counter: &str| root.number(&format!("{directory}/statistics/{counter}"));
+    let both = |a: &str, b: &str| counter(a).unwrap_or(0) + counter(b).unwrap_or(0);
+    Some(InterfaceUse {
+        name: name.to_owned(),
+        loopback: name == LOOPBACK,
+        // Virtual interfaces refuse to tell, or tell -1.
+        speed_bps: root
+            .number(&format!("{directory}/speed"))
+            .filter(|speed| *speed > 0)
+            .map(|speed| speed * MEGABIT),
+        received_bytes: counter("rx_bytes")?,
+        sent_bytes: counter("tx_bytes")?,
+        received_packets: counter("rx_packets").unwrap_or(0),
+        sent_packets: counter("tx_packets").unwrap_or(0),
+        dropped_packets: both("rx_dropped", "tx_dropped") + both("rx_errors", "tx_errors"),
+    })
+}
+
+/// Its name on every Linux.
+const LOOPBACK: &str = "lo";
+
+/// The interfaces that packets to these addresses take: the loopback where the target is this host, otherwise by the
+/// longest prefix in the kernel's main routing table.
+pub(crate) fn interfaces_towards(
+    root: &Root,
+    addresses: impl IntoIterator<Item = IpAddr>,
+    this_host: bool,
+) -> BTreeSet<String> {
+    if this_host {
+        return BTreeSet::from([LOOPBACK.to_owned()]);
+    }
+    let route = |address: IpAddr| match address {
+        IpAddr::V4(address) => route4(root, address),
+        IpAddr::V6(address) => route6(root, address),
+    };
+    addresses.into_iter().filter_map(route).collect()
+}
+
+/// `/proc/net/route`: interface, destination, gateway, flags, three counters, mask; numbers in host byte order.
+fn route4(root: &Root, address: Ipv4Addr) -> Option<String> {
+    let text = root.text("/proc/net/route")?;
+    let bits = |word: &str| u32::from_str_radix(word, 16).ok().map(u32::from_le).map(u32::swap_bytes);
+    let fits = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (destination, mask) = (bits(words.get(1)?)?, bits(words.get(7)?)?);
+        (address.to_bits() & mask == destination).then(|| (mask.count_ones(), words[0].to_owned()))
+    };
+    text.lines().skip(1).filter_map(fits).max_by_key(|(length, _)| *length).map(|(_, name)| name)
+}
+
+/// `/proc/net/ipv6_route`: destination, its prefix length, source, its length, next hop, four counters, interface.
+fn route6(root: &Root, address: Ipv6Addr) -> Option<String> {
+    let text = root.text("/proc/net/ipv6_route")?;
+    let fits = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let destination = u128::from_str_radix(words.first()?, 16).ok()?;
+        let length = u32::from_str_radix(words.get(1)?, 16).ok().filter(|length| *length <= 128)?;
+        let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
+        let name = words.last().filter(|name| **name != LOOPBACK)?;
+        (address.to_bits() & mask == destination).then(|| (length, (*name).to_owned()))
+    };
+    text.lines().filter_map(fits).max_by_key(|(length, _)| *length).map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::tests::root_with;
+
+    #[test]
+    fn differences_of_the_kernels_counters() {
+        let files = |overflows: u64, retransmitted: u64, busy: u64, bytes: u64| {
+            [
+                (
+                    "/proc/net/netstat",
+                    format!(
+                        "TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPTimeouts TCPSynRetrans\n\
+                             TcpExt: 1 {overflows} {} 3 2\nIpExt: X\nIpExt: 5\n",
+                        overflows + 1
+                    ),
+                ),
+                (
+                    "/proc/net/snmp",
+                    format!(
+                        "Tcp: RtoMin MaxConn OutSegs RetransSegs\nTcp: 200 -1 1000 {retransmitted}\nUdp: A\nUdp: 1\n"
+                    ),
+                ),
+                (
+                    "/proc/net/sockstat",
+                    "sockets: used 9\nTCP: inuse 5 orphan 0 tw 77 alloc 9 mem 1\n".to_owned(),
+                ),
+                ("/proc/net/sockstat6", "TCP6: inuse 2\n".to_owned()),
+                (
+                    "/proc/stat",
+                    format!(
+                        "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 {busy} 0 0 100 5 0 0 7 0 0\ncpu3 1 1 1 1 1 1 1 1\nintr 5\n"
+                    ),
+                ),
+                ("/proc/sys/net/ipv4/ip_local_port_range", "1000 1999\n".to_owned()),
+                ("/sys/class/net/eth0/statistics/rx_bytes", format!("{bytes}\n")),
+                ("/sys/class/net/eth0/statistics/tx_bytes", "10\n".to_owned()),
+                ("/sys/class/net/eth0/speed", "1000\n".to_owned()),
+            ]
+        };
+        let read = |files: &[(&str, String)]| {
+            let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
+            let (_keep, root) = root_with(&files);
+            (HostReading::take(&root, &BTreeSet::from(["eth0".to_owned(), "gone".to_owned()])), _keep, root)
+        };
+        let (before, ..) = read(&files(10, 4, 100, 1_000));
+        let (after, _keep, root) = read(&files(15, 6, 150, 126_000));
+        let used = before.until(&after, &root);
+        let tcp = used.tcp.unwrap();
+        assert_eq!((tcp.listen_overflows, tcp.listen_drops, tcp.retransmitted), (5, 5, 2));
+        assert_eq!((tcp.segments_sent, tcp.timeouts, tcp.syn_retransmitted), (0, 0, 0));
+        assert_eq!((tcp.time_wait, tcp.in_use), (77, 7));
+        assert_eq!(used.cpus.len(), 2);
+        assert_eq!(used.cpus[0], CpuUse { cpu: 0, busy_ns: 500_000_000, idle_ns: 0, stolen_ns: 0 });
+        let [eth0] = &used.interfaces[..] else { panic!("{:?}", used.interfaces) };
+        assert_eq!((eth0.received_bytes, eth0.sent_bytes, eth0.speed_bps), (125_000, 0, Some(1_000_000_000)));
+        assert!(!eth0.loopback);
+        assert_eq!(used.ports, Some(1000));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_out() {
+        let (_keep, root) = root_with(&[]);
+        let reading = HostReading::take(&root, &BTreeSet::from(["eth0".to_owned()]));
+        let used = reading.until(&reading, &root);
+        assert_eq!((used.tcp, used.cpus, used.interfaces, used.ports), (None, vec![], vec![], None));
+    }
+
+    #[test]
+    fn this_machine_counts() {
+        let root = Root::default();
+        let reading = HostReading::take(&root, &interfaces_towards(&root, [], true));
+        let used = reading.until(&HostReading::take(&root, &BTreeSet::from(["lo".to_owned()])), &root);
+        assert!(used.tcp.is_some() && !used.cpus.is_empty() && used.descriptors > Some(2));
+        assert!(used.interfaces[0].loopback);
+    }
+
+    #[test]
+    fn the_longest_route_names_the_interface() {
+        let (_keep, root) = root_with(&[
+            (
+                "/proc/net/route",
+                "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n\
+                 eth0\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
+                 eth1\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\t0\t0\t0\n",
+            ),
+            (
+                "/proc/net/ipv6_route",
+                "20010db8000000000000000000000000 20 00000000000000000000000000000000 00 \
+                 00000000000000000000000000000000 00000100 00000001 00000000 00000001     eth1\n\
+                 00000000000000000000000000000000 00 00000000000000000000000000000000 00 \
+                 fe800000000000000000000000000001 00000400 00000001 00000000 00000003     eth0\n\
+                 00000000000000000000000000000000 00 00000000000000000000000000000000 00 \
+                 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo\n",
+            ),
+        ]);
+        let towards = |address: &str| {
+            interfaces_towards(&root, [address.parse().unwrap()], false).into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(towards("192.0.2.1"), ["eth0"]);
+        assert_eq!(towards("10.1.2.3"), ["eth1"]);
+        assert_eq!(towards("2001:db8::1"), ["eth1"]);
+        assert_eq!(towards("2001:db9::1"), ["eth0"]);
+    }
+}

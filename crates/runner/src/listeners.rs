@@ -1,0 +1,163 @@
+//! Somebody else's server on this host: which processes listen on its port, where they may run, what they use. So nginx
+//! is measured like the embedded server, as far as the kernel lets this user look.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use webstone_model::spec::parse_cpu_list;
+use webstone_server::Counters;
+
+use crate::machine::Root;
+use crate::process_use::{self, CpuTime};
+use crate::sweep::MeasuredServer;
+
+/// State of a listening socket in `/proc/net/tcp`.
+const LISTEN: &str = "0A";
+
+/// The processes of a server, by those among them that no other of them started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServerProcesses {
+    root: Root,
+    heads: Vec<u32>,
+    /// CPUs that any of them may run on, ascending.
+    pub(crate) cpus: Vec<u32>,
+}
+
+/// The processes that listen on any of these ports; `None` where there are none to be seen.
+pub(crate) fn find(root: &Root, ports: &BTreeSet<u16>) -> Option<ServerProcesses> {
+    let sockets: BTreeSet<PathBuf> = ["/proc/net/tcp", "/proc/net/tcp6"]
+        .iter()
+        .flat_map(|path| listening(&root.text(path).unwrap_or_default(), ports))
+        .map(|inode| PathBuf::from(format!("socket:[{inode}]")))
+        .collect();
+    if sockets.is_empty() {
+        return None;
+    }
+    let own = std::process::id();
+    let pids: Vec<u32> = root
+        .names("/proc")
+        .iter()
+        .filter_map(|name| name.parse().ok())
+        .filter(|pid| *pid != own && holds(root, *pid, &sockets))
+        .collect();
+    let parent = |pid: u32| status(root, pid, "PPid:")?.parse::<u32>().ok();
+    let heads: Vec<u32> = pids
+        .iter()
+        .copied()
+        .filter(|pid| parent(*pid).is_none_or(|parent| !pids.contains(&parent)))
+        .collect();
+    // A parent that only waits, like nginx's master, may run anywhere; it is its children that are pinned.
+    let working: Vec<u32> =
+        pids.iter().copied().filter(|pid| !pids.iter().any(|child| parent(*child) == Some(*pid))).collect();
+    let cpus = working
+        .iter()
+        .filter_map(|pid| parse_cpu_list(status(root, *pid, "Cpus_allowed_list:")?.as_str()).ok())
+        .flatten()
+        .collect::<BTreeSet<u32>>();
+    (!heads.is_empty()).then(|| ServerProcesses {
+        root: root.clone(),
+        heads,
+        cpus: cpus.into_iter().collect(),
+    })
+}
+
+impl MeasuredServer for ServerProcesses {
+    fn exit(&mut self) -> Option<String> {
+        // It is not ours: what becomes of it shows in its answers.
+        None
+    }
+
+    fn level_starts(&mut self) {
+        self.heads.iter().for_each(|pid| process_use::reset_peak(&self.root, *pid));
+    }
+
+    fn cpu_time(&self) -> Option<CpuTime> {
+        let times: Option<Vec<CpuTime>> =
+            self.heads.iter().map(|pid| process_use::cpu_time(&self.root, *pid)).collect();
+        let add = |a: CpuTime, b: CpuTime| CpuTime {
+            user_ns: a.user_ns + b.user_ns,
+            system_ns: a.system_ns + b.system_ns,
+        };
+        times?.into_iter().reduce(add)
+    }
+
+    fn resident_bytes_max(&self) -> Option<u64> {
+        self.heads.iter().map(|pid| process_use::resident_bytes_max(&self.root, *pid)).sum()
+    }
+
+    fn counted(&self) -> Option<Counters> {
+        None
+    }
+}
+
+/// Inodes of the listening sockets of a port in `/proc/net/tcp`: number, local address, remote address, state, and the
+/// inode in the tenth column.
+fn listening(text: &str, ports: &BTreeSet<u16>) -> Vec<u64> {
+    let inode = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let port = u16::from_str_radix(words.get(1)?.rsplit_once(':')?.1, 16).ok()?;
+        (*words.get(3)? == LISTEN && ports.contains(&port)).then(|| words.get(9)?.parse().ok()).flatten()
+    };
+    text.lines().skip(1).filter_map(inode).collect()
+}
+
+fn holds(root: &Root, pid: u32, sockets: &BTreeSet<PathBuf>) -> bool {
+    let directory = format!("/proc/{pid}/fd");
+    let names = root.names(&directory);
+    names
+        .iter()
+        .filter_map(|name| root.link(&format!("{directory}/{name}")))
+        .any(|link| sockets.contains(&link))
+}
+
+fn status(root: &Root, pid: u32, field: &str) -> Option<String> {
+    let text = root.text(&format!("/proc/{pid}/status"))?;
+    text.lines().find_map(|line| Some(line.strip_prefix(field)?.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::tests::root_with;
+    use std::net::TcpListener;
+
+    const TCP: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
+        0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0\n   \
+        1: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 4712 1 0\n   \
+        2: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4713 1 0\n";
+
+    #[test]
+    fn only_listening_sockets_of_the_port_count() {
+        assert_eq!(listening(TCP, &BTreeSet::from([8080])), [4711]);
+        assert_eq!(listening(TCP, &BTreeSet::from([80])), Vec::<u64>::new());
+        assert_eq!(listening("no table", &BTreeSet::from([80])), Vec::<u64>::new());
+    }
+
+    #[test]
+    fn a_master_and_its_pinned_workers_are_one_server() {
+        let (keep, root) = root_with(&[
+            ("/proc/net/tcp", TCP),
+            ("/proc/7/status", "Name: nginx\nPPid:\t1\nCpus_allowed_list:\t0-3\n"),
+            ("/proc/8/status", "PPid:\t7\nCpus_allowed_list:\t0\n"),
+            ("/proc/9/status", "PPid:\t7\nCpus_allowed_list:\t1\n"),
+            ("/proc/10/status", "PPid:\t1\nCpus_allowed_list:\t2\n"),
+        ]);
+        for (pid, socket) in
+            [(7, "socket:[4711]"), (8, "socket:[4711]"), (9, "socket:[4711]"), (10, "socket:[4713]")]
+        {
+            let directory = keep.path().join(format!("proc/{pid}/fd"));
+            std::fs::create_dir_all(&directory).unwrap();
+            std::os::unix::fs::symlink(socket, directory.join("5")).unwrap();
+        }
+        let server = find(&root, &BTreeSet::from([8080])).unwrap();
+        assert_eq!((server.heads, server.cpus), (vec![7], vec![0, 1]));
+        assert_eq!(find(&root, &BTreeSet::from([443])), None);
+    }
+
+    #[test]
+    fn this_process_is_never_the_server_that_it_measures() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert_eq!(find(&Root::default(), &BTreeSet::from([port])), None);
+    }
+}
