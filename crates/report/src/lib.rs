@@ -10,6 +10,7 @@
 mod asctime;
 mod classic;
 mod csv;
+pub mod figures;
 mod format;
 mod hit;
 mod json;

@@ -4,6 +4,7 @@
 //! A flag that was not typed is `None`, because its default stands in `webstone_model::spec` and nowhere else;
 //! [`command`] writes those defaults into the help.
 
+mod certify;
 mod client;
 mod defaults;
 mod files;
@@ -13,6 +14,7 @@ mod output;
 mod server;
 mod values;
 
+pub use certify::{ArchiveArgs, CertifyArgs, ListFormat, VerifyArgs};
 pub use client::ClientArgs;
 pub use files::{CheckfilesArgs, GenfilesArgs, MineArgs, WorkloadCommand, WorkloadFormat, WorkloadsArgs};
 pub use generator::GeneratorArgs;
@@ -133,6 +135,25 @@ pub enum Command {
     /// A report is made from the record alone, so it can be made years later and on another machine.
     Report(ReportArgs),
 
+    /// Hold the run rules against a stored run, and sign it
+    ///
+    /// Every run rule, WebStone 2.0's and webstone's own, is listed as met, not met, or not to be told from the record,
+    /// with the evidence. Where all are met (or with --uncertified, labelled as that) the list is put into the record as
+    /// certificate.json and, with --key, the record is signed whole.
+    #[command(after_long_help = CERTIFY_EXAMPLES)]
+    Certify(CertifyArgs),
+
+    /// Check a run that somebody hands you: every file, the signature, every figure computed again
+    ///
+    /// Needs the run's directory or its archive and nothing else. Whatever was changed since is named, with its file.
+    #[command(after_long_help = VERIFY_EXAMPLES)]
+    Verify(VerifyArgs),
+
+    /// Make one file of a stored run, to hand it on: the same run gives the same bytes
+    ///
+    /// Example: webstone archive runs/20260701T120000Z-webstone -o result.tar.gz
+    Archive(ArchiveArgs),
+
     /// List the built-in workloads, or show one
     Workloads(WorkloadsArgs),
 
@@ -179,6 +200,23 @@ Examples:
   webstone serve
   webstone serve --listen 127.0.0.1:8080 --threads 2 --cpus 0-1
   webstone serve --listen [::1]:8080 --root /var/www/html --access-log access.log";
+
+const CERTIFY_EXAMPLES: &str = "\
+Examples:
+  webstone certify runs/20260701T120000Z-webstone
+  webstone certify runs/20260701T120000Z-webstone --key ~/.ssh/id_ed25519 --archive result.tar.gz
+  webstone certify runs/20260701T120000Z-webstone --key webstone-key --uncertified --format markdown
+
+Exit codes: 0 every rule is met (or --uncertified was given), 5 one is not, 6 the record does not verify, 1 webstone
+failed, 2 usage. docs/certify.md says how to check a signature without webstone.";
+
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  webstone verify runs/20260701T120000Z-webstone
+  webstone verify result.tar.gz --signer tester.pub
+  webstone verify result.zip --allowed-signers allowed_signers --format json
+
+Exit codes: 0 everything is as it was, 6 something is not, 1 webstone failed, 2 usage.";
 
 /// `webstone run`.
 #[derive(Args, Debug)]

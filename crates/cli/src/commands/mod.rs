@@ -1,5 +1,7 @@
 //! The commands, one file each, and how errors of the other crates become messages.
 
+mod archive;
+mod certify;
 mod checkfiles;
 mod completions;
 mod genfiles;
@@ -8,6 +10,7 @@ mod mine;
 mod report;
 mod run;
 mod serve;
+mod verify;
 mod workloads;
 
 use std::ffi::OsString;
@@ -32,6 +35,9 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
         Command::Checkfiles(args) => checkfiles::execute(&args, console),
         Command::Mine(args) => mine::execute(&args, console),
         Command::Report(args) => report::execute(&args, console),
+        Command::Certify(args) => certify::execute(&args, console),
+        Command::Verify(args) => verify::execute(&args, console),
+        Command::Archive(args) => archive::execute(&args, console),
         Command::Workloads(args) => workloads::execute(&args),
         Command::Completions { shell } => completions::execute(shell),
         Command::Man { dir } => manual::execute(dir.as_deref()),

@@ -29,6 +29,7 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         runs_dir: intent.runs_dir.clone(),
         workload: intent.workload.clone(),
         check_target: intent.check_target,
+        figures: Some(webstone_report::figures::stored),
         trace: Some(Box::new(io::stderr())),
         ..RunnerOptions::default()
     };

@@ -1,12 +1,13 @@
-//! The interfaces that packets to the target take: from the kernel's routing tables, with what `/sys` and, where they are
-//! installed, `ethtool` and `tc` say of them.
+//! The interfaces that packets to the target take, with what `/sys` and, where they are installed, `ethtool` and `tc` say
+//! of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use serde_json::{Map, Value, json};
 
 use super::facts::{Facts, object, words};
+use crate::host_use::interfaces_towards;
 use crate::machine::Root;
 
 /// Asks a program that may not be installed: its standard output, if it succeeded.
@@ -14,17 +15,13 @@ pub(super) type Ask<'a> = &'a dyn Fn(&str, &[&str]) -> Option<String>;
 
 const ROUTES: &str = "/proc/net/route";
 const ROUTES_6: &str = "/proc/net/ipv6_route";
-/// `RTF_UP`, without which a route is not in use, and `RTF_REJECT`, which leads nowhere.
-const UP: u32 = 0x1;
-const REJECT: u32 = 0x200;
 
 /// `this_host`: every address is one of this host, so that packets stay in it.
 pub(super) fn gather(facts: &mut Facts<'_>, addresses: &BTreeSet<SocketAddr>, this_host: bool, ask: Ask<'_>) {
     let root = facts.root;
     let mut towards: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for address in addresses {
-        let name = if this_host { Some("lo".to_owned()) } else { interface(root, address.ip()) };
-        match name {
+        match interfaces_towards(root, [address.ip()], this_host).pop_first() {
             Some(name) => towards.entry(name).or_default().push(address.to_string()),
             None => facts.unknown("network.interfaces", &format!("no route to {address} in {ROUTES} and {ROUTES_6}")),
         }
@@ -97,91 +94,10 @@ fn pairs(text: &str) -> Map<String, Value> {
     pairs
 }
 
-/// The interface of the most specific route; of the least metric where several are.
-fn interface(root: &Root, address: IpAddr) -> Option<String> {
-    match address {
-        IpAddr::V4(address) => interface_4(root, address),
-        IpAddr::V6(address) => match address.to_ipv4_mapped() {
-            Some(address) => interface_4(root, address),
-            None => interface_6(root, address),
-        },
-    }
-}
-
-/// Interface, destination, gateway, flags, references, use, metric, mask…; numbers in hexadecimal, addresses as they lie
-/// in memory.
-fn interface_4(root: &Root, address: Ipv4Addr) -> Option<String> {
-    if address.is_loopback() {
-        return Some("lo".to_owned());
-    }
-    let table = root.text(ROUTES)?;
-    let routes = table.lines().skip(1).filter_map(|line| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let hex = |at: usize| u32::from_str_radix(fields.get(at)?, 16).ok();
-        let (destination, mask, flags) = (hex(1)?.to_ne_bytes(), hex(7)?.to_ne_bytes(), hex(3)?);
-        let (destination, mask) = (u32::from_be_bytes(destination), u32::from_be_bytes(mask));
-        let metric: u32 = fields.get(6)?.parse().ok()?;
-        let fits = flags & UP != 0 && flags & REJECT == 0 && u32::from(address) & mask == destination;
-        fits.then(|| (mask.count_ones(), std::cmp::Reverse(metric), (*fields.first().unwrap_or(&"")).to_owned()))
-    });
-    routes.max().map(|(_, _, name)| name)
-}
-
-/// Destination, its prefix, source, its prefix, next hop, metric, references, use, flags, interface; hexadecimal.
-fn interface_6(root: &Root, address: Ipv6Addr) -> Option<String> {
-    if address.is_loopback() {
-        return Some("lo".to_owned());
-    }
-    let table = root.text(ROUTES_6)?;
-    let routes = table.lines().filter_map(|line| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let hex = |at: usize| u32::from_str_radix(fields.get(at)?, 16).ok();
-        let destination = u128::from_str_radix(fields.first()?, 16).ok()?;
-        let (prefix, metric, flags) = (hex(1)?, hex(5)?, hex(8)?);
-        let mask = u128::MAX.checked_shl(128_u32.checked_sub(prefix)?).unwrap_or(0);
-        let fits = flags & UP != 0 && flags & REJECT == 0 && u128::from(address) & mask == destination & mask;
-        fits.then(|| (prefix, std::cmp::Reverse(metric), (*fields.last().unwrap_or(&"")).to_owned()))
-    });
-    routes.max().map(|(_, _, name)| name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::machine::tests::root_with;
-
-    #[test]
-    fn the_most_specific_route_leads_to_the_interface() {
-        let (_keep, root) = root_with(&[
-            (
-                ROUTES,
-                "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n\
-                 eth0 00000000 010200C0 0003 0 0 100 00000000 0 0 0\n\
-                 wlan0 00000000 010200C0 0003 0 0 600 00000000 0 0 0\n\
-                 eth1 000A0A0A 00000000 0001 0 0 0 00FFFFFF 0 0 0\n\
-                 bad0 000A0A0A 00000000 0000 0 0 0 FFFFFFFF 0 0 0\n",
-            ),
-            (
-                ROUTES_6,
-                "fd000000000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001 eth6\n\
-                 00000000000000000000000000000000 00 00000000000000000000000000000000 00 fd000000000000000000000000000001 00000400 00000002 00000000 00000003 eth0\n\
-                 00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200 lo\n",
-            ),
-        ]);
-        for (address, name) in [
-            ("10.10.10.7", "eth1"),
-            ("192.0.2.9", "eth0"),
-            ("127.0.0.5", "lo"),
-            ("::1", "lo"),
-            ("fd00::5", "eth6"),
-            ("2001:db8::1", "eth0"),
-            ("::ffff:10.10.10.7", "eth1"),
-        ] {
-            assert_eq!(interface(&root, address.parse().unwrap()).as_deref(), Some(name), "{address}");
-        }
-        let (_keep, empty) = root_with(&[]);
-        assert_eq!(interface(&empty, "192.0.2.9".parse().unwrap()), None);
-    }
 
     #[test]
     fn an_interface_is_described_by_the_kernel_and_by_ethtool() {
