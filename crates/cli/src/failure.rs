@@ -118,7 +118,16 @@ mod tests {
 
     #[test]
     fn exit_codes_are_those_that_the_help_states() {
-        let codes = [Exit::Done, Exit::Failed, Exit::Usage, Exit::Invalid, Exit::Uncertified, Exit::Unverified, Exit::Signal(2), Exit::Signal(15)];
+        let codes = [
+            Exit::Done,
+            Exit::Failed,
+            Exit::Usage,
+            Exit::Invalid,
+            Exit::Uncertified,
+            Exit::Unverified,
+            Exit::Signal(2),
+            Exit::Signal(15),
+        ];
         assert_eq!(codes.map(Exit::code), [0, 1, 2, 4, 5, 6, 130, 143]);
     }
 

@@ -45,6 +45,8 @@ const EXIT_CODES: &str = "\
 | 1 | webstone failed, or a check found something wrong |
 | 2 | what was typed, or a file that was named, does not say what to do |
 | 4 | the measurement is invalid: an identity is broken, a level had no success, or errors were above 1 % |
+| 5 | `certify`: a run rule is not met, and nothing was written |
+| 6 | `verify`, `certify`: a record is not what it was when it was measured, or is not signed as asked for |
 | 130 | interrupted by Ctrl-C (SIGINT) |
 | 143 | interrupted by SIGTERM |
 

@@ -68,10 +68,13 @@ impl Books {
 
 fn run(books: &mut Books, record: &RunRecord) {
     let computed = record.workload.sha256();
-    books.holds("the workload's check sum is that of the workload", computed == record.workload_sha256, || {
-        format!("{} and {computed}", record.workload_sha256)
-    });
-    let names: BTreeSet<_> = record.iterations.iter().map(|run| (run.clients, run.iteration, arm(run))).collect();
+    books.holds(
+        "the workload's check sum is that of the workload",
+        computed == record.workload_sha256,
+        || format!("{} and {computed}", record.workload_sha256),
+    );
+    let names: BTreeSet<_> =
+        record.iterations.iter().map(|run| (run.clients, run.iteration, arm(run))).collect();
     books.equal("every iteration is there once", names.len() as u64, record.iterations.len() as u64);
     if record.state == RunState::Complete {
         let load = &record.spec.load;
@@ -79,7 +82,8 @@ fn run(books: &mut Books, record: &RunRecord) {
         let planned = load.clients.0.len() as u64 * u64::from(load.iterations) * arms as u64;
         books.equal("a complete run has every level × iteration", record.iterations.len() as u64, planned);
     }
-    let of_plan = record.iterations.iter().filter(|run| !record.spec.load.clients.0.contains(&run.clients)).count();
+    let of_plan =
+        record.iterations.iter().filter(|run| !record.spec.load.clients.0.contains(&run.clients)).count();
     books.equal("every level is one that was asked for: others", of_plan as u64, 0);
 }
 
@@ -99,7 +103,9 @@ fn moments(books: &mut Books, measured: &Measured) {
     ] {
         distribution(books, name, moments, histogram);
     }
-    for (name, moments) in [("response sizes", &measured.response_bytes), ("body sizes", &measured.body_bytes)] {
+    for (name, moments) in
+        [("response sizes", &measured.response_bytes), ("body sizes", &measured.body_bytes)]
+    {
         sound(books, name, moments);
     }
 }
@@ -111,18 +117,25 @@ fn distribution(books: &mut Books, name: &str, moments: &Moments, histogram: &Hi
         return;
     }
     books.equal(&format!("{name}: the longest is their distribution's"), moments.max, histogram.max());
-    let lowest = histogram.buckets().next().map_or((0, 0), |(low, width, _)| (low, low.saturating_add(width - 1)));
-    books.holds(&format!("{name}: the shortest lies in their distribution's first bucket"), (lowest.0..=lowest.1).contains(&moments.min), || {
-        format!("{} and {} to {}", moments.min, lowest.0, lowest.1)
-    });
+    let lowest =
+        histogram.buckets().next().map_or((0, 0), |(low, width, _)| (low, low.saturating_add(width - 1)));
+    books.holds(
+        &format!("{name}: the shortest lies in their distribution's first bucket"),
+        (lowest.0..=lowest.1).contains(&moments.min),
+        || format!("{} and {} to {}", moments.min, lowest.0, lowest.1),
+    );
     let (sums, squares) = bounds(histogram);
-    books.holds(&format!("{name}: their sum is one that their distribution allows"), sums.0 <= moments.sum.into() && u128::from(moments.sum) <= sums.1, || {
-        format!("{} and {} to {}", moments.sum, sums.0, sums.1)
-    });
+    books.holds(
+        &format!("{name}: their sum is one that their distribution allows"),
+        sums.0 <= moments.sum.into() && u128::from(moments.sum) <= sums.1,
+        || format!("{} and {} to {}", moments.sum, sums.0, sums.1),
+    );
     let within = squares.0 <= moments.sum_of_squares && moments.sum_of_squares <= squares.1;
-    books.holds(&format!("{name}: the sum of their squares is one that their distribution allows"), within, || {
-        format!("{} and {} to {}", moments.sum_of_squares, squares.0, squares.1)
-    });
+    books.holds(
+        &format!("{name}: the sum of their squares is one that their distribution allows"),
+        within,
+        || format!("{} and {} to {}", moments.sum_of_squares, squares.0, squares.1),
+    );
 }
 
 /// Least and greatest Σx and Σx² of values that would fill the buckets so.
@@ -166,7 +179,11 @@ fn pages(books: &mut Books, measured: &Measured) {
     let sum = |field: fn(&PageTotals) -> u64| measured.pages.iter().map(field).fold(0, u64::saturating_add);
     let longest = |field: fn(&PageTotals) -> u64| measured.pages.iter().map(field).max().unwrap_or(0);
     books.equal("response times: pages = total", sum(|page| page.response_ns), measured.response.sum);
-    books.equal("longest response: pages = total", longest(|page| page.response_ns_max), measured.response.max);
+    books.equal(
+        "longest response: pages = total",
+        longest(|page| page.response_ns_max),
+        measured.response.max,
+    );
     books.equal("connect times: pages = total", sum(|page| page.connect_ns), measured.connect.sum);
     books.equal("longest connect: pages = total", longest(|page| page.connect_ns_max), measured.connect.max);
     books.equal("page times: pages = total", sum(|page| page.time_ns), measured.page.sum);
@@ -175,7 +192,9 @@ fn pages(books: &mut Books, measured: &Measured) {
     books.equal("body bytes: pages = total", sum(|page| page.body_bytes), measured.body_bytes.sum);
     for own in &measured.page_histograms {
         let Some(page) = measured.pages.get(own.page as usize) else {
-            books.holds("a page with distributions is one of the workload", false, || format!("page {}", own.page));
+            books.holds("a page with distributions is one of the workload", false, || {
+                format!("page {}", own.page)
+            });
             continue;
         };
         one_page(books, own.page, page, &own.histograms);
@@ -192,9 +211,11 @@ fn one_page(books: &mut Books, number: u32, page: &PageTotals, histograms: &Hist
         books.equal(&rule("as many as their distribution holds"), count, histogram.len());
         books.equal(&rule("the longest is their distribution's"), max, histogram.max());
         let (sums, _) = bounds(histogram);
-        books.holds(&rule("their sum is one that their distribution allows"), (sums.0..=sums.1).contains(&sum.into()), || {
-            format!("{sum} and {} to {}", sums.0, sums.1)
-        });
+        books.holds(
+            &rule("their sum is one that their distribution allows"),
+            (sums.0..=sums.1).contains(&sum.into()),
+            || format!("{sum} and {} to {}", sums.0, sums.1),
+        );
     }
 }
 
@@ -221,7 +242,9 @@ fn series(books: &mut Books, iteration: &IterationRecord) {
     books.equal("longest response: intervals = total", total.response_ns_max, measured.response.max);
     let seconds = measured.window_ns.div_ceil(NANOS_PER_SECOND);
     let held = measured.series.0.len() as u64;
-    books.holds("the series is no longer than the window", held <= seconds.max(1), || format!("{held} and {seconds}"));
+    books.holds("the series is no longer than the window", held <= seconds.max(1), || {
+        format!("{held} and {seconds}")
+    });
     books.equal("as many clients as the level has", measured.clients.len() as u64, iteration.clients.into());
 }
 

@@ -113,7 +113,10 @@ mod tests {
 
     #[test]
     fn figures_are_the_same_within_the_last_bits() {
-        let found = compared(json!({ "a": [1.0, { "b": 0.1 }], "c": null }), json!({ "a": [1.0, { "b": 0.1 + 1e-17 }], "c": null }));
+        let found = compared(
+            json!({ "a": [1.0, { "b": 0.1 }], "c": null }),
+            json!({ "a": [1.0, { "b": 0.1 + 1e-17 }], "c": null }),
+        );
         assert_eq!(found, Comparison { compared: 3, ..Comparison::default() });
     }
 
@@ -127,7 +130,11 @@ mod tests {
             found.differences.iter().map(|it| format!("{} {} {}", it.path, it.stored, it.computed)).collect();
         assert_eq!(
             said,
-            ["levels[0].rate 100.0 100.1", "levels[0].word \"valid\" \"invalid\"", "list a list of 1 a list of 2"]
+            [
+                "levels[0].rate 100.0 100.1",
+                "levels[0].word \"valid\" \"invalid\"",
+                "list a list of 1 a list of 2"
+            ]
         );
         assert_eq!(found.not_stored, ["new"]);
         assert_eq!(found.unknown, ["old"]);

@@ -241,8 +241,16 @@ fn prepare(
     let root = Root::default();
     let mut warnings = Vec::new();
     check_spec(&spec)?;
-    let RunnerOptions { tool, command_line, runs_dir, workload, check_target, server_program, figures, trace } =
-        options;
+    let RunnerOptions {
+        tool,
+        command_line,
+        runs_dir,
+        workload,
+        check_target,
+        server_program,
+        figures,
+        trace,
+    } = options;
     let workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
     let configuration = configuration::read(&spec.server_config)?;
 
@@ -354,7 +362,7 @@ fn prepare(
             embedded,
             cpus: placement.server,
         },
-        warnings,
+        warnings: warnings.iter().map(|warning| redaction::text(warning).text).collect(),
         iterations: Vec::new(),
         spec,
     };
@@ -362,7 +370,18 @@ fn prepare(
         Some(runs) => Some(Store::create(runs, started, &mut record)?),
         None => None,
     };
-    Ok(Prepared { record, effective, generator, server, watched, interfaces, store, record_all, trace, figures })
+    Ok(Prepared {
+        record,
+        effective,
+        generator,
+        server,
+        watched,
+        interfaces,
+        store,
+        record_all,
+        trace,
+        figures,
+    })
 }
 
 impl Prepared {

@@ -78,6 +78,8 @@ What people type:
       One URL, one load, a short answer.
   webstone report runs/20260701T120000Z-webstone --format json
       Print a stored run again, in any format.
+  webstone verify result.tar.gz
+      Check a run that somebody hands you: every file, the signature, every figure computed again.
 
 All commands:
 {subcommands}
@@ -85,7 +87,8 @@ All commands:
 Options:
 {options}
 
-Exit codes: 0 done · 1 webstone failed · 2 usage · 4 the measurement is invalid · 130, 143 interrupted
+Exit codes: 0 done · 1 webstone failed · 2 usage · 4 the measurement is invalid · 5 a run rule is not met ·
+6 a record does not verify · 130, 143 interrupted
 `webstone COMMAND --help` explains every option with its unit, default and an example.
 ";
 

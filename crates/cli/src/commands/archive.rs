@@ -47,7 +47,9 @@ pub(super) fn failure(error: &ArchiveError) -> Failure {
         ArchiveError::Io { source, .. } if source.kind() == std::io::ErrorKind::AlreadyExists => {
             failure.hint("an archive is never overwritten: remove it, or name another file")
         }
-        ArchiveError::Content { .. } => failure.hint("give a directory below runs/, or what `webstone archive` made of it"),
+        ArchiveError::Content { .. } => {
+            failure.hint("give a directory below runs/, or what `webstone archive` made of it")
+        }
         ArchiveError::Io { .. } => failure,
     }
 }

@@ -25,7 +25,13 @@ pub(super) fn execute(args: &CertifyArgs, console: &Console) -> Result<Exit, Fai
     let found = verify::examine(&directory);
     if !found.problems.is_empty() {
         console::print(verify::text(&args.run, &found, &[]).as_bytes())?;
-        return Err(Failure { exit: Exit::Unverified, ..Failure::failed(format!("{} does not verify, and what is damaged is not certified", args.run.display())) });
+        return Err(Failure {
+            exit: Exit::Unverified,
+            ..Failure::failed(format!(
+                "{} does not verify, and what is damaged is not certified",
+                args.run.display()
+            ))
+        });
     }
     if found.signed.is_some() && !args.force {
         let by = found.signed.map(|signed| signed.fingerprint).unwrap_or_default();
@@ -42,7 +48,8 @@ pub(super) fn execute(args: &CertifyArgs, console: &Console) -> Result<Exit, Fai
     };
     console::print(list.as_bytes())?;
     if !certificate.certified && !args.uncertified {
-        console.note("nothing was written: not every rule is met (--uncertified writes and signs it as that)");
+        console
+            .note("nothing was written: not every rule is met (--uncertified writes and signs it as that)");
         return Ok(Exit::Uncertified);
     }
     Store::certify(&directory, &certificate.to_json()).map_err(|error| store_failure(&error))?;
@@ -66,14 +73,21 @@ fn load(path: &Path) -> Result<webstone_runner::certify::key::PrivateKey, Failur
             .then(|| rpassword::prompt_password(format!("passphrase of {}: ", path.display())).ok())
             .flatten()
     };
-    key::load(path, &mut ask)
-        .map_err(|error| Failure { exit: Exit::Usage, ..Failure::failed(error.to_string()) }.hint(error.hint()))
+    key::load(path, &mut ask).map_err(|error| {
+        Failure { exit: Exit::Usage, ..Failure::failed(error.to_string()) }.hint(error.hint())
+    })
 }
 
-fn sign(directory: &Path, key: &key::PrivateKey, certificate: &Certificate, console: &Console) -> Result<(), Failure> {
+fn sign(
+    directory: &Path,
+    key: &key::PrivateKey,
+    certificate: &Certificate,
+    console: &Console,
+) -> Result<(), Failure> {
     let manifest = directory.join(MANIFEST);
     let bytes = std::fs::read(&manifest).map_err(|error| Failure::file("read", &manifest, &error))?;
-    let signed = signature::sign(key, &bytes).map_err(|what| Failure::failed(format!("cannot sign: {what}")))?;
+    let signed =
+        signature::sign(key, &bytes).map_err(|what| Failure::failed(format!("cannot sign: {what}")))?;
     Store::sign(directory, signed.as_bytes()).map_err(|error| store_failure(&error))?;
     console.note(format!(
         "signed as {} by {}: {}",
@@ -109,7 +123,13 @@ fn text(certificate: &Certificate) -> String {
     for (source, title) in [(RuleSource::WebStone2, "WebStone 2.0"), (RuleSource::Webstone, "webstone")] {
         let _ = writeln!(out, "\nRun rules of {title}");
         for rule in certificate.rules.iter().filter(|rule| rule.source == source) {
-            let _ = writeln!(out, "  {:<11} {}\n              {}", standing_words(rule.standing), rule.text, rule.evidence);
+            let _ = writeln!(
+                out,
+                "  {:<11} {}\n              {}",
+                standing_words(rule.standing),
+                rule.text,
+                rule.evidence
+            );
         }
     }
     out
@@ -124,7 +144,13 @@ fn markdown(certificate: &Certificate) -> String {
     let _ = writeln!(out, "| | rule | evidence | of |\n|---|---|---|---|");
     for rule in &certificate.rules {
         let of = if rule.source == RuleSource::WebStone2 { "WebStone 2.0" } else { "webstone" };
-        let _ = writeln!(out, "| {} | {} | {} | {of} |", standing_words(rule.standing), cell(&rule.text), cell(&rule.evidence));
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {of} |",
+            standing_words(rule.standing),
+            cell(&rule.text),
+            cell(&rule.evidence)
+        );
     }
     out
 }

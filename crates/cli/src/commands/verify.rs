@@ -118,7 +118,10 @@ pub(super) fn examine(directory: &Path) -> Found {
         && record.state == RunState::Partial
     {
         found.run = Some(record.id.clone());
-        found.problem(MANIFEST, "is not there yet: the run did not end, and nothing was closed that could be checked");
+        found.problem(
+            MANIFEST,
+            "is not there yet: the run did not end, and nothing was closed that could be checked",
+        );
         return found;
     }
     match Store::check(directory) {
@@ -138,8 +141,15 @@ pub(super) fn examine(directory: &Path) -> Found {
                 StoreError::NoRecord { .. } => None,
             };
             let file = file.map_or("record.json".into(), |name| name.to_string_lossy().into_owned());
-            let hint = if matches!(error, StoreError::Newer { .. }) { "; read it with the version that wrote it" } else { "" };
-            found.problem(&file, format!("cannot be read, so that no figure was computed again: {error}{hint}"));
+            let hint = if matches!(error, StoreError::Newer { .. }) {
+                "; read it with the version that wrote it"
+            } else {
+                ""
+            };
+            found.problem(
+                &file,
+                format!("cannot be read, so that no figure was computed again: {error}{hint}"),
+            );
         }
     }
     found
@@ -197,7 +207,10 @@ fn compare(stored: &[u8], record: &RunRecord, found: &mut Found) {
     };
     found.figures = comparison.compared;
     for wrong in comparison.differences {
-        found.problem(FIGURES, format!("{} is {}, and the record gives {}", wrong.path, wrong.stored, wrong.computed));
+        found.problem(
+            FIGURES,
+            format!("{} is {}, and the record gives {}", wrong.path, wrong.stored, wrong.computed),
+        );
     }
     let own = env!("CARGO_PKG_VERSION") == record.tool.version;
     for (paths, what) in [(comparison.not_stored, "not stored"), (comparison.unknown, "not known here")] {
@@ -246,7 +259,8 @@ fn judge_signer(found: &mut Found, allowed: &[Allowed], asked: bool) {
     match allowed.iter().find(|allowed| allowed.fingerprint == signed.fingerprint) {
         Some(allowed) => found.signer = Some(allowed.who.clone()).filter(|who| !who.is_empty()),
         None => {
-            let what = format!("is by {}, which is none of the signers that were asked for", signed.fingerprint);
+            let what =
+                format!("is by {}, which is none of the signers that were asked for", signed.fingerprint);
             found.problem(SIGNATURE, what);
         }
     }
@@ -270,7 +284,10 @@ fn facts(found: &Found, pinned: bool) -> Vec<String> {
     lines.push(match (&found.signed, &found.signer) {
         (Some(signed), Some(who)) => format!("signed by {who}, {}", signed.fingerprint),
         (Some(signed), None) if pinned => format!("signed by {}", signed.fingerprint),
-        (Some(signed), None) => format!("signed by {}: whose key that is, --signer or --allowed-signers checks", signed.fingerprint),
+        (Some(signed), None) => format!(
+            "signed by {}: whose key that is, --signer or --allowed-signers checks",
+            signed.fingerprint
+        ),
         (None, _) => "not signed".to_owned(),
     });
     lines

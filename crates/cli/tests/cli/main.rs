@@ -11,3 +11,4 @@ mod runs;
 mod server;
 mod specification;
 mod trouble;
+mod trust;

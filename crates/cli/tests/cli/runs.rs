@@ -26,7 +26,14 @@ fn a_run_prints_a_report_and_leaves_a_complete_record() {
     names.sort();
     assert_eq!(
         names,
-        ["MANIFEST.sha256", "environment.json", "histograms.hlog", "intervals.ndjson", "record.json"]
+        [
+            "MANIFEST.sha256",
+            "environment.json",
+            "figures.json",
+            "histograms.hlog",
+            "intervals.ndjson",
+            "record.json"
+        ]
     );
     let record = json(&std::fs::read_to_string(run.join("record.json")).unwrap());
     assert_eq!(record["state"], "complete");

@@ -91,7 +91,8 @@ pub fn write(directory: &Path, archive: &Path, form: Form) -> Result<(), Archive
     }
     let files: Vec<(String, PathBuf)> =
         names.into_iter().map(|name| (format!("{top}/{name}"), directory.join(name))).collect();
-    let out = File::options().write(true).create_new(true).open(archive).map_err(refused("create", archive))?;
+    let out =
+        File::options().write(true).create_new(true).open(archive).map_err(refused("create", archive))?;
     let written = match form {
         Form::TarGz => write_tar_gz(out, &files),
         Form::Zip => write_zip(out, &files),
@@ -157,15 +158,21 @@ pub fn read(archive: &Path) -> Result<Unpacked, ArchiveError> {
 }
 
 fn read_tar_gz(file: File, place: &mut Place) -> Result<(), String> {
-    let broken = |error: io::Error| format!("it cannot be unpacked: {}", crate::store::without_number(&error));
+    let broken =
+        |error: io::Error| format!("it cannot be unpacked: {}", crate::store::without_number(&error));
     let mut tar = tar::Archive::new(GzDecoder::new(BufReader::new(file)));
     for entry in tar.entries().map_err(broken)? {
         let mut entry = entry.map_err(broken)?;
-        let name = String::from_utf8(entry.path_bytes().into_owned()).map_err(|_| "a name in it is not UTF-8".to_owned())?;
+        let name = String::from_utf8(entry.path_bytes().into_owned())
+            .map_err(|_| "a name in it is not UTF-8".to_owned())?;
         match entry.header().entry_type() {
             tar::EntryType::Directory => place.directory_named(&name)?,
             tar::EntryType::Regular => place.unpack(&name, &mut entry)?,
-            kind => return Err(format!("{name:?} in it is a link or a device ({kind:?}), and a record has plain files only")),
+            kind => {
+                return Err(format!(
+                    "{name:?} in it is a link or a device ({kind:?}), and a record has plain files only"
+                ));
+            }
         }
     }
     // What stands behind the end of the tar must still be a whole gzip stream: its check sum is there.
@@ -217,20 +224,29 @@ impl Place {
         let (top, name) = match parts.as_deref() {
             Some([name]) => (None, *name),
             Some([top, name]) => (Some((*top).to_owned()), *name),
-            _ => return Err(format!("the path {path:?} in it leads somewhere else than into a record's directory")),
+            _ => {
+                return Err(format!(
+                    "the path {path:?} in it leads somewhere else than into a record's directory"
+                ));
+            }
         };
         match &self.top {
-            Some(known) if *known != top => return Err(format!("{path:?} in it lies in another directory than the rest")),
+            Some(known) if *known != top => {
+                return Err(format!("{path:?} in it lies in another directory than the rest"));
+            }
             _ => self.top = Some(top),
         }
         Ok(name.to_owned())
     }
 
     fn directory_named(&self, path: &str) -> Result<(), String> {
-        let plain = Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        let plain =
+            Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         match plain && Path::new(path).components().count() <= 2 {
             true => Ok(()),
-            false => Err(format!("the path {path:?} in it leads somewhere else than into a record's directory")),
+            false => {
+                Err(format!("the path {path:?} in it leads somewhere else than into a record's directory"))
+            }
         }
     }
 
@@ -248,9 +264,13 @@ impl Place {
             file.flush()?;
             Ok(copied)
         };
-        let copied = unpack().map_err(|error| format!("{name:?} cannot be unpacked: {}", crate::store::without_number(&error)))?;
+        let copied = unpack().map_err(|error| {
+            format!("{name:?} cannot be unpacked: {}", crate::store::without_number(&error))
+        })?;
         self.left = self.left.checked_sub(copied).ok_or_else(|| {
-            format!("unpacked it would have more than {BYTES_EACH} times its size: no record has, and a trap may")
+            format!(
+                "unpacked it would have more than {BYTES_EACH} times its size: no record has, and a trap may"
+            )
         })?;
         Ok(())
     }

@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ed25519_dalek::pkcs8::DecodePrivateKey;
-use ssh_key::private::Ed25519Keypair;
 use ssh_key::Algorithm;
+use ssh_key::private::Ed25519Keypair;
 
 pub use ssh_key::PrivateKey;
 
@@ -71,7 +71,9 @@ pub fn load(path: &Path, ask: &mut dyn FnMut() -> Option<String>) -> Result<Priv
                 "it is PKCS#8 with a passphrase, which is not read",
                 "take the passphrase off a copy: openssl pkey -in KEY -out COPY; or use a key of OpenSSH, which may have one",
             ),
-            text if text.starts_with("ssh-") => ("it is a public key", "name the private key: the file without .pub"),
+            text if text.starts_with("ssh-") => {
+                ("it is a public key", "name the private key: the file without .pub")
+            }
             text if text.contains("PRIVATE KEY-----") => ("it is a key of another kind than ed25519", MAKE),
             _ => ("it is no private key of OpenSSH, and none in PKCS#8", MAKE),
         };

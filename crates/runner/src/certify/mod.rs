@@ -62,7 +62,8 @@ impl Certificate {
 
     /// The certificate as it is stored.
     pub fn to_json(&self) -> Vec<u8> {
-        let mut text = serde_json::to_vec_pretty(self).expect("a certificate is a tree of strings and numbers");
+        let mut text =
+            serde_json::to_vec_pretty(self).expect("a certificate is a tree of strings and numbers");
         text.push(b'\n');
         text
     }

@@ -30,10 +30,13 @@ pub fn sign(key: &PrivateKey, manifest: &[u8]) -> Result<String, String> {
 /// # Errors
 /// What is wrong with it, in words.
 pub fn check(signature: &[u8], manifest: &[u8]) -> Result<Signed, String> {
-    let parsed = SshSig::from_pem(signature).map_err(|error| format!("is no signature of OpenSSH: {error}"))?;
+    let parsed =
+        SshSig::from_pem(signature).map_err(|error| format!("is no signature of OpenSSH: {error}"))?;
     // Armour has room for bytes that no reader looks at. There is one way to write a signature, and it has none.
     if text_of(&parsed).is_none_or(|text| text.as_bytes() != signature) {
-        return Err("holds the signature in another form than ssh-keygen writes it: it was changed".to_owned());
+        return Err(
+            "holds the signature in another form than ssh-keygen writes it: it was changed".to_owned()
+        );
     }
     if parsed.namespace() != NAMESPACE {
         let found = parsed.namespace();
@@ -43,9 +46,13 @@ pub fn check(signature: &[u8], manifest: &[u8]) -> Result<Signed, String> {
         return Err(format!("is made with {}, and only ed25519 is read", parsed.algorithm()));
     }
     let key = PublicKey::from(parsed.public_key().clone());
-    key.verify(NAMESPACE, manifest, &parsed)
-        .map_err(|_| format!("does not fit: the manifest or the signature was changed since {} signed", fingerprint(&key)))?;
-    Ok(Signed { fingerprint: fingerprint(&key).to_string(), public_key: key.to_openssh().unwrap_or_default() })
+    key.verify(NAMESPACE, manifest, &parsed).map_err(|_| {
+        format!("does not fit: the manifest or the signature was changed since {} signed", fingerprint(&key))
+    })?;
+    Ok(Signed {
+        fingerprint: fingerprint(&key).to_string(),
+        public_key: key.to_openssh().unwrap_or_default(),
+    })
 }
 
 /// The fingerprint of a key's public half.
@@ -90,7 +97,8 @@ pub fn signer(text: &str) -> Result<Allowed, String> {
         false => std::fs::read_to_string(Path::new(text))
             .map_err(|error| format!("cannot be read: {}", crate::store::without_number(&error)))?,
     };
-    let key = PublicKey::from_openssh(line.trim()).map_err(|_| "holds no public key of OpenSSH".to_owned())?;
+    let key =
+        PublicKey::from_openssh(line.trim()).map_err(|_| "holds no public key of OpenSSH".to_owned())?;
     Ok(Allowed { who: key.comment().to_owned(), fingerprint: fingerprint(&key).to_string() })
 }
 
@@ -111,12 +119,20 @@ pub fn allowed_signers(text: &str) -> Result<Vec<Allowed>, String> {
         let (options, key) = rest.split_at(at);
         for option in options.split(',').map(str::trim).filter(|option| !option.is_empty()) {
             match option.split_once('=') {
-                Some(("namespaces", names)) if names.trim_matches('"').split(',').any(|name| name == NAMESPACE) => {}
-                _ => return Err(format!("line {number}: the option `{option}` is not judged here; check with ssh-keygen -Y verify")),
+                Some(("namespaces", names))
+                    if names.trim_matches('"').split(',').any(|name| name == NAMESPACE) => {}
+                _ => {
+                    return Err(format!(
+                        "line {number}: the option `{option}` is not judged here; check with ssh-keygen -Y verify"
+                    ));
+                }
             }
         }
         let key = PublicKey::from_openssh(key).map_err(|error| format!("line {number}: {error}"))?;
-        allowed.push(Allowed { who: who.trim_matches('"').to_owned(), fingerprint: fingerprint(&key).to_string() });
+        allowed.push(Allowed {
+            who: who.trim_matches('"').to_owned(),
+            fingerprint: fingerprint(&key).to_string(),
+        });
     }
     Ok(allowed)
 }

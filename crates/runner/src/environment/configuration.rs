@@ -39,7 +39,9 @@ impl ConfigurationError {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            ConfigurationError::Io { .. } => "name a file or a directory that you may read; without --server-config none is disclosed",
+            ConfigurationError::Io { .. } => {
+                "name a file or a directory that you may read; without --server-config none is disclosed"
+            }
             ConfigurationError::TooMuch { .. } => "name the server's configuration files one by one",
         }
     }
@@ -56,7 +58,8 @@ pub(crate) fn read(paths: &[String]) -> Result<Vec<Value>, ConfigurationError> {
     let mut total = 0;
     let mut kept = Vec::with_capacity(files.len());
     for path in files {
-        let bytes = fs::read(&path).map_err(|source| ConfigurationError::Io { path: path.clone(), source })?;
+        let bytes =
+            fs::read(&path).map_err(|source| ConfigurationError::Io { path: path.clone(), source })?;
         total += bytes.len() as u64;
         if bytes.len() as u64 > FILE_BYTES_MAX || total > TOTAL_BYTES_MAX {
             let what = format!(
@@ -134,9 +137,17 @@ mod tests {
     #[test]
     fn what_is_no_configuration_is_told_with_its_remedy() {
         let error = read(&["/nonexistent/x".to_owned()]).unwrap_err();
-        assert_eq!(error.to_string(), "--server-config /nonexistent/x: cannot read it: No such file or directory");
+        assert_eq!(
+            error.to_string(),
+            "--server-config /nonexistent/x: cannot read it: No such file or directory"
+        );
         assert!(error.hint().starts_with("name a file"));
-        assert!(read(&["/dev/null".to_owned()]).unwrap_err().to_string().contains("neither a file nor a directory"));
+        assert!(
+            read(&["/dev/null".to_owned()])
+                .unwrap_err()
+                .to_string()
+                .contains("neither a file nor a directory")
+        );
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("big");
         fs::File::create(&path).unwrap().set_len(FILE_BYTES_MAX + 1).unwrap();

@@ -60,8 +60,10 @@ pub(super) fn object<'a>(entries: impl IntoIterator<Item = (&'a str, Option<Valu
 /// The files of a directory whose names begin with one of `prefixes`, with their texts.
 pub(super) fn directory(root: &Root, path: &str, prefixes: &[&str]) -> Option<Map<String, Value>> {
     // `tcp_fastopen_key` and `netdev_rss_key` are secrets of the host: no result needs them.
-    let wanted = |name: &String| !name.ends_with("_key") && prefixes.iter().any(|prefix| name.starts_with(prefix));
-    let entry = |name: String| Some((name.clone(), Value::from(words(&root.text(&format!("{path}/{name}"))?))));
+    let wanted =
+        |name: &String| !name.ends_with("_key") && prefixes.iter().any(|prefix| name.starts_with(prefix));
+    let entry =
+        |name: String| Some((name.clone(), Value::from(words(&root.text(&format!("{path}/{name}"))?))));
     let entries: Map<String, Value> = root.names(path).into_iter().filter(wanted).filter_map(entry).collect();
     (!entries.is_empty()).then_some(entries)
 }

@@ -15,8 +15,17 @@ const SETTINGS: [(&str, &[&str]); 7] = [
     ("fs/epoll", &[""]),
     (
         "kernel",
-        &["threads-max", "pid_max", "sched_", "io_uring_", "perf_event_paranoid", "randomize_va_space", "numa_balancing",
-          "nmi_watchdog", "timer_migration"],
+        &[
+            "threads-max",
+            "pid_max",
+            "sched_",
+            "io_uring_",
+            "perf_event_paranoid",
+            "randomize_va_space",
+            "numa_balancing",
+            "nmi_watchdog",
+            "timer_migration",
+        ],
     ),
     ("vm", &["swappiness", "overcommit_memory", "max_map_count", "nr_hugepages", "zone_reclaim_mode"]),
     ("net/netfilter", &["nf_conntrack_max", "nf_conntrack_count", "nf_conntrack_buckets"]),
@@ -39,7 +48,11 @@ pub(super) fn gather(facts: &mut Facts<'_>) {
     facts.add("sysctl", "/proc/sys", sysctl(root));
     facts.add("limits", "/proc/self/limits", limits(root));
     facts.add("cgroup", "/proc/self/cgroup, /sys/fs/cgroup", cgroup(root));
-    facts.add("virtualisation", "/proc/cpuinfo, /sys/class/dmi/id, /sys/hypervisor, /run, /proc/self/cgroup", virtualisation(root));
+    facts.add(
+        "virtualisation",
+        "/proc/cpuinfo, /sys/class/dmi/id, /sys/hypervisor, /run, /proc/self/cgroup",
+        virtualisation(root),
+    );
 }
 
 /// Of the process itself, which no root below which tests lay out files can show.
@@ -130,14 +143,16 @@ fn virtualisation(root: &Root) -> Option<Value> {
         VENDORS.iter().find(|(vendor, _)| text.starts_with(vendor)).map(|(_, kind)| (*kind).to_owned())
     });
     let flags = cpu_info(root, "flags").unwrap_or_default();
-    let hypervisor = root.text("/sys/hypervisor/type").or_else(|| root.text("/proc/device-tree/hypervisor/compatible"));
+    let hypervisor =
+        root.text("/sys/hypervisor/type").or_else(|| root.text("/proc/device-tree/hypervisor/compatible"));
     let flagged = flags.split_whitespace().any(|flag| flag == "hypervisor");
     // Microsoft also makes hardware: its name alone proves nothing.
     let machine = hypervisor.clone().or(by_vendor.filter(|kind| kind != "microsoft" || flagged));
     let machine = machine.or_else(|| flagged.then(|| "unknown hypervisor".to_owned()));
     let read_whole = |path: &str| root.text(path).filter(|text| !text.is_empty());
     let groups = root.text("/proc/self/cgroup").unwrap_or_default();
-    let in_group = ["docker", "kubepods", "lxc", "libpod", "containerd"].into_iter().find(|name| groups.contains(name));
+    let in_group =
+        ["docker", "kubepods", "lxc", "libpod", "containerd"].into_iter().find(|name| groups.contains(name));
     let release = root.text("/proc/sys/kernel/osrelease").unwrap_or_default().to_lowercase();
     let container = read_whole("/run/systemd/container")
         .or_else(|| root.text("/run/.containerenv").map(|_| "podman".to_owned()))

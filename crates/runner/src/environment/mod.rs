@@ -142,7 +142,10 @@ mod tests {
         assert_eq!(facts["cpu.frequency.boost"], "0");
         assert_eq!(facts["cpu.mitigations"], json!({ "meltdown": "Not affected" }));
         assert_eq!(facts["limits"]["Max open files"], json!({ "soft": "1024", "hard": "20000" }));
-        assert_eq!(facts["virtualisation"], json!({ "hypervisor_flag": true, "machine": "unknown hypervisor" }));
+        assert_eq!(
+            facts["virtualisation"],
+            json!({ "hypervisor_flag": true, "machine": "unknown hypervisor" })
+        );
         assert_eq!(facts["tool"]["commit"], "abc");
         assert_eq!(facts["target.this_host"], true);
         assert_eq!(facts["sources"]["cpu.model"], "/proc/cpuinfo");
@@ -160,8 +163,15 @@ mod tests {
         assert_eq!(
             names,
             [
-                "architecture", "cpu.allowed", "cpu.cores", "sources", "target.addresses", "target.loopback",
-                "target.this_host", "tool", "unknown"
+                "architecture",
+                "cpu.allowed",
+                "cpu.cores",
+                "sources",
+                "target.addresses",
+                "target.loopback",
+                "target.this_host",
+                "tool",
+                "unknown"
             ]
         );
         assert_eq!(facts["unknown"]["kernel.release"], "/proc/sys/kernel/osrelease does not tell");

@@ -23,13 +23,15 @@ pub(super) fn gather(facts: &mut Facts<'_>, addresses: &BTreeSet<SocketAddr>, th
     for address in addresses {
         match interfaces_towards(root, [address.ip()], this_host).pop_first() {
             Some(name) => towards.entry(name).or_default().push(address.to_string()),
-            None => facts.unknown("network.interfaces", &format!("no route to {address} in {ROUTES} and {ROUTES_6}")),
+            None => facts
+                .unknown("network.interfaces", &format!("no route to {address} in {ROUTES} and {ROUTES_6}")),
         }
     }
     if addresses.is_empty() && this_host {
         towards.insert("lo".to_owned(), Vec::new());
     }
-    let described: Vec<Value> = towards.into_iter().map(|(name, to)| describe(root, &name, to, ask)).collect();
+    let described: Vec<Value> =
+        towards.into_iter().map(|(name, to)| describe(root, &name, to, ask)).collect();
     if !described.is_empty() {
         let source = format!("{ROUTES}, {ROUTES_6}, /sys/class/net, `ethtool`, `tc qdisc`");
         facts.add("network.interfaces", &source, Some(described));
@@ -68,13 +70,22 @@ fn describe(root: &Root, name: &str, towards: Vec<String>, ask: Ask<'_>) -> Valu
     all.insert("name".to_owned(), name.into());
     all.insert("towards".to_owned(), json!(towards));
     all.insert("loopback".to_owned(), (name == "lo").into());
-    all.insert("speed_mbps".to_owned(), speed.map_or_else(|| "unknown: the link has none, or does not tell".into(), Value::from));
+    all.insert(
+        "speed_mbps".to_owned(),
+        speed.map_or_else(|| "unknown: the link has none, or does not tell".into(), Value::from),
+    );
     all.insert("queues".to_owned(), json!({ "rx": count("rx-"), "tx": count("tx-") }));
-    for (key, option) in [("offloads", "-k"), ("coalescing", "-c"), ("rings", "-g"), ("channels", "-l"), ("firmware", "-i")] {
+    for (key, option) in
+        [("offloads", "-k"), ("coalescing", "-c"), ("rings", "-g"), ("channels", "-l"), ("firmware", "-i")]
+    {
         all.insert(key.to_owned(), asked(option));
     }
-    let discipline = ask("tc", &["qdisc", "show", "dev", name]).map(|text| text.lines().map(words).collect::<Vec<_>>());
-    all.insert("queueing".to_owned(), discipline.map_or_else(|| "unknown: `tc` is not installed".into(), Value::from));
+    let discipline =
+        ask("tc", &["qdisc", "show", "dev", name]).map(|text| text.lines().map(words).collect::<Vec<_>>());
+    all.insert(
+        "queueing".to_owned(),
+        discipline.map_or_else(|| "unknown: `tc` is not installed".into(), Value::from),
+    );
     Value::Object(all)
 }
 
@@ -109,7 +120,8 @@ mod tests {
             ("/sys/class/net/eth0/queues/rx-1/rps_cpus", "0\n"),
             ("/sys/class/net/eth0/queues/tx-0/xps_cpus", "0\n"),
         ]);
-        let ask = |program: &str, arguments: &[&str]| match (program, arguments) {
+        let ask = |program: &str, arguments: &[&str]| {
+            match (program, arguments) {
             ("ethtool", ["-k", "eth0"]) => Some(
                 "Features for eth0:\nrx-checksumming: on\n\ttx-checksum-ipv4: off [fixed]\nlarge-receive-offload: off\n".to_owned(),
             ),
@@ -117,6 +129,7 @@ mod tests {
                 "Ring parameters for eth0:\nPre-set maximums:\nRX:\t\t4096\nCurrent hardware settings:\nRX:\t\t512\n".to_owned(),
             ),
             _ => None,
+        }
         };
         let mut facts = Facts::below(&root);
         gather(&mut facts, &BTreeSet::from(["192.0.2.1:80".parse().unwrap()]), false, &ask);
@@ -134,16 +147,23 @@ mod tests {
             interface["rings"],
             json!({ "Pre-set maximums: RX": "4096", "Current hardware settings: RX": "512" })
         );
-        assert_eq!(interface["coalescing"], "unknown: `ethtool` is not installed, or the driver does not tell");
+        assert_eq!(
+            interface["coalescing"],
+            "unknown: `ethtool` is not installed, or the driver does not tell"
+        );
     }
 
     #[test]
     fn a_target_on_this_host_is_reached_over_the_loopback() {
-        let (_keep, root) = root_with(&[("/sys/class/net/lo/mtu", "65536\n"), ("/sys/class/net/lo/speed", "-1\n")]);
+        let (_keep, root) =
+            root_with(&[("/sys/class/net/lo/mtu", "65536\n"), ("/sys/class/net/lo/speed", "-1\n")]);
         let mut facts = Facts::below(&root);
         gather(&mut facts, &BTreeSet::from(["192.0.2.2:80".parse().unwrap()]), true, &|_, _| None);
         let facts = facts.finish();
         assert_eq!(facts["network.interfaces"][0]["loopback"], true);
-        assert_eq!(facts["network.interfaces"][0]["speed_mbps"], "unknown: the link has none, or does not tell");
+        assert_eq!(
+            facts["network.interfaces"][0]["speed_mbps"],
+            "unknown: the link has none, or does not tell"
+        );
     }
 }

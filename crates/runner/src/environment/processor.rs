@@ -29,7 +29,11 @@ pub(super) fn gather(facts: &mut Facts<'_>) {
     facts.text("cpu.isolated", &format!("{CPU}/isolated"));
     facts.text("cpu.nohz_full", &format!("{CPU}/nohz_full"));
     frequency(facts);
-    facts.add("cpu.mitigations", &format!("{CPU}/vulnerabilities"), directory(root, &format!("{CPU}/vulnerabilities"), &[""]));
+    facts.add(
+        "cpu.mitigations",
+        &format!("{CPU}/vulnerabilities"),
+        directory(root, &format!("{CPU}/vulnerabilities"), &[""]),
+    );
     facts.add("cpu.caches", &format!("{CPU}/cpu0/cache"), caches(root));
     numa(facts);
     memory(facts);
@@ -62,8 +66,12 @@ fn frequency(facts: &mut Facts<'_>) {
     let no_turbo = format!("{CPU}/intel_pstate/no_turbo");
     match (root.text(&boost), root.text(&no_turbo).as_deref()) {
         (Some(text), _) => facts.add("cpu.frequency.boost", &boost, Some(text)),
-        (None, Some(off)) => facts.add("cpu.frequency.boost", &no_turbo, Some(if off == "0" { "1" } else { "0" })),
-        (None, None) => facts.unknown("cpu.frequency.boost", "neither cpufreq/boost nor intel_pstate/no_turbo is there"),
+        (None, Some(off)) => {
+            facts.add("cpu.frequency.boost", &no_turbo, Some(if off == "0" { "1" } else { "0" }))
+        }
+        (None, None) => {
+            facts.unknown("cpu.frequency.boost", "neither cpufreq/boost nor intel_pstate/no_turbo is there")
+        }
     }
     facts.text("cpu.idle.driver", &format!("{CPU}/cpuidle/current_driver"));
     facts.text("cpu.idle.governor", &format!("{CPU}/cpuidle/current_governor"));
@@ -93,10 +101,20 @@ fn caches(root: &Root) -> Option<Value> {
     let directory = format!("{CPU}/cpu0/cache");
     let cache = |name: String| {
         let read = |file: &str| root.text(&format!("{directory}/{name}/{file}"));
-        Some(format!("L{} {} {}, CPUs {}", read("level")?, read("type")?, read("size")?, read("shared_cpu_list")?))
+        Some(format!(
+            "L{} {} {}, CPUs {}",
+            read("level")?,
+            read("type")?,
+            read("size")?,
+            read("shared_cpu_list")?
+        ))
     };
-    let caches: Vec<String> =
-        root.names(&directory).into_iter().filter(|name| name.starts_with("index")).filter_map(cache).collect();
+    let caches: Vec<String> = root
+        .names(&directory)
+        .into_iter()
+        .filter(|name| name.starts_with("index"))
+        .filter_map(cache)
+        .collect();
     (!caches.is_empty()).then(|| caches.into())
 }
 
@@ -106,7 +124,8 @@ fn numa(facts: &mut Facts<'_>) {
         let read = |file: &str| root.text(&format!("{NODES}/{name}/{file}")).map(Value::from);
         object([("cpus", read("cpulist")), ("distance", read("distance"))]).map(|node| (name.clone(), node))
     };
-    let is_node = |name: &String| name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok());
+    let is_node =
+        |name: &String| name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok());
     let nodes: serde_json::Map<String, Value> =
         root.names(NODES).iter().filter(|name| is_node(name)).filter_map(node).collect();
     facts.add("numa.nodes", NODES, (!nodes.is_empty()).then_some(nodes));

@@ -11,6 +11,7 @@ mod shapes;
 
 use std::ops::Range;
 
+use webstone_model::errors::{ErrorCount, ErrorTable};
 use webstone_model::spec::RunSpec;
 use webstone_model::workload::Workload;
 
@@ -48,9 +49,7 @@ pub fn command_line(words: &[String]) -> Vec<String> {
             Some(rest) if !rest.is_empty() => ("-H", rest),
             _ => ("", word.as_str()),
         };
-        let header = rest.split_once(':').or_else(|| {
-            rest.strip_prefix("--header=")?.split_once(':')
-        });
+        let header = rest.split_once(':').or_else(|| rest.strip_prefix("--header=")?.split_once(':'));
         kept.push(match header {
             _ if after_body => text(word).text,
             Some((name, secret)) if names::is_secret(name.trim()) && !names::is_harmless(secret) => {
@@ -87,6 +86,16 @@ pub fn workload(workload: &mut Workload) {
             file.detail.body = file.detail.body.as_deref().map(|body| text(body).text);
         }
     }
+}
+
+/// The first example of each class of error names its request, and that may have a token in its query.
+pub fn errors(table: ErrorTable) -> ErrorTable {
+    let mut classes: Vec<ErrorCount> = table.into();
+    for example in classes.iter_mut().filter_map(|class| class.first.as_mut()) {
+        example.request = text(&example.request).text;
+        example.detail = text(&example.detail).text;
+    }
+    classes.into()
 }
 
 /// Ranges must be in order and apart.

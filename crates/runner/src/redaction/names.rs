@@ -12,20 +12,83 @@ use super::REDACTED;
 
 /// A word that makes a name a secret's.
 const WORDS: [&str; 20] = [
-    "password", "passwd", "passphrase", "passcode", "passwort", "pwd", "secret", "token", "apikey", "authtoken",
-    "accesskey", "secretkey", "privatekey", "credential", "credentials", "authorization", "requirepass", "masterauth",
-    "psk", "insecurepassword",
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "passwort",
+    "pwd",
+    "secret",
+    "token",
+    "apikey",
+    "authtoken",
+    "accesskey",
+    "secretkey",
+    "privatekey",
+    "credential",
+    "credentials",
+    "authorization",
+    "requirepass",
+    "masterauth",
+    "psk",
+    "insecurepassword",
 ];
 /// A word that makes it one behind another of the second list.
 const KEYS: [&str; 17] = [
-    "api", "access", "private", "secret", "auth", "signing", "encryption", "master", "shared", "hmac", "jwt", "account",
-    "storage", "app", "application", "license", "crypt",
+    "api",
+    "access",
+    "private",
+    "secret",
+    "auth",
+    "signing",
+    "encryption",
+    "master",
+    "shared",
+    "hmac",
+    "jwt",
+    "account",
+    "storage",
+    "app",
+    "application",
+    "license",
+    "crypt",
 ];
 /// A last word that says that the value is *about* a secret, or where it lies.
 const ABOUT: [&str; 34] = [
-    "file", "path", "dir", "directory", "timeout", "lifetime", "ttl", "length", "size", "name", "type", "zone", "policy",
-    "domain", "expires", "max", "min", "count", "algorithm", "format", "env", "url", "uri", "endpoint", "realm", "enabled",
-    "required", "only", "httponly", "secure", "samesite", "issuer", "method", "dialog",
+    "file",
+    "path",
+    "dir",
+    "directory",
+    "timeout",
+    "lifetime",
+    "ttl",
+    "length",
+    "size",
+    "name",
+    "type",
+    "zone",
+    "policy",
+    "domain",
+    "expires",
+    "max",
+    "min",
+    "count",
+    "algorithm",
+    "format",
+    "env",
+    "url",
+    "uri",
+    "endpoint",
+    "realm",
+    "enabled",
+    "required",
+    "only",
+    "httponly",
+    "secure",
+    "samesite",
+    "issuer",
+    "method",
+    "dialog",
 ];
 /// `proxy_pass` passes a request on; `mysql_pass` is a password.
 const PASSES_ON: [&str; 9] =
@@ -67,8 +130,9 @@ fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for (at, letter) in letters.iter().enumerate() {
         let after_lower = at > 0 && letters[at - 1].is_ascii_lowercase();
-        let before_lower =
-            at > 0 && letters[at - 1].is_ascii_uppercase() && letters.get(at + 1).is_some_and(char::is_ascii_lowercase);
+        let before_lower = at > 0
+            && letters[at - 1].is_ascii_uppercase()
+            && letters.get(at + 1).is_some_and(char::is_ascii_lowercase);
         if !letter.is_ascii_alphanumeric() || letter.is_ascii_uppercase() && (after_lower || before_lower) {
             words.push(String::new());
         }
@@ -112,7 +176,8 @@ pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
             continue;
         }
         let place = Place::of(text, name.range());
-        let ranges = if place.name == "map" { place.keys_of_map() } else { place.value().into_iter().collect() };
+        let ranges =
+            if place.name == "map" { place.keys_of_map() } else { place.value().into_iter().collect() };
         for range in ranges {
             if !is_harmless(&text[range.clone()]) {
                 done = range.end;
@@ -162,7 +227,9 @@ impl<'a> Place<'a> {
             return None;
         }
         static SEPARATOR: LazyLock<Regex> = LazyLock::new(|| {
-            pattern(r#"^(?P<close>\\?["'])?(?P<bracket>\]|\)|\})?(?P<space>[ \t]*)(?P<sign>===?|!==?|=>|:=|\?=|=|:|,|!?~\*?|>)?[ \t]*"#)
+            pattern(
+                r#"^(?P<close>\\?["'])?(?P<bracket>\]|\)|\})?(?P<space>[ \t]*)(?P<sign>===?|!==?|=>|:=|\?=|=|:|,|!?~\*?|>)?[ \t]*"#,
+            )
         });
         let rest = &self.text[self.end..];
         let parts = SEPARATOR.captures(rest)?;
@@ -178,9 +245,15 @@ impl<'a> Place<'a> {
             ">" => opening.ends_with('<'),
             "" if auth => opening.trim_end().to_ascii_lowercase().ends_with("stats"),
             "" if cookie => self.names_a_field(),
-            "" if variable => self.before[..self.before.len() - 1].trim_end().ends_with("set") || self.before.trim_start().starts_with("js_var"),
+            "" if variable => {
+                self.before[..self.before.len() - 1].trim_end().ends_with("set")
+                    || self.before.trim_start().starts_with("js_var")
+            }
             // A value of another name, as in `zone=token burst=5`.
-            "" => !opening.trim_end().ends_with(['=', ':']) || opening.trim_end().to_ascii_lowercase().ends_with("http:"),
+            "" => {
+                !opening.trim_end().ends_with(['=', ':'])
+                    || opening.trim_end().to_ascii_lowercase().ends_with("http:")
+            }
             // nginx: a zone of that name, and its size.
             ":" if opening.ends_with("zone=") => false,
             _ => !auth || sign == "=",
@@ -196,7 +269,9 @@ impl<'a> Place<'a> {
         let start = self.end + parts.get(0)?.end();
         let tight = sign == "=" && !spaced && parts["space"].is_empty();
         // Quotation marks of the name alone end with it.
-        let quote = self.quote.filter(|quote| parts.name("close").is_none_or(|mark| !mark.as_str().ends_with(*quote)));
+        let quote = self
+            .quote
+            .filter(|quote| parts.name("close").is_none_or(|mark| !mark.as_str().ends_with(*quote)));
         Place { quote, ..*self }.value_at(start, tight, sign)
     }
 
@@ -279,11 +354,15 @@ impl<'a> Place<'a> {
         static HEAD: LazyLock<Regex> =
             LazyLock::new(|| pattern(r#"^\s+["']?\$\{?(?P<name>[A-Za-z0-9_]+)[^{};\n]*\{"#));
         static KEY: LazyLock<Regex> = LazyLock::new(|| {
-            pattern(r#"(?:^|[;{]|\n)(?:\s|#[^\n]*\n)*(?P<key>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;{}"']+)"#)
+            pattern(
+                r#"(?:^|[;{]|\n)(?:\s|#[^\n]*\n)*(?P<key>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;{}"']+)"#,
+            )
         });
         const WORDS: [&str; 4] = ["default", "hostnames", "volatile", "include"];
         let rest = &self.text[self.end..];
-        let Some(head) = HEAD.captures(rest).filter(|head| is_secret(&head["name"])) else { return Vec::new() };
+        let Some(head) = HEAD.captures(rest).filter(|head| is_secret(&head["name"])) else {
+            return Vec::new();
+        };
         let start = self.end + head.get(0).map_or(0, |all| all.end());
         let length = self.text[start..].find('}').unwrap_or(self.text.len() - start);
         let keys = KEY.captures_iter(&self.text[start..start + length]);

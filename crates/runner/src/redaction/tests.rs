@@ -1,6 +1,7 @@
 //! Both sides of every rule: what must go, in the syntax of each program, and what looks like it and must stay.
 
 use super::*;
+use webstone_model::errors::{ErrorClass, ErrorExample};
 use webstone_model::workload::{FileRequest, Page, RequestDetail};
 
 /// The secret of all positive cases; `{}` in a case is where it stands.
@@ -17,7 +18,8 @@ fn goes(cases: &[&str]) {
             }
             let with = case.replace("{}", secret);
             let kept = text(&with).text;
-            let name = case.split_whitespace().next().unwrap_or_default().split("{}").next().unwrap_or_default();
+            let name =
+                case.split_whitespace().next().unwrap_or_default().split("{}").next().unwrap_or_default();
             if kept.contains(secret) || !kept.contains(REDACTED) || !kept.contains(name) {
                 wrong.push(format!("{with}\n→ {kept}"));
             }
@@ -58,7 +60,9 @@ fn nginx() {
         "return 302 \"https://x/?access_token={}\";",
         "js_var $jwt_secret \"{}\";\n",
     ]);
-    let map = text("map $http_x_api_key $c {\n  default \"\";\n  \"k1 a\" one; # of\n  k2 two;\n}\nserver { listen 80; }");
+    let map = text(
+        "map $http_x_api_key $c {\n  default \"\";\n  \"k1 a\" one; # of\n  k2 two;\n}\nserver { listen 80; }",
+    );
     assert_eq!(
         map.text,
         "map $http_x_api_key $c {\n  default \"\";\n  [redacted] one; # of\n  [redacted] two;\n}\nserver { listen 80; }"
@@ -240,7 +244,10 @@ fn secrets_that_need_no_name() {
     ] {
         for before in ["alice:", "    bob ", "user admin x "] {
             let kept = text(&format!("{before}{secret}\n")).text;
-            assert!(!kept.contains(&secret[secret.len() - 8..]) && kept.contains(REDACTED), "{before}{secret} → {kept}");
+            assert!(
+                !kept.contains(&secret[secret.len() - 8..]) && kept.contains(REDACTED),
+                "{before}{secret} → {kept}"
+            );
         }
     }
     for (with, kept) in [
@@ -274,7 +281,9 @@ fn secrets_that_need_no_name() {
 
 #[test]
 fn what_is_redacted_once_stays_as_it_is() {
-    for with in ["password x", "https://u:p@h", "map $http_x_api_key $c { \"k\" 1; }", "Authorization: Basic abc1="] {
+    for with in
+        ["password x", "https://u:p@h", "map $http_x_api_key $c { \"k\" 1; }", "Authorization: Basic abc1="]
+    {
         let once = text(with).text;
         assert_eq!(text(&once), Redacted { text: once.clone(), secrets: 0 }, "{with}");
     }
@@ -283,13 +292,32 @@ fn what_is_redacted_once_stays_as_it_is() {
 #[test]
 fn header_fields_and_variables_by_their_names() {
     for name in [
-        "Authorization", "authorization", "Proxy-Authorization", "Cookie", "Set-Cookie", "X-Api-Key", "X-Auth-Token",
-        "X-Amz-Security-Token", "X-Vault-Token", "Private-Token", "API_KEY", "DB_PASSWORD", "clientSecret",
+        "Authorization",
+        "authorization",
+        "Proxy-Authorization",
+        "Cookie",
+        "Set-Cookie",
+        "X-Api-Key",
+        "X-Auth-Token",
+        "X-Amz-Security-Token",
+        "X-Vault-Token",
+        "Private-Token",
+        "API_KEY",
+        "DB_PASSWORD",
+        "clientSecret",
     ] {
         assert_eq!(value(name, "whatever"), REDACTED, "{name}");
     }
-    for name in ["Accept", "Host", "Cache-Control", "If-None-Match", "X-Request-Id", "Idempotency-Key", "PATH", "Cookie-Policy"]
-    {
+    for name in [
+        "Accept",
+        "Host",
+        "Cache-Control",
+        "If-None-Match",
+        "X-Request-Id",
+        "Idempotency-Key",
+        "PATH",
+        "Cookie-Policy",
+    ] {
         assert_eq!(value(name, "whatever"), "whatever", "{name}");
     }
     assert_eq!(value("Referer", "http://u:p@h/?token=abc"), "http://[redacted]@h/?token=[redacted]");
@@ -299,14 +327,42 @@ fn header_fields_and_variables_by_their_names() {
 fn a_command_line_keeps_everything_but_its_secrets() {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let typed = words(&[
-        "webstone", "run", "http://h:1", "-c", "1,3", "-H", "Authorization: Basic c2VjcmV0", "-HCookie: a=b; c=d",
-        "--header=X-Api-Key: k", "--header", "Accept: */*", "--body", "user=u&password=p w&x=1", "--proxy",
-        "http://u:p@proxy:3128", "--name", "basic-token",
+        "webstone",
+        "run",
+        "http://h:1",
+        "-c",
+        "1,3",
+        "-H",
+        "Authorization: Basic c2VjcmV0",
+        "-HCookie: a=b; c=d",
+        "--header=X-Api-Key: k",
+        "--header",
+        "Accept: */*",
+        "--body",
+        "user=u&password=p w&x=1",
+        "--proxy",
+        "http://u:p@proxy:3128",
+        "--name",
+        "basic-token",
     ]);
     let kept = words(&[
-        "webstone", "run", "http://h:1", "-c", "1,3", "-H", "Authorization: [redacted]", "-HCookie: [redacted]",
-        "--header=X-Api-Key: [redacted]", "--header", "Accept: */*", "--body", "user=u&password=[redacted] w&x=1",
-        "--proxy", "http://[redacted]@proxy:3128", "--name", "basic-token",
+        "webstone",
+        "run",
+        "http://h:1",
+        "-c",
+        "1,3",
+        "-H",
+        "Authorization: [redacted]",
+        "-HCookie: [redacted]",
+        "--header=X-Api-Key: [redacted]",
+        "--header",
+        "Accept: */*",
+        "--body",
+        "user=u&password=[redacted] w&x=1",
+        "--proxy",
+        "http://[redacted]@proxy:3128",
+        "--name",
+        "basic-token",
     ]);
     assert_eq!(command_line(&typed), kept);
 }
@@ -327,7 +383,11 @@ fn a_record_keeps_no_secret_of_specification_or_workload() {
     let mut detail = RequestDetail::default();
     detail.headers.insert("Cookie".into(), "c2VjcmV0".into());
     detail.body = Some("token=c2VjcmV0".into());
-    let file = FileRequest { url: "/x?api_key=c2VjcmV0&a=1".into(), detail: Box::new(detail), ..FileRequest::default() };
+    let file = FileRequest {
+        url: "/x?api_key=c2VjcmV0&a=1".into(),
+        detail: Box::new(detail),
+        ..FileRequest::default()
+    };
     let plain = FileRequest { url: "/file500.html".into(), ..FileRequest::default() };
     let page = Page { weight: 1, files: vec![file, plain.clone()], think: Default::default() };
     let mut kept = Workload { pages: vec![page], ..Workload::default() };
@@ -335,4 +395,21 @@ fn a_record_keeps_no_secret_of_specification_or_workload() {
     assert!(!format!("{kept:?}").contains("c2VjcmV0"), "{kept:?}");
     assert_eq!(&*kept.pages[0].files[0].url, "/x?api_key=[redacted]&a=1");
     assert_eq!(kept.pages[0].files[1], plain);
+}
+
+#[test]
+fn an_example_of_an_error_keeps_no_token() {
+    let mut table = ErrorTable::default();
+    table.add(ErrorClass::WrongStatus, || ErrorExample {
+        at_ns: 1,
+        address: "127.0.0.1:80".into(),
+        request: "GET /x?access_token=c2VjcmV0&a=1".into(),
+        detail: "status 401, expected 200 to 299".into(),
+    });
+    let kept = errors(table);
+    assert_eq!(kept.total(), 1);
+    let (_, _, example) = kept.iter().next().unwrap();
+    let example = example.unwrap();
+    assert_eq!(example.request, "GET /x?access_token=[redacted]&a=1");
+    assert_eq!(example.detail, "status 401, expected 200 to 299");
 }

@@ -9,7 +9,9 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::append::replace;
-use super::{CERTIFICATE, ENVIRONMENT, FIGURES, HISTOGRAMS, INTERVALS, MANIFEST, RECORD, SIGNATURE, StoreError};
+use super::{
+    CERTIFICATE, ENVIRONMENT, FIGURES, HISTOGRAMS, INTERVALS, MANIFEST, RECORD, SIGNATURE, StoreError,
+};
 
 /// Files that every record has.
 const REQUIRED: [&str; 4] = [ENVIRONMENT, HISTOGRAMS, INTERVALS, RECORD];
@@ -83,7 +85,9 @@ pub(super) fn check(directory: &Path) -> Result<Integrity, StoreError> {
             match check_sum(&directory.join(name)) {
                 Ok(is) if is == *sum => {}
                 Ok(is) => found.damage(name, format!("its check sum is {is}, and {MANIFEST} has {sum}")),
-                Err(error) => found.damage(name, format!("cannot be read: {}", super::without_number(&error))),
+                Err(error) => {
+                    found.damage(name, format!("cannot be read: {}", super::without_number(&error)))
+                }
             }
         } else if !there.contains_key(name) {
             found.damage(name, format!("is missing: {MANIFEST} lists it"));
@@ -124,7 +128,8 @@ fn parse(bytes: &[u8], found: &mut Integrity) -> BTreeMap<String, String> {
 fn entry(line: &[u8]) -> Option<(String, String)> {
     let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
     let (sum, name) = line.split_once("  ")?;
-    let digits = sum.len() == 64 && sum.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    let digits =
+        sum.len() == 64 && sum.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     (digits && !name.is_empty() && name.chars().all(plain)).then(|| (sum.to_owned(), name.to_owned()))
 }

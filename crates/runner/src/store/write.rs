@@ -11,8 +11,8 @@ use webstone_model::record::{IterationRecord, RunRecord};
 
 use super::append::{AppendFile, replace, sync_directory};
 use super::{
-    CERTIFICATE, ENVIRONMENT, FIGURES, HISTOGRAMS, INTERVALS, ITERATIONS, Integrity, PARTIAL, RECORD, SIGNATURE,
-    StoreError, hlog, manifest, read,
+    CERTIFICATE, ENVIRONMENT, FIGURES, HISTOGRAMS, INTERVALS, ITERATIONS, Integrity, PARTIAL, RECORD,
+    SIGNATURE, StoreError, hlog, manifest, read,
 };
 use crate::clock;
 
