@@ -73,23 +73,16 @@ fn run(books: &mut Books, record: &RunRecord) {
         computed == record.workload_sha256,
         || format!("{} and {computed}", record.workload_sha256),
     );
-    let names: BTreeSet<_> =
-        record.iterations.iter().map(|run| (run.clients, run.iteration, arm(run))).collect();
+    let names: BTreeSet<_> = record.iterations.iter().map(|run| (run.clients, run.iteration)).collect();
     books.equal("every iteration is there once", names.len() as u64, record.iterations.len() as u64);
     if record.state == RunState::Complete {
         let load = &record.spec.load;
-        let arms = record.iterations.iter().map(arm).collect::<BTreeSet<_>>().len().max(1);
-        let planned = load.clients.0.len() as u64 * u64::from(load.iterations) * arms as u64;
+        let planned = load.clients.0.len() as u64 * u64::from(load.iterations);
         books.equal("a complete run has every level × iteration", record.iterations.len() as u64, planned);
     }
     let of_plan =
         record.iterations.iter().filter(|run| !record.spec.load.clients.0.contains(&run.clients)).count();
     books.equal("every level is one that was asked for: others", of_plan as u64, 0);
-}
-
-/// Which arm of an A/A run an iteration belongs to, as something that can be compared.
-fn arm(run: &IterationRecord) -> String {
-    format!("{:?}", run.arm)
 }
 
 /// Exact sums against the distributions of the same values.

@@ -36,9 +36,9 @@ impl<'a> Facts<'a> {
         self.unknown.insert(name.to_owned(), reason.into());
     }
 
-    /// The text of a file.
+    /// The text of a file; an empty one says something, too: no CPU is isolated.
     pub(super) fn text(&mut self, name: &str, path: &str) {
-        let text = self.root.text(path).filter(|text| !text.is_empty());
+        let text = self.root.text(path);
         self.add(name, path, text);
     }
 

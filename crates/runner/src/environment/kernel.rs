@@ -104,6 +104,7 @@ fn cgroup(root: &Root) -> Option<Value> {
         root.text(&path).filter(|text| !text.is_empty()).map(Value::from)
     };
     object([
+        ("membership", membership.clone().map(Value::from)),
         ("cpus", group.cpus.map(Value::from)),
         ("memory_bytes_max", group.memory_bytes_max.map(Value::from)),
         ("tasks_max", group.tasks_max.map(Value::from)),
