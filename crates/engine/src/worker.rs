@@ -14,6 +14,7 @@ use webstone_model::metrics::{Measured, WorkerUse};
 
 use crate::client::{Client, Doing};
 use crate::connection::{Connection, State};
+use crate::h1::known_heads::KnownHeads;
 use crate::plan::Plan;
 use crate::recorder::Recorder;
 use crate::resolver::Resolver;
@@ -97,6 +98,7 @@ pub(crate) struct Worker {
     pub(crate) runnable: Vec<u32>,
     pub(crate) timers: BinaryHeap<Reverse<(u64, u32)>>,
     pub(crate) recorder: Recorder,
+    pub(crate) known_heads: KnownHeads,
     pub(crate) buffer: Box<[u8]>,
     /// Never touched; its length is what `Socket::discard` needs.
     pub(crate) scratch: Vec<u8>,
@@ -157,6 +159,7 @@ impl Worker {
             runnable: Vec::with_capacity(64),
             timers: BinaryHeap::new(),
             recorder: Recorder::new(&plan, clients as usize),
+            known_heads: KnownHeads::new(plan.requests.len()),
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             scratch: vec![0; DISCARD_BYTES],
             active: 0,

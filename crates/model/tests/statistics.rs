@@ -175,7 +175,9 @@ fn a_short_series_is_not_judged() {
 fn the_noise_floor_is_the_far_end_of_the_interval() {
     let floor = noise_floor(&[1000.0, 1010.0, 990.0], &[1000.0, 1005.0, 995.0]).unwrap();
     assert!(floor.alike);
+    let exchanged = noise_floor(&[1000.0, 1005.0, 995.0], &[1000.0, 1010.0, 990.0]).unwrap();
     near(floor.percent, 100.0 * (floor.ratio.high - 1.0), 1e-12);
+    near(floor.percent, exchanged.percent, 1e-9);
     assert!(floor.percent >= 100.0 * floor.ratio.half_width() - 0.1);
     let apart = noise_floor(&[1000.0, 1001.0, 999.0], &[1100.0, 1101.0, 1099.0]).unwrap();
     assert!(!apart.alike && apart.percent > 9.0, "{apart:?}");

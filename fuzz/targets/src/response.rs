@@ -1,5 +1,6 @@
 //! Bytes that a server sends. The first byte of an input chooses how the rest is cut and whether it answers a HEAD.
 
+use webstone_engine::h1::known_heads::KnownHeads;
 use webstone_engine::h1::response::{AtEnd, Malformed, ResponseParser, Step};
 
 /// What a parser made of a stream; the same however the stream was cut.
@@ -15,13 +16,16 @@ struct Outcome {
     complete: bool,
 }
 
-/// Any split of the stream gives the same response, and skipping a body gives the same end as reading it.
+/// Any split of the stream gives the same response, so does a head that is known already, and skipping a body gives the same end as reading it.
 pub(crate) fn response(data: &[u8]) {
     let Some((choice, stream)) = data.split_first() else { return };
     let to_head = choice & 1 == 1;
-    let whole = read(stream, stream.len().max(1), to_head);
+    let mut known = KnownHeads::new(1);
+    let whole = read(stream, stream.len().max(1), to_head, &mut known);
+    let again = read(stream, stream.len().max(1), to_head, &mut known);
+    assert_eq!(whole, again, "with its head known");
     let piece = 1 + usize::from(choice >> 1);
-    let split = read(stream, piece, to_head);
+    let split = read(stream, piece, to_head, &mut known);
     match (&whole, &split) {
         (Ok(whole), Ok(split)) => assert_eq!(whole, split, "cut into pieces of {piece}"),
         (Err(_), Err(_)) => {}
@@ -35,14 +39,19 @@ pub(crate) fn response(data: &[u8]) {
 }
 
 /// Feeds the stream in pieces, as a connection does: an incomplete head is kept.
-fn read(stream: &[u8], piece: usize, to_head: bool) -> Result<Outcome, Malformed> {
+fn read(
+    stream: &[u8],
+    piece: usize,
+    to_head: bool,
+    known: &mut KnownHeads,
+) -> Result<Outcome, Malformed> {
     let mut parser = ResponseParser::new(to_head);
     let (mut outcome, mut kept) = (Outcome::default(), Vec::new());
     for bytes in stream.chunks(piece) {
         kept.extend_from_slice(bytes);
         let mut at = 0;
         while at < kept.len() {
-            let (n, step) = parser.step(&kept[at..])?;
+            let (n, step) = parser.step_known(&kept[at..], known, 0)?;
             assert!(n <= kept.len() - at, "consumed more than there was");
             match step {
                 Step::NeedMore | Step::Done => {

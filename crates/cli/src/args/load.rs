@@ -27,7 +27,7 @@ pub struct RunLoadArgs {
     #[arg(short, long, value_name = "TIME")]
     pub duration: Option<Nanos>,
 
-    /// Timed runs of each level; three or more give the spread
+    /// Timed runs of each level; two or more give 95 % intervals
     ///
     /// Example: -i 3
     #[arg(short, long, value_name = "N", value_parser = values::count_u32)]

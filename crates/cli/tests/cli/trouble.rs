@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use crate::program::{Server, webstone_in};
+use crate::program::{Server, webstone, webstone_in};
 
 /// A port at which nothing listens: it was free a moment ago.
 fn dead_port() -> u16 {
@@ -129,7 +129,7 @@ fn what_is_not_checked_is_measured_and_counted_as_an_error() {
     let url = format!("{}/nowhere", server.url);
     let said =
         webstone_in(dir.path(), &["hit", &url, "--no-check", "-n", "7", "-c", "1", "-q", "--format", "json"]);
-    assert_eq!((said.code, said.err.as_str()), (4, "invalid: 1 client: no request succeeded\n"));
+    assert_eq!((said.code, said.err.as_str()), (4, "invalid: 1 client: no request succeeded, 7 failed\n"));
     let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     let measured = &report["iterations"][0]["measured"];
     assert_eq!((&measured["counts"]["succeeded"], &measured["counts"]["failed"]), (&0.into(), &7.into()));
@@ -149,7 +149,7 @@ fn what_is_not_checked_is_measured_and_counted_as_an_error() {
         "0",
     ];
     let said = webstone_in(dir.path(), &[&run[..], &["-q", "--no-store", "--format", "json"]].concat());
-    assert_eq!((said.code, said.err.as_str()), (4, "invalid: 1 client: no request succeeded\n"));
+    assert_eq!((said.code, said.err.as_str()), (4, "invalid: 1 client: no request succeeded, 3 failed\n"));
     let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!(report["iterations"][0]["measured"]["errors"][0]["count"], 3);
 }
@@ -191,11 +191,73 @@ fn too_many_errors_make_the_measurement_invalid() {
     let server = Server::start(dir.path(), &["--threads", "1"]);
     let url = format!("{}/test?size=10&fault=status&status=500&every=10", server.url);
     let said = webstone_in(dir.path(), &["hit", &url, "-n", "100", "-c", "1", "-q", "--format", "json"]);
-    assert_eq!(said.err, "invalid: 1 client: 10.0 % of the requests failed, and more than 1 % is too many\n");
-    assert_eq!(said.code, 4);
+    let reason = "1 client: 10.0 % of the requests failed (10 of 100), and more than 1 % is too many";
+    assert_eq!((said.err, said.code), (format!("invalid: {reason}\n"), 4));
     let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     let measured = &report["iterations"][0]["measured"];
     assert_eq!((&measured["counts"]["succeeded"], &measured["counts"]["failed"]), (&90.into(), &10.into()));
+    let verdict = &report["computed"]["verdict"];
+    assert_eq!(
+        (&verdict["standing"], &verdict["reasons"][0]["cause"]),
+        (&"invalid".into(), &"errors".into())
+    );
+    assert_eq!(verdict["reasons"][0]["sentence"], reason);
     assert_eq!(measured["errors"][0]["class"], "wrong-status");
     assert_eq!(measured["errors"][0]["count"], 10);
+}
+
+#[test]
+fn the_verdict_stands_above_the_rate_and_the_report_repeats_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let url = format!("{}/test?size=10&delay=2ms&fault=status&status=500&every=20", server.url);
+    let said = webstone_in(dir.path(), &["hit", &url, "-d", "300ms", "-c", "2", "-q", "--warmup", "0"]);
+    assert_eq!(said.code, 4, "{}", said.err);
+    let place = |text: &str| said.out.find(text).unwrap_or_else(|| panic!("{text} is in\n{}", said.out));
+    assert!(place("INVALID: 2 clients: ") < place("LIMIT: "), "{}", said.out);
+    assert!(place("LIMIT: ") < place("Requests/sec:"), "{}", said.out);
+}
+
+#[test]
+fn two_arms_need_an_even_number_of_iterations() {
+    for iterations in ["1", "5"] {
+        let said = webstone(&["run", "--aa", "-i", iterations]);
+        assert_eq!((said.code, said.out.as_str()), (2, ""));
+        assert!(
+            said.err.contains("--iterations (load.iterations)")
+                && said.err.ends_with("hint: write -i 4, -i 6 or more\n")
+        );
+    }
+}
+
+#[test]
+fn two_arms_report_a_noise_floor() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--threads", "1", "--workload", "workout-0k"]);
+    let run = [
+        "run",
+        &server.url,
+        "-w",
+        "workout-0k",
+        "--aa",
+        "-i",
+        "4",
+        "-c",
+        "2",
+        "-d",
+        "200ms",
+        "--warmup",
+        "0",
+    ];
+    let said = webstone_in(dir.path(), &[&run[..], &["-q", "--no-store", "--format", "json"]].concat());
+    let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let arms: Vec<&str> =
+        report["iterations"].as_array().unwrap().iter().map(|run| run["arm"].as_str().unwrap()).collect();
+    assert_eq!(arms, ["A", "B", "B", "A"]);
+    let noise = &report["computed"]["levels"][0]["statistics"]["noise"];
+    assert_eq!((&noise["ratio"]["method"], &noise["ratio"]["samples"]), (&"student-t".into(), &4.into()));
+    assert!(noise["percent"].as_f64().unwrap() > 0.0);
+    // The server is somebody else's process on this host, and is watched all the same.
+    assert!(report["iterations"][0]["server"]["resident_bytes_max"].as_u64().unwrap() > 0);
+    assert!(report["iterations"][0]["host"]["tcp"]["segments_sent"].as_u64().unwrap() > 0);
 }

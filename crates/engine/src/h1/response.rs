@@ -8,6 +8,7 @@
 use memchr::memchr;
 
 use super::chunked::{Chunked, Piece};
+use super::known_heads::KnownHeads;
 
 /// Largest head that is accepted, interim heads counted each on their own, in bytes.
 pub const HEAD_BYTES_MAX: usize = 65_536;
@@ -83,11 +84,28 @@ impl ResponseParser {
         ResponseParser { state: State::Head, searched: 0, interim: 0, no_body: to_head }
     }
 
+    /// As [`Self::step`], with heads parsed before: `request` is the number of the request that is answered.
+    #[inline]
+    pub fn step_known(
+        &mut self,
+        input: &[u8],
+        known: &mut KnownHeads,
+        request: u32,
+    ) -> Result<(usize, Step), Malformed> {
+        if !matches!(self.state, State::Head) {
+            return self.step(input);
+        }
+        match known.recall(request, input) {
+            Some((length, fields)) => self.end_head(length, &fields),
+            None => self.head(input, |head, fields| known.keep(request, head, fields)),
+        }
+    }
+
     /// Consumes the next piece from the front of `input`: how many bytes, and what they were.
     #[inline]
     pub fn step(&mut self, input: &[u8]) -> Result<(usize, Step), Malformed> {
         match &mut self.state {
-            State::Head => self.head(input),
+            State::Head => self.head(input, |_, _| {}),
             State::Length(remaining) => {
                 let taken = usize::try_from(*remaining).unwrap_or(usize::MAX).min(input.len());
                 *remaining -= taken as u64;
@@ -146,7 +164,11 @@ impl ResponseParser {
         }
     }
 
-    fn head(&mut self, input: &[u8]) -> Result<(usize, Step), Malformed> {
+    fn head(
+        &mut self,
+        input: &[u8],
+        keep: impl FnOnce(&[u8], &Fields),
+    ) -> Result<(usize, Step), Malformed> {
         // A head that came in parts is parsed only once its end is there; else 64 KiB, byte by byte, would be parsed
         // 65,536 times.
         if self.searched > 0 && !has_head_end(input, self.searched as usize) {
@@ -158,8 +180,8 @@ impl ResponseParser {
                 if length > HEAD_BYTES_MAX {
                     return Err(Malformed("a head longer than 64 KiB"));
                 }
-                self.searched = 0;
-                self.final_or_interim(length, &fields)
+                keep(&input[..length], &fields);
+                self.end_head(length, &fields)
             }
         }
     }
@@ -175,8 +197,10 @@ impl ResponseParser {
         Ok((0, Step::NeedMore))
     }
 
+    /// A head of `length` bytes is whole: what follows it.
     #[inline]
-    fn final_or_interim(&mut self, length: usize, fields: &Fields) -> Result<(usize, Step), Malformed> {
+    fn end_head(&mut self, length: usize, fields: &Fields) -> Result<(usize, Step), Malformed> {
+        self.searched = 0;
         if fields.status < 200 {
             if fields.status == 101 {
                 return Err(Malformed("101 Switching Protocols, which nobody asked for"));
@@ -214,8 +238,8 @@ impl ResponseParser {
 }
 
 /// What the fields of a head say about its message.
-#[derive(Default)]
-struct Fields {
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Fields {
     status: u16,
     http_1_1: bool,
     close: bool,
@@ -502,6 +526,33 @@ mod tests {
         let larger = head(HEAD_BYTES_MAX - fixed + 1);
         for step in [larger.len(), 1000] {
             assert!(parse(larger.as_bytes(), step, false).is_err());
+        }
+    }
+
+    #[test]
+    fn a_head_seen_before_reads_like_a_new_one() {
+        let mut known = KnownHeads::new(3);
+        let sound = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+        let longer = b"HTTP/1.1 200 OK\r\nContent-Length: 55\r\n\r\nhello";
+        let closing = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
+        // Request 4 shares a place with request 0.
+        for (request, input, length, keep_alive) in [
+            (0, &sound[..], 5, true),
+            (0, sound, 5, true),
+            (4, longer, 55, true),
+            (0, sound, 5, true),
+            (1, closing, 5, false),
+            (1, sound, 5, true),
+        ] {
+            let mut parser = ResponseParser::new(false);
+            let head = Head { status: 200, keep_alive, length: Some(length) };
+            let expected = ResponseParser::new(false).step(input);
+            assert_eq!(parser.step_known(input, &mut known, request), expected);
+            assert_eq!(expected.map(|(_, step)| step), Ok(Step::Head(head)));
+            assert_eq!(parser.skippable(), length);
+            // A head in parts is no known one yet.
+            let mut parser = ResponseParser::new(false);
+            assert_eq!(parser.step_known(&input[..20], &mut known, request), Ok((0, Step::NeedMore)));
         }
     }
 

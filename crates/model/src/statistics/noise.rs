@@ -10,9 +10,9 @@ use super::{Interval, ratio_interval};
 pub struct NoiseFloor {
     /// The mean of arm A over the mean of arm B, with its 95 % interval. The truth is 1.
     pub ratio: Interval,
-    /// The floor, in percent: the distance from 1 of the end of the interval that is farther from it. A difference
-    /// below it cannot be told from none. It is the half-width of the interval where both arms came out alike, and more
-    /// where they did not.
+    /// The floor, in percent: by how much the end of the interval that is farther from 1 exceeds it, as the ratio of the
+    /// greater over the smaller, so that it does not matter which arm is called A. A difference below it cannot be told
+    /// from none. It is the half-width of the interval where both arms came out alike, and more where they did not.
     pub percent: f64,
     /// Whether the interval contains 1. Where it does not, something other than chance parted the arms, as drift does;
     /// it happens by chance in one of 20 runs.
@@ -22,6 +22,10 @@ pub struct NoiseFloor {
 /// The noise floor of two arms. `None` as of [`ratio_interval`].
 pub fn noise_floor(a: &[f64], b: &[f64]) -> Option<NoiseFloor> {
     let ratio = ratio_interval(a, b)?;
-    let percent = 100.0 * (ratio.high - 1.0).max(1.0 - ratio.low);
+    let percent = 100.0 * (ratio.high.max(1.0 / ratio.low) - 1.0);
+    // Of an arm that is all zeros but for one there may be no lower end.
+    if !percent.is_finite() {
+        return None;
+    }
     Some(NoiseFloor { ratio, percent, alike: ratio.contains(1.0) })
 }

@@ -14,6 +14,9 @@ pub const LOOP_DELAY_PERCENT_MAX: f64 = 50.0;
 pub const SCHEDULE_LAG_PERCENT_MAX: f64 = 10.0;
 /// Open loop: how much of the asked rate may be missed, in percent.
 pub const RATE_MISSED_PERCENT_MAX: f64 = 1.0;
+/// Shortest window, in nanoseconds, of which a worker's CPU and its delay are judged: of a shorter one they say how it
+/// started, and nobody takes it for a benchmark (it is never certified).
+pub(super) const GENERATOR_WINDOW_NS_MIN: u64 = 100_000_000;
 /// CPU time of the server in percent of its CPUs', from which on they are its ceiling.
 pub const SERVER_CPU_PERCENT_MAX: f64 = 95.0;
 /// Traffic in percent of the link's speed, from which on the link is at its practical limit. Full Ethernet frames of

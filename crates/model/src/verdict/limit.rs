@@ -102,12 +102,11 @@ fn besides(others: &[Option<&(String, f64)>]) -> String {
 
 /// The busiest worker of the busiest iteration, in words and in percent of its CPU.
 fn generator(runs: &[&IterationRecord]) -> Option<(String, f64)> {
-    let (number, worker, used) =
-        runs.iter().filter_map(|run| busiest(run)).max_by(|a, b| a.2.total_cmp(&b.2))?;
-    let place = worker.cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
+    let (_, worker, used) = runs.iter().filter_map(|run| busiest(run)).max_by(|a, b| a.2.total_cmp(&b.2))?;
+    let place = worker.cpu.map_or("its CPU".to_owned(), |cpu| format!("CPU {cpu}"));
     let busiest =
         if runs.iter().any(|run| run.measured.generator.workers.len() > 1) { "busiest " } else { "" };
-    Some((format!("the generator's {busiest}worker ({number}{place}) used {used:.0} % of its CPU"), used))
+    Some((format!("the generator's {busiest}worker used {used:.0} % of {place}"), used))
 }
 
 /// The server's CPU over all iterations, in words and in percent of the CPUs that it could use.
@@ -176,7 +175,10 @@ fn link(runs: &[&IterationRecord]) -> Option<(String, f64)> {
             let rate = bytes as f64 * 8.0 / seconds;
             let used = percent(rate, speed);
             let (rate, speed) = (rate / 1e6, speed / 1e6);
-            Some((format!("{} {way} {rate:.0} Mbit/s, {used:.0} % of its {speed:.0}", link.name), used))
+            Some((
+                format!("{} {way} {rate:.0} Mbit/s, {used:.0} % of the link's {speed:.0}", link.name),
+                used,
+            ))
         });
         full.max_by(|a, b| a.1.total_cmp(&b.1))
     };

@@ -1,8 +1,8 @@
 //! What makes a run INVALID. One function a cause; each reason carries the measured value and the limit that it broke.
 
 use super::bounds::{
-    ERRORS_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, RATE_MISSED_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX,
-    WORKER_CPU_PERCENT_MAX, counted, level, percent, time, worker_percent,
+    ERRORS_PERCENT_MAX, GENERATOR_WINDOW_NS_MIN, LOOP_DELAY_PERCENT_MAX, RATE_MISSED_PERCENT_MAX,
+    SCHEDULE_LAG_PERCENT_MAX, WORKER_CPU_PERCENT_MAX, counted, level, percent, time, worker_percent,
 };
 use super::{Cause, Reason};
 use crate::metrics::fairness;
@@ -13,8 +13,10 @@ pub(super) fn reasons(record: &RunRecord) -> Vec<Reason> {
     let mut reasons = Vec::new();
     for run in &record.iterations {
         identities(run, &mut reasons);
-        saturated(run, &mut reasons);
-        delayed(run, &mut reasons);
+        if run.measured.window_ns >= GENERATOR_WINDOW_NS_MIN {
+            saturated(run, &mut reasons);
+            delayed(run, &mut reasons);
+        }
         schedule(run, &mut reasons);
         starved(record, run, &mut reasons);
     }

@@ -1,5 +1,5 @@
-//! The level table: the sweep in one look. The columns are WebStone's, with the spread over iterations beside the
-//! rate that it belongs to.
+//! The level table: the sweep in one look. The columns are WebStone's, with the interval over iterations beside the
+//! figure that it belongs to.
 
 use webstone_model::record::RunRecord;
 use webstone_model::statistics::Interval;
@@ -28,20 +28,20 @@ fn table(screen: &Screen, levels: &[Level<'_>], repeated: bool) -> Table {
     let pages = Scale::plain(1, figures().map(|f| f.pages_per_minute));
     let single = Scale::plain(2, figures().map(|f| f.client_throughput_bps / 1e6));
 
-    let interval = format!("{} %", screen.plus_minus());
+    let interval = format!("{}%", screen.plus_minus());
     let mut table = Table::default();
     table.number("clients", "", Room::Always);
     table.number("connects", "/s", Room::Optional(22));
     table.number("requests", "/s", Room::Always);
     if repeated {
-        table.number("95 %", &interval, Room::Optional(23));
+        table.number("95%", &interval, Room::Optional(25));
         table.number("lowest", "/s", Room::Optional(1)).number("highest", "/s", Room::Optional(1));
         table.number("runs", "", Room::Optional(2));
     }
     table.number("errors", "/s", Room::Always);
     table.number("latency", &format!("mean, {}", latency.unit), Room::Always);
     if repeated {
-        table.number("95 %", &interval, Room::Optional(20));
+        table.number("95%", &interval, Room::Optional(24));
     }
     let tails = levels.iter().any(|level| p99(level).is_some());
     if tails {
@@ -96,7 +96,8 @@ fn table(screen: &Screen, levels: &[Level<'_>], repeated: bool) -> Table {
 /// Half of a 95 % interval in percent of its point.
 fn reach(screen: &Screen, interval: Option<Interval>) -> String {
     match interval.and_then(|interval| interval.half_width_percent()) {
-        Some(percent) => format!("{percent:.1}"),
+        Some(percent) if percent < 9.95 => format!("{percent:.1}"),
+        Some(percent) => format!("{percent:.0}"),
         None => screen.dash().to_owned(),
     }
 }
@@ -116,7 +117,7 @@ fn notes(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], repeated: bo
     }
     if repeated {
         note(&format!(
-            "{} 95 %: half of the 95 % interval over iterations, of the figure on its left, in % of it",
+            "{}95%: half of the 95 % interval over iterations, of the figure on its left, in % of it",
             screen.plus_minus()
         ));
     }

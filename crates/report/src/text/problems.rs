@@ -5,7 +5,7 @@ use webstone_model::record::{HostUse, IterationRecord, RunRecord};
 use webstone_model::statistics::Steadiness;
 use webstone_model::verdict::{Cause, RuleStanding, Standing, Verdict, rules};
 
-use crate::layout::{Room, Table, heading, labelled, push_line};
+use crate::layout::{heading, labelled, push_line};
 use crate::numbers::{count, counted, percent, seconds};
 use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
@@ -58,17 +58,15 @@ pub(super) fn rules_table(screen: &Screen, record: &RunRecord, out: &mut String)
     let rules = rules(record);
     let met = rules.iter().filter(|rule| rule.standing == RuleStanding::Met).count() as u64;
     heading(screen, out, "Run rules", &format!("{} of {} met", count(met), count(rules.len() as u64)));
-    let mut table = Table::default();
-    table.text("rule", Room::Always).text("met", Room::Always).text("found", Room::Flexible(20));
+    let width = rules.iter().map(|rule| rule.id.len()).max().unwrap_or(0) + 2;
     for rule in &rules {
         let (word, tone) = match rule.standing {
-            RuleStanding::Met => ("yes", Tone::Plain),
-            RuleStanding::NotMet => ("no", Tone::Caution),
-            RuleStanding::CannotTell => ("?", Tone::Caution),
+            RuleStanding::Met => ("met", Tone::Plain),
+            RuleStanding::NotMet => ("NOT MET", Tone::Caution),
+            RuleStanding::CannotTell => ("CANNOT TELL", Tone::Caution),
         };
-        table.row_in(vec![rule.id.clone(), word.to_owned(), screen.safe(&rule.evidence)], tone, false);
+        labelled(screen, out, &rule.id, width, &screen.safe(&format!("{word}: {}", rule.evidence)), tone);
     }
-    table.draw(screen, out);
 }
 
 struct Problem {
