@@ -87,7 +87,8 @@ impl Worker {
         };
         let mut at = 0;
         while at < input.len() && !connection.parser.is_done() {
-            let (used, step) = connection.parser.step_known(&input[at..], &mut self.known_heads, connection.request)?;
+            let (used, step) =
+                connection.parser.step_known(&input[at..], &mut self.known_heads, connection.request)?;
             match step {
                 Step::NeedMore => {
                     connection.kept = input[at..].to_vec();

@@ -39,12 +39,7 @@ pub(crate) fn response(data: &[u8]) {
 }
 
 /// Feeds the stream in pieces, as a connection does: an incomplete head is kept.
-fn read(
-    stream: &[u8],
-    piece: usize,
-    to_head: bool,
-    known: &mut KnownHeads,
-) -> Result<Outcome, Malformed> {
+fn read(stream: &[u8], piece: usize, to_head: bool, known: &mut KnownHeads) -> Result<Outcome, Malformed> {
     let mut parser = ResponseParser::new(to_head);
     let (mut outcome, mut kept) = (Outcome::default(), Vec::new());
     for bytes in stream.chunks(piece) {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use webstone_model::consistency;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_report::figures;
-use webstone_runner::certify::signature::{self, Allowed, Signed};
+use webstone_runner::certify::signature::{self, Allowed, SignatureError, Signed};
 use webstone_runner::certify::{Certificate, archive as packed};
 use webstone_runner::store::{CERTIFICATE, FIGURES, MANIFEST, SIGNATURE, Store, StoreError};
 
@@ -164,7 +164,11 @@ fn signature_of(directory: &Path, found: &mut Found) {
     };
     match signature::check(&signature, &fs::read(directory.join(MANIFEST)).unwrap_or_default()) {
         Ok(signed) => found.signed = Some(signed),
-        Err(what) => found.problem(SIGNATURE, what),
+        // Where every file has its check sum, the manifest is what it was.
+        Err(error @ SignatureError::Other(_)) if !found.problems.is_empty() => {
+            found.problem(MANIFEST, format!("was changed since it was signed: {error}"));
+        }
+        Err(error) => found.problem(SIGNATURE, error.to_string()),
     }
 }
 

@@ -164,11 +164,7 @@ impl ResponseParser {
         }
     }
 
-    fn head(
-        &mut self,
-        input: &[u8],
-        keep: impl FnOnce(&[u8], &Fields),
-    ) -> Result<(usize, Step), Malformed> {
+    fn head(&mut self, input: &[u8], keep: impl FnOnce(&[u8], &Fields)) -> Result<(usize, Step), Malformed> {
         // A head that came in parts is parsed only once its end is there; else 64 KiB, byte by byte, would be parsed
         // 65,536 times.
         if self.searched > 0 && !has_head_end(input, self.searched as usize) {

@@ -16,6 +16,17 @@ pub struct Signed {
     pub public_key: String,
 }
 
+/// Why a signature is none of a manifest.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SignatureError {
+    /// It is a good signature of something else: the manifest, or the signature, was changed.
+    #[error("the signature of {0} does not fit: it was made of other bytes")]
+    Other(String),
+    /// It cannot be one.
+    #[error("{0}")]
+    NotOne(String),
+}
+
 /// Signs the bytes of a manifest.
 ///
 /// # Errors
@@ -26,33 +37,27 @@ pub fn sign(key: &PrivateKey, manifest: &[u8]) -> Result<String, String> {
 }
 
 /// Whether a signature is one of these bytes, and whose.
-///
-/// # Errors
-/// What is wrong with it, in words.
-pub fn check(signature: &[u8], manifest: &[u8]) -> Result<Signed, String> {
+pub fn check(signature: &[u8], manifest: &[u8]) -> Result<Signed, SignatureError> {
+    let none = |what: String| SignatureError::NotOne(what);
     let parsed =
-        SshSig::from_pem(signature).map_err(|error| format!("is no signature of OpenSSH: {error}"))?;
+        SshSig::from_pem(signature).map_err(|error| none(format!("is no signature of OpenSSH: {error}")))?;
     // Armour has room for bytes that no reader looks at. There is one way to write a signature, and it has none.
     if text_of(&parsed).is_none_or(|text| text.as_bytes() != signature) {
-        return Err(
-            "holds the signature in another form than ssh-keygen writes it: it was changed".to_owned()
-        );
+        return Err(none(
+            "holds the signature in another form than ssh-keygen writes it: it was changed".to_owned(),
+        ));
     }
     if parsed.namespace() != NAMESPACE {
         let found = parsed.namespace();
-        return Err(format!("is a signature for `{found}`, and one of a record is for `{NAMESPACE}`"));
+        return Err(none(format!("is a signature for `{found}`, and one of a record is for `{NAMESPACE}`")));
     }
     if parsed.algorithm() != Algorithm::Ed25519 {
-        return Err(format!("is made with {}, and only ed25519 is read", parsed.algorithm()));
+        return Err(none(format!("is made with {}, and only ed25519 is read", parsed.algorithm())));
     }
     let key = PublicKey::from(parsed.public_key().clone());
-    key.verify(NAMESPACE, manifest, &parsed).map_err(|_| {
-        format!("does not fit: the manifest or the signature was changed since {} signed", fingerprint(&key))
-    })?;
-    Ok(Signed {
-        fingerprint: fingerprint(&key).to_string(),
-        public_key: key.to_openssh().unwrap_or_default(),
-    })
+    let fingerprint = fingerprint(&key).to_string();
+    key.verify(NAMESPACE, manifest, &parsed).map_err(|_| SignatureError::Other(fingerprint.clone()))?;
+    Ok(Signed { fingerprint, public_key: key.to_openssh().unwrap_or_default() })
 }
 
 /// The fingerprint of a key's public half.

@@ -10,9 +10,9 @@ use sha2::{Digest, Sha256};
 use crate::redaction;
 
 /// Largest file, and most files, that are a configuration and no slip of the keyboard.
-const FILE_BYTES_MAX: u64 = 4 << 20;
+const FILE_BYTES_MAX: u64 = 1 << 20;
 const FILES_MAX: usize = 1_000;
-const TOTAL_BYTES_MAX: u64 = 16 << 20;
+const TOTAL_BYTES_MAX: u64 = 8 << 20;
 
 /// Why a configuration could not be read.
 #[derive(Debug, thiserror::Error)]

@@ -188,6 +188,9 @@ pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
     found
 }
 
+/// How much of a line before a name is looked at, in bytes.
+const BEFORE_BYTES_MAX: usize = 2_000;
+
 /// A name in its surroundings.
 struct Place<'a> {
     text: &'a str,
@@ -202,7 +205,10 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
     fn of(text: &'a str, name: Range<usize>) -> Place<'a> {
-        let line_start = text[..name.start].rfind('\n').map_or(0, |at| at + 1);
+        // A line of megabytes, as minified JSON is, is not read again for each of its names.
+        let near = name.start.saturating_sub(BEFORE_BYTES_MAX);
+        let near = (near..name.start).find(|at| text.is_char_boundary(*at)).unwrap_or(name.start);
+        let line_start = text[near..name.start].rfind('\n').map_or(near, |at| near + at + 1);
         let before = &text[line_start..name.start];
         let mut quote = None;
         let mut escaped = false;

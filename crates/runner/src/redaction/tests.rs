@@ -413,3 +413,11 @@ fn an_example_of_an_error_keeps_no_token() {
     assert_eq!(example.request, "GET /x?access_token=[redacted]&a=1");
     assert_eq!(example.detail, "status 401, expected 200 to 299");
 }
+
+#[test]
+fn a_line_of_a_megabyte_is_read_once() {
+    let json = "{\"user\":\"a'b\",\"password\":\"hunter2\"},".repeat(20_000);
+    let kept = text(&json);
+    assert_eq!(kept.secrets, 20_000);
+    assert!(!kept.text.contains("hunter2"));
+}
