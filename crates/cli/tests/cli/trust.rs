@@ -30,6 +30,7 @@ fn key(dir: &Path, name: &str) -> PathBuf {
 }
 
 /// OpenSSH is on nearly every machine, and what it says is the second opinion that the format was chosen for.
+#[expect(clippy::print_stderr, reason = "a skipped test says why")]
 fn has_ssh_keygen() -> bool {
     let there =
         Command::new("ssh-keygen").arg("-?").stderr(Stdio::null()).stdout(Stdio::null()).status().is_ok();
@@ -300,7 +301,10 @@ fn archives_are_the_same_bytes_and_verify_like_the_directory() {
     );
 }
 
-fn tar_gz(path: &Path, entries: &[(&str, tar::EntryType, u64)]) {
+/// Path, kind and size of something in an archive.
+type Entry = (&'static str, tar::EntryType, u64);
+
+fn tar_gz(path: &Path, entries: &[Entry]) {
     let out = flate2::write::GzEncoder::new(fs::File::create(path).unwrap(), flate2::Compression::best());
     let mut tar = tar::Builder::new(out);
     for (name, kind, size) in entries {
@@ -319,7 +323,7 @@ fn tar_gz(path: &Path, entries: &[(&str, tar::EntryType, u64)]) {
 fn hostile_archives_are_refused_and_leave_nothing_behind() {
     use tar::EntryType::{Regular, Symlink};
     let dir = tempfile::tempdir().unwrap();
-    let cases: [(&str, &[(&str, tar::EntryType, u64)], &str); 7] = [
+    let cases: [(&str, &[Entry], &str); 7] = [
         ("up", &[("../evil", Regular, 1)], "leads somewhere else"),
         ("absolute", &[("/tmp/evil", Regular, 1)], "leads somewhere else"),
         ("deep", &[("a/b/c", Regular, 1)], "leads somewhere else"),
