@@ -13,6 +13,8 @@ pub enum Exit {
     Failed,
     /// What was typed, or a file that was named, does not say what to do.
     Usage,
+    /// A threshold or a condition of `--fail-if` failed.
+    Gate,
     /// The run ended as planned and its figures cannot be trusted.
     Invalid,
     /// A run rule is not met, so that the run was not certified.
@@ -24,12 +26,13 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The code that the shell sees. 3 is kept free for gates.
+    /// The code that the shell sees.
     pub fn code(self) -> u8 {
         match self {
             Exit::Done => 0,
             Exit::Failed => 1,
             Exit::Usage => 2,
+            Exit::Gate => 3,
             Exit::Invalid => 4,
             Exit::Uncertified => 5,
             Exit::Unverified => 6,
@@ -122,13 +125,13 @@ mod tests {
             Exit::Done,
             Exit::Failed,
             Exit::Usage,
+            Exit::Gate,
             Exit::Invalid,
             Exit::Uncertified,
             Exit::Unverified,
-            Exit::Signal(2),
-            Exit::Signal(15),
         ];
-        assert_eq!(codes.map(Exit::code), [0, 1, 2, 4, 5, 6, 130, 143]);
+        assert_eq!(codes.map(Exit::code), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!([Exit::Signal(2), Exit::Signal(15)].map(Exit::code), [130, 143]);
     }
 
     #[test]

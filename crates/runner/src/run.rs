@@ -33,7 +33,7 @@ use crate::preflight::needs::{Load, Severity, Shortage, shortages};
 use crate::preflight::target::{self, TargetError, TargetFacts};
 use crate::record_all::{RecordAll, RecordAllError};
 use crate::redaction;
-use crate::store::{Store, StoreError};
+use crate::store::{Derived, Store, StoreError};
 use crate::sweep::{MeasuredServer, Sweep, SweepError};
 use crate::trace::{TraceWriter, nowhere};
 use crate::workload_source::{WorkloadSourceError, load_workload};
@@ -59,8 +59,8 @@ pub struct RunnerOptions {
     pub check_target: bool,
     /// The executable that is started as `<executable> serve …`; `None`: this one.
     pub server_program: Option<PathBuf>,
-    /// Computes from a finished record what is stored beside it as `figures.json`; `None`: nothing.
-    pub figures: Option<fn(&RunRecord) -> Vec<u8>>,
+    /// Computes from a finished record what is stored beside it: figures, reports. `None`: nothing.
+    pub derive: Option<fn(&RunRecord) -> Vec<Derived>>,
     /// Where traced exchanges are written, where the specification asks for some.
     pub trace: Option<Box<dyn Write + Send>>,
 }
@@ -79,7 +79,7 @@ impl Default for RunnerOptions {
             workload: None,
             check_target: true,
             server_program: None,
-            figures: None,
+            derive: None,
             trace: None,
         }
     }
@@ -227,7 +227,7 @@ struct Prepared {
     store: Option<Store>,
     record_all: Option<RecordAll>,
     trace: Option<TraceWriter>,
-    figures: Option<fn(&RunRecord) -> Vec<u8>>,
+    derive: Option<fn(&RunRecord) -> Vec<Derived>>,
 }
 
 fn prepare(
@@ -248,7 +248,7 @@ fn prepare(
         workload,
         check_target,
         server_program,
-        figures,
+        derive,
         trace,
     } = options;
     let workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
@@ -380,7 +380,7 @@ fn prepare(
         store,
         record_all,
         trace,
-        figures,
+        derive,
     })
 }
 
@@ -441,8 +441,8 @@ impl Prepared {
             return None;
         }
         let partial = store.path().to_owned();
-        let figures = self.figures.map(|compute| compute(&self.record));
-        match store.finish(&self.record, figures.as_deref()) {
+        let derived = self.derive.map(|derive| derive(&self.record)).unwrap_or_default();
+        match store.finish(&self.record, &derived) {
             Ok(path) => Some(path),
             Err(failed) => {
                 // The first error is the cause; that the record could not be finished either follows from it.

@@ -6,6 +6,7 @@
 
 mod certify;
 mod client;
+mod compare;
 mod defaults;
 mod files;
 mod generator;
@@ -16,10 +17,11 @@ mod values;
 
 pub use certify::{ArchiveArgs, CertifyArgs, ListFormat, VerifyArgs};
 pub use client::ClientArgs;
+pub use compare::{CompareArgs, ThresholdArgs};
 pub use files::{CheckfilesArgs, GenfilesArgs, MineArgs, WorkloadCommand, WorkloadFormat, WorkloadsArgs};
 pub use generator::GeneratorArgs;
 pub use load::{HitLoadArgs, RunLoadArgs};
-pub use output::{ColorChoice, OutputArgs, ReportArgs};
+pub use output::{ColorChoice, HistoryArgs, OutputArgs, ReportArgs};
 pub use server::{EmbeddedServerArgs, ServeArgs};
 pub(crate) use values::listen;
 
@@ -80,6 +82,8 @@ What people type:
       Print a stored run again, in any format.
   webstone verify result.tar.gz
       Check a run that somebody hands you: every file, the signature, every figure computed again.
+  webstone compare last~1 last --fail-if 'rate<-3%'
+      Hold one run against another: faster, slower, or no difference shown.
 
 All commands:
 {subcommands}
@@ -87,8 +91,8 @@ All commands:
 Options:
 {options}
 
-Exit codes: 0 done · 1 webstone failed · 2 usage · 4 the measurement is invalid · 5 a run rule is not met ·
-6 a record does not verify · 130, 143 interrupted
+Exit codes: 0 done · 1 webstone failed · 2 usage · 3 a threshold failed · 4 the measurement is invalid
+            5 a run rule is not met · 6 a record does not verify · 130, 143 interrupted
 `webstone COMMAND --help` explains every option with its unit, default and an example.
 ";
 
@@ -157,6 +161,20 @@ pub enum Command {
     /// Example: webstone archive runs/20260701T120000Z-webstone -o result.tar.gz
     Archive(ArchiveArgs),
 
+    /// Compare stored runs: by how much each figure changed, how sure that is, and whether it is more than noise
+    ///
+    /// Level by level, every run against the first. Iterations are the samples: run each with -i 3 or more. Runs that
+    /// measured different things (another workload, policy, protocol, host) are refused with the list of differences.
+    #[command(after_long_help = COMPARE_EXAMPLES)]
+    Compare(Box<CompareArgs>),
+    /// Print published results from 1995 to 2000, alone or with a run beside them
+    ///
+    /// The WebStone paper's Netsite and NCSA, FastTrack Beta 3, the ProLiant 5000 with IIS 2.0, the NetServer LT 6000r
+    /// with IIS 5 and WASD v4.5: every figure as its document printed it. With a run, the same figures of it and the
+    /// ratio.
+    #[command(after_long_help = HISTORY_EXAMPLES)]
+    History(HistoryArgs),
+
     /// List the built-in workloads, or show one
     Workloads(WorkloadsArgs),
 
@@ -186,8 +204,8 @@ Examples:
   webstone run --format json | jq '.computed.levels[].figures.request_rate'
   webstone run http://127.0.0.1:8080 -c 64 --dump-spec > testbed.toml
 
-Exit codes: 0 done, 1 webstone failed, 2 usage, 4 the measurement is invalid (a broken identity, a level without a
-success, or errors above 1 %), 130 interrupted by Ctrl-C, 143 by SIGTERM. Interrupted once, a run ends its level, keeps
+Exit codes: 0 done, 1 webstone failed, 2 usage, 3 a threshold failed, 4 the measurement is invalid (a broken identity, a
+level without a success, or errors above 1 %), 130 interrupted by Ctrl-C, 143 by SIGTERM. Interrupted once, a run ends its level, keeps
 and reports what was measured; interrupted twice, it stops at once.";
 
 const HIT_EXAMPLES: &str = "\
@@ -195,8 +213,21 @@ Examples:
   webstone hit http://127.0.0.1:8080/index.html
   webstone hit http://127.0.0.1:8080/ -t 1 -c 64 -d 30s --latency
   webstone hit http://127.0.0.1:8080/ -n 100k
+  webstone hit http://127.0.0.1:8080/ --threshold 'p(99)<50ms,errors<0.1%'
   webstone hit http://127.0.0.1:8080/api -m POST --body @order.json -H 'Content-Type: application/json'
   webstone hit http://127.0.0.1:8080/ --connections per-request --format json";
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  webstone compare runs/20260701T120000Z-before runs/20260701T130000Z-after
+  webstone compare before after --noise-floor 2% --format markdown
+  webstone compare before after --noise-floor runs/20260701T110000Z-aa
+  webstone compare before after --fail-if 'rate<-3%' --fail-if 'p(99)>+10%,errors>+0.1pp'
+  webstone compare before after --fail-if 'rate{clients:40}<-3%' --threshold 'p(99)<50ms'
+  webstone compare last~1 last --force
+
+Exit codes: 0 done, 1 webstone failed or a condition could not be judged, 2 usage or not comparable, 3 a condition or
+threshold failed, 4 one was asked for and a run is invalid (--force judges it all the same).";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -220,6 +251,14 @@ Examples:
   webstone verify result.zip --allowed-signers allowed_signers --format json
 
 Exit codes: 0 everything is as it was, 6 something is not, 1 webstone failed, 2 usage.";
+
+const HISTORY_EXAMPLES: &str = "\
+Examples:
+  webstone history
+  webstone history --only fasttrack
+  webstone history runs/20260701T120000Z-webstone --only html
+  webstone history runs/20260701T120000Z-webstone -o history.html
+  webstone history --format csv -o history.csv";
 
 /// `webstone run`.
 #[derive(Args, Debug)]
@@ -273,6 +312,10 @@ pub struct RunArgs {
     #[command(flatten)]
     pub output: OutputArgs,
 
+    /// Thresholds.
+    #[command(flatten)]
+    pub thresholds: ThresholdArgs,
+
     /// Print the run as it would be made, as a testbed file, and exit
     #[arg(long, help_heading = "Output")]
     pub dump_spec: bool,
@@ -304,6 +347,10 @@ pub struct HitArgs {
     /// Output.
     #[command(flatten)]
     pub output: OutputArgs,
+
+    /// Thresholds.
+    #[command(flatten)]
+    pub thresholds: ThresholdArgs,
 
     /// Keep a record of the run, as `run` does
     #[arg(long, help_heading = "Output")]

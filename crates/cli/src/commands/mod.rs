@@ -3,10 +3,14 @@
 mod archive;
 mod certify;
 mod checkfiles;
+mod compare;
 mod completions;
+pub(crate) mod gates;
 mod genfiles;
+mod history;
 mod manual;
 mod mine;
+mod records;
 mod report;
 mod run;
 mod serve;
@@ -38,6 +42,8 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
         Command::Certify(args) => certify::execute(&args, console),
         Command::Verify(args) => verify::execute(&args, console),
         Command::Archive(args) => archive::execute(&args, console),
+        Command::Compare(args) => compare::execute(&args, console),
+        Command::History(args) => history::execute(&args, console),
         Command::Workloads(args) => workloads::execute(&args),
         Command::Completions { shell } => completions::execute(shell),
         Command::Man { dir } => manual::execute(dir.as_deref()),

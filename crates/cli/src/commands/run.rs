@@ -6,10 +6,13 @@ use std::path::Path;
 
 use webstone_model::errors::Blame;
 use webstone_model::record::RunRecord;
+use webstone_model::threshold::Outcome;
 use webstone_model::verdict::{self, Standing};
-use webstone_report::{Format, render};
+use webstone_report::{Format, Options, render};
+use webstone_runner::store::{Derived, FIGURES, REPORT};
 use webstone_runner::{RunError, RunnerOptions};
 
+use super::gates;
 use crate::console::{self, Console};
 use crate::display::Display;
 use crate::failure::{Exit, Failure};
@@ -19,6 +22,7 @@ use crate::version;
 
 /// Runs, reports, and says how it ended. `command_line` is kept in the record.
 pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<String>) -> Result<Exit, Failure> {
+    console::can_be_shown(intent.format, intent.output.as_deref())?;
     if let Some(path) = &intent.output {
         can_be_written(path)?;
     }
@@ -29,7 +33,7 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         runs_dir: intent.runs_dir.clone(),
         workload: intent.workload.clone(),
         check_target: intent.check_target,
-        figures: Some(webstone_report::figures::stored),
+        derive: Some(derived),
         trace: Some(Box::new(io::stderr())),
         ..RunnerOptions::default()
     };
@@ -39,10 +43,15 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
 
     // What was measured is shown whatever happened afterwards.
     let measured = outcome.record.as_ref().filter(|record| !record.iterations.is_empty());
+    let mut outcomes = Vec::new();
     if let Some(record) = measured {
-        report(record, &intent, console)?;
+        outcomes = report(record, &intent, console)?;
         if let Some(path) = &outcome.path {
             console.note(format!("record: {}", path.display()));
+            let page = path.join(REPORT);
+            if page.exists() {
+                console.note(format!("report: {}", page.display()));
+            }
         }
     }
     match (outcome.error, signals.exit()) {
@@ -52,7 +61,7 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         }
         (Some(error), _) => Err(failure(&error)),
         (None, Some(exit)) => Ok(exit),
-        (None, None) => Ok(judged(outcome.record.as_ref())),
+        (None, None) => Ok(judged(outcome.record.as_ref(), &outcomes)),
     }
 }
 
@@ -76,21 +85,32 @@ fn can_be_written(path: &Path) -> Result<(), Failure> {
     opened.map(drop).map_err(|error| Failure::file("write the report to", path, &error))
 }
 
-fn report(record: &RunRecord, intent: &Intent, console: &Console) -> Result<(), Failure> {
+/// What is kept beside a record, under its check sums. A page that cannot be made can be made later: it is left out.
+fn derived(record: &RunRecord) -> Vec<Derived> {
+    let figures = Derived { name: FIGURES, bytes: webstone_report::figures::stored(record) };
+    let page = render(record, Format::Html, &Options::default()).ok();
+    std::iter::once(figures).chain(page.map(|bytes| Derived { name: REPORT, bytes })).collect()
+}
+
+fn report(record: &RunRecord, intent: &Intent, console: &Console) -> Result<Vec<Outcome>, Failure> {
     let options = console.report_options(intent.output.is_some());
-    let text = render(record, intent.format, &options)
+    let mut text = render(record, intent.format, &options)
         .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
-    console::deliver(&text, intent.output.as_deref())
+    let outcomes = gates::hold(&intent.thresholds, record, intent.format, &options, &mut text);
+    console::deliver(&text, intent.output.as_deref())?;
+    Ok(outcomes)
 }
 
 /// Reasons of an invalid run that are repeated on standard error; the report has all.
 const REASONS_MAX: usize = 5;
 
-/// A run that ended as planned: can its figures be trusted?
-fn judged(record: Option<&RunRecord>) -> Exit {
-    let Some(verdict) = record.map(verdict::of) else { return Exit::Done };
+/// A run that ended as planned: can its figures be trusted, and do they keep the thresholds? Figures that cannot be
+/// trusted neither keep nor miss any.
+fn judged(record: Option<&RunRecord>, outcomes: &[Outcome]) -> Exit {
+    let kept = gates::exit(outcomes);
+    let Some(verdict) = record.map(verdict::of) else { return kept };
     if verdict.standing != Standing::Invalid {
-        return Exit::Done;
+        return kept;
     }
     for reason in verdict.reasons.iter().take(REASONS_MAX) {
         console::complain(format!("invalid: {}", reason.sentence));

@@ -8,15 +8,16 @@ use std::path::Path;
 use serde::Serialize;
 use webstone_model::consistency;
 use webstone_model::record::{RunRecord, RunState};
-use webstone_report::figures;
+use webstone_report::{Format, Options, figures, render};
 use webstone_runner::certify::signature::{self, Allowed, SignatureError, Signed};
 use webstone_runner::certify::{Certificate, archive as packed};
-use webstone_runner::store::{CERTIFICATE, FIGURES, MANIFEST, SIGNATURE, Store, StoreError};
+use webstone_runner::store::{CERTIFICATE, FIGURES, MANIFEST, REPORT, SIGNATURE, Store, StoreError};
 
 use super::archive;
 use crate::args::{ListFormat, VerifyArgs};
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
+use crate::version;
 
 /// Problems of one record that are listed; whoever edits a sum breaks dozens of comparisons.
 const PROBLEMS_MAX: usize = 40;
@@ -192,6 +193,12 @@ fn recompute(directory: &Path, record: &RunRecord, found: &mut Found) {
             "{FIGURES} is not there: {} {} stored none, so that the figures were computed and compared with nothing",
             record.tool.name, record.tool.version
         )),
+    }
+    if let Ok(page) = fs::read(directory.join(REPORT))
+        && record.tool == version::tool()
+        && render(record, Format::Html, &Options::default()).is_ok_and(|again| again != page)
+    {
+        found.problem(REPORT, "is not the report that the record gives");
     }
     let Ok(bytes) = fs::read(directory.join(CERTIFICATE)) else { return };
     match serde_json::from_slice::<Certificate>(&bytes) {

@@ -9,8 +9,8 @@ use sha2::{Digest, Sha256};
 
 use crate::program::{Said, Server, only_entry, webstone_in};
 
-const FILES: [&str; 5] =
-    ["environment.json", "figures.json", "histograms.hlog", "intervals.ndjson", "record.json"];
+const FILES: [&str; 6] =
+    ["environment.json", "figures.json", "histograms.hlog", "intervals.ndjson", "record.json", "report.html"];
 
 /// A stored run of two short levels.
 fn run(dir: &Path) -> PathBuf {
@@ -119,7 +119,7 @@ fn a_run_that_meets_not_every_rule_is_signed_only_as_that() {
     assert_eq!((said.code, said.err.as_str()), (0, ""), "{said:?}");
     assert!(said.out.starts_with("VERIFIED  "), "{}", said.out);
     assert!(
-        said.out.contains("6 files have the check sums")
+        said.out.contains("7 files have the check sums")
             && said.out.contains("signed by tester@example.org, SHA256:"),
         "{}",
         said.out
@@ -285,12 +285,12 @@ fn archives_are_the_same_bytes_and_verify_like_the_directory() {
         );
         let said = webstone_in(dir.path(), &["verify", name]);
         assert_eq!(said.code, 0, "{said:?}");
-        assert!(said.out.contains("5 files have the check sums"), "{}", said.out);
+        assert!(said.out.contains("6 files have the check sums"), "{}", said.out);
         let twice = webstone_in(dir.path(), &["archive", text(&run), "-o", name]);
         assert_eq!(twice.code, 1, "{twice:?}");
     }
     let listed = Command::new("tar").args(["tzf", "a.tar.gz"]).current_dir(dir.path()).output().unwrap();
-    assert_eq!(String::from_utf8(listed.stdout).unwrap().lines().count(), 6);
+    assert_eq!(String::from_utf8(listed.stdout).unwrap().lines().count(), 7);
     let wrong = webstone_in(dir.path(), &["archive", text(&run), "-o", "a.rar"]);
     assert_eq!(
         (wrong.code, wrong.err.as_str()),

@@ -7,12 +7,13 @@
 //!   intervals.ndjson   the series, one JSON object a second of each iteration
 //!   environment.json   facts about the machine
 //!   figures.json       every figure and the verdict, as the program that measured computed them
+//!   report.html        the report for a browser
 //!   MANIFEST.sha256    check sums, as `sha256sum -c` reads them
 //!   certificate.json   the run rules, each met or not (written by `webstone certify`)
 //!   MANIFEST.sha256.sig  OpenSSH's signature of the manifest, as `ssh-keygen -Y verify` reads it
 //! ```
 //!
-//! Reports are made from the first three alone. `figures.json` is there to be compared with what they give.
+//! Reports are made from the first three alone. `figures.json` and `report.html` can be compared with what they give.
 //!
 //! While a run lasts, its directory has `.partial` behind its name, `record.json` holds no iterations, and each one is
 //! appended to `iterations.ndjson` as it ends: rewriting a growing `record.json` after each of 1,000 levels would cost
@@ -48,6 +49,18 @@ pub const MANIFEST: &str = "MANIFEST.sha256";
 pub const SIGNATURE: &str = "MANIFEST.sha256.sig";
 /// What stands behind a directory's name until its run is over.
 const PARTIAL: &str = ".partial";
+
+/// The report for a browser, as the program that measured made it.
+pub const REPORT: &str = "report.html";
+
+/// A file that is computed from a record and kept beside it: [`FIGURES`] or [`REPORT`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Derived {
+    /// Its name.
+    pub name: &'static str,
+    /// Its content.
+    pub bytes: Vec<u8>,
+}
 
 /// Why a record could not be written or read.
 #[derive(Debug, thiserror::Error)]

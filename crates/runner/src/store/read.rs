@@ -170,7 +170,7 @@ mod tests {
         };
         let (store, mut record) = make();
         record.state = RunState::Complete;
-        let finished = store.finish(&record, None).unwrap();
+        let finished = store.finish(&record, &[]).unwrap();
         let (store, partial_record) = make();
         (store.path().to_owned(), finished, partial_record)
     }

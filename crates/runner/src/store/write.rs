@@ -11,7 +11,7 @@ use webstone_model::record::{IterationRecord, RunRecord};
 
 use super::append::{AppendFile, replace, sync_directory};
 use super::{
-    CERTIFICATE, ENVIRONMENT, FIGURES, HISTOGRAMS, INTERVALS, ITERATIONS, Integrity, PARTIAL, RECORD,
+    CERTIFICATE, Derived, ENVIRONMENT, HISTOGRAMS, INTERVALS, ITERATIONS, Integrity, PARTIAL, RECORD,
     SIGNATURE, StoreError, hlog, manifest, read,
 };
 use crate::clock;
@@ -153,16 +153,16 @@ impl Store {
         self.iterations.append(&line)
     }
 
-    /// Writes the whole record, the figures computed from it where they are given, check sums, and gives the directory
+    /// Writes the whole record, what was derived from it, check sums, and gives the directory
     /// its final name, which is returned. Iterations that could not be stored before are tried once more. After an error
     /// the partial directory stays, readable.
-    pub fn finish(mut self, record: &RunRecord, figures: Option<&[u8]>) -> Result<PathBuf, StoreError> {
+    pub fn finish(mut self, record: &RunRecord, derived: &[Derived]) -> Result<PathBuf, StoreError> {
         for iteration in record.iterations.iter().skip(self.stored) {
             self.append(iteration)?;
         }
         write_json(&self.directory.join(RECORD), record)?;
-        if let Some(figures) = figures {
-            replace(&self.directory.join(FIGURES), |writer| writer.write_all(figures))?;
+        for file in derived {
+            replace(&self.directory.join(file.name), |writer| writer.write_all(&file.bytes))?;
         }
         let iterations = self.iterations.path();
         fs::remove_file(iterations).map_err(|error| StoreError::io("remove", iterations, error))?;
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(names(runs.path()), ["20260131T123005Z-webstone.partial"]);
         record.state = RunState::Complete;
         record.finished_at = Some("2026-01-31T12:31:00.000Z".into());
-        let path = store.finish(&record, None).unwrap();
+        let path = store.finish(&record, &[]).unwrap();
         assert_eq!(path, runs.path().join("20260131T123005Z-webstone"));
         assert_eq!(names(&path), [MANIFEST, ENVIRONMENT, HISTOGRAMS, INTERVALS, RECORD]);
         assert_eq!(Store::load(&path).unwrap(), record);
@@ -268,7 +268,7 @@ mod tests {
     fn the_manifest_is_what_sha256sum_checks() {
         let runs = tempfile::tempdir().unwrap();
         let (store, record) = stored(runs.path(), 1);
-        let path = store.finish(&record, None).unwrap();
+        let path = store.finish(&record, &[]).unwrap();
         let manifest = fs::read_to_string(path.join(MANIFEST)).unwrap();
         let lines: Vec<(&str, &str)> = manifest.lines().filter_map(|line| line.split_once("  ")).collect();
         assert_eq!(lines.len(), 4);
@@ -291,7 +291,7 @@ mod tests {
     fn runs_in_one_second_do_not_meet() {
         let runs = tempfile::tempdir().unwrap();
         let (first, first_record) = stored(runs.path(), 0);
-        first.finish(&first_record, None).unwrap();
+        first.finish(&first_record, &[]).unwrap();
         let (_second, second_record) = stored(runs.path(), 0);
         let (_third, third_record) = stored(runs.path(), 0);
         assert_eq!(second_record.id, "20260131T123005Z-webstone-2");
@@ -320,7 +320,7 @@ mod tests {
         let runs = tempfile::tempdir().unwrap();
         let (store, mut record) = stored(runs.path(), 1);
         record.iterations.push(iteration(77, 1));
-        let path = store.finish(&record, None).unwrap();
+        let path = store.finish(&record, &[]).unwrap();
         assert_eq!(Store::load(&path).unwrap().iterations[1], record.iterations[1]);
     }
 
