@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod comparison;
+pub mod consistency;
 pub mod errors;
 pub mod figures;
 pub mod identities;
