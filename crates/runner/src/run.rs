@@ -241,16 +241,8 @@ fn prepare(
     let root = Root::default();
     let mut warnings = Vec::new();
     check_spec(&spec)?;
-    let RunnerOptions {
-        tool,
-        command_line,
-        runs_dir,
-        workload,
-        check_target,
-        server_program,
-        derive,
-        trace,
-    } = options;
+    let RunnerOptions { tool, command_line, runs_dir, workload, check_target, server_program, derive, trace } =
+        options;
     let workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
     let configuration = configuration::read(&spec.server_config)?;
 
