@@ -5,10 +5,12 @@
 //! reproducible from a stored record, and every test of one a plain function call.
 #![forbid(unsafe_code)]
 
+pub mod arrivals;
 pub mod errors;
 pub mod figures;
 pub mod identities;
 pub mod metrics;
+pub mod rate;
 pub mod record;
 pub mod spec;
 pub mod statistics;
