@@ -4,20 +4,45 @@ use serde::{Deserialize, Serialize};
 
 use crate::statistics::Spread;
 
-/// One limit: client CPU per request of `tool`, as a ratio to that of `against`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+/// One limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bar {
     /// Mode.
     pub mode: String,
     /// The tool that must reach it.
     pub tool: String,
-    /// The tool that it is compared with.
-    pub against: String,
-    /// Largest ratio that passes.
+    /// The tool that it is compared with, where the quantity is a ratio of two tools.
+    pub against: Option<String>,
+    /// What is limited.
+    #[serde(default)]
+    pub quantity: Quantity,
+    /// The server on which it is judged.
+    #[serde(default = "nginx")]
+    pub server: String,
+    /// Largest value that passes.
     pub at_most: f64,
     /// What is known to be possible.
     pub aim: Option<f64>,
+    /// Why it is not held yet.
+    pub pending: Option<String>,
+}
+
+/// What a bar limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quantity {
+    /// Client CPU time per request, as a ratio to another tool's.
+    #[default]
+    Cpu,
+    /// Memory for each further connection, in bytes.
+    ConnectionBytes,
+    /// CPU time per request, the dearest number of clients against the cheapest.
+    CpuGrowth,
+    /// CPU time per request with two workers, as a ratio to that of one beside another process.
+    SecondWorker,
+    /// Lateness of a schedule's requests, 99th percentile in microseconds.
+    LatenessP99Us,
 }
 
 /// How a bar came out.
@@ -28,8 +53,49 @@ pub enum Outcome {
     Met,
     /// Above it.
     Missed,
-    /// A tool or a mode was not part of the session.
+    /// A tool, a mode or a server was not part of the session.
     NotMeasured,
+    /// Not held yet.
+    Pending,
+}
+
+/// A bar with what was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Judged {
+    /// The bar.
+    #[serde(flatten)]
+    pub bar: Bar,
+    /// What was measured on its server, round by round.
+    pub measured: Option<Spread>,
+    /// The same on the canned server, which does not decide.
+    pub on_canned: Option<Spread>,
+    /// How it came out.
+    pub outcome: Outcome,
+}
+
+fn nginx() -> String {
+    "nginx".to_owned()
+}
+
+impl Quantity {
+    /// As printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Quantity::Cpu => "CPU/request",
+            Quantity::ConnectionBytes => "bytes/connection",
+            Quantity::CpuGrowth => "CPU/request, dearest to cheapest of 10 to 10,000 clients",
+            Quantity::SecondWorker => "CPU/request, two workers to two processes of one",
+            Quantity::LatenessP99Us => "lateness p99, µs",
+        }
+    }
+
+    /// Decimals that are worth printing.
+    pub fn decimals(self) -> usize {
+        match self {
+            Quantity::ConnectionBytes | Quantity::LatenessP99Us => 0,
+            _ => 3,
+        }
+    }
 }
 
 impl Outcome {
@@ -39,6 +105,7 @@ impl Outcome {
             Outcome::Met => "met",
             Outcome::Missed => "MISSED",
             Outcome::NotMeasured => "not measured",
+            Outcome::Pending => "pending",
         }
     }
 }
@@ -59,42 +126,63 @@ impl Bar {
         Ok(file.bar)
     }
 
-    /// Holds the bar against the rounds' ratios.
-    pub fn judge(&self, ratio: Option<Spread>) -> Outcome {
-        match ratio {
+    /// Holds the bar against what was measured.
+    pub fn judge(self, measured: Option<Spread>, on_canned: Option<Spread>) -> Judged {
+        let outcome = match measured {
+            _ if self.pending.is_some() => Outcome::Pending,
             None => Outcome::NotMeasured,
-            Some(ratio) if ratio.median <= self.at_most => Outcome::Met,
+            Some(measured) if measured.median <= self.at_most => Outcome::Met,
             Some(_) => Outcome::Missed,
-        }
+        };
+        Judged { bar: self, measured, on_canned, outcome }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::modes::Mode;
+    use crate::modes::{Mode, Server};
+    use crate::tools::KNOWN;
 
     #[test]
-    fn the_bars_of_the_repository_name_modes_that_exist() {
+    fn the_bars_of_the_repository_name_what_exists_or_is_to_come() {
         let bars = Bar::all().unwrap();
-        assert!(bars.len() > 10);
-        for bar in bars {
-            assert!(Mode::ALL.iter().any(|mode| mode.name() == bar.mode), "{}", bar.mode);
-            assert!(bar.aim.is_none_or(|aim| aim < bar.at_most));
+        assert!(bars.len() > 30);
+        for bar in &bars {
+            let mode = Mode::ALL.into_iter().find(|mode| mode.name() == bar.mode);
+            let known = |tool: &str| KNOWN.iter().any(|known| known.name == tool);
+            assert_ne!(mode.is_some() && known(&bar.tool), bar.pending.is_some(), "{bar:?}");
+            assert_eq!(bar.against.is_some(), bar.quantity == Quantity::Cpu, "{bar:?}");
+            assert!(bar.against.as_deref().is_none_or(known), "{bar:?}");
+            let server = Server::ALL.into_iter().find(|server| server.name() == bar.server);
+            let servers = mode.map_or(&Server::ALL[..], Mode::servers);
+            assert!(server.is_some_and(|server| servers.contains(&server)), "{bar:?}");
+            assert!(bar.aim.is_none_or(|aim| aim < bar.at_most), "{bar:?}");
         }
+        let key = |bar: &Bar| (bar.mode.clone(), bar.tool.clone(), bar.against.clone(), bar.quantity.name());
+        let mut keys: Vec<_> = bars.iter().map(key).collect();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), bars.len(), "a bar stands there twice");
     }
 
     #[test]
-    fn a_bar_is_met_missed_or_not_measured() {
-        let bar = Bar {
+    fn a_bar_is_met_missed_not_measured_or_pending() {
+        let bar = |pending: Option<&str>| Bar {
             mode: "large".into(),
             tool: "webstone".into(),
-            against: "wrk".into(),
+            against: Some("wrk".into()),
+            quantity: Quantity::Cpu,
+            server: nginx(),
             at_most: 0.5,
             aim: None,
+            pending: pending.map(str::to_owned),
         };
-        assert_eq!(bar.judge(Spread::of([0.4, 0.5, 0.9])), Outcome::Met);
-        assert_eq!(bar.judge(Spread::of([0.4, 0.51, 0.9])), Outcome::Missed);
-        assert_eq!(bar.judge(None), Outcome::NotMeasured);
+        let judge =
+            |pending, values: &[f64]| bar(pending).judge(Spread::of(values.iter().copied()), None).outcome;
+        assert_eq!(judge(None, &[0.4, 0.5, 0.9]), Outcome::Met);
+        assert_eq!(judge(None, &[0.4, 0.51, 0.9]), Outcome::Missed);
+        assert_eq!(judge(None, &[]), Outcome::NotMeasured);
+        assert_eq!(judge(Some("to come"), &[9.0]), Outcome::Pending);
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::time::TimeVal;
 use nix::unistd::Pid;
@@ -32,6 +32,11 @@ pub struct Cpus {
 }
 
 impl Cpus {
+    /// The CPUs of server and clients together, as `taskset` takes them; `None` where nothing is pinned.
+    pub fn both(&self) -> Option<String> {
+        Some(format!("{},{}", self.server?, self.client?))
+    }
+
     /// The CPUs asked for, where there are two of them.
     pub fn choose(server: u32, client: u32) -> Cpus {
         let count = std::thread::available_parallelism().map_or(1, usize::from);
@@ -60,24 +65,58 @@ pub struct Finished {
     pub system_s: f64,
     /// From start to end, in seconds.
     pub wall_s: f64,
+    /// Most memory of its own that it was seen with, in bytes (`Pss_Anon`): heap and stacks, without its code and
+    /// without what the kernel keeps for its sockets. `None` where it was not watched.
+    pub memory_bytes_max: Option<u64>,
 }
 
-/// Runs a command to its end, or ends it after `limit`.
+/// How a command is run.
+#[derive(Clone, Copy, Debug)]
+pub struct How<'a> {
+    /// CPUs that it may use, as `taskset` takes them; `None`: any.
+    pub cpus: Option<&'a str>,
+    /// Ends it, if it takes longer.
+    pub limit: Duration,
+    /// Whether its memory is watched.
+    pub watch_memory: bool,
+}
+
+impl How<'_> {
+    /// Anywhere, within a limit.
+    pub fn within(limit: Duration) -> How<'static> {
+        How { cpus: None, limit, watch_memory: false }
+    }
+}
+
+/// How often memory is looked at: often enough for the peak of a load that lasts seconds.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Runs a command to its end, or ends it after its limit.
 ///
 /// # Errors
 /// If it cannot be started, or a step of waiting for it fails.
-pub fn run(command: &[String], cpu: Option<u32>, limit: Duration) -> Result<Finished, String> {
+pub fn run(command: &[String], how: How<'_>) -> Result<Finished, String> {
     // Children are waited for one at a time, so what their sum grows by is this one's.
     let before = children_use()?;
     let start = Instant::now();
-    let mut child = Group::start(command, cpu, Stdio::piped())?;
+    let mut child = Group::start(command, how.cpus, Stdio::piped())?;
     let (stdout, stderr) = (child.process.stdout.take(), child.process.stderr.take());
     let (done, watched) = mpsc::channel::<()>();
     let group = child.id;
+    let (limit, watch_memory) = (how.limit, how.watch_memory);
     let guard = std::thread::spawn(move || {
-        if watched.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
-            end_group(group, Signal::SIGKILL);
+        let mut memory_bytes_max = None;
+        while start.elapsed() < limit {
+            let wait = if watch_memory { LOOK_EVERY } else { limit.saturating_sub(start.elapsed()) };
+            if watched.recv_timeout(wait) != Err(mpsc::RecvTimeoutError::Timeout) {
+                return memory_bytes_max;
+            }
+            if watch_memory {
+                memory_bytes_max = memory_bytes_max.max(own_memory(group));
+            }
         }
+        end_group(group, Signal::SIGKILL);
+        memory_bytes_max
     });
     let errors = std::thread::spawn(move || read_all(stderr));
     let stdout = read_all(stdout);
@@ -85,9 +124,7 @@ pub fn run(command: &[String], cpu: Option<u32>, limit: Duration) -> Result<Fini
     let wall_s = start.elapsed().as_secs_f64();
     drop(done);
     let stderr = errors.join().unwrap_or_default();
-    if guard.join().is_err() {
-        return Err("its guard failed".to_owned());
-    }
+    let memory_bytes_max = guard.join().map_err(|_| "its guard failed".to_owned())?;
     child.forget();
     let after = children_use()?;
     Ok(Finished {
@@ -97,6 +134,7 @@ pub fn run(command: &[String], cpu: Option<u32>, limit: Duration) -> Result<Fini
         user_s: after.0 - before.0,
         system_s: after.1 - before.1,
         wall_s,
+        memory_bytes_max,
     })
 }
 
@@ -114,11 +152,11 @@ impl Group {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start(command: &[String], cpu: Option<u32>, output: Stdio) -> Result<Group, String> {
+    pub fn start(command: &[String], cpus: Option<&str>, output: Stdio) -> Result<Group, String> {
         use std::os::unix::process::CommandExt as _;
         let mut words: Vec<String> = Vec::new();
-        if let Some(cpu) = cpu {
-            words.extend(["taskset".to_owned(), "-c".to_owned(), cpu.to_string()]);
+        if let Some(cpus) = cpus {
+            words.extend(["taskset", "-c", cpus].map(str::to_owned));
         }
         words.extend(["setpriv", "--pdeathsig", "TERM"].map(str::to_owned));
         words.extend(command.iter().cloned());
@@ -205,6 +243,24 @@ fn end_group(id: i32, signal: Signal) {
     let _ = killpg(Pid::from_raw(id), signal);
 }
 
+/// Lets this program and its children have as many descriptors as the system allows; how many that is.
+///
+/// # Errors
+/// If the limit cannot be read.
+pub fn raise_descriptor_limit() -> Result<u64, String> {
+    let (soft, hard) =
+        getrlimit(Resource::RLIMIT_NOFILE).map_err(|error| format!("descriptor limit: {error}"))?;
+    // Where the system does not let it, what is there must do.
+    Ok(if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft })
+}
+
+/// Anonymous memory of a process, in bytes; what it shares with others counts by its part.
+fn own_memory(process: i32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
+    let kilobytes = text.lines().find_map(|line| line.strip_prefix("Pss_Anon:"))?;
+    Some(kilobytes.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
+}
+
 fn children_use() -> Result<(f64, f64), String> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).map_err(|error| format!("getrusage: {error}"))?;
     let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
@@ -235,19 +291,32 @@ mod tests {
     fn output_and_cpu_time_are_the_childs_own() {
         let _turn = TURN.lock();
         let script = "echo out; echo err >&2; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
-        let busy = run(&shell(script), None, Duration::from_secs(60)).unwrap();
+        let busy = run(&shell(script), How::within(Duration::from_secs(60))).unwrap();
         assert!(busy.success);
         assert_eq!((busy.stdout.as_str(), busy.stderr.as_str()), ("out\n", "err\n"));
-        let idle = run(&shell("sleep 0.2"), None, Duration::from_secs(60)).unwrap();
+        let idle = run(&shell("sleep 0.2"), How::within(Duration::from_secs(60))).unwrap();
         assert!(busy.user_s > idle.user_s, "{busy:?} {idle:?}");
         assert!(idle.wall_s >= 0.2);
-        assert!(!run(&shell("exit 3"), None, Duration::from_secs(60)).unwrap().success);
+        assert!(!run(&shell("exit 3"), How::within(Duration::from_secs(60))).unwrap().success);
+    }
+
+    #[test]
+    fn memory_that_a_child_takes_is_seen() {
+        let _turn = TURN.lock();
+        let watched = |script: &str| {
+            let how = How { watch_memory: true, ..How::within(Duration::from_secs(60)) };
+            run(&shell(script), how).unwrap().memory_bytes_max.unwrap()
+        };
+        // The shell holds what it substitutes: 4 MB of text.
+        let large = watched("x=$(head -c 4000000 /dev/zero | tr '\\0' x); sleep 0.5; : $x");
+        let small = watched("sleep 0.5");
+        assert!(large > small + 3_000_000, "{large} {small}");
     }
 
     #[test]
     fn a_child_beyond_its_limit_is_ended() {
         let _turn = TURN.lock();
-        let finished = run(&shell("sleep 60"), None, Duration::from_millis(100)).unwrap();
+        let finished = run(&shell("sleep 60"), How::within(Duration::from_millis(100))).unwrap();
         assert!(!finished.success && finished.wall_s < 30.0);
     }
 

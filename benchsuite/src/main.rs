@@ -1,27 +1,36 @@
-//! Compares webstone with other load generators on one nginx: interleaved, paired by round, pinned. See `README.md`.
+//! Compares webstone with other load generators on an nginx and on a canned server: interleaved, paired by round, pinned.
+//! See `README.md`.
 
 mod arguments;
 mod bars;
+mod canned;
 mod children;
 mod modes;
 mod nginx;
-mod report;
+mod readings;
+mod run;
+mod session;
 mod statistics;
+mod tables;
 mod tools;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use arguments::Arguments;
-use children::Cpus;
-use modes::Mode;
+use arguments::{Arguments, Baseline};
+use canned::Canned;
+use children::{Cpus, Group, How};
+use modes::{Case, Mode, Server};
 use nginx::Nginx;
-use report::{Run, Session};
-use tools::Tool;
+use run::Run;
+use session::Session;
+use tools::{Target, Tool};
 
 /// Beyond its measured time a tool may take so long to start, drain and print.
 const GRACE: Duration = Duration::from_secs(30);
+/// Descriptors that a load generator needs besides one a client; a generous guess.
+const DESCRIPTORS_BESIDE: u64 = 200;
 
 fn main() -> ExitCode {
     let arguments = match Arguments::parse(std::env::args().skip(1)) {
@@ -58,77 +67,172 @@ fn main() -> ExitCode {
 fn compare(arguments: &Arguments) -> Result<bool, String> {
     let webstone = match &arguments.webstone {
         Some(path) => path.clone(),
-        None => build_webstone()?,
+        None => build("webstone", false)?,
     };
+    let baseline = match &arguments.baseline {
+        None => None,
+        Some(Baseline::At(path)) => Some(path.clone()),
+        Some(Baseline::Build) => Some(build("webstone", true)?),
+    };
+    let uses_canned = arguments.servers.contains(&Server::Canned);
+    let canned = if uses_canned { Some(build("webstone-canned", false)?) } else { None };
+    let descriptors = children::raise_descriptor_limit()?;
     let cpus = Cpus::choose(arguments.server_cpu, arguments.client_cpu);
-    let tools = Tool::installed(&webstone, &arguments.tools)?;
+    let tools = Tool::installed(&webstone, baseline.as_deref(), arguments)?;
     let folder = tempfile::Builder::new()
         .prefix("webstone-benchsuite-")
         .tempdir()
         .map_err(|error| format!("no temporary directory: {error}"))?;
-    let nginx = Nginx::start(folder.path(), &webstone, cpus.server)?;
+    let plan = plan(arguments, &cpus, descriptors);
+    if plan.iter().any(|(_, server, _)| *server == Server::Nginx) {
+        nginx::write_files(folder.path(), &webstone)?;
+    }
+    let runs: usize = plan
+        .iter()
+        .flat_map(|(_, _, cases)| cases)
+        .map(|case| tools.iter().filter(|tool| tool.can(*case)).count())
+        .sum();
+    if runs == 0 {
+        return Err("no tool, mode and server that go together are left to measure".to_owned());
+    }
     let output = arguments.output.clone().unwrap_or_else(|| repository().join("benchsuite/runs"));
     let mut session = Session::begin(&output, arguments, &tools, &cpus)?;
-    println!("{} on {}, records in {}", names(&tools), nginx.base_url(), session.folder().display());
+    let minutes = runs as u64 * u64::from(arguments.rounds) * arguments.seconds / 60 + 1;
+    println!("{}: about {minutes} minutes, records in {}", names(&tools), session.folder().display());
 
-    for mode in &arguments.modes {
-        let able: Vec<&Tool> =
-            tools.iter().filter(|tool| tool.command(*mode, &nginx.target(), arguments).is_some()).collect();
-        println!("{}: {}", mode.name(), names(able.iter().copied()));
+    for (mode, server, cases) in plan {
+        let started = match (server, &canned) {
+            (Server::Canned, Some(program)) => Started::Canned(Canned::start(program, mode, &cpus)?),
+            _ => {
+                let cpu = cpus.server.map(|cpu| cpu.to_string());
+                Started::Nginx(Nginx::start(folder.path(), cpu.as_deref())?)
+            }
+        };
+        let target = Target { base_url: started.base_url(), folder: folder.path(), cpus: &cpus };
+        println!("{} on {}, {}", mode.name(), server.name(), target.base_url);
         for round in 0..arguments.rounds {
-            for step in 0..able.len() {
-                // Each round starts with another tool, so that none always follows the same neighbour's wake.
-                let tool = able[(step + round as usize) % able.len()];
-                let run = measure(tool, *mode, round, &nginx, arguments, &cpus)?;
-                println!("  {:>2} {:<15} {}", round + 1, tool.name, run.summary());
-                session.keep(run)?;
+            for case in &cases {
+                let able: Vec<&Tool> = tools.iter().filter(|tool| tool.can(*case)).collect();
+                for step in 0..able.len() {
+                    // Each round starts with another tool, so that none always follows the same neighbour's wake.
+                    let tool = able[(step + round as usize) % able.len()];
+                    let run = measure(tool, *case, round, &target, arguments.seconds)?;
+                    println!("  {:>2} {:<16} {:>5} {}", round + 1, tool.name, case.clients, run.summary());
+                    session.keep(run)?;
+                }
             }
         }
     }
     session.finish()
 }
 
-fn measure(
-    tool: &Tool,
-    mode: Mode,
-    round: u32,
-    nginx: &Nginx,
-    arguments: &Arguments,
-    cpus: &Cpus,
-) -> Result<Run, String> {
-    let command = tool
-        .command(mode, &nginx.target(), arguments)
-        .ok_or_else(|| format!("{} cannot do {}", tool.name, mode.name()))?;
-    let limit = Duration::from_secs(arguments.seconds) + GRACE;
-    let finished =
-        children::run(&command, cpus.client, limit).map_err(|error| format!("{}: {error}", tool.name))?;
+/// A server that runs; it ends with this value.
+enum Started {
+    Nginx(Nginx),
+    Canned(Canned),
+}
+
+impl Started {
+    fn base_url(&self) -> &str {
+        match self {
+            Started::Nginx(nginx) => nginx.base_url(),
+            Started::Canned(canned) => canned.base_url(),
+        }
+    }
+}
+
+/// What is measured on which server, in order. Says what this machine cannot do.
+fn plan(arguments: &Arguments, cpus: &Cpus, descriptors: u64) -> Vec<(Mode, Server, Vec<Case>)> {
+    let mut plan = Vec::new();
+    for mode in arguments.modes.iter().copied() {
+        let servers: Vec<Server> =
+            mode.servers().iter().copied().filter(|server| arguments.servers.contains(server)).collect();
+        if servers.is_empty() {
+            let able = mode.servers().iter().map(|server| server.name()).collect::<Vec<_>>().join(", ");
+            eprintln!("skipped: {} needs one of --servers {able}", mode.name());
+        }
+        if mode == Mode::Workers && cpus.both().is_none() {
+            eprintln!("skipped: {} needs two CPUs", mode.name());
+            continue;
+        }
+        for server in servers {
+            let (able, too_large): (Vec<Case>, Vec<Case>) = mode
+                .cases(server)
+                .into_iter()
+                .partition(|case| u64::from(case.clients) + DESCRIPTORS_BESIDE <= descriptors);
+            for case in too_large {
+                eprintln!(
+                    "skipped: {} clients need {} descriptors, the limit is {descriptors}\nhint: ulimit -Hn",
+                    case.clients,
+                    u64::from(case.clients) + DESCRIPTORS_BESIDE
+                );
+            }
+            plan.push((mode, server, able));
+        }
+    }
+    plan
+}
+
+fn measure(tool: &Tool, case: Case, round: u32, target: &Target<'_>, seconds: u64) -> Result<Run, String> {
+    let command = tool.command(case, target, seconds)?;
+    let cpus = target.client_cpus(case.workers);
+    let how = How {
+        cpus: cpus.as_deref(),
+        limit: Duration::from_secs(seconds) + GRACE,
+        watch_memory: case.mode == Mode::Scale,
+    };
+    let companion = if case.accompanied { Some(accompany(tool, case, target, how.limit)?) } else { None };
+    let finished = children::run(&command, how).map_err(|error| format!("{}: {error}", tool.name))?;
+    // Only now: its CPU time, which counts as soon as it is waited for, is not the measured one's.
+    drop(companion);
     if children::interrupted().is_some() {
         return Err("interrupted".to_owned());
     }
-    let measured =
-        if finished.success { tool.read(mode, &finished.stdout) } else { Err("it failed".to_owned()) };
-    Ok(Run::new(tool.name, mode, round, command, finished, measured))
+    // Without statistics nothing adds up, and webstone rightly ends with a failure.
+    let measured = if finished.success || tool.name == "webstone-bare" {
+        readings::read(tool.name, &finished.stdout)
+    } else if finished.wall_s >= how.limit.as_secs_f64() {
+        Err(format!("ended after the limit of {} s", how.limit.as_secs()))
+    } else {
+        Err("it failed".to_owned())
+    };
+    Ok(Run::new(tool.name, case, round, command, finished, measured))
 }
 
-fn build_webstone() -> Result<PathBuf, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--release", "--package", "webstone"])
-        .current_dir(repository())
-        .status()
-        .map_err(|error| format!("cannot start cargo: {error}\nhint: give --webstone PATH"))?;
-    if !status.success() {
-        return Err("webstone does not build".to_owned());
-    }
+/// The same tool with as many clients on the server's CPU, for as long as the value lives.
+fn accompany(tool: &Tool, case: Case, target: &Target<'_>, limit: Duration) -> Result<Group, String> {
+    let Cpus { server, client } = *target.cpus;
+    let swapped = Target { cpus: &Cpus { server: client, client: server }, ..*target };
+    // Its end does not come before it is ended.
+    let command = tool.command(case, &swapped, limit.as_secs() * 2)?;
+    let companion = Group::start(&command, swapped.client_cpus(1).as_deref(), Stdio::null())
+        .map_err(|error| format!("{}: {error}", tool.name))?;
+    // Until it is at full load.
+    std::thread::sleep(Duration::from_millis(500));
+    Ok(companion)
+}
+
+/// Builds a program of this tree; its path. Without statistics, it stands in a directory of its own.
+fn build(program: &str, without_statistics: bool) -> Result<PathBuf, String> {
     // Beside this program, wherever the target directory is.
     let here = std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))?;
-    let release = here.ancestors().nth(2).map(|target| target.join("release/webstone"));
-    match release.filter(|path| path.is_file()) {
-        Some(path) => Ok(path),
-        None => {
-            Err("webstone was built, but is not beside this program\nhint: give --webstone PATH".to_owned())
-        }
+    let target = here.ancestors().nth(2).ok_or("this program stands in no target directory")?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--release", "--locked", "--bin", program]).current_dir(repository());
+    command.args(["--package", if program == "webstone" { "webstone" } else { "webstone-benchsuite" }]);
+    let target = if without_statistics { target.join("without-statistics") } else { target.to_owned() };
+    command.arg("--target-dir").arg(&target);
+    if without_statistics {
+        command.env("RUSTFLAGS", "--cfg webstone_without_statistics");
     }
+    let status = command.status().map_err(|error| {
+        format!("cannot start cargo: {error}\nhint: give --webstone PATH --servers nginx")
+    })?;
+    if !status.success() {
+        return Err(format!("{program} does not build"));
+    }
+    Ok(target.join("release").join(program))
 }
 
 fn repository() -> &'static Path {

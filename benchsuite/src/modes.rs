@@ -1,4 +1,4 @@
-//! What is requested, and how: the modes of the comparison.
+//! What is requested, and how: the modes of the comparison, the servers they load, and the cases they fall into.
 
 /// One way to load the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,11 +11,45 @@ pub enum Mode {
     Large,
     /// The five files of the `standard` workload by weight, connections kept.
     Standard,
+    /// 500 bytes, connections kept, from 10 to 10,000 of them: memory for each, and what a request then costs.
+    Scale,
+    /// 500 bytes, connections kept, one worker, two, and two processes of one: what a request then costs.
+    Workers,
 }
+
+/// A server to load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// An nginx that serves files.
+    Nginx,
+    /// `webstone-canned`, cheaper than any real server: what then limits is the client.
+    Canned,
+}
+
+/// One thing that is measured in each round, of every tool that can do it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// Mode.
+    pub mode: Mode,
+    /// Server.
+    pub server: Server,
+    /// Concurrent clients, all workers together.
+    pub clients: u32,
+    /// Worker threads, each on a CPU of its own.
+    pub workers: u32,
+    /// Whether another process of the same tool loads the same server from the other CPU meanwhile.
+    pub accompanied: bool,
+}
+
+/// Numbers of clients of [`Mode::Scale`].
+pub const SCALE: [u32; 4] = [10, 100, 1_000, 10_000];
+/// Between these two, memory for each connection is taken: small enough to be start-up only, and the whole.
+pub const MEMORY_BETWEEN: (u32, u32) = (SCALE[1], SCALE[3]);
 
 impl Mode {
     /// Every mode, in the order in which they run.
-    pub const ALL: [Mode; 4] = [Mode::KeepAlive, Mode::PerRequest, Mode::Large, Mode::Standard];
+    pub const ALL: [Mode; 6] =
+        [Mode::KeepAlive, Mode::PerRequest, Mode::Large, Mode::Standard, Mode::Scale, Mode::Workers];
 
     /// Its name on the command line and in `bars.toml`.
     pub fn name(self) -> &'static str {
@@ -24,27 +58,66 @@ impl Mode {
             Mode::PerRequest => "per-request",
             Mode::Large => "large",
             Mode::Standard => "standard",
+            Mode::Scale => "scale",
+            Mode::Workers => "workers",
         }
     }
 
-    /// Concurrent clients.
-    pub fn clients(self) -> u32 {
-        // Sixteen large bodies fill loopback; more only wait in each other's way.
-        if self == Mode::Large { 16 } else { 64 }
+    /// The servers that it can load.
+    pub fn servers(self) -> &'static [Server] {
+        match self {
+            // A canned server has one answer.
+            Mode::Standard => &[Server::Nginx],
+            // A server that spares the CPU which it shares with a worker.
+            Mode::Workers => &[Server::Canned],
+            _ => &Server::ALL,
+        }
     }
 
-    /// Path of the one file that is requested; `None` where there are several.
-    pub fn path(self) -> Option<&'static str> {
+    /// What is measured in each round.
+    pub fn cases(self, server: Server) -> Vec<Case> {
+        let case = |clients, workers| Case { mode: self, server, clients, workers, accompanied: false };
         match self {
-            Mode::KeepAlive | Mode::PerRequest => Some("/file500.html"),
-            Mode::Large => Some("/file500k.html"),
+            // Sixteen large bodies fill loopback; more only wait in each other's way.
+            Mode::Large => vec![case(16, 1)],
+            Mode::Scale => SCALE.map(|clients| case(clients, 1)).to_vec(),
+            Mode::Workers => {
+                vec![case(64, 1), Case { accompanied: true, ..case(64, 1) }, case(128, 2)]
+            }
+            _ => vec![case(64, 1)],
+        }
+    }
+
+    /// Path and size in bytes of the one file that is requested; `None` where there are several.
+    pub fn file(self) -> Option<(&'static str, u64)> {
+        match self {
+            Mode::Large => Some(("/file500k.html", 512_500)),
             Mode::Standard => None,
+            _ => Some(("/file500.html", 500)),
         }
     }
 
     /// Whether connections are kept.
     pub fn keeps_alive(self) -> bool {
         self != Mode::PerRequest
+    }
+
+    /// Whether the server has an event loop on the workers' CPUs, too, so that it does not limit two of them.
+    pub fn shares_cpus(self) -> bool {
+        self == Mode::Workers
+    }
+}
+
+impl Server {
+    /// Both, the real one first.
+    pub const ALL: [Server; 2] = [Server::Nginx, Server::Canned];
+
+    /// Its name on the command line and in `bars.toml`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Server::Nginx => "nginx",
+            Server::Canned => "canned",
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The server that everyone loads: an nginx of our own, with a configuration of our own, on a free port of loopback.
+//! The real server that everyone loads: an nginx of our own, with a configuration of our own, on a free port of loopback.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::children::{self, Group};
+use crate::children::{self, Group, How};
 
 /// Files of the `standard` workload and their sizes in bytes.
 const FILES: [(&str, u64); 5] = [
@@ -18,54 +18,49 @@ const FILES: [(&str, u64); 5] = [
     ("/file5m.html", 5_248_000),
 ];
 
-/// What a load generator needs to know of the server.
-#[derive(Clone, Debug)]
-pub struct Target {
-    /// `http://127.0.0.1:PORT`.
-    pub base_url: String,
-    /// Directory for files of the tools' own, such as scripts.
-    pub folder: std::path::PathBuf,
-}
-
 /// A running nginx; it ends with this value.
 #[derive(Debug)]
 pub struct Nginx {
     _process: Group,
-    target: Target,
+    base_url: String,
+}
+
+/// Writes the fileset below `folder`.
+///
+/// # Errors
+/// If webstone cannot, or if a file is not of the length that is counted on.
+pub fn write_files(folder: &Path, webstone: &Path) -> Result<(), String> {
+    let root = folder.join("www");
+    let mut command = vec![webstone.display().to_string(), "genfiles".into(), root.display().to_string()];
+    command.extend(["-w", "standard"].map(str::to_owned));
+    let written = children::run(&command, How::within(Duration::from_secs(60)))?;
+    if !written.success {
+        return Err(format!("webstone genfiles failed:\n{}{}", written.stdout, written.stderr));
+    }
+    for (path, size) in FILES {
+        let file = root.join(&path[1..]);
+        match fs::metadata(&file) {
+            Ok(metadata) if metadata.len() == size => {}
+            Ok(metadata) => {
+                return Err(format!("{}: {} bytes, expected {size}", file.display(), metadata.len()));
+            }
+            Err(error) => return Err(format!("{}: {error}", file.display())),
+        }
+    }
+    Ok(())
 }
 
 impl Nginx {
-    /// Writes fileset and configuration below `folder` and starts.
+    /// Starts on the files of [`write_files`].
     ///
     /// # Errors
     /// If nginx is missing or does not serve every file within 10 seconds, with its own error log.
-    pub fn start(folder: &Path, webstone: &Path, cpu: Option<u32>) -> Result<Nginx, String> {
+    pub fn start(folder: &Path, cpu: Option<&str>) -> Result<Nginx, String> {
         let program = ["/usr/sbin/nginx", "/usr/local/sbin/nginx", "/usr/bin/nginx"]
             .into_iter()
             .find(|path| Path::new(path).is_file());
-        let program = program.ok_or("nginx is not installed\nhint: apt-get install nginx-light")?;
-        let root = folder.join("www");
-        let command = [
-            webstone.display().to_string(),
-            "genfiles".into(),
-            root.display().to_string(),
-            "-w".into(),
-            "standard".into(),
-        ];
-        let written = children::run(&command, None, Duration::from_secs(60))?;
-        if !written.success {
-            return Err(format!("webstone genfiles failed:\n{}{}", written.stdout, written.stderr));
-        }
-        for (path, size) in FILES {
-            let file = root.join(&path[1..]);
-            match fs::metadata(&file) {
-                Ok(metadata) if metadata.len() == size => {}
-                Ok(metadata) => {
-                    return Err(format!("{}: {} bytes, expected {size}", file.display(), metadata.len()));
-                }
-                Err(error) => return Err(format!("{}: {error}", file.display())),
-            }
-        }
+        let program = program
+            .ok_or("nginx is not installed\nhint: apt-get install nginx-light, or --servers canned")?;
         // Between finding a free port and listening on it another program may take it.
         let mut last = String::new();
         for _ in 0..3 {
@@ -78,11 +73,7 @@ impl Nginx {
             let mut process = Group::start(&command, cpu, Stdio::null())?;
             match ready(&mut process, port) {
                 Ok(()) => {
-                    let base_url = format!("http://127.0.0.1:{port}");
-                    return Ok(Nginx {
-                        _process: process,
-                        target: Target { base_url, folder: folder.to_owned() },
-                    });
+                    return Ok(Nginx { _process: process, base_url: format!("http://127.0.0.1:{port}") });
                 }
                 Err(error) => last = error,
             }
@@ -93,12 +84,7 @@ impl Nginx {
 
     /// `http://127.0.0.1:PORT`.
     pub fn base_url(&self) -> &str {
-        &self.target.base_url
-    }
-
-    /// What tools need to know.
-    pub fn target(&self) -> Target {
-        self.target.clone()
+        &self.base_url
     }
 }
 

@@ -1,6 +1,7 @@
 //! `cargo xtask`: what is done to the repository rather than by the program. Tests with their set-up, house rules,
 //! generated files, and the whole of continuous integration, all by the same functions that `.ci/run` calls.
 
+mod instructions;
 mod licences;
 mod manifest;
 mod packages;
@@ -25,7 +26,9 @@ usage: cargo xtask <command>
   docs                         write the generated files again: command line reference, schema
   fuzz [--runs N] [--seed N] [--target NAME]
                                replay the fuzz corpus and N mutations of it for each target
-  ci                           lint, fuzz, test: what .ci/run does
+  instructions [--update]      count instructions of the engine's operations under callgrind and compare with the baseline
+                               in benchsuite/instructions.toml; --update writes it anew
+  ci                           lint, fuzz, instructions, test: what .ci/run does
 ";
 
 fn main() -> ExitCode {
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         "lint" => lint(),
         "docs" => timed("generated files", steps::generated_files),
         "fuzz" => steps::fuzz(rest),
+        "instructions" => instructions::count(rest),
         "ci" => ci(),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
@@ -78,5 +82,6 @@ fn lint() -> Outcome {
 fn ci() -> Outcome {
     lint()?;
     timed("fuzz", || steps::fuzz(&[]))?;
+    timed("instructions", || instructions::count(&[]))?;
     timed("tests", || steps::tests(&["--ci".to_owned()]))
 }

@@ -1,4 +1,4 @@
-//! The programs that tests run against: real web servers and other load generators.
+//! The programs that tests run against: real web servers, other load generators, and valgrind.
 //!
 //! As root on a Debian-like system the missing ones are installed; elsewhere they are named, and the tests that need
 //! them skip themselves and say so. Installing a web server starts it as a service there, on port 80 and on every
@@ -9,14 +9,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A program that tests start, the Debian package that has it, and, of a service, its name and file of process id.
+/// A program that tests start (or, by its whole path, a file that they need), the Debian package that has it, and, of a service, its name and file of process id.
 struct Needed {
     program: &'static str,
     package: &'static str,
     service: Option<(&'static str, &'static str)>,
 }
 
-const NEEDED: [Needed; 7] = [
+const NEEDED: [Needed; 11] = [
     Needed { program: "nginx", package: "nginx-light", service: Some(("nginx", "/run/nginx.pid")) },
     Needed { program: "apache2", package: "apache2", service: Some(("apache2", "/run/apache2/apache2.pid")) },
     Needed { program: "lighttpd", package: "lighttpd", service: Some(("lighttpd", "/run/lighttpd.pid")) },
@@ -24,6 +24,18 @@ const NEEDED: [Needed; 7] = [
     Needed { program: "ab", package: "apache2-utils", service: None },
     Needed { program: "h2load", package: "nghttp2-client", service: None },
     Needed { program: "curl", package: "curl", service: None },
+    Needed {
+        program: "promtool",
+        package: "prometheus",
+        service: Some(("prometheus", "/run/prometheus/prometheus.pid")),
+    },
+    Needed {
+        program: "/usr/lib/python3/dist-packages/openpyxl/__init__.py",
+        package: "python3-openpyxl",
+        service: None,
+    },
+    Needed { program: "chromium", package: "chromium", service: None },
+    Needed { program: "valgrind", package: "valgrind", service: None },
 ];
 
 /// Where servers are installed that are not on every user's path.
@@ -33,7 +45,16 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 
 /// Installs what is missing where that is possible, and says what is still missing.
 pub fn ensure(install: bool) {
-    let missing = missing();
+    provide(install, &|_| true);
+}
+
+/// The same for one program.
+pub fn ensure_one(program: &str) {
+    provide(true, &|needed| needed.program == program);
+}
+
+fn provide(install: bool, wanted: &dyn Fn(&Needed) -> bool) {
+    let missing = missing(wanted);
     if missing.is_empty() {
         return;
     }
@@ -42,15 +63,15 @@ pub fn ensure(install: bool) {
         println!("installing {}", packages.join(" "));
         apt_install(&packages, &missing);
     }
-    let names: Vec<&str> = self::missing().iter().map(|needed| needed.program).collect();
+    let names: Vec<&str> = self::missing(wanted).iter().map(|needed| needed.program).collect();
     if !names.is_empty() {
-        println!("missing: {}; the tests that need them will be skipped", names.join(", "));
+        println!("missing: {}; what needs them will be skipped", names.join(", "));
         println!("hint: as root, apt-get install {}", packages.join(" "));
     }
 }
 
-fn missing() -> Vec<&'static Needed> {
-    NEEDED.iter().filter(|needed| find(needed.program).is_none()).collect()
+fn missing(wanted: &dyn Fn(&Needed) -> bool) -> Vec<&'static Needed> {
+    NEEDED.iter().filter(|needed| wanted(needed) && find(needed.program).is_none()).collect()
 }
 
 /// Path of a program.

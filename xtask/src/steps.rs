@@ -31,7 +31,8 @@ pub type Outcome = Result<(), Failure>;
 /// A step with its name.
 pub type Step = (&'static str, fn() -> Outcome);
 
-fn failure(what: impl Into<String>, hint: impl Into<String>) -> Failure {
+/// A failure from its parts; an empty hint is left out.
+pub fn failure(what: impl Into<String>, hint: impl Into<String>) -> Failure {
     Failure { what: what.into(), hint: hint.into() }
 }
 
@@ -210,14 +211,16 @@ pub fn tests(arguments: &[String]) -> Outcome {
     }
 }
 
-fn cargo(arguments: &[&str]) -> Command {
+/// Cargo, in the repository's root.
+pub fn cargo(arguments: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.args(arguments).current_dir::<&Path>(&root());
     command
 }
 
-fn run(mut command: Command, hint: &str) -> Outcome {
+/// Runs a command whose output is for the reader; `hint` is for the case that it fails.
+pub fn run(mut command: Command, hint: &str) -> Outcome {
     let name = command.get_program().to_string_lossy().rsplit('/').next().unwrap_or_default().to_owned();
     let words = command.get_args().map(|a| a.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
     println!("$ {name} {words}");

@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
-use webstone_report::{Charset, Options};
+use webstone_report::{Charset, Format, Options};
 
 use crate::args::ColorChoice;
 use crate::failure::Failure;
@@ -80,6 +80,17 @@ pub(crate) fn complain(text: impl Display) {
 pub(crate) fn width(stream: impl std::os::fd::AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+/// Refuses to send to a terminal what is no text.
+pub(crate) fn can_be_shown(format: Format, file: Option<&Path>) -> Result<(), Failure> {
+    if format.is_binary() && file.is_none() && io::stdout().is_terminal() {
+        return Err(Failure::usage(format!(
+            "--format {format}: a terminal cannot show it, for it is no text"
+        ))
+        .hint(format!("write it into a file: -o report.{format}")));
+    }
+    Ok(())
 }
 
 /// Writes a result: into a file where one is named, to standard output otherwise.

@@ -13,6 +13,8 @@ pub enum Exit {
     Failed,
     /// What was typed, or a file that was named, does not say what to do.
     Usage,
+    /// A threshold or a condition of `--fail-if` failed.
+    Gate,
     /// The run ended as planned and its figures cannot be trusted.
     Invalid,
     /// Ended by a signal of this number; what was measured until then is kept.
@@ -20,12 +22,13 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The code that the shell sees. 3 is kept free for gates.
+    /// The code that the shell sees.
     pub fn code(self) -> u8 {
         match self {
             Exit::Done => 0,
             Exit::Failed => 1,
             Exit::Usage => 2,
+            Exit::Gate => 3,
             Exit::Invalid => 4,
             // 128 + the signal's number, as shells report a program that a signal ended.
             Exit::Signal(number) => 128_u8.saturating_add(number),
@@ -112,8 +115,9 @@ mod tests {
 
     #[test]
     fn exit_codes_are_those_that_the_help_states() {
-        let codes = [Exit::Done, Exit::Failed, Exit::Usage, Exit::Invalid, Exit::Signal(2), Exit::Signal(15)];
-        assert_eq!(codes.map(Exit::code), [0, 1, 2, 4, 130, 143]);
+        let codes = [Exit::Done, Exit::Failed, Exit::Usage, Exit::Gate, Exit::Invalid];
+        assert_eq!(codes.map(Exit::code), [0, 1, 2, 3, 4]);
+        assert_eq!([Exit::Signal(2), Exit::Signal(15)].map(Exit::code), [130, 143]);
     }
 
     #[test]

@@ -44,6 +44,7 @@ const EXIT_CODES: &str = "\
 | 0 | done |
 | 1 | webstone failed, or a check found something wrong |
 | 2 | what was typed, or a file that was named, does not say what to do |
+| 3 | a threshold or a condition of `--fail-if` failed |
 | 4 | the verdict is INVALID: broken identities, too many errors, a saturated generator, missing runs and the like |
 | 130 | interrupted by Ctrl-C (SIGINT) |
 | 143 | interrupted by SIGTERM |

@@ -9,10 +9,10 @@ use webstone_model::errors::ErrorClass;
 use crate::connection::{Family, State};
 use crate::failure::{class_of, describe};
 use crate::resolver::Resolver;
-use crate::sys::{Address, Connect, Socket};
+use crate::sys::{Address, Backend, Connect, Socket};
 use crate::worker::Worker;
 
-impl Worker {
+impl<B: Backend> Worker<B> {
     pub(crate) fn connect(&mut self, index: u32, now: u64) {
         let plan = &self.plan;
         let connection = &mut self.connections[index as usize];
@@ -90,12 +90,13 @@ impl Worker {
             let sources = &self.plan.source;
             let source = (!sources.is_empty())
                 .then(|| sources[self.clients[connection.client as usize].rotation as usize % sources.len()]);
-            connection.socket = Some(Socket::new(address, source)?);
+            let socket = Socket::new(address, source)?;
+            self.backend.add(index, &socket)?;
+            connection.socket = Some(socket);
             connection.family = family;
-            self.register(index)?;
         }
         let socket = self.connections[index as usize].socket.as_ref().expect("made above");
-        socket.connect(address)
+        self.backend.connect(index, socket, address)
     }
 
     pub(crate) fn connected(&mut self, index: u32, now: u64) {

@@ -8,10 +8,10 @@ use webstone_model::spec::ConnectionPolicy;
 
 use crate::connection::State;
 use crate::plan::NO_TEMPLATE;
-use crate::sys::Event;
+use crate::sys::{Backend, Event, Outgoing};
 use crate::worker::{RESOLVER_TOKEN, Worker};
 
-impl Worker {
+impl<B: Backend> Worker<B> {
     /// Asks for a file: on a connection that the client keeps, or on a new one.
     pub(crate) fn start_request(&mut self, client: u32, request: u32, now: u64) {
         if self.recorder.is_open {
@@ -137,19 +137,21 @@ impl Worker {
                 (now + plan.first_byte_timeout_ns).min(connection.start_ns + plan.request_timeout_ns);
         }
         let bytes = if request.template == NO_TEMPLATE {
-            plan.slice(if connection.is_last { request.last } else { request.keep })
+            let slice = if connection.is_last { request.last } else { request.keep };
+            Outgoing::Planned { start: slice.start() + connection.sent as usize, end: slice.end() }
         } else {
             if connection.rendered.is_empty() {
                 let client = &mut self.clients[connection.client as usize];
                 plan.render(connection.request, connection.is_last, client, &mut connection.rendered);
             }
-            &connection.rendered
+            Outgoing::Filled(&connection.rendered[connection.sent as usize..])
         };
         let socket = connection.socket.as_ref().expect("a sending connection has one");
-        let result = socket.send(&bytes[connection.sent as usize..]);
+        let due = bytes.len();
+        let result = self.backend.send(index, socket, bytes);
         match result {
             Ok(written) => {
-                let is_whole = connection.sent as usize + written == bytes.len();
+                let is_whole = written == due;
                 connection.sent += written as u32;
                 connection.state = if is_whole { State::Receiving } else { State::Sending };
                 self.recorder.measured.lifetime.sent_bytes += written as u64;

@@ -6,9 +6,10 @@ use webstone_model::errors::{ErrorClass, ErrorExample};
 
 use crate::connection::{Connection, State};
 use crate::failure::{class_of, describe};
+use crate::sys::Backend;
 use crate::worker::Worker;
 
-impl Worker {
+impl<B: Backend> Worker<B> {
     /// A whole response that is not the one asked for: an error, but the connection is sound.
     pub(crate) fn refuse(
         &mut self,
@@ -47,8 +48,8 @@ impl Worker {
         if self.recorder.is_open {
             self.recorder.measured.counts.stale_retries += 1;
         }
+        self.close_socket(index);
         let connection = &mut self.connections[index as usize];
-        connection.socket = None;
         connection.reused = false;
         connection.sent = 0;
         // The whole wait is the user's: the start stays where it was.

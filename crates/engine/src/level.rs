@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime};
 use webstone_model::metrics::Measured;
 
 use crate::plan::Plan;
-use crate::sys;
 use crate::sys::clock::now_ns;
+use crate::sys::{self, Backend};
 use crate::transactions::{TraceEvent, Transaction};
-use crate::worker::{ANNOUNCE_NS, Published, Shared, Worker};
+use crate::worker::{ANNOUNCE_NS, Published, Seat, Shared, Worker};
 
 /// How often the level looks at its workers.
 const WATCH_EVERY: Duration = Duration::from_millis(5);
@@ -205,6 +205,33 @@ impl Waiting {
     }
 }
 
+/// What a worker's thread begins with.
+struct Start {
+    plan: Arc<Plan>,
+    shared: Arc<Shared>,
+    seat: Seat,
+    trace: Option<SyncSender<TraceEvent>>,
+    transactions: Option<SyncSender<Vec<Transaction>>>,
+    ready: mpsc::Sender<()>,
+    word: mpsc::Receiver<u64>,
+}
+
+impl Start {
+    /// Sets a worker up, waits for the word, and runs it.
+    fn work<B: Backend>(self) -> std::io::Result<Measured> {
+        let mut worker = Worker::<B>::new(self.plan, self.shared, self.seat)?;
+        worker.trace = self.trace;
+        worker.transactions = self.transactions;
+        let _ = self.ready.send(());
+        drop(self.ready);
+        match self.word.recv() {
+            Ok(go_ns) => worker.run(go_ns),
+            // The level was given up before it began.
+            Err(_) => Ok(Measured::default()),
+        }
+    }
+}
+
 /// Starts the workers, each with its share of the clients, and waits until all are ready.
 fn start_workers(job: &LevelJob, shared: &Arc<Shared>, workers: u32) -> Result<Vec<Waiting>, EngineError> {
     let (ready, all_ready) = mpsc::channel();
@@ -219,15 +246,11 @@ fn start_workers(job: &LevelJob, shared: &Arc<Shared>, workers: u32) -> Result<V
         let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
             // Pinning first: memory that the worker fills then lies near its CPU.
             let pinned = cpu.filter(|cpu| sys::thread::pin(*cpu).is_ok());
-            let mut worker = Worker::new(plan, shared, number as usize, pinned, first, clients)?;
-            worker.trace = trace;
-            worker.transactions = transactions;
-            let _ = ready.send(());
-            drop(ready);
-            match word.recv() {
-                Ok(go_ns) => worker.run(go_ns),
-                // The level was given up before it began.
-                Err(_) => Ok(Measured::default()),
+            let seat = Seat { number: number as usize, cpu: pinned, first_client: first, clients };
+            let start = Start { plan, shared, seat, trace, transactions, ready, word };
+            match start.plan.backend {
+                sys::Choice::Epoll => start.work::<sys::Epoll>(),
+                sys::Choice::IoUring => start.work::<sys::Ring>(),
             }
         });
         let thread = thread.map_err(|source| EngineError::System { what: "starting a thread", source })?;

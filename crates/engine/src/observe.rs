@@ -3,6 +3,7 @@
 
 use webstone_model::errors::ErrorClass;
 
+use crate::sys::Backend;
 use crate::transactions::{TraceEvent, TraceKind, Transaction};
 use crate::worker::Worker;
 
@@ -11,7 +12,7 @@ const TRANSACTIONS_BATCH: usize = 1024;
 /// Fields whose values a trace does not show.
 const SECRET_FIELDS: [&[u8]; 4] = [b"authorization", b"proxy-authorization", b"cookie", b"set-cookie"];
 
-impl Worker {
+impl<B: Backend> Worker<B> {
     /// A request was written whole.
     pub(crate) fn note_sent(&mut self, index: u32) {
         let now = self.now();
@@ -27,7 +28,7 @@ impl Worker {
 
     /// `n` bytes of a traced response are in the buffer.
     pub(crate) fn trace_received(&mut self, index: u32, n: usize) {
-        let kind = TraceKind::Received(masked(&self.buffer[..n]));
+        let kind = TraceKind::Received(masked(self.backend.bytes(n)));
         self.trace_event(index, kind);
     }
 

@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use webstone_model::spec::ConnectionPolicy;
 
 use crate::client::Doing;
+use crate::sys::Backend;
 use crate::worker::{Stage, Worker};
 
-impl Worker {
+impl<B: Backend> Worker<B> {
     /// The client picks a page and asks for its first file; or stops, where no more pages are to begin.
     pub(crate) fn start_page(&mut self, client: u32, now: u64) {
         if !self.may_start_page() {

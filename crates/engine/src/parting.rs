@@ -4,13 +4,13 @@
 use std::io;
 
 use crate::connection::{Family, State};
-use crate::sys::Received;
+use crate::sys::{Backend, Received};
 use crate::worker::{Stage, Worker};
 
 /// How long a server may leave a connection open after a response announced as the last. Then the client closes.
 const LINGER_NS: u64 = 2_000_000_000;
 
-impl Worker {
+impl<B: Backend> Worker<B> {
     /// Decides what becomes of a connection behind a whole response.
     pub(crate) fn part(&mut self, index: u32, ended: bool, now: u64) {
         let plan = &self.plan;
@@ -41,7 +41,7 @@ impl Worker {
         let connection = &self.connections[index as usize];
         let socket = connection.socket.as_ref().expect("it was open until now");
         // A socket bound to a source address would keep it, and a Unix socket cannot be connected again.
-        let reusable = connection.family != Family::Unix && self.plan.source.is_empty();
+        let reusable = B::REUSES_SOCKETS && connection.family != Family::Unix && self.plan.source.is_empty();
         if reusable && socket.shutdown_write().is_ok() {
             self.disconnect(index);
         } else {
@@ -49,13 +49,23 @@ impl Worker {
         }
     }
 
+    /// Ends a connection and keeps its socket for another where that can be. Unless both sides have said farewell, the
+    /// server sees a reset.
     pub(crate) fn disconnect(&mut self, index: u32) {
-        let connection = &mut self.connections[index as usize];
-        let socket = connection.socket.as_ref().expect("it was open until now");
-        if !self.plan.source.is_empty() || socket.disconnect().is_err() {
-            connection.socket = None;
+        let socket = self.connections[index as usize].socket.as_ref().expect("it was open until now");
+        let is_reusable = B::REUSES_SOCKETS && self.plan.source.is_empty();
+        if !(is_reusable && socket.disconnect().is_ok()) {
+            // If this fails the server sees a FIN, and we keep the port in TIME_WAIT: dearer, but sound.
+            let _ = socket.reset_on_close();
+            self.close_socket(index);
         }
         self.give_back(index);
+    }
+
+    pub(crate) fn close_socket(&mut self, index: u32) {
+        if let Some(socket) = self.connections[index as usize].socket.take() {
+            self.backend.forget(index, &socket);
+        }
     }
 
     pub(crate) fn linger(&mut self, index: u32) {
@@ -79,7 +89,7 @@ impl Worker {
     pub(crate) fn read_surplus(&mut self, index: u32) -> Option<io::Result<Received>> {
         let connection = &self.connections[index as usize];
         let socket = connection.socket.as_ref().expect("an open connection has one");
-        let result = socket.receive(&mut self.buffer);
+        let result = self.backend.receive(index, socket);
         let Ok(Received::Bytes(n)) = result else { return Some(result) };
         self.recorder.measured.lifetime.received_bytes += n as u64;
         if self.recorder.is_open {
@@ -90,7 +100,7 @@ impl Worker {
 
     /// Closes a connection and forgets its socket.
     pub(crate) fn drop_connection(&mut self, index: u32) {
-        self.connections[index as usize].socket = None;
+        self.close_socket(index);
         self.give_back(index);
     }
 }

@@ -1,6 +1,7 @@
 //! A specification and a workload, compiled: request bytes, addresses, limits. Made once, shared by all workers.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use webstone_model::spec::{Check, ConnectionPolicy, Resolve, RunSpec, parse_cpu_list};
 use webstone_model::units::Nanos;
@@ -13,6 +14,7 @@ use crate::h1::request::{RequestParts, is_field_value, is_idempotent, is_target,
 use crate::origin::{Origin, parse_url};
 use crate::origins::Origins;
 use crate::request_template::RequestTemplate;
+use crate::sys::Choice;
 
 /// Everything that a level needs to know before its first request, computed once.
 #[derive(Debug)]
@@ -23,7 +25,7 @@ pub struct Plan {
     pub(crate) requests: Vec<RequestPlan>,
     pub(crate) origins: Vec<Origin>,
     /// Request bytes; [`RequestPlan`] points into it.
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Arc<Vec<u8>>,
     /// Default method, for labels.
     pub(crate) method: String,
     pub(crate) source: Vec<IpAddr>,
@@ -34,6 +36,7 @@ pub struct Plan {
     pub(crate) reset: bool,
     pub(crate) resolve_each: bool,
     pub(crate) seed: u64,
+    pub(crate) backend: Choice,
     pub(crate) connect_timeout_ns: u64,
     pub(crate) first_byte_timeout_ns: u64,
     pub(crate) request_timeout_ns: u64,
@@ -88,6 +91,18 @@ pub(crate) struct Slice {
     length: u32,
 }
 
+impl Slice {
+    #[inline]
+    pub(crate) fn start(self) -> usize {
+        self.start as usize
+    }
+
+    #[inline]
+    pub(crate) fn end(self) -> usize {
+        self.start as usize + self.length as usize
+    }
+}
+
 /// Why a specification cannot be run: always something that the user can mend.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
@@ -133,7 +148,7 @@ impl Plan {
             pages: Vec::with_capacity(workload.pages.len()),
             requests: Vec::new(),
             origins: Vec::new(),
-            bytes: Vec::new(),
+            bytes: Arc::default(),
             method: client.method.clone(),
             source: client.source.clone(),
             policy: client.connections,
@@ -143,6 +158,12 @@ impl Plan {
             reset: client.reset,
             resolve_each: client.resolve == Resolve::PerConnection,
             seed: client.seed,
+            backend: Choice::of(spec.generator.backend).map_err(|error| {
+                PlanError::new(
+                    format!("--backend io-uring: this kernel does not let us use io_uring: {error}"),
+                    "it takes Linux 6.1 and sysctl kernel.io_uring_disabled=0; leave the option out, or give --backend epoll",
+                )
+            })?,
             connect_timeout_ns: client.connect_timeout.0,
             first_byte_timeout_ns: client.first_byte_timeout.0,
             request_timeout_ns: client.request_timeout.0,
@@ -192,7 +213,7 @@ impl Plan {
     }
 
     pub(crate) fn slice(&self, slice: Slice) -> &[u8] {
-        &self.bytes[slice.start as usize..(slice.start + slice.length) as usize]
+        &self.bytes[slice.start()..slice.end()]
     }
 
     /// Address that a connection goes to, for messages.
@@ -300,7 +321,8 @@ impl Plan {
 
     fn append(&mut self, what: &str, parts: &RequestParts<'_>) -> Result<Slice, PlanError> {
         let start = self.bytes.len();
-        write_request(parts, &mut self.bytes);
+        // No one else has it yet, so nothing is copied.
+        write_request(parts, Arc::make_mut(&mut self.bytes));
         let too_long = || {
             PlanError::new(
                 format!("{what}: the requests of the workload take more than 4 GiB"),

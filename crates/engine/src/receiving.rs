@@ -6,10 +6,10 @@ use webstone_model::spec::Check;
 
 use crate::connection::Family;
 use crate::h1::response::{AtEnd, Malformed, Step};
-use crate::sys::Received;
+use crate::sys::{Backend, DISCARD_BYTES, Received};
 use crate::worker::Worker;
 
-impl Worker {
+impl<B: Backend> Worker<B> {
     pub(crate) fn receive(&mut self, index: u32, ended: bool) {
         let mut first = true;
         loop {
@@ -17,17 +17,18 @@ impl Worker {
             let socket = connection.socket.as_ref().expect("a receiving connection has one");
             // Unix sockets copy whatever the flag says, and a body that is looked at must be copied.
             let skippable = connection.parser.skippable();
-            let skips = skippable > 0
+            let skips = B::DISCARDS
+                && skippable > 0
                 && connection.family != Family::Unix
                 && connection.traced == 0
                 && self.plan.check != Check::Content;
             let (result, asked) = if skips {
                 // One byte more than is due: what a server sends too much must not stay unseen in the queue, where no
                 // further event would tell of it.
-                let most = skippable.saturating_add(1).min(self.scratch.len() as u64) as usize;
-                (socket.discard(&mut self.scratch[..most]), most)
+                let most = skippable.saturating_add(1).min(DISCARD_BYTES as u64) as usize;
+                (self.backend.discard(socket, most), most)
             } else {
-                (socket.receive(&mut self.buffer), self.buffer.len())
+                (self.backend.receive(index, socket), self.backend.receives_most())
             };
             let now = self.now();
             if first {
@@ -80,9 +81,9 @@ impl Worker {
         // Nearly always the head comes whole and nothing was kept.
         let mut kept = std::mem::take(&mut connection.kept);
         let input = if kept.is_empty() {
-            &self.buffer[..n]
+            self.backend.bytes(n)
         } else {
-            kept.extend_from_slice(&self.buffer[..n]);
+            kept.extend_from_slice(self.backend.bytes(n));
             &kept[..]
         };
         let mut at = 0;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
 
 use webstone_model::metrics::{Measured, WorkerUse};
+use webstone_model::spec::ConnectionPolicy;
 
 use crate::client::{Client, Doing};
 use crate::connection::{Connection, State};
@@ -18,8 +19,8 @@ use crate::h1::known_heads::KnownHeads;
 use crate::plan::Plan;
 use crate::recorder::Recorder;
 use crate::resolver::Resolver;
-use crate::sys::Poller;
 use crate::sys::clock::now_ns;
+use crate::sys::{Backend, Setup};
 use crate::transactions::{TraceEvent, Transaction};
 
 /// How often a worker looks at [`Shared`] and publishes its totals.
@@ -30,12 +31,8 @@ pub(crate) const ANNOUNCE_NS: u64 = 3 * TICK_NS;
 const FIRST_ANSWERS_MAX: u32 = 256;
 /// Clients started per second and worker however slow the answers are.
 const START_RATE: u64 = 1_000;
-/// Room for one read. A head and a small body fit; the rest of a large one is thrown away unread.
-const BUFFER_BYTES: usize = 64 * 1024;
 /// What the resolver's event is registered under; no connection has this number.
 pub(crate) const RESOLVER_TOKEN: u64 = u64::MAX;
-/// Most body bytes thrown away by one system call.
-const DISCARD_BYTES: usize = 4 * 1024 * 1024;
 
 /// What the level and its workers tell each other.
 #[derive(Debug)]
@@ -81,13 +78,23 @@ pub(crate) enum Stage {
     Done,
 }
 
-pub(crate) struct Worker {
+/// Which worker it is, and whose clients are its.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seat {
+    pub(crate) number: usize,
+    /// The CPU that it was pinned to.
+    pub(crate) cpu: Option<u32>,
+    pub(crate) first_client: u32,
+    pub(crate) clients: u32,
+}
+
+pub(crate) struct Worker<B> {
     pub(crate) plan: Arc<Plan>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) number: usize,
     cpu: Option<u32>,
     pub(crate) stage: Stage,
-    poller: Poller,
+    pub(crate) backend: B,
     pub(crate) clients: Vec<Client>,
     /// Number of the first client in the level.
     pub(crate) first_client: u32,
@@ -99,9 +106,6 @@ pub(crate) struct Worker {
     pub(crate) timers: BinaryHeap<Reverse<(u64, u32)>>,
     pub(crate) recorder: Recorder,
     pub(crate) known_heads: KnownHeads,
-    pub(crate) buffer: Box<[u8]>,
-    /// Never touched; its length is what `Socket::discard` needs.
-    pub(crate) scratch: Vec<u8>,
     /// Requests in progress.
     pub(crate) active: u32,
     pub(crate) pages_in_progress: u32,
@@ -129,27 +133,25 @@ pub(crate) struct Worker {
     pub(crate) transaction_buffer: Vec<Transaction>,
 }
 
-impl Worker {
-    /// A worker for clients `first_client` and the `clients - 1` behind it.
-    pub(crate) fn new(
-        plan: Arc<Plan>,
-        shared: Arc<Shared>,
-        number: usize,
-        cpu: Option<u32>,
-        first_client: u32,
-        clients: u32,
-    ) -> io::Result<Worker> {
+impl<B: Backend> Worker<B> {
+    /// A worker. Must be called by the thread that runs it.
+    pub(crate) fn new(plan: Arc<Plan>, shared: Arc<Shared>, seat: Seat) -> io::Result<Worker<B>> {
+        let Seat { number, cpu, first_client, clients } = seat;
         let shortest = plan.connect_timeout_ns.min(plan.first_byte_timeout_ns).min(plan.request_timeout_ns);
-        let poller = Poller::new()?;
+        let mut backend = B::new(Setup {
+            requests: plan.bytes.clone(),
+            connections: clients as usize * plan.parallel.min(4) as usize,
+            keeps_connections: plan.policy == ConnectionPolicy::KeepAlive,
+        })?;
         let resolver = plan.resolve_each.then(|| Resolver::start(clients)).transpose()?;
         if let Some(resolver) = &resolver {
-            poller.add(resolver.waker(), RESOLVER_TOKEN)?;
+            backend.watch(resolver.waker(), RESOLVER_TOKEN)?;
         }
         Ok(Worker {
             number,
             cpu,
             stage: Stage::WarmUp,
-            poller,
+            backend,
             resolver,
             tickets: 0,
             clients: (first_client..first_client + clients).map(|c| Client::new(plan.seed, c)).collect(),
@@ -160,8 +162,6 @@ impl Worker {
             timers: BinaryHeap::new(),
             recorder: Recorder::new(&plan, clients as usize),
             known_heads: KnownHeads::new(plan.requests.len()),
-            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
-            scratch: vec![0; DISCARD_BYTES],
             active: 0,
             pages_in_progress: 0,
             first_answers_due: 0,
@@ -221,13 +221,15 @@ impl Worker {
         } else if self.next_to_start < self.clients.len() as u32 {
             until = until.min(now + 1_000_000);
         }
-        let count = self.poller.wait(until.saturating_sub(now))?;
+        let count = self.backend.wait(until.saturating_sub(now))?;
         self.round = self.round.wrapping_add(1);
         self.loops += 1;
         self.events += count as u64;
         self.reported_ns = now_ns();
         for index in 0..count {
-            self.handle(self.poller.event(index));
+            if let Some(event) = self.backend.event(index) {
+                self.handle(event);
+            }
         }
         Ok(())
     }
@@ -327,8 +329,13 @@ impl Worker {
                 self.recorder.waited(since, at_ns);
             }
         }
-        let worker =
-            WorkerUse { cpu: self.cpu, loops: self.loops, events: self.events, ..WorkerUse::default() };
+        let worker = WorkerUse {
+            cpu: self.cpu,
+            backend: B::NAME.to_owned(),
+            loops: self.loops,
+            events: self.events,
+            ..WorkerUse::default()
+        };
         self.recorder.close(at_ns, worker);
         self.stop_all(at_ns);
     }
@@ -382,12 +389,6 @@ impl Worker {
             self.recorder.waited(since, now);
             self.start_page(client, now);
         }
-    }
-
-    pub(crate) fn register(&self, connection: u32) -> io::Result<()> {
-        let socket =
-            self.connections[connection as usize].socket.as_ref().expect("the caller has just made it");
-        self.poller.add(socket, u64::from(connection))
     }
 
     /// A connection that nobody uses.

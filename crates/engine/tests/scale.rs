@@ -3,16 +3,20 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
 #![allow(clippy::print_stdout, reason = "the child tells its address, a skipped test says why")]
 
+#[path = "cases/peer/mod.rs"]
+#[allow(dead_code, reason = "only its way to run a level is used here")]
 mod peer;
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use peer::{errors, file, one_page, run, spec};
-use webstone_model::spec::{ConnectionPolicy, ServerSpec};
+use webstone_model::spec::{Backend, ConnectionPolicy, ServerSpec};
 use webstone_model::units::Nanos;
 use webstone_server::{ServeOptions, Server};
 
+/// The back end of the runs.
+const BACKEND: Backend = Backend::Auto;
 const CLIENTS: u32 = 10_000;
 /// Most user memory for each client beyond the histograms, in bytes.
 const BYTES_PER_CLIENT_MAX: u64 = 2048;

@@ -1,19 +1,23 @@
 //! Nouns and arithmetic of webstone: what is asked for ([`spec`]), what is requested ([`workload`]), what is counted
-//! ([`metrics`], [`errors`]), what is concluded ([`figures`], [`identities`]) and what is kept ([`record`]).
+//! ([`metrics`], [`errors`]), what is concluded ([`figures`], [`identities`], [`comparison`], [`threshold`]) and what is
+//! kept ([`record`]).
 //!
 //! Nothing here performs I/O, reads a clock, spawns a thread or uses `unsafe`. That is what makes every figure
 //! reproducible from a stored record, and every test of one a plain function call.
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
+pub mod comparison;
 pub mod errors;
 pub mod figures;
 pub mod identities;
+pub mod metric;
 pub mod metrics;
 pub mod rate;
 pub mod record;
 pub mod spec;
 pub mod statistics;
+pub mod threshold;
 pub mod units;
 pub mod verdict;
 pub mod workload;

@@ -273,6 +273,19 @@ pub enum Check {
     Content,
 }
 
+/// How event loops learn from the kernel that bytes have come, and hand over bytes of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// The cheaper of the others for the mode at hand, of those that the kernel has.
+    #[default]
+    Auto,
+    /// Readiness, edge-triggered.
+    Epoll,
+    /// Completion; Linux 6.1 or newer.
+    IoUring,
+}
+
 /// How each client behaves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -349,6 +362,8 @@ pub struct GeneratorSpec {
     pub pin: bool,
     /// Open loop: wait for arrivals awake, at the cost of a whole CPU a worker, instead of asleep.
     pub spin: bool,
+    /// How event loops talk to the kernel.
+    pub backend: Backend,
     /// Pages (the heaviest) that have histograms of their own; all have totals. Bounds memory: each takes four
     /// histograms a worker.
     pub page_histograms: u32,
@@ -365,6 +380,7 @@ impl Default for GeneratorSpec {
             cpus: String::new(),
             pin: true,
             spin: false,
+            backend: Backend::Auto,
             page_histograms: 32,
             trace: 0,
             record_all: None,

@@ -12,6 +12,7 @@ use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::statistics::{Interval, LevelStatistics};
 use webstone_model::units::NANOS_PER_SECOND;
 
+use crate::cell::Cell;
 use crate::json::{Distribution, Distributions};
 use crate::{CsvTable, classic};
 
@@ -29,19 +30,23 @@ type Writer = ::csv::Writer<Vec<u8>>;
 
 /// Cells of a row with the names of their columns: both come from one place, so they cannot drift apart.
 #[derive(Default)]
-struct Row {
-    names: Vec<String>,
-    cells: Vec<String>,
+pub(crate) struct Row {
+    pub(crate) names: Vec<String>,
+    pub(crate) cells: Vec<Cell>,
 }
 
 impl Row {
-    fn put(&mut self, name: &str, value: impl ToString) {
+    fn put(&mut self, name: &str, value: impl Into<Cell>) {
         self.names.push(name.to_owned());
-        self.cells.push(value.to_string());
+        self.cells.push(value.into());
     }
 
-    fn maybe(&mut self, name: &str, value: Option<impl ToString>) {
-        self.put(name, value.map(|value| value.to_string()).unwrap_or_default());
+    fn maybe(&mut self, name: &str, value: Option<impl Into<Cell>>) {
+        self.put(name, value);
+    }
+
+    fn write(&self, writer: &mut Writer) -> Result<(), ::csv::Error> {
+        writer.write_record(self.cells.iter().map(Cell::to_string))
     }
 }
 
@@ -61,13 +66,13 @@ fn levels(record: &RunRecord, writer: &mut Writer) -> Result<(), ::csv::Error> {
         if index == 0 {
             writer.write_record(&row.names)?;
         }
-        writer.write_record(&row.cells)?;
+        row.write(writer)?;
     }
     Ok(())
 }
 
 /// An iteration for the names of columns alone: whoever reads an empty table finds its columns and no rows.
-fn nothing() -> IterationRecord {
+pub(crate) fn nothing() -> IterationRecord {
     IterationRecord {
         clients: 0,
         iteration: 0,
@@ -80,7 +85,8 @@ fn nothing() -> IterationRecord {
     }
 }
 
-fn level_row(record: &RunRecord, run: &IterationRecord) -> Row {
+/// Every column of the table of levels, for one timed run.
+pub(crate) fn level_row(record: &RunRecord, run: &IterationRecord) -> Row {
     let measured = &run.measured;
     let figures = Figures::of(measured);
     let distributions = Distributions::of(measured);
@@ -225,7 +231,7 @@ fn pages(record: &RunRecord, writer: &mut Writer) -> Result<(), ::csv::Error> {
             if !std::mem::replace(&mut named, true) {
                 writer.write_record(&row.names)?;
             }
-            writer.write_record(&row.cells)?;
+            row.write(writer)?;
         }
     }
     Ok(())

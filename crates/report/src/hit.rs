@@ -38,8 +38,10 @@ pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -
         outcome(&screen, level, &mut out);
         greppable(level, &mut out);
     }
-    if record.iterations.iter().any(|run| run.measured.errors.total() > 0) {
-        errors::draw(&screen, record, &mut out);
+    if record.iterations.iter().any(|run| run.measured.errors.total() > 0)
+        && let Some(sheet) = errors::sheet(&screen, record)
+    {
+        sheet.draw(&screen, &mut out);
     }
     out
 }

@@ -26,23 +26,50 @@ pub(crate) enum Room {
 /// A table that is filled row by row and drawn at the end.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    columns: Vec<Column>,
-    lines: Vec<Line>,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) lines: Vec<Line>,
 }
 
+/// A column: two lines of head, and what it does where there is little room.
 #[derive(Debug)]
-struct Column {
-    name: String,
-    unit: String,
-    left: bool,
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) unit: String,
+    pub(crate) left: bool,
     room: Room,
 }
 
+/// What stands below the head.
 #[derive(Debug)]
-enum Line {
+pub(crate) enum Line {
     Row { cells: Vec<String>, marked: bool, tone: Tone },
     Group(String),
     Note(String),
+}
+
+/// A table with what stands around it: a section of the report, whatever the format.
+#[derive(Debug)]
+pub(crate) struct Sheet {
+    pub(crate) title: &'static str,
+    pub(crate) explanation: String,
+    pub(crate) table: Table,
+    /// Lines below the table.
+    pub(crate) notes: Vec<(Tone, String)>,
+}
+
+impl Sheet {
+    pub(crate) fn new(title: &'static str, explanation: impl Into<String>, table: Table) -> Sheet {
+        Sheet { title, explanation: explanation.into(), table, notes: Vec::new() }
+    }
+
+    /// Draws it for a terminal.
+    pub(crate) fn draw(&self, screen: &Screen, out: &mut String) {
+        heading(screen, out, self.title, &self.explanation);
+        self.table.draw(screen, out);
+        for (tone, note) in &self.notes {
+            labelled(screen, out, "", 0, note, *tone);
+        }
+    }
 }
 
 impl Table {
@@ -82,6 +109,9 @@ impl Table {
     /// Draws the table.
     pub(crate) fn draw(&self, screen: &Screen, out: &mut String) {
         let layout = self.layout(screen.width);
+        if layout.is_empty() {
+            return;
+        }
         let has_names = layout.iter().any(|(index, _)| !self.columns[*index].name.is_empty());
         let has_units = layout.iter().any(|(index, _)| !self.columns[*index].unit.is_empty());
         if has_names {

@@ -8,29 +8,43 @@
 #![forbid(unsafe_code)]
 
 mod asctime;
+mod cell;
+mod chart;
 mod classic;
+mod comparison;
 mod csv;
+mod definitions;
 mod format;
+mod hgrm;
+pub mod history;
 mod hit;
+mod html;
 mod json;
 mod layout;
+mod markdown;
 mod numbers;
+mod otel;
+mod prometheus;
 mod screen;
 mod selection;
 mod summary;
 mod text;
+mod thresholds;
 mod webstone1;
 mod webstone2;
+mod xlsx;
 
 use webstone_model::record::RunRecord;
-use webstone_model::verdict;
+use webstone_model::verdict::{self, Verdict};
 
+pub use crate::comparison::{ComparisonFormat, comparison_schema, render_comparison};
 pub use crate::format::{Format, UnknownFormat};
 pub use crate::json::{
     Computed, Distribution, Distributions, IterationFigures, JsonReport, LevelFigures, PeakFigures,
     json_schema,
 };
 pub use crate::screen::Charset;
+pub use crate::thresholds::render_thresholds;
 
 /// How a report is drawn and what of the record it shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,8 +55,10 @@ pub struct Options {
     pub color: bool,
     /// Characters that rules, markers and units are made of, for [`Format::Text`] and [`Format::Hit`].
     pub charset: Charset,
-    /// Most pages in the per-page table of [`Format::Text`]: those with the most hits.
+    /// Most pages in the per-page table of [`Format::Text`] and in [`Format::Prometheus`]: those with the most hits.
     pub pages_max: usize,
+    /// Which distribution [`Format::Hgrm`] writes: a name of `webstone_model::metrics::Histograms::named`.
+    pub histogram: String,
     /// Which table [`Format::Csv`] writes.
     pub csv_table: CsvTable,
     /// Only the level with this number of clients.
@@ -58,6 +74,7 @@ impl Default for Options {
             color: false,
             charset: Charset::Utf8,
             pages_max: 20,
+            histogram: "response".to_owned(),
             csv_table: CsvTable::Levels,
             clients: None,
             iteration: None,
@@ -91,6 +108,17 @@ pub enum ReportError {
     /// The record could not be written as JSON.
     #[error("the record cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// A format that holds one record was asked for several.
+    #[error(
+        "a report in the format {format} holds one run\nhint: name one run, and write each into a file of its own"
+    )]
+    OneOnly {
+        /// The format.
+        format: Format,
+    },
+    /// The record could not be written as a workbook.
+    #[error("the record cannot be written as a workbook: {0}")]
+    Xlsx(#[from] rust_xlsxwriter::XlsxError),
     /// The record could not be written as CSV.
     #[error("the record cannot be written as CSV: {0}")]
     Csv(#[from] ::csv::Error),
@@ -103,8 +131,8 @@ pub enum ReportError {
 /// well without any iteration.
 ///
 /// # Errors
-/// [`ReportError::NothingSelected`] if [`Options::clients`] or [`Options::iteration`] name what the record does not
-/// hold; the others if serialising fails, which no record read from a file does.
+/// [`ReportError::NothingSelected`] if [`Options::clients`], [`Options::iteration`] or [`Options::histogram`] name what
+/// the record does not hold; the others if serialising fails, which no record read from a file does.
 pub fn render(record: &RunRecord, format: Format, options: &Options) -> Result<Vec<u8>, ReportError> {
     // The verdict is on the whole run, whatever part of it is shown.
     let verdict = || verdict::of(record);
@@ -117,5 +145,52 @@ pub fn render(record: &RunRecord, format: Format, options: &Options) -> Result<V
         Format::Csv => csv::render(shown, options.csv_table)?,
         Format::Webstone1 => webstone1::render(shown).into_bytes(),
         Format::Webstone2 => webstone2::render(shown).into_bytes(),
+        Format::Markdown => markdown::render(shown, &verdict(), options).into_bytes(),
+        Format::Hgrm => hgrm::render(shown, options)?.into_bytes(),
+        Format::Html | Format::Xlsx | Format::Prometheus | Format::Otel => {
+            joined(&[(shown, verdict())], format, options)?
+        }
     })
+}
+
+/// Makes a report of several records: one document where the format [joins](Format::joins) them, otherwise the reports
+/// of each, one behind the other. Errors name the record by its index.
+///
+/// # Errors
+/// Those of [`render`], with the index of the record; [`ReportError::OneOnly`] where the format holds one and there
+/// are more.
+pub fn render_all(
+    records: &[RunRecord],
+    format: Format,
+    options: &Options,
+) -> Result<Vec<u8>, (usize, ReportError)> {
+    if format.joins() {
+        let selected: Vec<_> = (records.iter().enumerate())
+            .map(|(index, record)| selection::select(record, options).map_err(|error| (index, error)))
+            .collect::<Result<_, _>>()?;
+        let shown: Vec<_> =
+            selected.iter().zip(records).map(|(shown, whole)| (shown.as_ref(), verdict::of(whole))).collect();
+        return joined(&shown, format, options).map_err(|error| (0, error));
+    }
+    if format == Format::Hgrm && records.len() > 1 {
+        return Err((1, ReportError::OneOnly { format }));
+    }
+    let mut all = Vec::new();
+    for (index, record) in records.iter().enumerate() {
+        all.extend(render(record, format, options).map_err(|error| (index, error))?);
+    }
+    Ok(all)
+}
+
+/// What is shown of a record, and the verdict on the whole.
+type Judged<'a> = (&'a RunRecord, Verdict);
+
+/// One document of several records, in a format that joins them.
+fn joined(records: &[Judged<'_>], format: Format, options: &Options) -> Result<Vec<u8>, ReportError> {
+    match format {
+        Format::Html => Ok(html::render(records, options).into_bytes()),
+        Format::Xlsx => Ok(xlsx::render(records)?),
+        Format::Otel => Ok(otel::render(records)?.into_bytes()),
+        _ => Ok(prometheus::render(records, options).into_bytes()),
+    }
 }

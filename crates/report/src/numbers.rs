@@ -57,6 +57,11 @@ impl Scale {
         Scale::of(&[("TB", 1e-12), ("GB", 1e-9), ("MB", 1e-6), ("kB", 1e-3), ("B", 1.0)], 2, values)
     }
 
+    /// For rates of data in bit/s, in powers of a thousand.
+    pub(crate) fn bits_per_second(values: impl IntoIterator<Item = f64>) -> Scale {
+        Scale::of(&[("Gbit/s", 1e-9), ("Mbit/s", 1e-6), ("kbit/s", 1e-3)], 2, values)
+    }
+
     /// For numbers without a unit to choose.
     pub(crate) fn plain(decimals_max: usize, values: impl IntoIterator<Item = f64>) -> Scale {
         Scale::of(&[("", 1.0)], decimals_max, values)
@@ -69,6 +74,16 @@ impl Scale {
             return format!("0{}", " ".repeat(room));
         }
         decimal(value * self.factor, self.decimals)
+    }
+
+    /// A value in base units as a number of this unit.
+    pub(crate) fn in_unit(&self, value: f64) -> f64 {
+        value * self.factor
+    }
+
+    /// A number of this unit in base units.
+    pub(crate) fn in_base(&self, number: f64) -> f64 {
+        number / self.factor
     }
 
     /// A value with its unit, for prose.
@@ -105,6 +120,15 @@ impl Scale {
 /// One duration in seconds with a unit of its own, three digits, for prose.
 pub(crate) fn seconds(screen: &Screen, value: f64) -> String {
     Scale::seconds(screen, [value]).say(value)
+}
+
+/// A round duration, as on an axis: no digit more than it needs.
+pub(crate) fn seconds_round(screen: &Screen, value: f64) -> String {
+    let shown = seconds(screen, value);
+    let (number, unit) = shown.split_once(' ').unwrap_or((&shown, ""));
+    let number =
+        if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
+    format!("{number} {unit}")
 }
 
 /// One size in bytes with a unit of its own, three digits, for prose.
@@ -160,6 +184,12 @@ mod tests {
             ["0.420 µs", "52.1 µs", "250 µs", "1.23 ms", "250 ms", "1.00 s", "12.3 s", "700 s"]
         );
         assert_eq!([0, 512, 1500, 20_000_000].map(bytes), ["0 B", "512 B", "1.50 kB", "20.0 MB"]);
+    }
+
+    #[test]
+    fn round_durations_have_no_idle_digits() {
+        let shown = [1e-5, 2e-4, 0.005, 0.5, 10.0, 1.25].map(|value| seconds_round(&screen(), value));
+        assert_eq!(shown, ["10 µs", "200 µs", "5 ms", "500 ms", "10 s", "1.25 s"]);
     }
 
     #[test]

@@ -70,7 +70,8 @@ pub(crate) fn levels(record: &RunRecord) -> Vec<Level<'_>> {
     record.levels().into_iter().map(|(clients, runs)| level(clients, runs)).collect()
 }
 
-fn level(clients: u32, runs: Vec<&IterationRecord>) -> Level<'_> {
+/// One level of these iterations.
+pub(crate) fn level(clients: u32, runs: Vec<&IterationRecord>) -> Level<'_> {
     let merged = merged(&runs);
     let rates = runs.iter().map(|run| request_rate(&run.measured));
     let request_rates =

@@ -6,8 +6,10 @@ mod records;
 
 use std::path::Path;
 
+use webstone_model::comparison::Comparison;
+use calamine::Reader as _;
 use webstone_model::record::RunRecord;
-use webstone_report::{Charset, CsvTable, Format, Options, render};
+use webstone_report::{Charset, ComparisonFormat, CsvTable, Format, Options, render, render_comparison};
 
 fn text(record: &RunRecord, format: Format, options: &Options) -> String {
     String::from_utf8(render(record, format, options).unwrap()).unwrap()
@@ -38,6 +40,24 @@ fn columns(table: &str) -> String {
     names.iter().zip(&row).map(|(name, cell)| format!("{name:<28} {cell}\n")).collect()
 }
 
+/// An HTML report without what has a file of its own (style, script, definitions), an element a line.
+fn body(page: &str) -> String {
+    let mut body = String::new();
+    let mut rest = page;
+    for (begin, end) in
+        [("<style>", "</style>"), ("<section id=\"definitions\"", "</section>"), ("<script>", "</script>")]
+    {
+        let (before, behind) = rest.split_once(begin).unwrap();
+        body.push_str(before);
+        body.push_str("…");
+        rest = behind.split_once(end).unwrap().1;
+    }
+    body.push_str(rest);
+    // Its hashes change with the style sheet and the script.
+    let (before, policy) = body.split_once("<meta http-equiv").unwrap();
+    format!("{before}{}", policy.split_once('\n').unwrap().1).replace("><", ">\n<")
+}
+
 fn wide() -> Options {
     Options { width: 120, ..Options::default() }
 }
@@ -59,7 +79,97 @@ fn a_sweep_with_two_iterations() {
     let pages = Options { csv_table: CsvTable::Pages, ..Options::default() };
     golden("small-pages.csv", &text(&record, Format::Csv, &pages));
     golden("small-webstone1.txt", &text(&record, Format::Webstone1, &Options::default()));
+    golden("small.html", &body(&text(&record, Format::Html, &Options::default())));
     golden("small-webstone2.txt", &text(&record, Format::Webstone2, &Options::default()));
+}
+
+fn compared(comparison: &Comparison, format: ComparisonFormat, options: &Options) -> String {
+    render_comparison(comparison, format, options).unwrap()
+}
+
+#[test]
+fn a_comparison() {
+    let narrow = Options::default();
+    for (name, comparison) in
+        [("comparison", records::comparison()), ("comparison-hopeless", records::hopeless_comparison())]
+    {
+        golden(&format!("{name}-80.txt"), &compared(&comparison, ComparisonFormat::Text, &narrow));
+        golden(&format!("{name}.md"), &compared(&comparison, ComparisonFormat::Markdown, &narrow));
+    }
+    golden("comparison-120.txt", &compared(&records::comparison(), ComparisonFormat::Text, &wide()));
+}
+
+/// Everything that calamine, a reader that is not ours, finds in a workbook: sheet by sheet, a line a row.
+fn cells(workbook: &[u8]) -> String {
+    let mut book: calamine::Xlsx<_> = calamine::Reader::new(std::io::Cursor::new(workbook)).unwrap();
+    let mut text = String::new();
+    for name in book.sheet_names() {
+        let range = book.worksheet_range(&name).unwrap();
+        text.push_str(&format!("=== {name}: {} rows, {} columns\n", range.height(), range.width()));
+        for row in range.rows().take(12) {
+            let cells: Vec<String> = row.iter().map(ToString::to_string).collect();
+            text.push_str(cells.join("\t").trim_end());
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[test]
+fn formats_for_other_programs() {
+    let (small, errors) = (records::small(), records::errors());
+    let plain = Options::default();
+    let workbook = render(&small, Format::Xlsx, &plain).unwrap();
+    golden("small-xlsx.txt", &cells(&workbook));
+    golden("errors-xlsx.txt", &cells(&render(&errors, Format::Xlsx, &plain).unwrap()));
+    golden("small.md", &text(&small, Format::Markdown, &plain));
+    golden("errors.md", &text(&errors, Format::Markdown, &plain));
+    golden("nothing.md", &text(&records::nothing(), Format::Markdown, &plain));
+    golden("refused.md", &text(&records::refused(), Format::Markdown, &plain));
+    golden("small.hgrm", &text(&small, Format::Hgrm, &plain));
+    golden(
+        "small-connect-5.hgrm",
+        &text(
+            &small,
+            Format::Hgrm,
+            &Options { clients: Some(5), histogram: "connect".to_owned(), ..plain.clone() },
+        ),
+    );
+    golden("nothing.hgrm", &text(&records::nothing(), Format::Hgrm, &plain));
+    let level = Options { clients: Some(10), iteration: Some(1), pages_max: 2, ..plain.clone() };
+    golden("small.prom", &text(&small, Format::Prometheus, &level));
+    golden("errors.prom", &text(&errors, Format::Prometheus, &plain));
+    golden("small-otel.json", &text(&small, Format::Otel, &level));
+    golden("errors-otel.json", &text(&errors, Format::Otel, &plain));
+}
+
+#[test]
+fn the_history_and_a_run_beside_it() {
+    use webstone_report::history::{Published, published, render};
+    let all: Vec<&Published> = published().iter().collect();
+    let of = |wanted: &str| all.iter().copied().filter(|result| result.matches(wanted)).collect::<Vec<_>>();
+    let made = |published: &[&Published], runs: &[RunRecord], format, options: &Options| {
+        String::from_utf8(render(published, runs, format, options).unwrap()).unwrap()
+    };
+    golden("history.txt", &made(&all, &[], Format::Text, &wide()));
+    golden("history.csv", &made(&all, &[], Format::Csv, &wide()));
+    golden("history-proliant.txt", &made(&of("proliant"), &[], Format::Text, &Options::default()));
+    golden("history-proliant.md", &made(&of("proliant-1cpu-html"), &[], Format::Markdown, &wide()));
+    golden("history-proliant.json", &made(&of("proliant-1cpu-html"), &[], Format::Json, &wide()));
+    let runs = [records::small()];
+    golden("history-beside.txt", &made(&of("html"), &runs, Format::Text, &Options::default()));
+    golden("history-beside-wasd.txt", &made(&of("wasd"), &runs, Format::Text, &Options::default()));
+    golden(
+        "history-beside-paper.txt",
+        &made(&of("ncsa"), &[records::paper::ncsa()], Format::Text, &Options::default()),
+    );
+    golden("history-beside.md", &made(&of("html"), &runs, Format::Markdown, &wide()));
+    golden("history-beside.csv", &made(&of("html"), &runs, Format::Csv, &wide()));
+    golden("history-beside.json", &made(&of("proliant-1cpu-html"), &runs, Format::Json, &wide()));
+    golden(
+        "history-beside-nothing.txt",
+        &made(&of("html"), &[records::nothing()], Format::Text, &Options::default()),
+    );
 }
 
 #[test]

@@ -7,7 +7,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use webstone_model::record::RunRecord;
-use webstone_report::{Format, Options, json_schema, render};
+use webstone_report::{
+    ComparisonFormat, Format, Options, comparison_schema, json_schema, render, render_comparison,
+};
 
 #[test]
 fn the_published_schema_is_the_generated_one() {
@@ -20,6 +22,24 @@ fn the_published_schema_is_the_generated_one() {
         published == json_schema(),
         "docs/record.schema.json is not what the types say.\nhint: UPDATE_SCHEMA=1 cargo test -p webstone-report"
     );
+}
+
+#[test]
+fn the_published_schema_of_comparisons_is_the_generated_one_and_is_kept_to() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/comparison.schema.json");
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        std::fs::write(&path, comparison_schema()).unwrap();
+    }
+    assert!(
+        std::fs::read_to_string(&path).unwrap_or_default() == comparison_schema(),
+        "docs/comparison.schema.json is not what the types say.\nhint: UPDATE_SCHEMA=1 cargo test -p webstone-report"
+    );
+    let schema: Value = serde_json::from_str(&comparison_schema()).unwrap();
+    for comparison in [records::comparison(), records::hopeless_comparison()] {
+        let text = render_comparison(&comparison, ComparisonFormat::Json, &Options::default()).unwrap();
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(problems(&schema, &schema, &value, "$"), Vec::<String>::new());
+    }
 }
 
 fn rendered(record: &RunRecord) -> Value {

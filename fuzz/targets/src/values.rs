@@ -1,6 +1,7 @@
-//! Single values as they are typed on a command line. The first byte chooses none of them: each sees every input.
+//! Single values as they are typed on a command line, conditions among them. The first byte chooses none of them: each sees every input.
 
 use webstone_model::spec::{Levels, parse_cpu_list};
+use webstone_model::threshold::{FailIfs, Thresholds};
 use webstone_model::units::{Nanos, parse_count};
 
 /// Levels, durations, counts and lists of CPUs.
@@ -15,6 +16,17 @@ pub(crate) fn values(data: &[u8]) {
     }
     if let Ok(count) = parse_count(text) {
         assert_eq!(parse_count(&count.to_string()), Ok(count));
+    }
+    if let Ok(thresholds) = text.parse::<Thresholds>() {
+        for threshold in &thresholds.0 {
+            assert!(threshold.limit() >= 0.0);
+            let again = threshold.text().parse::<Thresholds>();
+            assert_eq!(again, Ok(Thresholds(vec![threshold.clone()])));
+        }
+    }
+    match text.parse::<FailIfs>() {
+        Ok(conditions) => assert!(conditions.0.iter().all(|one| one.limit().is_finite())),
+        Err(error) => assert!((1..=text.chars().count() + 1).contains(&error.column), "{error}"),
     }
     if let Ok(cpus) = parse_cpu_list(text) {
         assert!(cpus.iter().all(|cpu| *cpu < 4096));

@@ -55,6 +55,7 @@ fn load_of_hit(load: &LoadSpec) -> Defaults {
     vec![
         ("clients", load.clients.to_string()),
         ("duration", load.duration.to_string()),
+        ("iterations", load.iterations.to_string()),
         ("requests", load.pages.map_or("no limit".to_owned(), |pages| pages.to_string())),
         ("warmup", load.warmup.to_string()),
     ]
@@ -89,6 +90,7 @@ fn generator(generator: &GeneratorSpec) -> Defaults {
     vec![
         ("workers", generator.workers.to_string()),
         ("cpus", "chosen by webstone".to_owned()),
+        ("backend", name_of(&generator.backend)),
         ("page_histograms", generator.page_histograms.to_string()),
         ("trace", generator.trace.to_string()),
         ("record_all", "none".to_owned()),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use webstone_model::spec::Backend;
 
 use super::values;
 
@@ -25,6 +26,12 @@ pub struct GeneratorArgs {
     /// Do not pin workers to CPUs
     #[arg(long, conflicts_with = "cpus")]
     pub no_pin: bool,
+
+    /// How event loops talk to the kernel
+    ///
+    /// Example: --backend io-uring
+    #[arg(long, value_name = "NAME", value_parser = values::backend())]
+    pub backend: Option<Backend>,
 
     /// Pages, the heaviest first, that get percentiles of their own; all have totals
     ///

@@ -97,6 +97,12 @@ pub struct HitLoadArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = values::count)]
     pub requests: Option<u64>,
 
+    /// Timed runs; three or more let `compare` tell a difference from noise
+    ///
+    /// Example: -i 5
+    #[arg(short, long, value_name = "N", value_parser = values::count_u32)]
+    pub iterations: Option<u32>,
+
     /// Time under load before the measured window; nothing of it is counted
     ///
     /// Example: --warmup 2s

@@ -5,6 +5,7 @@
 //! [`command`] writes those defaults into the help.
 
 mod client;
+mod compare;
 mod defaults;
 mod files;
 mod generator;
@@ -14,10 +15,11 @@ mod server;
 mod values;
 
 pub use client::ClientArgs;
+pub use compare::{CompareArgs, ThresholdArgs};
 pub use files::{CheckfilesArgs, GenfilesArgs, MineArgs, WorkloadCommand, WorkloadFormat, WorkloadsArgs};
 pub use generator::GeneratorArgs;
 pub use load::{HitLoadArgs, RunLoadArgs};
-pub use output::{ColorChoice, OutputArgs, ReportArgs};
+pub use output::{ColorChoice, HistoryArgs, OutputArgs, ReportArgs};
 pub use server::{EmbeddedServerArgs, ServeArgs};
 pub(crate) use values::listen;
 
@@ -76,6 +78,8 @@ What people type:
       One URL, one load, a short answer.
   webstone report runs/20260701T120000Z-webstone --format json
       Print a stored run again, in any format.
+  webstone compare last~1 last --fail-if 'rate<-3%'
+      Hold one run against another: faster, slower, or no difference shown.
 
 All commands:
 {subcommands}
@@ -83,7 +87,8 @@ All commands:
 Options:
 {options}
 
-Exit codes: 0 done · 1 webstone failed · 2 usage · 4 the measurement is invalid · 130, 143 interrupted
+Exit codes: 0 done · 1 webstone failed · 2 usage · 3 a threshold failed · 4 the measurement is invalid
+            130, 143 interrupted
 `webstone COMMAND --help` explains every option with its unit, default and an example.
 ";
 
@@ -133,6 +138,20 @@ pub enum Command {
     /// A report is made from the record alone, so it can be made years later and on another machine.
     Report(ReportArgs),
 
+    /// Compare stored runs: by how much each figure changed, how sure that is, and whether it is more than noise
+    ///
+    /// Level by level, every run against the first. Iterations are the samples: run each with -i 3 or more. Runs that
+    /// measured different things (another workload, policy, protocol, host) are refused with the list of differences.
+    #[command(after_long_help = COMPARE_EXAMPLES)]
+    Compare(Box<CompareArgs>),
+    /// Print published results from 1995 to 2000, alone or with a run beside them
+    ///
+    /// The WebStone paper's Netsite and NCSA, FastTrack Beta 3, the ProLiant 5000 with IIS 2.0, the NetServer LT 6000r
+    /// with IIS 5 and WASD v4.5: every figure as its document printed it. With a run, the same figures of it and the
+    /// ratio.
+    #[command(after_long_help = HISTORY_EXAMPLES)]
+    History(HistoryArgs),
+
     /// List the built-in workloads, or show one
     Workloads(WorkloadsArgs),
 
@@ -162,8 +181,8 @@ Examples:
   webstone run --format json | jq '.computed.levels[].figures.request_rate'
   webstone run http://127.0.0.1:8080 -c 64 --dump-spec > testbed.toml
 
-Exit codes: 0 done, 1 webstone failed, 2 usage, 4 the measurement is invalid (a broken identity, a level without a
-success, or errors above 1 %), 130 interrupted by Ctrl-C, 143 by SIGTERM. Interrupted once, a run ends its level, keeps
+Exit codes: 0 done, 1 webstone failed, 2 usage, 3 a threshold failed, 4 the measurement is invalid (a broken identity, a
+level without a success, or errors above 1 %), 130 interrupted by Ctrl-C, 143 by SIGTERM. Interrupted once, a run ends its level, keeps
 and reports what was measured; interrupted twice, it stops at once.";
 
 const HIT_EXAMPLES: &str = "\
@@ -171,14 +190,35 @@ Examples:
   webstone hit http://127.0.0.1:8080/index.html
   webstone hit http://127.0.0.1:8080/ -t 1 -c 64 -d 30s --latency
   webstone hit http://127.0.0.1:8080/ -n 100k
+  webstone hit http://127.0.0.1:8080/ --threshold 'p(99)<50ms,errors<0.1%'
   webstone hit http://127.0.0.1:8080/api -m POST --body @order.json -H 'Content-Type: application/json'
   webstone hit http://127.0.0.1:8080/ --connections per-request --format json";
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  webstone compare runs/20260701T120000Z-before runs/20260701T130000Z-after
+  webstone compare before after --noise-floor 2% --format markdown
+  webstone compare before after --noise-floor runs/20260701T110000Z-aa
+  webstone compare before after --fail-if 'rate<-3%' --fail-if 'p(99)>+10%,errors>+0.1pp'
+  webstone compare before after --fail-if 'rate{clients:40}<-3%' --threshold 'p(99)<50ms'
+  webstone compare last~1 last --force
+
+Exit codes: 0 done, 1 webstone failed or a condition could not be judged, 2 usage or not comparable, 3 a condition or
+threshold failed, 4 one was asked for and a run is invalid (--force judges it all the same).";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
   webstone serve
   webstone serve --listen 127.0.0.1:8080 --threads 2 --cpus 0-1
   webstone serve --listen [::1]:8080 --root /var/www/html --access-log access.log";
+
+const HISTORY_EXAMPLES: &str = "\
+Examples:
+  webstone history
+  webstone history --only fasttrack
+  webstone history runs/20260701T120000Z-webstone --only html
+  webstone history runs/20260701T120000Z-webstone -o history.html
+  webstone history --format csv -o history.csv";
 
 /// `webstone run`.
 #[derive(Args, Debug)]
@@ -224,6 +264,10 @@ pub struct RunArgs {
     #[command(flatten)]
     pub output: OutputArgs,
 
+    /// Thresholds.
+    #[command(flatten)]
+    pub thresholds: ThresholdArgs,
+
     /// Print the run as it would be made, as a testbed file, and exit
     #[arg(long, help_heading = "Output")]
     pub dump_spec: bool,
@@ -255,6 +299,10 @@ pub struct HitArgs {
     /// Output.
     #[command(flatten)]
     pub output: OutputArgs,
+
+    /// Thresholds.
+    #[command(flatten)]
+    pub thresholds: ThresholdArgs,
 
     /// Keep a record of the run, as `run` does
     #[arg(long, help_heading = "Output")]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use webstone_report::{CsvTable, Format};
 
+use super::compare::ThresholdArgs;
 use super::values;
 
 /// When to colour.
@@ -29,7 +30,7 @@ pub struct OutputArgs {
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
 
-    /// Format of the report
+    /// Format of the report; with -o, the ending of the file (html, json, csv, xlsx, md, hgrm, prom, txt) says it as well
     ///
     /// Example: --format json
     #[arg(long, value_name = "FORMAT", value_parser = values::report_format())]
@@ -37,7 +38,7 @@ pub struct OutputArgs {
 
     /// Write the report into a file instead of standard output
     ///
-    /// Example: -o report.json
+    /// Example: -o report.html
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -51,19 +52,20 @@ pub struct OutputArgs {
 /// `webstone report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// Directories of runs, or their record.json
+    /// Directories of runs, their record.json, names below --runs-dir, `last` or `last~1`; as HTML, several are drawn into
+    /// the same charts
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
 
-    /// Format of the report
+    /// Format of the report; several runs share one workbook or one set of metrics
     ///
-    /// Default: text. Example: --format csv
+    /// Default: by the ending of the file of -o (html, json, csv, xlsx, md, hgrm, prom, txt), else text. Example: --format csv
     #[arg(long, value_name = "FORMAT", value_parser = values::report_format())]
     pub format: Option<Format>,
 
     /// Write the report into a file instead of standard output
     ///
-    /// Default: standard output. Example: -o report.txt
+    /// Default: standard output. Example: -o report.html
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -85,9 +87,53 @@ pub struct ReportArgs {
     #[arg(long, value_name = "TABLE", value_parser = values::csv_table())]
     pub table: Option<CsvTable>,
 
-    /// With --format text: most pages in the table of pages
+    /// With --format hgrm: which distribution
+    ///
+    /// Default: response. Example: --histogram first-byte
+    #[arg(long, value_name = "NAME", value_parser = values::histogram())]
+    pub histogram: Option<String>,
+
+    /// With --format text, html or prometheus: most pages that are shown
     ///
     /// Default: 20. Example: --pages 100
     #[arg(long, value_name = "N", value_parser = values::number_u32)]
     pub pages: Option<u32>,
+
+    /// Directory that holds the records of runs, for those that are given by name
+    ///
+    /// Default: runs. Example: --runs-dir /srv/benchmarks
+    #[arg(long, value_name = "DIR")]
+    pub runs_dir: Option<PathBuf>,
+
+    /// Thresholds.
+    #[command(flatten)]
+    pub thresholds: ThresholdArgs,
+}
+
+/// `webstone history`.
+#[derive(Args, Debug)]
+pub struct HistoryArgs {
+    /// Directories of runs, or their record.json, to be set beside the published results
+    ///
+    /// Default: none, the published results are printed as they are. Example: runs/20260701T120000Z-webstone
+    #[arg(value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+
+    /// Only results in whose name, server, system, load or tool this text occurs, in any case
+    ///
+    /// Default: all. Example: --only proliant
+    #[arg(long, value_name = "TEXT")]
+    pub only: Option<String>,
+
+    /// Format: text, html, markdown, csv or json
+    ///
+    /// Default: by the ending of the file of -o (html, md, csv, json), else text. Example: --format markdown
+    #[arg(long, value_name = "FORMAT", value_parser = values::report_format(), hide_possible_values = true)]
+    pub format: Option<Format>,
+
+    /// Write into a file instead of standard output
+    ///
+    /// Default: standard output. Example: -o history.csv
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }

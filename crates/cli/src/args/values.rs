@@ -9,9 +9,13 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as ValueError, StrDeserializer};
-use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, parse_cpu_list};
+use webstone_model::spec::{
+    Backend, Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, parse_cpu_list,
+};
+use webstone_model::comparison::FailWhen;
+use webstone_model::metrics::Histograms;
 use webstone_model::units::parse_count;
-use webstone_report::{CsvTable, Format};
+use webstone_report::{ComparisonFormat, CsvTable, Format};
 
 pub(super) fn connection_policy() -> impl TypedValueParser<Value = ConnectionPolicy> {
     one_of([
@@ -45,9 +49,39 @@ pub(super) fn check() -> impl TypedValueParser<Value = Check> {
     ])
 }
 
+pub(super) fn backend() -> impl TypedValueParser<Value = Backend> {
+    one_of([
+        ("auto", "the cheaper for the mode at hand, of those that the kernel has"),
+        ("epoll", "readiness, edge-triggered"),
+        ("io-uring", "completion; Linux 6.1 or newer"),
+    ])
+}
+
 pub(super) fn report_format() -> impl TypedValueParser<Value = Format> {
     let values = Format::ALL.map(|format| PossibleValue::new(format.name()).help(format.description()));
     PossibleValuesParser::new(values).try_map(|name| name.parse::<Format>())
+}
+
+pub(super) fn comparison_format() -> impl TypedValueParser<Value = ComparisonFormat> {
+    let values =
+        ComparisonFormat::ALL.map(|format| PossibleValue::new(format.name()).help(format.description()));
+    PossibleValuesParser::new(values).map(|name| {
+        let mut all = ComparisonFormat::ALL.into_iter();
+        all.find(|format| format.name() == name).expect("only the listed names get here")
+    })
+}
+
+pub(super) fn fail_when() -> impl TypedValueParser<Value = FailWhen> {
+    one_of([
+        ("shown", "the whole interval of the change meets the condition, beyond the noise floor"),
+        ("measured", "the measured change meets it, whatever its interval"),
+        ("possible", "the interval does not exclude it: passing takes the proof"),
+    ])
+}
+
+/// The distributions that a record holds, by their names.
+pub(super) fn histogram() -> impl TypedValueParser<Value = String> {
+    PossibleValuesParser::new(Histograms::default().named().map(|(name, _)| PossibleValue::new(name)))
 }
 
 pub(super) fn csv_table() -> impl TypedValueParser<Value = CsvTable> {
@@ -194,6 +228,9 @@ mod tests {
         assert_eq!(read(&order()), 3);
         assert_eq!(read(&resolve()), 2);
         assert_eq!(read(&check()), 3);
+        assert_eq!(read(&backend()), 3);
+        assert_eq!(read(&fail_when()), 3);
+        assert_eq!(read(&comparison_format()), 3);
     }
 
     #[test]

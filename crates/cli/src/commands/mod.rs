@@ -1,10 +1,14 @@
 //! The commands, one file each, and how errors of the other crates become messages.
 
 mod checkfiles;
+mod compare;
 mod completions;
+pub(crate) mod gates;
 mod genfiles;
+mod history;
 mod manual;
 mod mine;
+mod records;
 mod report;
 mod run;
 mod serve;
@@ -32,6 +36,8 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
         Command::Checkfiles(args) => checkfiles::execute(&args, console),
         Command::Mine(args) => mine::execute(&args, console),
         Command::Report(args) => report::execute(&args, console),
+        Command::Compare(args) => compare::execute(&args, console),
+        Command::History(args) => history::execute(&args, console),
         Command::Workloads(args) => workloads::execute(&args),
         Command::Completions { shell } => completions::execute(shell),
         Command::Man { dir } => manual::execute(dir.as_deref()),

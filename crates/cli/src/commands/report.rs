@@ -1,12 +1,16 @@
 //! `webstone report`: stored runs, printed again.
 
-use webstone_report::{Options, render};
-use webstone_runner::store::Store;
+use std::path::PathBuf;
 
-use super::store_failure;
+use webstone_model::record::RunRecord;
+use webstone_model::threshold::Outcome;
+use webstone_report::{Format, Options, ReportError, render, render_all};
+
+use super::{gates, records};
 use crate::args::ReportArgs;
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
+use crate::intent::format_of;
 
 pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Failure> {
     let mut options = Options {
@@ -18,13 +22,37 @@ pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Fail
     if let Some(pages) = args.pages {
         options.pages_max = pages as usize;
     }
-    let mut text = Vec::new();
-    for run in &args.runs {
-        let record = Store::load(run).map_err(|error| store_failure(&error))?;
-        let report = render(&record, args.format.unwrap_or_default(), &options)
-            .map_err(|error| Failure::from_message(Exit::Failed, &format!("{}: {error}", run.display())))?;
-        text.extend(report);
+    if let Some(name) = &args.histogram {
+        options.histogram.clone_from(name);
     }
-    console::deliver(&text, args.output.as_deref())?;
-    Ok(Exit::Done)
+    let thresholds = gates::typed(&args.thresholds.threshold);
+    let format = format_of(args.format, args.output.as_deref()).unwrap_or_default();
+    console::can_be_shown(format, args.output.as_deref())?;
+    let failed = |index: usize, error: ReportError| {
+        Failure::from_message(Exit::Failed, &format!("{}: {error}", args.runs[index].display()))
+    };
+    let load = |run: &PathBuf| -> Result<RunRecord, Failure> {
+        let record = records::load(run, args.runs_dir.as_deref())?;
+        let levels: Vec<u32> = record.levels().into_iter().map(|(clients, _)| clients).collect();
+        gates::select(&thresholds, &levels)?;
+        Ok(record)
+    };
+    let mut report = Vec::new();
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    if format.joins() || format == Format::Hgrm {
+        let records: Vec<RunRecord> = args.runs.iter().map(load).collect::<Result<_, _>>()?;
+        report = render_all(&records, format, &options).map_err(|(index, error)| failed(index, error))?;
+        for record in &records {
+            outcomes.extend(gates::hold(&thresholds, record, format, &options, &mut report));
+        }
+    } else {
+        // One after the other: a record is large, and these formats need no two at a time.
+        for (index, run) in args.runs.iter().enumerate() {
+            let record = load(run)?;
+            report.extend(render(&record, format, &options).map_err(|error| failed(index, error))?);
+            outcomes.extend(gates::hold(&thresholds, &record, format, &options, &mut report));
+        }
+    }
+    console::deliver(&report, args.output.as_deref())?;
+    Ok(gates::exit(&outcomes))
 }

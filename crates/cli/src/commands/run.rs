@@ -6,10 +6,12 @@ use std::path::Path;
 
 use webstone_model::errors::Blame;
 use webstone_model::record::RunRecord;
+use webstone_model::threshold::Outcome;
 use webstone_model::verdict::{self, Standing};
-use webstone_report::{Format, render};
+use webstone_report::{Format, Options, render};
 use webstone_runner::{RunError, RunnerOptions};
 
+use super::gates;
 use crate::console::{self, Console};
 use crate::display::Display;
 use crate::failure::{Exit, Failure};
@@ -17,8 +19,12 @@ use crate::intent::Intent;
 use crate::signals::SignalWatch;
 use crate::version;
 
+/// The report for a browser, beside the record of a run.
+const HTML: &str = "report.html";
+
 /// Runs, reports, and says how it ended. `command_line` is kept in the record.
 pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<String>) -> Result<Exit, Failure> {
+    console::can_be_shown(intent.format, intent.output.as_deref())?;
     if let Some(path) = &intent.output {
         can_be_written(path)?;
     }
@@ -38,10 +44,17 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
 
     // What was measured is shown whatever happened afterwards.
     let measured = outcome.record.as_ref().filter(|record| !record.iterations.is_empty());
+    let mut outcomes = Vec::new();
     if let Some(record) = measured {
-        report(record, &intent, console)?;
+        outcomes = report(record, &intent, console)?;
         if let Some(path) = &outcome.path {
             console.note(format!("record: {}", path.display()));
+            let page = path.join(HTML);
+            match keep_html(record, &page) {
+                Ok(()) => console.note(format!("report: {}", page.display())),
+                // What was measured is stored and shown; its HTML can be made again at any time.
+                Err(failure) => console::complain(format!("warning: no HTML report: {}", failure.message)),
+            }
         }
     }
     match (outcome.error, signals.exit()) {
@@ -51,7 +64,7 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         }
         (Some(error), _) => Err(failure(&error)),
         (None, Some(exit)) => Ok(exit),
-        (None, None) => Ok(judged(outcome.record.as_ref())),
+        (None, None) => Ok(judged(outcome.record.as_ref(), &outcomes)),
     }
 }
 
@@ -75,21 +88,32 @@ fn can_be_written(path: &Path) -> Result<(), Failure> {
     opened.map(drop).map_err(|error| Failure::file("write the report to", path, &error))
 }
 
-fn report(record: &RunRecord, intent: &Intent, console: &Console) -> Result<(), Failure> {
-    let options = console.report_options(intent.output.is_some());
-    let text = render(record, intent.format, &options)
+/// Keeps the report for a browser beside the record.
+fn keep_html(record: &RunRecord, page: &Path) -> Result<(), Failure> {
+    let html = render(record, Format::Html, &Options::default())
         .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
-    console::deliver(&text, intent.output.as_deref())
+    console::deliver(&html, Some(page))
+}
+
+fn report(record: &RunRecord, intent: &Intent, console: &Console) -> Result<Vec<Outcome>, Failure> {
+    let options = console.report_options(intent.output.is_some());
+    let mut text = render(record, intent.format, &options)
+        .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
+    let outcomes = gates::hold(&intent.thresholds, record, intent.format, &options, &mut text);
+    console::deliver(&text, intent.output.as_deref())?;
+    Ok(outcomes)
 }
 
 /// Reasons of an invalid run that are repeated on standard error; the report has all.
 const REASONS_MAX: usize = 5;
 
-/// A run that ended as planned: can its figures be trusted?
-fn judged(record: Option<&RunRecord>) -> Exit {
-    let Some(verdict) = record.map(verdict::of) else { return Exit::Done };
+/// A run that ended as planned: can its figures be trusted, and do they keep the thresholds? Figures that cannot be
+/// trusted neither keep nor miss any.
+fn judged(record: Option<&RunRecord>, outcomes: &[Outcome]) -> Exit {
+    let kept = gates::exit(outcomes);
+    let Some(verdict) = record.map(verdict::of) else { return kept };
     if verdict.standing != Standing::Invalid {
-        return Exit::Done;
+        return kept;
     }
     for reason in verdict.reasons.iter().take(REASONS_MAX) {
         console::complain(format!("invalid: {}", reason.sentence));

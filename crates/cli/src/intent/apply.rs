@@ -25,6 +25,7 @@ pub(super) fn load(args: &RunLoadArgs, spec: &mut LoadSpec) {
 pub(super) fn hit_load(args: &HitLoadArgs, spec: &mut LoadSpec) {
     set(&args.clients, &mut spec.clients);
     set(&args.duration, &mut spec.duration);
+    set(&args.iterations, &mut spec.iterations);
     set(&args.warmup, &mut spec.warmup);
     if args.requests.is_some() {
         spec.pages = args.requests;
@@ -82,6 +83,7 @@ pub(super) fn generator(args: &GeneratorArgs, spec: &mut GeneratorSpec) {
         spec.pin = false;
         spec.cpus.clear();
     }
+    set(&args.backend, &mut spec.backend);
     set(&args.page_histograms, &mut spec.page_histograms);
     set(&args.trace, &mut spec.trace);
     if let Some(path) = &args.record_all {

@@ -7,14 +7,16 @@ mod rules;
 mod target;
 mod testbed;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use webstone_model::spec::{Check, ConnectionPolicy, Levels, LoadSpec, RunSpec, ServerSpec};
+use webstone_model::threshold::Threshold;
 use webstone_model::units::Nanos;
 use webstone_model::workload::{FileRequest, Page, Workload};
 use webstone_report::Format;
 
-use crate::args::{HitArgs, OutputArgs, RunArgs, ServeArgs};
+use crate::args::{HitArgs, OutputArgs, RunArgs, ServeArgs, ThresholdArgs};
+use crate::commands::gates;
 use crate::failure::Failure;
 
 pub(crate) use target::server_url;
@@ -37,6 +39,8 @@ pub(crate) struct Intent {
     pub(crate) format: Format,
     /// File of the report; none: standard output.
     pub(crate) output: Option<PathBuf>,
+    /// Limits that every level must keep.
+    pub(crate) thresholds: Vec<Threshold>,
 }
 
 /// What `run` was asked for.
@@ -58,7 +62,11 @@ pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
     apply::embedded_server(&args.server, &mut spec.server);
     let store = !args.no_store;
     let intent = finish(spec, None, &args.output, store, Format::Text)?;
-    Ok(Intent { check_target: !args.client.no_check, ..intent })
+    Ok(Intent {
+        check_target: !args.client.no_check,
+        thresholds: thresholds(&args.thresholds, &intent.spec)?,
+        ..intent
+    })
 }
 
 /// What `hit` was asked for.
@@ -82,7 +90,11 @@ pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
     spec.workload.clone_from(&workload.name);
     let store = args.store || args.output.runs_dir.is_some();
     let intent = finish(spec, Some(workload), &args.output, store, Format::Hit)?;
-    Ok(Intent { check_target: !args.client.no_check, ..intent })
+    Ok(Intent {
+        check_target: !args.client.no_check,
+        thresholds: thresholds(&args.thresholds, &intent.spec)?,
+        ..intent
+    })
 }
 
 /// The settings of `serve`, and the workload that it serves.
@@ -114,6 +126,11 @@ pub(crate) fn hit_defaults() -> RunSpec {
     spec
 }
 
+/// The format that was asked for: by its name, or by the ending of the report's file.
+pub(crate) fn format_of(named: Option<Format>, output: Option<&Path>) -> Option<Format> {
+    named.or_else(|| output.and_then(Format::of_file))
+}
+
 fn finish(
     mut spec: RunSpec,
     workload: Option<Workload>,
@@ -130,7 +147,15 @@ fn finish(
         workload,
         check_target: true,
         runs_dir: store.then(|| output.runs_dir.clone().unwrap_or_else(|| PathBuf::from(RUNS_DIR))),
-        format: output.format.unwrap_or(format),
+        format: format_of(output.format, output.output.as_deref()).unwrap_or(format),
         output: output.output.clone(),
+        thresholds: Vec::new(),
     })
+}
+
+/// Thresholds, whose levels must be those of the run: better told now than after it.
+fn thresholds(args: &ThresholdArgs, spec: &RunSpec) -> Result<Vec<Threshold>, Failure> {
+    let thresholds = gates::typed(&args.threshold);
+    gates::select(&thresholds, &spec.load.clients.0)?;
+    Ok(thresholds)
 }

@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(
             message("[load]\nclient = 3\n"),
             "error: testbed file t.toml, line 2, column 1: unknown field `client`, expected one of `clients`, \
-             `duration`, `pages`, `iterations`, `warmup`, `drain`, `order`\n\
+             `duration`, `pages`, `iterations`, `warmup`, `drain`, `order`, `aa`\n\
              hint: `webstone run --dump-spec` prints every key with its default"
         );
     }

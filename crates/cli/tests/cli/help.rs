@@ -10,7 +10,7 @@ fn the_first_help_shows_what_people_type() {
         assert!(said.out.contains(&format!("\n  webstone {command}")), "{command}");
     }
     assert!(
-        said.out.contains("Exit codes: 0 done · 1 webstone failed · 2 usage · 4 the measurement is invalid")
+        said.out.contains("Exit codes: 0 done · 1 webstone failed · 2 usage · 3 a threshold failed · 4 the measurement is invalid")
     );
 }
 
@@ -82,6 +82,7 @@ fn manual_pages_are_written_for_every_command() {
     names.sort();
     let commands = [
         "checkfiles",
+        "compare",
         "completions",
         "genfiles",
         "hit",

@@ -2,6 +2,7 @@
 //! whole, because strangers read it.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests: a panic is how they fail")]
 
+mod comparison;
 mod files;
 mod help;
 mod interruption;

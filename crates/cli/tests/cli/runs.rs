@@ -26,7 +26,14 @@ fn a_run_prints_a_report_and_leaves_a_complete_record() {
     names.sort();
     assert_eq!(
         names,
-        ["MANIFEST.sha256", "environment.json", "histograms.hlog", "intervals.ndjson", "record.json"]
+        [
+            "MANIFEST.sha256",
+            "environment.json",
+            "histograms.hlog",
+            "intervals.ndjson",
+            "record.json",
+            "report.html"
+        ]
     );
     let record = json(&std::fs::read_to_string(run.join("record.json")).unwrap());
     assert_eq!(record["state"], "complete");
@@ -34,17 +41,18 @@ fn a_run_prints_a_report_and_leaves_a_complete_record() {
     assert_eq!(record["command_line"].as_array().unwrap().len(), 1 + SHORT.len());
 
     let lines: Vec<&str> = said.err.lines().collect();
-    assert_eq!(lines.len(), 4, "{}", said.err);
+    assert_eq!(lines.len(), 5, "{}", said.err);
     assert!(lines[0].starts_with("standard on the embedded server at http://127.0.0.1:"), "{}", lines[0]);
     assert!(lines[0].ends_with(": 2 levels, about 1 s"), "{}", lines[0]);
     assert!(lines[1].starts_with("[1/2] 1 client: ") && lines[1].ends_with(", 0 errors"), "{}", lines[1]);
     assert!(lines[2].starts_with("[2/2] 3 clients: "), "{}", lines[2]);
     assert_eq!(lines[3], format!("record: runs/{}", run.file_name().unwrap().display()));
+    assert_eq!(lines[4], format!("report: runs/{}/report.html", run.file_name().unwrap().display()));
 }
 
 #[test]
 fn the_same_report_is_printed_again_from_the_store() {
-    for format in ["text", "json", "csv", "hit", "webstone1", "webstone2"] {
+    for format in ["text", "html", "json", "csv", "hit", "webstone1", "webstone2"] {
         let dir = tempfile::tempdir().unwrap();
         let said = webstone_in(dir.path(), &[SHORT.as_slice(), &["--format", format, "-q"]].concat());
         assert_eq!((said.code, said.err.as_str()), (0, ""), "{format}");
@@ -54,6 +62,36 @@ fn the_same_report_is_printed_again_from_the_store() {
         assert!(again.out == said.out, "{format}: {} and {}", said.out, again.out);
         assert!(!again.out.is_empty());
     }
+}
+
+#[test]
+fn the_ending_of_a_file_says_which_report_is_wanted() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = webstone_in(dir.path(), &[SHORT.as_slice(), &["-o", "out.csv", "-q"]].concat());
+    assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, "", ""));
+    let beginning = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap()[..10].to_owned();
+    assert_eq!(beginning("out.csv"), "run,clients"[..10]);
+    let run = only_entry(&dir.path().join("runs"));
+    let run = run.to_str().unwrap();
+    for (name, begins) in
+        [("a.html", "<!doctype "), ("a.json", "{\n  \"schem"), ("a.txt", "webstone 0"), ("a", "webstone 0")]
+    {
+        assert_eq!(webstone_in(dir.path(), &["report", run, "-o", name]).code, 0, "{name}");
+        assert_eq!(beginning(name), begins, "{name}");
+    }
+    // What was named goes before what the file is called.
+    assert_eq!(webstone_in(dir.path(), &["report", run, "-o", "b.html", "--format", "csv"]).code, 0);
+    assert_eq!(beginning("b.html"), "run,clients"[..10]);
+    // Several records are one page.
+    assert_eq!(webstone_in(dir.path(), &["report", run, run, "-o", "two.html"]).code, 0);
+    let page = std::fs::read_to_string(dir.path().join("two.html")).unwrap();
+    assert_eq!(page.matches("<!doctype html>").count(), 1);
+    assert!(page.contains("<h1>2 records compared</h1>"));
+    let kept = std::fs::read_to_string(std::path::Path::new(run).join("report.html")).unwrap();
+    assert!(
+        kept == std::fs::read_to_string(dir.path().join("a.html")).unwrap(),
+        "it is the one that the run left"
+    );
 }
 
 #[test]

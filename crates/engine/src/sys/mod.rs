@@ -1,14 +1,19 @@
 //! Everything that talks to the operating system, and all unsafe of this crate.
 //!
-//! What a platform must provide: [`Poller`] (edge-triggered readiness), [`Socket`] operations, [`clock::now_ns`],
-//! [`thread::pin`] and [`thread::cpu_use`]. Nothing outside this folder assumes Linux.
+//! What a platform must provide: a [`Backend`] (edge-triggered readiness, or completions dressed as such), [`Socket`]
+//! operations, [`clock::now_ns`], [`thread::pin`] and [`thread::cpu_use`]. Nothing outside this folder assumes Linux.
 
+mod backend;
 pub(crate) mod clock;
-mod poller;
+mod epoll;
+mod ring;
+mod ring_buffers;
 mod socket;
 pub(crate) mod thread;
 mod waker;
 
-pub(crate) use poller::{Event, Poller};
+pub(crate) use backend::{Backend, Choice, DISCARD_BYTES, Event, Outgoing, Setup};
+pub(crate) use epoll::Epoll;
+pub(crate) use ring::Ring;
 pub(crate) use socket::{Address, Connect, Received, Socket};
 pub(crate) use waker::Waker;

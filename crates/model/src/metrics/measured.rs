@@ -66,6 +66,8 @@ pub struct PageHistograms {
 pub struct WorkerUse {
     /// CPU it was pinned to.
     pub cpu: Option<u32>,
+    /// How its event loop talked to the kernel: `epoll` or `io-uring`.
+    pub backend: String,
     /// User CPU time of its thread, in nanoseconds.
     pub user_ns: u64,
     /// System CPU time of its thread, in nanoseconds.
@@ -193,6 +195,7 @@ impl Measured {
         }
         for (mine, theirs) in mine.iter_mut().zip(&other.generator.workers) {
             mine.cpu = theirs.cpu;
+            mine.backend.clone_from(&theirs.backend);
             add(&mut mine.user_ns, theirs.user_ns);
             add(&mut mine.system_ns, theirs.system_ns);
             add(&mut mine.spun_ns, theirs.spun_ns);

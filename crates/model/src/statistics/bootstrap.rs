@@ -30,18 +30,23 @@ pub fn bootstrap_mean(samples: &[f64]) -> Option<Interval> {
     if samples.len() < 2 || !samples.iter().all(|value| value.is_finite()) {
         return None;
     }
-    bca(&[samples], |means| means[0])
+    bca(&[samples], CONFIDENCE, |means| means[0])
 }
 
 /// The 95 % interval of the mean of `a` over the mean of `b`, each resampled by itself. `None` as of
 /// [`super::ratio_interval`], and where BCa has no answer.
 pub fn bootstrap_ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
+    bootstrap_ratio_at(a, b, CONFIDENCE)
+}
+
+/// [`bootstrap_ratio`] with another confidence.
+pub fn bootstrap_ratio_at(a: &[f64], b: &[f64], confidence: f64) -> Option<Interval> {
     super::interval_ratio(a, b)?;
-    bca(&[a, b], |means| means[0] / means[1])
+    bca(&[a, b], confidence, |means| means[0] / means[1])
 }
 
 /// BCa of a statistic of the means of samples.
-fn bca(samples: &[&[f64]], statistic: impl Fn(&[f64]) -> f64) -> Option<Interval> {
+fn bca(samples: &[&[f64]], confidence: f64, statistic: impl Fn(&[f64]) -> f64) -> Option<Interval> {
     let means: Vec<f64> = samples.iter().map(|sample| mean(sample)).collect();
     let point = statistic(&means);
     let mut random = PageSequence::new(SEED, 0);
@@ -70,12 +75,12 @@ fn bca(samples: &[&[f64]], statistic: impl Fn(&[f64]) -> f64) -> Option<Interval
         let share = normal.cdf(bias + z / (1.0 - acceleration * z));
         share.is_finite().then(|| quantile(&resampled, share))
     };
-    let tail = (1.0 - CONFIDENCE) / 2.0;
+    let tail = (1.0 - confidence) / 2.0;
     Some(Interval {
         point,
         low: end(tail)?,
         high: end(1.0 - tail)?,
-        confidence: CONFIDENCE,
+        confidence,
         method: Method::Bootstrap,
         samples: samples.iter().map(|sample| sample.len()).sum(),
     })

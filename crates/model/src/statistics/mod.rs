@@ -12,13 +12,13 @@ mod outliers;
 mod steady;
 mod student;
 
-pub use bootstrap::{BOOTSTRAP_SAMPLES_MIN, RESAMPLES, bootstrap_mean, bootstrap_ratio};
+pub use bootstrap::{BOOTSTRAP_SAMPLES_MIN, RESAMPLES, bootstrap_mean, bootstrap_ratio, bootstrap_ratio_at};
 pub use interval::{CONFIDENCE, Interval, Method};
 pub use level::{LevelStatistics, request_rate_noise, steady_state};
 pub use noise::{NoiseFloor, noise_floor};
 pub use outliers::{OUTLIER_SAMPLES_MIN, OUTLIER_SHARE_MIN, OUTLIER_Z, modified_z, outliers};
 pub use steady::{MSER_BATCH, MSER_BATCHES_MIN, SHIFT_PERCENT_MAX, Steadiness, SteadyState, mser5};
-pub use student::{student_mean, student_ratio};
+pub use student::{student_difference_at, student_mean, student_ratio, student_ratio_at};
 
 /// The 95 % interval of the mean of a sample, by the bootstrap from [`BOOTSTRAP_SAMPLES_MIN`] values on and by
 /// Student's t below. `None` below two values, or where a value is not finite.
@@ -33,10 +33,28 @@ pub fn mean_interval(samples: &[f64]) -> Option<Interval> {
 /// [`BOOTSTRAP_SAMPLES_MIN`] values, by Student's t on the logarithm of the ratio otherwise. Exchanging `a` and `b` gives
 /// the reciprocal. `None` where one has fewer than two values, a value is negative or not finite, or a mean is 0.
 pub fn ratio_interval(a: &[f64], b: &[f64]) -> Option<Interval> {
+    ratio_interval_at(a, b, CONFIDENCE)
+}
+
+/// [`ratio_interval`] with another confidence, above 0 and below 1: what a correction for many comparisons asks for.
+pub fn ratio_interval_at(a: &[f64], b: &[f64], confidence: f64) -> Option<Interval> {
     match a.len().min(b.len()) {
-        BOOTSTRAP_SAMPLES_MIN.. => bootstrap_ratio(a, b).or_else(|| student_ratio(a, b)),
-        _ => student_ratio(a, b),
+        BOOTSTRAP_SAMPLES_MIN.. => {
+            bootstrap_ratio_at(a, b, confidence).or_else(|| student_ratio_at(a, b, confidence))
+        }
+        _ => student_ratio_at(a, b, confidence),
     }
+}
+
+/// The interval of the mean of `a` minus the mean of `b`, by Student's t with Welch's degrees of freedom; for what may be
+/// 0, as a share of errors. `None` where one has fewer than two values, or a value is not finite.
+pub fn difference_interval_at(a: &[f64], b: &[f64], confidence: f64) -> Option<Interval> {
+    student_difference_at(a, b, confidence)
+}
+
+/// The sample's standard deviation, divisor n − 1; 0 below two values.
+pub fn standard_deviation(samples: &[f64]) -> f64 {
+    variance(samples).sqrt()
 }
 
 /// The arithmetic mean; 0 of nothing.

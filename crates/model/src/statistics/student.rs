@@ -15,32 +15,55 @@ pub fn student_mean(samples: &[f64]) -> Option<Interval> {
         return None;
     }
     let point = mean(samples);
-    let reach = quantile(samples.len() as f64 - 1.0)? * (variance(samples) / samples.len() as f64).sqrt();
-    made(point, point - reach, point + reach, samples.len())
+    let reach =
+        quantile(samples.len() as f64 - 1.0, CONFIDENCE)? * (variance(samples) / samples.len() as f64).sqrt();
+    made([point, point - reach, point + reach], samples.len(), CONFIDENCE)
 }
 
 /// The 95 % interval of the mean of `a` over the mean of `b`, symmetric on the logarithm. `None` as of
 /// [`super::ratio_interval`].
 pub fn student_ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
+    student_ratio_at(a, b, CONFIDENCE)
+}
+
+/// [`student_ratio`] with another confidence.
+pub fn student_ratio_at(a: &[f64], b: &[f64], confidence: f64) -> Option<Interval> {
     let point = super::interval_ratio(a, b)?;
     let relative = |samples: &[f64]| variance(samples) / (samples.len() as f64 * mean(samples).powi(2));
     let (va, vb) = (relative(a), relative(b));
     if va + vb == 0.0 {
-        return made(point, point, point, a.len() + b.len());
+        return made([point; 3], a.len() + b.len(), confidence);
     }
-    let freedom =
-        (va + vb).powi(2) / (va.powi(2) / (a.len() as f64 - 1.0) + vb.powi(2) / (b.len() as f64 - 1.0));
-    let reach = (quantile(freedom)? * (va + vb).sqrt()).exp();
-    made(point, point / reach, point * reach, a.len() + b.len())
+    let reach = (quantile(freedom(va, vb, a, b), confidence)? * (va + vb).sqrt()).exp();
+    made([point, point / reach, point * reach], a.len() + b.len(), confidence)
 }
 
-/// t such that 95 % of the distribution lie within ±t.
-fn quantile(freedom: f64) -> Option<f64> {
-    let t = StudentsT::new(0.0, 1.0, freedom).ok()?.inverse_cdf((1.0 + CONFIDENCE) / 2.0);
+/// The interval of the mean of `a` minus the mean of `b`. `None` as of [`super::difference_interval_at`].
+pub fn student_difference_at(a: &[f64], b: &[f64], confidence: f64) -> Option<Interval> {
+    if a.len().min(b.len()) < 2 {
+        return None;
+    }
+    let point = mean(a) - mean(b);
+    let (va, vb) = (variance(a) / a.len() as f64, variance(b) / b.len() as f64);
+    if va + vb == 0.0 {
+        return made([point; 3], a.len() + b.len(), confidence);
+    }
+    let reach = quantile(freedom(va, vb, a, b), confidence)? * (va + vb).sqrt();
+    made([point, point - reach, point + reach], a.len() + b.len(), confidence)
+}
+
+/// Welch's degrees of freedom, from the variances of the two means.
+fn freedom(va: f64, vb: f64, a: &[f64], b: &[f64]) -> f64 {
+    (va + vb).powi(2) / (va.powi(2) / (a.len() as f64 - 1.0) + vb.powi(2) / (b.len() as f64 - 1.0))
+}
+
+/// t such that the share `confidence` of the distribution lies within ±t.
+fn quantile(freedom: f64, confidence: f64) -> Option<f64> {
+    let t = StudentsT::new(0.0, 1.0, freedom).ok()?.inverse_cdf((1.0 + confidence) / 2.0);
     t.is_finite().then_some(t)
 }
 
-fn made(point: f64, low: f64, high: f64, samples: usize) -> Option<Interval> {
+fn made([point, low, high]: [f64; 3], samples: usize, confidence: f64) -> Option<Interval> {
     let finite = point.is_finite() && low.is_finite() && high.is_finite();
-    finite.then_some(Interval { point, low, high, confidence: CONFIDENCE, method: Method::StudentT, samples })
+    finite.then_some(Interval { point, low, high, confidence, method: Method::StudentT, samples })
 }

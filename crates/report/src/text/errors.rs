@@ -4,23 +4,20 @@ use webstone_model::errors::{Blame, ErrorClass, ErrorExample};
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::units::NANOS_PER_SECOND;
 
-use crate::layout::{Room, Table, heading};
+use crate::layout::{Room, Sheet, Table};
 use crate::numbers::{count, counted, percent, seconds};
 use crate::screen::{Screen, Tone};
 use crate::summary;
 
 /// Draws the table where there are errors, and says so where there are none.
-pub(crate) fn draw(screen: &Screen, record: &RunRecord, out: &mut String) {
+pub(crate) fn sheet(screen: &Screen, record: &RunRecord) -> Option<Sheet> {
     let classes = classes(record);
     let counts = summary::counts(record);
     if classes.is_empty() {
-        if counts.ended() > 0 {
-            let answered = counted(counts.ended(), "request", "requests");
-            heading(screen, out, "Errors", &format!("none in {answered}"));
-        }
-        return;
+        let answered = counted(counts.ended(), "request", "requests");
+        let none = || Sheet::new("Errors", format!("none in {answered}"), Table::default());
+        return (counts.ended() > 0).then(none);
     }
-    heading(screen, out, "Errors", "whom they blame, and the first of each class");
     let mut table = Table::default();
     table.text("class", Room::Always).text("blames", Room::Always);
     table.number("requests", "", Room::Always).number("share", "", Room::Always);
@@ -35,7 +32,7 @@ pub(crate) fn draw(screen: &Screen, record: &RunRecord, out: &mut String) {
             table.note(&screen.safe(&described(screen, run, example)));
         }
     }
-    table.draw(screen, out);
+    Some(Sheet::new("Errors", "whom they blame, and the first of each class", table))
 }
 
 /// A class, its count, and its first example with the run in which it happened.

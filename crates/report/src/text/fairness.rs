@@ -3,17 +3,16 @@
 
 use webstone_model::units::NANOS_PER_SECOND;
 
-use crate::layout::{Room, Table, heading};
+use crate::layout::{Room, Sheet, Table};
 use crate::numbers::{Scale, count};
 use crate::screen::{Screen, Tone};
 use crate::summary::Level;
 
-pub(super) fn draw(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
+pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     // One client has nobody to be compared with.
     if levels.iter().all(|level| level.clients < 2 || level.fairness.is_none()) {
-        return;
+        return None;
     }
-    heading(screen, out, "Fairness", "Jain's index: 1 when all clients are served equally");
     let to_seconds = |nanos: f64| nanos / NANOS_PER_SECOND as f64;
     let latency = Scale::seconds(
         screen,
@@ -48,5 +47,5 @@ pub(super) fn draw(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
         let starved = level.fairness.as_ref().is_some_and(|f| f.starved > 0);
         table.row_in(cells, if starved { Tone::Caution } else { Tone::Plain }, false);
     }
-    table.draw(screen, out);
+    Some(Sheet::new("Fairness", "Jain's index: 1 when all clients are served equally", table))
 }

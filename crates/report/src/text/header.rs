@@ -39,13 +39,21 @@ pub(crate) fn title(screen: &Screen, record: &RunRecord, out: &mut String) {
     push_line(out, &format!("{}{}", screen.paint(Tone::Strong, before), screen.paint(state.0, state.1)));
 }
 
-/// The block of facts.
-pub(super) fn facts(screen: &Screen, record: &RunRecord, out: &mut String) {
+/// Draws the block of facts.
+pub(super) fn draw(screen: &Screen, record: &RunRecord, out: &mut String) {
     out.push('\n');
-    let mut fact = |label: &str, parts: Vec<String>| {
+    for (label, text) in facts(screen, record) {
+        labelled(screen, out, label, LABEL, &screen.safe(&text), Tone::Plain);
+    }
+}
+
+/// What ran against what, as label and text; the text is the record's and may hold anything.
+pub(crate) fn facts(screen: &Screen, record: &RunRecord) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    let mut fact = |label, parts: Vec<String>| {
         let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(screen.dot());
         if !text.is_empty() {
-            labelled(screen, out, label, LABEL, &screen.safe(&text), Tone::Plain);
+            facts.push((label, text));
         }
     };
     fact("run", vec![record.id.clone(), when(record)]);
@@ -57,9 +65,11 @@ pub(super) fn facts(screen: &Screen, record: &RunRecord, out: &mut String) {
     let notes = record.spec.disclosure.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     fact("disclosed", notes);
     fact("command", vec![record.command_line.join(" ")]);
+    facts
 }
 
-fn target(record: &RunRecord) -> String {
+/// What was measured, in a few words: the target's URL, unless it was the embedded server.
+pub(crate) fn target(record: &RunRecord) -> String {
     match record.target.embedded {
         true => "the embedded server".to_owned(),
         false => record.target.url.clone(),
@@ -108,7 +118,7 @@ fn workload(record: &RunRecord) -> Vec<String> {
     facts
 }
 
-fn load(record: &RunRecord) -> Vec<String> {
+pub(crate) fn load(record: &RunRecord) -> Vec<String> {
     let load = &record.spec.load;
     let mut length = Vec::new();
     if load.duration > Nanos::ZERO {
@@ -168,7 +178,7 @@ pub(crate) fn policy(client: &ClientSpec) -> Vec<String> {
 }
 
 /// The machine in a line: name, processor, memory, kernel. Everything else that was read is in the JSON.
-fn host(record: &RunRecord) -> Vec<String> {
+pub(crate) fn host(record: &RunRecord) -> Vec<String> {
     let text = |name: &str| record.environment.get(name).and_then(serde_json::Value::as_str);
     let online = text("cpu.online").and_then(|list| parse_cpu_list(list).ok()).map(|cpus| cpus.len() as u64);
     let allowed =

@@ -5,17 +5,16 @@ use webstone_model::record::RunRecord;
 use webstone_model::statistics::Interval;
 use webstone_model::units::NANOS_PER_SECOND;
 
-use crate::layout::{Room, Table, heading, labelled};
+use crate::layout::{Room, Sheet, Table};
 use crate::numbers::{Scale, count, counted, seconds};
 use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
 
-pub(super) fn draw(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], out: &mut String) {
+pub(crate) fn sheet(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -> Sheet {
     let repeated = levels.iter().any(|level| level.runs.len() > 1);
     let explanation = if repeated { "mean over all iterations" } else { "" };
-    heading(screen, out, "Levels", explanation);
-    table(screen, levels, repeated).draw(screen, out);
-    notes(screen, record, levels, repeated, out);
+    let notes = notes(screen, record, levels, repeated);
+    Sheet { notes, ..Sheet::new("Levels", explanation, table(screen, levels, repeated)) }
 }
 
 fn table(screen: &Screen, levels: &[Level<'_>], repeated: bool) -> Table {
@@ -106,8 +105,9 @@ fn p99(level: &Level<'_>) -> Option<f64> {
     level.distributions.response.as_ref().map(|d| d.p99_s)
 }
 
-fn notes(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], repeated: bool, out: &mut String) {
-    let mut note = |text: &str| labelled(screen, out, "", 0, text, Tone::Faint);
+fn notes(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], repeated: bool) -> Vec<(Tone, String)> {
+    let mut notes = Vec::new();
+    let mut note = |text: &str| notes.push((Tone::Faint, text.to_owned()));
     if let Some(peak) = summary::peak(levels) {
         note(&format!(
             "{} peak: the highest request rate of the sweep, at {}",
@@ -146,7 +146,7 @@ fn notes(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], repeated: bo
     let Some(best) =
         levels.iter().max_by(|a, b| a.figures.pages_per_minute.total_cmp(&b.figures.pages_per_minute))
     else {
-        return;
+        return notes;
     };
     let number = format!(
         "WEBSTONE number: {} pages a minute at {} ({} in {})",
@@ -155,5 +155,6 @@ fn notes(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], repeated: bo
         counted(best.counts.pages_completed, "page", "pages"),
         seconds(screen, best.figures.test_time_s),
     );
-    labelled(screen, out, "", 0, &number, Tone::Strong);
+    notes.push((Tone::Strong, number));
+    notes
 }

@@ -3,18 +3,17 @@
 
 use webstone_model::verdict::WORKER_CPU_PERCENT_MAX;
 
-use crate::layout::{Room, Table, heading, labelled};
+use crate::layout::{Room, Sheet, Table};
 use crate::numbers::{Scale, count};
 use crate::screen::{Screen, Tone};
 use crate::summary::Level;
 
-pub(super) fn draw(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
+pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     let generator = levels.iter().any(|level| level.generator.workers > 0);
     let server = levels.iter().any(|level| level.server.is_some());
     if !generator && !server {
-        return;
+        return None;
     }
-    heading(screen, out, "Machines", "CPU of the load generator, and of the server where it could be asked");
     let client_cost = Scale::seconds(screen, levels.iter().map(|l| l.generator.cpu_per_request_s));
     let delay = Scale::seconds(screen, levels.iter().filter_map(|l| l.generator.loop_delay_p99_s));
     let servers = || levels.iter().filter_map(|level| level.server.as_ref());
@@ -64,9 +63,11 @@ pub(super) fn draw(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
         let saturated = share.busiest_percent >= WORKER_CPU_PERCENT_MAX;
         table.row_in(cells, if saturated { Tone::Alarm } else { Tone::Plain }, false);
     }
-    table.draw(screen, out);
+    let explanation = "CPU of the load generator, and of the server where it could be asked";
+    let mut sheet = Sheet::new("Machines", explanation, table);
     if delayed {
         let note = "own delay: from an event to its handling; a part of every latency above";
-        labelled(screen, out, "", 0, note, Tone::Faint);
+        sheet.notes.push((Tone::Faint, note.to_owned()));
     }
+    Some(sheet)
 }

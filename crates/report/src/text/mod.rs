@@ -6,17 +6,17 @@ mod fairness;
 pub(crate) mod header;
 mod levels;
 mod machines;
-mod pages;
+pub(crate) mod pages;
 pub(crate) mod problems;
 mod times;
 
 use webstone_model::record::RunRecord;
 use webstone_model::verdict::Verdict;
 
-use crate::Options;
-use crate::layout::push_line;
+use crate::layout::{Sheet, push_line};
 use crate::screen::Screen;
-use crate::{hit, summary};
+use crate::summary::{self, Level};
+use crate::{Options, hit};
 
 /// The whole report, ending in a newline.
 pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -> String {
@@ -25,22 +25,36 @@ pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -
     let mut out = String::new();
     header::title(&screen, record, &mut out);
     problems::draw(&screen, record, &levels, verdict, false, &mut out);
-    header::facts(&screen, record, &mut out);
+    header::draw(&screen, record, &mut out);
     if levels.is_empty() {
         out.push('\n');
         push_line(&mut out, "Nothing was measured: the record holds no timed run.");
         return out;
     }
-    levels::draw(&screen, record, &levels, &mut out);
-    times::draw(&screen, &levels, &mut out);
-    pages::draw(&screen, record, options.pages_max, &mut out);
-    fairness::draw(&screen, &levels, &mut out);
-    machines::draw(&screen, &levels, &mut out);
-    errors::draw(&screen, record, &mut out);
+    let sheets = sheets(&screen, record, &levels, options.pages_max);
+    sheets.iter().for_each(|sheet| sheet.draw(&screen, &mut out));
     problems::rules_table(&screen, record, &mut out);
     if let [level] = &levels[..] {
         out.push('\n');
         hit::greppable(level, &mut out);
     }
     out
+}
+
+/// The tables of a record in which something was measured: all that a report shows in rows, whatever its format.
+pub(crate) fn sheets(
+    screen: &Screen,
+    record: &RunRecord,
+    levels: &[Level<'_>],
+    pages_max: usize,
+) -> Vec<Sheet> {
+    let first = [
+        Some(levels::sheet(screen, record, levels)),
+        times::sheet(screen, levels),
+        pages::sheet(screen, record, pages_max),
+        fairness::sheet(screen, levels),
+        machines::sheet(screen, levels),
+        errors::sheet(screen, record),
+    ];
+    first.into_iter().flatten().collect()
 }

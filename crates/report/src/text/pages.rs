@@ -5,25 +5,20 @@ use webstone_model::record::RunRecord;
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::classic;
-use crate::layout::{Room, Table, heading, labelled};
+use crate::layout::{Room, Sheet, Table};
 use crate::numbers::{Scale, count};
 use crate::screen::{Screen, Tone};
 use crate::summary::{page_totals, quotient};
 
-pub(super) fn draw(screen: &Screen, record: &RunRecord, pages_max: usize, out: &mut String) {
+pub(crate) fn sheet(screen: &Screen, record: &RunRecord, pages_max: usize) -> Option<Sheet> {
     let totals = page_totals(record);
     if totals.is_empty() || pages_max == 0 {
-        return;
+        return None;
     }
-    // A short workload keeps its order, which the reader knows; of a long one the busiest pages are shown.
-    let mut order: Vec<usize> = (0..totals.len()).collect();
-    let cut = totals.len() > pages_max;
-    if cut {
-        order.sort_by_key(|index| (std::cmp::Reverse(totals[*index].hits), *index));
-        order.truncate(pages_max);
-    }
-    heading(screen, out, "Pages", "all levels and iterations together");
-    table(screen, record, &totals, &order).draw(screen, out);
+    let order = shown(&totals, pages_max);
+    let cut = order.len() < totals.len();
+    let table = table(screen, record, &totals, &order);
+    let mut sheet = Sheet::new("Pages", "all levels and iterations together", table);
     if cut {
         let shown: u64 = order.iter().map(|index| totals[*index].hits).sum();
         let all: u64 = totals.iter().map(|page| page.hits).sum();
@@ -34,8 +29,9 @@ pub(super) fn draw(screen: &Screen, record: &RunRecord, pages_max: usize, out: &
             count(all - shown),
             count(all)
         );
-        labelled(screen, out, "", 0, &text, Tone::Faint);
+        sheet.notes.push((Tone::Faint, text));
     }
+    Some(sheet)
 }
 
 fn table(screen: &Screen, record: &RunRecord, totals: &[PageTotals], order: &[usize]) -> Table {
@@ -101,8 +97,19 @@ fn table(screen: &Screen, record: &RunRecord, totals: &[PageTotals], order: &[us
     table
 }
 
+/// Indices of the pages that are shown. A short workload keeps its order, which the reader knows; of a long one the
+/// busiest pages are shown.
+pub(crate) fn shown(totals: &[PageTotals], pages_max: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..totals.len()).collect();
+    if order.len() > pages_max {
+        order.sort_by_key(|index| (std::cmp::Reverse(totals[*index].hits), *index));
+        order.truncate(pages_max);
+    }
+    order
+}
+
 /// Its first file, and how many follow.
-fn name(record: &RunRecord, index: usize) -> String {
+pub(crate) fn name(record: &RunRecord, index: usize) -> String {
     let files = record.workload.pages.get(index).map_or(&[][..], |page| &page.files);
     match files {
         [] => format!("page {index}"),
@@ -115,11 +122,13 @@ fn page_mean(page: &PageTotals) -> f64 {
     quotient(to_seconds(page.time_ns), page.hits as f64)
 }
 
-fn response_mean(page: &PageTotals) -> f64 {
+/// Mean response time of one of its files, in seconds.
+pub(crate) fn response_mean(page: &PageTotals) -> f64 {
     quotient(to_seconds(page.response_ns), page.requests as f64)
 }
 
-fn connect_mean(page: &PageTotals) -> f64 {
+/// Mean connect time, in seconds.
+pub(crate) fn connect_mean(page: &PageTotals) -> f64 {
     quotient(to_seconds(page.connect_ns), page.connects as f64)
 }
 

@@ -2,7 +2,7 @@
 //! so that levels stand below each other and compare by eye.
 
 use crate::json::{Distribution, Distributions};
-use crate::layout::{Room, Table, heading};
+use crate::layout::{Room, Sheet, Table};
 use crate::numbers::{Scale, count};
 use crate::screen::Screen;
 use crate::summary::Level;
@@ -17,7 +17,7 @@ const KINDS: [Kind; 4] = [
     ("page", |d| &d.page),
 ];
 
-pub(super) fn draw(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
+pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     let mut present: Vec<Kind> = KINDS
         .into_iter()
         .filter(|(_, of)| levels.iter().any(|level| of(&level.distributions).is_some()))
@@ -31,9 +31,8 @@ pub(super) fn draw(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
             .for_each(|kind| kind.0 = "response = page");
     }
     if present.is_empty() {
-        return;
+        return None;
     }
-    heading(screen, out, "Times", "percentiles of valid responses");
     let mut table = Table::default();
     let several = levels.len() > 1;
     if several {
@@ -73,5 +72,5 @@ pub(super) fn draw(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
             table.row(cells);
         }
     }
-    table.draw(screen, out);
+    Some(Sheet::new("Times", "percentiles of valid responses", table))
 }

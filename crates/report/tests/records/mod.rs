@@ -6,6 +6,7 @@ pub mod paper;
 pub mod simulation;
 
 use serde_json::json;
+use webstone_model::comparison::{self, Comparison};
 use webstone_model::errors::{ErrorClass, ErrorExample};
 use webstone_model::identities::{Expectation, check};
 use webstone_model::metrics::{GeneratorUse, Histograms, Measured, Series};
@@ -13,6 +14,7 @@ use webstone_model::record::{
     IterationRecord, RunRecord, RunState, SCHEMA_VERSION, ServerUse, TargetRecord, Tool,
 };
 use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec};
+use webstone_model::threshold::{FailIfs, Thresholds};
 use webstone_model::units::Nanos;
 use webstone_model::workload::{FileRequest, Page, Workload};
 
@@ -27,6 +29,40 @@ pub fn small() -> RunRecord {
             let service = Service { seed: u64::from(iteration * 100 + clients), ..Service::default() };
             let measured = simulate(&record.workload, clients, 6 * SECOND, &service);
             record.iterations.push(iteration_of(measured, clients, iteration, &format!("2026-11-21T{at}Z")));
+        }
+    }
+    record
+}
+
+/// Three iterations of two levels, and the same of a server that is 3 % slower; with gates of every kind.
+pub fn comparison() -> Comparison {
+    let (a, b) = (sweep("20261121-100000-before", 2_000), sweep("20261121-110000-after", 1_940));
+    let options = comparison::Options {
+        fail_if: "rate<-2%,p(99)>+50%,errors>+1pp".parse::<FailIfs>().unwrap().0,
+        thresholds: "p(99)<50ms,rate{clients:20}>1k".parse::<Thresholds>().unwrap().0,
+        ..comparison::Options::default()
+    };
+    comparison::compare(&[&a, &b], &options)
+}
+
+/// Two runs that have hardly anything in common, with names that would be markup.
+pub fn hopeless_comparison() -> Comparison {
+    let mut other = hit();
+    other.id = "<img>|`x`".to_owned();
+    other.iterations.push(other.iterations[0].clone());
+    other.iterations[1].clients = 5;
+    comparison::compare(&[&small(), &other], &comparison::Options::default())
+}
+
+fn sweep(id: &str, per_second: u64) -> RunRecord {
+    let mut record = empty(id, &[10, 20], 3);
+    record.workload = one_page("/index.html", 612);
+    for iteration in 1..=3 {
+        for clients in [10, 20] {
+            let seed = per_second + u64::from(iteration * 100 + clients);
+            let service = Service { per_second, seed, ..Service::default() };
+            let measured = simulate(&record.workload, clients, 6 * SECOND, &service);
+            record.iterations.push(iteration_of(measured, clients, iteration, "2026-11-21T10:00:00Z"));
         }
     }
     record
@@ -150,6 +186,36 @@ pub fn many_pages() -> RunRecord {
     for worker in &mut record.iterations[1].measured.generator.workers {
         worker.system_ns = 5_600_000_000 - worker.user_ns;
     }
+    record
+}
+
+/// Every text that a server or a file can bring along, as somebody would choose it who wants a report to act.
+pub fn hostile() -> RunRecord {
+    const SCRIPT: &str =
+        "</script><script>console.error('acted')</script>\"'><img src=x onerror=console.error(1)>";
+    let mut record = errors();
+    record.id = format!("id{SCRIPT}");
+    record.spec.name = format!("name{SCRIPT}");
+    record.spec.client.headers.insert("X-Evil".to_owned(), SCRIPT.to_owned());
+    record.spec.disclosure.insert(format!("key{SCRIPT}"), SCRIPT.to_owned());
+    record.command_line.push(SCRIPT.to_owned());
+    record.tool.version = SCRIPT.to_owned();
+    record.tool.commit = Some(SCRIPT.to_owned());
+    record.target.url = format!("http://192.0.2.7/{SCRIPT}");
+    record.target.server = Some(SCRIPT.to_owned());
+    record.workload = one_page(&format!("/{SCRIPT}"), 612);
+    record.workload.name = SCRIPT.to_owned();
+    record.workload_sha256 = SCRIPT.to_owned();
+    record
+        .environment
+        .insert(SCRIPT.to_owned(), json!({ SCRIPT: [SCRIPT], "nginx.conf": format!("a\n{SCRIPT}\n") }));
+    record.warnings.push(SCRIPT.to_owned());
+    record.started_at = SCRIPT.to_owned();
+    let run = &mut record.iterations[0];
+    fail(&mut run.measured, ErrorClass::Reset, 2, 1, SCRIPT);
+    run.identities[0].rule = SCRIPT.to_owned();
+    run.identities[0].evidence = SCRIPT.to_owned();
+    run.identities[0].holds = false;
     record
 }
 

@@ -1,11 +1,8 @@
 //! What no decent server would send, byte by byte: each with its class of error, none with a hang or a panic.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
-
-mod peer;
 
 use std::time::Duration;
 
-use peer::{Act, Peer, errors, file, one_page, run, spec};
+use super::peer::{Act, Peer, errors, file, one_page, run, spec};
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::ConnectionPolicy::{self, KeepAlive, PerRequest};
 

@@ -1,16 +1,14 @@
 //! A raw TCP peer that answers every request with a script of bytes, and the means to run a level against it.
-#![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use webstone_engine::{Control, LevelJob, LevelOutcome, Plan, run_level};
 use webstone_model::errors::ErrorClass;
 use webstone_model::identities::{Expectation, check};
-use webstone_model::spec::{ConnectionPolicy, RunSpec};
+use webstone_model::spec::{Backend, ConnectionPolicy, RunSpec};
 use webstone_model::units::Nanos;
 use webstone_model::workload::{FileRequest, Page, Workload};
 
@@ -34,7 +32,6 @@ pub(crate) enum Act {
 /// A peer that plays one script for each request.
 pub(crate) struct Peer {
     pub(crate) url: String,
-    pub(crate) connections: Arc<AtomicU64>,
     pub(crate) requests: Arc<Mutex<Vec<String>>>,
 }
 
@@ -48,17 +45,15 @@ impl Peer {
     pub(crate) fn start_with(script: impl Fn(&str) -> Vec<Act> + Send + Sync + 'static) -> Peer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let connections = Arc::new(AtomicU64::new(0));
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let (counter, log, script) = (connections.clone(), requests.clone(), Arc::new(script));
+        let (log, script) = (requests.clone(), Arc::new(script));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                counter.fetch_add(1, Ordering::Relaxed);
                 let (stream, log, script) = (stream.unwrap(), log.clone(), script.clone());
                 std::thread::spawn(move || serve(stream, &log, &*script));
             }
         });
-        Peer { url, connections, requests }
+        Peer { url, requests }
     }
 }
 
@@ -124,7 +119,24 @@ pub(crate) fn spec(url: &str, policy: ConnectionPolicy, pages: u64) -> RunSpec {
     spec.client.request_timeout = Nanos::from_millis(800);
     spec.generator.workers = 1;
     spec.generator.pin = false;
+    spec.generator.backend = if has_backend(&spec) { crate::BACKEND } else { Backend::Auto };
     spec
+}
+
+/// Whether this kernel has the back end that the test binary is about; says so where not.
+fn has_backend(spec: &RunSpec) -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let mut spec = spec.clone();
+        spec.generator.backend = crate::BACKEND;
+        match Plan::compile(&spec, &one_page(vec![file("/", None)])) {
+            Err(error) if error.what.contains("--backend") => {
+                println!("skipped: {}; the tests run without it", error.what);
+                false
+            }
+            _ => true,
+        }
+    })
 }
 
 /// A workload of one page with the given files.

@@ -1,7 +1,4 @@
 //! What clients ask for and how: methods, bodies, templates, proxies, sockets, addresses, pages and their files.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
-
-mod peer;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -9,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use peer::{Act, Peer, errors, file, one_page, run, spec};
+use super::peer::{Act, Peer, errors, file, one_page, run, spec};
 use webstone_engine::{Control, LevelJob, Plan, run_level};
 use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerPage, PerRequest};
 use webstone_model::spec::{Check, HttpVersion, Resolve};

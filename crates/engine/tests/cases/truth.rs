@@ -1,11 +1,8 @@
 //! The test that matters most: the reference server answers on a known schedule of delays, sizes and faults, and what
 //! the client reports must be that schedule: counts exact, bytes equal to the server's own, percentiles within the
 //! histogram's precision of the delay plus what the machine adds.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
 
-mod peer;
-
-use peer::{errors, file, one_page, run, spec};
+use super::peer::{errors, file, one_page, run, spec};
 use webstone_model::errors::ErrorClass;
 use webstone_model::metrics::Histogram;
 use webstone_model::spec::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};

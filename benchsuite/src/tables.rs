@@ -1,0 +1,248 @@
+//! A session as text: Markdown that can be pasted.
+
+use std::fmt::Write as _;
+
+use crate::bars::{Judged, Outcome};
+use crate::modes::{Case, MEMORY_BETWEEN, Mode, Server};
+use crate::run::Run;
+use crate::session::Session;
+use crate::statistics::Spread;
+
+/// The whole report.
+pub fn report(session: &Session, judged: &[Judged]) -> String {
+    // Writing to a String cannot fail, here and below.
+    let mut text = format!("# Comparison of load generators\n\n{}\n", session.heading);
+    for tool in &session.tools {
+        let _ = write!(text, "\n- {}: {}", tool.name, tool.version);
+    }
+    text.push('\n');
+    for mode in Mode::ALL {
+        for server in mode.servers() {
+            let cases = mode.cases(*server);
+            if !session.runs.iter().any(|run| cases.contains(&run.case)) {
+                continue;
+            }
+            match mode {
+                Mode::Scale => scale(session, *server, &cases, &mut text),
+                Mode::Workers => workers(session, *server, &cases, &mut text),
+                _ => cases.iter().for_each(|case| comparison(session, *case, &mut text)),
+            }
+        }
+    }
+    cost_of_measuring(session, &mut text);
+    bars(session, judged, &mut text);
+    text
+}
+
+fn comparison(session: &Session, case: Case, text: &mut String) {
+    let _ = write!(
+        text,
+        "\n## {} on {}, {} clients\n\n\
+         | tool | requests/s | mean latency, ms | rate × latency / clients | CPU/request, µs | rate to wrk | latency to wrk | CPU to wrk | quartiles | extremes | errors | rounds |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---|---|---:|---:|\n",
+        case.mode.name(),
+        case.server.name(),
+        case.clients
+    );
+    for tool in &session.tools {
+        let Some(rounds) = Rounds::of(session, case, tool.name) else { continue };
+        let to_wrk = |quantity| session.ratio(case, tool.name, "wrk", quantity);
+        let cpu = to_wrk(Run::cpu_us);
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            tool.name,
+            rounds.median(Run::rate, 0),
+            rounds.median(|run| run.latency_s().map(|seconds| seconds * 1e3), 3),
+            rounds.median(Run::little, 3),
+            rounds.median(Run::cpu_us, 2),
+            median(to_wrk(Run::rate), 3),
+            median(to_wrk(Run::latency_s), 3),
+            median(cpu, 3),
+            quartiles(cpu, 3),
+            cpu.map_or("-".to_owned(), |s| format!("{:.3} to {:.3}", s.min, s.max)),
+            rounds.errors(),
+            rounds.measured(),
+        );
+    }
+}
+
+fn scale(session: &Session, server: Server, cases: &[Case], text: &mut String) {
+    let (few, many) = MEMORY_BETWEEN;
+    let _ = write!(
+        text,
+        "\n## scale on {}\n\n\
+         CPU time of the whole process includes connecting; steady is that of the window alone, where the tool tells it.\n\n\
+         | tool | clients | requests/s | CPU/request, µs | steady CPU/request, µs | memory, MB | errors | rounds |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|\n",
+        server.name()
+    );
+    for tool in &session.tools {
+        for case in cases {
+            let Some(rounds) = Rounds::of(session, *case, tool.name) else { continue };
+            let tells_apart = |run: &Run| run.reading?.window_cpu_s.and(run.steady_cpu_us());
+            let memory = |run: &Run| run.memory_bytes_max.map(|bytes| bytes as f64 / 1e6);
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {} | {} | {} |",
+                tool.name,
+                case.clients,
+                rounds.median(Run::rate, 0),
+                rounds.median(Run::cpu_us, 2),
+                rounds.median(tells_apart, 2),
+                rounds.median(memory, 2),
+                rounds.errors(),
+                rounds.measured(),
+            );
+        }
+    }
+    let _ = write!(
+        text,
+        "\n| tool | bytes/connection, {few} to {many} clients | quartiles | CPU/request, dearest to cheapest | quartiles |\n\
+         |---|---:|---|---:|---|\n"
+    );
+    for tool in &session.tools {
+        let bytes = session.connection_bytes(server, tool.name);
+        let growth = session.cpu_growth(server, tool.name);
+        if bytes.is_some() || growth.is_some() {
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} |",
+                tool.name,
+                median(bytes, 0),
+                quartiles(bytes, 0),
+                median(growth, 3),
+                quartiles(growth, 3)
+            );
+        }
+    }
+}
+
+fn workers(session: &Session, server: Server, cases: &[Case], text: &mut String) {
+    let _ = write!(
+        text,
+        "\n## workers on {}\n\n\
+         The server has an event loop on each of the two CPUs; every worker shares its CPU with one of them.\n\n\
+         | tool | workers | clients | requests/s | CPU/request, µs | two workers to this | quartiles | errors | rounds |\n\
+         |---|---|---:|---:|---:|---:|---|---:|---:|\n",
+        server.name()
+    );
+    for tool in &session.tools {
+        for case in cases {
+            let Some(rounds) = Rounds::of(session, *case, tool.name) else { continue };
+            let ratio = match case.workers {
+                1 => session.second_worker(server, tool.name, case.accompanied),
+                _ => None,
+            };
+            let beside = if case.accompanied { ", beside another process" } else { "" };
+            let _ = writeln!(
+                text,
+                "| {} | {}{beside} | {} | {} | {} | {} | {} | {} | {} |",
+                tool.name,
+                case.workers,
+                case.clients,
+                rounds.median(Run::rate, 0),
+                rounds.median(Run::cpu_us, 2),
+                median(ratio, 3),
+                quartiles(ratio, 3),
+                rounds.errors(),
+                rounds.measured(),
+            );
+        }
+    }
+}
+
+fn cost_of_measuring(session: &Session, text: &mut String) {
+    let mut rows = String::new();
+    for mode in Mode::ALL {
+        for case in mode.servers().iter().flat_map(|server| mode.cases(*server)) {
+            if let Some(ratio) = session.ratio(case, "webstone", "webstone-bare", Run::cpu_us) {
+                let (mode, server) = (mode.name(), case.server.name());
+                let _ = writeln!(
+                    rows,
+                    "| {mode} | {server} | {:.3} | {} |",
+                    ratio.median,
+                    quartiles(Some(ratio), 3)
+                );
+            }
+        }
+    }
+    if !rows.is_empty() {
+        let _ = write!(
+            text,
+            "\n## Cost of measuring: client CPU per request with statistics, to a build without\n\n\
+             | mode | server | ratio | quartiles |\n|---|---|---:|---|\n{rows}"
+        );
+    }
+}
+
+fn bars(session: &Session, judged: &[Judged], text: &mut String) {
+    let (listed, left_out): (Vec<&Judged>, Vec<&Judged>) = judged.iter().partition(|judged| {
+        judged.outcome == Outcome::Pending
+            || session.runs.iter().any(|run| run.case.mode.name() == judged.bar.mode)
+    });
+    let _ = write!(
+        text,
+        "\n## Bars\n\n\
+         | mode | tool | quantity | against | measured | quartiles | on canned | at most | aim | |\n\
+         |---|---|---|---|---:|---|---:|---:|---:|---|\n"
+    );
+    for Judged { bar, measured, on_canned, outcome } in listed {
+        let decimals = bar.quantity.decimals();
+        let shown = decimals.min(2);
+        let why = bar.pending.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} | {} | {:.shown$} | {} | {}{why} |",
+            bar.mode,
+            bar.tool,
+            bar.quantity.name(),
+            bar.against.as_deref().unwrap_or("-"),
+            median(*measured, decimals),
+            quartiles(*measured, decimals),
+            median(*on_canned, decimals),
+            bar.at_most,
+            number(bar.aim, shown),
+            outcome.name(),
+        );
+    }
+    if !left_out.is_empty() {
+        let mut modes: Vec<&str> = left_out.iter().map(|judged| judged.bar.mode.as_str()).collect();
+        modes.dedup();
+        let _ = writeln!(text, "\n{} bars of modes that were not run: {}.", left_out.len(), modes.join(", "));
+    }
+}
+
+/// The runs of one tool in one case.
+struct Rounds<'a>(Vec<&'a Run>);
+
+impl<'a> Rounds<'a> {
+    fn of(session: &'a Session, case: Case, tool: &str) -> Option<Rounds<'a>> {
+        let runs: Vec<&Run> = session.runs_of(case, tool).collect();
+        (!runs.is_empty()).then_some(Rounds(runs))
+    }
+
+    fn median(&self, quantity: impl Fn(&Run) -> Option<f64>, decimals: usize) -> String {
+        median(Spread::of(self.0.iter().filter_map(|run| quantity(run))), decimals)
+    }
+
+    fn errors(&self) -> u64 {
+        self.0.iter().filter_map(|run| run.reading).map(|reading| reading.errors).sum()
+    }
+
+    fn measured(&self) -> String {
+        format!("{} of {}", self.0.iter().filter(|run| run.reading.is_some()).count(), self.0.len())
+    }
+}
+
+fn median(spread: Option<Spread>, decimals: usize) -> String {
+    number(spread.map(|spread| spread.median), decimals)
+}
+
+fn quartiles(spread: Option<Spread>, decimals: usize) -> String {
+    spread.map_or("-".to_owned(), |s| format!("{:.decimals$} to {:.decimals$}", s.lower, s.upper))
+}
+
+fn number(value: Option<f64>, decimals: usize) -> String {
+    value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
+}

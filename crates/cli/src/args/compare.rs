@@ -1,0 +1,84 @@
+//! Flags of gates (thresholds, conditions on changes), and the arguments of `compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use webstone_model::comparison::FailWhen;
+use webstone_model::threshold::{FailIfs, Thresholds};
+use webstone_report::ComparisonFormat;
+
+use super::values;
+
+/// Limits that measured values must keep.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Thresholds")]
+pub struct ThresholdArgs {
+    /// A limit that every level must keep, as in k6; exit code 3 if one does not. Repeatable
+    ///
+    /// A figure, <, <=, > or >=, and a limit with its unit; several are separated by commas. Figures: rate (requests/s),
+    /// connects (1/s), throughput (bit/s, MB/s), avg, min, med, max and p(N) (response times), errors (%), client-cpu and
+    /// server-cpu (CPU time per request). {clients:40} behind the figure selects a level.
+    ///
+    /// Default: none. Example: --threshold 'p(99)<50ms,errors<0.1%' --threshold 'rate{clients:40}>10k'
+    #[arg(long = "threshold", value_name = "CONDITION")]
+    pub threshold: Vec<Thresholds>,
+}
+
+/// `webstone compare`.
+#[derive(Args, Debug)]
+pub struct CompareArgs {
+    /// Runs to compare, the first being the baseline: directories, their record.json, names below --runs-dir, `last` or
+    /// `last~1`
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<PathBuf>,
+
+    /// What of a change is noise: a percentage, or a run made with --aa
+    ///
+    /// A change is shown when its whole interval lies beyond the floor. Without it: what parts the two arms of the runs,
+    /// where they were made with --aa; else the standard deviation between their iterations.
+    ///
+    /// Default: from the runs themselves. Example: --noise-floor 2%
+    #[arg(long, value_name = "PERCENT|RUN")]
+    pub noise_floor: Option<PathBuf>,
+
+    /// A change that must not be; exit code 3 if it is. Repeatable
+    ///
+    /// A figure as for --threshold, <, <=, > or >=, and a change against the baseline in percent; of errors, in percentage
+    /// points (pp). Several are separated by commas. {clients:40} behind the figure selects a level.
+    ///
+    /// Default: none. Example: --fail-if 'rate<-3%' --fail-if 'p(99)>+10%,errors>+0.1pp'
+    #[arg(long, value_name = "CONDITION", help_heading = "Thresholds")]
+    pub fail_if: Vec<FailIfs>,
+
+    /// What it takes for a condition of --fail-if to fail
+    ///
+    /// Default: shown. Example: --fail-when possible
+    #[arg(long, value_name = "WHEN", help_heading = "Thresholds", value_parser = values::fail_when())]
+    pub fail_when: Option<FailWhen>,
+
+    /// Thresholds.
+    #[command(flatten)]
+    pub thresholds: ThresholdArgs,
+
+    /// Compare what is not comparable, and say so beside the figures
+    #[arg(long, help_heading = "Comparison")]
+    pub force: bool,
+
+    /// Format of the comparison
+    ///
+    /// Default: text. Example: --format markdown
+    #[arg(long, value_name = "FORMAT", help_heading = "Output", value_parser = values::comparison_format())]
+    pub format: Option<ComparisonFormat>,
+
+    /// Write the comparison into a file instead of standard output
+    ///
+    /// Default: standard output. Example: -o comparison.md
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+
+    /// Directory that holds the records of runs, for those that are given by name
+    ///
+    /// Default: runs. Example: --runs-dir /srv/benchmarks
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub runs_dir: Option<PathBuf>,
+}

@@ -1,0 +1,72 @@
+//! Thresholds of a run or a stored record: held, shown with the report, and turned into an exit code.
+
+use webstone_model::record::RunRecord;
+use webstone_model::threshold::{Outcome, Threshold, Thresholds, evaluate};
+use webstone_report::{Format, Options, render_thresholds};
+
+use crate::console;
+use crate::failure::{Exit, Failure};
+
+/// All that were typed, in order.
+pub(crate) fn typed(thresholds: &[Thresholds]) -> Vec<Threshold> {
+    thresholds.iter().flat_map(|several| several.0.clone()).collect()
+}
+
+/// A level that is selected must be there: a threshold that is held against nothing would pass in silence.
+pub(crate) fn select_levels(
+    option: &str,
+    missing: impl IntoIterator<Item = (String, Option<u32>)>,
+    levels: &[u32],
+) -> Result<(), Failure> {
+    match missing.into_iter().find_map(|(text, level)| Some((text, level?))) {
+        None => Ok(()),
+        Some((text, level)) => {
+            let held: Vec<String> = levels.iter().map(u32::to_string).collect();
+            Err(Failure::usage(format!(
+                "{option}: `{text}` selects {level} clients, and there is no such level"
+            ))
+            .hint(format!("the levels are {}", held.join(", "))))
+        }
+    }
+}
+
+/// [`select_levels`] of thresholds.
+pub(crate) fn select(thresholds: &[Threshold], levels: &[u32]) -> Result<(), Failure> {
+    let missing = thresholds.iter().map(|one| (one.to_string(), one.missing_level(levels)));
+    select_levels("--threshold", missing, levels)
+}
+
+/// Holds thresholds against a record and shows what came of them: below a report for people, and on standard error
+/// beside one for programs.
+pub(super) fn hold(
+    thresholds: &[Threshold],
+    record: &RunRecord,
+    format: Format,
+    options: &Options,
+    report: &mut Vec<u8>,
+) -> Vec<Outcome> {
+    let mut outcomes = evaluate(thresholds, record);
+    outcomes.retain(|outcome| options.clients.is_none_or(|clients| clients == outcome.clients));
+    let table = render_thresholds(&outcomes, options);
+    match format {
+        Format::Text | Format::Hit => report.extend(table.into_bytes()),
+        _ if outcomes.is_empty() => {}
+        _ => console::complain(table.trim()),
+    }
+    outcomes
+}
+
+/// Names those that failed, on standard error.
+pub(super) fn exit(outcomes: &[Outcome]) -> Exit {
+    let mut exit = Exit::Done;
+    for outcome in outcomes.iter().filter(|outcome| !outcome.passed) {
+        console::complain(format!("threshold failed: {} at {}", outcome.threshold, clients(outcome.clients)));
+        exit = Exit::Gate;
+    }
+    exit
+}
+
+/// `40 clients`.
+pub(super) fn clients(level: u32) -> String {
+    format!("{level} {}", if level == 1 { "client" } else { "clients" })
+}

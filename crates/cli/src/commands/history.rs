@@ -1,0 +1,38 @@
+//! `webstone history`: results that others published, and runs beside them.
+
+use webstone_report::history::{self, Published};
+use webstone_runner::store::Store;
+
+use super::store_failure;
+use crate::args::HistoryArgs;
+use crate::console::{self, Console};
+use crate::failure::{Exit, Failure};
+use crate::intent::format_of;
+
+pub(super) fn execute(args: &HistoryArgs, console: &Console) -> Result<Exit, Failure> {
+    let all = history::published();
+    let chosen: Vec<&Published> =
+        all.iter().filter(|result| args.only.as_deref().is_none_or(|text| result.matches(text))).collect();
+    if let (true, Some(text)) = (chosen.is_empty(), &args.only) {
+        let mut names: Vec<&str> = all.iter().map(|result| result.document.id.as_str()).collect();
+        names.dedup();
+        return Err(Failure::usage(format!("--only: no published result has `{text}` in its names"))
+            .hint(format!("the documents are {}", names.join(", "))));
+    }
+    let mut runs = Vec::new();
+    for run in &args.runs {
+        runs.push(Store::load(run).map_err(|error| {
+            let name = run.to_string_lossy();
+            match all.iter().any(|result| result.matches(&name)) && !run.exists() {
+                true => Failure::usage(format!("{name} is no run"))
+                    .hint(format!("for the published results of that name, write --only {name}")),
+                false => store_failure(&error),
+            }
+        })?);
+    }
+    let format = format_of(args.format, args.output.as_deref()).unwrap_or_default();
+    let bytes = history::render(&chosen, &runs, format, &console.report_options(args.output.is_some()))
+        .map_err(|error| Failure::from_message(Exit::Usage, &format!("--format: {error}")))?;
+    console::deliver(&bytes, args.output.as_deref())?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,88 @@
+//! Which stored run is meant: a path, a name below the directory of runs, or one of the last.
+
+use std::path::{Path, PathBuf};
+
+use webstone_model::record::RunRecord;
+use webstone_runner::store::Store;
+
+use super::store_failure;
+use crate::failure::Failure;
+use crate::intent::RUNS_DIR;
+
+/// Reads the run that was named.
+pub(super) fn load(named: &Path, runs_dir: Option<&Path>) -> Result<RunRecord, Failure> {
+    let path = find(named, runs_dir.unwrap_or(Path::new(RUNS_DIR)))?;
+    Store::load(&path).map_err(|error| store_failure(&error))
+}
+
+/// What exists at the path is meant; otherwise what has that name among the runs, or how far back it lies.
+fn find(named: &Path, runs_dir: &Path) -> Result<PathBuf, Failure> {
+    // A run that was killed has `.partial` behind its name, which the store finds by itself.
+    let exists = |path: &Path| {
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(".partial");
+        path.exists() || Path::new(&partial).exists()
+    };
+    if exists(named) {
+        return Ok(named.to_owned());
+    }
+    let by_name = runs_dir.join(named);
+    if named.components().count() == 1 && exists(&by_name) {
+        return Ok(by_name);
+    }
+    match named.to_str().and_then(back) {
+        Some(back) => last(runs_dir, back),
+        // The store's own message says what is not there.
+        None => Ok(named.to_owned()),
+    }
+}
+
+/// `last`: 0; `last~2`: 2.
+fn back(text: &str) -> Option<usize> {
+    match text.strip_prefix("last")? {
+        "" => Some(0),
+        rest => rest.strip_prefix('~')?.parse().ok(),
+    }
+}
+
+/// Names of runs begin with their time, so that their order is that of the alphabet.
+fn last(runs_dir: &Path, back: usize) -> Result<PathBuf, Failure> {
+    let entries = std::fs::read_dir(runs_dir).map_err(|error| Failure::file("read", runs_dir, &error))?;
+    let mut runs: Vec<PathBuf> = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .filter(|path| path.join("record.json").is_file())
+        .collect();
+    runs.sort_unstable();
+    let place = runs.len().checked_sub(back + 1);
+    place.map(|place| runs.swap_remove(place)).ok_or_else(|| {
+        let held = match runs.len() {
+            1 => "1 run".to_owned(),
+            number => format!("{number} runs"),
+        };
+        Failure::usage(format!("last~{back}: {} holds {held}", runs_dir.display()))
+            .hint("`last` is the newest, `last~1` the one before; --runs-dir names another directory")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_found_by_path_by_name_and_from_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["1-a", "2-b", "3-c"] {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+            std::fs::write(dir.path().join(name).join("record.json"), "").unwrap();
+        }
+        std::fs::create_dir(dir.path().join("4-no-run")).unwrap();
+        let found = |named: &str| find(Path::new(named), dir.path()).map_err(|failure| failure.message);
+        assert_eq!(found("2-b"), Ok(dir.path().join("2-b")));
+        assert_eq!(found("last"), Ok(dir.path().join("3-c")));
+        assert_eq!(found("last~2"), Ok(dir.path().join("1-a")));
+        assert_eq!(found("last~3"), Err(format!("last~3: {} holds 3 runs", dir.path().display())));
+        assert_eq!(found("elsewhere"), Ok(PathBuf::from("elsewhere")));
+        assert_eq!(found("/tmp"), Ok(PathBuf::from("/tmp")));
+    }
+}

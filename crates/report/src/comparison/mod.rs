@@ -1,0 +1,279 @@
+//! A [`Comparison`] in, text out: tables for a terminal, Markdown for a pull request, JSON for programs.
+//!
+//! What is compared and concluded stands in `webstone_model::comparison`; here are only words and layouts. The words
+//! that more than one format says stand in this file, so that they say the same.
+
+mod markdown;
+mod text;
+
+use std::fmt;
+
+use webstone_model::comparison::{
+    Candidate, Comparison, FailWhen, Finding, FloorSource, GateOutcome, GateResult, Row, Why,
+};
+use webstone_model::metric::{Metric, Quantity};
+use webstone_model::statistics::{Interval, Method};
+
+use crate::numbers::{Scale, counted};
+use crate::screen::Screen;
+use crate::{Options, ReportError};
+
+/// A format of a comparison.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ComparisonFormat {
+    /// Tables for a terminal.
+    #[default]
+    Text,
+    /// Markdown for a pull request.
+    Markdown,
+    /// Everything; the schema is `docs/comparison.schema.json`.
+    Json,
+}
+
+impl ComparisonFormat {
+    /// Every format, in the order of help texts.
+    pub const ALL: [ComparisonFormat; 3] =
+        [ComparisonFormat::Text, ComparisonFormat::Markdown, ComparisonFormat::Json];
+
+    /// The name that a command line types.
+    pub fn name(self) -> &'static str {
+        match self {
+            ComparisonFormat::Text => "text",
+            ComparisonFormat::Markdown => "markdown",
+            ComparisonFormat::Json => "json",
+        }
+    }
+
+    /// What it is, in a few words, for help texts.
+    pub fn description(self) -> &'static str {
+        match self {
+            ComparisonFormat::Text => "tables for a terminal",
+            ComparisonFormat::Markdown => "a summary, a table and folded details, for a pull request",
+            ComparisonFormat::Json => "everything that was compared, with the values of every iteration",
+        }
+    }
+}
+
+impl fmt::Display for ComparisonFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Makes a report of a comparison, ending in a newline.
+///
+/// # Errors
+/// [`ReportError::Json`] if serialising fails, which no comparison of records read from files does.
+pub fn render_comparison(
+    comparison: &Comparison,
+    format: ComparisonFormat,
+    options: &Options,
+) -> Result<String, ReportError> {
+    Ok(match format {
+        ComparisonFormat::Text => text::render(comparison, options),
+        ComparisonFormat::Markdown => markdown::render(comparison),
+        ComparisonFormat::Json => serde_json::to_string_pretty(comparison)? + "\n",
+    })
+}
+
+/// The JSON schema (draft 2020-12) of a comparison, as text ending in a newline.
+pub fn comparison_schema() -> String {
+    let schema = schemars::schema_for!(Comparison);
+    serde_json::to_string_pretty(&schema).expect("a schema is a tree of strings and numbers") + "\n"
+}
+
+/// `A` for the baseline, `B`, `C` and so on; numbers behind `Z`.
+fn letter(record: usize) -> String {
+    match u8::try_from(record) {
+        Ok(index) if index < 26 => char::from(b'A' + index).to_string(),
+        _ => (record + 1).to_string(),
+    }
+}
+
+/// The row of a figure at each level of a candidate, with the level's number of clients.
+fn rows(candidate: &Candidate, metric: Metric) -> impl Iterator<Item = (u32, &Row)> {
+    candidate
+        .levels
+        .iter()
+        .filter_map(move |level| Some((level.clients, level.rows.iter().find(|row| row.metric == metric)?)))
+}
+
+/// What came out, in one line: the request rate, and what else differs.
+fn summary(screen: &Screen, candidate: &Candidate) -> String {
+    let levels = candidate.levels.len();
+    if levels == 0 {
+        return "cannot tell: no level is in both".to_owned();
+    }
+    let found = |metric: Metric, finding: Finding| {
+        rows(candidate, metric).filter(|(_, row)| row.finding == finding).count()
+    };
+    let metric = Metric::Rate;
+    let mut line = match (found(metric, Finding::Better), found(metric, Finding::Worse)) {
+        (0, 0) if found(metric, Finding::CannotTell) == levels => "cannot tell".to_owned(),
+        (0, 0) => "no difference shown".to_owned(),
+        (_, 0) => "faster".to_owned(),
+        (0, _) => "slower".to_owned(),
+        (better, worse) => {
+            format!("faster at {} and slower at {worse}", counted(better as u64, "level", "levels"))
+        }
+    };
+    line.push_str("; ");
+    // The level that changed most among those that were shown to change, or among all.
+    let shown = |row: &Row| row.finding.is_difference();
+    let size = |row: &Row| row.point().unwrap_or(0.0).abs();
+    let most = rows(candidate, metric).max_by(|(_, a), (_, b)| {
+        (shown(a), size(a)).partial_cmp(&(shown(b), size(b))).unwrap_or(std::cmp::Ordering::Equal)
+    });
+    if let Some((clients, row)) = most {
+        let of =
+            if levels > 1 { format!(" at {}", crate::thresholds::level(clients)) } else { String::new() };
+        match (&row.change, row.point()) {
+            (Some(change), _) => {
+                line.push_str(&format!("request rate {}{of}", with_interval(change, metric)));
+            }
+            (None, Some(point)) => {
+                line.push_str(&format!("request rate {} %{of}, without an interval", signed(point, 1)));
+            }
+            (None, None) => line.push_str("no request rate in both"),
+        }
+        if levels > 1 {
+            let differing = found(metric, Finding::Better) + found(metric, Finding::Worse);
+            line.push_str(&format!("; shown at {differing} of {levels} levels"));
+        }
+        if let (Finding::NoDifferenceShown, Some(from)) = (row.finding, row.shows_from) {
+            line.push_str(&format!("; a change of {from:.1} % would have been shown"));
+        }
+    }
+    let others: Vec<String> = candidate
+        .levels
+        .first()
+        .map_or(&[][..], |level| &level.rows)
+        .iter()
+        .map(|row| row.metric)
+        .filter(|other| !matches!(other, Metric::Rate | Metric::Connects | Metric::Throughput))
+        .filter_map(|other| {
+            let worse = found(other, Finding::Worse);
+            let of = if levels > 1 { format!(" at {worse} of {levels} levels") } else { String::new() };
+            (worse > 0).then(|| format!("{} {}{of}", name(screen, other), Finding::Worse.word(other)))
+        })
+        .collect();
+    // What follows from the rate in a closed loop needs no mention where the rate says it.
+    if !others.is_empty() && !line.starts_with("slower") {
+        line.push_str(&format!("; but {}", others.join(", ")));
+    }
+    line
+}
+
+/// What a figure is called in tables: the name that conditions use.
+fn name(_: &Screen, metric: Metric) -> String {
+    match metric {
+        Metric::Percentile(percentile) if percentile != 50.0 => format!("p{percentile}"),
+        other => other.to_string(),
+    }
+}
+
+/// The unit in which two values of a metric are shown, and the values.
+fn scaled(screen: &Screen, row: &Row) -> (String, [String; 2]) {
+    let values = [row.baseline.mean, row.candidate.mean];
+    let known = values.into_iter().flatten();
+    let (unit, factor, scale) = match row.metric.quantity() {
+        Quantity::Seconds => {
+            let scale = Scale::seconds(screen, known);
+            (scale.unit, 1.0, scale)
+        }
+        Quantity::PerSecond => ("1/s", 1.0, Scale::plain(1, known)),
+        Quantity::BitsPerSecond => ("Mbit/s", 1e-6, Scale::plain(2, known.map(|value| value / 1e6))),
+        Quantity::Percent => ("%", 1.0, Scale::plain(3, known)),
+    };
+    let shown = |value: Option<f64>| {
+        value.map_or_else(
+            || screen.dash().to_owned(),
+            |value| scale.show(value * factor).trim_end().to_owned(),
+        )
+    };
+    (unit.to_owned(), values.map(shown))
+}
+
+/// Decimals that an interval deserves: one for each digit that its width leaves.
+fn decimals(change: &Interval) -> usize {
+    match change.half_width() {
+        wide if wide >= 0.2 => 1,
+        _ => 2,
+    }
+}
+
+/// `+1.0` and `-1.0`; nothing at all has no sign.
+fn signed(value: f64, decimals: usize) -> String {
+    let text = format!("{value:+.decimals$}");
+    if text[1..].bytes().all(|byte| matches!(byte, b'0' | b'.')) { text[1..].to_owned() } else { text }
+}
+
+fn unit_of_change(metric: Metric) -> &'static str {
+    if metric == Metric::Errors { "pp" } else { "%" }
+}
+
+/// `-3.1 % (-3.6 to -2.6 %)`.
+fn with_interval(change: &Interval, metric: Metric) -> String {
+    let (decimals, unit) = (decimals(change), unit_of_change(metric));
+    if change.method == Method::None {
+        return format!("{} {unit}", signed(change.point, decimals));
+    }
+    let [point, low, high] = [change.point, change.low, change.high].map(|value| signed(value, decimals));
+    format!("{point} {unit} ({low} to {high} {unit})")
+}
+
+fn because(why: Why) -> &'static str {
+    match why {
+        Why::NotMeasured => "not measured in both",
+        Why::TooFewIterations => "too few iterations; three of each are the least",
+        Why::NoRatio => "the baseline is 0",
+        Why::WithinInterval => "the interval contains no change",
+        Why::WithinNoise => "not beyond the noise floor",
+        Why::Corrected => "it may be luck among so many levels",
+    }
+}
+
+fn floor_source(source: FloorSource) -> &'static str {
+    match source {
+        FloorSource::Given => "as given",
+        FloorSource::Arms => "from an A/A run",
+        FloorSource::Iterations => "the iterations' own standard deviation",
+        FloorSource::Histogram => "the resolution of the histograms",
+    }
+}
+
+fn gate_word(result: GateResult) -> &'static str {
+    match result {
+        GateResult::Passed => "pass",
+        GateResult::Failed => "FAIL",
+        GateResult::CannotTell => "cannot tell",
+    }
+}
+
+fn gate_change(gate: &GateOutcome) -> String {
+    gate.change
+        .as_ref()
+        .map_or_else(|| "not measured".to_owned(), |change| with_interval(change, gate.metric))
+}
+
+fn fail_when(when: FailWhen) -> &'static str {
+    match when {
+        FailWhen::Shown => "fails when the whole interval meets the condition, beyond the noise floor",
+        FailWhen::Measured => "fails when the measured change meets the condition",
+        FailWhen::Possible => "fails unless the interval excludes that the condition is met",
+    }
+}
+
+/// `1, 2, 4 clients`.
+fn clients(levels: &[u32]) -> String {
+    let named: Vec<String> = levels.iter().map(u32::to_string).collect();
+    format!("{} clients", named.join(", "))
+}
+
+/// `3 iterations a level`, `2 to 3 iterations a level`.
+fn iterations((fewest, most): (usize, usize)) -> String {
+    if fewest == most {
+        return format!("{} a level", counted(most as u64, "iteration", "iterations"));
+    }
+    format!("{fewest} to {most} iterations a level")
+}

@@ -1,0 +1,210 @@
+//! The comparison for a terminal: what was compared, what came out in a line, a table a level, the gates.
+
+use webstone_model::comparison::{Candidate, Comparison, Finding, GateResult, Row, Weight};
+use webstone_model::verdict::Standing;
+
+use super::{
+    because, clients, decimals, fail_when, floor_source, gate_change, gate_word, iterations, letter, name,
+    scaled, signed, summary,
+};
+use crate::Options;
+use crate::layout::{Room, Table, heading, labelled, push_line};
+use crate::screen::{Screen, Tone};
+use crate::thresholds::{passed, said};
+
+pub(super) fn render(comparison: &Comparison, options: &Options) -> String {
+    let screen = Screen::new(options);
+    let mut out = String::new();
+    records(&screen, comparison, &mut out);
+    for candidate in &comparison.candidates {
+        against(&screen, comparison, candidate, &mut out);
+    }
+    gates(&screen, comparison, &mut out);
+    thresholds(&screen, comparison, &mut out);
+    out
+}
+
+fn records(screen: &Screen, comparison: &Comparison, out: &mut String) {
+    push_line(out, &screen.paint(Tone::Strong, "webstone compare: everything against A, the baseline"));
+    out.push('\n');
+    for (index, record) in comparison.records.iter().enumerate() {
+        let server = record.server.as_deref().unwrap_or(&record.target);
+        let parts = [&record.id, &record.workload, server, &iterations(record.iterations)];
+        let text = screen.safe(&parts.join(screen.dot()));
+        let label = format!("{}  {}", letter(index), record.standing.word());
+        let tone = if record.standing == Standing::Invalid { Tone::Alarm } else { Tone::Plain };
+        labelled(screen, out, &label, 16, &text, tone);
+        for reason in &record.reasons {
+            labelled(screen, out, "", 16, &screen.safe(reason), Tone::Alarm);
+        }
+    }
+}
+
+fn against(screen: &Screen, comparison: &Comparison, candidate: &Candidate, out: &mut String) {
+    let letter = letter(candidate.record);
+    out.push('\n');
+    let worse =
+        candidate.levels.iter().flat_map(|level| &level.rows).any(|row| row.finding == Finding::Worse);
+    let tone = if worse { Tone::Caution } else { Tone::Strong };
+    let text = format!("{letter} against A: {}", summary(screen, candidate));
+    labelled(screen, out, "", 0, &text, tone);
+    for difference in &candidate.differences {
+        let forbids = difference.weight == Weight::Forbids;
+        let mark = if forbids { "not comparable: " } else { "differs: " };
+        let text =
+            format!("{mark}{}: {} against {}", difference.what, difference.baseline, difference.candidate);
+        labelled(
+            screen,
+            out,
+            screen.caution(),
+            2,
+            &screen.safe(&text),
+            if forbids { Tone::Alarm } else { Tone::Plain },
+        );
+    }
+    for (who, levels) in [("A", &candidate.only_baseline), (letter.as_str(), &candidate.only_candidate)] {
+        if !levels.is_empty() {
+            let text = format!("only {who} has {}", clients(levels));
+            labelled(screen, out, screen.caution(), 2, &text, Tone::Plain);
+        }
+    }
+    let confidence = comparison.confidence * 100.0;
+    for level in &candidate.levels {
+        heading(
+            screen,
+            out,
+            &format!("{} against A at {}", letter, crate::thresholds::level(level.clients)),
+            "means over iterations",
+        );
+        let mut table = Table::default();
+        table.text("", Room::Always).text("", Room::Always);
+        table.number("A", "", Room::Always).number(&letter, "", Room::Always);
+        table.number("change", "%", Room::Always);
+        table.number(&format!("{confidence:.0} % interval"), "%", Room::Always);
+        table.number("noise", &format!("{} %", screen.plus_minus()), Room::Optional(1));
+        table.text("verdict", Room::Always);
+        for row in level.rows.iter().filter(|row| is_known(row)) {
+            table.row_in(cells(screen, row), tone_of(row.finding), false);
+        }
+        table.draw(screen, out);
+    }
+    notes(screen, candidate, out);
+}
+
+/// A figure that neither record has is no row.
+fn is_known(row: &Row) -> bool {
+    row.baseline.mean.is_some() || row.candidate.mean.is_some()
+}
+
+fn cells(screen: &Screen, row: &Row) -> Vec<String> {
+    let (unit, [baseline, candidate]) = scaled(screen, row);
+    let dash = || screen.dash().to_owned();
+    let digits = row.change.as_ref().map_or(1, decimals);
+    let interval = row.change.as_ref().map_or_else(dash, |change| {
+        format!("{} to {}", signed(change.low, digits), signed(change.high, digits))
+    });
+    vec![
+        name(screen, row.metric),
+        unit,
+        baseline,
+        candidate,
+        row.point().map_or_else(dash, |point| signed(point, digits)),
+        interval,
+        format!("{:.2}", row.floor.value),
+        row.finding.word(row.metric).to_owned(),
+    ]
+}
+
+fn tone_of(finding: Finding) -> Tone {
+    match finding {
+        Finding::Better => Tone::Good,
+        Finding::Worse => Tone::Caution,
+        Finding::NoDifferenceShown => Tone::Plain,
+        Finding::CannotTell => Tone::Faint,
+    }
+}
+
+/// What a reader of the tables has to know, once.
+fn notes(screen: &Screen, candidate: &Candidate, out: &mut String) {
+    let rows = || candidate.levels.iter().flat_map(|level| &level.rows).filter(|row| is_known(row));
+    let mut note = |text: &str| labelled(screen, out, "", 0, text, Tone::Faint);
+    let mut sources: Vec<&str> = rows().map(|row| floor_source(row.floor.source)).collect();
+    sources.sort_unstable();
+    sources.dedup();
+    if !sources.is_empty() {
+        note(&format!(
+            "noise: {}; a change is shown when its whole interval lies beyond it",
+            sources.join(", ")
+        ));
+    }
+    let mut reasons: Vec<(&str, &str)> =
+        rows().filter_map(|row| Some((row.finding.word(row.metric), because(row.why?)))).collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    for finding in ["no difference shown", "cannot tell"] {
+        let of: Vec<&str> =
+            reasons.iter().filter(|(word, _)| *word == finding).map(|(_, because)| *because).collect();
+        if !of.is_empty() {
+            note(&format!("{finding}: {}", of.join(", or ")));
+        }
+    }
+    if rows().any(|row| row.metric == webstone_model::metric::Metric::Errors) {
+        note("errors change by percentage points");
+    }
+    let outliers: usize = rows().map(|row| row.baseline.outliers.len() + row.candidate.outliers.len()).sum();
+    if outliers > 0 {
+        note("some iterations are outliers; they are flagged in the JSON format, and part of every mean");
+    }
+}
+
+fn gates(screen: &Screen, comparison: &Comparison, out: &mut String) {
+    if comparison.fail_if.is_empty() {
+        return;
+    }
+    heading(screen, out, "Conditions", fail_when(comparison.fail_when));
+    let mut table = Table::default();
+    table.text("", Room::Always).text("fail if", Room::Flexible(12)).text("", Room::Always);
+    table.number("clients", "", Room::Always).text("change", Room::Always);
+    for gate in &comparison.fail_if {
+        let tone = match gate.result {
+            GateResult::Passed => Tone::Good,
+            GateResult::Failed => Tone::Alarm,
+            GateResult::CannotTell => Tone::Caution,
+        };
+        let cells = vec![
+            gate_word(gate.result).to_owned(),
+            gate.condition.clone(),
+            letter(gate.record),
+            gate.clients.to_string(),
+            gate_change(gate),
+        ];
+        table.row_in(cells, tone, false);
+    }
+    table.draw(screen, out);
+}
+
+fn thresholds(screen: &Screen, comparison: &Comparison, out: &mut String) {
+    if comparison.thresholds.is_empty() {
+        return;
+    }
+    heading(screen, out, "Thresholds", "measured over all iterations of a level");
+    let mut table = Table::default();
+    table.text("", Room::Always).text("threshold", Room::Flexible(12)).text("", Room::Always);
+    table.number("clients", "", Room::Always).number("measured", "", Room::Always);
+    for one in &comparison.thresholds {
+        let outcome = &one.outcome;
+        let (word, tone) = passed(outcome.passed);
+        let measured = outcome
+            .measured
+            .map_or_else(|| "not measured".to_owned(), |value| said(screen, outcome.metric, value));
+        let cells = vec![
+            word.to_owned(),
+            outcome.threshold.clone(),
+            letter(one.record),
+            outcome.clients.to_string(),
+            measured,
+        ];
+        table.row_in(cells, tone, false);
+    }
+    table.draw(screen, out);
+}

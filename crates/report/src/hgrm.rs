@@ -1,0 +1,142 @@
+//! The percentiles of one distribution as text, in the form that HdrHistogram prints (`outputPercentileDistribution`),
+//! wrk2 prints after it, and plotters of HdrHistogram read.
+//!
+//! A file holds one distribution. Which one, of what and in which unit, stands in comments (`#[…]`), which readers of
+//! the format skip. Values are milliseconds, as in wrk2 and as the plotter assumes, with the six decimals that
+//! nanoseconds need.
+
+use std::fmt::Write as _;
+
+use webstone_model::metrics::{Histogram, Histograms, Measured, Moments};
+use webstone_model::record::RunRecord;
+
+use crate::summary::{self, Level};
+use crate::{Options, ReportError, classic};
+
+/// Rows until half of the remaining values are passed, as wrk2 and the original have them.
+const TICKS_PER_HALF_DISTANCE: f64 = 5.0;
+const NANOS_PER_MS: f64 = 1e6;
+
+/// The text. Of several levels the one with the highest request rate is shown, and the first line says so.
+pub(crate) fn render(record: &RunRecord, options: &Options) -> Result<String, ReportError> {
+    let name = options.histogram.as_str();
+    let names = Histograms::default().named().map(|(name, _)| name);
+    let place = names.iter().position(|known| *known == name).ok_or_else(|| {
+        ReportError::NothingSelected { wanted: format!("distribution `{name}`"), held: names.join(", ") }
+    })?;
+    let levels = summary::levels(record);
+    let chosen = levels.get(summary::peak(&levels).unwrap_or(0));
+    let merged = chosen.map(|level| summary::merged(&level.runs));
+    let mut out = String::new();
+    let subject = chosen.map_or("nothing was measured".to_owned(), |level| subject(level, levels.len()));
+    let _ = writeln!(out, "#[webstone {}: {name} time in milliseconds, {subject}]", record.id);
+    let nothing = Measured::default();
+    let measured = merged.as_deref().unwrap_or(&nothing);
+    let moments = match name {
+        "connect" => &measured.connect,
+        "first-byte" => &measured.first_byte,
+        "page" => &measured.page,
+        _ => &measured.response,
+    };
+    write_out(measured.histograms.named()[place].1, moments, &mut out);
+    Ok(out)
+}
+
+fn subject(level: &Level<'_>, levels: usize) -> String {
+    let iterations = match &level.runs[..] {
+        [only] => format!("iteration {}", only.iteration),
+        several => format!("{} iterations together", several.len()),
+    };
+    let chosen =
+        if levels > 1 { format!("; of {levels} levels that of the highest rate") } else { String::new() };
+    format!("{} clients, {iterations}{chosen}", level.clients)
+}
+
+fn write_out(histogram: &Histogram, moments: &Moments, out: &mut String) {
+    out.push_str("       Value     Percentile TotalCount 1/(1-Percentile)\n\n");
+    for row in rows(histogram) {
+        let value_ms = row.value_ns as f64 / NANOS_PER_MS;
+        let _ = write!(out, "{value_ms:12.6} {:.12} {:10}", row.quantile, row.count);
+        if row.quantile < 1.0 {
+            let _ = write!(out, " {:14.2}", 1.0 / (1.0 - row.quantile));
+        }
+        out.push('\n');
+    }
+    let mean_ms = moments.mean() / NANOS_PER_MS;
+    let deviation_ms = classic::standard_deviation(moments) / NANOS_PER_MS;
+    let max_ms = histogram.max() as f64 / NANOS_PER_MS;
+    let _ = writeln!(out, "#[Mean    = {mean_ms:12.6}, StdDeviation   = {deviation_ms:12.6}]");
+    let _ = writeln!(out, "#[Max     = {max_ms:12.6}, Total count    = {:12}]", histogram.len());
+    // 2,048 sub-buckets hold three digits; 34 octaves of them reach 2⁴⁴ ns.
+    let _ = writeln!(out, "#[Buckets = {:12}, SubBuckets     = {:12}]", 34, 2048);
+}
+
+/// One row: up to `value_ns` lie `count` values, at least the share `quantile`.
+#[derive(Debug, PartialEq)]
+struct Row {
+    value_ns: u64,
+    quantile: f64,
+    count: u64,
+}
+
+/// The rows of HdrHistogram's percentile iterator: five steps to the half of what is left, then five to the half of
+/// that, until all values are counted; then 100 %.
+fn rows(histogram: &Histogram) -> Vec<Row> {
+    let mut rows = Vec::new();
+    // In percent, and in the original's order of operations, so that rounding falls as it does there.
+    let (total, mut count, mut percent) = (histogram.len(), 0, 0.0);
+    for (lowest, width, here) in histogram.buckets() {
+        count += here;
+        let value_ns = (lowest + width - 1).min(histogram.max());
+        while 100.0 * count as f64 / total as f64 >= percent && percent < 100.0 {
+            rows.push(Row { value_ns, quantile: percent / 100.0, count });
+            let halvings = ((100.0 / (100.0 - percent)).ln() / 2_f64.ln()).floor() + 1.0;
+            percent += 100.0 / (TICKS_PER_HALF_DISTANCE * halvings.exp2());
+            if count == total {
+                break;
+            }
+        }
+    }
+    if total > 0 {
+        rows.push(Row { value_ns: histogram.max(), quantile: 1.0, count: total });
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten values 1..=10: the rows that HdrHistogram 2.1.12 prints for them at five ticks.
+    #[test]
+    fn rows_are_those_of_the_original() {
+        let mut histogram = Histogram::new();
+        (1..=10).for_each(|value| histogram.record(value));
+        let rows: Vec<(u64, f64, u64)> =
+            rows(&histogram).iter().map(|row| (row.value_ns, row.quantile, row.count)).collect();
+        let begin: Vec<(u64, u64, u64)> = rows
+            .iter()
+            .map(|(value, quantile, count)| (*value, (quantile * 1e6).round() as u64, *count))
+            .collect();
+        assert_eq!(
+            begin[..9],
+            [
+                (1, 0, 1),
+                (1, 100_000, 1),
+                (2, 200_000, 2),
+                (3, 300_000, 3),
+                (4, 400_000, 4),
+                (5, 500_000, 5),
+                (6, 550_000, 6),
+                (6, 600_000, 6),
+                (7, 650_000, 7)
+            ]
+        );
+        assert_eq!(rows.last(), Some(&(10, 1.0, 10)));
+    }
+
+    #[test]
+    fn nothing_has_no_rows() {
+        assert_eq!(rows(&Histogram::new()), []);
+    }
+}

@@ -1,0 +1,165 @@
+//! The definition of every figure, a link away. The text is `docs/measurement.md` itself, compiled in: what the report
+//! says of a figure is what the documentation of the version that made it says.
+//!
+//! The first cell of a row of its tables names what the row defines; it gets an identifier made of the section and the
+//! name, `def-figures-of-a-level-request_rate`. A test follows every link of a report to such an identifier.
+
+use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
+
+use crate::chart::escape;
+
+const TEXT: &str = include_str!("../../../../docs/measurement.md");
+
+/// Identifiers of definitions that several charts point at.
+pub(super) const CONNECTIONS: &str = "def-figures-of-a-level-connection_rate";
+pub(super) const REQUESTS: &str = "def-figures-of-a-level-request_rate";
+pub(super) const THROUGHPUT: &str = "def-figures-of-a-level-throughput_bps";
+pub(super) const LATENCY: &str = "def-figures-of-a-level-latency_mean_s";
+pub(super) const PERCENTILES: &str = "def-percentiles";
+pub(super) const LITTLE: &str = "def-figures-of-a-level-little";
+pub(super) const ERROR_LEVEL: &str = "def-figures-of-a-level-error_level_percent";
+pub(super) const ERRORS: &str = "def-figures-of-a-level-error_rate";
+pub(super) const WEBSTONE: &str = "def-figures-of-a-level-webstone_number";
+pub(super) const SERIES: &str = "def-the-series";
+pub(super) const GENERATOR_CPU: &str = "def-figures-of-a-level-generator_cpu_per_request_s";
+pub(super) const SERVER_CPU: &str = "def-the-server-under-test-user_ns-system_ns";
+pub(super) const HITS: &str = "def-pages-hits";
+pub(super) const PAGE_RESPONSE: &str = "def-pages-response_ns";
+pub(super) const PAGE_CONNECT: &str = "def-pages-connect_ns";
+pub(super) const IDENTITIES: &str = "def-identities";
+pub(super) const ERROR_CLASSES: &str = "def-errors-by-whom-they-blame";
+
+/// The definition of a column of a sheet.
+pub(super) fn of_column(sheet: &str, name: &str, unit: &str) -> Option<&'static str> {
+    Some(match (sheet, name) {
+        ("Levels", "connects") => CONNECTIONS,
+        ("Levels", "requests") => REQUESTS,
+        ("Levels" | "Pages", "errors") => ERRORS,
+        ("Levels", "latency") if unit.starts_with("p99") => PERCENTILES,
+        ("Levels", "latency") => LATENCY,
+        ("Levels", "throughput") => THROUGHPUT,
+        ("Levels", "a client") => "def-figures-of-a-level-client_throughput_bps",
+        ("Levels", "Little's") => LITTLE,
+        ("Levels", "pages") => "def-figures-of-a-level-pages_per_minute",
+        ("Times", name) if name.starts_with('p') || name == "max" => PERCENTILES,
+        ("Pages", "hits") => HITS,
+        ("Pages", "time") if unit == "max" => "def-pages-time_ns_max",
+        ("Pages", "time") => "def-pages-time_ns",
+        ("Pages", "a file") => PAGE_RESPONSE,
+        ("Pages", "connect") if unit == "max" => "def-pages-connect_ns_max",
+        ("Pages", "connect") => PAGE_CONNECT,
+        ("Pages", "connects") => "def-pages-connects",
+        ("Pages", "body data") => "def-pages-body_bytes",
+        ("Fairness", "Jain") if unit == "pages" => "def-fairness-jain_pages",
+        ("Fairness", "Jain") => "def-fairness-jain_latency",
+        ("Fairness", "pages") => "def-fairness-pages",
+        ("Fairness", "latency") => "def-fairness-latency_ns",
+        ("Fairness", "starved") => "def-fairness-starved",
+        ("Machines", "generator" | "busiest") => GENERATOR_CPU,
+        ("Machines", "server") => SERVER_CPU,
+        ("Machines", "memory") => "def-the-server-under-test-resident_bytes_max",
+        ("Errors", "class" | "blames") => ERROR_CLASSES,
+        _ => return None,
+    })
+}
+
+/// All definitions as markup; headings begin at the third level.
+pub(super) fn markup() -> String {
+    let mut events = Vec::new();
+    let mut section = String::new();
+    let mut heading: Option<Vec<Event<'_>>> = None;
+    // Inside the first cell of a row: its text so far, and where it began.
+    let mut cell: Option<(String, usize)> = None;
+    let mut cells = 0;
+    for event in Parser::new_ext(TEXT, Options::ENABLE_TABLES) {
+        match event {
+            Event::Start(Tag::Heading { .. }) => heading = Some(Vec::new()),
+            Event::End(TagEnd::Heading(level)) => {
+                let content = heading.take().unwrap_or_default();
+                let text: String = content.iter().filter_map(text_of).collect();
+                section = slug(&text);
+                // The title of the page is the title of the section that this stands in.
+                if level == HeadingLevel::H1 {
+                    continue;
+                }
+                let tag = if level == HeadingLevel::H2 { "h3" } else { "h4" };
+                events.push(Event::Html(format!("<{tag} id=\"def-{section}\">").into()));
+                events.extend(content);
+                events.push(Event::Html(format!("</{tag}>\n").into()));
+            }
+            event if heading.is_some() => heading.iter_mut().for_each(|content| content.push(event.clone())),
+            // Links to other pages of the documentation lead nowhere from here; their text stays.
+            Event::Start(Tag::Link { .. }) | Event::End(TagEnd::Link) => {}
+            Event::Start(Tag::Table(_)) => {
+                events.push(Event::Html(
+                    "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Definitions\">".into(),
+                ));
+                events.push(event);
+            }
+            Event::End(TagEnd::Table) => {
+                events.push(event);
+                events.push(Event::Html("</div>\n".into()));
+            }
+            Event::Start(Tag::TableRow | Tag::TableHead) => {
+                cells = 0;
+                events.push(event);
+            }
+            Event::Start(Tag::TableCell) => {
+                cells += 1;
+                events.push(event);
+                if cells == 1 {
+                    cell = Some((String::new(), events.len()));
+                }
+            }
+            Event::End(TagEnd::TableCell) => {
+                if let Some((text, begin)) = cell.take() {
+                    let anchor = format!("<span id=\"def-{section}-{}\">", slug(&text));
+                    events.insert(begin, Event::InlineHtml(anchor.into()));
+                    events.push(Event::InlineHtml("</span>".into()));
+                }
+                events.push(event);
+            }
+            event => {
+                if let (Some((text, _)), Some(part)) = (&mut cell, text_of(&event)) {
+                    text.push_str(part);
+                }
+                events.push(event);
+            }
+        }
+    }
+    let mut out = String::new();
+    html::push_html(&mut out, events.into_iter());
+    out
+}
+
+fn text_of<'a>(event: &'a Event<'_>) -> Option<&'a str> {
+    match event {
+        Event::Text(text) | Event::Code(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// A name as a part of an identifier: letters, digits and underscores in lower case, hyphens for everything else.
+fn slug(text: &str) -> String {
+    let lower = text.to_lowercase();
+    let words: Vec<&str> =
+        lower.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|w| !w.is_empty()).collect();
+    let mut slug = String::new();
+    escape(&mut slug, &words.join("-"));
+    slug
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_and_sections_can_be_pointed_at() {
+        let markup = markup();
+        for id in [REQUESTS, SERVER_CPU, PERCENTILES, SERIES, "def-counters-stale_retries", ERROR_CLASSES] {
+            assert_eq!(markup.matches(&format!("id=\"{id}\"")).count(), 1, "{id}\n{markup}");
+        }
+        assert!(!markup.contains("<a "), "no link leads out of the report");
+        assert!(markup.contains("<span id=\"def-figures-of-a-level-little\"><code>little</code></span>"));
+    }
+}

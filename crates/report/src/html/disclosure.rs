@@ -1,0 +1,170 @@
+//! Everything that somebody needs who wants to repeat the run or doubts it: what ran where, the specification, the
+//! workload, the environment, and the checks.
+
+use serde_json::Value;
+use webstone_model::verdict::{self, RuleResult, RuleStanding};
+
+use crate::numbers::{count, counted};
+use crate::screen::Screen;
+use crate::text::header;
+
+use super::markup::Html;
+use super::{Run, definitions};
+
+/// Lines of a workload that are shown.
+const WORKLOAD_LINES_MAX: usize = 200;
+/// Broken identities that are shown one by one.
+const IDENTITIES_MAX: usize = 20;
+
+pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
+    html.section("disclosure", "Disclosure");
+    for (number, run) in runs.iter().enumerate() {
+        if runs.len() > 1 {
+            html.element("h3", &run.name);
+        }
+        facts(html, screen, run);
+        checks(html, run);
+        rules(html, run);
+        environment(html, run, number);
+        listing(html, "Specification, as a testbed file (TOML)", &specification(run));
+        workload(html, run);
+    }
+    html.raw("</section>");
+}
+
+fn facts(html: &mut Html, screen: &Screen, run: &Run<'_>) {
+    html.raw("<dl class=\"facts\">");
+    let tool = &run.record.tool;
+    let commit = tool.commit.as_ref().map_or_else(String::new, |commit| format!(", commit {commit}"));
+    let made = ("measured by", format!("{} {}{commit}", tool.name, tool.version));
+    for (label, text) in std::iter::once(made).chain(header::facts(screen, run.record)) {
+        let open = if label == "command" { "dd class=\"code\"" } else { "dd" };
+        html.raw("<div>").element("dt", label).element(open, &text).raw("</div>");
+    }
+    html.raw("</dl>");
+}
+
+/// The identities: how many hold, and those that do not.
+fn checks(html: &mut Html, run: &Run<'_>) {
+    let checks =
+        || run.record.iterations.iter().flat_map(|run| run.identities.iter().map(move |check| (run, check)));
+    let total = checks().count() as u64;
+    if total == 0 {
+        return;
+    }
+    let broken: Vec<_> = checks().filter(|(_, check)| !check.holds).collect();
+    html.raw("<p>").defined("Identities", Some(definitions::IDENTITIES));
+    let hold = total - broken.len() as u64;
+    html.text(&format!(" between the counters: {} of {} hold.", count(hold), count(total))).raw("</p>");
+    if broken.is_empty() {
+        return;
+    }
+    html.raw("<ul>");
+    for (iteration, check) in broken.iter().take(IDENTITIES_MAX) {
+        let at = counted(iteration.clients.into(), "client", "clients");
+        let text = format!(
+            "{at}, iteration {}, identity {}: {}: {}",
+            iteration.iteration, check.number, check.rule, check.evidence
+        );
+        html.element("li", &text);
+    }
+    if broken.len() > IDENTITIES_MAX {
+        html.element("li", &format!("and {} more", count((broken.len() - IDENTITIES_MAX) as u64)));
+    }
+    html.raw("</ul>");
+}
+
+/// Every run rule, met or not.
+fn rules(html: &mut Html, run: &Run<'_>) {
+    let rules = verdict::rules(run.record);
+    let met = rules.iter().filter(|rule| rule.standing == RuleStanding::Met).count() as u64;
+    let title = format!("Run rules: {} of {} met", count(met), count(rules.len() as u64));
+    let row = |rule: &RuleResult| {
+        let standing = match rule.standing {
+            RuleStanding::Met => "met",
+            RuleStanding::NotMet => "not met",
+            RuleStanding::CannotTell => "cannot be told",
+        };
+        vec![rule.text.clone(), standing.to_owned(), rule.evidence.clone()]
+    };
+    let rows: Vec<Vec<String>> = rules.iter().map(row).collect();
+    html.raw("<details class=\"printed\"><summary>").text(&title).raw("</summary>");
+    let head = ["rule", "standing", "found"].map(str::to_owned);
+    html.table(&title, &head, &rows).raw("</details>");
+}
+
+/// All facts about the machine, by name; texts of several lines (configuration files) as they are.
+fn environment(html: &mut Html, run: &Run<'_>, number: usize) {
+    let mut facts = Vec::new();
+    for (name, value) in &run.record.environment {
+        flatten(name, value, &mut facts);
+    }
+    let (listings, rows): (Vec<_>, Vec<_>) = facts.into_iter().partition(|(_, text)| text.contains('\n'));
+    if !rows.is_empty() {
+        html.raw("<details class=\"printed\"><summary>")
+            .text(&format!("Environment, {}", counted(rows.len() as u64, "fact", "facts")));
+        html.raw("</summary>");
+        let rows: Vec<Vec<String>> = rows.into_iter().map(|(name, text)| vec![name, text]).collect();
+        let caption =
+            if number == 0 { "Environment".to_owned() } else { format!("Environment {}", number + 1) };
+        html.table(&caption, &["name".to_owned(), "value".to_owned()], &rows).raw("</details>");
+    }
+    for (name, text) in &listings {
+        listing(html, name, text);
+    }
+}
+
+pub(super) fn flatten(name: &str, value: &Value, facts: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().for_each(|(key, value)| flatten(&format!("{name}.{key}"), value, facts))
+        }
+        Value::Array(items) if items.iter().any(Value::is_object) => {
+            items.iter().enumerate().for_each(|(n, item)| flatten(&format!("{name}.{n}"), item, facts));
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(plain).collect();
+            facts.push((name.to_owned(), items.join(", ")));
+        }
+        other => facts.push((name.to_owned(), plain(other))),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn specification(run: &Run<'_>) -> String {
+    toml::to_string(&run.record.spec).unwrap_or_else(|error| format!("cannot be written as TOML: {error}"))
+}
+
+fn workload(html: &mut Html, run: &Run<'_>) {
+    let workload = &run.record.workload;
+    // A page is two lines at least: nobody reads a hundred thousand of them, and nobody has to wait for them either.
+    let pages_shown = workload.pages.len().min(WORKLOAD_LINES_MAX);
+    let mut cut = webstone_model::workload::Workload {
+        name: workload.name.clone(),
+        description: workload.description.clone(),
+        ..Default::default()
+    };
+    cut.pages.extend(workload.pages.iter().take(pages_shown).cloned());
+    let text = cut.to_toml();
+    let lines = text.lines().count();
+    let mut shown: String = text.lines().take(WORKLOAD_LINES_MAX).map(|line| format!("{line}\n")).collect();
+    if pages_shown < workload.pages.len() || lines > WORKLOAD_LINES_MAX {
+        shown.push_str(&format!(
+            "# cut after {WORKLOAD_LINES_MAX} lines; the workload has {}\n",
+            counted(workload.pages.len() as u64, "page", "pages")
+        ));
+    }
+    let title = format!("Workload {}, sha256 {}", workload.name, run.record.workload_sha256);
+    listing(html, &title, &shown);
+}
+
+fn listing(html: &mut Html, title: &str, text: &str) {
+    html.raw("<details class=\"printed\"><summary>")
+        .text(title)
+        .raw("</summary><pre tabindex=\"0\">")
+        .text(text);
+    html.raw("</pre></details>");
+}

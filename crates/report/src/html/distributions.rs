@@ -1,0 +1,163 @@
+//! Distributions as HdrHistogram plots them: the percentile on an axis that gives each further nine the same room, the
+//! time on a logarithmic one. Of one record a line a level, and where its time goes at the peak; of several a line
+//! each, at its peak.
+
+use webstone_model::metrics::Histogram;
+use webstone_model::units::NANOS_PER_SECOND;
+
+use crate::chart::{Axis, Line, Point, STYLES};
+use crate::numbers::{Scale, count, counted, seconds_round};
+use crate::screen::Screen;
+use crate::summary;
+
+use super::figure::{Figure, HEIGHT};
+use super::markup::{Html, spread};
+use super::{Run, definitions};
+
+/// Points a nine.
+const RESOLUTION: f64 = 16.0;
+
+pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
+    if runs.iter().flat_map(|run| &run.levels).all(|level| level.distributions.is_empty()) {
+        return;
+    }
+    html.section("distributions", "Distribution of times").raw("<div class=\"charts\">");
+    match runs {
+        [only] => {
+            levels(html, screen, only);
+            parts(html, screen, only);
+        }
+        several => peaks(html, screen, several),
+    }
+    html.raw("</div></section>");
+}
+
+/// The response time of a few levels.
+fn levels(html: &mut Html, screen: &Screen, run: &Run<'_>) {
+    let chosen = spread(run.levels.len(), STYLES, run.peak());
+    let lines = chosen
+        .iter()
+        .enumerate()
+        .map(|(style, index)| {
+            let level = &run.levels[*index];
+            let name = counted(level.clients.into(), "client", "clients");
+            line(name, style, &summary::merged(&level.runs).histograms.response)
+        })
+        .collect();
+    let caption = match run.levels.len() - chosen.len() {
+        0 => String::new(),
+        more => format!(
+            "{} levels, evenly chosen; {} more are in the table of times.",
+            chosen.len(),
+            count(more as u64)
+        ),
+    };
+    chart(html, screen, "chart-distribution", "Latency by percentile", &caption, lines);
+}
+
+/// Connecting, first byte, response and page at the peak.
+fn parts(html: &mut Html, screen: &Screen, run: &Run<'_>) {
+    let Some(level) = run.best() else { return };
+    let merged = summary::merged(&level.runs);
+    let named = merged.histograms.named();
+    let lines = named.iter().enumerate().map(|(style, (name, histogram))| {
+        let name = match *name {
+            "connect" => "connect time",
+            "first-byte" => "time to first byte",
+            "response" => "latency",
+            _ => "page time",
+        };
+        line(name.to_owned(), style, histogram)
+    });
+    let title = format!("Where the time goes, at {}", counted(level.clients.into(), "client", "clients"));
+    chart(html, screen, "chart-parts", &title, "", lines.collect());
+}
+
+fn peaks(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
+    let lines = runs
+        .iter()
+        .enumerate()
+        .filter_map(|(style, run)| {
+            let level = run.best()?;
+            let name = format!("{}, {}", run.name, counted(level.clients.into(), "client", "clients"));
+            Some(line(name, style, &summary::merged(&level.runs).histograms.response))
+        })
+        .collect();
+    chart(html, screen, "chart-distribution", "Latency by percentile, at each peak", "", lines);
+}
+
+fn chart(html: &mut Html, screen: &Screen, id: &str, title: &str, caption: &str, mut lines: Vec<Line>) {
+    lines.retain(|line| !line.points.is_empty());
+    let points = || lines.iter().flat_map(|line| &line.points);
+    if points().next().is_none() {
+        return;
+    }
+    let most = points().map(|point| point.x).fold(0.0, f64::max);
+    Figure {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        definition: Some(definitions::PERCENTILES),
+        caption: caption.to_owned(),
+        x: Axis::percentiles(most),
+        y: Axis::durations("logarithmic scale", points().map(|point| point.y), &|value| {
+            seconds_round(screen, value)
+        }),
+        height: HEIGHT,
+        scale: Scale::seconds(screen, points().map(|point| point.y)),
+        lines,
+        reference: None,
+        x_name: "percentile",
+        show_x: &percentile,
+    }
+    .draw(html);
+}
+
+/// The quantiles of a histogram, up to the last that its number of values can tell apart.
+fn line(name: String, style: usize, histogram: &Histogram) -> Line {
+    let mut points = Vec::new();
+    if !histogram.is_empty() {
+        let most = (histogram.len() as f64).log10().max(1.0);
+        for step in 0..=(most * RESOLUTION) as u32 {
+            let x = f64::from(step) / RESOLUTION;
+            let value = histogram.value_at_quantile(1.0 - 10_f64.powf(-x)) as f64 / NANOS_PER_SECOND as f64;
+            // Below the clock's resolution there is nothing to show on a logarithmic axis.
+            if value > 0.0 {
+                points.push(Point::new(x, value));
+            }
+        }
+    }
+    Line { name, style, points, marked: false }
+}
+
+/// A position on the axis as the percentile that it stands for, with as many decimals as tell it from its neighbours.
+fn percentile(x: f64) -> String {
+    let decimals = x.ceil().max(1.0) as usize;
+    let text = format!("{:.decimals$}", 100.0 * (1.0 - 10_f64.powf(-x)));
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("p{text}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chart::nines;
+
+    #[test]
+    fn a_line_ends_where_single_values_begin() {
+        let mut histogram = Histogram::new();
+        (1..=1000).for_each(|millis| histogram.record(millis * 1_000_000));
+        let line = line(String::new(), 0, &histogram);
+        let last = line.points.last().unwrap();
+        assert!((last.x - 3.0).abs() < 1e-12);
+        // 999 of 1,000 values are no longer; a histogram's value is at most 0.1 % above.
+        assert!((last.y / 0.999 - 1.0).abs() < 1.1e-3, "{last:?}");
+        let at_90 = line.points.iter().find(|point| point.x == nines(0.9)).unwrap();
+        assert!((at_90.y / 0.9 - 1.0).abs() < 1.1e-3, "{at_90:?}");
+    }
+
+    #[test]
+    fn percentiles_are_named_as_people_do() {
+        assert_eq!([0.0, 1.0, 2.0, 3.0, 4.0].map(percentile), ["p0", "p90", "p99", "p99.9", "p99.99"]);
+        assert_eq!(percentile(nines(0.5)), "p50");
+    }
+}

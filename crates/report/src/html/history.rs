@@ -1,0 +1,144 @@
+//! `webstone history` as a page: published results and runs in the same charts, and their tables.
+
+use webstone_model::record::RunRecord;
+
+use super::figure::{Figure, HEIGHT};
+use super::markup::Html;
+use super::{foot, head};
+use crate::chart::{Axis, Line, Point, STYLES};
+use crate::history::{Comparison, Published, Quantity, lines, printed_table};
+use crate::numbers::{Scale, count};
+use crate::screen::Screen;
+use crate::summary::{self, Level};
+
+/// What there is to draw over clients.
+const CHARTS: [(Quantity, &str); 3] = [
+    (Quantity::ConnectionRate, "Connections/s"),
+    (Quantity::Throughput, "Throughput"),
+    (Quantity::Latency, "Latency, mean"),
+];
+
+/// The page: charts, then the comparison of each run, then every published table.
+pub(crate) fn render(
+    screen: &Screen,
+    published: &[&Published],
+    records: &[RunRecord],
+    compared: &[Comparison<'_>],
+    caution: &str,
+) -> String {
+    let runs: Vec<(&RunRecord, Vec<Level<'_>>)> =
+        records.iter().map(|record| (record, summary::levels(record))).collect();
+    let title = match records {
+        [] => "Published results, 1995 to 2000".to_owned(),
+        [only] => format!("{} beside published results", only.id),
+        several => format!("{} runs beside published results", several.len()),
+    };
+    let mut html = Html::default();
+    head(&mut html, &title);
+    html.raw("<header><p class=\"brand\">webstone history</p>");
+    html.raw("<button id=\"theme\" type=\"button\" hidden>Theme: automatic</button>");
+    html.element("h1", &title)
+        .element("p class=\"sub\"", caution)
+        .raw("</header>\n<main id=\"main\" tabindex=\"-1\">");
+    html.section("load", "Against the number of clients").raw("<div class=\"charts\">");
+    for (quantity, name) in CHARTS {
+        chart(&mut html, screen, published, &runs, quantity, name);
+    }
+    html.raw("</div></section>");
+    if !compared.is_empty() {
+        html.section("beside", "Side by side");
+        let columns = ["published at", "figure", "published", "this run", "unit", "ratio", "at clients"];
+        for group in compared.chunk_by(|a, b| a.id == b.id && a.run == b.run) {
+            let group: Vec<&Comparison<'_>> = group.iter().collect();
+            let caption =
+                format!("{}: {}, {}", group[0].id, group[0].published.server, group[0].published.load);
+            let rows: Vec<Vec<String>> = lines(&group, "peak:").into_iter().map(Vec::from).collect();
+            html.table(&caption, &columns.map(str::to_owned), &rows);
+        }
+        html.element(
+            "p class=\"note\"",
+            "* the run has no level of that many clients: its level of the highest rate.",
+        );
+        html.raw("</section>");
+    }
+    html.section("published", "Published tables");
+    for result in published {
+        let (columns, rows) = printed_table(result);
+        html.element("h3", &format!("{}: {}, {}", result.id, result.server, result.load));
+        let source = format!("{} ({}): {}", result.document.title, result.document.published, result.place);
+        let about = [&result.system, &result.software, &result.tool, &source].map(String::as_str).join(". ");
+        html.element("p", &format!("{about}. {}", result.note.as_deref().unwrap_or_default()));
+        html.table(&result.id, &columns, &rows);
+    }
+    html.raw("</section></main>");
+    foot(&mut html);
+    html.finish()
+}
+
+fn chart(
+    html: &mut Html,
+    screen: &Screen,
+    published: &[&Published],
+    runs: &[(&RunRecord, Vec<Level<'_>>)],
+    quantity: Quantity,
+    title: &str,
+) {
+    let mut lines: Vec<Line> = Vec::new();
+    let of_runs = runs.iter().map(|(record, levels)| {
+        let points = levels.iter().filter_map(|level| {
+            let value = quantity.of(&level.figures, &summary::merged(&level.runs))?;
+            Some((level.clients, value))
+        });
+        (record.id.clone(), points.collect::<Vec<_>>())
+    });
+    let of_published = published.iter().map(|result| (result.id.clone(), result.points(quantity)));
+    let all: Vec<_> = of_runs.chain(of_published).filter(|(_, points)| !points.is_empty()).collect();
+    for (name, points) in all.iter().take(STYLES) {
+        let points = points.iter().filter(|(_, value)| *value > 0.0);
+        let points = points.map(|(clients, value)| Point::new(f64::from(*clients), *value)).collect();
+        lines.push(Line { name: name.clone(), style: lines.len(), points, marked: true });
+    }
+    let values: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.y).collect();
+    if values.is_empty() {
+        return;
+    }
+    let mut clients: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
+    clients.sort_by(f64::total_cmp);
+    clients.dedup();
+    let scale = match quantity {
+        Quantity::Latency => Scale::seconds(screen, values.iter().copied()),
+        Quantity::Throughput => Scale::bits_per_second(values.iter().copied()),
+        _ => Scale::plain(2, values.iter().copied()),
+    };
+    let say = |value: f64| match quantity {
+        Quantity::Latency => crate::numbers::seconds(screen, value),
+        Quantity::Throughput => Scale::bits_per_second([value]).say(value),
+        _ => Scale::plain(2, [value]).say(value),
+    };
+    // A quarter of a century lies between them: on a linear axis the published ones would lie on the ground.
+    let y = if runs.is_empty() {
+        Axis::from_zero("", &scale, values.iter().copied(), 5)
+    } else {
+        Axis::durations("logarithmic", values.iter().copied(), &say)
+    };
+    let left_out = all.len() - lines.len();
+    let caption = match left_out {
+        0 => String::new(),
+        _ => format!("{left_out} more results are in the tables; --only chooses which are drawn."),
+    };
+    Figure {
+        id: format!("chart-{}", title.split([',', '/']).next().unwrap_or("x").to_lowercase()),
+        title: title.to_owned(),
+        definition: None,
+        caption,
+        x: Axis::counts("clients", 1.0, &clients),
+        y,
+        height: HEIGHT,
+        lines,
+        reference: None,
+        x_name: "clients",
+        show_x: &|value| count(value as u64),
+        scale,
+    }
+    .draw(html);
+}

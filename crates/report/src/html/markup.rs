@@ -1,0 +1,189 @@
+//! Markup out of text: the one place where text becomes HTML, and the drawing of tables.
+//!
+//! Whatever comes from a record (a server's name, the path of a page, a message) goes through [`Html::text`], which
+//! escapes it. [`Html::raw`] is for markup that stands in this program.
+
+use std::fmt::Write as _;
+
+use crate::chart::escape;
+use crate::layout::{Line, Sheet};
+use crate::screen::Tone;
+
+use super::definitions;
+
+/// A page of HTML that grows.
+#[derive(Debug, Default)]
+pub(super) struct Html {
+    out: String,
+}
+
+impl Html {
+    /// Appends markup as it is.
+    pub(super) fn raw(&mut self, markup: &str) -> &mut Html {
+        self.out.push_str(markup);
+        self
+    }
+
+    /// Appends text, escaped.
+    pub(super) fn text(&mut self, text: &str) -> &mut Html {
+        escape(&mut self.out, text);
+        self
+    }
+
+    /// Appends an element that holds nothing but text; `open` is its name and attributes.
+    pub(super) fn element(&mut self, open: &str, text: &str) -> &mut Html {
+        let name = open.split(' ').next().unwrap_or(open);
+        let _ = write!(self.out, "<{open}>");
+        escape(&mut self.out, text);
+        let _ = write!(self.out, "</{name}>");
+        self
+    }
+
+    /// A term, linked to its definition where it has one.
+    pub(super) fn defined(&mut self, text: &str, definition: Option<&str>) -> &mut Html {
+        match definition {
+            Some(id) => self.element(&format!("a class=\"def\" href=\"#{id}\""), text),
+            None => self.text(text),
+        }
+    }
+
+    /// The opening of a section that a heading names.
+    pub(super) fn section(&mut self, id: &str, title: &str) -> &mut Html {
+        let _ = write!(self.out, "\n<section id=\"{id}\" aria-labelledby=\"{id}-h\"><h2 id=\"{id}-h\">");
+        escape(&mut self.out, title);
+        self.raw("</h2>\n")
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.out
+    }
+
+    /// A table: cells are text. `head` are columns, the first of them the name of the row.
+    pub(super) fn table(&mut self, caption: &str, head: &[String], rows: &[Vec<String>]) -> &mut Html {
+        self.table_start(caption);
+        self.raw("<thead><tr>");
+        for name in head {
+            self.element("th scope=\"col\"", name);
+        }
+        self.raw("</tr></thead><tbody>");
+        for row in rows {
+            self.raw("<tr>");
+            for (index, cell) in row.iter().enumerate() {
+                self.element(if index == 0 { "th scope=\"row\"" } else { "td" }, cell.trim_end());
+            }
+            self.raw("</tr>");
+        }
+        self.raw("</tbody></table></div>\n")
+    }
+
+    /// A table that a narrow screen scrolls by itself, with a keyboard too.
+    fn table_start(&mut self, caption: &str) {
+        self.raw("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"");
+        self.text(caption).raw("\"><table>");
+        self.element("caption", caption);
+    }
+
+    /// A sheet of the text report as a table. Of its rows (counted within each group) those are left out that `keep`
+    /// does not want.
+    pub(super) fn sheet(&mut self, sheet: &Sheet, keep: &dyn Fn(usize) -> bool) -> &mut Html {
+        if sheet.table.columns.is_empty() {
+            return self.element("p", &format!("{}: {}.", sheet.title, sheet.explanation));
+        }
+        let caption = match sheet.explanation.as_str() {
+            "" => sheet.title.to_owned(),
+            explanation => format!("{}: {explanation}", sheet.title),
+        };
+        self.table_start(&caption);
+        self.raw("<thead><tr>");
+        for column in &sheet.table.columns {
+            self.raw(if column.left { "<th scope=\"col\" class=\"left\">" } else { "<th scope=\"col\">" });
+            self.defined(&column.name, definitions::of_column(sheet.title, &column.name, &column.unit));
+            if !column.unit.is_empty() {
+                self.raw("<br>").element("small", &column.unit);
+            }
+            self.raw("</th>");
+        }
+        self.raw("</tr></thead><tbody>");
+        let width = sheet.table.columns.len();
+        let mut index = 0;
+        for line in &sheet.table.lines {
+            match line {
+                Line::Group(title) => {
+                    index = 0;
+                    let open = format!("th scope=\"rowgroup\" class=\"group\" colspan=\"{width}\"");
+                    self.raw("</tbody><tbody><tr>").element(&open, title).raw("</tr>");
+                }
+                Line::Note(note) => {
+                    let open = format!("td class=\"note\" colspan=\"{width}\"");
+                    self.raw("<tr>").element(&open, note).raw("</tr>");
+                }
+                Line::Row { cells, marked, tone } => {
+                    if keep(index) {
+                        self.row(sheet, cells, *marked, *tone);
+                    }
+                    index += 1;
+                }
+            }
+        }
+        self.raw("</tbody></table></div>\n");
+        for (_, note) in &sheet.notes {
+            self.element("p class=\"note\"", note);
+        }
+        self
+    }
+
+    fn row(&mut self, sheet: &Sheet, cells: &[String], marked: bool, tone: Tone) {
+        let class = match tone {
+            Tone::Good => " class=\"good\"",
+            Tone::Caution => " class=\"caution\"",
+            Tone::Alarm => " class=\"alarm\"",
+            Tone::Plain | Tone::Strong | Tone::Faint => "",
+        };
+        let _ = write!(self.out, "<tr{class}>");
+        for (index, (cell, column)) in cells.iter().zip(&sheet.table.columns).enumerate() {
+            let left = if column.left { " class=\"left\"" } else { "" };
+            let open = if index == 0 { format!("th scope=\"row\"{left}") } else { format!("td{left}") };
+            let mark = if marked && index == 0 { "▸ " } else { "" };
+            self.element(&open, &format!("{mark}{}", cell.trim_end()));
+        }
+        self.raw("</tr>");
+    }
+}
+
+/// Which of `count` things are shown where at most `most` can be: evenly chosen, the first, the last and `must` among
+/// them.
+pub(super) fn spread(count: usize, most: usize, must: Option<usize>) -> Vec<usize> {
+    if count <= most {
+        return (0..count).collect();
+    }
+    let mut chosen: Vec<usize> = (0..most).map(|n| n * (count - 1) / (most - 1).max(1)).collect();
+    if let Some(must) = must.filter(|must| !chosen.contains(must)) {
+        let inner = 1..most.saturating_sub(1);
+        if let Some(nearest) = inner.min_by_key(|place| chosen[*place].abs_diff(must)) {
+            chosen[nearest] = must;
+        }
+    }
+    chosen.sort_unstable();
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_of_many_are_spread_evenly_and_keep_the_peak() {
+        assert_eq!(spread(3, 8, Some(1)), [0, 1, 2]);
+        assert_eq!(spread(1000, 5, None), [0, 249, 499, 749, 999]);
+        assert_eq!(spread(1000, 5, Some(740)), [0, 249, 499, 740, 999]);
+        assert_eq!(spread(1000, 5, Some(999)), [0, 249, 499, 749, 999]);
+        assert_eq!(spread(9, 2, Some(4)), [0, 8]);
+    }
+
+    #[test]
+    fn elements_close_by_their_name_and_hold_text() {
+        let mut html = Html::default();
+        html.element("p class=\"note\"", "<b>");
+        assert_eq!(html.finish(), "<p class=\"note\">&lt;b&gt;</p>");
+    }
+}

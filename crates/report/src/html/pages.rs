@@ -1,0 +1,73 @@
+//! The pages of the workload as bars: how often each was fetched, how long a response and a connection took.
+
+use webstone_model::metrics::PageTotals;
+
+use crate::numbers::{Scale, count};
+use crate::screen::Screen;
+use crate::summary;
+use crate::text::pages::{connect_mean, name, response_mean, shown};
+
+use super::figure::BarFigure;
+use super::markup::Html;
+use super::{Run, definitions};
+
+/// Records of which pages are drawn; those of the others are in their tables.
+const RECORDS_MAX: usize = 4;
+
+pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>], pages_max: usize) {
+    let totals: Vec<Vec<PageTotals>> =
+        runs.iter().take(RECORDS_MAX).map(|run| summary::page_totals(run.record)).collect();
+    if pages_max == 0 || totals.iter().all(Vec::is_empty) {
+        return;
+    }
+    html.section("pages", "Page by page");
+    for (number, (run, totals)) in runs.iter().zip(&totals).enumerate() {
+        let order = shown(totals, pages_max);
+        if order.is_empty() {
+            continue;
+        }
+        if runs.len() > 1 {
+            html.element("h3", &run.name);
+        }
+        let mut note = "All levels and iterations together.".to_owned();
+        if order.len() < totals.len() {
+            let all: u64 = totals.iter().map(|page| page.hits).sum();
+            let drawn: u64 = order.iter().map(|index| totals[*index].hits).sum();
+            note.push_str(&format!(
+                " The {} pages with the most hits; {} more, with {} of {} hits, are left out.",
+                count(order.len() as u64),
+                count((totals.len() - order.len()) as u64),
+                count(all - drawn),
+                count(all)
+            ));
+        }
+        html.element("p class=\"note\"", &note).raw("<div class=\"charts\">");
+        let bars = |title: &str, definition, scale, of: fn(&PageTotals) -> f64| BarFigure {
+            id: format!(
+                "chart-pages-{number}-{}",
+                title.split(' ').next().unwrap_or_default().to_lowercase()
+            ),
+            title: title.to_owned(),
+            definition: Some(definition),
+            names: "page",
+            style: number,
+            scale,
+            rows: order.iter().map(|index| (name(run.record, *index), of(&totals[*index]))).collect(),
+        };
+        let values =
+            |of: fn(&PageTotals) -> f64| order.iter().map(|index| of(&totals[*index])).collect::<Vec<_>>();
+        bars("Hits", definitions::HITS, Scale::plain(0, []), |page| page.hits as f64).draw(html);
+        let scale = Scale::seconds(screen, values(response_mean));
+        bars("Response time, mean", definitions::PAGE_RESPONSE, scale, response_mean).draw(html);
+        if order.iter().any(|index| totals[*index].connects > 0) {
+            let scale = Scale::seconds(screen, values(connect_mean));
+            bars("Connect time, mean", definitions::PAGE_CONNECT, scale, connect_mean).draw(html);
+        }
+        html.raw("</div>");
+    }
+    if runs.len() > RECORDS_MAX {
+        let text = format!("The pages of {} more records are in their tables.", runs.len() - RECORDS_MAX);
+        html.element("p class=\"note\"", &text);
+    }
+    html.raw("</section>");
+}

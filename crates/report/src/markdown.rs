@@ -1,0 +1,265 @@
+//! Tables of GitHub-flavoured Markdown, for a README or a pull request: what the figures are worth, the headline, the
+//! levels, what limits them, and what was measured with what.
+//!
+//! Texts that others wrote (paths, server names, warnings) cannot leave their cell or become markup: see [`safe`].
+
+use std::fmt::Write as _;
+
+use webstone_model::record::RunRecord;
+use webstone_model::statistics::Interval;
+use webstone_model::verdict::{Standing, Verdict};
+
+use crate::json::Distribution;
+use crate::numbers::{Scale, bytes, count, counted, percent};
+use crate::screen::Screen;
+use crate::summary::{self, Level};
+use crate::text::header;
+use crate::{Options, definitions};
+
+/// Reasons for a verdict named one by one.
+const REASONS_MAX: usize = 10;
+/// Errors named one by one.
+const ERRORS_MAX: usize = 20;
+
+/// The text, ending in a newline.
+pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -> String {
+    let screen = Screen::new(&Options { charset: options.charset, ..Options::default() });
+    let levels = summary::levels(record);
+    let mut out = String::new();
+    let against = if record.target.embedded { "the embedded server" } else { record.target.url.as_str() };
+    let _ = writeln!(out, "### webstone: {} on {}\n", safe(&record.workload.name), safe(against));
+    headline(&screen, record, verdict, &levels, &mut out);
+    if !levels.is_empty() {
+        level_table(&screen, &levels, &mut out);
+        errors(record, &mut out);
+    }
+    facts(record, verdict, &mut out);
+    out
+}
+
+fn headline(screen: &Screen, record: &RunRecord, verdict: &Verdict, levels: &[Level<'_>], out: &mut String) {
+    let _ = writeln!(out, "**{}**: {}\n", verdict.standing.word(), what_it_means(verdict.standing));
+    let list = |lines: Vec<String>, out: &mut String| {
+        for line in lines.iter().take(REASONS_MAX) {
+            let _ = writeln!(out, "- {}", safe(line));
+        }
+        if lines.len() > REASONS_MAX {
+            let _ = writeln!(out, "- and {} more", lines.len() - REASONS_MAX);
+        }
+        if !lines.is_empty() {
+            out.push('\n');
+        }
+    };
+    list(verdict.reasons.iter().map(|reason| reason.sentence.clone()).collect(), out);
+    let Some(level) = levels.get(summary::peak(levels).unwrap_or(0)) else {
+        out.push_str("Nothing was measured: the record holds no timed run.\n\n");
+        return;
+    };
+    let figures = &level.figures;
+    let rate = Scale::plain(1, [figures.request_rate]).say(figures.request_rate);
+    let clients = counted(u64::from(level.clients), "client", "clients");
+    let _ = write!(out, "**{rate} requests/s** at {clients}");
+    let _ = write!(
+        out,
+        " · {} Mbit/s",
+        Scale::plain(1, [figures.throughput_bps / 1e6]).say(figures.throughput_bps / 1e6)
+    );
+    if level.counts.succeeded > 0 {
+        let of = |value: f64| crate::numbers::seconds(screen, value);
+        let _ = write!(out, " · latency mean {}", of(figures.latency_mean_s));
+        if let Some(response) = &level.distributions.response {
+            let _ = write!(out, ", p99 {}, max {}", of(response.p99_s), of(response.max_s));
+        }
+    }
+    let counts = summary::counts(record);
+    let share = summary::quotient(counts.failed as f64 * 100.0, counts.ended() as f64);
+    let errors = match counts.failed {
+        0 => "no errors".to_owned(),
+        failed => format!("{} ({})", counted(failed, "error", "errors"), percent(share)),
+    };
+    let _ = writeln!(out, " · {errors}\n");
+    let _ = writeln!(out, "{}\n", safe(&verdict.limit.sentence));
+}
+
+fn what_it_means(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Valid => "every run rule is met",
+        Standing::Uncertified => "sound, but not every run rule is met: good for work, not for publication",
+        Standing::Invalid => "not to be used",
+    }
+}
+
+fn level_table(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
+    let peak = summary::peak(levels);
+    let reused = levels.iter().any(|level| level.counts.connections != level.counts.succeeded);
+    let intervals: Vec<Option<Interval>> = levels.iter().map(|level| level.statistics.request_rate).collect();
+    let repeated = intervals.iter().any(Option::is_some);
+    let times = Scale::seconds(
+        screen,
+        levels
+            .iter()
+            .flat_map(|level| level.distributions.response.iter().flat_map(|d| [d.p50_s, d.p99_s]))
+            .chain(levels.iter().map(|level| level.figures.latency_mean_s)),
+    );
+    let rates = Scale::plain(1, levels.iter().map(|level| level.figures.request_rate));
+    let throughputs = Scale::plain(1, levels.iter().map(|level| level.figures.throughput_bps / 1e6));
+    let unit = times.unit;
+    let mut table = Table::default();
+    for (index, level) in levels.iter().enumerate() {
+        let figures = &level.figures;
+        let response = level.distributions.response.as_ref();
+        let at = |value: fn(&Distribution) -> f64| response.map(|d| times.show(value(d))).unwrap_or_default();
+        let answered = |text: String| if level.counts.succeeded > 0 { text } else { String::new() };
+        let mark = |text: String| if peak == Some(index) { format!("**{}**", text.trim()) } else { text };
+        table.cell("clients", mark(count(u64::from(level.clients))));
+        if reused {
+            table.cell("connections/s", rates.show(figures.connection_rate));
+        }
+        table.cell("requests/s", mark(rates.show(figures.request_rate)));
+        if repeated {
+            let ends = intervals[index]
+                .map(|i| format!("{} – {}", rates.show(i.low).trim(), rates.show(i.high).trim()));
+            table.cell("95 % interval", ends.unwrap_or_default());
+        }
+        table.cell("errors/s", Scale::plain(2, [figures.error_rate]).show(figures.error_rate));
+        table.cell(&format!("latency mean, {unit}"), answered(times.show(figures.latency_mean_s)));
+        table.cell(&format!("p50, {unit}"), at(|d| d.p50_s));
+        table.cell(&format!("p90, {unit}"), at(|d| d.p90_s));
+        table.cell(&format!("p99, {unit}"), at(|d| d.p99_s));
+        table.cell(&format!("max, {unit}"), at(|d| d.max_s));
+        table.cell("throughput, Mbit/s", throughputs.show(figures.throughput_bps / 1e6));
+        table.cell("Little's load", format!("{:.2}", figures.little));
+        table.end_row();
+    }
+    table.draw(out);
+    if peak.is_some() {
+        out.push_str("Bold: the level of the highest request rate.");
+        out.push_str(if repeated {
+            " Interval: of the mean of requests/s over iterations.\n\n"
+        } else {
+            "\n\n"
+        });
+    }
+}
+
+fn errors(record: &RunRecord, out: &mut String) {
+    let mut all = webstone_model::errors::ErrorTable::default();
+    record.iterations.iter().for_each(|run| all.merge(&run.measured.errors));
+    if all.total() == 0 {
+        return;
+    }
+    let mut table = Table { text_columns: 1, ..Table::default() };
+    for (class, number, _) in all.iter().take(ERRORS_MAX) {
+        let meaning = definitions::definition("Errors", class.name()).map_or("", |d| d.text.as_str());
+        table.cell("error", format!("{}: {}", class.name(), safe(meaning)));
+        table.cell("requests", count(number));
+        table.end_row();
+    }
+    table.draw(out);
+}
+
+fn facts(record: &RunRecord, verdict: &Verdict, out: &mut String) {
+    let joined = |parts: Vec<String>| {
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
+    };
+    let mut table = Table { text_columns: 2, ..Table::default() };
+    let mut fact = |name: &str, text: String| {
+        if !text.is_empty() {
+            table.cell("run", name.to_owned());
+            table.cell(&safe(&record.id), safe(&text));
+            table.end_row();
+        }
+    };
+    let target = &record.target;
+    fact("target", joined(vec![target.url.clone(), target.server.clone().unwrap_or_default()]));
+    let size = record.workload.mean_size().map(|size| format!("mean body {}", bytes(size.round() as u64)));
+    let hash = record.workload_sha256.get(..16).unwrap_or(&record.workload_sha256);
+    fact(
+        "workload",
+        joined(vec![
+            record.workload.name.clone(),
+            counted(record.workload.pages.len() as u64, "page", "pages"),
+            size.unwrap_or_default(),
+            format!("sha256 {hash}"),
+        ]),
+    );
+    fact("load", joined(header::load(record)));
+    fact("clients", joined(header::policy(&record.spec.client)));
+    fact("host", joined(header::host(record)));
+    fact(
+        "tool",
+        joined(vec![format!("{} {}", record.tool.name, record.tool.version), record.started_at.clone()]),
+    );
+    let unmet: Vec<&str> = verdict.unmet_rules.iter().map(|rule| rule.text.as_str()).collect();
+    fact("rules not met", unmet.join("; "));
+    for warning in &record.warnings {
+        fact("warning", warning.clone());
+    }
+    table.draw(out);
+}
+
+/// A table being filled cell by cell: the first row's names are its headings.
+#[derive(Default)]
+struct Table {
+    /// Columns of text, aligned to the left; the others are numbers.
+    text_columns: usize,
+    headings: Vec<String>,
+    rows: Vec<Vec<String>>,
+    row: Vec<String>,
+}
+
+impl Table {
+    fn cell(&mut self, heading: &str, text: String) {
+        if self.rows.is_empty() {
+            self.headings.push(heading.to_owned());
+        }
+        self.row.push(text.trim().to_owned());
+    }
+
+    fn end_row(&mut self) {
+        self.rows.push(std::mem::take(&mut self.row));
+    }
+
+    fn draw(&self, out: &mut String) {
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        out.push_str(&line(&self.headings));
+        let rule = |index| if index < self.text_columns { ":---" } else { "---:" };
+        let rules: Vec<String> = (0..self.headings.len()).map(|index| rule(index).to_owned()).collect();
+        out.push_str(&line(&rules));
+        self.rows.iter().for_each(|row| out.push_str(&line(row)));
+        out.push('\n');
+    }
+}
+
+/// A text that others wrote, so that it stays text on its line and in its cell: control characters become `?`, what
+/// Markdown or HTML would take for markup is escaped (CommonMark, section 2.4).
+pub(crate) fn safe(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' | '\t' => safe.push(' '),
+            c if c.is_control() => safe.push('?'),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' => safe.extend(['\\', c]),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '&' => safe.push_str("&amp;"),
+            // GitHub would call a user or a team of that name.
+            '@' => safe.push_str("@\u{2060}"),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_leaves_its_cell_or_becomes_markup() {
+        assert_eq!(
+            safe("a|b\n<img src=x> `c` [d](e) \u{1b}[2J *f* @team"),
+            "a\\|b &lt;img src=x&gt; \\`c\\` \\[d\\](e) ?\\[2J \\*f\\* @\u{2060}team"
+        );
+    }
+}

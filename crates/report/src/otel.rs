@@ -1,0 +1,483 @@
+//! Metrics for OpenTelemetry: an `ExportMetricsServiceRequest` in the JSON encoding of OTLP, ready to be posted to a
+//! collector's `/v1/metrics` or read by its file receiver.
+//!
+//! A record is a resource, a timed run is a set of data points from the opening of its window to its end (delta
+//! temporality: windows do not follow on one another). Response times are the semantic conventions'
+//! `http.client.request.duration` in seconds, body sizes their `http.client.response.body.size`; what they have no name
+//! for begins with `webstone.`. Distributions are exponential histograms, which keep what HdrHistograms hold to within
+//! their own resolution.
+//!
+//! JSON as OTLP wants it: field names in lowerCamelCase, 64-bit integers as strings, enums as numbers.
+
+use serde::Serialize;
+use webstone_model::figures::Figures;
+use webstone_model::metrics::{Histogram, Moments};
+use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::spec::HttpVersion;
+use webstone_model::units::NANOS_PER_SECOND;
+use webstone_model::verdict::Verdict;
+
+use crate::Judged;
+
+/// Semantic conventions that names are taken from.
+const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.27.0";
+/// `AGGREGATION_TEMPORALITY_DELTA`.
+const DELTA: u8 = 1;
+/// Timed runs of a record that are exported.
+const ITERATIONS_MAX: usize = 1_000;
+/// Buckets of an exponential histogram, as SDKs have them at most.
+const BUCKETS_MAX: i32 = 160;
+/// Finest scale: its buckets are 0.27 % wide, which is about what an HdrHistogram of three digits tells apart.
+const SCALE_MAX: i32 = 8;
+
+/// The request, as indented JSON ending in a newline.
+pub(crate) fn render(records: &[Judged<'_>]) -> Result<String, serde_json::Error> {
+    let request = Request {
+        resource_metrics: records.iter().map(|(record, verdict)| resource_metrics(record, verdict)).collect(),
+    };
+    let mut text = serde_json::to_string_pretty(&request)?;
+    text.push('\n');
+    Ok(text)
+}
+
+fn resource_metrics(record: &RunRecord, verdict: &Verdict) -> ResourceMetrics {
+    let mut resource = vec![
+        text("service.name", &record.tool.name),
+        text("service.version", &record.tool.version),
+        text("webstone.run.id", &record.id),
+        text("webstone.workload.name", &record.workload.name),
+        text("webstone.workload.sha256", &record.workload_sha256),
+    ];
+    resource.push(text("webstone.verdict", verdict.standing.word()));
+    resource.extend(record.target.server.as_ref().map(|server| text("webstone.target.server", server)));
+    for (name, key) in [("host.name", "hostname"), ("os.version", "kernel.release")] {
+        let value = record.environment.get(key).and_then(serde_json::Value::as_str);
+        resource.extend(value.map(|value| text(name, value)));
+    }
+    let omitted = record.iterations.len().saturating_sub(ITERATIONS_MAX) as u64;
+    if omitted > 0 {
+        resource.push(whole("webstone.export.omitted_iterations", omitted));
+    }
+    ResourceMetrics {
+        resource: Resource { attributes: resource },
+        scope_metrics: vec![ScopeMetrics {
+            scope: Scope { name: "webstone".to_owned(), version: record.tool.version.clone() },
+            metrics: metrics(record),
+            schema_url: SCHEMA_URL,
+        }],
+        schema_url: SCHEMA_URL,
+    }
+}
+
+fn metrics(record: &RunRecord) -> Vec<Metric> {
+    let points: Vec<Points<'_>> =
+        record.iterations.iter().take(ITERATIONS_MAX).map(|run| Points::of(record, run)).collect();
+    let mut metrics = Vec::new();
+    let mut distribution = |name, description, histogram: fn(&IterationRecord) -> (&Histogram, &Moments)| {
+        let made: Vec<_> = points.iter().filter_map(|p| p.exponential(histogram(p.run))).collect();
+        metrics
+            .extend((!made.is_empty()).then(|| Metric::new(name, description, "s", Data::exponential(made))));
+    };
+    distribution(
+        "http.client.request.duration",
+        "Start to last byte of requests that succeeded, connecting included",
+        |run| (&run.measured.histograms.response, &run.measured.response),
+    );
+    distribution(
+        "webstone.connect.duration",
+        "TCP connect time, of connections established in the window",
+        |run| (&run.measured.histograms.connect, &run.measured.connect),
+    );
+    distribution("webstone.first_byte.duration", "Start to first byte, of requests that succeeded", |run| {
+        (&run.measured.histograms.first_byte, &run.measured.first_byte)
+    });
+    distribution(
+        "webstone.page.duration",
+        "Start of the first file to last byte of the last, of pages fetched whole",
+        |run| (&run.measured.histograms.page, &run.measured.page),
+    );
+    let sizes: Vec<_> = points.iter().filter_map(Points::body_sizes).collect();
+    if !sizes.is_empty() {
+        let data = Data::Histogram { aggregation_temporality: DELTA, data_points: sizes };
+        metrics.push(Metric::new(
+            "http.client.response.body.size",
+            "Bodies of requests that succeeded",
+            "By",
+            data,
+        ));
+    }
+    type Counter = fn(&IterationRecord) -> u64;
+    let counters: [(&str, &str, &str, Counter); 9] = [
+        ("webstone.requests.started", "Requests started inside the window", "{request}", |r| {
+            r.measured.counts.started
+        }),
+        (
+            "webstone.requests.succeeded",
+            "Requests that ended inside it with a valid response",
+            "{request}",
+            |r| r.measured.counts.succeeded,
+        ),
+        ("webstone.requests.failed", "Requests that ended inside it in an error", "{request}", |r| {
+            r.measured.counts.failed
+        }),
+        ("webstone.connections", "Connections established", "{connection}", |r| {
+            r.measured.counts.connections
+        }),
+        ("webstone.connections.failed", "Attempts to connect that failed", "{connection}", |r| {
+            r.measured.counts.connections_failed
+        }),
+        ("webstone.pages.completed", "Pages whose every file succeeded", "{page}", |r| {
+            r.measured.counts.pages_completed
+        }),
+        ("webstone.pages.failed", "Pages with at least one failed file", "{page}", |r| {
+            r.measured.counts.pages_failed
+        }),
+        ("webstone.received", "Heads, bodies and framing of responses", "By", |r| {
+            r.measured.counts.received_bytes()
+        }),
+        ("webstone.sent", "Requests written", "By", |r| r.measured.counts.sent_bytes),
+    ];
+    for (name, description, unit, value) in counters {
+        let made = points.iter().map(|p| p.number(Number::Whole(value(p.run)), Vec::new())).collect();
+        metrics.push(Metric::new(name, description, unit, Data::sum(made)));
+    }
+    let errors: Vec<_> = points.iter().flat_map(Points::errors).collect();
+    if !errors.is_empty() {
+        let description = "Failed requests by class; error.type is the class";
+        metrics.push(Metric::new("webstone.errors", description, "{request}", Data::sum(errors)));
+    }
+    type Gauge = fn(&Figures) -> f64;
+    let gauges: [(&str, &str, &str, Gauge); 4] = [
+        (
+            "webstone.request.rate",
+            "Requests that succeeded by the length of the window",
+            "{request}/s",
+            |f| f.request_rate,
+        ),
+        ("webstone.connection.rate", "Connections by the length of the window", "{connection}/s", |f| {
+            f.connection_rate
+        }),
+        ("webstone.throughput", "Heads, bodies and framing by the length of the window", "By/s", |f| {
+            f.throughput_bps / 8.0
+        }),
+        ("webstone.load", "Mean number of requests in progress (Little's load factor)", "{request}", |f| {
+            f.little
+        }),
+    ];
+    for (name, description, unit, value) in gauges {
+        let made = points.iter().map(|p| p.number(Number::Double(value(&p.figures)), Vec::new())).collect();
+        metrics.push(Metric::new(name, description, unit, Data::Gauge { data_points: made }));
+    }
+    // A metric without points says nothing, and collectors refuse it.
+    metrics.retain(|_| !points.is_empty());
+    metrics
+}
+
+/// A timed run with what all of its data points share.
+struct Points<'a> {
+    run: &'a IterationRecord,
+    figures: Figures,
+    /// Attributes of the semantic conventions' metrics, with level and iteration.
+    http: Vec<Attribute>,
+    own: Vec<Attribute>,
+    start: String,
+    end: String,
+}
+
+impl<'a> Points<'a> {
+    fn of(record: &RunRecord, run: &'a IterationRecord) -> Points<'a> {
+        let start = run.started_at.parse::<jiff::Timestamp>().map_or(0, |at| at.as_nanosecond().max(0));
+        let own = vec![
+            whole("webstone.clients", run.clients.into()),
+            whole("webstone.iteration", run.iteration.into()),
+        ];
+        let mut http = vec![text("http.request.method", &record.spec.client.method)];
+        let version = match record.spec.client.http {
+            HttpVersion::Http10 => "1.0",
+            HttpVersion::Http11 => "1.1",
+        };
+        http.push(text("network.protocol.version", version));
+        let (scheme, host, port) = endpoint(&record.target.url);
+        http.extend([text("url.scheme", scheme), text("server.address", host)]);
+        http.extend(port.map(|port| whole("server.port", port.into())));
+        http.extend(own.iter().cloned());
+        Points {
+            run,
+            figures: Figures::of(&run.measured),
+            http,
+            own,
+            start: start.to_string(),
+            end: (start + i128::from(run.measured.window_ns)).to_string(),
+        }
+    }
+
+    fn number(&self, value: Number, more: Vec<Attribute>) -> NumberPoint {
+        let mut attributes = self.own.clone();
+        attributes.extend(more);
+        NumberPoint {
+            attributes,
+            start_time_unix_nano: self.start.clone(),
+            time_unix_nano: self.end.clone(),
+            value,
+        }
+    }
+
+    fn errors(&self) -> Vec<NumberPoint> {
+        let classes = self.run.measured.errors.iter();
+        classes
+            .map(|(class, count, _)| {
+                self.number(Number::Whole(count), vec![text("error.type", class.name())])
+            })
+            .collect()
+    }
+
+    fn exponential(&self, (histogram, moments): (&Histogram, &Moments)) -> Option<ExponentialPoint> {
+        let last = histogram.buckets().last()?;
+        let value_s =
+            |(lowest, width, _): (u64, u64, u64)| seconds((lowest + width - 1).min(histogram.max()));
+        // A value of 0 ns has no logarithm; it counts as zero.
+        let zeros: u64 =
+            histogram.buckets().filter(|bucket| value_s(*bucket) == 0.0).map(|bucket| bucket.2).sum();
+        let above = || histogram.buckets().filter(|bucket| value_s(*bucket) > 0.0);
+        let first_s = above().next().map_or(1.0, value_s);
+        let last_s = value_s(last).max(first_s);
+        let scale = (-10..=SCALE_MAX)
+            .rev()
+            .find(|scale| index(last_s, *scale) - index(first_s, *scale) < BUCKETS_MAX)
+            .unwrap_or(-10);
+        let offset = index(first_s, scale);
+        let mut counts = vec![0_u64; (index(last_s, scale) - offset) as usize + 1];
+        for bucket in above() {
+            counts[(index(value_s(bucket), scale) - offset) as usize] += bucket.2;
+        }
+        Some(ExponentialPoint {
+            attributes: self.http.clone(),
+            start_time_unix_nano: self.start.clone(),
+            time_unix_nano: self.end.clone(),
+            count: histogram.len().to_string(),
+            sum: moments.sum as f64 / NANOS_PER_SECOND as f64,
+            scale,
+            zero_count: zeros.to_string(),
+            positive: Buckets { offset, bucket_counts: counts.iter().map(u64::to_string).collect() },
+            min: seconds(moments.min_or_zero()),
+            max: seconds(moments.max),
+        })
+    }
+
+    /// Sizes have exact sums and no histogram: one bucket that holds them all.
+    fn body_sizes(&self) -> Option<HistogramPoint> {
+        let sizes = &self.run.measured.body_bytes;
+        (sizes.count > 0).then(|| HistogramPoint {
+            attributes: self.http.clone(),
+            start_time_unix_nano: self.start.clone(),
+            time_unix_nano: self.end.clone(),
+            count: sizes.count.to_string(),
+            sum: sizes.sum as f64,
+            bucket_counts: vec![sizes.count.to_string()],
+            explicit_bounds: Vec::new(),
+            min: sizes.min_or_zero() as f64,
+            max: sizes.max as f64,
+        })
+    }
+}
+
+/// The bucket of a value at a scale: bucket i holds (b^i, b^(i+1)] with b = 2^(2^−scale) (OpenTelemetry, metrics data
+/// model, "Exponential Buckets").
+fn index(value: f64, scale: i32) -> i32 {
+    (value.log2() * f64::from(scale).exp2()).ceil() as i32 - 1
+}
+
+/// Scheme, host and port of a target's URL; the scheme's own port where none is written.
+fn endpoint(url: &str) -> (&str, &str, Option<u16>) {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let default = match scheme {
+        "http" => Some(80),
+        "https" => Some(443),
+        _ => None,
+    };
+    match authority.rsplit_once(':') {
+        Some((host, port)) if port.parse::<u16>().is_ok() => (scheme, host, port.parse().ok()),
+        _ => (scheme, authority, default),
+    }
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / NANOS_PER_SECOND as f64
+}
+
+fn text(key: &str, value: &str) -> Attribute {
+    Attribute { key: key.to_owned(), value: AnyValue::StringValue(value.to_owned()) }
+}
+
+fn whole(key: &str, value: u64) -> Attribute {
+    Attribute { key: key.to_owned(), value: AnyValue::IntValue(value.to_string()) }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Request {
+    resource_metrics: Vec<ResourceMetrics>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceMetrics {
+    resource: Resource,
+    scope_metrics: Vec<ScopeMetrics>,
+    schema_url: &'static str,
+}
+
+#[derive(Serialize)]
+struct Resource {
+    attributes: Vec<Attribute>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ScopeMetrics {
+    scope: Scope,
+    metrics: Vec<Metric>,
+    schema_url: &'static str,
+}
+
+#[derive(Serialize)]
+struct Scope {
+    name: String,
+    version: String,
+}
+
+#[derive(Serialize)]
+struct Metric {
+    name: &'static str,
+    description: &'static str,
+    unit: &'static str,
+    #[serde(flatten)]
+    data: Data,
+}
+
+impl Metric {
+    fn new(name: &'static str, description: &'static str, unit: &'static str, data: Data) -> Metric {
+        Metric { name, description, unit, data }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+enum Data {
+    Gauge { data_points: Vec<NumberPoint> },
+    Sum { aggregation_temporality: u8, is_monotonic: bool, data_points: Vec<NumberPoint> },
+    Histogram { aggregation_temporality: u8, data_points: Vec<HistogramPoint> },
+    ExponentialHistogram { aggregation_temporality: u8, data_points: Vec<ExponentialPoint> },
+}
+
+impl Data {
+    fn sum(data_points: Vec<NumberPoint>) -> Data {
+        Data::Sum { aggregation_temporality: DELTA, is_monotonic: true, data_points }
+    }
+
+    fn exponential(data_points: Vec<ExponentialPoint>) -> Data {
+        Data::ExponentialHistogram { aggregation_temporality: DELTA, data_points }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NumberPoint {
+    attributes: Vec<Attribute>,
+    start_time_unix_nano: String,
+    time_unix_nano: String,
+    #[serde(flatten)]
+    value: Number,
+}
+
+#[derive(Serialize)]
+enum Number {
+    #[serde(rename = "asDouble")]
+    Double(f64),
+    #[serde(rename = "asInt", serialize_with = "as_text")]
+    Whole(u64),
+}
+
+fn as_text<S: serde::Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HistogramPoint {
+    attributes: Vec<Attribute>,
+    start_time_unix_nano: String,
+    time_unix_nano: String,
+    count: String,
+    sum: f64,
+    bucket_counts: Vec<String>,
+    explicit_bounds: Vec<f64>,
+    min: f64,
+    max: f64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ExponentialPoint {
+    attributes: Vec<Attribute>,
+    start_time_unix_nano: String,
+    time_unix_nano: String,
+    count: String,
+    sum: f64,
+    scale: i32,
+    zero_count: String,
+    positive: Buckets,
+    min: f64,
+    max: f64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Buckets {
+    offset: i32,
+    bucket_counts: Vec<String>,
+}
+
+#[derive(Clone, Serialize)]
+struct Attribute {
+    key: String,
+    value: AnyValue,
+}
+
+#[derive(Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum AnyValue {
+    StringValue(String),
+    IntValue(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bounds of the data model: at scale 0 buckets are (1, 2], (2, 4], …; at scale 1 they are halved by √2.
+    #[test]
+    fn buckets_are_open_below_and_closed_above() {
+        for (value, scale, expected) in
+            [(1.0, 0, -1), (1.5, 0, 0), (2.0, 0, 0), (2.1, 0, 1), (4.0, 1, 3), (0.5, 0, -2), (4.0, -1, 0)]
+        {
+            assert_eq!(index(value, scale), expected, "{value} at scale {scale}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_is_found_in_every_form_of_url() {
+        for (url, found) in [
+            ("http://192.0.2.7:8080/index.html", ("http", "192.0.2.7", Some(8080))),
+            ("http://[::1]:8080", ("http", "[::1]", Some(8080))),
+            ("http://[2001:db8::1]/", ("http", "[2001:db8::1]", Some(80))),
+            ("https://example.org", ("https", "example.org", Some(443))),
+            ("http://u:p@example.org/a:1", ("http", "example.org", Some(80))),
+            ("", ("http", "", Some(80))),
+        ] {
+            assert_eq!(endpoint(url), found, "{url}");
+        }
+    }
+}

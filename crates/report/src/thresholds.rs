@@ -1,0 +1,55 @@
+//! Thresholds and conditions as they came out: each with the value that was measured, and whether it passed.
+
+use webstone_model::metric::{Metric, Quantity};
+use webstone_model::threshold::Outcome;
+
+use crate::Options;
+use crate::layout::{Room, Table, heading};
+use crate::numbers::{Scale, counted, seconds};
+use crate::screen::{Screen, Tone};
+
+/// The table of thresholds, ending in a newline; nothing without any.
+pub fn render_thresholds(outcomes: &[Outcome], options: &Options) -> String {
+    let screen = Screen::new(options);
+    let mut out = String::new();
+    if outcomes.is_empty() {
+        return out;
+    }
+    heading(&screen, &mut out, "Thresholds", "measured over all iterations of a level");
+    let mut table = Table::default();
+    table.text("", Room::Always).text("threshold", Room::Flexible(12));
+    table.number("clients", "", Room::Always).number("measured", "", Room::Always);
+    for outcome in outcomes {
+        let (word, tone) = passed(outcome.passed);
+        let cells = vec![
+            word.to_owned(),
+            outcome.threshold.clone(),
+            outcome.clients.to_string(),
+            outcome
+                .measured
+                .map_or_else(|| "not measured".to_owned(), |value| said(&screen, outcome.metric, value)),
+        ];
+        table.row_in(cells, tone, false);
+    }
+    table.draw(&screen, &mut out);
+    out
+}
+
+pub(crate) fn passed(passed: bool) -> (&'static str, Tone) {
+    if passed { ("pass", Tone::Good) } else { ("FAIL", Tone::Alarm) }
+}
+
+/// One value with its unit, for prose.
+pub(crate) fn said(screen: &Screen, metric: Metric, value: f64) -> String {
+    match metric.quantity() {
+        Quantity::Seconds => seconds(screen, value),
+        Quantity::Percent => format!("{value:.3} %"),
+        Quantity::PerSecond => format!("{}/s", Scale::plain(1, [value]).say(value)),
+        Quantity::BitsPerSecond => format!("{} Mbit/s", Scale::plain(3, [value / 1e6]).say(value / 1e6)),
+    }
+}
+
+/// `40 clients`.
+pub(crate) fn level(clients: u32) -> String {
+    counted(u64::from(clients), "client", "clients")
+}

@@ -1,0 +1,202 @@
+//! The charts: Excel's own, drawn from the cells of the tables, so that whoever opens the workbook can change them.
+
+use rust_xlsxwriter::{
+    Chart, ChartErrorBars, ChartErrorBarsType, ChartLegendPosition, ChartMarker, ChartRange, ChartType,
+    XlsxError,
+};
+
+use super::book::{Book, Placed};
+use super::levels::{BARS, CURVES_FROM, Run};
+use crate::summary;
+
+/// Lines that a chart draws; more cannot be told apart.
+const LINES_MAX: usize = 12;
+const WIDTH: u32 = 620;
+const HEIGHT: u32 = 360;
+/// Clients from the least to the most by more than this factor: a logarithmic axis, as for sweeps that double.
+const LOG_FACTOR: u32 = 30;
+
+/// A chart of the sweep: title, column of the table `Levels`, unit. Its error bars are in [`BARS`].
+const OF_LEVELS: [(&str, &str, &str); 4] = [
+    ("Connections per second", "Connections", "1/s"),
+    ("Requests per second", "Requests", "1/s"),
+    ("Throughput", "Throughput", "Mbit/s"),
+    ("Mean latency", "Latency mean", "ms"),
+];
+
+/// The four charts of the seed reports, on the first sheet from `row` on; gives the row below them.
+pub(super) fn of_levels(
+    book: &mut Book,
+    levels: &Placed,
+    runs: &[Run<'_>],
+    row: u32,
+) -> Result<u32, XlsxError> {
+    if levels.lines == 0 {
+        return Ok(row);
+    }
+    let counts = || runs.iter().flat_map(|run| &run.levels).map(|level| level.clients);
+    let logarithmic = counts().max().unwrap_or(1) / counts().min().unwrap_or(1).max(1) > LOG_FACTOR;
+    let repeated = runs.iter().flat_map(|run| &run.levels).any(|level| level.runs.len() > 1);
+    for (index, ((title, column, unit), (below, above, _))) in OF_LEVELS.into_iter().zip(BARS).enumerate() {
+        let mut chart = lines(title, "clients", &format!("{}, {unit}", title.to_lowercase()));
+        if logarithmic {
+            chart.x_axis().set_log_base(2).set_min(counts().min().unwrap_or(1));
+        } else {
+            chart.x_axis().set_min(0);
+        }
+        chart.y_axis().set_min(0);
+        let mut first = 1;
+        for run in runs.iter().take(LINES_MAX) {
+            let rows = rows(first, run.levels.len(), levels.lines);
+            first += run.levels.len();
+            let Some((from, to)) = rows else { continue };
+            let range = |heading: &str| range(levels, heading, from, to);
+            let name = ChartRange::new_from_range(levels.name, from, 0, from, 0);
+            let series = chart.add_series().set_name(&name);
+            series.set_categories(&range("Clients")).set_values(&range(column)).set_marker(&small());
+            if run.levels.iter().any(|level| level.runs.len() > 1) {
+                let mut bars = ChartErrorBars::new();
+                bars.set_type(ChartErrorBarsType::Custom(range(above), range(below)));
+                series.set_y_error_bars(&bars);
+            }
+        }
+        if repeated {
+            chart.title().set_name(&format!("{title} (bars: 95 % interval over iterations)"));
+        }
+        legend(&mut chart, runs.len());
+        chart.set_alt_text(format!(
+            "{title} against the number of clients; the numbers are in the sheet Levels"
+        ));
+        let (down, right) = (index as u32 / 2, index as u32 % 2);
+        let sheet = book.workbook.worksheet_from_index(0)?;
+        sheet.insert_chart_with_offset(row + down * 19, 0, &chart, right * (WIDTH + 10), 0)?;
+    }
+    Ok(row + 2 * 19)
+}
+
+/// Response times over 1/(1 − p), both axes logarithmic, beside their table.
+pub(super) fn of_curves(book: &mut Book, curves: &Placed, runs: &[Run<'_>]) -> Result<(), XlsxError> {
+    let names: Vec<String> =
+        runs.iter().flat_map(|run| &run.levels).map(|level| format!("{} clients", level.clients)).collect();
+    let Some((from, to)) = rows(1, curves.lines, curves.lines) else { return Ok(()) };
+    let mut chart = lines(
+        "Latency by percentile",
+        "1/(1 − p): 10 is the 90th percentile, 100 the 99th, 1,000 the 99.9th",
+        "response time, ms",
+    );
+    chart.x_axis().set_log_base(10).set_min(1);
+    chart.y_axis().set_log_base(10);
+    let x = ChartRange::new_from_range(curves.name, from, 1, to, 1);
+    for place in spread(names.len()) {
+        let column = CURVES_FROM + place as u16;
+        let values = ChartRange::new_from_range(curves.name, from, column, to, column);
+        let name = ChartRange::new_from_range(curves.name, 0, column, 0, column);
+        let series = chart.add_series();
+        series
+            .set_name(&name)
+            .set_categories(&x)
+            .set_values(&values)
+            .set_marker(ChartMarker::new().set_none());
+    }
+    legend(&mut chart, 2);
+    chart.set_alt_text("Response time by percentile, one line a level; the numbers are in this sheet");
+    let column = (usize::from(CURVES_FROM) + names.len().min(10) + 1) as u16;
+    book.workbook.worksheet_from_name(curves.name)?.insert_chart(1, column, &chart).map(drop)
+}
+
+/// Requests a second over the time of the peak level's (or only level's) iterations, beside their table.
+pub(super) fn of_series(book: &mut Book, series: &Placed, runs: &[Run<'_>]) -> Result<(), XlsxError> {
+    let mut chart =
+        lines("Requests per second over time, level of the highest rate", "seconds", "requests, 1/s");
+    chart.x_axis().set_min(0);
+    chart.y_axis().set_min(0);
+    let (mut first, mut drawn) = (1, 0);
+    for run in runs {
+        let peak = summary::peak(&run.levels).unwrap_or(0);
+        let wanted = run.levels.get(peak).map(|level| level.clients);
+        for iteration in &run.record.iterations {
+            let seconds = iteration.measured.series.0.len();
+            let place = rows(first, seconds, series.lines);
+            first += seconds;
+            let Some((from, to)) = place else { continue };
+            if Some(iteration.clients) != wanted || drawn == LINES_MAX {
+                continue;
+            }
+            drawn += 1;
+            let of = if runs.len() > 1 { format!(" · {}", run.record.id) } else { String::new() };
+            let name = format!("{} clients, iteration {}{of}", iteration.clients, iteration.iteration);
+            let line = chart.add_series().set_name(name.as_str());
+            line.set_categories(&range(series, "Until", from, to))
+                .set_values(&range(series, "Request rate", from, to))
+                .set_marker(ChartMarker::new().set_none());
+        }
+    }
+    if drawn == 0 {
+        return Ok(());
+    }
+    legend(&mut chart, 2);
+    chart.set_alt_text("Requests per second, second by second; the numbers are in this sheet");
+    book.workbook.worksheet_from_name(series.name)?.insert_chart(1, 14, &chart).map(drop)
+}
+
+/// First and last row of `count` lines that begin at row `first`; none where they were cut or there are none.
+fn rows(first: usize, count: usize, written: usize) -> Option<(u32, u32)> {
+    let last = (first + count).min(written + 1);
+    (last > first).then(|| (first as u32, last as u32 - 1))
+}
+
+/// At most [`LINES_MAX`] of so many places, the first and the last among them, evenly spread.
+fn spread(count: usize) -> Vec<usize> {
+    if count <= LINES_MAX {
+        return (0..count).collect();
+    }
+    (0..LINES_MAX).map(|n| n * (count - 1) / (LINES_MAX - 1)).collect()
+}
+
+fn range(placed: &Placed, heading: &str, from: u32, to: u32) -> ChartRange {
+    let column = placed.column(heading);
+    ChartRange::new_from_range(placed.name, from, column, to, column)
+}
+
+fn lines(title: &str, x: &str, y: &str) -> Chart {
+    let mut chart = Chart::new(ChartType::ScatterStraight);
+    chart.title().set_name(title);
+    chart.x_axis().set_name(x).set_num_format("#,##0");
+    chart.y_axis().set_name(y).set_num_format("#,##0.0##").set_major_gridlines(true);
+    chart.set_width(WIDTH).set_height(HEIGHT);
+    chart
+}
+
+fn small() -> ChartMarker {
+    let mut marker = ChartMarker::new();
+    marker.set_automatic().set_size(5);
+    marker
+}
+
+fn legend(chart: &mut Chart, lines: usize) {
+    if lines > 1 {
+        chart.legend().set_position(ChartLegendPosition::Bottom);
+    } else {
+        chart.legend().set_hidden();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_spread_from_the_first_to_the_last() {
+        assert_eq!(spread(3), [0, 1, 2]);
+        let places = spread(1000);
+        assert_eq!((places.len(), places[0], places[LINES_MAX - 1]), (LINES_MAX, 0, 999));
+    }
+
+    #[test]
+    fn rows_that_were_cut_are_not_drawn() {
+        assert_eq!(rows(1, 3, 10), Some((1, 3)));
+        assert_eq!(rows(9, 5, 10), Some((9, 10)));
+        assert_eq!(rows(11, 5, 10), None);
+        assert_eq!(rows(1, 0, 0), None);
+    }
+}

@@ -1,0 +1,382 @@
+//! The tables below a level: clients, pages, seconds, workers, errors, identities; and what the run was made with.
+
+use serde_json::Value;
+use webstone_model::errors::Blame;
+use webstone_model::metrics::{ClientTotals, Interval, PageTotals, WorkerUse};
+use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::units::NANOS_PER_SECOND;
+
+use super::book::{Line, Sheet};
+use super::levels::{MS, Run};
+use crate::definitions::{definition, definitions};
+use crate::text::header;
+use crate::{classic, csv, summary};
+
+fn ms(nanos: u64) -> f64 {
+    nanos as f64 / 1e6
+}
+
+fn mean_ms(sum_ns: u64, count: u64) -> Option<f64> {
+    (count > 0).then(|| ms(sum_ns) / count as f64)
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / NANOS_PER_SECOND as f64
+}
+
+/// The first columns of every table below an iteration.
+fn begun(record: &str, run: &IterationRecord) -> Line {
+    let mut line = Line::default();
+    line.put("Run", "", record);
+    line.put("Clients", "", run.clients);
+    line.put("Iteration", "", run.iteration);
+    line
+}
+
+/// A sheet of lines that each iteration has some of.
+fn by_iteration<'a, F, I>(
+    name: &'static str,
+    blank: Line,
+    runs: &'a [Run<'a>],
+    count: fn(&IterationRecord) -> usize,
+    lines: F,
+) -> Sheet<'a>
+where
+    F: Fn(&'a RunRecord, &'a IterationRecord) -> I + Copy + 'a,
+    I: Iterator<Item = Line> + 'a,
+{
+    let iterations =
+        move || runs.iter().flat_map(|run| run.record.iterations.iter().map(|i| (run.record, i)));
+    Sheet {
+        name,
+        blank,
+        count: iterations().map(|(_, run)| count(run)).sum(),
+        lines: Box::new(iterations().flat_map(move |(record, run)| lines(record, run))),
+        frozen: 3,
+    }
+}
+
+/// `Client Data`: what every client did in each timed run, as WebBench's report of that name.
+pub(super) fn clients<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+    let blank = client_line("", &csv::nothing(), 0, &ClientTotals::default());
+    by_iteration(
+        "Client Data",
+        blank,
+        runs,
+        |run| run.measured.clients.len(),
+        |record, run| {
+            let clients = run.measured.clients.iter().enumerate();
+            clients.map(|(number, client)| client_line(&record.id, run, number, client))
+        },
+    )
+}
+
+fn client_line(record: &str, run: &IterationRecord, number: usize, client: &ClientTotals) -> Line {
+    let window_s = seconds(run.measured.window_ns);
+    let mut line = begun(record, run);
+    line.put("Client", "", number);
+    line.put("Pages", "", client.pages);
+    line.put("Requests", "", client.requests);
+    line.put("Errors", "", client.errors);
+    line.put("Request rate", "1/s", summary::quotient(client.requests as f64, window_s));
+    line.put("Latency mean", "ms", mean_ms(client.response_ns, client.requests));
+    line.put("Received", "bytes", client.bytes);
+    line.put("Throughput", "bytes/s", summary::quotient(client.bytes as f64, window_s));
+    line.put("Connections", "", client.connects);
+    line
+}
+
+/// `Pages`: totals page by page, all levels and iterations of a run together.
+pub(super) fn pages<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+    Sheet {
+        name: "Pages",
+        blank: page_line(runs[0].record, 1, 0, &PageTotals::default()),
+        count: runs.iter().map(|run| page_count(run.record)).sum(),
+        lines: Box::new(runs.iter().flat_map(|run| {
+            let totals = summary::page_totals(run.record);
+            let weights = run.record.workload.total_weight();
+            totals
+                .into_iter()
+                .enumerate()
+                .map(move |(index, page)| page_line(run.record, weights, index, &page))
+        })),
+        frozen: 3,
+    }
+}
+
+fn page_count(record: &RunRecord) -> usize {
+    record.iterations.iter().map(|run| run.measured.pages.len()).max().unwrap_or(0)
+}
+
+fn page_line(record: &RunRecord, weights: u64, index: usize, page: &PageTotals) -> Line {
+    let stated = record.workload.pages.get(index);
+    let mut line = Line::default();
+    line.put("Run", "", &record.id);
+    line.put("Page", "", index);
+    line.put("First file", "", stated.and_then(|page| page.files.first()).map(|file| &file.url));
+    line.put("Files", "", stated.map(|page| page.files.len()));
+    line.put("Weight", "", stated.map(|page| page.weight));
+    let share = |page: &webstone_model::workload::Page| page.weight as f64 * 100.0 / weights.max(1) as f64;
+    line.put("Share by weight", "%", stated.map(share));
+    line.put("Size", "bytes", classic::page_size(record, index, page));
+    line.put("Hits", "", page.hits);
+    line.put("Failed", "", page.failed);
+    line.put("Page time mean", "ms", mean_ms(page.time_ns, page.hits));
+    line.put("Page time max", "ms", (page.hits > 0).then(|| ms(page.time_ns_max)));
+    line.put("Requests", "", page.requests);
+    line.put("Errors", "", page.errors);
+    line.put("Latency mean", "ms", mean_ms(page.response_ns, page.requests));
+    line.put("Latency max", "ms", (page.requests > 0).then(|| ms(page.response_ns_max)));
+    line.put("Connections", "", page.connects);
+    line.put("Connect mean", "ms", mean_ms(page.connect_ns, page.connects));
+    line.put("Connect max", "ms", (page.connects > 0).then(|| ms(page.connect_ns_max)));
+    line.put("Bodies", "bytes", page.body_bytes);
+    line.put("Heads", "bytes", page.head_bytes);
+    line
+}
+
+/// `Series`: second by second of each timed run.
+pub(super) fn series<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+    let blank = second_line("", &csv::nothing(), 0, &Interval::default());
+    by_iteration(
+        "Series",
+        blank,
+        runs,
+        |run| run.measured.series.0.len(),
+        |record, run| {
+            let intervals = run.measured.series.0.iter().enumerate();
+            intervals.map(|(index, interval)| second_line(&record.id, run, index, interval))
+        },
+    )
+}
+
+fn second_line(record: &str, run: &IterationRecord, index: usize, interval: &Interval) -> Line {
+    let mut line = begun(record, run);
+    // The end of the interval; the last one may be shorter than a second, and its rate is over what it has.
+    let from_s = index as f64;
+    let until_s = seconds(run.measured.window_ns).clamp(from_s, from_s + 1.0);
+    let rate = |count: u64| summary::quotient(count as f64, until_s - from_s);
+    line.put("Until", "s", until_s);
+    line.put("Request rate", "1/s", rate(interval.requests));
+    line.put("Requests", "", interval.requests);
+    line.put("Errors", "", interval.errors);
+    line.put("Connections", "", interval.connections);
+    line.put("Pages", "", interval.pages);
+    line.put("Received", "bytes", interval.bytes);
+    line.put("Throughput", "bytes/s", rate(interval.bytes));
+    line.put("Latency mean", "ms", mean_ms(interval.response_ns, interval.requests));
+    line.put("Latency max", "ms", (interval.requests > 0).then(|| ms(interval.response_ns_max)));
+    line
+}
+
+/// `Errors`: one row a class and timed run, with the first example.
+pub(super) fn errors<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+    let mut sample = IterationRecord::clone(&csv::nothing());
+    let example = || webstone_model::errors::ErrorExample {
+        at_ns: 0,
+        address: String::new(),
+        request: String::new(),
+        detail: String::new(),
+    };
+    sample.measured.errors.add(webstone_model::errors::ErrorClass::Refused, example);
+    let blank = error_lines("", &sample).remove(0);
+    by_iteration(
+        "Errors",
+        blank,
+        runs,
+        |run| run.measured.errors.iter().count(),
+        |record, run| error_lines(&record.id, run).into_iter(),
+    )
+}
+
+fn error_lines(record: &str, run: &IterationRecord) -> Vec<Line> {
+    let ended = run.measured.counts.ended();
+    let line = |(class, count, first): (
+        webstone_model::errors::ErrorClass,
+        u64,
+        Option<&webstone_model::errors::ErrorExample>,
+    )| {
+        let mut line = begun(record, run);
+        line.put("Class", "", class.name());
+        line.put("Blames", "", blame(class.blame()));
+        line.put("Errors", "", count);
+        line.put("Share of ended requests", "%", summary::quotient(count as f64 * 100.0, ended as f64));
+        line.put("When", "", definition("Errors", class.name()).map(|d| &d.text));
+        line.put("First at", "s", first.map(|first| seconds(first.at_ns)));
+        line.put("First from", "", first.map(|first| &first.address));
+        line.put("First request", "", first.map(|first| &first.request));
+        line.put("What was seen", "", first.map(|first| &first.detail));
+        line
+    };
+    run.measured.errors.iter().map(line).collect()
+}
+
+fn blame(blame: Blame) -> &'static str {
+    match blame {
+        Blame::Target => "target",
+        Blame::Network => "network",
+        Blame::Generator => "generator",
+        Blame::User => "user",
+    }
+}
+
+/// `Identities`: what must hold of the counters, and whether it does.
+pub(super) fn identities<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+    let line = |record: &str, run: &IterationRecord, check: &webstone_model::identities::IdentityCheck| {
+        let mut line = begun(record, run);
+        line.put("Identity", "", check.number);
+        line.put("Must hold", "", &check.rule);
+        line.put("Both sides", "", &check.evidence);
+        line.put("Holds", "", check.holds);
+        line
+    };
+    let none = webstone_model::identities::IdentityCheck {
+        number: 0,
+        rule: String::new(),
+        evidence: String::new(),
+        holds: true,
+    };
+    let blank = line("", &csv::nothing(), &none);
+    by_iteration(
+        "Identities",
+        blank,
+        runs,
+        |run| run.identities.len(),
+        move |record, run| run.identities.iter().map(move |check| line(&record.id, run, check)),
+    )
+}
+
+/// `Generator`: what each worker of the load generator used.
+pub(super) fn workers<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+    let blank = worker_line("", &csv::nothing(), 0, &WorkerUse::default());
+    by_iteration(
+        "Generator",
+        blank,
+        runs,
+        |run| run.measured.generator.workers.len(),
+        |record, run| {
+            let workers = run.measured.generator.workers.iter().enumerate();
+            workers.map(|(number, worker)| worker_line(&record.id, run, number, worker))
+        },
+    )
+}
+
+fn worker_line(record: &str, run: &IterationRecord, number: usize, worker: &WorkerUse) -> Line {
+    let mut line = begun(record, run);
+    let used_ns = worker.user_ns.saturating_add(worker.system_ns);
+    line.put("Worker", "", number);
+    line.put("CPU", "", worker.cpu);
+    line.put("User time", "s", seconds(worker.user_ns));
+    line.put("System time", "s", seconds(worker.system_ns));
+    let share = summary::quotient(used_ns as f64 * 100.0, run.measured.window_ns as f64);
+    line.put("Share of its CPU", "%", share);
+    line.put("Rounds of its loop", "", worker.loops);
+    line.put("Events", "", worker.events);
+    let delay = &run.measured.generator.loop_delay;
+    let p99 =
+        (!delay.is_empty()).then(|| delay.value_at_percentile(99.0) as f64 / NANOS_PER_SECOND as f64 * MS);
+    line.put("Loop delay p99 of all workers", "ms", p99);
+    line
+}
+
+/// `Disclosure`: what the run was asked to do, with what, against what.
+pub(super) fn disclosure<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+    facts("Disclosure", runs, |record| {
+        let mut facts: Vec<(String, Value)> = vec![
+            ("tool".to_owned(), Value::from(format!("{} {}", record.tool.name, record.tool.version))),
+            ("tool.commit".to_owned(), record.tool.commit.clone().into()),
+            ("command line".to_owned(), record.command_line.join(" ").into()),
+            ("started at".to_owned(), record.started_at.clone().into()),
+            ("finished at".to_owned(), record.finished_at.clone().into()),
+            ("target.url".to_owned(), record.target.url.clone().into()),
+            ("target.server".to_owned(), record.target.server.clone().into()),
+            ("target.embedded".to_owned(), record.target.embedded.into()),
+            ("clients".to_owned(), header::policy(&record.spec.client).join(" · ").into()),
+            ("workload.name".to_owned(), record.workload.name.clone().into()),
+            ("workload.pages".to_owned(), record.workload.pages.len().into()),
+            ("workload.mean body, bytes".to_owned(), record.workload.mean_size().into()),
+            ("workload.sha256".to_owned(), record.workload_sha256.clone().into()),
+        ];
+        let state = serde_json::to_value(record.state).unwrap_or_default();
+        facts.push(("state".to_owned(), state));
+        flatten("", &serde_json::to_value(&record.spec).unwrap_or_default(), &mut facts);
+        for (number, warning) in record.warnings.iter().enumerate() {
+            facts.push((format!("warning {}", number + 1), warning.clone().into()));
+        }
+        facts
+    })
+}
+
+/// `Environment`: everything that was read of the machine.
+pub(super) fn environment<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+    facts("Environment", runs, |record| {
+        let mut facts = Vec::new();
+        for (name, value) in &record.environment {
+            flatten(name, value, &mut facts);
+        }
+        facts
+    })
+}
+
+fn facts<'a>(
+    name: &'static str,
+    runs: &'a [Run<'a>],
+    of: fn(&RunRecord) -> Vec<(String, Value)>,
+) -> Sheet<'a> {
+    let line = |run: &str, name: String, value: &Value| {
+        let mut line = Line::default();
+        line.put("Run", "", run);
+        line.put("Name", "", name);
+        match value {
+            Value::Null => line.put("Value", "", None::<f64>),
+            Value::Bool(value) => line.put("Value", "", *value),
+            Value::Number(number) => match number.as_u64() {
+                Some(whole) => line.put("Value", "", whole),
+                None => line.put("Value", "", number.as_f64()),
+            },
+            Value::String(text) => line.put("Value", "", text),
+            other => line.put("Value", "", other.to_string()),
+        }
+        line
+    };
+    let lines: Vec<Line> = runs
+        .iter()
+        .flat_map(|run| of(run.record).into_iter().map(|(name, value)| line(&run.record.id, name, &value)))
+        .collect();
+    let blank = line("", String::new(), &Value::Null);
+    Sheet { name, blank, count: lines.len(), lines: Box::new(lines.into_iter()), frozen: 2 }
+}
+
+/// Objects become dotted names; lists stay lists, in JSON.
+fn flatten(name: &str, value: &Value, facts: &mut Vec<(String, Value)>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+                flatten(&name, value, facts);
+            }
+        }
+        other => facts.push((name.to_owned(), other.clone())),
+    }
+}
+
+/// `Definitions`: what each figure means.
+pub(super) fn meanings() -> Sheet<'static> {
+    let line = |d: &crate::definitions::Definition| {
+        let mut line = Line::default();
+        line.put("Of", "", d.section);
+        line.put("Name in record.json", "", &d.name);
+        line.put("Definition", "", &d.text);
+        line.put("Unit", "", &d.unit);
+        line.put("Source", "", &d.source);
+        line
+    };
+    let all = definitions();
+    Sheet {
+        name: "Definitions",
+        blank: line(&all[0]),
+        count: all.len(),
+        lines: Box::new(all.iter().map(line)),
+        frozen: 2,
+    }
+}

@@ -1,0 +1,126 @@
+//! An Excel workbook (Office Open XML), as WebBench made its reports: a summary with charts, the data of every client,
+//! one sheet a table, native charts drawn from the cells.
+//!
+//! Units stand in the headings and are the same in a whole column. A cell is empty where nothing was measured. Numbers
+//! are written whole and shown rounded. The same records give the same bytes: the workbook is dated with the first
+//! record's end, not with the clock.
+
+mod book;
+mod charts;
+mod details;
+mod levels;
+
+use rust_xlsxwriter::{ExcelDateTime, XlsxError};
+
+use book::{Book, Line, Sheet};
+use levels::{MS, Run};
+
+use crate::{Judged, summary};
+
+/// The workbook of one record or several, whole.
+pub(crate) fn render(records: &[Judged<'_>]) -> Result<Vec<u8>, XlsxError> {
+    let runs: Vec<Run<'_>> = records.iter().map(|(record, verdict)| Run::of(record, verdict)).collect();
+    let title = format!("webstone report: {}", runs.first().map_or("", |run| run.record.id.as_str()));
+    let dated = runs.first().map(|run| run.record.finished_at.as_ref().unwrap_or(&run.record.started_at));
+    let mut book = Book::new(&title, dated.and_then(|date| moment(date)));
+    let summary = book.sheet(self::summary(&runs))?;
+    book.sheet(details::disclosure(&runs))?;
+    let levels = book.sheet(levels::levels(&runs))?;
+    book.sheet(levels::iterations(&runs))?;
+    book.sheet(details::clients(&runs))?;
+    book.sheet(details::pages(&runs))?;
+    book.sheet(levels::percentiles(&runs))?;
+    let curves = book.sheet(levels::curves(&runs))?;
+    let series = book.sheet(details::series(&runs))?;
+    book.sheet(details::errors(&runs))?;
+    book.sheet(details::identities(&runs))?;
+    book.sheet(details::workers(&runs))?;
+    book.sheet(details::environment(&runs))?;
+    book.sheet(details::meanings())?;
+
+    let several = runs.len() > 1;
+    let row = summary.lines as u32 + 2;
+    // What makes the figures worthless stands above the charts, everything else below them.
+    let row = write_notes(&mut book, row, runs.iter().flat_map(|run| reasons(run, several)).collect())?;
+    let below = charts::of_levels(&mut book, &levels, &runs, row)?;
+    let mut notes: Vec<String> = runs.iter().flat_map(|run| notes(run, several)).collect();
+    notes.extend(book.cuts.iter().map(|cut| format!("Cut in the sheet {cut}")));
+    write_notes(&mut book, below, notes)?;
+    charts::of_curves(&mut book, &curves, &runs)?;
+    charts::of_series(&mut book, &series, &runs)?;
+    book.workbook.save_to_buffer()
+}
+
+/// RFC 3339 in UTC, as records have it, to the second.
+fn moment(text: &str) -> Option<ExcelDateTime> {
+    ExcelDateTime::parse_from_str(text.get(..19)?).ok()
+}
+
+/// `Summary`: one row a run.
+fn summary<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+    Sheet {
+        name: "Summary",
+        blank: summary_line(&runs[0]),
+        count: runs.len(),
+        lines: Box::new(runs.iter().map(summary_line)),
+        frozen: 1,
+    }
+}
+
+fn summary_line(run: &Run<'_>) -> Line {
+    let record = run.record;
+    // The level of the highest rate; of a single level that one.
+    let peak = summary::peak(&run.levels).unwrap_or(0);
+    let peak = run.levels.get(peak);
+    let response = peak.and_then(|level| level.distributions.response.as_ref());
+    let answered = peak.filter(|level| level.counts.succeeded > 0);
+    let mut line = Line::default();
+    line.put("Run", "", &record.id);
+    line.put("Verdict", "", run.verdict.standing.word());
+    line.put("Peak request rate", "1/s", peak.map(|level| level.figures.request_rate));
+    line.put("At clients", "", peak.map(|level| level.clients));
+    line.put("Connections", "1/s", peak.map(|level| level.figures.connection_rate));
+    line.put("Throughput", "Mbit/s", peak.map(|level| level.figures.throughput_bps / 1e6));
+    line.put(
+        "Throughput as WebBench gives it",
+        "bytes/s",
+        peak.map(|level| level.figures.throughput_bps / 8.0),
+    );
+    line.put("Latency mean", "ms", answered.map(|level| level.figures.latency_mean_s * MS));
+    line.put("Latency p99", "ms", response.map(|d| d.p99_s * MS));
+    let counts = summary::counts(record);
+    line.put("Valid responses of the run", "", counts.succeeded);
+    line.put("Errors of the run", "", counts.failed);
+    line.put("Levels", "", run.levels.len());
+    line.put("Target", "", &record.target.url);
+    line.put("Server", "", record.target.server.as_ref());
+    line.put("Workload", "", &record.workload.name);
+    line.put("Started", "", &record.started_at);
+    line.put("Finished", "", record.finished_at.as_ref());
+    line
+}
+
+/// Writes lines below the table of the first sheet; gives the row after an empty one behind them.
+fn write_notes(book: &mut Book, row: u32, notes: Vec<String>) -> Result<u32, XlsxError> {
+    let sheet = book.workbook.worksheet_from_index(0)?;
+    for (index, note) in notes.iter().enumerate() {
+        sheet.write_string(row + index as u32, 0, note)?;
+    }
+    Ok(row + notes.len() as u32 + u32::from(!notes.is_empty()))
+}
+
+/// Why a run is invalid.
+fn reasons(run: &Run<'_>, several: bool) -> Vec<String> {
+    let of = if several { format!("{}: ", run.record.id) } else { String::new() };
+    run.verdict.reasons.iter().map(|reason| format!("{of}invalid: {}", reason.sentence)).collect()
+}
+
+/// What has to be known of a run besides.
+fn notes(run: &Run<'_>, several: bool) -> Vec<String> {
+    let of = if several { format!("{}: ", run.record.id) } else { String::new() };
+    let limit = format!("{of}{}", run.verdict.limit.sentence);
+    let warnings = run.record.warnings.iter().map(|warning| format!("{of}warning: {warning}"));
+    let unmet = run.verdict.unmet_rules.iter();
+    let unmet = unmet.map(|rule| format!("{of}run rule not met: {} ({})", rule.text, rule.evidence));
+    std::iter::once(limit).chain(warnings).chain(unmet).collect()
+}

@@ -1,0 +1,186 @@
+//! The HTML report in a real browser: nothing fails, nothing is fetched, everything is there, nothing overlaps, in both
+//! themes and at the width of a phone. `WEBSTONE_PICTURES=DIR` keeps pictures of what was looked at;
+//! `WEBSTONE_PAGE=FILE` looks at a report of your own besides.
+#![allow(clippy::unwrap_used)] // a test that cannot go on may panic
+
+#[allow(unreachable_pub)] // shared by the file above alone
+mod devtools;
+#[path = "../records/mod.rs"]
+mod records;
+
+use std::path::Path;
+
+use devtools::Browser;
+use serde_json::{Value, json};
+use webstone_model::record::RunRecord;
+use webstone_report::{Format, Options, render_all};
+
+/// Widths in pixels: a phone, a tablet, a desk.
+const WIDTHS: [u32; 3] = [390, 820, 1280];
+
+fn written(directory: &Path, name: &str, records: &[RunRecord]) -> std::path::PathBuf {
+    let path = directory.join(name);
+    std::fs::write(&path, render_all(records, Format::Html, &Options::default()).unwrap()).unwrap();
+    path
+}
+
+#[test]
+fn a_report_opens_without_error_and_fetches_nothing() {
+    let Some(program) = devtools::installed() else {
+        println!("skipped: no chromium is installed");
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let mut browser = Browser::start(&program);
+    let mut pages = vec![
+        ("sweep".to_owned(), written(directory.path(), "sweep.html", &[records::small()])),
+        ("errors".to_owned(), written(directory.path(), "errors.html", &[records::errors()])),
+        ("pages".to_owned(), written(directory.path(), "pages.html", &[records::many_pages()])),
+        ("nothing".to_owned(), written(directory.path(), "nothing.html", &[records::nothing()])),
+        (
+            "several".to_owned(),
+            written(
+                directory.path(),
+                "several.html",
+                &[records::small(), records::many_pages(), records::interrupted()],
+            ),
+        ),
+        (
+            "hostile".to_owned(),
+            written(directory.path(), "hostile.html", &[records::hostile(), records::hostile()]),
+        ),
+    ];
+    if let Some(own) = std::env::var_os("WEBSTONE_PAGE") {
+        pages.push(("own".to_owned(), std::fs::canonicalize(own).unwrap()));
+    }
+    let mut wrong = Vec::new();
+    for (name, path) in &pages {
+        looks_right(&mut Seen { browser: &mut browser, name, wrong: &mut wrong }, path);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A page in the browser, and what was found wrong with any: all of it, so that one look shows everything.
+struct Seen<'a> {
+    browser: &'a mut Browser,
+    name: &'a str,
+    wrong: &'a mut Vec<String>,
+}
+
+impl Seen<'_> {
+    /// Holds an expression in the page against what it should be.
+    #[track_caller]
+    fn expect(&mut self, expression: &str, wanted: Value, what: &str) {
+        let found = self.browser.evaluate(expression);
+        if found != wanted {
+            self.wrong.push(format!("{}: {what}: {found}", self.name));
+        }
+    }
+}
+
+fn looks_right(page: &mut Seen<'_>, path: &Path) {
+    page.browser.show_as(1280, 900, "light");
+    page.browser.open(path);
+    page.expect("document.querySelectorAll('main > section').length > 2", json!(true), "it has its sections");
+    let dead = "[...document.querySelectorAll('a')].map(a => a.getAttribute('href'))
+        .filter(href => !href.startsWith('#') || !document.getElementById(href.slice(1)))";
+    page.expect(dead, json!([]), "links that lead nowhere");
+    let twice = "(ids => ids.filter((id, n) => ids.indexOf(id) !== n))([...document.querySelectorAll('[id]')].map(e => e.id))";
+    page.expect(twice, json!([]), "identifiers that are not unique");
+    for theme in ["light", "dark"] {
+        for width in WIDTHS {
+            page.browser.show_as(width, 900, theme);
+            let at = format!("{width} px, {theme}");
+            let sideways = "document.documentElement.scrollWidth - innerWidth";
+            page.expect(sideways, json!(0), &format!("{at}: pixels that the page scrolls sideways"));
+            page.expect(OVERLAPS, json!([]), &format!("{at}: texts of charts that overlap or stick out"));
+            page.expect(FAINT, json!([]), &format!("{at}: text without contrast"));
+            page.browser.picture(&format!("{}-{width}-{theme}.png", page.name));
+        }
+    }
+    accessible(page);
+    switch_and_readout(page);
+    for event in page.browser.events.iter().filter(|event| is_trouble(event)) {
+        page.wrong.push(format!("{}: {event}", page.name));
+    }
+    let requests: Vec<&str> = page
+        .browser
+        .events
+        .iter()
+        .filter(|event| event["method"] == "Network.requestWillBeSent")
+        .filter_map(|event| event["params"]["request"]["url"].as_str())
+        .filter(|url| !url.starts_with("data:"))
+        .collect();
+    if requests != [format!("file://{}", path.display())] {
+        page.wrong.push(format!("{}: more than the file itself is asked for: {requests:?}", page.name));
+    }
+}
+
+fn is_trouble(event: &Value) -> bool {
+    match event["method"].as_str() {
+        Some("Runtime.consoleAPICalled" | "Runtime.exceptionThrown" | "Page.javascriptDialogOpening") => true,
+        Some("Log.entryAdded") => event["params"]["entry"]["level"] != "verbose",
+        Some("Audits.issueAdded") => event["params"]["issue"]["code"] == "ContentSecurityPolicyIssue",
+        _ => false,
+    }
+}
+
+fn accessible(page: &mut Seen<'_>) {
+    let unnamed = "[...document.querySelectorAll('svg.plot')].filter(svg => svg.getAttribute('role') !== 'img'
+        || !svg.getAttribute('aria-labelledby').split(' ').every(id => document.getElementById(id)?.textContent)).length";
+    page.expect(unnamed, json!(0), "charts without a name");
+    let bare = "[...document.querySelectorAll('figure')].filter(f => !f.querySelector('details table caption')).length";
+    page.expect(bare, json!(0), "charts without their data");
+    let captions = "[...document.querySelectorAll('main table')].filter(t => !t.closest('#definitions') && !t.caption).length";
+    page.expect(captions, json!(0), "tables without a caption");
+    let headings = "[...document.querySelectorAll('h1,h2,h3,h4')].map(h => +h.tagName[1])
+        .filter((level, n, all) => n && level > all[n - 1] + 1).length";
+    page.expect(headings, json!(0), "headings that leave out a level");
+    page.expect("document.querySelectorAll('header,main,nav,footer').length", json!(4), "landmarks");
+    let unreachable = "[...document.querySelectorAll('.scroll, pre')].filter(e => e.tabIndex !== 0).length";
+    page.expect(unreachable, json!(0), "what scrolls and a keyboard cannot reach");
+}
+
+fn switch_and_readout(page: &mut Seen<'_>) {
+    page.browser.show_as(1280, 900, "light");
+    let paper = "getComputedStyle(document.body).backgroundColor";
+    let light = page.browser.evaluate(paper);
+    // The order is automatic, light, dark.
+    page.browser
+        .evaluate("document.getElementById('theme').click(); document.getElementById('theme').click()");
+    let dark = page.browser.evaluate(paper);
+    if dark == light {
+        page.wrong.push(format!("{}: the switch does not make it dark", page.name));
+    }
+    page.browser.evaluate("document.getElementById('theme').click()");
+    page.expect(paper, light, "the third press makes it as the system has it");
+    let shown = "(() => { const line = document.querySelector('svg.plot .line'); if (!line) return true;
+        const svg = line.closest('svg'), box = svg.getBoundingClientRect();
+        svg.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: box.left + box.width / 2, clientY: box.top + 50 }));
+        const out = document.getElementById('readout'); return !out.hidden && out.textContent.includes(line.parentElement.dataset.name); })()";
+    page.expect(shown, json!(true), "the read-out shows the values under the pointer");
+}
+
+/// Texts of a chart that lie over one another, or outside of their drawing.
+const OVERLAPS: &str = "[...document.querySelectorAll('svg.plot')].flatMap(svg => {
+    const frame = svg.getBoundingClientRect();
+    if (!frame.width) return [];
+    const texts = [...svg.querySelectorAll('text')].map(t => ({ t: t.textContent, b: t.getBoundingClientRect() }));
+    const found = texts.filter(({ b }) => b.left < frame.left - 1 || b.right > frame.right + 1 || b.top < frame.top - 2 || b.bottom > frame.bottom + 2).map(x => svg.id + ' out: ' + x.t);
+    texts.forEach((a, i) => texts.slice(i + 1).forEach(c => {
+        if (a.b.left < c.b.right - .5 && c.b.left < a.b.right - .5 && a.b.top < c.b.bottom - 2 && c.b.top < a.b.bottom - 2) found.push(a.t + ' / ' + c.t);
+    }));
+    return found; })";
+
+/// Texts whose contrast against what lies behind them is below 4.5 : 1 (WCAG 2.2, 1.4.3).
+const FAINT: &str = "(() => {
+    const rgb = text => text.match(/[\\d.]+/g).map(Number);
+    const light = c => { const [r, g, b] = c.slice(0, 3).map(v => (v /= 255) <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
+    const behind = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
+    const found = new Set();
+    for (const e of document.querySelectorAll('p,h1,h2,h3,h4,td,th,li,dt,dd,a,summary,figcaption,caption,button,strong,text')) {
+        const style = getComputedStyle(e), front = rgb(e.tagName === 'text' ? style.fill : style.color);
+        const a = light(front), b = light(behind(e)), ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+        if (ratio < 4.5) found.add(e.tagName + '.' + e.className.baseVal + e.className + ' ' + ratio.toFixed(2));
+    }
+    return [...found]; })()";

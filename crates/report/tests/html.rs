@@ -1,0 +1,117 @@
+//! The HTML report as text: that nothing of a record can act in it, that it admits nothing from outside, that what is
+//! left out is counted. What a browser makes of it is in `tests/browser`.
+#![allow(clippy::unwrap_used)] // a test that cannot go on may panic
+
+mod records;
+
+use webstone_model::record::RunRecord;
+use webstone_report::{Format, Options, ReportError, render, render_all};
+
+fn html(record: &RunRecord) -> String {
+    String::from_utf8(render(record, Format::Html, &Options::default()).unwrap()).unwrap()
+}
+
+fn html_of(records: &[RunRecord]) -> String {
+    String::from_utf8(render_all(records, Format::Html, &Options::default()).unwrap()).unwrap()
+}
+
+#[test]
+fn text_of_a_record_is_never_markup() {
+    for page in [html(&records::hostile()), html_of(&[records::hostile(), records::small()])] {
+        assert!(page.contains("&lt;script&gt;console.error("), "the text itself is shown");
+        assert!(!page.contains("<script>console"), "as text, and not as a script");
+        assert!(!page.contains("<img"), "nor as an image");
+        assert_eq!(page.matches("<script").count(), 1, "the one script is the report's own");
+        assert_eq!(page.matches("</script>").count(), 1);
+        // An attribute cannot be left: every quote of the record is escaped.
+        assert!(!page.contains("\"'&gt;"));
+    }
+}
+
+#[test]
+fn nothing_may_be_fetched_and_nothing_refers_elsewhere() {
+    let page = html(&records::small());
+    assert!(page.contains("default-src 'none'; style-src 'sha256-"), "{}", &page[..600]);
+    assert!(
+        !page.contains("'unsafe-inline'") && !page.contains(" style=\""),
+        "styles stand in the style sheet"
+    );
+    for reference in [" src=", "@import", "url(", "<iframe", "<object", "http-equiv=\"refresh\""] {
+        assert!(!page.contains(reference), "{reference}");
+    }
+    for link in page.split("href=\"").skip(1) {
+        assert!(link.starts_with('#') || link.starts_with("data:,"), "{}", &link[..40]);
+    }
+}
+
+#[test]
+fn the_verdict_stands_above_the_headline_and_both_above_the_charts() {
+    let page = html(&records::small());
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text}"));
+    let order = [
+        "<section id=\"verdict\"",
+        "<section id=\"headline\"",
+        "<section id=\"load\"",
+        "<section id=\"tables\"",
+        "<section id=\"disclosure\"",
+        "<section id=\"definitions\"",
+    ];
+    assert!(order.map(place).is_sorted());
+}
+
+#[test]
+fn charts_hold_the_values_of_the_tables() {
+    let page = html(&records::small());
+    // The level table of tests/golden/small-120.txt: 1,813, 1,803 and 1,818 connections a second at 5, 10, 20 clients.
+    assert!(page.contains("data-x=\"5|10|20\" data-y=\"1,813|1,803|1,818\""), "{page}");
+}
+
+#[test]
+fn pages_that_are_left_out_are_counted() {
+    let page = html(&records::many_pages());
+    assert!(page.contains("The 20 pages with the most hits; 10 more, with "), "{page}");
+}
+
+#[test]
+fn several_records_share_a_chart_and_say_in_what_they_differ() {
+    let mut quick = records::small();
+    quick.spec.name = "quick".to_owned();
+    quick.spec.client.parallel = 4;
+    let page = html_of(&[records::small(), quick]);
+    let chart = page.split("id=\"chart-latency-t\"").nth(1).unwrap().split("</svg>").next().unwrap();
+    assert!(chart.contains("data-name=\"webstone\"") && chart.contains("data-name=\"quick\""), "{chart}");
+    assert!(chart.contains("series s0") && chart.contains("series s1"));
+    assert!(page.contains("<th scope=\"row\">client.parallel</th><td>1</td><td>4</td>"), "{page}");
+    assert!(!page.contains("<th scope=\"row\">client.http</th>"), "what is the same is not listed");
+}
+
+#[test]
+fn records_of_one_name_go_by_their_runs() {
+    let mut later = records::small();
+    later.id = "20261122-080000-webstone".to_owned();
+    let page = html_of(&[records::small(), later]);
+    assert!(
+        page.contains("data-name=\"20261121-100405-webstone\"")
+            && page.contains("data-name=\"20261122-080000-webstone\"")
+    );
+    let page = html_of(&[records::small(), records::small()]);
+    assert!(page.contains("data-name=\"20261121-100405-webstone (2)\""));
+}
+
+#[test]
+fn a_selection_that_holds_nothing_names_its_record() {
+    let options = Options { clients: Some(64), ..Options::default() };
+    let error = render_all(&[records::hit(), records::small()], Format::Html, &options).unwrap_err();
+    assert!(matches!(error, (1, ReportError::NothingSelected { .. })), "{error:?}");
+}
+
+#[test]
+fn what_holds_nothing_says_so() {
+    assert!(html(&records::nothing()).contains("Nothing was measured: the record holds no timed run."));
+    assert!(
+        html(&records::refused()).contains("0 of 600 requests")
+            || html(&records::refused()).contains("600 of 600 requests")
+    );
+    assert!(!html(&records::refused()).contains("NaN"));
+    assert!(!html(&records::without_histograms()).contains("id=\"distributions\""));
+}

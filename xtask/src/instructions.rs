@@ -1,0 +1,358 @@
+//! Instructions that operations of the engine take, counted by callgrind and held against a stored baseline.
+//!
+//! Counts do not depend on what else the machine does, so a regression of a few percent shows in continuous integration
+//! where times would drown in noise. Each operation is run `n` and `2 n` times; the difference, divided by `n`, is free
+//! of start-up. What the kernel does is not in it: for that there is `benchsuite`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::packages;
+use crate::steps::{Failure, Outcome, cargo, failure, run};
+use crate::tree::root;
+
+/// Where the baseline is kept.
+const BASELINE: &str = "benchsuite/instructions.toml";
+/// The profile of `Cargo.toml` that is counted.
+const PROFILE: &str = "instructions";
+/// A rise beyond this share of the baseline fails.
+const TOLERANCE: f64 = 0.05;
+const HOW_TO_ACCEPT: &str = "mend it; or, if the rise is worth it, accept it by `cargo xtask instructions --update` and say why \
+                             in the commit's message";
+
+/// One thing that is counted.
+struct Operation {
+    name: &'static str,
+    /// What the smaller of its two runs does it.
+    times: u64,
+    /// Options of the server that it needs.
+    server: Option<&'static [&'static str]>,
+}
+
+const OPERATIONS: [Operation; 8] = [
+    Operation { name: "keep-alive", times: 20_000, server: Some(&[]) },
+    Operation { name: "per-request", times: 5_000, server: Some(&["--close"]) },
+    Operation { name: "parse-response", times: 20_000, server: None },
+    Operation { name: "recall-response", times: 20_000, server: None },
+    Operation { name: "write-request", times: 20_000, server: None },
+    Operation { name: "render-request", times: 20_000, server: None },
+    Operation { name: "pick-page", times: 100_000, server: None },
+    Operation { name: "record-latency", times: 100_000, server: None },
+];
+
+/// Counts every operation and compares with the baseline, or writes it anew.
+pub fn count(arguments: &[String]) -> Outcome {
+    if let Some(unknown) = arguments.iter().find(|argument| *argument != "--update") {
+        return Err(failure(format!("`{unknown}` is not an option of instructions"), "--update"));
+    }
+    let update = !arguments.is_empty();
+    packages::ensure_one("valgrind");
+    if packages::find("valgrind").is_none() {
+        if update {
+            return Err(failure("valgrind is not installed", "as root, apt-get install valgrind"));
+        }
+        println!("skipped: instructions: valgrind is not installed");
+        return Ok(());
+    }
+    let programs = build()?;
+    let mut counted = BTreeMap::new();
+    for operation in &OPERATIONS {
+        let count = programs.count(operation)?;
+        println!("{:<16} {count:>10.1} instructions", operation.name);
+        counted.insert(operation.name.to_owned(), count);
+    }
+    let here = Conditions::here()?;
+    let path = root().join(BASELINE);
+    if update {
+        fs::write(&path, Baseline { conditions: here, instructions: counted }.text())
+            .map_err(|error| failure(format!("{BASELINE}: {error}"), ""))?;
+        println!("{BASELINE} is written");
+        return Ok(());
+    }
+    let text = fs::read_to_string(&path).map_err(|error| {
+        failure(format!("{BASELINE}: {error}"), "write it by `cargo xtask instructions --update`")
+    })?;
+    let baseline = Baseline::read(&text)?;
+    if baseline.conditions != here {
+        // Another compiler makes other code of the same source; that is nobody's regression.
+        println!("skipped: instructions: the baseline is of {}, this is {here}", baseline.conditions);
+        println!(
+            "hint: `cargo xtask instructions --update` on the commit before yours makes a baseline for here"
+        );
+        return Ok(());
+    }
+    verdict(&baseline.instructions, &counted)
+}
+
+/// Compares counts by operation; an error names each that rose by more than [`TOLERANCE`].
+fn verdict(baseline: &BTreeMap<String, f64>, counted: &BTreeMap<String, f64>) -> Outcome {
+    let mut worse = Vec::new();
+    for (name, now) in counted {
+        let Some(before) = baseline.get(name) else {
+            worse.push(format!("{name}: {now:.1} instructions, and none in {BASELINE}"));
+            continue;
+        };
+        let change = now / before - 1.0;
+        let line =
+            format!("{name}: {now:.1} instructions, {before:.1} in {BASELINE}: {:+.1} %", 100.0 * change);
+        if change > TOLERANCE {
+            worse.push(line);
+        } else if change < -TOLERANCE {
+            println!("better: {line}\nhint: keep it by `cargo xtask instructions --update`");
+        }
+    }
+    let gone = baseline.keys().filter(|name| !counted.contains_key(*name));
+    worse.extend(gone.map(|name| format!("{name}: in {BASELINE}, and nothing counts it")));
+    if worse.is_empty() {
+        println!("none is more than {:.0} % above {BASELINE}", 100.0 * TOLERANCE);
+        Ok(())
+    } else {
+        Err(failure(worse.join("\n"), HOW_TO_ACCEPT))
+    }
+}
+
+/// What the counts depend on besides the source.
+#[derive(Clone, Debug, PartialEq)]
+struct Conditions {
+    rustc: String,
+    target: String,
+}
+
+impl Conditions {
+    fn here() -> Result<Conditions, Failure> {
+        let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let output = Command::new(rustc)
+            .arg("-vV")
+            .output()
+            .map_err(|error| failure(format!("cannot start rustc: {error}"), ""))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let field = |name: &str| {
+            text.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
+        };
+        match (field("release:"), field("host:")) {
+            (Some(rustc), Some(target)) => Ok(Conditions { rustc, target }),
+            _ => Err(failure("`rustc -vV` names no release and host", "")),
+        }
+    }
+}
+
+impl std::fmt::Display for Conditions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "rustc {} for {}", self.rustc, self.target)
+    }
+}
+
+/// The stored counts.
+#[derive(Clone, Debug, PartialEq)]
+struct Baseline {
+    conditions: Conditions,
+    instructions: BTreeMap<String, f64>,
+}
+
+impl Baseline {
+    fn text(&self) -> String {
+        let mut text = format!(
+            "# Instructions in user mode that one operation takes, as `cargo xtask instructions` counts them with callgrind.\n\
+             # Written by `cargo xtask instructions --update`. They hold for the profile `{PROFILE}` of Cargo.toml and for\n\
+             # this compiler and target; with others they are printed and not judged. A rise beyond {:.0} % fails.\n\n\
+             rustc = \"{}\"\ntarget = \"{}\"\n\n[instructions]\n",
+            100.0 * TOLERANCE,
+            self.conditions.rustc,
+            self.conditions.target
+        );
+        for (name, count) in &self.instructions {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{name} = {count:.1}");
+        }
+        text
+    }
+
+    /// Reads what [`Baseline::text`] writes.
+    fn read(text: &str) -> Result<Baseline, Failure> {
+        let mut words = BTreeMap::new();
+        let mut instructions = BTreeMap::new();
+        let mut in_table = false;
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            if line == "[instructions]" {
+                in_table = true;
+                continue;
+            }
+            let wrong = || {
+                failure(
+                    format!("{BASELINE}:{}: `{line}` is not what belongs there", number + 1),
+                    "write it anew by `cargo xtask instructions --update`",
+                )
+            };
+            let (name, value) = line.split_once('=').ok_or_else(wrong)?;
+            let (name, value) = (name.trim().to_owned(), value.trim());
+            if in_table {
+                let count = value.parse::<f64>().ok().filter(|count| count.is_finite() && *count > 0.0);
+                instructions.insert(name, count.ok_or_else(wrong)?);
+            } else {
+                words.insert(name, value.trim_matches('"').to_owned());
+            }
+        }
+        let mut word = |name: &str| {
+            words.remove(name).ok_or_else(|| {
+                failure(
+                    format!("{BASELINE}: `{name}` is missing"),
+                    "write it anew by `cargo xtask instructions --update`",
+                )
+            })
+        };
+        let conditions = Conditions { rustc: word("rustc")?, target: word("target")? };
+        Ok(Baseline { conditions, instructions })
+    }
+}
+
+/// What was built to be counted.
+struct Programs {
+    operations: PathBuf,
+    server: PathBuf,
+}
+
+fn build() -> Result<Programs, Failure> {
+    let mut command = cargo(&["build", "--quiet", "--locked", "--profile", PROFILE]);
+    command.args([
+        "--package",
+        "webstone-benchsuite",
+        "--bin",
+        "webstone-operations",
+        "--bin",
+        "webstone-canned",
+    ]);
+    run(command, "see what the compiler says")?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let folder = root().join(target).join(PROFILE);
+    Ok(Programs { operations: folder.join("webstone-operations"), server: folder.join("webstone-canned") })
+}
+
+impl Programs {
+    /// Instructions that the operation takes once.
+    fn count(&self, operation: &Operation) -> Result<f64, Failure> {
+        let server = operation.server.map(|options| Served::start(&self.server, options)).transpose()?;
+        let total = |times: u64| self.collected(operation.name, times, server.as_ref());
+        let (once, twice) = (total(operation.times)?, total(2 * operation.times)?);
+        Ok((twice as f64 - once as f64) / operation.times as f64)
+    }
+
+    /// Instructions of a whole run.
+    fn collected(&self, name: &str, times: u64, server: Option<&Served>) -> Result<u64, Failure> {
+        let mut command = Command::new("valgrind");
+        command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+        command.arg(&self.operations).args([name, &times.to_string()]);
+        command.args(server.map(|server| &server.url)).stdin(Stdio::null()).stdout(Stdio::null());
+        let output =
+            command.output().map_err(|error| failure(format!("cannot start valgrind: {error}"), ""))?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            return Err(failure(format!("{name} under valgrind: {}\n{text}", output.status), ""));
+        }
+        collected(&text).ok_or_else(|| failure(format!("callgrind printed no count:\n{text}"), ""))
+    }
+}
+
+/// The number behind `Collected :` in what callgrind says.
+fn collected(text: &str) -> Option<u64> {
+    let (_, number) = text.lines().find(|line| line.contains("Collected"))?.split_once(" : ")?;
+    number.trim().parse().ok()
+}
+
+/// A canned server; it ends with this value.
+struct Served {
+    process: Child,
+    url: String,
+}
+
+impl Served {
+    fn start(program: &Path, options: &[&str]) -> Result<Served, Failure> {
+        let mut process = Command::new(program)
+            .args(options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| failure(format!("cannot start {}: {error}", program.display()), ""))?;
+        let mut url = String::new();
+        if let Some(output) = process.stdout.take() {
+            BufReader::new(output)
+                .read_line(&mut url)
+                .map_err(|error| failure(format!("{}: {error}", program.display()), ""))?;
+        }
+        let served = Served { process, url: url.trim().to_owned() };
+        if served.url.is_empty() {
+            return Err(failure(format!("{} told no address", program.display()), ""));
+        }
+        Ok(served)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // One that ended by itself is what is wanted, too.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(list: &[(&str, f64)]) -> BTreeMap<String, f64> {
+        list.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+    }
+
+    #[test]
+    fn a_rise_beyond_the_tolerance_fails_and_names_everything() {
+        let baseline = counts(&[("a", 1000.0), ("b", 20.0)]);
+        assert!(verdict(&baseline, &counts(&[("a", 1049.0), ("b", 10.0)])).is_ok());
+        let error = verdict(&baseline, &counts(&[("a", 1051.0), ("b", 20.0)])).unwrap_err().to_string();
+        assert!(
+            error.starts_with("a: 1051.0 instructions, 1000.0 in benchsuite/instructions.toml: +5.1 %\n")
+        );
+        assert!(error.contains("hint: mend it") && error.contains("--update"), "{error}");
+        let error = verdict(&baseline, &counts(&[("a", 1.0), ("c", 1.0)])).unwrap_err().to_string();
+        assert!(error.contains("c: 1.0 instructions, and none in"), "{error}");
+        assert!(error.contains("b: in benchsuite/instructions.toml, and nothing counts it"), "{error}");
+    }
+
+    #[test]
+    fn a_baseline_reads_what_it_writes() {
+        let baseline = Baseline {
+            conditions: Conditions { rustc: "1.95.0".into(), target: "x86_64-unknown-linux-gnu".into() },
+            instructions: counts(&[("keep-alive", 1234.5), ("pick-page", 20.0)]),
+        };
+        assert_eq!(Baseline::read(&baseline.text()).unwrap(), baseline);
+        for (text, part) in [
+            ("rustc = \"1\"\n", "`target` is missing"),
+            ("[instructions]\na = x\n", "instructions.toml:2: `a = x`"),
+            ("nonsense\n", "instructions.toml:1: `nonsense`"),
+        ] {
+            let error = Baseline::read(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_stored_baseline_has_every_operation() {
+        let text = fs::read_to_string(root().join(BASELINE)).unwrap();
+        let stored = Baseline::read(&text).unwrap().instructions;
+        let counted: BTreeMap<_, _> = OPERATIONS.iter().map(|o| (o.name.to_owned(), 1.0)).collect();
+        assert!(stored.keys().eq(counted.keys()), "{stored:?}");
+    }
+
+    #[test]
+    fn callgrinds_count_is_found() {
+        let text = "==5== \n==5== Events    : Ir\n==5== Collected : 2163445\n==5== \n==5== I   refs:      2,163,445\n";
+        assert_eq!(collected(text), Some(2_163_445));
+        assert_eq!(collected("==5== killed"), None);
+    }
+}
