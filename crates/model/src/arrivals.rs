@@ -126,14 +126,19 @@ mod tests {
 
     #[test]
     fn constant_arrivals_are_rate_times_time_exactly() {
-        for (rate, seconds) in [("1000", 10), ("3", 7), ("7", 1), ("10k", 60), ("0.5", 100), ("999.999", 1000)] {
+        for (rate, seconds) in
+            [("1000", 10), ("3", 7), ("7", 1), ("10k", 60), ("0.5", 100), ("999.999", 1000)]
+        {
             let expected = rate.parse::<RateProfile>().unwrap().to.per_1000_s() * seconds / 1000;
             let found = until(Constant, rate, seconds * SECOND);
             assert_eq!(found.len() as u64, expected, "{rate} over {seconds} s");
             let gap = SECOND * 1000 / (expected * 1000 / seconds);
             assert!(found.windows(2).all(|pair| pair[1] - pair[0] == gap || pair[1] - pair[0] == gap + 1));
         }
-        assert_eq!(until(Constant, "3", 2 * SECOND), [0, 333_333_333, 666_666_666, SECOND, 1_333_333_333, 1_666_666_666]);
+        assert_eq!(
+            until(Constant, "3", 2 * SECOND),
+            [0, 333_333_333, 666_666_666, SECOND, 1_333_333_333, 1_666_666_666]
+        );
     }
 
     #[test]
@@ -147,7 +152,10 @@ mod tests {
                 let count = found.iter().filter(|at| (from..to).contains(at)).count() as f64;
                 // A Poisson count has the standard deviation √n.
                 let tolerance = if process == Constant { 1.0 } else { 4.5 * expected.sqrt() };
-                assert!((count - expected).abs() <= tolerance, "{process:?}, second {second}: {count}, {expected}");
+                assert!(
+                    (count - expected).abs() <= tolerance,
+                    "{process:?}, second {second}: {count}, {expected}"
+                );
             }
         }
     }
@@ -161,7 +169,10 @@ mod tests {
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         // In units of the mean gap both are 1; their estimates' standard deviations are 1/√n and √8/√n.
-        assert!((mean - 1.0).abs() < 4.5 / 1e3 && (variance - 1.0).abs() < 4.5 * 8_f64.sqrt() / 1e3, "{mean} {variance}");
+        assert!(
+            (mean - 1.0).abs() < 4.5 / 1e3 && (variance - 1.0).abs() < 4.5 * 8_f64.sqrt() / 1e3,
+            "{mean} {variance}"
+        );
         // And the tail: e⁻³ of the gaps are longer than three means.
         let long = gaps.iter().filter(|gap| **gap > 3.0).count() as f64 / n;
         assert!((long - (-3_f64).exp()).abs() < 1e-3, "{long}");
@@ -181,7 +192,8 @@ mod tests {
 
     #[test]
     fn the_seed_decides_a_poisson_schedule_and_nothing_else() {
-        let of = |seed| Arrivals::new(Poisson, "1k".parse().unwrap(), seed, 0, 1).take(100).collect::<Vec<_>>();
+        let of =
+            |seed| Arrivals::new(Poisson, "1k".parse().unwrap(), seed, 0, 1).take(100).collect::<Vec<_>>();
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));
     }

@@ -62,8 +62,7 @@ impl Figures {
         let bits = measured.response_bytes.sum as f64 * 8.0;
         let response_s = to_seconds(measured.response.sum as f64);
         let pages_per_minute = ratio(counts.pages_completed as f64 * 60.0, seconds);
-        let cpu_ns: f64 =
-            measured.generator.workers.iter().map(|w| w.worked_ns() as f64).sum();
+        let cpu_ns: f64 = measured.generator.workers.iter().map(|w| w.worked_ns() as f64).sum();
         // One request, one connection: WebStone's own denominator. With reuse there may be no connection at all.
         let attempts = counts.connections.saturating_add(counts.connections_failed);
         let error_base = attempts.max(counts.ended());

@@ -217,7 +217,9 @@ impl FromStr for Rates {
                 (Some((to, step)), None) => (to, rate(step)?.0, 1000),
                 (None, Some((to, factor))) => (to, 0, rate(factor)?.0),
                 _ => {
-                    return Err(error(format!("{part} has neither the step of a range nor the time of a ramp")));
+                    return Err(error(format!(
+                        "{part} has neither the step of a range nor the time of a ramp"
+                    )));
                 }
             };
             let (from, to) = (rate(from)?.0, rate(to)?.0);
@@ -278,7 +280,11 @@ macro_rules! as_text {
 }
 
 as_text!(RateProfile, "RateProfile", "Arrivals a second: 1000, or a ramp as 1000..50000/1m");
-as_text!(Rates, "Rates", "Arrivals a second, a level each: 10k, 1k,5k,10k, 1k..10k+1k, 1k..64k*2 or 1k..50k/60s");
+as_text!(
+    Rates,
+    "Rates",
+    "Arrivals a second, a level each: 10k, 1k,5k,10k, 1k..10k+1k, 1k..64k*2 or 1k..50k/60s"
+);
 
 #[cfg(test)]
 mod tests {
@@ -337,7 +343,10 @@ mod tests {
     fn the_integral_of_a_ramp_and_its_inverse() {
         let ramp: RateProfile = "1k..5k/10s".parse().unwrap();
         // Trapezium: (1,000 + 5,000) / 2 × 10 s; then 5,000 a second.
-        assert_eq!([0, 5, 10, 12].map(|s| ramp.expected(s * 1_000_000_000)), [0.0, 10_000.0, 30_000.0, 40_000.0]);
+        assert_eq!(
+            [0, 5, 10, 12].map(|s| ramp.expected(s * 1_000_000_000)),
+            [0.0, 10_000.0, 30_000.0, 40_000.0]
+        );
         for profile in ["1k..5k/10s", "5k..1k/10s", "0..5k/10s", "700"] {
             let profile: RateProfile = profile.parse().unwrap();
             for seconds in [0.0, 0.001, 1.0, 9.999, 10.0, 11.0, 3600.0_f64] {

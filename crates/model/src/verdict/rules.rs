@@ -149,7 +149,8 @@ fn every_level(record: &RunRecord) -> Finding {
     missing.retain(|clients| !levels.iter().any(|(level, _)| level == clients));
     let mut missing: Vec<String> = missing.iter().map(|clients| load_name(*clients, None)).collect();
     if let Some(rates) = &record.spec.load.rate {
-        let unrun = rates.0.iter().filter(|rate| !record.iterations.iter().any(|run| run.rate == Some(**rate)));
+        let unrun =
+            rates.0.iter().filter(|rate| !record.iterations.iter().any(|run| run.rate == Some(**rate)));
         missing = unrun.map(|rate| load_name(0, Some(*rate))).collect();
     }
     match missing.is_empty() {

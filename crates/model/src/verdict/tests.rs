@@ -155,8 +155,12 @@ fn each_cause_makes_it_invalid_with_its_evidence() {
     );
     invalid(
         |record| {
-            record.iterations[0].schedule =
-                Some(ScheduleKept { asked_rate: 1000.0, offered_rate: 1000.0, lag_p99_ns: 250_000, ..ScheduleKept::default() });
+            record.iterations[0].schedule = Some(ScheduleKept {
+                asked_rate: 1000.0,
+                offered_rate: 1000.0,
+                lag_p99_ns: 250_000,
+                ..ScheduleKept::default()
+            });
         },
         Cause::ScheduleLag,
         "20 clients, iteration 1: requests were sent up to 250.0 µs (p99) behind their schedule, and more than 10 % of \
@@ -164,8 +168,12 @@ fn each_cause_makes_it_invalid_with_its_evidence() {
     );
     invalid(
         |record| {
-            record.iterations[0].schedule =
-                Some(ScheduleKept { asked_rate: 1000.0, offered_rate: 985.0, lag_p99_ns: 1000, ..ScheduleKept::default() });
+            record.iterations[0].schedule = Some(ScheduleKept {
+                asked_rate: 1000.0,
+                offered_rate: 985.0,
+                lag_p99_ns: 1000,
+                ..ScheduleKept::default()
+            });
         },
         Cause::RateMissed,
         "20 clients, iteration 1: 985.0 arrivals/s were offered where 1000.0 were asked for: 1.5 % off, and more than \
@@ -238,7 +246,12 @@ fn limits_are_not_broken_by_what_lies_below_them() {
     let verdict = changed(|record| {
         let run = &mut record.iterations[0];
         run.measured.generator.workers[0].system_ns = 239 * SECOND;
-        run.schedule = Some(ScheduleKept { asked_rate: 1000.0, offered_rate: 990.5, lag_p99_ns: 199_000, ..ScheduleKept::default() });
+        run.schedule = Some(ScheduleKept {
+            asked_rate: 1000.0,
+            offered_rate: 990.5,
+            lag_p99_ns: 199_000,
+            ..ScheduleKept::default()
+        });
     });
     assert_eq!((verdict.standing, verdict.reasons), (Standing::Valid, vec![]));
 }
