@@ -25,6 +25,9 @@ pub struct RunSpec {
     pub target: Vec<String>,
     /// A built-in workload's name, or the path of a filelist or TOML workload.
     pub workload: String,
+    /// Configuration files of the server under test, or directories of them: kept in the record, without their secrets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub server_config: Vec<String>,
     /// How much load, how long, how often.
     pub load: LoadSpec,
     /// How each client behaves.
@@ -33,7 +36,8 @@ pub struct RunSpec {
     pub generator: GeneratorSpec,
     /// The embedded reference server's settings, where it is the target.
     pub server: ServerSpec,
-    /// What no program can read: topology, sponsor, hardware notes. Copied into the record.
+    /// What no program can read: topology, sponsor, hardware notes; `docs/certify.md` names the keys that rules ask for.
+    /// Copied into the record.
     pub disclosure: BTreeMap<String, String>,
 }
 
@@ -43,6 +47,7 @@ impl Default for RunSpec {
             name: "webstone".to_owned(),
             target: Vec::new(),
             workload: "standard".to_owned(),
+            server_config: Vec::new(),
             load: LoadSpec::default(),
             client: ClientSpec::default(),
             generator: GeneratorSpec::default(),

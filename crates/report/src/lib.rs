@@ -14,6 +14,7 @@ mod classic;
 mod comparison;
 mod csv;
 mod definitions;
+pub mod figures;
 mod format;
 mod hgrm;
 pub mod history;

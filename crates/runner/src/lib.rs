@@ -5,6 +5,7 @@
 //! [`observer::Observer`], ended early by an [`Interrupt`].
 #![forbid(unsafe_code)]
 
+pub mod certify;
 pub mod checkfiles;
 pub mod clock;
 pub mod embedded;
@@ -23,6 +24,7 @@ pub mod placement;
 pub mod preflight;
 pub mod process_use;
 pub mod record_all;
+pub mod redaction;
 mod run;
 pub mod store;
 mod sweep;

@@ -82,6 +82,8 @@ fn manual_pages_are_written_for_every_command() {
     names.sort();
     let commands = [
         "checkfiles",
+        "archive",
+        "certify",
         "compare",
         "completions",
         "genfiles",
@@ -91,6 +93,7 @@ fn manual_pages_are_written_for_every_command() {
         "report",
         "run",
         "serve",
+        "verify",
         "workloads",
     ];
     let mut expected: Vec<String> = commands.iter().map(|command| format!("webstone-{command}.1")).collect();

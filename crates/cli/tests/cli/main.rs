@@ -12,3 +12,4 @@ mod runs;
 mod server;
 mod specification;
 mod trouble;
+mod trust;
