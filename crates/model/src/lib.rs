@@ -6,6 +6,7 @@
 //! reproducible from a stored record, and every test of one a plain function call.
 #![forbid(unsafe_code)]
 
+pub mod arrivals;
 pub mod comparison;
 pub mod consistency;
 pub mod errors;
@@ -13,6 +14,7 @@ pub mod figures;
 pub mod identities;
 pub mod metric;
 pub mod metrics;
+pub mod rate;
 pub mod record;
 pub mod spec;
 pub mod statistics;
