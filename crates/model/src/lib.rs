@@ -6,6 +6,7 @@
 //! reproducible from a stored record, and every test of one a plain function call.
 #![forbid(unsafe_code)]
 
+pub mod addresses;
 pub mod comparison;
 pub mod consistency;
 pub mod errors;
