@@ -250,7 +250,7 @@ impl Recorder {
 
 /// The most memory that a worker's metrics may come to own: stated in every record.
 fn bytes_max(plan: &Plan, clients: usize, seconds: u64) -> u64 {
-    let histograms = (5 + 4 * plan.histogram_pages.len()) * Histogram::bytes_max();
+    let histograms = (6 + 4 * plan.histogram_pages.len()) * Histogram::bytes_max();
     let totals = plan.pages.len() * size_of::<PageTotals>() + clients * size_of::<ClientTotals>();
     (histograms + totals) as u64 + seconds * size_of::<Interval>() as u64
 }

@@ -11,6 +11,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::addresses::AddressRange;
 use crate::units::Nanos;
 
 /// A whole run: target, workload, load, clients, generator and, where it is ours, the server.
@@ -286,7 +287,7 @@ pub struct ClientSpec {
     /// A Unix socket to connect to instead of the target's address.
     pub unix_socket: Option<String>,
     /// Local addresses that connections come from, in turn.
-    pub source: Vec<std::net::IpAddr>,
+    pub source: Vec<AddressRange>,
     /// A proxy: connections go there, and requests name absolute URLs.
     pub proxy: Option<String>,
     /// Longest time for a connection to be established.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use webstone_model::figures::Figures;
-use webstone_model::metrics::{Fairness, Histogram, Measured, fairness};
+use webstone_model::metrics::{Fairness, GeneratorUse, Histogram, Measured, fairness};
 use webstone_model::record::RunRecord;
 use webstone_model::statistics::LevelStatistics;
 use webstone_model::units::NANOS_PER_SECOND;
@@ -57,6 +57,8 @@ pub struct LevelFigures {
     pub figures: Figures,
     /// Distributions over all iterations together.
     pub distributions: Distributions,
+    /// The load generator's own delays over all iterations together.
+    pub generator: GeneratorDelays,
     /// Fairness over all iterations together; null when nobody completed a page.
     pub fairness: Option<Fairness>,
     /// Lowest request rate of an iteration, 1/s.
@@ -80,6 +82,8 @@ pub struct IterationFigures {
     pub figures: Figures,
     /// Its distributions.
     pub distributions: Distributions,
+    /// The load generator's own delays.
+    pub generator: GeneratorDelays,
     /// Its fairness; null when nobody completed a page.
     pub fairness: Option<Fairness>,
 }
@@ -95,6 +99,15 @@ pub struct Distributions {
     pub response: Option<Distribution>,
     /// First file's start to last file's last byte.
     pub page: Option<Distribution>,
+}
+
+/// What the load generator itself added; null where nothing was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct GeneratorDelays {
+    /// From an event being reported to its handling.
+    pub loop_delay: Option<Distribution>,
+    /// How long bytes had lain in the kernel when they were read, on one connection a worker.
+    pub receive_lag: Option<Distribution>,
 }
 
 /// Percentiles of a time, from its histogram: three significant digits, never above the maximum. Seconds.
@@ -136,6 +149,15 @@ impl Distribution {
             p99_99_s: at(99.99),
             max_s: seconds(histogram.max()),
         })
+    }
+}
+
+impl GeneratorDelays {
+    pub(crate) fn of(generator: &GeneratorUse) -> GeneratorDelays {
+        GeneratorDelays {
+            loop_delay: Distribution::of(&generator.loop_delay),
+            receive_lag: Distribution::of(&generator.receive_lag),
+        }
     }
 }
 
@@ -196,12 +218,14 @@ pub(crate) fn computed(record: &RunRecord, verdict: Verdict) -> Computed {
                     index: *index,
                     figures: Figures::of(&run.measured),
                     distributions: Distributions::of(&run.measured),
+                    generator: GeneratorDelays::of(&run.measured.generator),
                     fairness: fairness(&run.measured.clients),
                 })
                 .collect(),
             figures: level.figures,
             statistics: level.statistics,
             distributions: level.distributions,
+            generator: level.generator_delays,
             fairness: level.fairness,
             request_rate_min: level.request_rates.0,
             request_rate_max: level.request_rates.1,

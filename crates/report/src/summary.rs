@@ -12,7 +12,7 @@ use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::statistics::LevelStatistics;
 use webstone_model::units::NANOS_PER_SECOND;
 
-use crate::json::Distributions;
+use crate::json::{Distributions, GeneratorDelays};
 
 /// One level of the sweep, over all of its iterations.
 #[derive(Debug)]
@@ -28,6 +28,7 @@ pub(crate) struct Level<'a> {
     /// Lowest and highest request rate of an iteration, 1/s.
     pub(crate) request_rates: (f64, f64),
     pub(crate) distributions: Distributions,
+    pub(crate) generator_delays: GeneratorDelays,
     pub(crate) fairness: Option<Fairness>,
     pub(crate) generator: GeneratorShare,
     pub(crate) server: Option<ServerShare>,
@@ -52,6 +53,9 @@ pub(crate) struct GeneratorShare {
     pub(crate) cpu_per_request_s: f64,
     /// 99th percentile of the delay from readiness to handling, in seconds, where it was measured.
     pub(crate) loop_delay_p99_s: Option<f64>,
+    /// How long bytes lay in the kernel before they were read: median, 99th percentile and maximum in seconds, where it was
+    /// measured.
+    pub(crate) receive_lag_s: Option<[f64; 3]>,
 }
 
 /// What the server under test used, where it could be asked.
@@ -83,6 +87,7 @@ pub(crate) fn level(clients: u32, runs: Vec<&IterationRecord>) -> Level<'_> {
         lifetime: merged.lifetime,
         request_rates,
         distributions: Distributions::of(&merged),
+        generator_delays: GeneratorDelays::of(&merged.generator),
         fairness: fairness(&merged.clients),
         generator: generator_share(&merged.generator, merged.window_ns, &figures),
         server: server_share(&runs),
@@ -146,6 +151,11 @@ fn generator_share(generator: &GeneratorUse, window_ns: u64, figures: &Figures) 
         cpu_per_request_s: figures.generator_cpu_per_request_s,
         loop_delay_p99_s: (!generator.loop_delay.is_empty())
             .then(|| generator.loop_delay.value_at_percentile(99.0) as f64 / NANOS_PER_SECOND as f64),
+        receive_lag_s: {
+            let lag = &generator.receive_lag;
+            let all = [lag.value_at_percentile(50.0), lag.value_at_percentile(99.0), lag.max()];
+            (!lag.is_empty()).then(|| all.map(|nanos| nanos as f64 / NANOS_PER_SECOND as f64))
+        },
     }
 }
 

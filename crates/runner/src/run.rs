@@ -40,8 +40,6 @@ use crate::workload_source::{WorkloadSourceError, load_workload};
 
 /// How long the embedded server may take to be ready: a fileset of gigabytes is read or made in it.
 const SERVER_PATIENCE: Duration = Duration::from_secs(30);
-/// Clients of a worker that the engine starts at once; more of them start at a pace.
-const STARTED_AT_ONCE: u32 = 256;
 /// Most memory that the embedded server keeps files in, in bytes; it makes the rest anew for each request.
 const SERVER_CACHE_BYTES_MAX: u64 = 1 << 30;
 
@@ -241,16 +239,8 @@ fn prepare(
     let root = Root::default();
     let mut warnings = Vec::new();
     check_spec(&spec)?;
-    let RunnerOptions {
-        tool,
-        command_line,
-        runs_dir,
-        workload,
-        check_target,
-        server_program,
-        derive,
-        trace,
-    } = options;
+    let RunnerOptions { tool, command_line, runs_dir, workload, check_target, server_program, derive, trace } =
+        options;
     let workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
     let configuration = configuration::read(&spec.server_config)?;
 
@@ -391,7 +381,8 @@ impl Prepared {
         let each = load.warmup.as_duration() + load.duration.as_duration();
         let planned = (load.duration.0 > 0).then(|| each * steps.len() as u32);
         let clients = load.clients.0.iter().copied().max().unwrap_or_default();
-        let paced = clients > self.effective.generator.workers.saturating_mul(STARTED_AT_ONCE);
+        let paced =
+            clients > self.effective.generator.workers.saturating_mul(webstone_engine::STARTED_AT_ONCE);
         let path = self.store.as_ref().map(|store| store.path().to_owned());
         observer.event(Event::RunStarted {
             record: &self.record,

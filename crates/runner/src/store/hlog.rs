@@ -11,8 +11,9 @@ use std::time::Duration;
 use webstone_model::metrics::{Histogram, Histograms, Measured, PageHistograms};
 use webstone_model::record::IterationRecord;
 
-/// Name of the generator's own delay, which is none of the four of a request.
+/// Names of the generator's own delays, which are none of the four of a request.
 const LOOP_DELAY: &str = "loop-delay";
+const RECEIVE_LAG: &str = "receive-lag";
 
 /// The head of a log whose timestamps count from `base`.
 pub(super) fn header(base: Duration, base_rfc3339: &str) -> String {
@@ -48,6 +49,7 @@ pub(super) fn lines(iteration: &IterationRecord, start: Duration) -> String {
         line(kind, None, histogram);
     }
     line(LOOP_DELAY, None, &measured.generator.loop_delay);
+    line(RECEIVE_LAG, None, &measured.generator.receive_lag);
     for page in &measured.page_histograms {
         for (kind, histogram) in page.histograms.named() {
             line(kind, Some(page.page), histogram);
@@ -107,6 +109,7 @@ impl Line {
             }
             Some(page) => page_slot(measured, page).named_mut(&kind),
             None if kind == LOOP_DELAY => Some(&mut measured.generator.loop_delay),
+            None if kind == RECEIVE_LAG => Some(&mut measured.generator.receive_lag),
             None => measured.histograms.named_mut(&kind),
         };
         *slot.ok_or_else(unknown)? = histogram;
@@ -209,6 +212,7 @@ mod tests {
         assert_eq!(measured.histograms, wanted.measured.histograms);
         assert_eq!(measured.page_histograms, wanted.measured.page_histograms);
         assert_eq!(measured.generator.loop_delay, wanted.measured.generator.loop_delay);
+        assert_eq!(measured.generator.receive_lag, wanted.measured.generator.receive_lag);
         assert_eq!(measured.histograms.response.max(), wanted.measured.response.max);
     }
 
