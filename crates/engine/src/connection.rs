@@ -74,6 +74,8 @@ pub(crate) struct Connection {
     pub(crate) origin: u32,
     /// Index of the address within the origin.
     pub(crate) address: u32,
+    /// Index of the local address that it comes from, where some are given.
+    pub(crate) source: u32,
     /// The address found for this connection alone, where names are resolved for each.
     pub(crate) resolved: Option<SocketAddr>,
     /// Number of its question to the resolver.
@@ -122,6 +124,7 @@ impl Connection {
             client: 0,
             origin: 0,
             address: 0,
+            source: 0,
             resolved: None,
             ticket: 0,
             request: 0,

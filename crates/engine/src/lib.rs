@@ -32,3 +32,4 @@ pub use level::{Control, EngineError, LevelJob, LevelOutcome, Live, Phase, run_l
 pub use plan::{Plan, PlanError};
 pub use probe::{Probe, ProbeError, ProbeResponse};
 pub use transactions::{TraceEvent, TraceKind, Transaction};
+pub use worker::{STARTED_AT_ONCE, STARTED_PER_SECOND};

@@ -29,12 +29,15 @@ use crate::transactions::{TraceEvent, Transaction};
 const TICK_NS: u64 = 10_000_000;
 /// How far ahead the window's opening and closing are announced, so that every worker has read it in time.
 pub(crate) const ANNOUNCE_NS: u64 = 3 * TICK_NS;
-/// Clients that may wait for their first answer while others are started.
-const FIRST_ANSWERS_MAX: u32 = 256;
+/// Clients of a worker that may wait for their first answer while others are started: so many start at once, and then one
+/// for each that was answered.
+pub const STARTED_AT_ONCE: u32 = 256;
 /// Clients started per second and worker however slow the answers are.
-const START_RATE: u64 = 1_000;
+pub const STARTED_PER_SECOND: u64 = 1_000;
 /// What the resolver's event is registered under; no connection has this number.
 pub(crate) const RESOLVER_TOKEN: u64 = u64::MAX;
+/// No connection has this index.
+pub(crate) const NO_CONNECTION: u32 = u32::MAX;
 
 /// What the level and its workers tell each other.
 #[derive(Debug)]
@@ -140,6 +143,8 @@ pub(crate) struct Worker<B> {
     /// The clock as it was read last.
     clock_ns: u64,
     pub(crate) resolver: Option<Resolver>,
+    /// The connection whose bytes the kernel stamps as they come in, or [`NO_CONNECTION`]. It is one at a time.
+    pub(crate) stamped: u32,
     /// Questions put to the resolver so far.
     pub(crate) tickets: u32,
     pub(crate) trace: Option<SyncSender<TraceEvent>>,
@@ -168,6 +173,7 @@ impl<B: Backend> Worker<B> {
             stage: Stage::WarmUp,
             backend,
             resolver,
+            stamped: NO_CONNECTION,
             tickets: 0,
             clients: (first_client..first_client + clients).map(|c| Client::new(plan.seed, c)).collect(),
             first_client,
@@ -425,9 +431,9 @@ impl<B: Backend> Worker<B> {
         if self.next_to_start >= all || self.stage == Stage::Draining {
             return;
         }
-        let by_time = (now.saturating_sub(self.go_ns) * START_RATE / 1_000_000_000) as u32;
+        let by_time = (now.saturating_sub(self.go_ns) * STARTED_PER_SECOND / 1_000_000_000) as u32;
         while self.next_to_start < all
-            && (self.first_answers_due < FIRST_ANSWERS_MAX || self.next_to_start < by_time)
+            && (self.first_answers_due < STARTED_AT_ONCE || self.next_to_start < by_time)
         {
             let client = self.next_to_start;
             self.next_to_start += 1;

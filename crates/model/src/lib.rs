@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
+pub mod addresses;
 pub mod comparison;
 pub mod consistency;
 pub mod errors;

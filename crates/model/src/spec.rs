@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arrivals::ArrivalProcess;
 use crate::rate::Rates;
+use crate::addresses::AddressRange;
 use crate::units::Nanos;
 
 /// A whole run: target, workload, load, clients, generator and, where it is ours, the server.
@@ -316,7 +317,7 @@ pub struct ClientSpec {
     /// A Unix socket to connect to instead of the target's address.
     pub unix_socket: Option<String>,
     /// Local addresses that connections come from, in turn.
-    pub source: Vec<std::net::IpAddr>,
+    pub source: Vec<AddressRange>,
     /// A proxy: connections go there, and requests name absolute URLs.
     pub proxy: Option<String>,
     /// Longest time for a connection to be established.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use webstone_model::figures::Figures;
-use webstone_model::metrics::{Fairness, Histogram, Measured, OpenLoop, fairness};
+use webstone_model::metrics::{Fairness, GeneratorUse, Histogram, Measured, OpenLoop, fairness};
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{RunRecord, ScheduleKept};
 use webstone_model::statistics::LevelStatistics;
@@ -67,6 +67,8 @@ pub struct LevelFigures {
     pub figures: Figures,
     /// Distributions over all iterations together.
     pub distributions: Distributions,
+    /// The load generator's own delays over all iterations together.
+    pub generator: GeneratorDelays,
     /// Fairness over all iterations together; null when nobody completed a page.
     pub fairness: Option<Fairness>,
     /// Lowest request rate of an iteration, 1/s.
@@ -90,6 +92,8 @@ pub struct IterationFigures {
     pub figures: Figures,
     /// Its distributions.
     pub distributions: Distributions,
+    /// The load generator's own delays.
+    pub generator: GeneratorDelays,
     /// Its fairness; null when nobody completed a page.
     pub fairness: Option<Fairness>,
 }
@@ -117,6 +121,15 @@ pub struct Distributions {
     /// Open loop: how late the generator itself was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule_lag: Option<Distribution>,
+}
+
+/// What the load generator itself added; null where nothing was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct GeneratorDelays {
+    /// From an event being reported to its handling.
+    pub loop_delay: Option<Distribution>,
+    /// How long bytes had lain in the kernel when they were read, on one connection a worker.
+    pub receive_lag: Option<Distribution>,
 }
 
 /// Percentiles of a time, from its histogram: three significant digits, never above the maximum. Seconds.
@@ -158,6 +171,15 @@ impl Distribution {
             p99_99_s: at(99.99),
             max_s: seconds(histogram.max()),
         })
+    }
+}
+
+impl GeneratorDelays {
+    pub(crate) fn of(generator: &GeneratorUse) -> GeneratorDelays {
+        GeneratorDelays {
+            loop_delay: Distribution::of(&generator.loop_delay),
+            receive_lag: Distribution::of(&generator.receive_lag),
+        }
     }
 }
 
@@ -228,12 +250,14 @@ pub(crate) fn computed(record: &RunRecord, verdict: Verdict) -> Computed {
                     index: *index,
                     figures: Figures::of(&run.measured),
                     distributions: Distributions::of(&run.measured),
+                    generator: GeneratorDelays::of(&run.measured.generator),
                     fairness: fairness(&run.measured.clients),
                 })
                 .collect(),
             figures: level.figures,
             statistics: level.statistics,
             distributions: level.distributions,
+            generator: level.generator_delays,
             fairness: level.fairness,
             request_rate_min: level.request_rates.0,
             request_rate_max: level.request_rates.1,

@@ -13,7 +13,7 @@ use webstone_model::record::{IterationRecord, RunRecord, ScheduleKept, load_name
 use webstone_model::statistics::LevelStatistics;
 use webstone_model::units::NANOS_PER_SECOND;
 
-use crate::json::Distributions;
+use crate::json::{Distributions, GeneratorDelays};
 use crate::numbers::{count, counted};
 
 /// One level of the sweep, over all of its iterations.
@@ -34,6 +34,7 @@ pub(crate) struct Level<'a> {
     /// Lowest and highest request rate of an iteration, 1/s.
     pub(crate) request_rates: (f64, f64),
     pub(crate) distributions: Distributions,
+    pub(crate) generator_delays: GeneratorDelays,
     pub(crate) fairness: Option<Fairness>,
     pub(crate) generator: GeneratorShare,
     pub(crate) server: Option<ServerShare>,
@@ -106,6 +107,9 @@ pub(crate) struct GeneratorShare {
     pub(crate) loop_delay_p50_s: Option<f64>,
     /// 99th percentile of the delay from readiness to handling, in seconds, where it was measured.
     pub(crate) loop_delay_p99_s: Option<f64>,
+    /// How long bytes lay in the kernel before they were read: median, 99th percentile and maximum in seconds, where it was
+    /// measured.
+    pub(crate) receive_lag_s: Option<[f64; 3]>,
 }
 
 /// What the server under test used, where it could be asked.
@@ -139,6 +143,7 @@ pub(crate) fn level(clients: u32, runs: Vec<&IterationRecord>) -> Level<'_> {
         lifetime: merged.lifetime,
         request_rates,
         distributions: Distributions::of(&merged),
+        generator_delays: GeneratorDelays::of(&merged.generator),
         fairness: fairness(&merged.clients),
         generator: generator_share(&merged.generator, merged.window_ns, &figures),
         server: server_share(&runs),
@@ -218,6 +223,11 @@ fn generator_share(generator: &GeneratorUse, window_ns: u64, figures: &Figures) 
         cpu_per_request_s: figures.generator_cpu_per_request_s,
         loop_delay_p50_s: loop_delay_s(50.0),
         loop_delay_p99_s: loop_delay_s(99.0),
+        receive_lag_s: {
+            let lag = &generator.receive_lag;
+            let all = [lag.value_at_percentile(50.0), lag.value_at_percentile(99.0), lag.max()];
+            (!lag.is_empty()).then(|| all.map(|nanos| nanos as f64 / NANOS_PER_SECOND as f64))
+        },
     }
 }
 

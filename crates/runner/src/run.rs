@@ -40,8 +40,6 @@ use crate::workload_source::{WorkloadSourceError, load_workload};
 
 /// How long the embedded server may take to be ready: a fileset of gigabytes is read or made in it.
 const SERVER_PATIENCE: Duration = Duration::from_secs(30);
-/// Clients of a worker that the engine starts at once; more of them start at a pace.
-const STARTED_AT_ONCE: u32 = 256;
 /// Most memory that the embedded server keeps files in, in bytes; it makes the rest anew for each request.
 const SERVER_CACHE_BYTES_MAX: u64 = 1 << 30;
 
@@ -384,7 +382,7 @@ impl Prepared {
         let planned = (load.duration.0 > 0).then(|| each * steps.len() as u32);
         let clients = load.clients.0.iter().copied().max().unwrap_or_default();
         let paced =
-            load.rate.is_none() && clients > self.effective.generator.workers.saturating_mul(STARTED_AT_ONCE);
+            load.rate.is_none() && clients > self.effective.generator.workers.saturating_mul(webstone_engine::STARTED_AT_ONCE);
         let path = self.store.as_ref().map(|store| store.path().to_owned());
         observer.event(Event::RunStarted {
             record: &self.record,

@@ -3,13 +3,12 @@
 //! An error is one sentence with the value and the rule, then `; write …` or `: write …` with the remedy; `usage`
 //! puts the remedy on a line of its own.
 
-use std::net::IpAddr;
-
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 use webstone_model::arrivals::ArrivalProcess;
+use webstone_model::addresses::{AddressRange, AddressRangeError};
 use webstone_model::comparison::FailWhen;
 use webstone_model::metrics::Histograms;
 use webstone_model::rate::{Rates, RatesError};
@@ -148,13 +147,9 @@ pub(super) fn seed(text: &str) -> Result<u64, String> {
         .map_err(|_| format!("`{text}` is not a seed; write a whole number from 0 to {}", u64::MAX))
 }
 
-/// A local address.
-pub(super) fn source(text: &str) -> Result<IpAddr, String> {
-    text.trim().parse().map_err(|_| {
-        format!(
-            "`{text}` is not an IP address; write one or more, separated by commas, as in 127.0.0.1,127.0.0.2"
-        )
-    })
+/// Local addresses.
+pub(super) fn source(text: &str) -> Result<AddressRange, String> {
+    text.parse().map_err(|error: AddressRangeError| error.to_string())
 }
 
 /// Exactly one level.

@@ -96,8 +96,8 @@ fn values_that_are_nonsense() {
         ),
         (
             ["--source", "1.2.3"],
-            "error: --source: `1.2.3` is not an IP address\n\
-             hint: write one or more, separated by commas, as in 127.0.0.1,127.0.0.2",
+            "error: --source: `1.2.3` names no IP addresses: `1.2.3` is not an IP address\n\
+             hint: write one (127.0.0.2), a range (127.0.0.2-127.0.0.9) or a network (10.0.0.0/24)",
         ),
         (
             ["-H", "Accept"],

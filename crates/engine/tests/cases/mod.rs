@@ -2,6 +2,7 @@
 
 mod byte_peer;
 mod open_loop;
+mod corners;
 pub(crate) mod peer;
 mod requests;
 mod truth;

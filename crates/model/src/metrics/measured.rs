@@ -97,6 +97,10 @@ pub struct GeneratorUse {
     /// Delay from readiness being reported to an event being handled, in nanoseconds. In `histograms.hlog`.
     #[serde(skip)]
     pub loop_delay: Histogram,
+    /// How long bytes had been in the kernel before they were read, in nanoseconds: of the reads on one connection of each
+    /// worker at a time, by the kernel's own stamps. In `histograms.hlog`.
+    #[serde(skip)]
+    pub receive_lag: Histogram,
     /// Bytes of memory that metrics may come to own, all workers together.
     pub metrics_bytes_max: u64,
 }
@@ -232,6 +236,7 @@ impl Measured {
             }
         }
         self.generator.loop_delay.merge(&other.generator.loop_delay);
+        self.generator.receive_lag.merge(&other.generator.receive_lag);
         add(&mut self.lifetime.connections, other.lifetime.connections);
         add(&mut self.lifetime.requests, other.lifetime.requests);
         add(&mut self.lifetime.received_bytes, other.lifetime.received_bytes);

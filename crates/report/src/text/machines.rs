@@ -19,6 +19,9 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     let servers = || levels.iter().filter_map(|level| level.server.as_ref());
     let server_cost = Scale::seconds(screen, servers().map(|s| s.cpu_per_request_s));
     let memory = Scale::bytes(servers().map(|s| s.resident_bytes_max as f64));
+    let lags = || levels.iter().filter_map(|level| level.generator.receive_lag_s);
+    let lag = Scale::seconds(screen, lags().map(|[_, p99, _]| p99));
+    let lagged = lags().next().is_some();
     let delayed = levels.iter().any(|l| l.generator.loop_delay_p99_s.is_some());
 
     let mut table = Table::default();
@@ -32,6 +35,11 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     }
     if delayed {
         table.number("own delay", &format!("p99, {}", delay.unit), Room::Optional(2));
+    }
+    if lagged {
+        table.number("receive lag", &format!("p50, {}", lag.unit), Room::Optional(5));
+        table.number("receive lag", &format!("p99, {}", lag.unit), Room::Optional(2));
+        table.number("receive lag", &format!("max, {}", lag.unit), Room::Optional(5));
     }
     if server {
         table.number("server", "% of a CPU", Room::Always);
@@ -51,6 +59,12 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
         if delayed {
             cells.push(share.loop_delay_p99_s.map_or_else(dash, |value| delay.show(value)));
         }
+        if lagged {
+            match share.receive_lag_s {
+                Some(all) => cells.extend(all.map(|value| lag.show(value))),
+                None => cells.extend([dash(), dash(), dash()]),
+            }
+        }
         if server {
             match &level.server {
                 Some(used) => cells.extend([
@@ -68,6 +82,10 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     let mut sheet = Sheet::new("Machines", explanation, table);
     if delayed {
         let note = "own delay: from an event to its handling; a part of every latency above";
+        sheet.notes.push((Tone::Faint, note.to_owned()));
+    }
+    if lagged {
+        let note = "receive lag: how long bytes had lain in the kernel when they were read, on one connection a worker";
         sheet.notes.push((Tone::Faint, note.to_owned()));
     }
     Some(sheet)

@@ -72,6 +72,13 @@ pub fn loop_delay() -> Histogram {
     histogram
 }
 
+/// Times that bytes lay in the kernel, from 2 to 200 µs.
+pub fn receive_lag() -> Histogram {
+    let mut histogram = Histogram::new();
+    (1..=100).for_each(|microseconds| histogram.record(microseconds * 2_000));
+    histogram
+}
+
 struct Loop<'a> {
     measured: Measured,
     random: u64,

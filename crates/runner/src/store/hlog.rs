@@ -12,12 +12,13 @@ use webstone_model::metrics::{Histogram, Histograms, Measured, PageHistograms};
 use webstone_model::rate::{RateProfile, RatesError};
 use webstone_model::record::IterationRecord;
 
-/// Name of the generator's own delay, which is none of the four of a request.
+/// Names of the generator's own delays, which are none of the four of a request.
 const LOOP_DELAY: &str = "loop-delay";
 /// Name of an open loop's schedule lag.
 const SCHEDULE_LAG: &str = "schedule-lag";
 /// What an open loop's distributions from the actual start begin with.
 const UNCORRECTED: &str = "uncorrected-";
+const RECEIVE_LAG: &str = "receive-lag";
 
 /// The head of a log whose timestamps count from `base`.
 pub(super) fn header(base: Duration, base_rfc3339: &str) -> String {
@@ -60,6 +61,7 @@ pub(super) fn lines(iteration: &IterationRecord, start: Duration) -> String {
             line(&format!("{UNCORRECTED}{kind}"), None, histogram);
         }
     }
+    line(RECEIVE_LAG, None, &measured.generator.receive_lag);
     for page in &measured.page_histograms {
         for (kind, histogram) in page.histograms.named() {
             line(kind, Some(page.page), histogram);
@@ -130,6 +132,7 @@ impl Line {
             None if kind.starts_with(UNCORRECTED) => {
                 measured.open_loop.get_or_insert_default().uncorrected.named_mut(&kind[UNCORRECTED.len()..])
             }
+            None if kind == RECEIVE_LAG => Some(&mut measured.generator.receive_lag),
             None => measured.histograms.named_mut(&kind),
         };
         *slot.ok_or_else(unknown)? = histogram;
@@ -232,6 +235,7 @@ mod tests {
         assert_eq!(measured.histograms, wanted.measured.histograms);
         assert_eq!(measured.page_histograms, wanted.measured.page_histograms);
         assert_eq!(measured.generator.loop_delay, wanted.measured.generator.loop_delay);
+        assert_eq!(measured.generator.receive_lag, wanted.measured.generator.receive_lag);
         assert_eq!(measured.histograms.response.max(), wanted.measured.response.max);
     }
 
