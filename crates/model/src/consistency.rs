@@ -38,7 +38,9 @@ pub fn check(record: &RunRecord) -> Consistency {
     run(&mut books, record);
     for iteration in &record.iterations {
         books.place = match iteration.rate {
-            Some(_) => format!("{}, iteration {}", load_name(iteration.clients, iteration.rate), iteration.iteration),
+            Some(_) => {
+                format!("{}, iteration {}", load_name(iteration.clients, iteration.rate), iteration.iteration)
+            }
             None => format!("{} clients, iteration {}", iteration.clients, iteration.iteration),
         };
         moments(&mut books, &iteration.measured);
@@ -77,7 +79,8 @@ fn run(books: &mut Books, record: &RunRecord) {
         computed == record.workload_sha256,
         || format!("{} and {computed}", record.workload_sha256),
     );
-    let names: BTreeSet<_> = record.iterations.iter().map(|run| (run.clients, run.rate, run.iteration)).collect();
+    let names: BTreeSet<_> =
+        record.iterations.iter().map(|run| (run.clients, run.rate, run.iteration)).collect();
     books.equal("every iteration is there once", names.len() as u64, record.iterations.len() as u64);
     if record.state == RunState::Complete {
         let load = &record.spec.load;

@@ -6,8 +6,8 @@
 //! reproducible from a stored record, and every test of one a plain function call.
 #![forbid(unsafe_code)]
 
-pub mod arrivals;
 pub mod addresses;
+pub mod arrivals;
 pub mod comparison;
 pub mod consistency;
 pub mod errors;

@@ -11,9 +11,9 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::addresses::AddressRange;
 use crate::arrivals::ArrivalProcess;
 use crate::rate::Rates;
-use crate::addresses::AddressRange;
 use crate::units::Nanos;
 
 /// A whole run: target, workload, load, clients, generator and, where it is ours, the server.

@@ -381,8 +381,8 @@ impl Prepared {
         let each = load.warmup.as_duration() + load.duration.as_duration();
         let planned = (load.duration.0 > 0).then(|| each * steps.len() as u32);
         let clients = load.clients.0.iter().copied().max().unwrap_or_default();
-        let paced =
-            load.rate.is_none() && clients > self.effective.generator.workers.saturating_mul(webstone_engine::STARTED_AT_ONCE);
+        let paced = load.rate.is_none()
+            && clients > self.effective.generator.workers.saturating_mul(webstone_engine::STARTED_AT_ONCE);
         let path = self.store.as_ref().map(|store| store.path().to_owned());
         observer.event(Event::RunStarted {
             record: &self.record,
