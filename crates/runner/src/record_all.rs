@@ -158,6 +158,7 @@ mod tests {
             client: 3,
             page: 1,
             file: 2,
+            intended_ns: -60,
             start_ns: -50,
             connected_ns: Some(10),
             sent_ns: Some(20),
@@ -202,8 +203,8 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 22);
         assert_eq!(lines[1].split('\t').collect::<Vec<_>>(), COLUMNS);
-        assert_eq!(lines[2], "20\t2\t3\t1\t2\t-50\t10\t20\t30\t40\t50\t200\t100\t500\t-");
-        assert_eq!(lines[3], "20\t2\t4\t0\t0\t7\t-\t-\t-\t-\t8\t0\t0\t0\trefused");
+        assert_eq!(lines[2], "20\t2\t3\t1\t2\t-50\t10\t20\t30\t40\t50\t200\t100\t500\t-\t-60\t-");
+        assert_eq!(lines[3], "20\t2\t4\t0\t0\t7\t-\t-\t-\t-\t8\t0\t0\t0\trefused\t0\t-");
     }
 
     #[test]

@@ -205,7 +205,7 @@ fn a_worker_that_sleeps_shows_in_the_receive_lag() {
                 std::thread::sleep(if slow { NAP } else { Duration::ZERO });
             }
         });
-        let job = LevelJob { plan, clients: 8, trace: None, transactions: Some(sender) };
+        let job = LevelJob { plan, clients: 8, rate: None, trace: None, transactions: Some(sender) };
         let outcome = run_level(&job, &Control::new()).unwrap();
         drop(job);
         reader.join().unwrap();
