@@ -25,7 +25,9 @@ impl<B: Backend> Worker<B> {
             None => self.free_connection(),
         };
         let connection = &mut self.connections[index as usize];
-        connection.begin(client, request, plan.is_head, now);
+        // The files behind a page's first are asked for when they are known, and have no schedule of their own.
+        let intended_ns = if plan.file == 0 { self.clients[client as usize].intended_ns } else { now };
+        connection.begin(client, request, plan.is_head, intended_ns, now);
         connection.reused = kept.is_some();
         if self.plan.trace > 0 {
             self.take_trace_number(index);

@@ -15,6 +15,7 @@ mod level;
 mod observe;
 mod origin;
 mod origins;
+mod pacing;
 mod paging;
 mod parting;
 mod plan;

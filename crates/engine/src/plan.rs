@@ -4,7 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use webstone_model::addresses::AddressRange;
-use webstone_model::spec::{Check, ConnectionPolicy, Resolve, RunSpec, parse_cpu_list};
+use webstone_model::arrivals::ArrivalProcess;
+use webstone_model::spec::{Check, ConnectionPolicy, Resolve, RunSpec, WhenBusy, parse_cpu_list};
 use webstone_model::units::Nanos;
 use webstone_model::workload::content::Content;
 use webstone_model::workload::{FileRequest, Sampler, Workload};
@@ -38,6 +39,9 @@ pub struct Plan {
     pub(crate) resolve_each: bool,
     pub(crate) seed: u64,
     pub(crate) backend: Choice,
+    pub(crate) arrivals: ArrivalProcess,
+    pub(crate) when_busy: WhenBusy,
+    pub(crate) spin: bool,
     pub(crate) connect_timeout_ns: u64,
     pub(crate) first_byte_timeout_ns: u64,
     pub(crate) request_timeout_ns: u64,
@@ -165,6 +169,9 @@ impl Plan {
                     "it takes Linux 6.1 and sysctl kernel.io_uring_disabled=0; leave the option out, or give --backend epoll",
                 )
             })?,
+            arrivals: spec.load.arrivals,
+            when_busy: spec.load.when_busy,
+            spin: spec.generator.spin,
             connect_timeout_ns: client.connect_timeout.0,
             first_byte_timeout_ns: client.first_byte_timeout.0,
             request_timeout_ns: client.request_timeout.0,

@@ -381,8 +381,8 @@ impl Prepared {
         let each = load.warmup.as_duration() + load.duration.as_duration();
         let planned = (load.duration.0 > 0).then(|| each * steps.len() as u32);
         let clients = load.clients.0.iter().copied().max().unwrap_or_default();
-        let paced =
-            clients > self.effective.generator.workers.saturating_mul(webstone_engine::STARTED_AT_ONCE);
+        let paced = load.rate.is_none()
+            && clients > self.effective.generator.workers.saturating_mul(webstone_engine::STARTED_AT_ONCE);
         let path = self.store.as_ref().map(|store| store.path().to_owned());
         observer.event(Event::RunStarted {
             record: &self.record,
@@ -449,6 +449,9 @@ fn check_spec(spec: &RunSpec) -> Result<(), RunError> {
     let wrong = |what: &str, hint: &str| Err(RunError::Spec { what: what.to_owned(), hint: hint.to_owned() });
     if spec.load.clients.0.is_empty() {
         return wrong("no level is asked for", "say how many clients: -c 20..100+10");
+    }
+    if spec.load.rate.is_some() && spec.load.clients.0.len() != 1 {
+        return wrong("a rate is served by one number of clients", "say how many stand ready: -c 100");
     }
     if spec.load.iterations == 0 {
         return wrong("0 iterations measure nothing", "ask for at least one: -i 1");

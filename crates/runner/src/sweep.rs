@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use webstone_engine::{EngineError, LevelOutcome, Phase};
 use webstone_model::identities::{self, Expectation};
-use webstone_model::record::{HostUse, IterationRecord, RunRecord, RunState, ServerUse};
+use webstone_model::record::{HostUse, IterationRecord, RunRecord, RunState, ScheduleKept, ServerUse};
 use webstone_model::spec::RunSpec;
 use webstone_server::Counters;
 
@@ -124,6 +124,7 @@ impl Sweep<'_> {
                 step: index + 1,
                 steps: self.steps.len(),
                 clients: step.clients,
+                rate: step.rate,
                 iteration: step.iteration,
             };
             if let Err(error) = self.step(at, *step, record) {
@@ -177,7 +178,7 @@ impl Sweep<'_> {
             outputs.transactions = Some(sender);
             receiver
         });
-        let level = self.generator.level(step.clients, outputs);
+        let level = self.generator.level(step.clients, step.rate, outputs);
         let watched = std::thread::scope(|scope| {
             if let Some((mut writer, events)) = trace {
                 scope.spawn(move || writer.drain(events));
@@ -275,6 +276,8 @@ impl Sweep<'_> {
         });
         IterationRecord {
             clients: step.clients,
+            rate: step.rate,
+            schedule: ScheduleKept::of(&measured),
             iteration: step.iteration,
             started_at: clock::rfc3339(opened_at),
             interrupted,
@@ -283,7 +286,6 @@ impl Sweep<'_> {
             server,
             arm: step.arm,
             host: Some(used.host),
-            schedule: None,
         }
     }
 

@@ -42,6 +42,9 @@ type Defaults = Vec<(&'static str, String)>;
 fn load_of_run(load: &LoadSpec) -> Defaults {
     vec![
         ("clients", load.clients.to_string()),
+        ("rate", "none: closed loop".to_owned()),
+        ("arrivals", name_of(&load.arrivals)),
+        ("when_busy", name_of(&load.when_busy)),
         ("duration", load.duration.to_string()),
         ("iterations", load.iterations.to_string()),
         ("pages", load.pages.map_or("no limit".to_owned(), |pages| pages.to_string())),
@@ -54,6 +57,9 @@ fn load_of_run(load: &LoadSpec) -> Defaults {
 fn load_of_hit(load: &LoadSpec) -> Defaults {
     vec![
         ("clients", load.clients.to_string()),
+        ("rate", "none: closed loop".to_owned()),
+        ("arrivals", name_of(&load.arrivals)),
+        ("when_busy", name_of(&load.when_busy)),
         ("duration", load.duration.to_string()),
         ("iterations", load.iterations.to_string()),
         ("requests", load.pages.map_or("no limit".to_owned(), |pages| pages.to_string())),

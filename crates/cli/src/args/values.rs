@@ -8,10 +8,12 @@ use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 use webstone_model::addresses::{AddressRange, AddressRangeError};
+use webstone_model::arrivals::ArrivalProcess;
 use webstone_model::comparison::FailWhen;
 use webstone_model::metrics::Histograms;
+use webstone_model::rate::{Rates, RatesError};
 use webstone_model::spec::{
-    Backend, Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, parse_cpu_list,
+    Backend, Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, WhenBusy, parse_cpu_list,
 };
 use webstone_model::units::parse_count;
 use webstone_report::{ComparisonFormat, CsvTable, Format};
@@ -54,6 +56,29 @@ pub(super) fn backend() -> impl TypedValueParser<Value = Backend> {
         ("epoll", "readiness, edge-triggered"),
         ("io-uring", "completion; Linux 6.1 or newer"),
     ])
+}
+
+pub(super) fn arrivals() -> impl TypedValueParser<Value = ArrivalProcess> {
+    one_of([
+        ("constant", "evenly, as many in each second as the rate says"),
+        ("poisson", "as independent users come, in bursts and gaps"),
+    ])
+}
+
+pub(super) fn when_busy() -> impl TypedValueParser<Value = WhenBusy> {
+    one_of([
+        ("queue", "it waits for a client, and its waiting is part of its latency"),
+        ("skip", "it is skipped, and counted"),
+    ])
+}
+
+/// Exactly one rate or ramp.
+pub(super) fn one_rate(text: &str) -> Result<Rates, String> {
+    let rates: Rates = text.parse().map_err(|error: RatesError| error.to_string())?;
+    if rates.0.len() == 1 {
+        return Ok(rates);
+    }
+    Err(format!("`{text}` names {} levels; write one rate, or use `webstone run` for a sweep", rates.0.len()))
 }
 
 pub(super) fn report_format() -> impl TypedValueParser<Value = Format> {
@@ -224,6 +249,8 @@ mod tests {
         assert_eq!(read(&resolve()), 2);
         assert_eq!(read(&check()), 3);
         assert_eq!(read(&backend()), 3);
+        assert_eq!(read(&arrivals()), 2);
+        assert_eq!(read(&when_busy()), 2);
         assert_eq!(read(&fail_when()), 3);
         assert_eq!(read(&comparison_format()), 3);
     }

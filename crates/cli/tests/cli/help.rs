@@ -87,6 +87,7 @@ fn manual_pages_are_written_for_every_command() {
         "compare",
         "completions",
         "genfiles",
+        "history",
         "hit",
         "man",
         "mine",

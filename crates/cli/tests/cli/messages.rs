@@ -37,11 +37,6 @@ fn options_that_are_none() {
         "error: --xyzzy: there is no such option\nhint: `webstone run --help` explains every option",
     );
     says(
-        &["run", "-R", "1000"],
-        "error: -R: there is no such option\n\
-         hint: a fixed rate (open loop) is not offered; the load is set by the number of clients, -c",
-    );
-    says(
         &["hit", "-k", "http://127.0.0.1/"],
         "error: -k: there is no such option\nhint: TLS (https) is not supported in this version; to keep connections alive, write -K or --keep-alive",
     );
@@ -131,7 +126,7 @@ fn values_that_are_nonsense() {
         ),
         (
             ["--format", "xml"],
-            "error: --format: `xml` is not one of its values\nhint: write one of text, hit, json, csv, webstone1, webstone2",
+            "error: --format: `xml` is not one of its values\nhint: did you mean `xlsx`? The values are text, html, hit, json, csv, webstone1, webstone2, xlsx, markdown, hgrm, prometheus, otel",
         ),
         (
             ["-m", "GET /"],
@@ -248,4 +243,47 @@ fn testbed_files_that_are_wrong() {
         let said = webstone_in(dir.path(), &["run", "-f", "t.toml"]);
         assert_eq!((said.code, said.err.as_str()), (2, text));
     }
+}
+
+#[test]
+fn rates_that_make_no_schedule() {
+    says(
+        &["run", "-R", "fast"],
+        "error: --rate: `fast` names no rates: `fast` is not a rate from 0.001 to 100m arrivals a second\n\
+         hint: write one rate (10k), a list (1k,5k,10k), a range with a step (1k..10k+1k) or with a factor (1k..64k*2), or a ramp over a time (1k..50k/60s)",
+    );
+    says(
+        &["hit", "-R", "1k,2k", "http://127.0.0.1/"],
+        "error: --rate: `1k,2k` names 2 levels\nhint: write one rate, or use `webstone run` for a sweep",
+    );
+    says(
+        &["run", "-R", "1k", "-c", "1,2"],
+        "error: --clients (load.clients): `1,2` is more than one level, but the levels are those of --rate (load.rate)\n\
+         hint: write one count, of clients that stand by for arrivals, or leave it out",
+    );
+    says(
+        &["run", "-R", "1k", "-n", "10k"],
+        "error: --pages (load.pages; --requests of `hit`) and --rate (load.rate) exclude each other: a schedule ends by time\n\
+         hint: give --duration instead: arrivals are rate × duration, to the last one",
+    );
+    says(
+        &["run", "-R", "1k..5k/60s", "-d", "10s"],
+        "error: --rate (load.rate): the ramp `1000..5000/1m` takes longer than --duration (load.duration), 10s\n\
+         hint: give -d 1m or more, or a shorter ramp",
+    );
+    says(
+        &["run", "-R", "0.01", "-d", "10s"],
+        "error: --rate (load.rate): `0.01` has not a single arrival within --duration (load.duration), 10s\n\
+         hint: give a higher rate or a longer duration",
+    );
+    says(
+        &["run", "--spin"],
+        "error: --spin (generator.spin) waits for the arrivals of an open loop, but no --rate (load.rate) is given\n\
+         hint: add a rate, as in -R 1k, or leave it out",
+    );
+    says(
+        &["run", "--arrivals", "poisson"],
+        "error: --arrivals (load.arrivals) spaces the arrivals of an open loop, but no --rate (load.rate) is given\n\
+         hint: add a rate, as in -R 1k, or leave it out",
+    );
 }

@@ -2,6 +2,7 @@
 
 mod byte_peer;
 mod corners;
+mod open_loop;
 pub(crate) mod peer;
 mod requests;
 mod truth;

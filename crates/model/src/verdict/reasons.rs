@@ -1,8 +1,8 @@
 //! What makes a run INVALID. One function a cause; each reason carries the measured value and the limit that it broke.
 
 use super::bounds::{
-    ERRORS_PERCENT_MAX, GENERATOR_WINDOW_NS_MIN, LOOP_DELAY_PERCENT_MAX, RATE_MISSED_PERCENT_MAX,
-    SCHEDULE_LAG_PERCENT_MAX, WORKER_CPU_PERCENT_MAX, counted, level, percent, time, worker_percent,
+    ERRORS_PERCENT_MAX, GENERATOR_WINDOW_NS_MIN, RATE_MISSED_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX,
+    WORKER_CPU_PERCENT_MAX, counted, level, percent, time, worker_percent,
 };
 use super::{Cause, Reason};
 use crate::metrics::fairness;
@@ -15,13 +15,12 @@ pub(super) fn reasons(record: &RunRecord) -> Vec<Reason> {
         identities(run, &mut reasons);
         if run.measured.window_ns >= GENERATOR_WINDOW_NS_MIN {
             saturated(run, &mut reasons);
-            delayed(run, &mut reasons);
         }
-        schedule(run, &mut reasons);
+        schedule(record, run, &mut reasons);
         starved(record, run, &mut reasons);
     }
-    for (clients, runs) in record.levels() {
-        errors(clients, &runs, &mut reasons);
+    for (_, runs) in record.levels() {
+        errors(&runs, &mut reasons);
     }
     incomplete(record, &mut reasons);
     // Stable: inside a cause, in the order of the record.
@@ -33,15 +32,16 @@ fn of_run(run: &IterationRecord, cause: Cause, measured: String, limit: String, 
     Reason {
         cause,
         clients: Some(run.clients),
+        rate: run.rate,
         iteration: Some(run.iteration),
-        sentence: format!("{}, iteration {}: {sentence}", level(run.clients), run.iteration),
+        sentence: format!("{}, iteration {}: {sentence}", level(run), run.iteration),
         measured,
         limit,
     }
 }
 
 fn incomplete(record: &RunRecord, reasons: &mut Vec<Reason>) {
-    let planned = record.spec.load.clients.0.len() as u64 * u64::from(record.spec.load.iterations);
+    let planned = record.spec.load.levels() as u64 * u64::from(record.spec.load.iterations);
     let whole = record.iterations.iter().filter(|run| !run.interrupted).count() as u64;
     if whole >= planned && record.state == RunState::Complete && whole > 0 {
         return;
@@ -55,6 +55,7 @@ fn incomplete(record: &RunRecord, reasons: &mut Vec<Reason>) {
     reasons.push(Reason {
         cause: Cause::Incomplete,
         clients: None,
+        rate: None,
         iteration: None,
         measured: counted(whole, "timed run", "timed runs"),
         limit: format!("{planned} planned"),
@@ -74,7 +75,7 @@ fn identities(run: &IterationRecord, reasons: &mut Vec<Reason>) {
 }
 
 /// Over all iterations of a level, so that one bad second of a short iteration does not condemn a long run.
-fn errors(clients: u32, runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
+fn errors(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
     let sum = |of: fn(&IterationRecord) -> u64| runs.iter().map(|run| of(run)).fold(0, u64::saturating_add);
     let succeeded = sum(|run| run.measured.counts.succeeded);
     let failed = sum(|run| run.measured.counts.failed);
@@ -95,8 +96,9 @@ fn errors(clients: u32, runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
     } else {
         return;
     };
-    let sentence = format!("{}: {sentence}", level(clients));
-    reasons.push(Reason { cause, clients: Some(clients), iteration: None, measured, limit, sentence });
+    let (clients, rate) = (Some(runs[0].clients), runs[0].rate);
+    let sentence = format!("{}: {sentence}", level(runs[0]));
+    reasons.push(Reason { cause, clients, rate, iteration: None, measured, limit, sentence });
 }
 
 fn saturated(run: &IterationRecord, reasons: &mut Vec<Reason>) {
@@ -116,30 +118,7 @@ fn saturated(run: &IterationRecord, reasons: &mut Vec<Reason>) {
     }
 }
 
-fn delayed(run: &IterationRecord, reasons: &mut Vec<Reason>) {
-    let delay = &run.measured.generator.loop_delay;
-    let response = &run.measured.histograms.response;
-    if delay.is_empty() || response.is_empty() {
-        return;
-    }
-    let (p99, p50) = (delay.value_at_percentile(99.0) as f64, response.value_at_percentile(50.0) as f64);
-    if percent(p99, p50) <= LOOP_DELAY_PERCENT_MAX {
-        return;
-    }
-    let sentence = format!(
-        "the load generator itself added up to {} (p99) to latencies of {} (p50), and more than \
-         {LOOP_DELAY_PERCENT_MAX} % of them is too much",
-        time(p99),
-        time(p50)
-    );
-    let limit = format!(
-        "{LOOP_DELAY_PERCENT_MAX} % of the latency's p50: {}",
-        time(p50 * LOOP_DELAY_PERCENT_MAX / 100.0)
-    );
-    reasons.push(of_run(run, Cause::GeneratorDelay, time(p99), limit, &sentence));
-}
-
-fn schedule(run: &IterationRecord, reasons: &mut Vec<Reason>) {
+fn schedule(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>) {
     let Some(kept) = run.schedule else { return };
     let response = &run.measured.histograms.response;
     let p50 = response.value_at_percentile(50.0) as f64;
@@ -147,9 +126,10 @@ fn schedule(run: &IterationRecord, reasons: &mut Vec<Reason>) {
     if !response.is_empty() && percent(lag, p50) > SCHEDULE_LAG_PERCENT_MAX {
         let sentence = format!(
             "requests were sent up to {} (p99) behind their schedule, and more than {SCHEDULE_LAG_PERCENT_MAX} % of \
-             the latency's p50 of {} is too late",
+             the latency's p50 of {} is too late{}",
             time(lag),
-            time(p50)
+            time(p50),
+            if record.spec.generator.spin { "" } else { "; --spin keeps it closer" }
         );
         let limit = format!(
             "{SCHEDULE_LAG_PERCENT_MAX} % of the latency's p50: {}",
@@ -160,22 +140,37 @@ fn schedule(run: &IterationRecord, reasons: &mut Vec<Reason>) {
     let missed = percent(kept.asked_rate - kept.offered_rate, kept.asked_rate);
     if missed.abs() > RATE_MISSED_PERCENT_MAX {
         let sentence = format!(
-            "{:.1} requests/s were offered where {:.1} were asked for: {} % off, and more than \
-             {RATE_MISSED_PERCENT_MAX} % is not the asked load",
+            "{:.1} arrivals/s were offered where {:.1} were asked for: {} % off, and more than \
+             {RATE_MISSED_PERCENT_MAX} % is not the asked load{}",
             kept.offered_rate,
             kept.asked_rate,
-            rounded(missed.abs(), RATE_MISSED_PERCENT_MAX).trim_end_matches(" %")
+            rounded(missed.abs(), RATE_MISSED_PERCENT_MAX).trim_end_matches(" %"),
+            unserved(run)
         );
-        let measured = format!("{:.1} requests/s", kept.offered_rate);
-        let limit = format!("{:.1} requests/s within {RATE_MISSED_PERCENT_MAX} %", kept.asked_rate);
+        let measured = format!("{:.1} arrivals/s", kept.offered_rate);
+        let limit = format!("{:.1} arrivals/s within {RATE_MISSED_PERCENT_MAX} %", kept.asked_rate);
         reasons.push(of_run(run, Cause::RateMissed, measured, limit, &sentence));
+    }
+}
+
+/// Where arrivals found no client free: how many, because then it was the server that did not keep up, or the clients
+/// were too few for its latency.
+fn unserved(run: &IterationRecord) -> String {
+    let Some(open_loop) = &run.measured.open_loop else { return String::new() };
+    let clients = counted(run.clients.into(), "client", "clients");
+    match (open_loop.skipped, open_loop.queued) {
+        (0, 0) => String::new(),
+        (0, queued) => format!("; all {clients} were busy, and at the end {queued} arrivals waited for one"),
+        (skipped, _) => format!("; {skipped} arrivals found all {clients} busy and were skipped"),
     }
 }
 
 /// A client that completed nothing in a whole window, while others did.
 fn starved(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>) {
     // Where fewer pages than clients were asked for, some clients can have none.
-    if record.spec.load.pages.is_some_and(|pages| pages < u64::from(run.clients)) {
+    // In open loop they stand by, and a rate may not need them all.
+    let few = record.spec.load.pages.is_some_and(|pages| pages < u64::from(run.clients));
+    if few || run.rate.is_some() {
         return;
     }
     let Some(served) = fairness(&run.measured.clients).filter(|served| served.starved > 0) else { return };

@@ -4,9 +4,9 @@
 use webstone_model::verdict::WORKER_CPU_PERCENT_MAX;
 
 use crate::layout::{Room, Sheet, Table};
-use crate::numbers::{Scale, count};
+use crate::numbers::Scale;
 use crate::screen::{Screen, Tone};
-use crate::summary::Level;
+use crate::summary::{self, Level};
 
 pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     let generator = levels.iter().any(|level| level.generator.workers > 0);
@@ -25,7 +25,8 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     let delayed = levels.iter().any(|l| l.generator.loop_delay_p99_s.is_some());
 
     let mut table = Table::default();
-    table.number("clients", "", Room::Always);
+    let (load, unit) = summary::load_column(levels);
+    table.number(load, unit, Room::Always);
     if generator {
         table.number("workers", "", Room::Optional(1));
         table.number("generator", "% of its CPUs", Room::Always);
@@ -48,7 +49,7 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     let dash = || screen.dash().to_owned();
     for level in levels {
         let share = &level.generator;
-        let mut cells = vec![count(u64::from(level.clients))];
+        let mut cells = vec![level.load_cell()];
         if generator {
             cells.push(share.workers.to_string());
             cells.push(format!("{:.0}", share.cpu_percent));

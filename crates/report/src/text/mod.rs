@@ -6,6 +6,7 @@ mod fairness;
 pub(crate) mod header;
 mod levels;
 mod machines;
+mod open_loop;
 pub(crate) mod pages;
 pub(crate) mod problems;
 mod times;
@@ -50,6 +51,7 @@ pub(crate) fn sheets(
 ) -> Vec<Sheet> {
     let first = [
         Some(levels::sheet(screen, record, levels)),
+        open_loop::sheet(screen, levels),
         times::sheet(screen, levels),
         pages::sheet(screen, record, pages_max),
         fairness::sheet(screen, levels),

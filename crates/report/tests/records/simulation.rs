@@ -57,6 +57,7 @@ pub fn simulate(workload: &Workload, clients: u32, window_ns: u64, service: &Ser
 pub fn worker(measured: &Measured) -> WorkerUse {
     WorkerUse {
         backend: "epoll".to_owned(),
+        spun_ns: 0,
         cpu: Some(1),
         user_ns: measured.counts.ended() * 4_000,
         system_ns: measured.counts.ended() * 26_000,

@@ -67,8 +67,10 @@ impl Load {
         let clients = spec.load.clients.0.iter().copied().max().unwrap_or_default();
         let workers = u64::from(spec.generator.workers.max(1));
         // Four histograms overall, four for each page that has its own, and the generator's two.
-        let histograms = 6 + 4 * u64::from(spec.generator.page_histograms).min(pages);
-        let iterations = spec.load.clients.0.len() as u64 * u64::from(spec.load.iterations);
+        // An open loop adds the schedule lag and three distributions from the actual start.
+        let histograms = if spec.load.rate.is_some() { 10 } else { 6 }
+            + 4 * u64::from(spec.generator.page_histograms).min(pages);
+        let iterations = spec.load.levels() as u64 * u64::from(spec.load.iterations);
         Load {
             connections: u64::from(clients) * u64::from(spec.client.parallel.max(1)),
             policy: spec.client.connections,
