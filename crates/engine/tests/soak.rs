@@ -11,6 +11,8 @@ mod peer;
 mod served;
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -337,8 +339,9 @@ fn check_kernel(what: &str, peers: &[SocketAddr], kept: usize) {
 
 /// The kernel's connections, and attempts at one, to any of these.
 fn open_to(peers: &[SocketAddr]) -> Vec<String> {
-    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
-    table.lines().skip(1).filter(|line| is_open_to(line, peers)).map(str::to_owned).collect()
+    // Line by line: with all that is in TIME_WAIT the table may have tens of megabytes, which would look like a leak.
+    let table = BufReader::new(File::open("/proc/net/tcp").unwrap());
+    table.lines().map(Result::unwrap).skip(1).filter(|line| is_open_to(line, peers)).collect()
 }
 
 /// Whether a line of `/proc/net/tcp` is a client's side of a connection, or of an attempt at one, that was not closed.
