@@ -65,8 +65,10 @@ impl<B: Backend> Worker<B> {
                 if event.writable {
                     self.send_request(index, now);
                 }
-                // A server may answer, or hang up, before it has read the whole request.
-                let still_there = self.connections[index as usize].state == State::Sending;
+                // A server may answer, or hang up, before it has read the whole request; and what it wrote by now raises no
+                // further event, even if the last of the request has just left.
+                let state = self.connections[index as usize].state;
+                let still_there = matches!(state, State::Sending | State::Receiving);
                 if still_there && (event.readable || event.ended) {
                     self.receive(index, event.ended);
                 }

@@ -70,8 +70,8 @@ fn more_bytes_than_buffers_arrive_all_the_same() {
     assert_eq!(errors(&outcome), []);
     let measured = &outcome.measured;
     assert_eq!((measured.counts.succeeded, measured.counts.body_bytes), (2000, 2000 * 65_000));
-    // None was given up and made again.
-    assert_eq!(measured.lifetime.connections, 1000);
+    // None was given up and made again; the pages may be gone before the last clients have begun.
+    assert!(measured.clients.iter().all(|client| client.connects <= 1));
     assert_eq!(measured.lifetime.received_bytes, server.counters().bytes_sent);
 }
 
@@ -198,14 +198,15 @@ fn a_worker_that_sleeps_shows_in_the_receive_lag() {
     let level = |slow: bool| {
         let plan =
             Arc::new(Plan::compile(&spec, &one_page(vec![file("/test?size=100", Some(100))])).unwrap());
-        // Nobody waits in this channel: the worker stands still until what it measured of 1,024 requests is taken.
+        // Nobody waits in this channel: the worker stands still until what it measured of 1,024 requests is taken. Seven
+        // clients: were they a divisor of that, it might always be the watched one behind which it stops.
         let (sender, receiver) = mpsc::sync_channel(0);
         let reader = std::thread::spawn(move || {
             while receiver.recv().is_ok() {
                 std::thread::sleep(if slow { NAP } else { Duration::ZERO });
             }
         });
-        let job = LevelJob { plan, clients: 8, rate: None, trace: None, transactions: Some(sender) };
+        let job = LevelJob { plan, clients: 7, rate: None, trace: None, transactions: Some(sender) };
         let outcome = run_level(&job, &Control::new()).unwrap();
         drop(job);
         reader.join().unwrap();
