@@ -219,7 +219,7 @@ fn testbed_files_that_are_wrong() {
     let cases: [(&[u8], &str); 4] = [
         (
             b"[load]\nclient = 3\n",
-            "error: testbed file t.toml, line 2, column 1: unknown field `client`, expected one of `clients`, `duration`, \
+            "error: testbed file t.toml, line 2, column 1: unknown field `client`, expected one of `clients`, `rate`, `arrivals`, `when_busy`, `duration`, \
              `pages`, `iterations`, `warmup`, `drain`, `order`, `aa`\n\
              hint: `webstone run --dump-spec` prints every key with its default\n",
         ),

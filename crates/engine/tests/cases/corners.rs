@@ -88,12 +88,7 @@ fn requests_that_no_socket_takes_at_once_are_sent_whole() {
             body: Some("x".repeat(bytes)),
             ..RequestDetail::default()
         };
-        let post = FileRequest {
-            url: "/test?size=10".into(),
-            size: Some(10),
-            detail: detail.into(),
-            ..FileRequest::default()
-        };
+        let post = FileRequest { url: "/test?size=10".into(), size: Some(10), detail: detail.into() };
         let outcome = run(&spec, &one_page(vec![post]), clients);
         assert_eq!(errors(&outcome), [], "{bytes}");
         let sent = outcome.measured.lifetime.sent_bytes;
