@@ -200,6 +200,7 @@ mod tests {
             ("clients=20;iteration=1;kind=response", max(response)),
             ("clients=20;iteration=1;kind=page", max(response + 5)),
             ("clients=20;iteration=1;kind=loop-delay", max(199)),
+            ("clients=20;iteration=1;kind=receive-lag", max(206)),
             ("clients=20;iteration=1;kind=response;page=0", max(response)),
         ];
         assert_eq!(found, expected.map(|(tag, max)| (tag.to_owned(), 199, max)));
