@@ -54,6 +54,7 @@ fn record(levels: u32, pages: u32, detailed: u32) -> RunRecord {
         target: TargetRecord::default(),
         environment: Default::default(),
         warnings: Vec::new(),
+        pages: Default::default(),
         iterations: (1..=levels)
             .map(|clients| iteration(clients, if clients <= detailed { pages } else { 0 }))
             .collect(),

@@ -4,6 +4,7 @@
 //! Columns are only ever added at the end, so that what addresses them by number keeps working as well.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use webstone_model::errors::ErrorClass;
 use webstone_model::figures::Figures;
@@ -15,19 +16,23 @@ use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::cell::Cell;
 use crate::json::{Distribution, Distributions};
-use crate::{CsvTable, classic};
+use crate::{CsvTable, ReportError, classic};
 
-/// The table, ending in CRLF.
-pub(crate) fn render(record: &RunRecord, table: CsvTable) -> Result<Vec<u8>, ::csv::Error> {
-    let mut writer = ::csv::WriterBuilder::new().terminator(::csv::Terminator::CRLF).from_writer(Vec::new());
+/// The table, ending in CRLF. Pages are written iteration by iteration.
+pub(crate) fn write(
+    record: &RunRecord,
+    table: CsvTable,
+    out: &mut dyn io::Write,
+) -> Result<(), ReportError> {
+    let mut writer = ::csv::WriterBuilder::new().terminator(::csv::Terminator::CRLF).from_writer(out);
     match table {
         CsvTable::Levels => levels(record, &mut writer)?,
         CsvTable::Pages => pages(record, &mut writer)?,
     }
-    writer.into_inner().map_err(|error| ::csv::Error::from(error.into_error()))
+    Ok(writer.flush()?)
 }
 
-type Writer = ::csv::Writer<Vec<u8>>;
+type Writer<'a> = ::csv::Writer<&'a mut dyn io::Write>;
 
 /// Cells of a row with the names of their columns: both come from one place, so they cannot drift apart.
 #[derive(Default)]
@@ -46,12 +51,12 @@ impl Row {
         self.put(name, value);
     }
 
-    fn write(&self, writer: &mut Writer) -> Result<(), ::csv::Error> {
+    fn write(&self, writer: &mut Writer<'_>) -> Result<(), ::csv::Error> {
         writer.write_record(self.cells.iter().map(Cell::to_string))
     }
 }
 
-fn levels(record: &RunRecord, writer: &mut Writer) -> Result<(), ::csv::Error> {
+fn levels(record: &RunRecord, writer: &mut Writer<'_>) -> Result<(), ::csv::Error> {
     let statistics: BTreeMap<(u32, Option<RateProfile>), LevelStatistics> = record
         .levels()
         .into_iter()
@@ -248,18 +253,11 @@ fn machines(row: &mut Row, run: &IterationRecord, figures: &Figures) {
     row.maybe("server_resident_max_bytes", run.server.map(|server| server.resident_bytes_max));
 }
 
-fn pages(record: &RunRecord, writer: &mut Writer) -> Result<(), ::csv::Error> {
-    if record.iterations.iter().all(|run| run.measured.pages.is_empty()) {
-        return writer.write_record(page_row(record, &nothing(), 0, &PageTotals::default()).names);
-    }
-    let mut named = false;
+fn pages(record: &RunRecord, writer: &mut Writer<'_>) -> Result<(), ReportError> {
+    writer.write_record(page_row(record, &nothing(), 0, &PageTotals::default()).names)?;
     for run in &record.iterations {
-        for (index, page) in run.measured.pages.iter().enumerate() {
-            let row = page_row(record, run, index, page);
-            if !std::mem::replace(&mut named, true) {
-                writer.write_record(&row.names)?;
-            }
-            row.write(writer)?;
+        for row in record.page_rows(run, usize::MAX)? {
+            page_row(record, run, row.page as usize, &row.totals).write(writer)?;
         }
     }
     Ok(())

@@ -106,6 +106,7 @@ fn valid() -> RunRecord {
             ("calibration".into(), json!({"requests_per_second": 1})),
         ]),
         warnings: Vec::new(),
+        pages: Default::default(),
         iterations: (1..=4).flat_map(|i| LEVELS.map(|clients| iteration(clients, i))).collect(),
     }
 }
