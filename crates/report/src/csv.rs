@@ -57,28 +57,29 @@ impl Row {
 }
 
 fn levels(record: &RunRecord, writer: &mut Writer<'_>) -> Result<(), ::csv::Error> {
-    let statistics: BTreeMap<(u32, Option<RateProfile>), LevelStatistics> = record
-        .levels()
-        .into_iter()
-        .map(|(clients, runs)| ((clients, runs[0].rate), LevelStatistics::of(&runs)))
-        .collect();
-    let level_row = |run: &IterationRecord| {
+    let table = LevelTable::of(record);
+    writer.write_record(table.row(record, &nothing()).names)?;
+    record.iterations.iter().try_for_each(|run| table.row(record, run).write(writer))
+}
+
+/// The table of levels: one row a level and iteration, with what is computed over the iterations of its level.
+pub(crate) struct LevelTable(BTreeMap<(u32, Option<RateProfile>), LevelStatistics>);
+
+impl LevelTable {
+    pub(crate) fn of(record: &RunRecord) -> LevelTable {
+        let statistics = |(clients, runs): (u32, Vec<&IterationRecord>)| {
+            ((clients, runs[0].rate), LevelStatistics::of(&runs))
+        };
+        LevelTable(record.levels().into_iter().map(statistics).collect())
+    }
+
+    /// Every column, for one timed run.
+    pub(crate) fn row(&self, record: &RunRecord, run: &IterationRecord) -> Row {
         let mut row = level_row(record, run);
-        interval_columns(&mut row, run, statistics.get(&(run.clients, run.rate)));
+        interval_columns(&mut row, run, self.0.get(&(run.clients, run.rate)));
         open_loop_columns(&mut row, run);
         row
-    };
-    if record.iterations.is_empty() {
-        return writer.write_record(level_row(&nothing()).names);
     }
-    for (index, run) in record.iterations.iter().enumerate() {
-        let row = level_row(run);
-        if index == 0 {
-            writer.write_record(&row.names)?;
-        }
-        row.write(writer)?;
-    }
-    Ok(())
 }
 
 /// An iteration for the names of columns alone: whoever reads an empty table finds its columns and no rows.
@@ -95,8 +96,7 @@ pub(crate) fn nothing() -> IterationRecord {
     }
 }
 
-/// Every column of the table of levels, for one timed run.
-pub(crate) fn level_row(record: &RunRecord, run: &IterationRecord) -> Row {
+fn level_row(record: &RunRecord, run: &IterationRecord) -> Row {
     let measured = &run.measured;
     let figures = Figures::of(measured);
     let distributions = Distributions::of(measured);

@@ -6,6 +6,9 @@ mod comparison;
 mod files;
 mod help;
 mod interruption;
+mod large;
+#[path = "../../examples/large_record.rs"]
+mod large_record;
 mod messages;
 mod program;
 mod runs;

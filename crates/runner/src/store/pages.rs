@@ -213,3 +213,180 @@ impl Read for Section<'_> {
         Ok(read)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use webstone_model::pages::RowsPlace;
+    use crate::store::tests::{iteration, record, started};
+    use crate::store::{PAGE_ROWS, PAGES, Store};
+    use flate2::read::MultiGzDecoder;
+    use std::fs;
+    use webstone_model::record::{RunRecord, RunState};
+
+    /// Page p of 300 with p % 5 hits: those with none have no row.
+    fn measured_pages() -> Vec<PageTotals> {
+        (0..300)
+            .map(|page| match page % 5 {
+                0 => PageTotals::default(),
+                hits => PageTotals { hits, time_ns: 1_000 * page + 7, head_bytes: u64::MAX - page, ..PageTotals::default() },
+            })
+            .collect()
+    }
+
+    /// A run of two iterations, one of them of an open loop, as it is while it lasts.
+    fn run(runs: &Path) -> (Store, RunRecord) {
+        let mut record = record();
+        record.workload.pages = vec![record.workload.pages[0].clone(); 300];
+        let mut store = Store::create(runs, started(), &mut record).unwrap();
+        for clients in [5, 9] {
+            let mut next = iteration(clients, 1);
+            next.rate = (clients == 9).then(|| "1k..2k/1m".parse().unwrap());
+            next.measured.pages = measured_pages();
+            record.iterations.push(next);
+            store.append(&mut record).unwrap();
+        }
+        (store, record)
+    }
+
+    fn finished(runs: &Path) -> (PathBuf, RunRecord) {
+        let (store, mut record) = run(runs);
+        record.state = RunState::Complete;
+        (store.finish(&mut record, &[]).unwrap(), record)
+    }
+
+    #[test]
+    fn rows_leave_memory_and_come_back_one_iteration_at_a_time() {
+        let runs = tempfile::tempdir().unwrap();
+        let (path, record) = finished(runs.path());
+        let loaded = Store::load(&path).unwrap();
+        assert_eq!(loaded, record);
+        let mut wanted = by_hits(&measured_pages());
+        assert_eq!((wanted.len(), wanted[0].page, wanted[59].page, wanted[60].page), (240, 4, 299, 3));
+        // The record as it was measured reads from the renamed directory, too.
+        for record in [&loaded, &record] {
+            for run in &record.iterations {
+                assert_eq!(run.measured.pages, []);
+                assert_eq!(run.pages_at.unwrap().rows, 240);
+                assert_eq!(record.page_rows(run, 60).unwrap(), wanted[..60]);
+            }
+        }
+        wanted.sort_by_key(|row| row.page);
+        assert_eq!(loaded.page_rows(&loaded.iterations[1], usize::MAX).unwrap(), wanted);
+        let sum = |page: usize| 2 * measured_pages()[page].time_ns;
+        assert!((0..300).all(|page| loaded.page_totals()[page].time_ns == sum(page)));
+    }
+
+    #[test]
+    fn other_programs_read_one_table() {
+        let runs = tempfile::tempdir().unwrap();
+        let (path, _) = finished(runs.path());
+        let mut text = String::new();
+        MultiGzDecoder::new(File::open(path.join(PAGE_ROWS)).unwrap()).read_to_string(&mut text).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 1 + 2 * 240);
+        assert_eq!(lines[0], format!("clients,rate,iteration,{COLUMNS}"));
+        assert_eq!(lines[1], "5,,1,4,4,0,4007,0,0,0,0,0,0,0,0,0,18446744073709551611");
+        assert_eq!(lines[241], "9,1000..2000/1m,1,4,4,0,4007,0,0,0,0,0,0,0,0,0,18446744073709551611");
+        let totals = fs::read_to_string(path.join(PAGES)).unwrap();
+        assert_eq!(totals.lines().nth(4), Some("4,8,0,8014,0,0,0,0,0,0,0,0,0,18446744073709551615"));
+    }
+
+    #[test]
+    fn a_flipped_byte_is_found_and_named() {
+        let runs = tempfile::tempdir().unwrap();
+        let (path, _) = finished(runs.path());
+        for name in [PAGE_ROWS, PAGES] {
+            let good = fs::read(path.join(name)).unwrap();
+            let mut bad = good.clone();
+            bad[good.len() / 2] ^= 1;
+            fs::write(path.join(name), bad).unwrap();
+            let damage = Store::check(&path).unwrap().damage;
+            assert_eq!(damage.iter().map(|one| one.file.as_str()).collect::<Vec<_>>(), [name]);
+            fs::write(path.join(name), good).unwrap();
+        }
+        let file = path.join(PAGE_ROWS);
+        let mut bytes = fs::read(&file).unwrap();
+        let record = Store::load(&path).unwrap();
+        let place = record.iterations[0].pages_at.unwrap();
+        bytes[(place.offset + place.bytes / 2) as usize] ^= 1;
+        fs::write(&file, bytes).unwrap();
+        let record = Store::load(&path).unwrap();
+        let error = record.page_rows(&record.iterations[0], usize::MAX).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}: 5 clients, iteration 1, row ", file.display())), "{error}");
+        assert!(record.page_rows(&record.iterations[1], usize::MAX).is_ok());
+    }
+
+    #[test]
+    fn rows_of_another_iteration_are_not_taken_for_its_own() {
+        let runs = tempfile::tempdir().unwrap();
+        let (path, _) = finished(runs.path());
+        let mut record = Store::load(&path).unwrap();
+        let refused = |record: &RunRecord| {
+            record.page_rows(&record.iterations[0], usize::MAX).unwrap_err().to_string()
+        };
+        let own = record.iterations[0].pages_at;
+        record.iterations[0].pages_at = record.iterations[1].pages_at;
+        assert!(refused(&record).ends_with("row 1: does not begin with `5,,1,`"), "{}", refused(&record));
+        record.iterations[0].pages_at = own.map(|place| RowsPlace { rows: 239, ..place });
+        assert!(refused(&record).ends_with("row 240: one too many; record.json says there are 239"));
+        record.iterations[0].pages_at = own.map(|place| RowsPlace { rows: 241, ..place });
+        assert!(refused(&record).ends_with("row 241: the last one; record.json says there are 241"));
+    }
+
+    #[test]
+    fn a_run_that_was_killed_keeps_the_rows_of_what_was_stored() {
+        let runs = tempfile::tempdir().unwrap();
+        let (store, record) = run(runs.path());
+        // Killed while the third iteration's rows were written.
+        let file = store.path().join(PAGE_ROWS);
+        let mut bytes = fs::read(&file).unwrap();
+        bytes.extend(&member("11,,1,0,1")[..12]);
+        fs::write(&file, bytes).unwrap();
+        let loaded = Store::load(store.path()).unwrap();
+        assert_eq!(loaded, record);
+        assert_eq!(loaded.page_rows(&loaded.iterations[1], usize::MAX).unwrap().len(), 240);
+    }
+
+    #[test]
+    fn records_of_older_versions_have_their_rows_in_the_record() {
+        let runs = tempfile::tempdir().unwrap();
+        let (path, _) = finished(runs.path());
+        let file = path.join("record.json");
+        let mut json: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        for run in json["iterations"].as_array_mut().unwrap() {
+            run.as_object_mut().unwrap().remove("pages_at");
+            run["measured"]["pages"] = serde_json::json!([{ "hits": 3, "time_ns": 50 }, {}, { "hits": 1 }]);
+        }
+        fs::write(&file, json.to_string()).unwrap();
+        for name in [PAGES, PAGE_ROWS] {
+            fs::remove_file(path.join(name)).unwrap();
+        }
+        let record = Store::load(&path).unwrap();
+        let hits: Vec<u64> = record.page_totals().iter().map(|page| page.hits).collect();
+        assert_eq!(hits, [6, 0, 2]);
+        let rows = record.page_rows(&record.iterations[0], usize::MAX).unwrap();
+        assert_eq!(rows.iter().map(|row| (row.page, row.totals.hits)).collect::<Vec<_>>(), [(0, 3), (2, 1)]);
+    }
+
+    #[test]
+    fn what_is_no_row_is_refused() {
+        let mut totals = vec![PageTotals::default(); 3];
+        assert_eq!(read_total(1, COLUMNS, &mut totals), Ok(()));
+        assert_eq!(read_total(2, "2,1,0,0,0,0,0,0,0,0,0,0,0,9", &mut totals), Ok(()));
+        assert_eq!((totals[2].hits, totals[2].head_bytes), (1, 9));
+        for (line, what) in [
+            ("2,1,0,0,0,0,0,0,0,0,0,0,0,9", "page 2 stands here a second time"),
+            ("3,1,0,0,0,0,0,0,0,0,0,0,0,9", "not a page below 3"),
+            ("1,1,0,0,0,0,0,0,0,0,0,0,0", "13 numbers"),
+            ("1,1,0,0,0,0,0,0,0,0,0,0,0,9,9", "13 numbers"),
+            ("1,,0,0,0,0,0,0,0,0,0,0,0,9", "13 numbers"),
+            ("1,18446744073709551616,0,0,0,0,0,0,0,0,0,0,0,9", "13 numbers"),
+            ("", "13 numbers"),
+        ] {
+            let error = read_total(2, line, &mut totals).unwrap_err();
+            assert!(error.contains(what), "{line}: {error}");
+        }
+        assert!(read_total(1, "page,hits", &mut totals).unwrap_err().starts_with("the heading is not `page,"));
+    }
+}
