@@ -188,8 +188,7 @@ fn measure(tool: &Tool, case: Case, round: u32, target: &Target<'_>, seconds: u6
     if children::interrupted().is_some() {
         return Err("interrupted".to_owned());
     }
-    // Without statistics nothing adds up, and webstone rightly ends with a failure.
-    let measured = if finished.success || tool.name == "webstone-bare" {
+    let measured = if tool.has_measured(finished.code) {
         readings::read(tool.name, &finished.stdout)
     } else if finished.wall_s >= how.limit.as_secs_f64() {
         Err(format!("ended after the limit of {} s", how.limit.as_secs()))

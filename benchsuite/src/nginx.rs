@@ -34,7 +34,7 @@ pub fn write_files(folder: &Path, webstone: &Path) -> Result<(), String> {
     let mut command = vec![webstone.display().to_string(), "genfiles".into(), root.display().to_string()];
     command.extend(["-w", "standard"].map(str::to_owned));
     let written = children::run(&command, How::within(Duration::from_secs(60)))?;
-    if !written.success {
+    if written.code != Some(0) {
         return Err(format!("webstone genfiles failed:\n{}{}", written.stdout, written.stderr));
     }
     for (path, size) in FILES {

@@ -236,7 +236,7 @@ mod tests {
         let finished = Finished {
             stdout: String::new(),
             stderr: String::new(),
-            success: true,
+            code: Some(0),
             user_s: cpu_s / 2.0,
             system_s: cpu_s / 2.0,
             wall_s: 3.0,

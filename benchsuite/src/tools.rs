@@ -45,6 +45,9 @@ const fn ours(name: &'static str) -> Known {
     Known { name, version: &["--version"], install: "cargo build --release" }
 }
 
+/// webstone's exit code for a result that it calls invalid.
+const INVALID: i32 = 4;
+
 /// One load generator that is installed.
 #[derive(Clone, Debug)]
 pub struct Tool {
@@ -115,6 +118,17 @@ impl Tool {
             "ab" | "oha" | "hey" => !matches!(case.mode, Standard | Workers),
             // Ten thousand virtual users need gigabytes.
             _ => matches!(case.mode, KeepAlive | PerRequest | Large),
+        }
+    }
+
+    /// Whether it has measured something, by its exit code.
+    pub fn has_measured(&self, code: Option<i32>) -> bool {
+        match self.name {
+            // Without statistics nothing adds up, and it rightly says so.
+            "webstone-bare" => code.is_some(),
+            // It calls a result invalid where its own CPU is the limit: which is what these comparisons are about.
+            name if name.starts_with("webstone") => matches!(code, Some(0 | INVALID)),
+            _ => code == Some(0),
         }
     }
 
@@ -290,6 +304,17 @@ mod tests {
             assert_eq!(command(name, mode, which).unwrap(), expected.replace("URL", url), "{name}");
         }
         assert!(command("webstone-reset", Mode::PerRequest, 0).unwrap().contains("--reset"));
+    }
+
+    #[test]
+    fn a_saturated_generator_has_measured_and_a_failed_one_has_not() {
+        let measured =
+            |name, code| Tool { name, version: String::new(), program: name.into() }.has_measured(code);
+        assert!(measured("webstone-reset", Some(INVALID)) && measured("wrk", Some(0)));
+        assert!(
+            !measured("wrk", Some(INVALID)) && !measured("webstone", Some(1)) && !measured("webstone", None)
+        );
+        assert!(measured("webstone-bare", Some(1)) && !measured("webstone-bare", None));
     }
 
     #[test]

@@ -111,9 +111,9 @@ impl<B: Backend> Worker<B> {
                 }
                 Step::Body => {
                     if let Some(contents) = &self.plan.contents {
-                        let content = contents[connection.request as usize];
+                        let piece = &input[at..at + used];
                         connection.is_other_content |=
-                            content.is_some_and(|c| !c.matches(connection.body_bytes, &input[at..at + used]));
+                            !contents.matches(connection.request, connection.body_bytes, piece);
                     }
                     connection.body_bytes += used as u64;
                 }
