@@ -33,8 +33,14 @@ impl Backend for Epoll {
     const REUSES_SOCKETS: bool = true;
 
     fn new(setup: Setup) -> io::Result<Epoll> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        // rustix waits in whole milliseconds unless its feature `linux_5_11` says that `epoll_pwait2` is there.
+        let mut none = Vec::with_capacity(1);
+        if epoll::wait(&epoll, spare_capacity(&mut none), Some(&Timespec::default())) == Err(Errno::NOSYS) {
+            return Err(io::Error::other("epoll_pwait2 is missing here: Linux 5.11 or newer is needed"));
+        }
         Ok(Epoll {
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            epoll,
             events: Vec::with_capacity(BATCH),
             requests: setup.requests,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
@@ -120,5 +126,26 @@ impl Backend for Epoll {
             readable: has(epoll::EventFlags::IN),
             writable: has(epoll::EventFlags::OUT),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn a_wait_of_less_than_a_millisecond_takes_less() {
+        let setup = Setup { requests: Arc::default(), connections: 1, keeps_connections: true };
+        let mut epoll = Epoll::new(setup).unwrap();
+        // On a busy machine any single one may take longer; with time-outs in whole milliseconds all of them would.
+        let shortest = (0..500).map(|_| {
+            let start = Instant::now();
+            assert_eq!(epoll.wait(100_000).unwrap(), 0);
+            start.elapsed()
+        });
+        let shortest = shortest.min().unwrap();
+        assert!((Duration::from_micros(100)..Duration::from_millis(1)).contains(&shortest), "{shortest:?}");
     }
 }
