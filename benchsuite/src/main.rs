@@ -175,7 +175,8 @@ fn plan(arguments: &Arguments, cpus: &Cpus, descriptors: u64) -> Vec<(Mode, Serv
 
 fn measure(tool: &Tool, case: Case, round: u32, target: &Target<'_>, seconds: u64) -> Result<Run, String> {
     let command = tool.command(case, target, seconds)?;
-    let cpus = target.client_cpus(case.workers);
+    // A schedule is kept by the worker alone, which pins itself; what else the program does may run beside it.
+    let cpus = target.client_cpus(case.workers).filter(|_| case.mode != Mode::Pacing);
     let how = How {
         cpus: cpus.as_deref(),
         limit: Duration::from_secs(seconds) + GRACE,
