@@ -165,11 +165,14 @@ mod tests {
     #[test]
     fn what_is_damaged_is_not_taken() {
         let good = to_v2_deflated([(5, 9), (700, 12)].into_iter());
-        assert!(from_v2_deflated(&good).is_some());
+        let counts = from_v2_deflated(&good);
+        assert!(counts.is_some());
         for place in 0..good.len() {
             let mut bad = good.clone();
             bad[place] ^= 0x10;
-            assert!(from_v2_deflated(&bad).is_none(), "byte {place}");
+            // The bits behind the last of a deflated stream say nothing.
+            let taken = from_v2_deflated(&bad);
+            assert!(taken.is_none() || taken == counts, "byte {place}");
         }
         for end in 0..good.len() {
             assert_eq!(from_v2_deflated(&good[..end]), None);
