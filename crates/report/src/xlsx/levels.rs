@@ -1,7 +1,7 @@
 //! The tables of the sweep: one row a run, a level, an iteration, a distribution; and the curves of percentiles.
 
 use webstone_model::metrics::Histogram;
-use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::record::RunRecord;
 use webstone_model::statistics::Interval;
 use webstone_model::units::NANOS_PER_SECOND;
 use webstone_model::verdict::Verdict;
