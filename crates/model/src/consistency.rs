@@ -342,8 +342,8 @@ fn identities_again(books: &mut Books, iteration: &IterationRecord, pages: &Page
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pages::by_hits;
     use crate::metrics::{ClientTotals, Counts, Interval, PageHistograms, Series};
+    use crate::pages::by_hits;
 
     /// One client, one page, three requests of 1, 2 and 3 ms.
     fn sound_run() -> IterationRecord {

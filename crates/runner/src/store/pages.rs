@@ -93,7 +93,8 @@ fn member(text: &str) -> Vec<u8> {
 
 fn push_row(text: &mut String, row: &PageRow) {
     write!(text, "{}", row.page).expect("a String accepts every write");
-    for number in numbers(&mut row.totals.clone()) {
+    let mut totals = row.totals;
+    for number in numbers(&mut totals) {
         write!(text, ",{number}").expect("a String accepts every write");
     }
     text.push('\n');
