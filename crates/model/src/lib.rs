@@ -1,11 +1,12 @@
 //! Nouns and arithmetic of webstone: what is asked for ([`spec`]), what is requested ([`workload`]), what is counted
-//! ([`metrics`], [`errors`]), what is concluded ([`figures`], [`identities`], [`comparison`], [`threshold`]) and what is
+//! ([`metrics`], [`errors`]), what is concluded ([`figures`], [`identities`], [`comparison`], [`threshold`], [`search`]) and what is
 //! kept ([`record`]).
 //!
 //! Nothing here performs I/O, reads a clock, spawns a thread or uses `unsafe`. That is what makes every figure
 //! reproducible from a stored record, and every test of one a plain function call.
 #![forbid(unsafe_code)]
 
+pub mod calibration;
 pub mod comparison;
 pub mod errors;
 pub mod figures;
@@ -13,6 +14,7 @@ pub mod identities;
 pub mod metric;
 pub mod metrics;
 pub mod record;
+pub mod search;
 pub mod spec;
 pub mod statistics;
 pub mod threshold;

@@ -11,6 +11,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::search::SearchSpec;
 use crate::units::Nanos;
 
 /// A whole run: target, workload, load, clients, generator and, where it is ours, the server.
@@ -31,6 +32,9 @@ pub struct RunSpec {
     pub generator: GeneratorSpec,
     /// The embedded reference server's settings, where it is the target.
     pub server: ServerSpec,
+    /// Where the levels are searched for instead of listed: `webstone find`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub find: Option<SearchSpec>,
     /// What no program can read: topology, sponsor, hardware notes. Copied into the record.
     pub disclosure: BTreeMap<String, String>,
 }
@@ -45,6 +49,7 @@ impl Default for RunSpec {
             client: ClientSpec::default(),
             generator: GeneratorSpec::default(),
             server: ServerSpec::default(),
+            find: None,
             disclosure: BTreeMap::new(),
         }
     }

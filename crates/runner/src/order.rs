@@ -1,9 +1,12 @@
-//! The order in which levels × iterations run (`docs/measurement.md`, "Sweep"). Pure: specification in, list out.
+//! The order in which levels × iterations run (`docs/measurement.md`, "Sweep"), and the course of a search, whose next
+//! step depends on what was measured. Pure.
 
 use std::collections::BTreeMap;
 
-use webstone_model::record::Arm;
-use webstone_model::spec::{LoadSpec, Order};
+use webstone_model::record::{Arm, IterationRecord};
+use webstone_model::search::{Over, Search};
+use webstone_model::spec::{LoadSpec, Order, RunSpec};
+use webstone_model::threshold::GateError;
 use webstone_model::workload::PageSequence;
 
 /// One step of a sweep.
@@ -16,6 +19,56 @@ pub struct Step {
     pub iteration: u32,
     /// Which arm of an A/A run it belongs to.
     pub arm: Option<Arm>,
+}
+
+/// The steps of a run: listed beforehand, or found on the way.
+#[derive(Clone, Debug)]
+pub(crate) enum Course {
+    /// A sweep; the next is at this place.
+    Listed(Vec<Step>, usize),
+    /// A search, with the number of the record's iterations that it has taken in.
+    Sought(Box<Search>, usize),
+}
+
+impl Course {
+    /// The course that a specification asks for.
+    ///
+    /// # Errors
+    /// If its search has an SLO that cannot be read.
+    pub(crate) fn of(spec: &RunSpec) -> Result<Course, GateError> {
+        Ok(match &spec.find {
+            Some(find) => Course::Sought(Box::new(Search::new(find)?), 0),
+            None => Course::Listed(steps(&spec.load, spec.client.seed), 0),
+        })
+    }
+
+    /// Steps that there are; of a search, that there can be.
+    pub(crate) fn most(&self) -> usize {
+        match self {
+            Course::Listed(steps, _) => steps.len(),
+            Course::Sought(search, _) => search.spec().iterations_max() as usize,
+        }
+    }
+
+    /// The next step, after what was measured.
+    pub(crate) fn next(&mut self, measured: &[IterationRecord]) -> Option<Step> {
+        match self {
+            Course::Listed(steps, at) => {
+                *at += 1;
+                steps.get(*at - 1).copied()
+            }
+            Course::Sought(search, taken) => {
+                measured.iter().skip(*taken).for_each(|run| search.observe_run(run));
+                *taken = measured.len();
+                let load = search.next()?;
+                let clients = match search.spec().over {
+                    Over::Clients => u32::try_from(load).unwrap_or(u32::MAX),
+                };
+                let before = measured.iter().filter(|run| run.clients == clients).count() as u32;
+                Some(Step { clients, iteration: before + 1, arm: None })
+            }
+        }
+    }
 }
 
 /// All steps in the order in which they run. The shuffle of [`Order::Random`] depends on `seed` alone.

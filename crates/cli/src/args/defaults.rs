@@ -2,6 +2,7 @@
 
 use clap::{Arg, Command};
 use serde::Serialize;
+use webstone_model::search::SearchSpec;
 use webstone_model::spec::{ClientSpec, GeneratorSpec, LoadSpec, RunSpec, ServerSpec};
 
 use crate::intent;
@@ -22,11 +23,21 @@ pub(super) fn documented(command: Command) -> Command {
     ];
     let hit_defaults =
         [load_of_hit(&hit.load), client(&hit.client), generator(&hit.generator), output(&hit, "hit")];
+    let find = intent::find_defaults(hit.clone());
+    let search = find.find.clone().unwrap_or_default();
+    let find_defaults = [
+        search_of_find(&search),
+        vec![("duration", find.load.duration.to_string()), ("warmup", find.load.warmup.to_string())],
+        client(&find.client),
+        generator(&find.generator),
+        output(&find, "text"),
+    ];
     let command = with_defaults(command, vec![("color", "auto".to_owned())]);
     command.mut_subcommands(|command| {
         let defaults = match command.get_name() {
             "run" => run_defaults.concat(),
             "hit" => hit_defaults.concat(),
+            "find" => find_defaults.concat(),
             "serve" => [workload(), server_alone(&run.server)].concat(),
             "genfiles" => workload(),
             "checkfiles" => [workload(), checks()].concat(),
@@ -58,6 +69,16 @@ fn load_of_hit(load: &LoadSpec) -> Defaults {
         ("iterations", load.iterations.to_string()),
         ("requests", load.pages.map_or("no limit".to_owned(), |pages| pages.to_string())),
         ("warmup", load.warmup.to_string()),
+    ]
+}
+
+fn search_of_find(search: &SearchSpec) -> Defaults {
+    vec![
+        ("over", search.over.to_string()),
+        ("from", search.from.to_string()),
+        ("to", search.to.to_string()),
+        ("resolution", format!("{}%", search.resolution_percent)),
+        ("repeats", search.repeats.to_string()),
     ]
 }
 

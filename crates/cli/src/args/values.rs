@@ -9,11 +9,14 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as ValueError, StrDeserializer};
+use webstone_model::comparison::FailWhen;
+use webstone_model::metric::Metric;
+use webstone_model::metrics::Histograms;
+use webstone_model::search::{LOOK_FIRST, Over, REPEATS_MAX};
 use webstone_model::spec::{
     Backend, Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, parse_cpu_list,
 };
-use webstone_model::comparison::FailWhen;
-use webstone_model::metrics::Histograms;
+use webstone_model::threshold::{GateError, Thresholds};
 use webstone_model::units::parse_count;
 use webstone_report::{ComparisonFormat, CsvTable, Format};
 
@@ -170,6 +173,56 @@ pub(crate) fn listen(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// The conditions of a search: of what clients see, at any level.
+pub(super) fn slo(text: &str) -> Result<Thresholds, String> {
+    let thresholds: Thresholds = text.parse().map_err(|error: GateError| error.to_string())?;
+    for condition in &thresholds.0 {
+        if matches!(condition.metric(), Metric::ClientCpu | Metric::ServerCpu) {
+            return Err(format!(
+                "`{condition}` is nothing that clients see; write a condition on times, rates or errors"
+            ));
+        }
+        if !(1..=3).all(|clients| condition.selects(clients)) {
+            return Err(format!(
+                "`{condition}` selects a level, and a search looks for one; write it without braces"
+            ));
+        }
+    }
+    Ok(thresholds)
+}
+
+/// What a search raises.
+pub(super) fn over() -> impl TypedValueParser<Value = Over> {
+    one_of([("clients", "the number of clients of a closed loop")])
+}
+
+/// The highest number of clients of a search.
+pub(super) fn clients_max(text: &str) -> Result<u32, String> {
+    match count_u32(text)? {
+        many if many > 10_000_000 => Err(format!("`{text}` is too many; write at most 10m")),
+        clients => Ok(clients),
+    }
+}
+
+/// The resolution of a search, in percent.
+pub(super) fn resolution(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim().parse::<f64>().ok();
+    number
+        .filter(|percent| (0.01..=100.0).contains(percent))
+        .ok_or_else(|| format!("`{text}` is not a percentage from 0.01 to 100; write it as in 5%"))
+}
+
+/// Repeats of a level at the edge.
+pub(super) fn repeats(text: &str) -> Result<u32, String> {
+    let number = count_u32(text)?;
+    if (LOOK_FIRST..=REPEATS_MAX).contains(&number) {
+        return Ok(number);
+    }
+    Err(format!(
+        "`{text}` repeats cannot tell noise from a limit, or never end; write {LOOK_FIRST} to {REPEATS_MAX}"
+    ))
+}
+
 /// One header field.
 pub(super) fn header(text: &str) -> Result<(String, String), String> {
     let Some((name, value)) = text.split_once(':') else {
@@ -230,6 +283,7 @@ mod tests {
         assert_eq!(read(&check()), 3);
         assert_eq!(read(&backend()), 3);
         assert_eq!(read(&fail_when()), 3);
+        assert_eq!(read(&over()), 1);
         assert_eq!(read(&comparison_format()), 3);
     }
 

@@ -38,6 +38,19 @@ pub(super) struct Planned {
 /// What is about to happen.
 pub(super) fn opening(record: &RunRecord, steps: usize, planned: Option<Planned>) -> String {
     let server = if record.target.embedded { "the embedded server at " } else { "" };
+    if let Some(find) = &record.spec.find {
+        let each = record.spec.load.warmup.as_duration() + record.spec.load.duration.as_duration();
+        let usual = find.iterations_usual();
+        return format!(
+            "searching for the most {} with which {} keeps {}: usually about {usual} timed runs, {}; never more than \
+             {steps}, {}",
+            find.over,
+            record.target.url,
+            find.slo,
+            wait(each * u32::try_from(usual).unwrap_or(u32::MAX)),
+            wait(each * u32::try_from(steps).unwrap_or(u32::MAX)),
+        );
+    }
     let levels = if steps == 1 { "1 level".to_owned() } else { format!("{steps} levels") };
     let time = length(planned);
     format!("{} on {server}{}: {levels}{time}", record.workload.name, record.target.url)

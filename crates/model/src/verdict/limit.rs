@@ -9,6 +9,7 @@ use super::bounds::{
 };
 use super::rules::this_host;
 use super::{LevelLimit, Limit, LimitingResource};
+use crate::calibration;
 use crate::record::{IterationRecord, RunRecord, TcpUse};
 use crate::spec::parse_cpu_list;
 
@@ -75,6 +76,11 @@ fn of_level(record: &RunRecord, clients: u32, runs: &[&IterationRecord], highest
         evidence.push(text.clone());
     }
     evidence.extend(generator.as_ref().map(|(text, _)| text.clone()));
+    if let Ok(quote) = calibration::quote(record)
+        && let Some(share) = quote.levels.iter().find(|share| share.clients == clients)
+    {
+        evidence.push(format!("{:.0} % of what it can do by its calibration", share.percent));
+    }
     let kernel = kernel(runs);
     let Some(_) = server else {
         evidence.push(kernel);

@@ -7,6 +7,7 @@ use super::bounds::{
 use super::{Cause, Reason};
 use crate::metrics::fairness;
 use crate::record::{IterationRecord, RunRecord, RunState};
+use crate::search;
 
 /// Everything that makes the run invalid, the gravest causes first.
 pub(super) fn reasons(record: &RunRecord) -> Vec<Reason> {
@@ -23,6 +24,7 @@ pub(super) fn reasons(record: &RunRecord) -> Vec<Reason> {
     for (clients, runs) in record.levels() {
         errors(clients, &runs, &mut reasons);
     }
+    sought(record, &mut reasons);
     incomplete(record, &mut reasons);
     // Stable: inside a cause, in the order of the record.
     reasons.sort_by_key(|reason| reason.cause);
@@ -170,6 +172,25 @@ fn schedule(run: &IterationRecord, reasons: &mut Vec<Reason>) {
         let limit = format!("{:.1} requests/s within {RATE_MISSED_PERCENT_MAX} %", kept.asked_rate);
         reasons.push(of_run(run, Cause::RateMissed, measured, limit, &sentence));
     }
+}
+
+/// A search for an SLO goes beyond the load that a server can carry, to know where that is: what breaks there is what was
+/// sought. What the generator does wrong up to there still counts.
+fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
+    let Some(broken) = search::of_record(record).and_then(|finding| finding.broken) else { return };
+    let over = record.spec.find.as_ref().map(|find| find.over).unwrap_or_default();
+    let load_of = |reason: &Reason| {
+        let run = record.iterations.iter().find(|run| {
+            Some(run.clients) == reason.clients
+                && reason.iteration.is_none_or(|number| number == run.iteration)
+        });
+        run.map_or(0, |run| over.of(run))
+    };
+    reasons.retain(|reason| match reason.cause {
+        Cause::IdentityBroken => true,
+        Cause::Errors | Cause::NothingSucceeded | Cause::ClientsStarved => load_of(reason) < broken,
+        _ => load_of(reason) <= broken,
+    });
 }
 
 /// A client that completed nothing in a whole window, while others did.

@@ -1,5 +1,6 @@
 //! What ran against what, when, with which workload, from where.
 
+use webstone_model::calibration;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::spec::{
     Check, ClientSpec, ConnectionPolicy, HttpVersion, Order, Resolve, parse_cpu_list,
@@ -62,6 +63,7 @@ pub(crate) fn facts(screen: &Screen, record: &RunRecord) -> Vec<(&'static str, S
     fact("load", load(record));
     fact("clients", policy(&record.spec.client));
     fact("host", host(record));
+    fact("generator", calibration::quote(record).map(|quote| quote.sentence()).ok().into_iter().collect());
     let notes = record.spec.disclosure.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     fact("disclosed", notes);
     fact("command", vec![record.command_line.join(" ")]);

@@ -8,6 +8,7 @@ mod levels;
 mod machines;
 pub(crate) mod pages;
 pub(crate) mod problems;
+mod search;
 mod times;
 
 use webstone_model::record::RunRecord;
@@ -49,6 +50,7 @@ pub(crate) fn sheets(
     pages_max: usize,
 ) -> Vec<Sheet> {
     let first = [
+        webstone_model::search::of_record(record).map(|finding| search::sheet(screen, &finding)),
         Some(levels::sheet(screen, record, levels)),
         times::sheet(screen, levels),
         pages::sheet(screen, record, pages_max),

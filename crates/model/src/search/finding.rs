@@ -1,0 +1,282 @@
+//! What a search found, in figures and in one sentence.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::standing::{Once, interval, judge};
+use super::{Edges, LevelStanding, Search, Walk, confidence, search_of};
+use crate::figures::Figures;
+use crate::record::RunRecord;
+use crate::statistics::Interval;
+
+/// How a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// The limit lies between two levels.
+    Between,
+    /// The SLO is kept up to the highest load that was allowed.
+    Always,
+    /// The SLO is broken at the lowest load already, or no load keeps all its conditions.
+    Never,
+    /// Noise does not let the edge be decided on one side or on both.
+    Unclear,
+    /// The search ended before its time.
+    Unfinished,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// In one word.
+    pub answer: Answer,
+    /// In words, with the limits.
+    pub sentence: String,
+    /// The highest load that counts as kept, below all that count as broken: the lower end of the interval.
+    pub kept: Option<u64>,
+    /// The lowest load above it that counts as broken: the upper end of the interval.
+    pub broken: Option<u64>,
+    /// A load above `broken` that kept the SLO: it is not load alone that breaks it.
+    pub kept_again: Option<u64>,
+    /// The highest request rate of a level that keeps the SLO (SPICE's useful peak).
+    pub useful_peak: Option<UsefulPeak>,
+    /// Confidence of the intervals by which a level counts as kept or broken; all looks at it together have 95 %.
+    pub confidence: f64,
+    /// Iterations that were measured.
+    pub iterations: u64,
+    /// Iterations that the search could have taken at most.
+    pub iterations_max: u64,
+    /// Every level, in ascending order of load.
+    pub levels: Vec<LevelFound>,
+}
+
+/// The highest request rate at which the SLO holds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UsefulPeak {
+    /// The load.
+    pub load: u64,
+    /// Valid responses per second, over all iterations of the level.
+    pub request_rate: f64,
+}
+
+/// One level of a search.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LevelFound {
+    /// The load.
+    pub load: u64,
+    /// Iterations of it.
+    pub iterations: u64,
+    /// How many of them kept the SLO, taken alone.
+    pub iterations_kept: u64,
+    /// What they say together.
+    pub standing: LevelStanding,
+    /// Each condition of the SLO, in its order.
+    pub conditions: Vec<ConditionFound>,
+}
+
+/// A condition at a level.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ConditionFound {
+    /// As it was typed.
+    pub condition: String,
+    /// Its value in the base unit of its figure, the mean over iterations (of times and rates the geometric one), with the
+    /// interval that is held against the limit; without one below two iterations. Null where nothing was measured.
+    pub value: Option<Interval>,
+    /// The limit, in the same unit.
+    pub limit: f64,
+    /// Iterations that kept it.
+    pub iterations_kept: u64,
+}
+
+/// What the record of a search says. `None` of a run that is no search.
+pub fn of_record(record: &RunRecord) -> Option<Finding> {
+    let search = search_of(record)?;
+    let mut finding = search.finding();
+    let over = search.spec.over;
+    let keeps = |load: u64| {
+        let level = finding.levels.iter().find(|level| level.load == load);
+        level.is_some_and(|level| search.looks_kept(level))
+    };
+    let mut peak: Option<UsefulPeak> = None;
+    for (_, runs) in record.levels() {
+        let Some(load) = runs.first().map(|run| over.of(run)) else { continue };
+        if !keeps(load) || finding.broken.is_some_and(|broken| load >= broken) {
+            continue;
+        }
+        let request_rate = Figures::of(&RunRecord::merged(&runs)).request_rate;
+        if peak.is_none_or(|peak| request_rate > peak.request_rate) {
+            peak = Some(UsefulPeak { load, request_rate });
+        }
+    }
+    finding.useful_peak = peak.filter(|_| finding.kept.is_some());
+    Some(finding)
+}
+
+impl Search {
+    /// What has been found so far, without the useful peak, which takes a record ([`of_record`]).
+    pub fn finding(&self) -> Finding {
+        let confidence = confidence(self.spec.repeats);
+        let levels: Vec<LevelFound> = self.levels.keys().map(|load| self.level(*load, confidence)).collect();
+        let walk = self.walk();
+        let (answer, edges) = match walk {
+            Walk::Measure(_) => (Answer::Unfinished, self.so_far(&levels)),
+            Walk::Over(edges) => (self.answer(&edges), edges),
+        };
+        let kept_again = edges.broken.and_then(|broken| {
+            levels.iter().find(|level| level.load > broken && self.looks_kept(level)).map(|level| level.load)
+        });
+        let mut finding = Finding {
+            answer,
+            sentence: String::new(),
+            kept: edges.kept,
+            broken: edges.broken,
+            kept_again,
+            useful_peak: None,
+            confidence,
+            iterations: levels.iter().map(|level| level.iterations).sum(),
+            iterations_max: self.spec.iterations_max(),
+            levels,
+        };
+        finding.sentence = self.sentence(&finding);
+        finding
+    }
+
+    fn answer(&self, edges: &Edges) -> Answer {
+        match (edges.kept, edges.broken) {
+            (Some(_), Some(_)) => Answer::Between,
+            (Some(kept), None) if kept == self.spec.to => Answer::Always,
+            (None, Some(broken)) if broken == self.spec.from || self.never_enough() => Answer::Never,
+            (None, None) if self.never_enough() => Answer::Never,
+            _ => Answer::Unclear,
+        }
+    }
+
+    /// Whether no level of the bracket looks kept.
+    fn never_enough(&self) -> bool {
+        self.spec.bracket().into_iter().filter_map(|load| self.looks(load)).all(|look| look != Once::Kept)
+    }
+
+    /// What counts as kept and broken although the search did not end.
+    fn so_far(&self, levels: &[LevelFound]) -> Edges {
+        let broken =
+            levels.iter().find(|level| level.standing == LevelStanding::Broken).map(|level| level.load);
+        let below = |level: &&LevelFound| broken.is_none_or(|broken| level.load < broken);
+        let kept = levels.iter().rev().filter(below).find(|level| level.standing == LevelStanding::Kept);
+        Edges { kept: kept.map(|level| level.load), broken }
+    }
+
+    fn looks_kept(&self, level: &LevelFound) -> bool {
+        match level.standing {
+            LevelStanding::Kept => true,
+            LevelStanding::Open => 2 * level.iterations_kept > level.iterations,
+            LevelStanding::Broken | LevelStanding::Undecided => false,
+        }
+    }
+
+    fn level(&self, load: u64, confidence: f64) -> LevelFound {
+        let runs = &self.levels[&load];
+        let conditions = self.conditions.iter().enumerate().map(|(place, condition)| {
+            let values: Vec<Option<f64>> = runs.iter().map(|run| run[place]).collect();
+            let kept = |value: &&Option<f64>| {
+                value.is_some_and(|value| condition.relation().holds(value, condition.limit()))
+            };
+            let bare = || values.first().copied().flatten().map(Interval::bare);
+            ConditionFound {
+                condition: condition.text().to_owned(),
+                value: interval(condition.metric(), &values, confidence).or_else(bare),
+                limit: condition.limit(),
+                iterations_kept: values.iter().filter(kept).count() as u64,
+            }
+        });
+        LevelFound {
+            load,
+            iterations: runs.len() as u64,
+            iterations_kept: runs.iter().filter(|run| judge(&self.conditions, run) == Once::Kept).count()
+                as u64,
+            standing: self.standing(load),
+            conditions: conditions.collect(),
+        }
+    }
+
+    fn sentence(&self, finding: &Finding) -> String {
+        let (slo, say) = (&self.spec.slo, |load| self.spec.over.say(load));
+        let by = finding.broken.map(|broken| self.breakers(finding, broken)).unwrap_or_default();
+        let mut text = match (finding.answer, finding.kept, finding.broken) {
+            (Answer::Between, Some(kept), Some(broken)) => format!(
+                "{slo} is kept with {} and broken with {}{by}: the limit lies between.",
+                say(kept),
+                say(broken)
+            ),
+            (Answer::Always, ..) => format!(
+                "{slo} is kept up to {}, the highest load that was allowed: the limit lies above, if there is one.",
+                say(self.spec.to)
+            ),
+            (Answer::Never, None, Some(broken)) if broken == self.spec.from => {
+                format!("{slo} is never kept: it is broken with {} already{by}.", say(broken))
+            }
+            (Answer::Never, ..) => format!(
+                "{slo} is never kept: no load from {} to {} keeps all its conditions.",
+                self.spec.from,
+                say(finding.levels.last().map_or(self.spec.to, |level| level.load))
+            ),
+            (Answer::Unfinished, kept, broken) => {
+                let known = match (kept, broken) {
+                    (None, None) => "nothing is decided yet".to_owned(),
+                    (Some(kept), None) => format!("{slo} is kept with {}", say(kept)),
+                    (None, Some(broken)) => format!("{slo} is broken with {}{by}", say(broken)),
+                    (Some(kept), Some(broken)) => {
+                        format!("{slo} is kept with {} and broken with {}{by}", say(kept), say(broken))
+                    }
+                };
+                format!("The search did not end: {known}.")
+            }
+            (_, kept, broken) => {
+                let below = match kept {
+                    Some(kept) => format!("{slo} is kept with {}", say(kept)),
+                    None => format!("no level could be shown to keep {slo}"),
+                };
+                let above = match broken {
+                    Some(broken) => format!("it is broken with {}{by}", say(broken)),
+                    None => "no level above could be shown to break it".to_owned(),
+                };
+                format!("{below}, and {above}: the noise is too large for {} iterations.", self.spec.repeats)
+            }
+        };
+        let undecided: Vec<String> = finding
+            .levels
+            .iter()
+            .filter(|level| level.standing == LevelStanding::Undecided)
+            .map(|level| level.load.to_string())
+            .collect();
+        if !undecided.is_empty() {
+            text += &format!(" Undecided after {} iterations: {}.", self.spec.repeats, undecided.join(", "));
+        }
+        if let (Some(again), Some(broken)) = (finding.kept_again, finding.broken) {
+            text += &format!(
+                " Yet {} kept it, though {} did not: something else than the load breaks it, and the answer is the first \
+                 break.",
+                say(again),
+                say(broken)
+            );
+        }
+        text
+    }
+
+    /// `: p(99)<50ms is not kept`, of those conditions that no iteration, or fewest, kept.
+    fn breakers(&self, finding: &Finding, load: u64) -> String {
+        let Some(level) = finding.levels.iter().find(|level| level.load == load) else {
+            return String::new();
+        };
+        if level.conditions.len() < 2 {
+            return String::new();
+        }
+        let least = level.conditions.iter().map(|condition| condition.iterations_kept).min();
+        let worst: Vec<&str> = level
+            .conditions
+            .iter()
+            .filter(|condition| Some(condition.iterations_kept) == least)
+            .map(|condition| condition.condition.as_str())
+            .collect();
+        format!(" (by {})", worst.join(", "))
+    }
+}
