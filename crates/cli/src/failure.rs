@@ -17,6 +17,10 @@ pub enum Exit {
     Gate,
     /// The run ended as planned and its figures cannot be trusted.
     Invalid,
+    /// A run rule is not met, so that the run was not certified.
+    Uncertified,
+    /// A record is not what it was, or contradicts itself.
+    Unverified,
     /// Ended by a signal of this number; what was measured until then is kept.
     Signal(u8),
 }
@@ -30,6 +34,8 @@ impl Exit {
             Exit::Usage => 2,
             Exit::Gate => 3,
             Exit::Invalid => 4,
+            Exit::Uncertified => 5,
+            Exit::Unverified => 6,
             // 128 + the signal's number, as shells report a program that a signal ended.
             Exit::Signal(number) => 128_u8.saturating_add(number),
         }
@@ -115,8 +121,16 @@ mod tests {
 
     #[test]
     fn exit_codes_are_those_that_the_help_states() {
-        let codes = [Exit::Done, Exit::Failed, Exit::Usage, Exit::Gate, Exit::Invalid];
-        assert_eq!(codes.map(Exit::code), [0, 1, 2, 3, 4]);
+        let codes = [
+            Exit::Done,
+            Exit::Failed,
+            Exit::Usage,
+            Exit::Gate,
+            Exit::Invalid,
+            Exit::Uncertified,
+            Exit::Unverified,
+        ];
+        assert_eq!(codes.map(Exit::code), [0, 1, 2, 3, 4, 5, 6]);
         assert_eq!([Exit::Signal(2), Exit::Signal(15)].map(Exit::code), [130, 143]);
     }
 

@@ -46,6 +46,8 @@ const EXIT_CODES: &str = "\
 | 2 | what was typed, or a file that was named, does not say what to do |
 | 3 | a threshold or a condition of `--fail-if` failed |
 | 4 | the verdict is INVALID: broken identities, too many errors, a saturated generator, missing runs and the like |
+| 5 | `certify`: a run rule is not met, and nothing was written |
+| 6 | `verify`, `certify`: a record is not what it was when it was measured, or is not signed as asked for |
 | 130 | interrupted by Ctrl-C (SIGINT) |
 | 143 | interrupted by SIGTERM |
 

@@ -8,6 +8,7 @@
 
 pub mod calibration;
 pub mod comparison;
+pub mod consistency;
 pub mod errors;
 pub mod figures;
 pub mod identities;

@@ -24,6 +24,9 @@ pub struct RunSpec {
     pub target: Vec<String>,
     /// A built-in workload's name, or the path of a filelist or TOML workload.
     pub workload: String,
+    /// Configuration files of the server under test, or directories of them: kept in the record, without their secrets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub server_config: Vec<String>,
     /// How much load, how long, how often.
     pub load: LoadSpec,
     /// How each client behaves.
@@ -35,7 +38,8 @@ pub struct RunSpec {
     /// Where the levels are searched for instead of listed: `webstone find`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub find: Option<SearchSpec>,
-    /// What no program can read: topology, sponsor, hardware notes. Copied into the record.
+    /// What no program can read: topology, sponsor, hardware notes; `docs/certify.md` names the keys that rules ask for.
+    /// Copied into the record.
     pub disclosure: BTreeMap<String, String>,
 }
 
@@ -45,6 +49,7 @@ impl Default for RunSpec {
             name: "webstone".to_owned(),
             target: Vec::new(),
             workload: "standard".to_owned(),
+            server_config: Vec::new(),
             load: LoadSpec::default(),
             client: ClientSpec::default(),
             generator: GeneratorSpec::default(),

@@ -180,7 +180,7 @@ pub(crate) fn render(record: &RunRecord, verdict: Verdict) -> Result<String, ser
     Ok(text)
 }
 
-fn computed(record: &RunRecord, verdict: Verdict) -> Computed {
+pub(crate) fn computed(record: &RunRecord, verdict: Verdict) -> Computed {
     let levels = summary::levels(record);
     let peak = summary::peak(&levels).map(|index| PeakFigures {
         clients: levels[index].clients,

@@ -15,6 +15,7 @@ mod classic;
 mod comparison;
 mod csv;
 mod definitions;
+pub mod figures;
 mod format;
 mod hgrm;
 pub mod history;

@@ -50,6 +50,8 @@ pub(crate) struct GeneratorShare {
     pub(crate) busiest_percent: f64,
     /// CPU time per ended request, in seconds.
     pub(crate) cpu_per_request_s: f64,
+    /// Median delay from readiness to handling, in seconds, where it was measured.
+    pub(crate) loop_delay_p50_s: Option<f64>,
     /// 99th percentile of the delay from readiness to handling, in seconds, where it was measured.
     pub(crate) loop_delay_p99_s: Option<f64>,
 }
@@ -139,13 +141,17 @@ fn generator_share(generator: &GeneratorUse, window_ns: u64, figures: &Figures) 
             quotient(worker.user_ns.saturating_add(worker.system_ns) as f64 * 100.0, window_ns as f64)
         })
         .collect();
+    let loop_delay_s = |percentile| {
+        let delay = &generator.loop_delay;
+        (!delay.is_empty()).then(|| delay.value_at_percentile(percentile) as f64 / NANOS_PER_SECOND as f64)
+    };
     GeneratorShare {
         workers: percent.len(),
         cpu_percent: quotient(percent.iter().sum(), percent.len() as f64),
         busiest_percent: percent.iter().copied().fold(0.0, f64::max),
         cpu_per_request_s: figures.generator_cpu_per_request_s,
-        loop_delay_p99_s: (!generator.loop_delay.is_empty())
-            .then(|| generator.loop_delay.value_at_percentile(99.0) as f64 / NANOS_PER_SECOND as f64),
+        loop_delay_p50_s: loop_delay_s(50.0),
+        loop_delay_p99_s: loop_delay_s(99.0),
     }
 }
 

@@ -6,8 +6,8 @@ mod records;
 
 use std::path::Path;
 
-use webstone_model::comparison::Comparison;
 use calamine::Reader as _;
+use webstone_model::comparison::Comparison;
 use webstone_model::record::RunRecord;
 use webstone_report::{Charset, ComparisonFormat, CsvTable, Format, Options, render, render_comparison};
 

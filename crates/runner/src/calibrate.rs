@@ -4,7 +4,7 @@
 //! Each row is a whole [`crate::run()`] of one level, so that a calibration is measured by the very code whose ability it
 //! states. Nothing is stored before all rows stand; an interrupted calibration leaves the last one as it was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use webstone_server::NullOptions;
 
 use crate::clock;
 use crate::embedded::{EmbeddedServer, EmbeddedServerError, Launch};
-use crate::environment;
+use crate::environment::{self, Subject};
 use crate::interrupt::Interrupt;
 use crate::machine::{Root, cpus};
 use crate::observer::Silent;
@@ -125,7 +125,7 @@ pub fn calibrate(
     measured: &mut dyn FnMut(&CalibrationRow),
     interrupt: &Arc<Interrupt>,
 ) -> Result<Calibration, RunError> {
-    let environment = environment::gather(&Root::default(), &options.tool, true);
+    let environment = facts(&options.tool);
     let mut rows = Vec::with_capacity(plan.cases.len());
     for case in &plan.cases {
         let row = row(*case, plan, options, interrupt)?;
@@ -278,6 +278,17 @@ fn spec_of(case: Case, options: &CalibrateOptions) -> RunSpec {
     spec
 }
 
+/// What a record would keep of this host.
+fn facts(tool: &Tool) -> BTreeMap<String, Value> {
+    let subject = Subject {
+        tool,
+        target_is_this_host: true,
+        addresses: &BTreeSet::new(),
+        configuration: Vec::new(),
+    };
+    environment::gather(&Root::default(), subject)
+}
+
 /// Reads a stored calibration. `Ok(None)` where there is none.
 ///
 /// # Errors
@@ -353,7 +364,7 @@ mod tests {
     fn a_stored_calibration_is_quoted_only_where_it_fits() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("new/calibration.json");
-        let environment = || environment::gather(&Root::default(), &options().tool, true);
+        let environment = || BTreeMap::from([("hostname".to_owned(), Value::from("box"))]);
         let quoted = |tool: &Tool| with_calibration(environment(), Some(&path), tool);
         assert_eq!(quoted(&options().tool), environment());
         let calibration = Calibration {

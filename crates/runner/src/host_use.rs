@@ -4,6 +4,7 @@
 //! machine's (of its network namespace), not this process': the kernel has no others. A file that cannot be read leaves
 //! its part out.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
@@ -174,7 +175,7 @@ fn interface(root: &Root, name: &str) -> Option<InterfaceUse> {
 const LOOPBACK: &str = "lo";
 
 /// The interfaces that packets to these addresses take: the loopback where the target is this host, otherwise by the
-/// longest prefix in the kernel's main routing table.
+/// longest prefix in the kernel's main routing table, and by the least metric where several are as long.
 pub(crate) fn interfaces_towards(
     root: &Root,
     addresses: impl IntoIterator<Item = IpAddr>,
@@ -190,28 +191,51 @@ pub(crate) fn interfaces_towards(
     addresses.into_iter().filter_map(route).collect()
 }
 
-/// `/proc/net/route`: interface, destination, gateway, flags, three counters, mask; numbers in host byte order.
+/// `RTF_UP`, without which a route is not in use, and `RTF_REJECT`, which leads nowhere.
+const UP: u32 = 0x1;
+const REJECT: u32 = 0x200;
+
+fn is_used(flags: u32) -> bool {
+    flags & UP != 0 && flags & REJECT == 0
+}
+
+/// `/proc/net/route`: interface, destination, gateway, flags, two counters, metric, mask; numbers in hexadecimal,
+/// addresses as they lie in memory.
 fn route4(root: &Root, address: Ipv4Addr) -> Option<String> {
+    if address.is_loopback() {
+        return Some(LOOPBACK.to_owned());
+    }
     let text = root.text("/proc/net/route")?;
-    let bits = |word: &str| u32::from_str_radix(word, 16).ok().map(u32::from_le).map(u32::swap_bytes);
     let fits = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let (destination, mask) = (bits(words.get(1)?)?, bits(words.get(7)?)?);
-        (address.to_bits() & mask == destination).then(|| (mask.count_ones(), words[0].to_owned()))
+        let hex = |at: usize| u32::from_str_radix(words.get(at)?, 16).ok();
+        let bits = |at: usize| hex(at).map(|word| u32::from_be_bytes(word.to_ne_bytes()));
+        let (destination, mask, metric) = (bits(1)?, bits(7)?, words.get(6)?.parse::<u32>().ok()?);
+        let fits = is_used(hex(3)?) && address.to_bits() & mask == destination;
+        fits.then(|| ((mask.count_ones(), Reverse(metric)), words[0].to_owned()))
     };
     text.lines().skip(1).filter_map(fits).max_by_key(|(length, _)| *length).map(|(_, name)| name)
 }
 
-/// `/proc/net/ipv6_route`: destination, its prefix length, source, its length, next hop, four counters, interface.
+/// `/proc/net/ipv6_route`: destination, its prefix length, source, its length, next hop, metric, two counters, flags,
+/// interface; all in hexadecimal.
 fn route6(root: &Root, address: Ipv6Addr) -> Option<String> {
+    if let Some(address) = address.to_ipv4_mapped() {
+        return route4(root, address);
+    }
+    if address.is_loopback() {
+        return Some(LOOPBACK.to_owned());
+    }
     let text = root.text("/proc/net/ipv6_route")?;
     let fits = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
+        let hex = |at: usize| u32::from_str_radix(words.get(at)?, 16).ok();
         let destination = u128::from_str_radix(words.first()?, 16).ok()?;
-        let length = u32::from_str_radix(words.get(1)?, 16).ok().filter(|length| *length <= 128)?;
+        let length = hex(1).filter(|length| *length <= 128)?;
         let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
         let name = words.last().filter(|name| **name != LOOPBACK)?;
-        (address.to_bits() & mask == destination).then(|| (length, (*name).to_owned()))
+        let fits = is_used(hex(8)?) && address.to_bits() & mask == destination;
+        fits.then(|| ((length, Reverse(hex(5).unwrap_or(u32::MAX))), (*name).to_owned()))
     };
     text.lines().filter_map(fits).max_by_key(|(length, _)| *length).map(|(_, name)| name)
 }
@@ -220,6 +244,40 @@ fn route6(root: &Root, address: Ipv6Addr) -> Option<String> {
 mod tests {
     use super::*;
     use crate::machine::tests::root_with;
+
+    #[test]
+    fn the_most_specific_route_leads_to_the_interface() {
+        let (_keep, root) = root_with(&[
+            (
+                "/proc/net/route",
+                "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n\
+                 eth0 00000000 010200C0 0003 0 0 100 00000000 0 0 0\n\
+                 wlan0 00000000 010200C0 0003 0 0 600 00000000 0 0 0\n\
+                 eth1 000A0A0A 00000000 0001 0 0 0 00FFFFFF 0 0 0\n\
+                 bad0 000A0A0A 00000000 0000 0 0 0 FFFFFFFF 0 0 0\n",
+            ),
+            (
+                "/proc/net/ipv6_route",
+                "fd000000000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001 eth6\n\
+                 00000000000000000000000000000000 00 00000000000000000000000000000000 00 fd000000000000000000000000000001 00000400 00000002 00000000 00000003 eth0\n\
+                 00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200 lo\n",
+            ),
+        ]);
+        for (address, name) in [
+            ("10.10.10.7", "eth1"),
+            ("192.0.2.9", "eth0"),
+            ("127.0.0.5", "lo"),
+            ("::1", "lo"),
+            ("fd00::5", "eth6"),
+            ("2001:db8::1", "eth0"),
+            ("::ffff:10.10.10.7", "eth1"),
+        ] {
+            let found = interfaces_towards(&root, [address.parse().unwrap()], false);
+            assert_eq!(found, BTreeSet::from([name.to_owned()]), "{address}");
+        }
+        let (_keep, empty) = root_with(&[]);
+        assert!(interfaces_towards(&empty, ["192.0.2.9".parse().unwrap()], false).is_empty());
+    }
 
     #[test]
     fn differences_of_the_kernels_counters() {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod calibrate;
+pub mod certify;
 pub mod checkfiles;
 pub mod clock;
 pub mod embedded;
@@ -24,6 +25,7 @@ pub mod placement;
 pub mod preflight;
 pub mod process_use;
 pub mod record_all;
+pub mod redaction;
 mod run;
 pub mod store;
 mod sweep;

@@ -36,6 +36,11 @@ impl Root {
         self.text(path)?.trim().parse().ok()
     }
 
+    /// The last name of what a symbolic link leads to.
+    pub fn link_name(&self, path: &str) -> Option<String> {
+        fs::read_link(self.path(path)).ok()?.file_name()?.to_str().map(str::to_owned)
+    }
+
     /// Writes to one of the kernel's files; what the kernel refuses is left as it is.
     pub fn write(&self, path: &str, text: &str) {
         // Opened without creating: below a root of files, a missing one stays missing.

@@ -19,7 +19,8 @@ use webstone_model::workload::Workload;
 use crate::calibrate;
 use crate::clock;
 use crate::embedded::{EmbeddedServer, EmbeddedServerError, Launch};
-use crate::environment;
+use crate::environment::configuration::{self, ConfigurationError};
+use crate::environment::{self, Subject};
 use crate::fetch::ByProbe;
 use crate::generator::{self, Compile, LoadGenerator};
 use crate::host_use::interfaces_towards;
@@ -33,7 +34,8 @@ use crate::preflight::limits;
 use crate::preflight::needs::{Load, Severity, Shortage, shortages};
 use crate::preflight::target::{self, TargetError, TargetFacts};
 use crate::record_all::{RecordAll, RecordAllError};
-use crate::store::{Store, StoreError};
+use crate::redaction;
+use crate::store::{Derived, Store, StoreError};
 use crate::sweep::{MeasuredServer, Sweep, SweepError};
 use crate::trace::{TraceWriter, nowhere};
 use crate::workload_source::{WorkloadSourceError, load_workload};
@@ -61,6 +63,8 @@ pub struct RunnerOptions {
     pub check_target: bool,
     /// The executable that is started as `<executable> serve …`; `None`: this one.
     pub server_program: Option<PathBuf>,
+    /// Computes from a finished record what is stored beside it: figures, reports. `None`: nothing.
+    pub derive: Option<fn(&RunRecord) -> Vec<Derived>>,
     /// Where traced exchanges are written, where the specification asks for some.
     pub trace: Option<Box<dyn Write + Send>>,
 }
@@ -80,6 +84,7 @@ impl Default for RunnerOptions {
             calibration: None,
             check_target: true,
             server_program: None,
+            derive: None,
             trace: None,
         }
     }
@@ -110,6 +115,9 @@ pub enum RunError {
     /// There is no workload.
     #[error(transparent)]
     Workload(#[from] WorkloadSourceError),
+    /// The server's configuration cannot be read.
+    #[error(transparent)]
+    Configuration(#[from] ConfigurationError),
     /// CPUs that cannot be had.
     #[error(transparent)]
     Placement(#[from] PlacementError),
@@ -145,6 +153,7 @@ impl RunError {
         match self {
             RunError::Spec { hint, .. } => Some(hint.clone()),
             RunError::Workload(error) => error.hint(),
+            RunError::Configuration(error) => Some(error.hint().to_owned()),
             RunError::Placement(error) => Some(error.hint()),
             RunError::Shortage(shortage) => Some(shortage.remedy.clone()),
             RunError::Target(error) => Some(error.hint.clone()),
@@ -163,6 +172,7 @@ impl RunError {
         match self {
             RunError::Spec { .. }
             | RunError::Workload(_)
+            | RunError::Configuration(_)
             | RunError::Placement(_)
             | RunError::Plan(_)
             | RunError::Interrupted => Blame::User,
@@ -222,6 +232,7 @@ struct Prepared {
     store: Option<Store>,
     record_all: Option<RecordAll>,
     trace: Option<TraceWriter>,
+    derive: Option<fn(&RunRecord) -> Vec<Derived>>,
 }
 
 fn prepare(
@@ -243,9 +254,11 @@ fn prepare(
         calibration,
         check_target,
         server_program,
+        derive,
         trace,
     } = options;
     let workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
+    let configuration = configuration::read(&spec.server_config)?;
 
     observer.event(Event::Preparing("looking at this machine and the target"));
     let embedded = spec.target.is_empty();
@@ -327,20 +340,27 @@ fn prepare(
     for warning in &warnings {
         observer.event(Event::Warning(warning));
     }
+    let subject = Subject {
+        tool: &tool,
+        target_is_this_host: facts.this_host,
+        addresses: &facts.addresses,
+        configuration,
+    };
+    let environment = environment::gather(&root, subject);
+    // The engine has the specification and the workload as they were given; the record has them without secrets.
+    let spec = redaction::spec(&spec);
+    let mut workload = workload;
+    redaction::workload(&mut workload);
     let started = SystemTime::now();
     let mut record = RunRecord {
         schema: SCHEMA_VERSION,
         id: String::new(),
-        environment: calibrate::with_calibration(
-            environment::gather(&root, &tool, facts.this_host),
-            calibration.as_deref(),
-            &tool,
-        ),
+        environment: calibrate::with_calibration(environment, calibration.as_deref(), &tool),
         tool,
         started_at: clock::rfc3339(started),
         finished_at: None,
         state: RunState::Partial,
-        command_line,
+        command_line: redaction::command_line(&command_line),
         workload_sha256: workload.sha256(),
         workload,
         target: TargetRecord {
@@ -349,7 +369,7 @@ fn prepare(
             embedded,
             cpus: placement.server,
         },
-        warnings,
+        warnings: warnings.iter().map(|warning| redaction::text(warning).text).collect(),
         iterations: Vec::new(),
         spec,
     };
@@ -357,7 +377,18 @@ fn prepare(
         Some(runs) => Some(Store::create(runs, started, &mut record)?),
         None => None,
     };
-    Ok(Prepared { record, effective, generator, server, watched, interfaces, store, record_all, trace })
+    Ok(Prepared {
+        record,
+        effective,
+        generator,
+        server,
+        watched,
+        interfaces,
+        store,
+        record_all,
+        trace,
+        derive,
+    })
 }
 
 impl Prepared {
@@ -427,7 +458,8 @@ impl Prepared {
             return None;
         }
         let partial = store.path().to_owned();
-        match store.finish(&self.record) {
+        let derived = self.derive.map(|derive| derive(&self.record)).unwrap_or_default();
+        match store.finish(&self.record, &derived) {
             Ok(path) => Some(path),
             Err(failed) => {
                 // The first error is the cause; that the record could not be finished either follows from it.

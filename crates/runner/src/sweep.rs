@@ -23,6 +23,7 @@ use crate::observer::{Event, Observer, Position};
 use crate::order::{Course, Step};
 use crate::process_use::CpuTime;
 use crate::record_all::{RecordAll, RecordAllError};
+use crate::redaction;
 use crate::store::{Store, StoreError};
 use crate::trace::TraceWriter;
 
@@ -250,7 +251,8 @@ impl Sweep<'_> {
     }
 
     fn iteration(&self, step: Step, outcome: LevelOutcome, used: Used) -> IterationRecord {
-        let LevelOutcome { measured, opened_at, interrupted } = outcome;
+        let LevelOutcome { mut measured, opened_at, interrupted } = outcome;
+        measured.errors = redaction::errors(std::mem::take(&mut measured.errors));
         // Bytes can be compared only where every answer was read to its end.
         let whole =
             measured.lifetime.cut_off == 0 && measured.counts.failed == 0 && self.interrupt.count() < 2;

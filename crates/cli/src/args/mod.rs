@@ -4,6 +4,7 @@
 //! A flag that was not typed is `None`, because its default stands in `webstone_model::spec` and nowhere else;
 //! [`command`] writes those defaults into the help.
 
+mod certify;
 mod client;
 mod compare;
 mod defaults;
@@ -15,6 +16,7 @@ mod output;
 mod server;
 mod values;
 
+pub use certify::{ArchiveArgs, CertifyArgs, ListFormat, VerifyArgs};
 pub use client::ClientArgs;
 pub use compare::{CompareArgs, ThresholdArgs};
 pub use files::{CheckfilesArgs, GenfilesArgs, MineArgs, WorkloadCommand, WorkloadFormat, WorkloadsArgs};
@@ -80,6 +82,8 @@ What people type:
       One URL, one load, a short answer.
   webstone report runs/20260701T120000Z-webstone --format json
       Print a stored run again, in any format.
+  webstone verify result.tar.gz
+      Check a run that somebody hands you: every file, the signature, every figure computed again.
   webstone compare last~1 last --fail-if 'rate<-3%'
       Hold one run against another: faster, slower, or no difference shown.
   webstone find http://127.0.0.1:8080/ --slo 'p(99)<50ms,errors<0.1%'
@@ -92,7 +96,7 @@ Options:
 {options}
 
 Exit codes: 0 done · 1 webstone failed · 2 usage · 3 a threshold failed · 4 the measurement is invalid
-            130, 143 interrupted
+            5 a run rule is not met · 6 a record does not verify · 130, 143 interrupted
 `webstone COMMAND --help` explains every option with its unit, default and an example.
 ";
 
@@ -161,6 +165,25 @@ pub enum Command {
     ///
     /// A report is made from the record alone, so it can be made years later and on another machine.
     Report(ReportArgs),
+
+    /// Hold the run rules against a stored run, and sign it
+    ///
+    /// Every run rule, WebStone 2.0's and webstone's own, is listed as met, not met, or not to be told from the record,
+    /// with the evidence. Where all are met (or with --uncertified, labelled as that) the list is put into the record as
+    /// certificate.json and, with --key, the record is signed whole.
+    #[command(after_long_help = CERTIFY_EXAMPLES)]
+    Certify(CertifyArgs),
+
+    /// Check a run that somebody hands you: every file, the signature, every figure computed again
+    ///
+    /// Needs the run's directory or its archive and nothing else. Whatever was changed since is named, with its file.
+    #[command(after_long_help = VERIFY_EXAMPLES)]
+    Verify(VerifyArgs),
+
+    /// Make one file of a stored run, to hand it on: the same run gives the same bytes
+    ///
+    /// Example: webstone archive runs/20260701T120000Z-webstone -o result.tar.gz
+    Archive(ArchiveArgs),
 
     /// Compare stored runs: by how much each figure changed, how sure that is, and whether it is more than noise
     ///
@@ -251,6 +274,23 @@ Examples:
   webstone serve --listen 127.0.0.1:8080 --threads 2 --cpus 0-1
   webstone serve --listen [::1]:8080 --root /var/www/html --access-log access.log";
 
+const CERTIFY_EXAMPLES: &str = "\
+Examples:
+  webstone certify runs/20260701T120000Z-webstone
+  webstone certify runs/20260701T120000Z-webstone --key ~/.ssh/id_ed25519 --archive result.tar.gz
+  webstone certify runs/20260701T120000Z-webstone --key webstone-key --uncertified --format markdown
+
+Exit codes: 0 every rule is met (or --uncertified was given), 5 one is not, 6 the record does not verify, 1 webstone
+failed, 2 usage. docs/certify.md says how to check a signature without webstone.";
+
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  webstone verify runs/20260701T120000Z-webstone
+  webstone verify result.tar.gz --signer tester.pub
+  webstone verify result.zip --allowed-signers allowed_signers --format json
+
+Exit codes: 0 everything is as it was, 6 something is not, 1 webstone failed, 2 usage.";
+
 const HISTORY_EXAMPLES: &str = "\
 Examples:
   webstone history
@@ -282,6 +322,14 @@ pub struct RunArgs {
     /// Example: -w general-and-media, or -w ./filelist
     #[arg(short, long, value_name = "NAME|FILE")]
     pub workload: Option<String>,
+
+    /// Configuration file of the server under test, or a directory of them: kept in the record, without its secrets
+    ///
+    /// May be given several times. Keys, passwords, tokens and the like are taken out before anything is written.
+    ///
+    /// Default: none, the record says so. Example: --server-config /etc/nginx
+    #[arg(long, value_name = "PATH")]
+    pub server_config: Vec<PathBuf>,
 
     /// Load.
     #[command(flatten)]

@@ -1,6 +1,8 @@
 //! The commands, one file each, and how errors of the other crates become messages.
 
+mod archive;
 mod calibrate;
+mod certify;
 mod checkfiles;
 mod compare;
 mod completions;
@@ -13,6 +15,7 @@ mod records;
 mod report;
 mod run;
 mod serve;
+mod verify;
 mod workloads;
 
 use std::ffi::OsString;
@@ -40,6 +43,9 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
         Command::Checkfiles(args) => checkfiles::execute(&args, console),
         Command::Mine(args) => mine::execute(&args, console),
         Command::Report(args) => report::execute(&args, console),
+        Command::Certify(args) => certify::execute(&args, console),
+        Command::Verify(args) => verify::execute(&args, console),
+        Command::Archive(args) => archive::execute(&args, console),
         Command::Compare(args) => compare::execute(&args, console),
         Command::History(args) => history::execute(&args, console),
         Command::Workloads(args) => workloads::execute(&args),

@@ -10,6 +10,7 @@ use webstone_model::search::{self, Answer, Finding};
 use webstone_model::threshold::Outcome;
 use webstone_model::verdict::{self, Standing};
 use webstone_report::{Format, Options, render};
+use webstone_runner::store::{Derived, FIGURES, REPORT};
 use webstone_runner::{RunError, RunnerOptions};
 
 use super::{calibrate, gates};
@@ -19,9 +20,6 @@ use crate::failure::{Exit, Failure};
 use crate::intent::Intent;
 use crate::signals::SignalWatch;
 use crate::version;
-
-/// The report for a browser, beside the record of a run.
-const HTML: &str = "report.html";
 
 /// Runs, reports, and says how it ended. `command_line` is kept in the record.
 pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<String>) -> Result<Exit, Failure> {
@@ -37,6 +35,7 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         workload: intent.workload.clone(),
         calibration: calibrate::file(),
         check_target: intent.check_target,
+        derive: Some(derived),
         trace: Some(Box::new(io::stderr())),
         ..RunnerOptions::default()
     };
@@ -51,11 +50,9 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         outcomes = report(record, &intent, console)?;
         if let Some(path) = &outcome.path {
             console.note(format!("record: {}", path.display()));
-            let page = path.join(HTML);
-            match keep_html(record, &page) {
-                Ok(()) => console.note(format!("report: {}", page.display())),
-                // What was measured is stored and shown; its HTML can be made again at any time.
-                Err(failure) => console::complain(format!("warning: no HTML report: {}", failure.message)),
+            let page = path.join(REPORT);
+            if page.exists() {
+                console.note(format!("report: {}", page.display()));
             }
         }
     }
@@ -90,11 +87,11 @@ fn can_be_written(path: &Path) -> Result<(), Failure> {
     opened.map(drop).map_err(|error| Failure::file("write the report to", path, &error))
 }
 
-/// Keeps the report for a browser beside the record.
-fn keep_html(record: &RunRecord, page: &Path) -> Result<(), Failure> {
-    let html = render(record, Format::Html, &Options::default())
-        .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
-    console::deliver(&html, Some(page))
+/// What is kept beside a record, under its check sums. A page that cannot be made can be made later: it is left out.
+fn derived(record: &RunRecord) -> Vec<Derived> {
+    let figures = Derived { name: FIGURES, bytes: webstone_report::figures::stored(record) };
+    let page = render(record, Format::Html, &Options::default()).ok();
+    std::iter::once(figures).chain(page.map(|bytes| Derived { name: REPORT, bytes })).collect()
 }
 
 fn report(record: &RunRecord, intent: &Intent, console: &Console) -> Result<Vec<Outcome>, Failure> {

@@ -57,6 +57,7 @@ pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
     if let Some(workload) = &args.workload {
         spec.workload.clone_from(workload);
     }
+    spec.server_config.extend(args.server_config.iter().map(|path| path.to_string_lossy().into_owned()));
     apply::load(&args.load, &mut spec.load);
     apply::client(&args.client, &mut spec.client)?;
     apply::generator(&args.generator, &mut spec.generator);

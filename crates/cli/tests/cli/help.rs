@@ -85,16 +85,20 @@ fn manual_pages_are_written_for_every_command() {
     let commands = [
         "calibrate",
         "checkfiles",
+        "archive",
+        "certify",
         "compare",
         "completions",
         "find",
         "genfiles",
+        "history",
         "hit",
         "man",
         "mine",
         "report",
         "run",
         "serve",
+        "verify",
         "workloads",
     ];
     let mut expected: Vec<String> = commands.iter().map(|command| format!("webstone-{command}.1")).collect();

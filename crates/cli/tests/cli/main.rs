@@ -13,3 +13,4 @@ mod runs;
 mod server;
 mod specification;
 mod trouble;
+mod trust;

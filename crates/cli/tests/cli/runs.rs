@@ -29,6 +29,7 @@ fn a_run_prints_a_report_and_leaves_a_complete_record() {
         [
             "MANIFEST.sha256",
             "environment.json",
+            "figures.json",
             "histograms.hlog",
             "intervals.ndjson",
             "record.json",

@@ -87,8 +87,6 @@ pub enum Cause {
     Errors,
     /// A worker used up its CPU.
     GeneratorSaturated,
-    /// The generator added too much to the latencies itself.
-    GeneratorDelay,
     /// Open loop: requests were sent too late.
     ScheduleLag,
     /// Open loop: the offered rate was missed.

@@ -1,8 +1,8 @@
 //! What makes a run INVALID. One function a cause; each reason carries the measured value and the limit that it broke.
 
 use super::bounds::{
-    ERRORS_PERCENT_MAX, GENERATOR_WINDOW_NS_MIN, LOOP_DELAY_PERCENT_MAX, RATE_MISSED_PERCENT_MAX,
-    SCHEDULE_LAG_PERCENT_MAX, WORKER_CPU_PERCENT_MAX, counted, level, percent, time, worker_percent,
+    ERRORS_PERCENT_MAX, GENERATOR_WINDOW_NS_MIN, RATE_MISSED_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX,
+    WORKER_CPU_PERCENT_MAX, counted, level, percent, time, worker_percent,
 };
 use super::{Cause, Reason};
 use crate::metrics::fairness;
@@ -16,7 +16,6 @@ pub(super) fn reasons(record: &RunRecord) -> Vec<Reason> {
         identities(run, &mut reasons);
         if run.measured.window_ns >= GENERATOR_WINDOW_NS_MIN {
             saturated(run, &mut reasons);
-            delayed(run, &mut reasons);
         }
         schedule(run, &mut reasons);
         starved(record, run, &mut reasons);
@@ -116,29 +115,6 @@ fn saturated(run: &IterationRecord, reasons: &mut Vec<Reason>) {
         let limit = format!("{WORKER_CPU_PERCENT_MAX} %");
         reasons.push(of_run(run, Cause::GeneratorSaturated, measured, limit, &sentence));
     }
-}
-
-fn delayed(run: &IterationRecord, reasons: &mut Vec<Reason>) {
-    let delay = &run.measured.generator.loop_delay;
-    let response = &run.measured.histograms.response;
-    if delay.is_empty() || response.is_empty() {
-        return;
-    }
-    let (p99, p50) = (delay.value_at_percentile(99.0) as f64, response.value_at_percentile(50.0) as f64);
-    if percent(p99, p50) <= LOOP_DELAY_PERCENT_MAX {
-        return;
-    }
-    let sentence = format!(
-        "the load generator itself added up to {} (p99) to latencies of {} (p50), and more than \
-         {LOOP_DELAY_PERCENT_MAX} % of them is too much",
-        time(p99),
-        time(p50)
-    );
-    let limit = format!(
-        "{LOOP_DELAY_PERCENT_MAX} % of the latency's p50: {}",
-        time(p50 * LOOP_DELAY_PERCENT_MAX / 100.0)
-    );
-    reasons.push(of_run(run, Cause::GeneratorDelay, time(p99), limit, &sentence));
 }
 
 fn schedule(run: &IterationRecord, reasons: &mut Vec<Reason>) {

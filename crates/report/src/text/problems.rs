@@ -3,7 +3,7 @@
 
 use webstone_model::record::{HostUse, IterationRecord, RunRecord};
 use webstone_model::statistics::Steadiness;
-use webstone_model::verdict::{Cause, RuleStanding, Standing, Verdict, rules};
+use webstone_model::verdict::{Cause, LOOP_DELAY_PERCENT_MAX, RuleStanding, Standing, Verdict, rules};
 
 use crate::layout::{heading, labelled, push_line};
 use crate::numbers::{count, counted, percent, seconds};
@@ -35,6 +35,7 @@ pub(crate) fn draw(
         });
     }
     errors(record, verdict, &mut problems);
+    generator_delay(screen, levels, &mut problems);
     iterations(screen, levels, &mut problems);
     noise(levels, &mut problems);
     host(record, &mut problems);
@@ -160,6 +161,27 @@ fn errors(record: &RunRecord, verdict: &Verdict, problems: &mut Vec<Problem>) {
             percent(share)
         ),
     ));
+}
+
+/// Levels at which the generator itself is a good part of the latency that it shows.
+fn generator_delay(screen: &Screen, levels: &[Level<'_>], problems: &mut Vec<Problem>) {
+    let delayed: Vec<String> = levels
+        .iter()
+        .filter_map(|level| {
+            let (own, latency) =
+                (level.generator.loop_delay_p50_s?, *level.figures.latency_percentiles_s.first()?);
+            let text = format!("{} of {}", seconds(screen, own), seconds(screen, latency));
+            let clients = counted(u64::from(level.clients), "client", "clients");
+            (own * 100.0 > latency * LOOP_DELAY_PERCENT_MAX).then(|| format!("{text} at {clients}"))
+        })
+        .collect();
+    if !delayed.is_empty() {
+        let text = format!(
+            "of the median latency, more than {LOOP_DELAY_PERCENT_MAX} % is the load generator's own delay: {}",
+            listed(&delayed)
+        );
+        problems.push(Problem::caution("OWN DELAY", &text));
+    }
 }
 
 /// Iterations that stand apart, and those that were not in their steady state.

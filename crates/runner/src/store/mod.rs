@@ -6,8 +6,14 @@
 //!   histograms.hlog    every distribution, HdrHistogram log format 1.3, tags clients=…;iteration=…;kind=…[;page=…]
 //!   intervals.ndjson   the series, one JSON object a second of each iteration
 //!   environment.json   facts about the machine
+//!   figures.json       every figure and the verdict, as the program that measured computed them
+//!   report.html        the report for a browser
 //!   MANIFEST.sha256    check sums, as `sha256sum -c` reads them
+//!   certificate.json   the run rules, each met or not (written by `webstone certify`)
+//!   MANIFEST.sha256.sig  OpenSSH's signature of the manifest, as `ssh-keygen -Y verify` reads it
 //! ```
+//!
+//! Reports are made from the first three alone. `figures.json` and `report.html` can be compared with what they give.
 //!
 //! While a run lasts, its directory has `.partial` behind its name, `record.json` holds no iterations, and each one is
 //! appended to `iterations.ndjson` as it ends: rewriting a growing `record.json` after each of 1,000 levels would cost
@@ -18,22 +24,43 @@
 
 mod append;
 mod hlog;
+mod manifest;
 mod read;
 mod write;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use manifest::{Damage, Integrity};
 pub use write::Store;
 
-const RECORD: &str = "record.json";
+pub(crate) const RECORD: &str = "record.json";
 const HISTOGRAMS: &str = "histograms.hlog";
 const INTERVALS: &str = "intervals.ndjson";
 const ITERATIONS: &str = "iterations.ndjson";
 const ENVIRONMENT: &str = "environment.json";
-const MANIFEST: &str = "MANIFEST.sha256";
+/// The figures as they were computed when the run ended.
+pub const FIGURES: &str = "figures.json";
+/// The run rules, held against the record.
+pub const CERTIFICATE: &str = "certificate.json";
+/// Check sums of all the others.
+pub const MANIFEST: &str = "MANIFEST.sha256";
+/// The signature over the former.
+pub const SIGNATURE: &str = "MANIFEST.sha256.sig";
 /// What stands behind a directory's name until its run is over.
 const PARTIAL: &str = ".partial";
+
+/// The report for a browser, as the program that measured made it.
+pub const REPORT: &str = "report.html";
+
+/// A file that is computed from a record and kept beside it: [`FIGURES`] or [`REPORT`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Derived {
+    /// Its name.
+    pub name: &'static str,
+    /// Its content.
+    pub bytes: Vec<u8>,
+}
 
 /// Why a record could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -110,7 +137,7 @@ impl StoreError {
 }
 
 /// The operating system's words without its number: "No space left on device".
-fn without_number(error: &io::Error) -> String {
+pub(crate) fn without_number(error: &io::Error) -> String {
     error.to_string().split(" (os error").next().unwrap_or_default().to_owned()
 }
 

@@ -80,7 +80,7 @@ impl Places {
     }
 }
 
-fn directory_of(path: &Path) -> Result<PathBuf, StoreError> {
+pub(super) fn directory_of(path: &Path) -> Result<PathBuf, StoreError> {
     let mut directory = path.to_owned();
     if path.file_name() == Some(OsStr::new(RECORD)) {
         directory.pop();
@@ -170,7 +170,7 @@ mod tests {
         };
         let (store, mut record) = make();
         record.state = RunState::Complete;
-        let finished = store.finish(&record).unwrap();
+        let finished = store.finish(&record, &[]).unwrap();
         let (store, partial_record) = make();
         (store.path().to_owned(), finished, partial_record)
     }

@@ -1,18 +1,18 @@
 //! Writing a run's directory while the run lasts. The layout and its reasons are in the module above.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 use webstone_model::metrics::Interval;
 use webstone_model::record::{IterationRecord, RunRecord};
 
 use super::append::{AppendFile, replace, sync_directory};
 use super::{
-    ENVIRONMENT, HISTOGRAMS, INTERVALS, ITERATIONS, MANIFEST, PARTIAL, RECORD, StoreError, hlog, read,
+    CERTIFICATE, Derived, ENVIRONMENT, HISTOGRAMS, INTERVALS, ITERATIONS, Integrity, PARTIAL, RECORD,
+    SIGNATURE, StoreError, hlog, manifest, read,
 };
 use crate::clock;
 
@@ -86,6 +86,37 @@ impl Store {
         read::load(path)
     }
 
+    /// Holds the files of a finished record against their check sums. `directory` is the record's own.
+    pub fn check(directory: &Path) -> Result<Integrity, StoreError> {
+        manifest::check(directory)
+    }
+
+    /// Puts a certificate into a finished record and writes the check sums anew. A signature of the former ones is
+    /// removed: it is no longer one.
+    pub fn certify(directory: &Path, certificate: &[u8]) -> Result<(), StoreError> {
+        let signature = directory.join(SIGNATURE);
+        match fs::remove_file(&signature) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(StoreError::io("remove", &signature, error));
+            }
+            _ => {}
+        }
+        replace(&directory.join(CERTIFICATE), |writer| writer.write_all(certificate))?;
+        manifest::write(directory)?;
+        sync_directory(directory)
+    }
+
+    /// Puts a signature beside the check sums that it signs.
+    pub fn sign(directory: &Path, signature: &[u8]) -> Result<(), StoreError> {
+        replace(&directory.join(SIGNATURE), |writer| writer.write_all(signature))?;
+        sync_directory(directory)
+    }
+
+    /// The directory of the record at a path, which is the directory or the `record.json` in it.
+    pub fn locate(path: &Path) -> Result<PathBuf, StoreError> {
+        read::directory_of(path)
+    }
+
     /// The run's directory, under the name that it has now.
     pub fn path(&self) -> &Path {
         &self.directory
@@ -122,16 +153,20 @@ impl Store {
         self.iterations.append(&line)
     }
 
-    /// Writes the whole record, its check sums, and gives the directory its final name, which is returned. Iterations
-    /// that could not be stored before are tried once more. After an error the partial directory stays, readable.
-    pub fn finish(mut self, record: &RunRecord) -> Result<PathBuf, StoreError> {
+    /// Writes the whole record, what was derived from it, check sums, and gives the directory
+    /// its final name, which is returned. Iterations that could not be stored before are tried once more. After an error
+    /// the partial directory stays, readable.
+    pub fn finish(mut self, record: &RunRecord, derived: &[Derived]) -> Result<PathBuf, StoreError> {
         for iteration in record.iterations.iter().skip(self.stored) {
             self.append(iteration)?;
         }
         write_json(&self.directory.join(RECORD), record)?;
+        for file in derived {
+            replace(&self.directory.join(file.name), |writer| writer.write_all(&file.bytes))?;
+        }
         let iterations = self.iterations.path();
         fs::remove_file(iterations).map_err(|error| StoreError::io("remove", iterations, error))?;
-        write_manifest(&self.directory)?;
+        manifest::write(&self.directory)?;
         sync_directory(&self.directory)?;
         let name = self.runs.join(&self.id);
         fs::rename(&self.directory, &name).map_err(|error| StoreError::io("rename to", &name, error))?;
@@ -187,23 +222,12 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
     })
 }
 
-fn write_manifest(directory: &Path) -> Result<(), StoreError> {
-    let mut text = String::new();
-    for name in [ENVIRONMENT, HISTOGRAMS, INTERVALS, RECORD] {
-        let path = directory.join(name);
-        let mut hasher = Sha256::new();
-        File::open(&path)
-            .and_then(|mut file| io::copy(&mut file, &mut hasher))
-            .map_err(|error| StoreError::io("read", &path, error))?;
-        text += &format!("{:x}  {name}\n", hasher.finalize());
-    }
-    replace(&directory.join(MANIFEST), |writer| writer.write_all(text.as_bytes()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::MANIFEST;
     use crate::store::tests::{iteration, record, started};
+    use sha2::{Digest, Sha256};
     use webstone_model::record::RunState;
 
     fn stored(runs: &Path, iterations: usize) -> (Store, RunRecord) {
@@ -233,7 +257,7 @@ mod tests {
         assert_eq!(names(runs.path()), ["20260131T123005Z-webstone.partial"]);
         record.state = RunState::Complete;
         record.finished_at = Some("2026-01-31T12:31:00.000Z".into());
-        let path = store.finish(&record).unwrap();
+        let path = store.finish(&record, &[]).unwrap();
         assert_eq!(path, runs.path().join("20260131T123005Z-webstone"));
         assert_eq!(names(&path), [MANIFEST, ENVIRONMENT, HISTOGRAMS, INTERVALS, RECORD]);
         assert_eq!(Store::load(&path).unwrap(), record);
@@ -244,7 +268,7 @@ mod tests {
     fn the_manifest_is_what_sha256sum_checks() {
         let runs = tempfile::tempdir().unwrap();
         let (store, record) = stored(runs.path(), 1);
-        let path = store.finish(&record).unwrap();
+        let path = store.finish(&record, &[]).unwrap();
         let manifest = fs::read_to_string(path.join(MANIFEST)).unwrap();
         let lines: Vec<(&str, &str)> = manifest.lines().filter_map(|line| line.split_once("  ")).collect();
         assert_eq!(lines.len(), 4);
@@ -267,7 +291,7 @@ mod tests {
     fn runs_in_one_second_do_not_meet() {
         let runs = tempfile::tempdir().unwrap();
         let (first, first_record) = stored(runs.path(), 0);
-        first.finish(&first_record).unwrap();
+        first.finish(&first_record, &[]).unwrap();
         let (_second, second_record) = stored(runs.path(), 0);
         let (_third, third_record) = stored(runs.path(), 0);
         assert_eq!(second_record.id, "20260131T123005Z-webstone-2");
@@ -296,7 +320,7 @@ mod tests {
         let runs = tempfile::tempdir().unwrap();
         let (store, mut record) = stored(runs.path(), 1);
         record.iterations.push(iteration(77, 1));
-        let path = store.finish(&record).unwrap();
+        let path = store.finish(&record, &[]).unwrap();
         assert_eq!(Store::load(&path).unwrap().iterations[1], record.iterations[1]);
     }
 

@@ -1,0 +1,55 @@
+//! `webstone archive`: a record as one file.
+
+use std::path::{Path, PathBuf};
+
+use webstone_runner::certify::archive::{ArchiveError, Form, write};
+use webstone_runner::store::Store;
+
+use super::store_failure;
+use crate::args::ArchiveArgs;
+use crate::console::Console;
+use crate::failure::{Exit, Failure};
+
+pub(super) fn execute(args: &ArchiveArgs, console: &Console) -> Result<Exit, Failure> {
+    let directory = Store::locate(&args.run).map_err(|error| store_failure(&error))?;
+    let output = match &args.output {
+        Some(output) => output.clone(),
+        None => {
+            let whole = directory.canonicalize().unwrap_or_else(|_| directory.clone());
+            let mut name = whole.file_name().unwrap_or(whole.as_os_str()).to_owned();
+            name.push(".tar.gz");
+            PathBuf::from(name)
+        }
+    };
+    make(&directory, &output, console)?;
+    Ok(Exit::Done)
+}
+
+/// Writes the archive and says so.
+pub(super) fn make(directory: &Path, output: &Path, console: &Console) -> Result<(), Failure> {
+    let form = form_of(output)?;
+    write(directory, output, form).map_err(|error| failure(&error))?;
+    console.note(format!("archive: {}", output.display()));
+    Ok(())
+}
+
+/// The form that the name of an archive to be written says.
+pub(super) fn form_of(output: &Path) -> Result<Form, Failure> {
+    Form::of_name(output).ok_or_else(|| {
+        Failure::usage(format!("the archive {}: its name says no form that is known", output.display()))
+            .hint("end it in .tar.gz or .zip")
+    })
+}
+
+pub(super) fn failure(error: &ArchiveError) -> Failure {
+    let failure = Failure::failed(error.to_string());
+    match error {
+        ArchiveError::Io { source, .. } if source.kind() == std::io::ErrorKind::AlreadyExists => {
+            failure.hint("an archive is never overwritten: remove it, or name another file")
+        }
+        ArchiveError::Content { .. } => {
+            failure.hint("give a directory below runs/, or what `webstone archive` made of it")
+        }
+        ArchiveError::Io { .. } => failure,
+    }
+}

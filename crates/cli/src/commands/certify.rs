@@ -1,0 +1,156 @@
+//! `webstone certify`: the run rules held against a record, the certificate, the signature.
+
+use std::fmt::Write;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+
+use webstone_model::verdict::{RuleSource, RuleStanding};
+use webstone_runner::certify::{Certificate, key, signature, standing_words};
+use webstone_runner::clock;
+use webstone_runner::store::{MANIFEST, SIGNATURE, Store};
+
+use super::{archive, store_failure, verify};
+use crate::args::{CertifyArgs, ListFormat};
+use crate::console::{self, Console};
+use crate::failure::{Exit, Failure};
+use crate::version;
+
+pub(super) fn execute(args: &CertifyArgs, console: &Console) -> Result<Exit, Failure> {
+    if let Some(path) = &args.archive {
+        archive::form_of(path)?;
+    }
+    let directory = Store::locate(&args.run).map_err(|error| store_failure(&error))?;
+    // The key first: whoever mistyped it shall not find the certificate written and nothing signed.
+    let key = args.key.as_deref().map(load).transpose()?;
+    let found = verify::examine(&directory);
+    if !found.problems.is_empty() {
+        console::print(verify::text(&args.run, &found, &[]).as_bytes())?;
+        return Err(Failure {
+            exit: Exit::Unverified,
+            ..Failure::failed(format!(
+                "{} does not verify, and what is damaged is not certified",
+                args.run.display()
+            ))
+        });
+    }
+    if found.signed.is_some() && !args.force {
+        let by = found.signed.map(|signed| signed.fingerprint).unwrap_or_default();
+        return Err(Failure::failed(format!("{} is signed already, by {by}", args.run.display()))
+            .hint("--force writes the certificate anew and replaces the signature"));
+    }
+    let record = Store::load(&directory).map_err(|error| store_failure(&error))?;
+    let made_at = clock::rfc3339(std::time::SystemTime::now());
+    let certificate = Certificate::of(&record, version::tool(), made_at);
+    let list = match args.format.unwrap_or_default() {
+        ListFormat::Text => text(&certificate),
+        ListFormat::Markdown => markdown(&certificate),
+        ListFormat::Json => String::from_utf8_lossy(&certificate.to_json()).into_owned(),
+    };
+    console::print(list.as_bytes())?;
+    if !certificate.certified && !args.uncertified {
+        console
+            .note("nothing was written: not every rule is met (--uncertified writes and signs it as that)");
+        return Ok(Exit::Uncertified);
+    }
+    Store::certify(&directory, &certificate.to_json()).map_err(|error| store_failure(&error))?;
+    match key {
+        Some(key) => sign(&directory, &key, &certificate, console)?,
+        None => console.note(format!(
+            "not signed; with a key of your own: ssh-keygen -Y sign -n {} -f KEY {}",
+            signature::NAMESPACE,
+            directory.join(MANIFEST).display()
+        )),
+    }
+    if let Some(path) = &args.archive {
+        archive::make(&directory, path, console)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn load(path: &Path) -> Result<webstone_runner::certify::key::PrivateKey, Failure> {
+    let mut ask = || {
+        (io::stdin().is_terminal() && io::stderr().is_terminal())
+            .then(|| rpassword::prompt_password(format!("passphrase of {}: ", path.display())).ok())
+            .flatten()
+    };
+    key::load(path, &mut ask).map_err(|error| {
+        Failure { exit: Exit::Usage, ..Failure::failed(error.to_string()) }.hint(error.hint())
+    })
+}
+
+fn sign(
+    directory: &Path,
+    key: &key::PrivateKey,
+    certificate: &Certificate,
+    console: &Console,
+) -> Result<(), Failure> {
+    let manifest = directory.join(MANIFEST);
+    let bytes = std::fs::read(&manifest).map_err(|error| Failure::file("read", &manifest, &error))?;
+    let signed =
+        signature::sign(key, &bytes).map_err(|what| Failure::failed(format!("cannot sign: {what}")))?;
+    Store::sign(directory, signed.as_bytes()).map_err(|error| store_failure(&error))?;
+    console.note(format!(
+        "signed as {} by {}: {}",
+        label(certificate),
+        signature::fingerprint_of(key),
+        directory.join(SIGNATURE).display()
+    ));
+    Ok(())
+}
+
+fn label(certificate: &Certificate) -> &'static str {
+    if certificate.certified { "certified" } else { "uncertified" }
+}
+
+fn headline(certificate: &Certificate) -> String {
+    let count = |standing| certificate.count(standing);
+    format!(
+        "{}: {} of {} run rules met, {} not met, {} that the record cannot tell",
+        if certificate.certified { "CERTIFIED" } else { certificate.standing.word() },
+        count(RuleStanding::Met),
+        certificate.rules.len(),
+        count(RuleStanding::NotMet),
+        count(RuleStanding::CannotTell),
+    )
+}
+
+fn text(certificate: &Certificate) -> String {
+    let mut out = format!("{}\n{}\n", certificate.run, headline(certificate));
+    for reason in &certificate.reasons {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "  invalid: {reason}");
+    }
+    for (source, title) in [(RuleSource::WebStone2, "WebStone 2.0"), (RuleSource::Webstone, "webstone")] {
+        let _ = writeln!(out, "\nRun rules of {title}");
+        for rule in certificate.rules.iter().filter(|rule| rule.source == source) {
+            let _ = writeln!(
+                out,
+                "  {:<11} {}\n              {}",
+                standing_words(rule.standing),
+                rule.text,
+                rule.evidence
+            );
+        }
+    }
+    out
+}
+
+fn markdown(certificate: &Certificate) -> String {
+    let cell = |text: &str| text.replace('|', "\\|").replace(['\n', '\r'], " ");
+    let mut out = format!("**{}** · `{}`\n\n", headline(certificate), certificate.run);
+    for reason in &certificate.reasons {
+        let _ = writeln!(out, "- invalid: {reason}");
+    }
+    let _ = writeln!(out, "| | rule | evidence | of |\n|---|---|---|---|");
+    for rule in &certificate.rules {
+        let of = if rule.source == RuleSource::WebStone2 { "WebStone 2.0" } else { "webstone" };
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {of} |",
+            standing_words(rule.standing),
+            cell(&rule.text),
+            cell(&rule.evidence)
+        );
+    }
+    out
+}

@@ -1,0 +1,344 @@
+//! `webstone verify`: is a record what it was when it was measured, and signed? Given only its directory or an archive
+//! of it, every check sum, the signature, and every figure computed again.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+use webstone_model::consistency;
+use webstone_model::record::{RunRecord, RunState};
+use webstone_report::{Format, Options, figures, render};
+use webstone_runner::certify::signature::{self, Allowed, SignatureError, Signed};
+use webstone_runner::certify::{Certificate, archive as packed};
+use webstone_runner::store::{CERTIFICATE, FIGURES, MANIFEST, REPORT, SIGNATURE, Store, StoreError};
+
+use super::archive;
+use crate::args::{ListFormat, VerifyArgs};
+use crate::console::{self, Console};
+use crate::failure::{Exit, Failure};
+use crate::version;
+
+/// Problems of one record that are listed; whoever edits a sum breaks dozens of comparisons.
+const PROBLEMS_MAX: usize = 40;
+
+/// What was found of one record.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Found {
+    /// The record's identifier, where it could be read.
+    run: Option<String>,
+    /// Files whose check sums were compared.
+    files: usize,
+    /// Numbers of the record that were compared with others.
+    numbers: usize,
+    /// Figures that were computed again and compared with the stored ones.
+    figures: usize,
+    /// The verdict, computed anew.
+    verdict: Option<&'static str>,
+    /// Whether there is a certificate, and what it says.
+    certified: Option<bool>,
+    /// Who signed.
+    #[serde(serialize_with = "fingerprint_of")]
+    pub(super) signed: Option<Signed>,
+    /// The name of the signer, where one was asked for and it is his key.
+    signer: Option<String>,
+    /// What is wrong, each with the file that it is in.
+    pub(super) problems: Vec<Problem>,
+    /// What could not be checked, and why that is no damage.
+    notes: Vec<String>,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Serialize)]
+pub(super) struct Problem {
+    file: String,
+    what: String,
+}
+
+fn fingerprint_of<S: serde::Serializer>(signed: &Option<Signed>, to: S) -> Result<S::Ok, S::Error> {
+    signed.as_ref().map(|signed| &signed.fingerprint).serialize(to)
+}
+
+impl Found {
+    fn problem(&mut self, file: &str, what: impl Into<String>) {
+        self.problems.push(Problem { file: file.to_owned(), what: what.into() });
+    }
+}
+
+pub(super) fn execute(args: &VerifyArgs, console: &Console) -> Result<Exit, Failure> {
+    let allowed = allowed(args)?;
+    let (mut text_out, mut all) = (String::new(), Vec::new());
+    for run in &args.runs {
+        let mut found = examine_path(run)?;
+        judge_signer(&mut found, &allowed, !args.signer.is_empty() || args.allowed_signers.is_some());
+        text_out += &match args.format.unwrap_or_default() {
+            ListFormat::Text => text(run, &found, &allowed),
+            ListFormat::Markdown => markdown(run, &found),
+            ListFormat::Json => String::new(),
+        };
+        all.push(found);
+    }
+    if args.format == Some(ListFormat::Json) {
+        text_out = serde_json::to_string_pretty(&all).expect("names and numbers are always JSON") + "\n";
+    }
+    console::print(text_out.as_bytes())?;
+    let broken = all.iter().filter(|found| !found.problems.is_empty()).count();
+    if broken == 0 {
+        return Ok(Exit::Done);
+    }
+    console.note(format!("{broken} of {} not verified", all.len()));
+    Ok(Exit::Unverified)
+}
+
+/// A directory, or an archive unpacked for the time of looking at it.
+fn examine_path(run: &Path) -> Result<Found, Failure> {
+    if run.is_file() && run.file_name().is_none_or(|name| name != "record.json") {
+        return match packed::read(run) {
+            Ok(unpacked) => Ok(examine(&unpacked.directory)),
+            Err(packed::ArchiveError::Content { what, .. }) => {
+                let mut found = Found::default();
+                found.problem(&run.display().to_string(), what);
+                Ok(found)
+            }
+            Err(error) => Err(archive::failure(&error)),
+        };
+    }
+    match Store::locate(run) {
+        Ok(directory) => Ok(examine(&directory)),
+        // A directory whose record.json was taken away is looked at all the same.
+        Err(StoreError::NoRecord { path }) if path.join(MANIFEST).exists() => Ok(examine(&path)),
+        Err(error) => Err(super::store_failure(&error)),
+    }
+}
+
+/// Looks at everything in a record's directory.
+pub(super) fn examine(directory: &Path) -> Found {
+    let mut found = Found::default();
+    let record = Store::load(directory);
+    if let Ok(record) = &record
+        && record.state == RunState::Partial
+    {
+        found.run = Some(record.id.clone());
+        found.problem(
+            MANIFEST,
+            "is not there yet: the run did not end, and nothing was closed that could be checked",
+        );
+        return found;
+    }
+    match Store::check(directory) {
+        Ok(integrity) => {
+            found.files = integrity.files;
+            integrity.damage.into_iter().for_each(|damage| found.problem(&damage.file, damage.what));
+        }
+        Err(error) => found.problem(".", error.to_string()),
+    }
+    signature_of(directory, &mut found);
+    match record {
+        Ok(record) => recompute(directory, &record, &mut found),
+        Err(error) => {
+            let file = match &error {
+                StoreError::Content { file, .. } | StoreError::Newer { file, .. } => file.file_name(),
+                StoreError::Io { path, .. } => path.file_name(),
+                StoreError::NoRecord { .. } => None,
+            };
+            let file = file.map_or("record.json".into(), |name| name.to_string_lossy().into_owned());
+            let hint = if matches!(error, StoreError::Newer { .. }) {
+                "; read it with the version that wrote it"
+            } else {
+                ""
+            };
+            found.problem(
+                &file,
+                format!("cannot be read, so that no figure was computed again: {error}{hint}"),
+            );
+        }
+    }
+    found
+}
+
+fn signature_of(directory: &Path, found: &mut Found) {
+    let Ok(signature) = fs::read(directory.join(SIGNATURE)) else {
+        if directory.join(SIGNATURE).exists() {
+            found.problem(SIGNATURE, "cannot be read");
+        }
+        return;
+    };
+    match signature::check(&signature, &fs::read(directory.join(MANIFEST)).unwrap_or_default()) {
+        Ok(signed) => found.signed = Some(signed),
+        // Where every file has its check sum, the manifest is what it was.
+        Err(error @ SignatureError::Other(_)) if !found.problems.is_empty() => {
+            found.problem(MANIFEST, format!("was changed since it was signed: {error}"));
+        }
+        Err(error) => found.problem(SIGNATURE, error.to_string()),
+    }
+}
+
+/// Everything that can be computed again is computed again.
+fn recompute(directory: &Path, record: &RunRecord, found: &mut Found) {
+    found.run = Some(record.id.clone());
+    found.verdict = Some(webstone_model::verdict::of(record).standing.word());
+    let consistency = consistency::check(record);
+    found.numbers = consistency.checked;
+    for wrong in consistency.contradictions {
+        found.problem("record.json", format!("{}: {}: {}", wrong.place, wrong.rule, wrong.evidence));
+    }
+    match fs::read(directory.join("environment.json")).ok().map(|bytes| serde_json::from_slice(&bytes).ok()) {
+        Some(Some(environment)) if record.environment == environment => {}
+        Some(_) => found.problem("environment.json", "is not the environment that record.json holds"),
+        None => {}
+    }
+    match fs::read(directory.join(FIGURES)) {
+        Ok(stored) => compare(&stored, record, found),
+        Err(_) => found.notes.push(format!(
+            "{FIGURES} is not there: {} {} stored none, so that the figures were computed and compared with nothing",
+            record.tool.name, record.tool.version
+        )),
+    }
+    if let Ok(page) = fs::read(directory.join(REPORT))
+        && record.tool == version::tool()
+        && render(record, Format::Html, &Options::default()).is_ok_and(|again| again != page)
+    {
+        found.problem(REPORT, "is not the report that the record gives");
+    }
+    let Ok(bytes) = fs::read(directory.join(CERTIFICATE)) else { return };
+    match serde_json::from_slice::<Certificate>(&bytes) {
+        Ok(certificate) => {
+            found.certified = Some(certificate.certified);
+            let differences = certificate.differences(record);
+            differences.into_iter().for_each(|what| found.problem(CERTIFICATE, what));
+        }
+        Err(error) => found.problem(CERTIFICATE, format!("cannot be read: {error}")),
+    }
+}
+
+fn compare(stored: &[u8], record: &RunRecord, found: &mut Found) {
+    let comparison = match figures::compare(stored, record) {
+        Ok(comparison) => comparison,
+        Err(error) => return found.problem(FIGURES, format!("cannot be read: {error}")),
+    };
+    found.figures = comparison.compared;
+    for wrong in comparison.differences {
+        found.problem(
+            FIGURES,
+            format!("{} is {}, and the record gives {}", wrong.path, wrong.stored, wrong.computed),
+        );
+    }
+    let own = env!("CARGO_PKG_VERSION") == record.tool.version;
+    for (paths, what) in [(comparison.not_stored, "not stored"), (comparison.unknown, "not known here")] {
+        match (paths.is_empty(), own) {
+            (true, _) => {}
+            (false, true) => found.problem(FIGURES, format!("figures {what}: {}", paths.join(", "))),
+            (false, false) => found.notes.push(format!(
+                "figures {what}, because {} {} measured: {}",
+                record.tool.name,
+                record.tool.version,
+                paths.join(", ")
+            )),
+        }
+    }
+}
+
+fn allowed(args: &VerifyArgs) -> Result<Vec<Allowed>, Failure> {
+    let mut allowed = Vec::new();
+    for typed in &args.signer {
+        let signer = signature::signer(typed);
+        allowed.push(signer.map_err(|what| {
+            Failure::usage(format!("--signer {typed}: {what}"))
+                .hint("give a fingerprint (SHA256:…), a public key (ssh-ed25519 …) or the file with it")
+        })?);
+    }
+    if let Some(path) = &args.allowed_signers {
+        let text = fs::read_to_string(path)
+            .map_err(|error| Failure { exit: Exit::Usage, ..Failure::file("read", path, &error) })?;
+        let wrong = |what| Failure::usage(format!("--allowed-signers {}: {what}", path.display()));
+        allowed.extend(signature::allowed_signers(&text).map_err(wrong)?);
+    }
+    Ok(allowed)
+}
+
+/// Where signers were named, nobody else's signature counts, and none does not either.
+fn judge_signer(found: &mut Found, allowed: &[Allowed], asked: bool) {
+    if !asked {
+        return;
+    }
+    let Some(signed) = &found.signed else {
+        if !found.problems.iter().any(|problem| problem.file == SIGNATURE) {
+            found.problem(SIGNATURE, "is missing: the record is not signed, and a signer was asked for");
+        }
+        return;
+    };
+    match allowed.iter().find(|allowed| allowed.fingerprint == signed.fingerprint) {
+        Some(allowed) => found.signer = Some(allowed.who.clone()).filter(|who| !who.is_empty()),
+        None => {
+            let what =
+                format!("is by {}, which is none of the signers that were asked for", signed.fingerprint);
+            found.problem(SIGNATURE, what);
+        }
+    }
+}
+
+/// The lines above the problems.
+fn facts(found: &Found, pinned: bool) -> Vec<String> {
+    let mut lines = vec![format!("{} files have the check sums of {MANIFEST}", found.files)];
+    if found.verdict.is_some() {
+        lines.push(format!("{} numbers of the record agree with each other", found.numbers));
+    }
+    if found.figures > 0 {
+        lines.push(format!("{} figures come out as they are stored", found.figures));
+    }
+    lines.extend(found.verdict.map(|word| format!("verdict, computed anew: {word}")));
+    lines.push(match found.certified {
+        Some(true) => "certified: every run rule is met".to_owned(),
+        Some(false) => "certificate: not every run rule is met".to_owned(),
+        None => "no certificate".to_owned(),
+    });
+    lines.push(match (&found.signed, &found.signer) {
+        (Some(signed), Some(who)) => format!("signed by {who}, {}", signed.fingerprint),
+        (Some(signed), None) if pinned => format!("signed by {}", signed.fingerprint),
+        (Some(signed), None) => format!(
+            "signed by {}: whose key that is, --signer or --allowed-signers checks",
+            signed.fingerprint
+        ),
+        (None, _) => "not signed".to_owned(),
+    });
+    lines
+}
+
+fn named(run: &Path, found: &Found) -> String {
+    found.run.clone().unwrap_or_else(|| run.display().to_string())
+}
+
+pub(super) fn text(run: &Path, found: &Found, allowed: &[Allowed]) -> String {
+    let word = if found.problems.is_empty() { "VERIFIED" } else { "NOT VERIFIED" };
+    let mut out = format!("{word}  {}\n", named(run, found));
+    // What holds is said only where everything does: half of it would be taken for the whole.
+    if found.problems.is_empty() {
+        facts(found, !allowed.is_empty()).iter().for_each(|line| {
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "  {line}");
+        });
+    }
+    for problem in found.problems.iter().take(PROBLEMS_MAX) {
+        let _ = writeln!(out, "  {}: {}", problem.file, problem.what);
+    }
+    if found.problems.len() > PROBLEMS_MAX {
+        let _ = writeln!(out, "  and {} more", found.problems.len() - PROBLEMS_MAX);
+    }
+    for note in &found.notes {
+        let _ = writeln!(out, "  note: {note}");
+    }
+    out
+}
+
+fn markdown(run: &Path, found: &Found) -> String {
+    let word = if found.problems.is_empty() { "VERIFIED" } else { "NOT VERIFIED" };
+    let mut out = format!("**{word}** · `{}`\n\n", named(run, found));
+    let problems = found.problems.iter().map(|problem| format!("`{}`: {}", problem.file, problem.what));
+    let lines: Vec<String> =
+        if found.problems.is_empty() { facts(found, found.signer.is_some()) } else { problems.collect() };
+    for line in lines.iter().chain(&found.notes) {
+        let _ = writeln!(out, "- {line}");
+    }
+    out.push('\n');
+    out
+}

@@ -1,0 +1,277 @@
+//! A record's directory as one file, `.tar.gz` or `.zip`: made so that the same record gives the same bytes on every
+//! machine, and read as something that a stranger wrote.
+//!
+//! Reading trusts nothing: only plain files, in one directory or in none, under the names of a record's files; no link,
+//! no path that leads elsewhere, no name twice, and no more bytes than a record of that size can have.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Seek, Write};
+use std::path::{Component, Path, PathBuf};
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use tempfile::TempDir;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipArchive, ZipWriter};
+
+/// Files that an archive may hold: a record has fewer, and a few that do not belong there shall be named.
+const FILES_MAX: usize = 64;
+/// Bytes that it may come to, unpacked: so many at least, so many for each byte packed, so many at most.
+const BYTES_FREE: u64 = 64 << 20;
+const BYTES_EACH: u64 = 200;
+const BYTES_MAX: u64 = 8 << 30;
+
+/// The two forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `.tar.gz`, `.tgz`
+    TarGz,
+    /// `.zip`
+    Zip,
+}
+
+impl Form {
+    /// The form that a file's name says.
+    pub fn of_name(path: &Path) -> Option<Form> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        match () {
+            () if name.ends_with(".tar.gz") || name.ends_with(".tgz") => Some(Form::TarGz),
+            () if name.ends_with(".zip") => Some(Form::Zip),
+            () => None,
+        }
+    }
+}
+
+/// Why an archive could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// The operating system refused.
+    #[error("cannot {doing} {path}: {}", crate::store::without_number(source))]
+    Io {
+        /// What was tried, as a verb.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// It is no archive of a record, or a hostile one.
+    #[error("{path}: {what}")]
+    Content {
+        /// The archive.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// An archive's content, in a directory that is removed when this is dropped.
+#[derive(Debug)]
+pub struct Unpacked {
+    /// Removed with all that is in it.
+    _keep: TempDir,
+    /// Where the files lie.
+    pub directory: PathBuf,
+}
+
+/// Writes a record's directory as an archive that holds it under its own name. The same files give the same bytes:
+/// sorted, without times, owners or modes of this machine. An archive that is there already is not touched.
+pub fn write(directory: &Path, archive: &Path, form: Form) -> Result<(), ArchiveError> {
+    let refused = |doing, path: &Path| {
+        let path = path.to_owned();
+        move |source| ArchiveError::Io { doing, path, source }
+    };
+    let top = fs::canonicalize(directory).map_err(refused("read", directory))?;
+    let top = top.file_name().map_or("record".to_owned(), |name| name.to_string_lossy().into_owned());
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(directory).map_err(refused("read", directory))? {
+        names.insert(entry.map_err(refused("read", directory))?.file_name().to_string_lossy().into_owned());
+    }
+    let files: Vec<(String, PathBuf)> =
+        names.into_iter().map(|name| (format!("{top}/{name}"), directory.join(name))).collect();
+    let out =
+        File::options().write(true).create_new(true).open(archive).map_err(refused("create", archive))?;
+    let written = match form {
+        Form::TarGz => write_tar_gz(out, &files),
+        Form::Zip => write_zip(out, &files),
+    };
+    written.map_err(|source| {
+        // Half an archive is of no use to anybody.
+        let _ = fs::remove_file(archive);
+        ArchiveError::Io { doing: "write", path: archive.to_owned(), source }
+    })
+}
+
+fn write_tar_gz(out: File, files: &[(String, PathBuf)]) -> io::Result<()> {
+    let mut tar = tar::Builder::new(GzEncoder::new(out, Compression::best()));
+    for (name, path) in files {
+        let mut file = File::open(path)?;
+        let mut header = tar::Header::new_gnu();
+        header.set_size(file.metadata()?.len());
+        header.set_mode(0o644);
+        tar.append_data(&mut header, name, &mut file)?;
+    }
+    tar.into_inner()?.finish()?.sync_all()
+}
+
+fn write_zip(out: File, files: &[(String, PathBuf)]) -> io::Result<()> {
+    let mut zip = ZipWriter::new(out);
+    for (name, path) in files {
+        let mut file = File::open(path)?;
+        let options = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Deflated)
+            .last_modified_time(zip::DateTime::default())
+            .unix_permissions(0o644)
+            .large_file(file.metadata()?.len() >= u64::from(u32::MAX));
+        zip.start_file(name.as_str(), options)?;
+        io::copy(&mut file, &mut zip)?;
+    }
+    zip.finish()?.sync_all()
+}
+
+/// Unpacks an archive into a directory of its own. Which of the two forms it is, its first bytes tell.
+pub fn read(archive: &Path) -> Result<Unpacked, ArchiveError> {
+    let refused = |doing| move |source| ArchiveError::Io { doing, path: archive.to_owned(), source };
+    let content = |what: String| ArchiveError::Content { path: archive.to_owned(), what };
+    let mut file = File::open(archive).map_err(refused("read"))?;
+    let packed = file.metadata().map_err(refused("read"))?.len();
+    let mut magic = [0; 4];
+    let length = file.read(&mut magic).map_err(refused("read"))?;
+    file.rewind().map_err(refused("read"))?;
+    let keep = TempDir::new().map_err(refused("unpack"))?;
+    let mut place = Place {
+        directory: keep.path().join("record"),
+        top: None,
+        names: BTreeSet::new(),
+        left: (BYTES_FREE + packed.saturating_mul(BYTES_EACH)).min(BYTES_MAX),
+    };
+    fs::create_dir(&place.directory).map_err(refused("unpack"))?;
+    match &magic[..length] {
+        [0x1f, 0x8b, ..] => read_tar_gz(file, &mut place),
+        [b'P', b'K', 3, 4] => read_zip(file, &mut place),
+        _ => Err("it is neither a directory nor an archive (.tar.gz or .zip)".to_owned()),
+    }
+    .map_err(content)?;
+    Ok(Unpacked { directory: place.directory, _keep: keep })
+}
+
+fn read_tar_gz(file: File, place: &mut Place) -> Result<(), String> {
+    let broken =
+        |error: io::Error| format!("it cannot be unpacked: {}", crate::store::without_number(&error));
+    let mut tar = tar::Archive::new(GzDecoder::new(BufReader::new(file)));
+    for entry in tar.entries().map_err(broken)? {
+        let mut entry = entry.map_err(broken)?;
+        let name = String::from_utf8(entry.path_bytes().into_owned())
+            .map_err(|_| "a name in it is not UTF-8".to_owned())?;
+        match entry.header().entry_type() {
+            tar::EntryType::Directory => place.directory_named(&name)?,
+            tar::EntryType::Regular => place.unpack(&name, &mut entry)?,
+            kind => {
+                return Err(format!(
+                    "{name:?} in it is a link or a device ({kind:?}), and a record has plain files only"
+                ));
+            }
+        }
+    }
+    // What stands behind the end of the tar must still be a whole gzip stream: its check sum is there.
+    let mut rest = tar.into_inner();
+    io::copy(&mut (&mut rest).take(place.left), &mut io::sink()).map(drop).map_err(broken)
+}
+
+fn read_zip(file: File, place: &mut Place) -> Result<(), String> {
+    let broken = |error: zip::result::ZipError| format!("it cannot be unpacked: {error}");
+    let mut zip = ZipArchive::new(BufReader::new(file)).map_err(broken)?;
+    if zip.len() > FILES_MAX {
+        return Err(format!("it holds {} entries, and a record has fewer than {FILES_MAX}", zip.len()));
+    }
+    for index in 0..zip.len() {
+        let mut entry = zip.by_index(index).map_err(broken)?;
+        let name = entry.name().map_err(broken)?.into_owned();
+        if entry.is_symlink() || entry.encrypted() {
+            return Err(format!("{name:?} in it is a link or encrypted, and a record has plain files only"));
+        }
+        match entry.is_dir() {
+            true => place.directory_named(&name)?,
+            false => place.unpack(&name, &mut entry)?,
+        }
+    }
+    Ok(())
+}
+
+/// Where an archive is unpacked to, and what it may still bring.
+struct Place {
+    directory: PathBuf,
+    /// The one directory that its files are in, or none.
+    top: Option<Option<String>>,
+    names: BTreeSet<String>,
+    left: u64,
+}
+
+impl Place {
+    /// The file's own name, where its path is one that a record can have.
+    fn plain_name(&mut self, path: &str) -> Result<String, String> {
+        let parts: Option<Vec<&str>> = Path::new(path)
+            .components()
+            .filter(|part| *part != Component::CurDir)
+            .map(|part| match part {
+                Component::Normal(name) => name.to_str(),
+                _ => None,
+            })
+            .collect();
+        let parts = parts.filter(|_| !path.contains(['\\', '\0', '\n', ':']));
+        let (top, name) = match parts.as_deref() {
+            Some([name]) => (None, *name),
+            Some([top, name]) => (Some((*top).to_owned()), *name),
+            _ => {
+                return Err(format!(
+                    "the path {path:?} in it leads somewhere else than into a record's directory"
+                ));
+            }
+        };
+        match &self.top {
+            Some(known) if *known != top => {
+                return Err(format!("{path:?} in it lies in another directory than the rest"));
+            }
+            _ => self.top = Some(top),
+        }
+        Ok(name.to_owned())
+    }
+
+    fn directory_named(&self, path: &str) -> Result<(), String> {
+        let plain =
+            Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        match plain && Path::new(path).components().count() <= 2 {
+            true => Ok(()),
+            false => {
+                Err(format!("the path {path:?} in it leads somewhere else than into a record's directory"))
+            }
+        }
+    }
+
+    fn unpack(&mut self, path: &str, content: &mut dyn Read) -> Result<(), String> {
+        let name = self.plain_name(path)?;
+        if !self.names.insert(name.clone()) {
+            return Err(format!("{name:?} is in it twice"));
+        }
+        if self.names.len() > FILES_MAX {
+            return Err(format!("it holds more than {FILES_MAX} files, and a record has fewer"));
+        }
+        let mut unpack = || -> io::Result<u64> {
+            let mut file = File::options().write(true).create_new(true).open(self.directory.join(&name))?;
+            let copied = io::copy(&mut content.take(self.left + 1), &mut file)?;
+            file.flush()?;
+            Ok(copied)
+        };
+        let copied = unpack().map_err(|error| {
+            format!("{name:?} cannot be unpacked: {}", crate::store::without_number(&error))
+        })?;
+        self.left = self.left.checked_sub(copied).ok_or_else(|| {
+            format!(
+                "unpacked it would have more than {BYTES_EACH} times its size: no record has, and a trap may"
+            )
+        })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+//! Certificates: the run rules held against a record, put beside it, and signed together with everything else; and the
+//! way back, from a directory or an archive that somebody else made.
+//!
+//! What is signed is `MANIFEST.sha256`, which names every file of the record by its check sum, `certificate.json` among
+//! them. The signature is OpenSSH's own (`SSHSIG`), so that nobody has to trust this program to check it.
+//! `docs/certify.md` describes both for whoever checks without webstone.
+
+pub mod archive;
+pub mod key;
+pub mod signature;
+
+use serde::{Deserialize, Serialize};
+use webstone_model::record::{RunRecord, Tool};
+use webstone_model::verdict::{self, RuleResult, RuleStanding, Standing};
+
+/// Version of `certificate.json`'s form.
+pub const FORMAT: u32 = 1;
+
+/// What `certificate.json` holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Certificate {
+    /// [`FORMAT`] of the writer.
+    pub format: u32,
+    /// The record's identifier.
+    pub run: String,
+    /// The program that held the rules against the record.
+    pub tool: Tool,
+    /// When (RFC 3339, UTC).
+    pub made_at: String,
+    /// Whether every rule is met and the verdict is valid. Where it is not, whatever is signed is signed as that.
+    pub certified: bool,
+    /// The verdict.
+    pub standing: Standing,
+    /// Why it is invalid, where it is.
+    pub reasons: Vec<String>,
+    /// Every run rule.
+    pub rules: Vec<RuleResult>,
+}
+
+impl Certificate {
+    /// Holds the run rules against a record.
+    pub fn of(record: &RunRecord, tool: Tool, made_at: String) -> Certificate {
+        let verdict = verdict::of(record);
+        let rules = verdict::rules(record);
+        let met = rules.iter().all(|rule| rule.standing == RuleStanding::Met);
+        Certificate {
+            format: FORMAT,
+            run: record.id.clone(),
+            tool,
+            made_at,
+            certified: met && verdict.standing == Standing::Valid,
+            standing: verdict.standing,
+            reasons: verdict.reasons.into_iter().map(|reason| reason.sentence).collect(),
+            rules,
+        }
+    }
+
+    /// How many rules stand so.
+    pub fn count(&self, standing: RuleStanding) -> usize {
+        self.rules.iter().filter(|rule| rule.standing == standing).count()
+    }
+
+    /// The certificate as it is stored.
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut text =
+            serde_json::to_vec_pretty(self).expect("a certificate is a tree of strings and numbers");
+        text.push(b'\n');
+        text
+    }
+
+    /// What this certificate says and the record does not, in words.
+    pub fn differences(&self, record: &RunRecord) -> Vec<String> {
+        let own = Certificate::of(record, self.tool.clone(), self.made_at.clone());
+        let mut found = Vec::new();
+        let mut differ = |what: &str, said: String, is: String| {
+            if said != is {
+                found.push(format!("{what}: the certificate says `{said}`, the record gives `{is}`"));
+            }
+        };
+        differ("format", self.format.to_string(), own.format.to_string());
+        differ("run", self.run.clone(), own.run);
+        differ("certified", self.certified.to_string(), own.certified.to_string());
+        differ("verdict", self.standing.word().to_owned(), own.standing.word().to_owned());
+        differ("reasons", self.reasons.join("; "), own.reasons.join("; "));
+        let words = |rule: &RuleResult| format!("{}, {}", standing_words(rule.standing), rule.evidence);
+        for rule in &own.rules {
+            let said = self.rules.iter().find(|said| said.id == rule.id);
+            differ(&format!("rule {}", rule.id), said.map_or("nothing".to_owned(), words), words(rule));
+        }
+        for said in self.rules.iter().filter(|said| !own.rules.iter().any(|rule| rule.id == said.id)) {
+            differ(&format!("rule {}", said.id), words(said), "no such rule".to_owned());
+        }
+        found
+    }
+}
+
+/// A rule's standing in words.
+pub fn standing_words(standing: RuleStanding) -> &'static str {
+    match standing {
+        RuleStanding::Met => "met",
+        RuleStanding::NotMet => "not met",
+        RuleStanding::CannotTell => "cannot tell",
+    }
+}

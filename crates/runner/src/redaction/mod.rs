@@ -1,0 +1,117 @@
+//! Takes secrets out of whatever is about to be stored: server configurations, the command line, the specification, the
+//! workload, environment variables. What is sent to the server is never touched, only what is kept.
+//!
+//! No file format is parsed here. nginx, Apache httpd, lighttpd, Caddy, HAProxy, PHP, YAML, JSON, XML and shells agree
+//! on more than they differ in: a name, perhaps a separator, a value. [`names`] knows which names announce a secret and
+//! where their value ends; [`shapes`] knows secrets that give themselves away, whatever stands before them. In doubt too
+//! much is taken out: a value too many is missed by nobody, a key too many is read by everybody.
+
+mod names;
+mod shapes;
+
+use std::ops::Range;
+
+use webstone_model::errors::{ErrorCount, ErrorTable};
+use webstone_model::spec::RunSpec;
+use webstone_model::workload::Workload;
+
+/// What stands where a secret stood.
+pub const REDACTED: &str = "[redacted]";
+
+/// A text without its secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redacted {
+    /// The text.
+    pub text: String,
+    /// How many secrets were taken out.
+    pub secrets: usize,
+}
+
+/// A configuration, or any other text, without its secrets.
+pub fn text(text: &str) -> Redacted {
+    let named = replace(text, names::secrets(text));
+    let shaped = replace(&named.text, shapes::secrets(&named.text));
+    Redacted { text: shaped.text, secrets: named.secrets + shaped.secrets }
+}
+
+/// The value of a header field, a variable or a key, with its name known for sure.
+pub fn value(name: &str, value: &str) -> String {
+    if names::is_secret(name) && !names::is_harmless(value) { REDACTED.to_owned() } else { text(value).text }
+}
+
+/// A command line, word by word: `-H 'Authorization: …'`, `--body 'password=…'`, URLs with a password.
+pub fn command_line(words: &[String]) -> Vec<String> {
+    let mut after_body = false;
+    let mut kept = Vec::with_capacity(words.len());
+    for word in words {
+        // The value of an option may begin with a header's name: `-HCookie: …`.
+        let (option, rest) = match word.strip_prefix("-H") {
+            Some(rest) if !rest.is_empty() => ("-H", rest),
+            _ => ("", word.as_str()),
+        };
+        let header = rest.split_once(':').or_else(|| rest.strip_prefix("--header=")?.split_once(':'));
+        kept.push(match header {
+            _ if after_body => text(word).text,
+            Some((name, secret)) if names::is_secret(name.trim()) && !names::is_harmless(secret) => {
+                let head = &rest[..rest.len() - secret.len()];
+                format!("{option}{head} {REDACTED}")
+            }
+            _ => text(word).text,
+        });
+        after_body = word == "--body";
+    }
+    kept
+}
+
+/// A specification as a record keeps it.
+pub fn spec(spec: &RunSpec) -> RunSpec {
+    let mut kept = spec.clone();
+    let client = &mut kept.client;
+    client.headers.iter_mut().for_each(|(name, secret)| *secret = value(name, secret));
+    client.body = client.body.as_deref().map(|body| text(body).text);
+    client.proxy = client.proxy.as_deref().map(|proxy| text(proxy).text);
+    kept.disclosure.values_mut().for_each(|words| *words = text(words).text);
+    kept
+}
+
+/// A workload as a record keeps it. Its check sum is then taken of what is kept: of the whole it would let a reader try
+/// passwords.
+pub fn workload(workload: &mut Workload) {
+    for file in workload.pages.iter_mut().flat_map(|page| page.files.iter_mut()) {
+        // There may be 100,000 of them, nearly all without a query.
+        let named = |part: &str| part.split_once('=').is_some_and(|(name, _)| names::is_secret(name));
+        if file.url.contains('@') || file.url.split(['?', '&', '/', ';']).any(named) {
+            file.url = text(&file.url).text.into();
+        }
+        if !file.detail.is_plain() {
+            file.detail.headers.iter_mut().for_each(|(name, secret)| *secret = value(name, secret));
+            file.detail.body = file.detail.body.as_deref().map(|body| text(body).text);
+        }
+    }
+}
+
+/// The first example of each class of error names its request, and that may have a token in its query.
+pub fn errors(table: ErrorTable) -> ErrorTable {
+    let mut classes: Vec<ErrorCount> = table.into();
+    for example in classes.iter_mut().filter_map(|class| class.first.as_mut()) {
+        example.request = text(&example.request).text;
+        example.detail = text(&example.detail).text;
+    }
+    classes.into()
+}
+
+/// Ranges must be in order and apart.
+fn replace(text: &str, secrets: Vec<Range<usize>>) -> Redacted {
+    let mut kept = String::with_capacity(text.len());
+    let mut from = 0;
+    for secret in &secrets {
+        kept += &text[from..secret.start];
+        kept += REDACTED;
+        from = secret.end;
+    }
+    kept += &text[from..];
+    Redacted { text: kept, secrets: secrets.len() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! `MANIFEST.sha256`: the check sums of a record's files, as `sha256sum -c` reads them. Written in one form only, so that
+//! every byte of it counts: lines sorted by name, each 64 small hexadecimal digits, two spaces, a plain name, a newline.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::append::replace;
+use super::{
+    CERTIFICATE, ENVIRONMENT, FIGURES, HISTOGRAMS, INTERVALS, MANIFEST, RECORD, REPORT, SIGNATURE, StoreError,
+};
+
+/// Files that every record has.
+const REQUIRED: [&str; 4] = [ENVIRONMENT, HISTOGRAMS, INTERVALS, RECORD];
+/// Files that it may have besides.
+const OPTIONAL: [&str; 3] = [CERTIFICATE, FIGURES, REPORT];
+
+/// What is wrong with a record's files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The file, by its name in the directory.
+    pub file: String,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// The files of a record, held against their check sums.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Integrity {
+    /// Files whose check sums were compared.
+    pub files: usize,
+    /// What is wrong; empty: every byte is what it was.
+    pub damage: Vec<Damage>,
+}
+
+impl Integrity {
+    fn damage(&mut self, file: &str, what: impl Into<String>) {
+        self.damage.push(Damage { file: file.to_owned(), what: what.into() });
+    }
+}
+
+/// Writes the check sums of a record's files.
+pub(super) fn write(directory: &Path) -> Result<(), StoreError> {
+    let there = OPTIONAL.into_iter().filter(|name| directory.join(name).exists());
+    let mut names: Vec<&str> = REQUIRED.into_iter().chain(there).collect();
+    names.sort_unstable();
+    let mut text = String::new();
+    for name in names {
+        let path = directory.join(name);
+        let sum = check_sum(&path).map_err(|error| StoreError::io("read", &path, error))?;
+        text += &format!("{sum}  {name}\n");
+    }
+    replace(&directory.join(MANIFEST), |writer| writer.write_all(text.as_bytes()))
+}
+
+/// Holds every file of a directory against the manifest: changed, missing, surplus, not a file.
+///
+/// # Errors
+/// [`StoreError`] if the directory itself cannot be read. What is wrong with its files is no error but the answer.
+pub(super) fn check(directory: &Path) -> Result<Integrity, StoreError> {
+    let mut found = Integrity::default();
+    let mut there = BTreeMap::new();
+    let refused = |error| StoreError::io("read", directory, error);
+    for entry in fs::read_dir(directory).map_err(refused)? {
+        let entry = entry.map_err(refused)?;
+        let kind = entry.file_type().map_err(refused)?;
+        there.insert(entry.file_name().to_string_lossy().into_owned(), kind.is_file());
+    }
+    let listed = match fs::read(directory.join(MANIFEST)) {
+        Ok(bytes) => parse(&bytes, &mut found),
+        Err(error) => {
+            found.damage(MANIFEST, format!("cannot be read: {}", super::without_number(&error)));
+            return Ok(found);
+        }
+    };
+    for name in REQUIRED.iter().filter(|name| !listed.contains_key(**name)) {
+        found.damage(MANIFEST, format!("does not list {name}, which every record has"));
+    }
+    for (name, sum) in &listed {
+        if there.get(name) == Some(&true) {
+            found.files += 1;
+            match check_sum(&directory.join(name)) {
+                Ok(is) if is == *sum => {}
+                Ok(is) => found.damage(name, format!("its check sum is {is}, and {MANIFEST} has {sum}")),
+                Err(error) => {
+                    found.damage(name, format!("cannot be read: {}", super::without_number(&error)))
+                }
+            }
+        } else if !there.contains_key(name) {
+            found.damage(name, format!("is missing: {MANIFEST} lists it"));
+        }
+    }
+    for (name, is_file) in &there {
+        if !is_file {
+            found.damage(name, "is not a plain file, and a record has nothing else");
+        } else if !listed.contains_key(name) && name != MANIFEST && name != SIGNATURE {
+            found.damage(name, format!("is surplus: {MANIFEST} does not list it"));
+        }
+    }
+    Ok(found)
+}
+
+/// Names and check sums. What is not in the one form is damage.
+fn parse(bytes: &[u8], found: &mut Integrity) -> BTreeMap<String, String> {
+    let mut listed = BTreeMap::new();
+    let mut last = String::new();
+    for (number, line) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
+        let Some((sum, name)) = entry(line) else {
+            let rule = "is not a check sum, two spaces, a file's name and a newline";
+            found.damage(MANIFEST, format!("line {number} {rule}"));
+            continue;
+        };
+        if name <= last {
+            found.damage(MANIFEST, format!("line {number} is not in the order of names"));
+        }
+        if !REQUIRED.contains(&name.as_str()) && !OPTIONAL.contains(&name.as_str()) {
+            found.damage(MANIFEST, format!("line {number} lists {name:?}, which is no file of a record"));
+        }
+        last.clone_from(&name);
+        listed.insert(name, sum);
+    }
+    listed
+}
+
+fn entry(line: &[u8]) -> Option<(String, String)> {
+    let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
+    let (sum, name) = line.split_once("  ")?;
+    let digits =
+        sum.len() == 64 && sum.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    (digits && !name.is_empty() && name.chars().all(plain)).then(|| (sum.to_owned(), name.to_owned()))
+}
+
+fn check_sum(path: &Path) -> io::Result<String> {
+    let mut hasher = Sha256::new();
+    io::copy(&mut File::open(path)?, &mut hasher)?;
+    Ok(format!("{:x}", hasher.finalize()))
+}
