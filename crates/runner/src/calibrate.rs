@@ -280,12 +280,8 @@ fn spec_of(case: Case, options: &CalibrateOptions) -> RunSpec {
 
 /// What a record would keep of this host.
 fn facts(tool: &Tool) -> BTreeMap<String, Value> {
-    let subject = Subject {
-        tool,
-        target_is_this_host: true,
-        addresses: &BTreeSet::new(),
-        configuration: Vec::new(),
-    };
+    let subject =
+        Subject { tool, target_is_this_host: true, addresses: &BTreeSet::new(), configuration: Vec::new() };
     environment::gather(&Root::default(), subject)
 }
 

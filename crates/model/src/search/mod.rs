@@ -124,7 +124,7 @@ impl SearchSpec {
     /// The iterations that a search takes where noise does no harm and the limit lies in the middle of its range.
     pub fn iterations_usual(&self) -> u64 {
         let bracket = self.bracket().len() as u64;
-        (bracket / 2 + 3 + 2 * self.bisections() + 2 * u64::from(LOOK_FIRST)).min(self.iterations_max())
+        (bracket / 2 + 3 + 2 * self.bisections() + 4 * u64::from(LOOK_FIRST)).min(self.iterations_max())
     }
 
     /// The SLO, read.
