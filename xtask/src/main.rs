@@ -6,6 +6,7 @@ mod licences;
 mod manifest;
 mod packages;
 mod rules;
+mod soundness;
 mod source;
 mod steps;
 mod tally;
@@ -28,7 +29,11 @@ usage: cargo xtask <command>
                                replay the fuzz corpus and N mutations of it for each target
   instructions [--update]      count instructions of the engine's operations under callgrind and compare with the baseline
                                in benchsuite/instructions.toml; --update writes it anew
-  ci                           lint, fuzz, instructions, test: what .ci/run does
+  sanitize                     the engine's tests under AddressSanitizer and LeakSanitizer
+  soak [--minutes N] [--backend epoll|io-uring]
+                               full rate with every fault injected; fails if memory, descriptors, threads or connections
+                               leak, an identity breaks or an error goes astray. One minute, all back ends, unless told
+  ci                           lint, fuzz, instructions, sanitize, test: what .ci/run does
 ";
 
 fn main() -> ExitCode {
@@ -41,6 +46,8 @@ fn main() -> ExitCode {
         "docs" => timed("generated files", steps::generated_files),
         "fuzz" => steps::fuzz(rest),
         "instructions" => instructions::count(rest),
+        "sanitize" => soundness::sanitize(),
+        "soak" => soundness::soak(rest),
         "ci" => ci(),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
@@ -83,5 +90,6 @@ fn ci() -> Outcome {
     lint()?;
     timed("fuzz", || steps::fuzz(&[]))?;
     timed("instructions", || instructions::count(&[]))?;
+    timed("sanitize", soundness::sanitize)?;
     timed("tests", || steps::tests(&["--ci".to_owned()]))
 }

@@ -145,7 +145,7 @@ fn level(url: &str, connections: ConnectionPolicy, count: u64) {
     let pages = WEIGHTS.into_iter().enumerate().map(page).collect();
     let workload = Workload { name: "mix".into(), pages, ..Workload::default() };
     let plan = Arc::new(Plan::compile(&spec, &workload).expect("a plan"));
-    let job = LevelJob { plan, clients: CLIENTS, trace: None, transactions: None };
+    let job = LevelJob { plan, clients: CLIENTS, rate: None, trace: None, transactions: None };
     let measured = run_level(&job, &Control::new()).expect("a level").measured;
     assert_eq!((measured.counts.pages_completed, measured.counts.failed), (count, 0));
 }

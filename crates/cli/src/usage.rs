@@ -155,9 +155,6 @@ fn command_name(arguments: &[OsString]) -> Option<String> {
 /// Options of other load generators that mean something else here, or nothing yet.
 fn unknown_option_hint(argument: &str) -> Option<String> {
     let hint = match argument {
-        "-R" | "--rate" => {
-            "a fixed rate (open loop) is not offered; the load is set by the number of clients, -c"
-        }
         "-k" | "--insecure" => {
             "TLS (https) is not supported in this version; to keep connections alive, write -K or --keep-alive"
         }

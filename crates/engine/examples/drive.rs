@@ -1,14 +1,16 @@
 //! The smallest use of the engine: one level against a URL, its figures on standard output.
 //!
-//! `cargo run --release -p webstone-engine --example drive -- URL [per-request|per-page|keep-alive] [clients] [seconds]`
+//! `cargo run --release -p webstone-engine --example drive -- URL [per-request|per-page|keep-alive] [clients] [seconds] [cpus] \
+//!     [rate] [epoll|io-uring] [poisson] [spin]`
 #![expect(clippy::print_stdout, reason = "an example shows what it found")]
 
 use std::sync::Arc;
 
 use webstone_engine::{Control, LevelJob, Plan, run_level};
+use webstone_model::arrivals::ArrivalProcess;
 use webstone_model::figures::Figures;
 use webstone_model::identities::{Expectation, check};
-use webstone_model::spec::{ConnectionPolicy, RunSpec};
+use webstone_model::spec::{Backend, ConnectionPolicy, RunSpec};
 use webstone_model::units::Nanos;
 use webstone_model::workload::{FileRequest, Page, Workload};
 
@@ -27,16 +29,26 @@ fn main() {
         "per-page" => ConnectionPolicy::PerPage,
         _ => ConnectionPolicy::KeepAlive,
     };
+    let rate = argument(6, "").parse().ok();
+    let has = |word: &str| args.iter().any(|argument| argument == word);
+    if has("poisson") {
+        spec.load.arrivals = ArrivalProcess::Poisson;
+    }
+    if has("io-uring") {
+        spec.generator.backend = Backend::IoUring;
+    }
+    spec.generator.spin = has("spin");
     let path = url.splitn(4, '/').nth(3).map_or("/".to_owned(), |path| format!("/{path}"));
     let file = FileRequest { url: path.into(), ..FileRequest::default() };
     let page = Page { weight: 1, files: vec![file], think: Nanos::ZERO };
     let workload = Workload { name: "one file".into(), pages: vec![page], ..Workload::default() };
     let plan = Arc::new(Plan::compile(&spec, &workload).expect("a plan"));
-    let job = LevelJob { plan, clients, trace: None, transactions: None };
+    let job = LevelJob { plan, clients, rate, trace: None, transactions: None };
     let outcome = run_level(&job, &Control::new()).expect("a level");
     println!("{:#?}", Figures::of(&outcome.measured));
     println!("{:#?} {:#?}", outcome.measured.counts, outcome.measured.lifetime);
     println!("{:?}", outcome.measured.generator);
+    println!("{:#?}", outcome.measured.open_loop);
     for (class, count, first) in outcome.measured.errors.iter() {
         println!("{class:?} {count} {first:?}");
     }

@@ -16,6 +16,8 @@ pub(crate) enum Doing {
     Page,
     /// Thinking, or waiting before a retry.
     Waiting,
+    /// In open loop: waiting for an arrival.
+    Free,
     /// Between pages, stopped until the window opens (page-limited runs) or for good.
     Stopped,
 }
@@ -36,6 +38,8 @@ pub(crate) struct Client {
     /// Which of an origin's addresses comes next.
     pub(crate) rotation: u32,
     pub(crate) page_start_ns: u64,
+    /// When the page was to start: in open loop earlier than it did, where no client was free.
+    pub(crate) intended_ns: u64,
     pub(crate) waiting_since_ns: u64,
     /// Wait due at the end of the page; 0 without cause.
     pub(crate) backoff_due_ns: u64,
@@ -63,6 +67,7 @@ impl Client {
             outstanding: 0,
             rotation: number,
             page_start_ns: 0,
+            intended_ns: 0,
             waiting_since_ns: 0,
             backoff_due_ns: 0,
             backoff_last_ns: 0,

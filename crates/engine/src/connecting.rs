@@ -8,9 +8,10 @@ use webstone_model::errors::ErrorClass;
 
 use crate::connection::{Family, State};
 use crate::failure::{class_of, describe};
+use crate::origins::pair;
 use crate::resolver::Resolver;
 use crate::sys::{Address, Backend, Connect, Socket};
-use crate::worker::Worker;
+use crate::worker::{NO_CONNECTION, Worker};
 
 impl<B: Backend> Worker<B> {
     pub(crate) fn connect(&mut self, index: u32, now: u64) {
@@ -20,7 +21,9 @@ impl<B: Backend> Worker<B> {
         let origin = &plan.origins[request.origin as usize];
         let client = &mut self.clients[connection.client as usize];
         connection.origin = request.origin;
-        connection.address = client.rotation % origin.addresses.len() as u32;
+        let (destination, source) = pair(client.rotation, origin.addresses.len(), plan.source.len());
+        connection.address = destination as u32;
+        connection.source = source as u32;
         client.rotation = client.rotation.wrapping_add(1);
         connection.uses = 0;
         connection.connect_begun_ns = now;
@@ -87,11 +90,21 @@ impl<B: Backend> Worker<B> {
         let address = resolved.as_ref().unwrap_or(&addresses[connection.address as usize]);
         let family = Family::of(address);
         if connection.socket.is_none() || connection.family != family {
-            let sources = &self.plan.source;
-            let source = (!sources.is_empty())
-                .then(|| sources[self.clients[connection.client as usize].rotation as usize % sources.len()]);
+            let source = self.plan.source.get(connection.source as usize).copied();
+            if let Some(other) = connection.socket.take() {
+                self.backend.forget(index, &other);
+                self.stamped = if self.stamped == index { NO_CONNECTION } else { self.stamped };
+            }
             let socket = Socket::new(address, source)?;
             self.backend.add(index, &socket)?;
+            // One connection at a time is a sample. Where the kernel does not stamp, there is none.
+            if self.stamped == NO_CONNECTION
+                && family != Family::Unix
+                && self.backend.stamp(index, &socket).is_ok()
+            {
+                self.stamped = index;
+            }
+            let connection = &mut self.connections[index as usize];
             connection.socket = Some(socket);
             connection.family = family;
         }

@@ -74,6 +74,8 @@ pub(crate) struct Connection {
     pub(crate) origin: u32,
     /// Index of the address within the origin.
     pub(crate) address: u32,
+    /// Index of the local address that it comes from, where some are given.
+    pub(crate) source: u32,
     /// The address found for this connection alone, where names are resolved for each.
     pub(crate) resolved: Option<SocketAddr>,
     /// Number of its question to the resolver.
@@ -87,6 +89,8 @@ pub(crate) struct Connection {
     /// Number of the exchange in the trace; 0 when it is not traced.
     pub(crate) traced: u32,
     pub(crate) parser: ResponseParser,
+    /// When the request was to start, from where its latency counts: in closed loop its start.
+    pub(crate) intended_ns: u64,
     pub(crate) start_ns: u64,
     /// When this connection's own connect began; later than the start where a request is sent again.
     pub(crate) connect_begun_ns: u64,
@@ -120,6 +124,7 @@ impl Connection {
             client: 0,
             origin: 0,
             address: 0,
+            source: 0,
             resolved: None,
             ticket: 0,
             request: 0,
@@ -128,6 +133,7 @@ impl Connection {
             status: 0,
             traced: 0,
             parser: ResponseParser::new(false),
+            intended_ns: 0,
             start_ns: 0,
             connect_begun_ns: 0,
             connected_ns: 0,
@@ -145,7 +151,7 @@ impl Connection {
 
     /// Forgets the last exchange; `now` is the start of the next.
     #[inline]
-    pub(crate) fn begin(&mut self, client: u32, request: u32, to_head: bool, now: u64) {
+    pub(crate) fn begin(&mut self, client: u32, request: u32, to_head: bool, intended_ns: u64, now: u64) {
         self.client = client;
         self.request = request;
         self.sent = 0;
@@ -155,6 +161,7 @@ impl Connection {
         self.has_head = false;
         self.is_other_content = false;
         self.parser = ResponseParser::new(to_head);
+        self.intended_ns = intended_ns;
         self.start_ns = now;
         self.connected_ns = 0;
         self.sent_ns = 0;

@@ -25,7 +25,9 @@ impl<B: Backend> Worker<B> {
             None => self.free_connection(),
         };
         let connection = &mut self.connections[index as usize];
-        connection.begin(client, request, plan.is_head, now);
+        // The files behind a page's first are asked for when they are known, and have no schedule of their own.
+        let intended_ns = if plan.file == 0 { self.clients[client as usize].intended_ns } else { now };
+        connection.begin(client, request, plan.is_head, intended_ns, now);
         connection.reused = kept.is_some();
         if self.plan.trace > 0 {
             self.take_trace_number(index);
@@ -63,8 +65,10 @@ impl<B: Backend> Worker<B> {
                 if event.writable {
                     self.send_request(index, now);
                 }
-                // A server may answer, or hang up, before it has read the whole request.
-                let still_there = self.connections[index as usize].state == State::Sending;
+                // A server may answer, or hang up, before it has read the whole request; and what it wrote by now raises no
+                // further event, even if the last of the request has just left.
+                let state = self.connections[index as usize].state;
+                let still_there = matches!(state, State::Sending | State::Receiving);
                 if still_there && (event.readable || event.ended) {
                     self.receive(index, event.ended);
                 }

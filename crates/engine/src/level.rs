@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use webstone_model::metrics::Measured;
+use webstone_model::rate::RateProfile;
 
 use crate::plan::Plan;
 use crate::sys::clock::now_ns;
@@ -20,13 +21,15 @@ const WATCH_EVERY: Duration = Duration::from_millis(5);
 /// clients that starve are a result.
 const FIRST_ANSWERS_NS_MAX: u64 = 20_000_000_000;
 
-/// One level to run: how many clients, on which plan.
+/// One level to run: how many clients, at which rate, on which plan.
 #[derive(Clone)]
 pub struct LevelJob {
     /// What to request and how.
     pub plan: Arc<Plan>,
     /// Number of clients.
     pub clients: u32,
+    /// Open loop: arrivals that clients serve; they stand by until one comes. Absent: closed loop.
+    pub rate: Option<RateProfile>,
     /// Receives the first exchanges whole, where the specification asks for a trace.
     pub trace: Option<SyncSender<TraceEvent>>,
     /// Receives every transaction, where the specification asks for them.
@@ -80,6 +83,10 @@ pub enum Phase {
 pub struct Live {
     /// Time since the window opened, in nanoseconds.
     pub elapsed_ns: u64,
+    /// Open loop: arrivals that were due.
+    pub planned: u64,
+    /// Open loop: arrivals that began a page.
+    pub offered: u64,
     /// Requests that succeeded.
     pub requests: u64,
     /// Requests that failed.
@@ -136,6 +143,8 @@ impl Control {
         let end_ns = now_ns().min(shared.close_ns.load(Ordering::Relaxed));
         Live {
             elapsed_ns: end_ns.saturating_sub(open_ns),
+            planned: sum(|w| &w.planned),
+            offered: sum(|w| &w.offered),
             requests: sum(|w| &w.requests),
             errors: sum(|w| &w.errors),
             connections: sum(|w| &w.connections),
@@ -220,6 +229,9 @@ impl Start {
     /// Sets a worker up, waits for the word, and runs it.
     fn work<B: Backend>(self) -> std::io::Result<Measured> {
         let mut worker = Worker::<B>::new(self.plan, self.shared, self.seat)?;
+        if self.seat.rate.is_some() {
+            sys::thread::wake_punctually();
+        }
         worker.trace = self.trace;
         worker.transactions = self.transactions;
         let _ = self.ready.send(());
@@ -241,12 +253,14 @@ fn start_workers(job: &LevelJob, shared: &Arc<Shared>, workers: u32) -> Result<V
         let clients = share(job.clients, workers, number + 1) - first;
         let cpu = job.plan.cpus.get(number as usize % job.plan.cpus.len().max(1)).copied();
         let (go, word) = mpsc::channel();
+        let rate = job.rate;
         let (ready, plan, shared) = (ready.clone(), job.plan.clone(), shared.clone());
         let (trace, transactions) = (job.trace.clone(), job.transactions.clone());
         let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
             // Pinning first: memory that the worker fills then lies near its CPU.
             let pinned = cpu.filter(|cpu| sys::thread::pin(*cpu).is_ok());
-            let seat = Seat { number: number as usize, cpu: pinned, first_client: first, clients };
+            let seat =
+                Seat { number: number as usize, workers, cpu: pinned, first_client: first, clients, rate };
             let start = Start { plan, shared, seat, trace, transactions, ready, word };
             match start.plan.backend {
                 sys::Choice::Epoll => start.work::<sys::Epoll>(),

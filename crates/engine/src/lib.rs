@@ -15,6 +15,7 @@ mod level;
 mod observe;
 mod origin;
 mod origins;
+mod pacing;
 mod paging;
 mod parting;
 mod plan;
@@ -31,3 +32,4 @@ pub use level::{Control, EngineError, LevelJob, LevelOutcome, Live, Phase, run_l
 pub use plan::{Plan, PlanError};
 pub use probe::{Probe, ProbeError, ProbeResponse};
 pub use transactions::{TraceEvent, TraceKind, Transaction};
+pub use worker::{STARTED_AT_ONCE, STARTED_PER_SECOND};

@@ -55,6 +55,7 @@ impl<B: Backend> Worker<B> {
             client: self.first_client + connection.client,
             page: request.page,
             file: request.file,
+            intended_ns: since_open(connection.intended_ns),
             start_ns: since_open(connection.start_ns),
             connected_ns: happened(connection.connected_ns),
             sent_ns: happened(connection.sent_ns),

@@ -9,6 +9,14 @@ use crate::origin::{Origin, Url, is_name, parse_url, resolve};
 use crate::plan::PlanError;
 use crate::sys::Address;
 
+/// Which of so many destinations and sources a client's connection of a number uses. Every pair has its turn before one has
+/// its second, so that the local ports of all pairs are used alike.
+#[inline]
+pub(crate) fn pair(number: u32, destinations: usize, sources: usize) -> (usize, usize) {
+    let number = number as usize;
+    (number % destinations, number / destinations % sources.max(1))
+}
+
 /// The servers that requests go to, each resolved once.
 pub(crate) struct Origins {
     pub(crate) list: Vec<Origin>,
@@ -50,7 +58,8 @@ impl Origins {
             origin.host = url.host;
             origin.port = url.port;
         }
-        for source in &spec.client.source {
+        for range in &spec.client.source {
+            let Some(source) = range.addresses().next() else { continue };
             let fits = |address: &Address| matches!(address, Address::Internet(a) if a.is_ipv6() == source.is_ipv6());
             if let Some(other) = origin.addresses.iter().find(|address| !fits(address)) {
                 return Err(PlanError::new(
@@ -90,5 +99,25 @@ impl Origins {
         });
         self.by_authority.insert(url.authority.clone(), index);
         Ok(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pair_has_its_turn() {
+        for (destinations, sources) in [(1, 1), (8, 8), (2, 4), (3, 5), (4, 1), (6, 4)] {
+            let pairs = destinations * sources;
+            let mut uses = vec![0; pairs];
+            // Whether each of many clients has one connection, or one client many.
+            for number in 0..(pairs * 7) as u32 {
+                let (destination, source) = pair(number, destinations, sources);
+                uses[destination * sources + source] += 1;
+            }
+            assert_eq!(uses, vec![7; pairs], "{destinations} × {sources}");
+        }
+        assert_eq!(pair(5, 2, 0), (1, 0), "no source is given");
     }
 }

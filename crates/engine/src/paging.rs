@@ -10,8 +10,9 @@ use crate::sys::Backend;
 use crate::worker::{Stage, Worker};
 
 impl<B: Backend> Worker<B> {
-    /// The client picks a page and asks for its first file; or stops, where no more pages are to begin.
-    pub(crate) fn start_page(&mut self, client: u32, now: u64) {
+    /// The client picks a page and asks for its first file; or stops, where no more pages are to begin. `intended_ns` is
+    /// when an open loop's schedule would have had it start; in closed loop it is now.
+    pub(crate) fn start_page(&mut self, client: u32, intended_ns: u64, now: u64) {
         if !self.may_start_page() {
             self.clients[client as usize].doing = Doing::Stopped;
             self.note_first_answer(client);
@@ -24,6 +25,7 @@ impl<B: Backend> Worker<B> {
         state.page_ok = true;
         state.next_file = 0;
         state.page_start_ns = now;
+        state.intended_ns = intended_ns;
         self.pages_in_progress += 1;
         self.ask_for_files(client, now);
     }
@@ -41,7 +43,7 @@ impl<B: Backend> Worker<B> {
                     self.end_page(client, now);
                 }
             }
-            Doing::Stopped if self.stage == Stage::Measuring => self.start_page(client, now),
+            Doing::Stopped if self.stage == Stage::Measuring => self.start_page(client, now, now),
             _ => {}
         }
     }
@@ -111,20 +113,23 @@ impl<B: Backend> Worker<B> {
         self.last_end_ns = now;
         // Cut short by the end of the window, a page is neither completed nor failed.
         if state.next_file >= page.requests {
-            let (number, ok, start_ns) = (state.page, state.page_ok, state.page_start_ns);
-            self.recorder.page_ended(&self.plan, client as usize, number, ok, start_ns, now);
+            let (number, ok) = (state.page, state.page_ok);
+            let starts_ns = (state.intended_ns, state.page_start_ns);
+            self.recorder.page_ended(&self.plan, client as usize, number, ok, starts_ns, now);
         }
         if self.plan.policy == ConnectionPolicy::PerPage {
             self.close_idle(client);
         }
         let state = &mut self.clients[client as usize];
-        let pause_ns = page.think_ns.max(std::mem::take(&mut state.backoff_due_ns));
+        // In open loop the schedule is what sets the pace, so that nobody thinks.
+        let think_ns = if self.pacer.is_some() { 0 } else { page.think_ns };
+        let pause_ns = think_ns.max(std::mem::take(&mut state.backoff_due_ns));
         if pause_ns > 0 && self.stage != Stage::Draining {
             state.doing = Doing::Waiting;
             state.waiting_since_ns = now;
             self.timers.push(Reverse((now + pause_ns, client)));
         } else {
-            self.start_page(client, now);
+            self.client_is_free(client, now);
         }
     }
 

@@ -5,7 +5,7 @@ use std::io;
 
 use crate::connection::{Family, State};
 use crate::sys::{Backend, Received};
-use crate::worker::{Stage, Worker};
+use crate::worker::{NO_CONNECTION, Stage, Worker};
 
 /// How long a server may leave a connection open after a response announced as the last. Then the client closes.
 const LINGER_NS: u64 = 2_000_000_000;
@@ -65,6 +65,9 @@ impl<B: Backend> Worker<B> {
     pub(crate) fn close_socket(&mut self, index: u32) {
         if let Some(socket) = self.connections[index as usize].socket.take() {
             self.backend.forget(index, &socket);
+            if self.stamped == index {
+                self.stamped = NO_CONNECTION;
+            }
         }
     }
 

@@ -1,9 +1,11 @@
 //! A specification and a workload, compiled: request bytes, addresses, limits. Made once, shared by all workers.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use webstone_model::spec::{Check, ConnectionPolicy, Resolve, RunSpec, parse_cpu_list};
+use webstone_model::addresses::AddressRange;
+use webstone_model::arrivals::ArrivalProcess;
+use webstone_model::spec::{Check, ConnectionPolicy, Resolve, RunSpec, WhenBusy, parse_cpu_list};
 use webstone_model::units::Nanos;
 use webstone_model::workload::content::Content;
 use webstone_model::workload::{FileRequest, Sampler, Workload};
@@ -14,7 +16,7 @@ use crate::h1::request::{RequestParts, is_field_value, is_idempotent, is_target,
 use crate::origin::{Origin, parse_url};
 use crate::origins::Origins;
 use crate::request_template::RequestTemplate;
-use crate::sys::Choice;
+use crate::sys::{Address, Choice, Socket};
 
 /// Everything that a level needs to know before its first request, computed once.
 #[derive(Debug)]
@@ -37,6 +39,9 @@ pub struct Plan {
     pub(crate) resolve_each: bool,
     pub(crate) seed: u64,
     pub(crate) backend: Choice,
+    pub(crate) arrivals: ArrivalProcess,
+    pub(crate) when_busy: WhenBusy,
+    pub(crate) spin: bool,
     pub(crate) connect_timeout_ns: u64,
     pub(crate) first_byte_timeout_ns: u64,
     pub(crate) request_timeout_ns: u64,
@@ -150,7 +155,7 @@ impl Plan {
             origins: Vec::new(),
             bytes: Arc::default(),
             method: client.method.clone(),
-            source: client.source.clone(),
+            source: sources(spec)?,
             policy: client.connections,
             requests_per_connection: client.requests_per_connection.unwrap_or(u32::MAX).max(1),
             parallel: client.parallel,
@@ -164,6 +169,9 @@ impl Plan {
                     "it takes Linux 6.1 and sysctl kernel.io_uring_disabled=0; leave the option out, or give --backend epoll",
                 )
             })?,
+            arrivals: spec.load.arrivals,
+            when_busy: spec.load.when_busy,
+            spin: spec.generator.spin,
             connect_timeout_ns: client.connect_timeout.0,
             first_byte_timeout_ns: client.first_byte_timeout.0,
             request_timeout_ns: client.request_timeout.0,
@@ -345,6 +353,23 @@ impl Plan {
         }
         self.histogram_pages = order;
     }
+}
+
+/// The local addresses, each of which a socket can be bound to.
+fn sources(spec: &RunSpec) -> Result<Vec<IpAddr>, PlanError> {
+    let sources: Vec<IpAddr> = spec.client.source.iter().flat_map(AddressRange::addresses).collect();
+    for source in &sources {
+        if let Err(error) = Socket::new(&Address::Internet(SocketAddr::new(*source, 0)), Some(*source)) {
+            return Err(PlanError::new(
+                format!(
+                    "--source: connections cannot come from {source}: {}",
+                    crate::failure::describe(&error)
+                ),
+                "give addresses of this host (ip address); on loopback any of 127.0.0.0/8",
+            ));
+        }
+    }
+    Ok(sources)
 }
 
 fn cpus(spec: &RunSpec) -> Result<Vec<u32>, PlanError> {

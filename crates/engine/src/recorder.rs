@@ -3,11 +3,12 @@
 
 use webstone_model::errors::{ErrorClass, ErrorExample};
 use webstone_model::metrics::{
-    ClientTotals, Histogram, Interval, Measured, PageHistograms, PageTotals, WorkerUse,
+    ClientTotals, Histogram, Interval, Measured, OpenLoop, PageHistograms, PageTotals, WorkerUse,
 };
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::connection::Connection;
+use crate::pacing::Fate;
 use crate::plan::Plan;
 use crate::sys::thread::{CpuUse, cpu_use};
 
@@ -31,17 +32,18 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(plan: &Plan, clients: usize) -> Recorder {
+    pub(crate) fn new(plan: &Plan, clients: usize, is_open_loop: bool) -> Recorder {
         let histograms = |page: &u32| PageHistograms { page: *page, ..PageHistograms::default() };
         let mut measured = Measured {
             pages: vec![PageTotals::default(); plan.pages.len()],
             clients: vec![ClientTotals::default(); clients],
             page_histograms: plan.histogram_pages.iter().map(histograms).collect(),
+            open_loop: is_open_loop.then(OpenLoop::default),
             ..Measured::default()
         };
         let seconds = (plan.duration_ns / NANOS_PER_SECOND + 2).min(SERIES_SECONDS_RESERVED);
         measured.series.0.reserve(seconds as usize);
-        measured.generator.metrics_bytes_max = bytes_max(plan, clients, seconds);
+        measured.generator.metrics_bytes_max = bytes_max(plan, clients, seconds, is_open_loop);
         Recorder {
             measured,
             is_open: false,
@@ -141,8 +143,8 @@ impl Recorder {
         if !self.is_open {
             return;
         }
-        let response_ns = now - connection.start_ns;
-        let first_byte_ns = connection.first_byte_ns - connection.start_ns;
+        let response_ns = now - connection.intended_ns;
+        let first_byte_ns = connection.first_byte_ns - connection.intended_ns;
         let head = connection.head_bytes + connection.framing_bytes;
         let bytes = head + connection.body_bytes;
         let busy = self.clipped(connection.start_ns, now);
@@ -161,6 +163,14 @@ impl Recorder {
         measured.histograms.response.record(response_ns);
         measured.histograms.first_byte.record(first_byte_ns);
         self.second_response_ns_max = self.second_response_ns_max.max(response_ns);
+        if let Some(open_loop) = &mut measured.open_loop {
+            let waited_ns = connection.start_ns - connection.intended_ns;
+            let (response_ns, first_byte_ns) = (response_ns - waited_ns, first_byte_ns - waited_ns);
+            open_loop.response.record(response_ns);
+            open_loop.first_byte.record(first_byte_ns);
+            open_loop.uncorrected.response.record(response_ns);
+            open_loop.uncorrected.first_byte.record(first_byte_ns);
+        }
 
         let totals = &mut measured.pages[page];
         totals.requests += 1;
@@ -208,7 +218,7 @@ impl Recorder {
         client: usize,
         page: u32,
         ok: bool,
-        start_ns: u64,
+        (intended_ns, start_ns): (u64, u64),
         now: u64,
     ) {
         if !self.is_open {
@@ -221,7 +231,11 @@ impl Recorder {
             measured.counts.pages_failed += 1;
             return;
         }
-        let took = now - start_ns;
+        let took = now - intended_ns;
+        if let Some(open_loop) = &mut measured.open_loop {
+            open_loop.page.record(now - start_ns);
+            open_loop.uncorrected.page.record(now - start_ns);
+        }
         totals.hits += 1;
         totals.time_ns += took;
         totals.time_ns_max = totals.time_ns_max.max(took);
@@ -231,6 +245,52 @@ impl Recorder {
         measured.histograms.page.record(took);
         if let Some(slot) = plan.histogram_slots[page as usize] {
             measured.page_histograms[usize::from(slot)].histograms.page.record(took);
+        }
+    }
+
+    /// A scheduled arrival was seen to, so late. One that was due before the window opened and is seen to in it waited
+    /// meanwhile.
+    #[inline]
+    pub(crate) fn arrival(&mut self, in_window: bool, fate: Fate, lag_ns: u64) {
+        let Some(open_loop) = self.measured.open_loop.as_mut().filter(|_| self.is_open) else { return };
+        match in_window {
+            true => open_loop.planned += 1,
+            false => open_loop.carried_in += 1,
+        }
+        open_loop.lag.record(lag_ns);
+        open_loop.lag_histogram.record(lag_ns);
+        if fate == Fate::Skipped {
+            open_loop.skipped += 1;
+            self.measured.counts.skipped += 1;
+            self.measured.counts.planned += 1;
+        }
+    }
+
+    /// An arrival begins its page, at once or behind its wait for a client.
+    #[inline]
+    pub(crate) fn arrival_started(&mut self, has_waited: bool) {
+        if let Some(open_loop) = self.measured.open_loop.as_mut().filter(|_| self.is_open) {
+            open_loop.started += 1;
+            open_loop.waited += u64::from(has_waited);
+        }
+    }
+
+    /// As the window closes: arrivals that were due and not seen to, and arrivals that wait.
+    pub(crate) fn arrivals_left(&mut self, unseen: u64, waiting: u64) {
+        if let Some(open_loop) = &mut self.measured.open_loop {
+            open_loop.planned += unseen;
+            open_loop.queued = waiting + unseen;
+        }
+    }
+
+    /// A client was free.
+    #[inline]
+    pub(crate) fn was_free(&mut self, since_ns: u64, now: u64) {
+        if self.is_open {
+            let free_ns = self.clipped(since_ns, now);
+            if let Some(open_loop) = &mut self.measured.open_loop {
+                open_loop.free_ns += free_ns;
+            }
         }
     }
 
@@ -249,8 +309,9 @@ impl Recorder {
 }
 
 /// The most memory that a worker's metrics may come to own: stated in every record.
-fn bytes_max(plan: &Plan, clients: usize, seconds: u64) -> u64 {
-    let histograms = (5 + 4 * plan.histogram_pages.len()) * Histogram::bytes_max();
+fn bytes_max(plan: &Plan, clients: usize, seconds: u64, is_open_loop: bool) -> u64 {
+    let open_loop = if is_open_loop { 4 } else { 0 };
+    let histograms = (6 + open_loop + 4 * plan.histogram_pages.len()) * Histogram::bytes_max();
     let totals = plan.pages.len() * size_of::<PageTotals>() + clients * size_of::<ClientTotals>();
     (histograms + totals) as u64 + seconds * size_of::<Interval>() as u64
 }

@@ -34,6 +34,8 @@ pub struct Transaction {
     pub page: u32,
     /// File of the page.
     pub file: u32,
+    /// Open loop: when the schedule would have had it start. In closed loop, and of a page's further files, its start.
+    pub intended_ns: i64,
     /// Connect begins, or the request is handed to a reused connection.
     pub start_ns: i64,
     /// The connection stands.

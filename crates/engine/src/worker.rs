@@ -11,11 +11,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
 
 use webstone_model::metrics::{Measured, WorkerUse};
+use webstone_model::rate::RateProfile;
 use webstone_model::spec::ConnectionPolicy;
 
 use crate::client::{Client, Doing};
 use crate::connection::{Connection, State};
 use crate::h1::known_heads::KnownHeads;
+use crate::pacing::Pacer;
 use crate::plan::Plan;
 use crate::recorder::Recorder;
 use crate::resolver::Resolver;
@@ -27,12 +29,15 @@ use crate::transactions::{TraceEvent, Transaction};
 const TICK_NS: u64 = 10_000_000;
 /// How far ahead the window's opening and closing are announced, so that every worker has read it in time.
 pub(crate) const ANNOUNCE_NS: u64 = 3 * TICK_NS;
-/// Clients that may wait for their first answer while others are started.
-const FIRST_ANSWERS_MAX: u32 = 256;
+/// Clients of a worker that may wait for their first answer while others are started: so many start at once, and then one
+/// for each that was answered.
+pub const STARTED_AT_ONCE: u32 = 256;
 /// Clients started per second and worker however slow the answers are.
-const START_RATE: u64 = 1_000;
+pub const STARTED_PER_SECOND: u64 = 1_000;
 /// What the resolver's event is registered under; no connection has this number.
 pub(crate) const RESOLVER_TOKEN: u64 = u64::MAX;
+/// No connection has this index.
+pub(crate) const NO_CONNECTION: u32 = u32::MAX;
 
 /// What the level and its workers tell each other.
 #[derive(Debug)]
@@ -61,6 +66,8 @@ pub(crate) struct Published {
     pub(crate) all_answered: AtomicBool,
     pub(crate) settled: AtomicBool,
     pub(crate) draining: AtomicBool,
+    pub(crate) planned: AtomicU64,
+    pub(crate) offered: AtomicU64,
     pub(crate) requests: AtomicU64,
     pub(crate) errors: AtomicU64,
     pub(crate) connections: AtomicU64,
@@ -70,7 +77,7 @@ pub(crate) struct Published {
 }
 
 /// Where a worker stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     WarmUp,
     Measuring,
@@ -82,10 +89,14 @@ pub(crate) enum Stage {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seat {
     pub(crate) number: usize,
+    /// How many workers there are.
+    pub(crate) workers: u32,
     /// The CPU that it was pinned to.
     pub(crate) cpu: Option<u32>,
     pub(crate) first_client: u32,
     pub(crate) clients: u32,
+    /// Open loop: the rate of all workers together.
+    pub(crate) rate: Option<RateProfile>,
 }
 
 pub(crate) struct Worker<B> {
@@ -104,6 +115,10 @@ pub(crate) struct Worker<B> {
     /// Clients that go on once the events at hand are handled: after a failure, so that failures cannot nest.
     pub(crate) runnable: Vec<u32>,
     pub(crate) timers: BinaryHeap<Reverse<(u64, u32)>>,
+    /// The schedule, in open loop.
+    pub(crate) pacer: Option<Pacer>,
+    /// When the next arrival is due; [`u64::MAX`] in closed loop.
+    pub(crate) next_arrival_ns: u64,
     pub(crate) recorder: Recorder,
     pub(crate) known_heads: KnownHeads,
     /// Requests in progress.
@@ -125,7 +140,11 @@ pub(crate) struct Worker<B> {
     sweep_every_ns: u64,
     drain_end_ns: u64,
     go_ns: u64,
+    /// The clock as it was read last.
+    clock_ns: u64,
     pub(crate) resolver: Option<Resolver>,
+    /// The connection whose bytes the kernel stamps as they come in, or [`NO_CONNECTION`]. It is one at a time.
+    pub(crate) stamped: u32,
     /// Questions put to the resolver so far.
     pub(crate) tickets: u32,
     pub(crate) trace: Option<SyncSender<TraceEvent>>,
@@ -136,7 +155,8 @@ pub(crate) struct Worker<B> {
 impl<B: Backend> Worker<B> {
     /// A worker. Must be called by the thread that runs it.
     pub(crate) fn new(plan: Arc<Plan>, shared: Arc<Shared>, seat: Seat) -> io::Result<Worker<B>> {
-        let Seat { number, cpu, first_client, clients } = seat;
+        let Seat { number, workers, cpu, first_client, clients, rate } = seat;
+        let pacer = rate.map(|rate| Pacer::new(&plan, rate, number as u32, workers, clients));
         let shortest = plan.connect_timeout_ns.min(plan.first_byte_timeout_ns).min(plan.request_timeout_ns);
         let mut backend = B::new(Setup {
             requests: plan.bytes.clone(),
@@ -153,6 +173,7 @@ impl<B: Backend> Worker<B> {
             stage: Stage::WarmUp,
             backend,
             resolver,
+            stamped: NO_CONNECTION,
             tickets: 0,
             clients: (first_client..first_client + clients).map(|c| Client::new(plan.seed, c)).collect(),
             first_client,
@@ -160,7 +181,9 @@ impl<B: Backend> Worker<B> {
             free: Vec::new(),
             runnable: Vec::with_capacity(64),
             timers: BinaryHeap::new(),
-            recorder: Recorder::new(&plan, clients as usize),
+            recorder: Recorder::new(&plan, clients as usize, rate.is_some()),
+            pacer,
+            next_arrival_ns: u64::MAX,
             known_heads: KnownHeads::new(plan.requests.len()),
             active: 0,
             pages_in_progress: 0,
@@ -176,6 +199,7 @@ impl<B: Backend> Worker<B> {
             sweep_every_ns: (shortest / 20).clamp(1_000_000, 100_000_000),
             drain_end_ns: u64::MAX,
             go_ns: 0,
+            clock_ns: 0,
             trace: None,
             transactions: None,
             transaction_buffer: Vec::new(),
@@ -190,6 +214,7 @@ impl<B: Backend> Worker<B> {
         while now_ns() < go_ns {
             std::thread::sleep(std::time::Duration::from_nanos(go_ns.saturating_sub(now_ns())));
         }
+        self.stand_by(go_ns);
         while self.stage != Stage::Done {
             self.turn()?;
         }
@@ -201,6 +226,9 @@ impl<B: Backend> Worker<B> {
     /// One round of the loop.
     fn turn(&mut self) -> io::Result<()> {
         let now = self.now();
+        if now >= self.next_arrival_ns {
+            self.release_arrivals();
+        }
         self.start_clients(now);
         self.wake_clients(now);
         while let Some(client) = self.runnable.pop() {
@@ -221,7 +249,7 @@ impl<B: Backend> Worker<B> {
         } else if self.next_to_start < self.clients.len() as u32 {
             until = until.min(now + 1_000_000);
         }
-        let count = self.backend.wait(until.saturating_sub(now))?;
+        let count = self.wait(until, now)?;
         self.round = self.round.wrapping_add(1);
         self.loops += 1;
         self.events += count as u64;
@@ -229,6 +257,9 @@ impl<B: Backend> Worker<B> {
         for index in 0..count {
             if let Some(event) = self.backend.event(index) {
                 self.handle(event);
+            }
+            if self.clock_ns >= self.next_arrival_ns {
+                self.release_arrivals();
             }
         }
         Ok(())
@@ -238,6 +269,7 @@ impl<B: Backend> Worker<B> {
     #[inline]
     pub(crate) fn now(&mut self) -> u64 {
         let now = now_ns();
+        self.clock_ns = now;
         if now >= self.tick_ns {
             self.tick(now);
         }
@@ -256,6 +288,10 @@ impl<B: Backend> Worker<B> {
     fn tick(&mut self, now: u64) {
         let open_ns = self.shared.open_ns.load(Relaxed);
         let close_ns = self.shared.close_ns.load(Relaxed);
+        if let Some(pacer) = self.pacer.as_mut().filter(|_| self.stage < Stage::Draining) {
+            pacer.window_is(open_ns, close_ns);
+            self.note_next_arrival();
+        }
         if self.stage == Stage::WarmUp {
             if close_ns <= now {
                 // Ended before it opened: nothing is measured.
@@ -306,6 +342,10 @@ impl<B: Backend> Worker<B> {
         self.stage = Stage::Measuring;
         self.recorder.open(at_ns);
         self.recorder.measured.counts.carried_in = u64::from(self.active);
+        if let (Some(pacer), Some(open_loop)) = (&mut self.pacer, &mut self.recorder.measured.open_loop) {
+            open_loop.carried_in = pacer.queued;
+            pacer.spun_ns = 0;
+        }
         self.loops = 0;
         self.events = 0;
         if self.plan.page_limit.is_some() {
@@ -329,7 +369,9 @@ impl<B: Backend> Worker<B> {
                 self.recorder.waited(since, at_ns);
             }
         }
+        self.close_schedule(at_ns);
         let worker = WorkerUse {
+            spun_ns: self.pacer.as_ref().map_or(0, |pacer| pacer.spun_ns),
             cpu: self.cpu,
             backend: B::NAME.to_owned(),
             loops: self.loops,
@@ -344,6 +386,10 @@ impl<B: Backend> Worker<B> {
         self.stage = Stage::Draining;
         self.drain_end_ns = at_ns + self.plan.drain_ns;
         self.timers.clear();
+        if let Some(pacer) = &mut self.pacer {
+            pacer.stop();
+        }
+        self.next_arrival_ns = u64::MAX;
         self.next_to_start = self.clients.len() as u32;
         self.shared.workers[self.number].draining.store(true, Relaxed);
     }
@@ -353,12 +399,29 @@ impl<B: Backend> Worker<B> {
         let published = &self.shared.workers[self.number];
         let all_answered = self.next_to_start as usize == self.clients.len() && self.first_answers_due == 0;
         published.all_answered.store(all_answered, Relaxed);
+        if let Some(open_loop) = &self.recorder.measured.open_loop {
+            published.planned.store(open_loop.planned, Relaxed);
+            published.offered.store(open_loop.started, Relaxed);
+        }
         published.requests.store(totals.requests, Relaxed);
         published.errors.store(totals.errors, Relaxed);
         published.connections.store(totals.connections, Relaxed);
         published.pages.store(totals.pages, Relaxed);
         published.bytes.store(totals.bytes, Relaxed);
         published.response_ns.store(totals.response_ns, Relaxed);
+    }
+
+    /// In open loop: all clients stand by for arrivals, and none starts of itself.
+    fn stand_by(&mut self, now: u64) {
+        let Some(pacer) = &mut self.pacer else { return };
+        pacer.begin(now);
+        for client in &mut self.clients {
+            client.doing = Doing::Free;
+            client.answered = true;
+            client.waiting_since_ns = now;
+        }
+        self.next_to_start = self.clients.len() as u32;
+        self.note_next_arrival();
     }
 
     /// Starts clients at a pace: a few hundred may wait for their first answer at a time, so that a listen queue is
@@ -368,14 +431,14 @@ impl<B: Backend> Worker<B> {
         if self.next_to_start >= all || self.stage == Stage::Draining {
             return;
         }
-        let by_time = (now.saturating_sub(self.go_ns) * START_RATE / 1_000_000_000) as u32;
+        let by_time = (now.saturating_sub(self.go_ns) * STARTED_PER_SECOND / 1_000_000_000) as u32;
         while self.next_to_start < all
-            && (self.first_answers_due < FIRST_ANSWERS_MAX || self.next_to_start < by_time)
+            && (self.first_answers_due < STARTED_AT_ONCE || self.next_to_start < by_time)
         {
             let client = self.next_to_start;
             self.next_to_start += 1;
             self.first_answers_due += 1;
-            self.start_page(client, now);
+            self.start_page(client, now, now);
         }
     }
 
@@ -387,7 +450,7 @@ impl<B: Backend> Worker<B> {
             self.timers.pop();
             let since = self.clients[client as usize].waiting_since_ns;
             self.recorder.waited(since, now);
-            self.start_page(client, now);
+            self.client_is_free(client, now);
         }
     }
 

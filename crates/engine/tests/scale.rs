@@ -1,90 +1,32 @@
-//! Many clients: what each costs in memory, and that none is lost. The server is a process of its own, so that this
-//! one's memory is the generator's alone.
+//! Many clients: what each costs in memory, and that none is lost. The server is a process of its own, and so is the
+//! generator on each back end, so that memory is its alone.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
-#![allow(clippy::print_stdout, reason = "the child tells its address, a skipped test says why")]
+#![allow(clippy::print_stdout, reason = "a skipped test says why")]
 
 #[path = "cases/peer/mod.rs"]
 #[allow(dead_code, reason = "only its way to run a level is used here")]
 mod peer;
+mod served;
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
 
 use peer::{errors, file, one_page, run, spec};
-use webstone_model::spec::{Backend, ConnectionPolicy, ServerSpec};
+use served::{Served, is_child, raise_descriptors, status};
+use webstone_engine::Plan;
+use webstone_model::spec::{Backend, ConnectionPolicy};
 use webstone_model::units::Nanos;
-use webstone_server::{ServeOptions, Server};
 
-/// The back end of the runs.
+/// The back end of specifications before each run sets its own.
 const BACKEND: Backend = Backend::Auto;
 const CLIENTS: u32 = 10_000;
-/// Most user memory for each client beyond the histograms, in bytes.
-const BYTES_PER_CLIENT_MAX: u64 = 2048;
-const CHILD: &str = "WEBSTONE_TEST_SERVER";
-
-/// The server's process: runs until its standard input ends. Without the variable it has nothing to do.
-#[test]
-fn child_server() {
-    if std::env::var_os(CHILD).is_none() {
-        return;
-    }
-    raise_descriptors();
-    let server =
-        Server::start(ServeOptions::new(ServerSpec { threads: 1, ..ServerSpec::default() })).unwrap();
-    println!("\nURL {}", server.url());
-    let _ = std::io::stdin().read(&mut [0]);
-}
-
-struct Served {
-    child: Child,
-    url: String,
-    /// Kept open: the child's harness writes its summary there.
-    _output: BufReader<ChildStdout>,
-}
-
-impl Served {
-    fn start() -> Served {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child_server", "--nocapture"])
-            .env(CHILD, "1")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        while !line.starts_with("URL ") {
-            line.clear();
-            assert!(output.read_line(&mut line).unwrap() > 0, "the server ended before it told its address");
-        }
-        Served { child, url: line["URL ".len()..].trim().to_owned(), _output: output }
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
-    }
-}
-
-/// Raises the soft limit of descriptors to the hard one, and gives it.
-fn raise_descriptors() -> u64 {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let hard = getrlimit(Resource::Nofile).maximum;
-    setrlimit(Resource::Nofile, Rlimit { current: hard, maximum: hard }).unwrap();
-    hard.unwrap_or(u64::MAX)
-}
-
-fn resident_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
-}
+/// Most user memory for each client, in bytes: PERFORMANCE's bar beside the histograms, which are counted here, too.
+const BYTES_PER_CLIENT_MAX: u64 = 1024;
+/// Tells the generator's process its back end and the server's URL.
+const GENERATOR: &str = "WEBSTONE_TEST_GENERATOR";
 
 #[test]
-fn ten_thousand_clients_cost_at_most_two_kib_each() {
-    if std::env::var_os(CHILD).is_some() {
+fn ten_thousand_clients_cost_at_most_one_kib_each() {
+    if is_child() || std::env::var_os(GENERATOR).is_some() {
         return;
     }
     let descriptors = raise_descriptors();
@@ -93,25 +35,48 @@ fn ten_thousand_clients_cost_at_most_two_kib_each() {
         return;
     }
     let served = Served::start();
+    for name in ["epoll", "io-uring"] {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "generator", "--nocapture"])
+            .env(GENERATOR, format!("{name} {}", served.url))
+            .output()
+            .unwrap();
+        println!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{name}");
+    }
+}
+
+/// The generator's process on one back end. Without the variable it has nothing to do.
+#[test]
+fn generator() {
+    let Ok(text) = std::env::var(GENERATOR) else { return };
+    let (name, url) = text.split_once(' ').unwrap();
+    let backend = if name == "epoll" { Backend::Epoll } else { Backend::IoUring };
+    raise_descriptors();
     let workload = one_page(vec![file("/test?size=500", Some(500))]);
+    let mut spec = spec(url, ConnectionPolicy::KeepAlive, 0);
+    spec.generator.backend = backend;
+    spec.load.pages = None;
+    spec.load.duration = Nanos::from_millis(500);
+    // The window opens when every client has had its first answer.
+    spec.load.warmup = Nanos::from_millis(1);
+    spec.load.drain = Nanos::from_secs(5);
+    spec.client.first_byte_timeout = Nanos::from_secs(20);
+    spec.client.request_timeout = Nanos::from_secs(20);
+    if let Err(error) = Plan::compile(&spec, &workload) {
+        println!("skipped: {}", error.what);
+        return;
+    }
     let level = |clients: u32| {
-        let mut spec = spec(&served.url, ConnectionPolicy::KeepAlive, 0);
-        spec.load.pages = None;
-        spec.load.duration = Nanos::from_millis(500);
-        // The window opens when every client has had its first answer.
-        spec.load.warmup = Nanos::from_millis(1);
-        spec.load.drain = Nanos::from_secs(5);
-        spec.client.first_byte_timeout = Nanos::from_secs(20);
-        spec.client.request_timeout = Nanos::from_secs(20);
         let outcome = run(&spec, &workload, clients);
         assert_eq!(errors(&outcome), []);
         assert_eq!(outcome.measured.lifetime.connections, u64::from(clients));
         assert_eq!(outcome.measured.counts.carried_in, u64::from(clients));
     };
     level(10);
-    let before = resident_bytes();
+    let before = status("VmHWM:");
     level(CLIENTS);
-    let each = resident_bytes().saturating_sub(before) / u64::from(CLIENTS);
-    assert!(each <= BYTES_PER_CLIENT_MAX, "{each} bytes a client");
-    println!("{each} bytes a client, histograms included");
+    let each = (status("VmHWM:") - before) * 1024 / u64::from(CLIENTS);
+    println!("{name}: {each} bytes a client, histograms included");
+    assert!(each <= BYTES_PER_CLIENT_MAX, "{name}: {each} bytes a client");
 }

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::figures::Figures;
-use crate::record::{RunRecord, Tool};
+use crate::rate::RateProfile;
+use crate::record::{RunRecord, Tool, load_name};
 
 /// Where a record's environment holds the calibration that the run was quoted against.
 pub const KEY: &str = "calibration";
@@ -189,6 +190,9 @@ pub struct Quote {
 pub struct LevelShare {
     /// Number of clients.
     pub clients: u32,
+    /// Its rate, in open loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateProfile>,
     /// Percent of what the generator can do.
     pub percent: f64,
 }
@@ -205,7 +209,7 @@ impl Quote {
         let bound = if self.at_most { "at most " } else { "" };
         let at = match self.levels.len() {
             1 => String::new(),
-            _ => format!(" at {} {}", peak.clients, if peak.clients == 1 { "client" } else { "clients" }),
+            _ => format!(" at {}", load_name(peak.clients, peak.rate)),
         };
         let workers = if self.workers == 1 { "worker" } else { "workers" };
         let shared = if self.shared_cpus { ", on CPUs that it shared with the null server" } else { "" };
@@ -290,6 +294,7 @@ pub fn quote(record: &RunRecord) -> Result<Quote, String> {
     };
     let levels = record.levels().into_iter().map(|(clients, runs)| LevelShare {
         clients,
+        rate: runs[0].rate,
         percent: costs.percent(&Figures::of(&RunRecord::merged(&runs))),
     });
     Ok(Quote {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use crate::identities::{self, Expectation};
 use crate::metrics::{Histogram, Histograms, Measured, Moments, PageTotals};
-use crate::record::{IterationRecord, RunRecord, RunState};
+use crate::record::{IterationRecord, RunRecord, RunState, ScheduleKept, load_name};
 use crate::units::NANOS_PER_SECOND;
 
 /// Two places of a record that cannot both be right.
@@ -37,8 +37,14 @@ pub fn check(record: &RunRecord) -> Consistency {
     let mut books = Books { place: "the run".to_owned(), found: Consistency::default() };
     run(&mut books, record);
     for iteration in &record.iterations {
-        books.place = format!("{} clients, iteration {}", iteration.clients, iteration.iteration);
+        books.place = match iteration.rate {
+            Some(_) => {
+                format!("{}, iteration {}", load_name(iteration.clients, iteration.rate), iteration.iteration)
+            }
+            None => format!("{} clients, iteration {}", iteration.clients, iteration.iteration),
+        };
         moments(&mut books, &iteration.measured);
+        open_loop(&mut books, iteration);
         pages(&mut books, &iteration.measured);
         breakdowns(&mut books, &iteration.measured);
         series(&mut books, iteration);
@@ -73,16 +79,65 @@ fn run(books: &mut Books, record: &RunRecord) {
         computed == record.workload_sha256,
         || format!("{} and {computed}", record.workload_sha256),
     );
-    let names: BTreeSet<_> = record.iterations.iter().map(|run| (run.clients, run.iteration)).collect();
+    let names: BTreeSet<_> =
+        record.iterations.iter().map(|run| (run.clients, run.rate, run.iteration)).collect();
     books.equal("every iteration is there once", names.len() as u64, record.iterations.len() as u64);
-    if record.state == RunState::Complete {
+    if record.state == RunState::Complete && record.spec.find.is_none() {
         let load = &record.spec.load;
-        let planned = load.clients.0.len() as u64 * u64::from(load.iterations);
+        let planned = load.levels() as u64 * u64::from(load.iterations);
         books.equal("a complete run has every level × iteration", record.iterations.len() as u64, planned);
+    }
+    if let Some(find) = &record.spec.find {
+        let is_sought = |run: &&IterationRecord| {
+            let load = find.over.of(run);
+            (find.from..=find.to).contains(&load)
+                && (find.clients_at(load), find.rate_at(load)) == (run.clients, run.rate)
+        };
+        let others = record.iterations.len() - record.iterations.iter().filter(is_sought).count();
+        books.equal("every level lies where was searched: others", others as u64, 0);
+        return;
     }
     let of_plan =
         record.iterations.iter().filter(|run| !record.spec.load.clients.0.contains(&run.clients)).count();
     books.equal("every level is one that was asked for: others", of_plan as u64, 0);
+    let is_asked = |run: &IterationRecord| match (&record.spec.load.rate, run.rate) {
+        (Some(rates), Some(rate)) => rates.0.contains(&rate),
+        (None, None) => true,
+        _ => false,
+    };
+    let others = record.iterations.iter().filter(|run| !is_asked(run)).count();
+    books.equal("every rate is one that was asked for: others", others as u64, 0);
+}
+
+/// An open loop's sums against its distributions, and how well the schedule was kept against both.
+fn open_loop(books: &mut Books, iteration: &IterationRecord) {
+    let measured = &iteration.measured;
+    let kept = ScheduleKept::of(measured);
+    let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
+    let agrees = match (&iteration.schedule, &kept) {
+        (Some(a), Some(b)) => {
+            let lags = |kept: &ScheduleKept| (kept.lag_p50_ns, kept.lag_p99_ns, kept.lag_max_ns);
+            near(a.asked_rate, b.asked_rate) && near(a.offered_rate, b.offered_rate) && lags(a) == lags(b)
+        }
+        (a, b) => a.is_none() && b.is_none(),
+    };
+    books.holds("the schedule was kept as its books say", agrees, || {
+        format!("{:?} and {kept:?}", iteration.schedule)
+    });
+    books.holds(
+        "an open loop, and none other, has a rate",
+        measured.open_loop.is_some() == iteration.rate.is_some(),
+        || format!("{:?}", iteration.rate),
+    );
+    let Some(open_loop) = &measured.open_loop else { return };
+    for (name, moments, histogram) in [
+        ("schedule lags", &open_loop.lag, &open_loop.lag_histogram),
+        ("uncorrected times to the first byte", &open_loop.first_byte, &open_loop.uncorrected.first_byte),
+        ("uncorrected response times", &open_loop.response, &open_loop.uncorrected.response),
+        ("uncorrected page times", &open_loop.page, &open_loop.uncorrected.page),
+    ] {
+        distribution(books, name, moments, histogram);
+    }
 }
 
 /// Exact sums against the distributions of the same values.

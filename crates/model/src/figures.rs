@@ -23,7 +23,8 @@ pub struct Figures {
     /// Failed requests in percent of connections, or of ended requests where connections are reused (WebStone 2's
     /// error level: "errors / connections").
     pub error_level_percent: f64,
-    /// Mean response time in seconds: last byte − start, connecting included.
+    /// Mean response time in seconds: last byte − start, connecting included. In open loop, here and wherever a latency
+    /// is spoken of, the start is the intended one.
     pub latency_mean_s: f64,
     /// Mean connect time in seconds.
     pub connect_mean_s: f64,
@@ -47,7 +48,7 @@ pub struct Figures {
     pub latency_percentiles_s: Vec<f64>,
     /// Longest response time, in seconds.
     pub latency_max_s: f64,
-    /// Client CPU time per ended request, in seconds.
+    /// Client CPU time per ended request, in seconds, without waiting awake for arrivals.
     pub generator_cpu_per_request_s: f64,
 }
 
@@ -61,8 +62,7 @@ impl Figures {
         let bits = measured.response_bytes.sum as f64 * 8.0;
         let response_s = to_seconds(measured.response.sum as f64);
         let pages_per_minute = ratio(counts.pages_completed as f64 * 60.0, seconds);
-        let cpu_ns: f64 =
-            measured.generator.workers.iter().map(|w| w.user_ns as f64 + w.system_ns as f64).sum();
+        let cpu_ns: f64 = measured.generator.workers.iter().map(|w| w.worked_ns() as f64).sum();
         // One request, one connection: WebStone's own denominator. With reuse there may be no connection at all.
         let attempts = counts.connections.saturating_add(counts.connections_failed);
         let error_base = attempts.max(counts.ended());

@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 pub mod calibration;
+pub mod addresses;
+pub mod arrivals;
 pub mod comparison;
 pub mod consistency;
 pub mod errors;
@@ -14,6 +16,7 @@ pub mod figures;
 pub mod identities;
 pub mod metric;
 pub mod metrics;
+pub mod rate;
 pub mod record;
 pub mod search;
 pub mod spec;

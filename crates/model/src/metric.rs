@@ -33,6 +33,8 @@ pub enum Metric {
     Percentile(f64),
     /// `errors`: the error level, in percent.
     Errors,
+    /// `offered`: open loop: arrivals that began a page, in percent of those that were due.
+    Offered,
     /// `fairness`: Jain's index over the clients' completed pages, 1 where all got the same.
     Fairness,
     /// `client-cpu`: CPU time of the generator per ended request.
@@ -62,7 +64,7 @@ impl Metric {
         match self {
             Metric::Rate | Metric::Connects => Quantity::PerSecond,
             Metric::Throughput => Quantity::BitsPerSecond,
-            Metric::Errors => Quantity::Percent,
+            Metric::Errors | Metric::Offered => Quantity::Percent,
             Metric::Fairness => Quantity::Share,
             _ => Quantity::Seconds,
         }
@@ -70,7 +72,8 @@ impl Metric {
 
     /// Whether more of it is better.
     pub fn more_is_better(self) -> bool {
-        matches!(self.quantity(), Quantity::PerSecond | Quantity::BitsPerSecond | Quantity::Share)
+        let quantities = [Quantity::PerSecond, Quantity::BitsPerSecond, Quantity::Share];
+        self == Metric::Offered || quantities.contains(&self.quantity())
     }
 
     /// Whether more load brings more of it, as long as the server keeps up.
@@ -92,6 +95,7 @@ impl fmt::Display for Metric {
             Metric::Percentile(50.0) => "med",
             Metric::Percentile(percentile) => return write!(f, "p({percentile})"),
             Metric::Errors => "errors",
+            Metric::Offered => "offered",
             Metric::Fairness => "fairness",
             Metric::ClientCpu => "client-cpu",
             Metric::ServerCpu => "server-cpu",
@@ -113,7 +117,7 @@ impl JsonSchema for Metric {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "description": "rate and connects in 1/s; throughput in bit/s; avg, min, med, max, p(N), client-cpu and server-cpu in s; errors in %; fairness without unit"
+            "description": "rate and connects in 1/s; throughput in bit/s; avg, min, med, max, p(N), client-cpu and server-cpu in s; errors and offered in %; fairness without unit"
         })
     }
 }
@@ -173,6 +177,10 @@ impl<'a> Reading<'a> {
             // Where nothing could even be tried there is no share of errors.
             Metric::Errors => (ended > 0 || self.measured.counts.connections_failed > 0)
                 .then_some(figures.error_level_percent),
+            Metric::Offered => {
+                let open_loop = self.measured.open_loop.as_ref().filter(|open_loop| open_loop.planned > 0)?;
+                Some(100.0 * open_loop.started as f64 / open_loop.planned as f64)
+            }
             Metric::Fairness => fairness(&self.measured.clients).map(|served| served.jain_pages),
             Metric::ClientCpu => (ended > 0 && figures.generator_cpu_per_request_s > 0.0)
                 .then_some(figures.generator_cpu_per_request_s),

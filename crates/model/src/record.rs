@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::identities::IdentityCheck;
 use crate::metrics::Measured;
+use crate::rate::RateProfile;
 use crate::spec::RunSpec;
+use crate::units::NANOS_PER_SECOND;
 use crate::workload::Workload;
 
 /// Version of the record's schema. It grows when a reader of the older one would misread.
@@ -92,6 +94,9 @@ pub struct TargetRecord {
 pub struct IterationRecord {
     /// Number of clients.
     pub clients: u32,
+    /// Open loop: the level's rate. Clients are then those that stand ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateProfile>,
     /// Which of the level's iterations, from 1.
     pub iteration: u32,
     /// When the measured window opened (RFC 3339, UTC).
@@ -208,12 +213,32 @@ pub struct InterfaceUse {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ScheduleKept {
-    /// Requests that the schedule asked for, per second.
+    /// Arrivals that were due in the window, per second.
     pub asked_rate: f64,
-    /// Requests that were started, per second.
+    /// Arrivals that began a page in the window, per second.
     pub offered_rate: f64,
-    /// 99th percentile of the time from a request's intended start to its real one, in nanoseconds.
+    /// Median of the schedule lag, in nanoseconds: from an arrival's intended start to the moment at which the generator
+    /// saw to it.
+    pub lag_p50_ns: u64,
+    /// 99th percentile of the schedule lag, in nanoseconds.
     pub lag_p99_ns: u64,
+    /// The longest schedule lag, in nanoseconds.
+    pub lag_max_ns: u64,
+}
+
+impl ScheduleKept {
+    /// Of a window, or of several merged; `None` in closed loop, and of a window of no length.
+    pub fn of(measured: &Measured) -> Option<ScheduleKept> {
+        let open_loop = measured.open_loop.as_ref().filter(|_| measured.window_ns > 0)?;
+        let per_s = |arrivals: u64| arrivals as f64 * NANOS_PER_SECOND as f64 / measured.window_ns as f64;
+        Some(ScheduleKept {
+            asked_rate: per_s(open_loop.planned),
+            offered_rate: per_s(open_loop.started),
+            lag_p50_ns: open_loop.lag_histogram.value_at_percentile(50.0),
+            lag_p99_ns: open_loop.lag_histogram.value_at_percentile(99.0),
+            lag_max_ns: open_loop.lag.max,
+        })
+    }
 }
 
 /// What the server under test used while a level ran.
@@ -234,14 +259,23 @@ pub struct ServerUse {
     pub requests: Option<u64>,
 }
 
+/// What loads a level, in words: `1 client`, `20 clients`, `1000 arrivals/s`.
+pub fn load_name(clients: u32, rate: Option<RateProfile>) -> String {
+    match rate {
+        Some(rate) => format!("{rate} arrivals/s"),
+        None => format!("{clients} {}", if clients == 1 { "client" } else { "clients" }),
+    }
+}
+
 impl RunRecord {
-    /// The levels in ascending order of clients, each with its iterations in the order in which they ran.
+    /// The levels in ascending order of load (in open loop of rates, then of clients), each as its number of clients
+    /// with its iterations in the order in which they ran. The rate is the iterations' own.
     pub fn levels(&self) -> Vec<(u32, Vec<&IterationRecord>)> {
-        let mut levels: BTreeMap<u32, Vec<&IterationRecord>> = BTreeMap::new();
+        let mut levels: BTreeMap<(Option<RateProfile>, u32), Vec<&IterationRecord>> = BTreeMap::new();
         for iteration in &self.iterations {
-            levels.entry(iteration.clients).or_default().push(iteration);
+            levels.entry((iteration.rate, iteration.clients)).or_default().push(iteration);
         }
-        levels.into_iter().collect()
+        levels.into_iter().map(|((_, clients), iterations)| (clients, iterations)).collect()
     }
 
     /// All iterations of a level as one measurement.

@@ -12,6 +12,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::search::SearchSpec;
+use crate::addresses::AddressRange;
+use crate::arrivals::ArrivalProcess;
+use crate::rate::Rates;
 use crate::units::Nanos;
 
 /// A whole run: target, workload, load, clients, generator and, where it is ours, the server.
@@ -66,6 +69,13 @@ impl Default for RunSpec {
 pub struct LoadSpec {
     /// Numbers of clients, a level each: `20..100+10`, `1,2,4`, `1..64*2`.
     pub clients: Levels,
+    /// Open loop: arrivals a second, a level each: `10k`, `1k..10k+1k`, `1k..50k/60s`. Absent: closed loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rates>,
+    /// Open loop: how arrivals are spaced.
+    pub arrivals: ArrivalProcess,
+    /// Open loop: what becomes of an arrival that finds no client free.
+    pub when_busy: WhenBusy,
     /// Length of a level's measured window; 0s: the level ends by pages alone. With both, whichever comes first.
     pub duration: Nanos,
     /// Pages that a level fetches in all, over all clients.
@@ -86,6 +96,9 @@ impl Default for LoadSpec {
     fn default() -> LoadSpec {
         LoadSpec {
             clients: Levels(vec![5, 10, 20, 40]),
+            rate: None,
+            arrivals: ArrivalProcess::Constant,
+            when_busy: WhenBusy::Queue,
             duration: Nanos::from_secs(6),
             pages: None,
             iterations: 1,
@@ -95,6 +108,24 @@ impl Default for LoadSpec {
             aa: false,
         }
     }
+}
+
+impl LoadSpec {
+    /// Number of levels of the sweep: of rates in open loop, else of client counts.
+    pub fn levels(&self) -> usize {
+        self.rate.as_ref().map_or(self.clients.0.len(), |rates| rates.0.len())
+    }
+}
+
+/// What becomes of an arrival that finds no client free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenBusy {
+    /// It waits for one, and its waiting is part of its latency.
+    #[default]
+    Queue,
+    /// It is skipped, and counted as such.
+    Skip,
 }
 
 /// The order in which levels × iterations run.
@@ -291,7 +322,7 @@ pub struct ClientSpec {
     /// A Unix socket to connect to instead of the target's address.
     pub unix_socket: Option<String>,
     /// Local addresses that connections come from, in turn.
-    pub source: Vec<std::net::IpAddr>,
+    pub source: Vec<AddressRange>,
     /// A proxy: connections go there, and requests name absolute URLs.
     pub proxy: Option<String>,
     /// Longest time for a connection to be established.
@@ -340,6 +371,8 @@ pub struct GeneratorSpec {
     pub cpus: String,
     /// Whether workers are pinned at all.
     pub pin: bool,
+    /// Open loop: wait for arrivals awake, at the cost of a whole CPU a worker, instead of asleep.
+    pub spin: bool,
     /// How event loops talk to the kernel.
     pub backend: Backend,
     /// Pages (the heaviest) that have histograms of their own; all have totals. Bounds memory: each takes four
@@ -357,6 +390,7 @@ impl Default for GeneratorSpec {
             workers: 0,
             cpus: String::new(),
             pin: true,
+            spin: false,
             backend: Backend::Auto,
             page_histograms: 32,
             trace: 0,

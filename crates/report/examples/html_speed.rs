@@ -66,7 +66,7 @@ fn iteration(clients: u32, pages: u32) -> IterationRecord {
     let mut random = u64::from(clients);
     for _ in 0..20_000 {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let nanos = 50_000 << ((random >> 60) % 11) | (random >> 20) % 50_000;
+        let nanos = (50_000 << ((random >> 60) % 11)) | ((random >> 20) % 50_000);
         measured.response.record(nanos);
         measured.first_byte.record(nanos / 2);
         measured.histograms.response.record(nanos);
@@ -92,16 +92,5 @@ fn iteration(clients: u32, pages: u32) -> IterationRecord {
     measured.series =
         Series(vec![Interval { requests: 2_000, response_ns: 10_000_000, ..Interval::default() }; 10]);
     measured.generator.workers = vec![WorkerUse { user_ns: 1_000_000_000, ..WorkerUse::default() }];
-    IterationRecord {
-        clients,
-        iteration: 1,
-        started_at: String::new(),
-        interrupted: false,
-        measured,
-        identities: Vec::new(),
-        server: None,
-        arm: None,
-        host: None,
-        schedule: None,
-    }
+    IterationRecord { clients, iteration: 1, measured, ..IterationRecord::default() }
 }

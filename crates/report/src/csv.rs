@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use webstone_model::errors::ErrorClass;
 use webstone_model::figures::Figures;
-use webstone_model::metrics::{Measured, Moments, PageTotals, fairness};
+use webstone_model::metrics::{Measured, Moments, OpenLoop, PageTotals, fairness};
+use webstone_model::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::statistics::{Interval, LevelStatistics};
 use webstone_model::units::NANOS_PER_SECOND;
@@ -51,11 +52,15 @@ impl Row {
 }
 
 fn levels(record: &RunRecord, writer: &mut Writer) -> Result<(), ::csv::Error> {
-    let statistics: BTreeMap<u32, LevelStatistics> =
-        record.levels().into_iter().map(|(clients, runs)| (clients, LevelStatistics::of(&runs))).collect();
+    let statistics: BTreeMap<(u32, Option<RateProfile>), LevelStatistics> = record
+        .levels()
+        .into_iter()
+        .map(|(clients, runs)| ((clients, runs[0].rate), LevelStatistics::of(&runs)))
+        .collect();
     let level_row = |run: &IterationRecord| {
         let mut row = level_row(record, run);
-        interval_columns(&mut row, run, statistics.get(&run.clients));
+        interval_columns(&mut row, run, statistics.get(&(run.clients, run.rate)));
+        open_loop_columns(&mut row, run);
         row
     };
     if record.iterations.is_empty() {
@@ -137,6 +142,29 @@ fn interval_columns(row: &mut Row, run: &IterationRecord, statistics: Option<&Le
     row.maybe("host_listen_overflows", tcp.map(|tcp| tcp.listen_overflows));
     row.maybe("host_segments_sent", tcp.map(|tcp| tcp.segments_sent));
     row.maybe("host_segments_retransmitted", tcp.map(|tcp| tcp.retransmitted));
+}
+
+/// What an open loop has besides; empty in closed loop.
+fn open_loop_columns(row: &mut Row, run: &IterationRecord) {
+    let open_loop = run.measured.open_loop.as_ref();
+    row.maybe("rate_per_s", run.rate.map(|rate| rate.to_string()));
+    row.maybe("asked_per_s", run.schedule.map(|kept| kept.asked_rate));
+    row.maybe("offered_per_s", run.schedule.map(|kept| kept.offered_rate));
+    let mut count = |name: &str, of: fn(&OpenLoop) -> u64| row.maybe(name, open_loop.map(of));
+    count("arrivals_carried_in", |o| o.carried_in);
+    count("arrivals_planned", |o| o.planned);
+    count("arrivals_started", |o| o.started);
+    count("arrivals_skipped", |o| o.skipped);
+    count("arrivals_queued", |o| o.queued);
+    count("arrivals_waited", |o| o.waited);
+    let spun_ns = run.measured.generator.workers.iter().map(|worker| worker.spun_ns).sum();
+    row.maybe("generator_spun_s", open_loop.map(|_| seconds(spun_ns)));
+    let d = Distributions::of(&run.measured);
+    let none = OpenLoop::default();
+    let of = open_loop.unwrap_or(&none);
+    times(row, "schedule_lag", Some(&of.lag), d.schedule_lag.as_ref());
+    times(row, "latency_uncorrected", Some(&of.response), d.response_uncorrected.as_ref());
+    times(row, "first_byte_uncorrected", Some(&of.first_byte), d.first_byte_uncorrected.as_ref());
 }
 
 fn identity_of(row: &mut Row, record: &RunRecord, run: &IterationRecord) {

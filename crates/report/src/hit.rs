@@ -12,9 +12,9 @@ use webstone_model::verdict::Verdict;
 
 use crate::Options;
 use crate::classic;
-use crate::json::Distribution;
+use crate::json::{Distribution, Distributions};
 use crate::layout::{Room, Table, hanging, labelled, push_line};
-use crate::numbers::{Scale, bytes, count, counted, seconds};
+use crate::numbers::{Scale, bytes, count, counted, decimal, seconds};
 use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
 use crate::text::{errors, header, problems};
@@ -34,7 +34,8 @@ pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -
         out.push('\n');
         asked(&screen, record, level, &mut out);
         times(&screen, level, &mut out);
-        distribution(&screen, level.distributions.response.as_ref(), &mut out);
+        distribution(&screen, &level.distributions, &mut out);
+        schedule(&screen, level, &mut out);
         outcome(&screen, level, &mut out);
         greppable(level, &mut out);
     }
@@ -53,7 +54,7 @@ pub(crate) fn greppable(level: &Level<'_>, out: &mut String) {
     if wrong_status > 0 {
         push_line(out, &format!("  Non-2xx or 3xx responses: {wrong_status} (unexpected status; errors)"));
     }
-    let clients = counted(u64::from(level.clients), "client", "clients");
+    let clients = level.load();
     push_line(out, &format!("Requests/sec: {:>9.2}  total over {clients}", level.figures.request_rate));
     push_line(
         out,
@@ -74,7 +75,15 @@ fn transfer(bytes_per_second: f64) -> String {
 fn asked(screen: &Screen, record: &RunRecord, level: &Level<'_>, out: &mut String) {
     let parts = [
         seconds(screen, level.figures.test_time_s),
-        counted(u64::from(level.clients), "client", "clients"),
+        level.load(),
+        match level.rate {
+            Some(_) => format!(
+                "{}, {} standing by",
+                header::arrivals(record.spec.load.arrivals),
+                counted(level.clients.into(), "client", "clients")
+            ),
+            None => String::new(),
+        },
         counted(level.generator.workers as u64, "worker", "workers"),
         match level.runs.len() {
             1 => String::new(),
@@ -123,23 +132,51 @@ fn times(screen: &Screen, level: &Level<'_>, out: &mut String) {
     table.draw(screen, out);
 }
 
-fn distribution(screen: &Screen, response: Option<&Distribution>, out: &mut String) {
-    let Some(d) = response else { return };
-    push_line(out, &screen.paint(Tone::Strong, "  Response time distribution"));
-    let values = [
-        ("50", d.p50_s),
-        ("75", d.p75_s),
-        ("90", d.p90_s),
-        ("95", d.p95_s),
-        ("99", d.p99_s),
-        ("99.9", d.p99_9_s),
-        ("99.99", d.p99_99_s),
-    ];
+/// In open loop two columns: from the intended start, which is the latency, and from the actual one.
+fn distribution(screen: &Screen, distributions: &Distributions, out: &mut String) {
+    let Some(d) = &distributions.response else { return };
+    let actual = distributions.response_uncorrected.as_ref();
+    let title = match actual {
+        Some(_) => "  Response time distribution: from the intended start, from the actual start",
+        None => "  Response time distribution",
+    };
+    push_line(out, &screen.paint(Tone::Strong, title));
+    let values = |d: &Distribution| [d.p50_s, d.p75_s, d.p90_s, d.p95_s, d.p99_s, d.p99_9_s, d.p99_99_s];
     let scale = Scale::seconds(screen, [d.p50_s]);
-    let width = values.iter().map(|(_, value)| scale.show(*value).len()).max().unwrap_or(0);
-    for (name, value) in values {
-        push_line(out, &format!("    {name:>5}%  {:>width$} {}", scale.show(value), scale.unit));
+    let shown: Vec<String> = values(d).map(|value| scale.show(value)).to_vec();
+    let beside: Vec<String> =
+        actual.map(|d| values(d).map(|value| scale.show(value)).to_vec()).unwrap_or_default();
+    let width = |column: &[String]| column.iter().map(String::len).max().unwrap_or(0);
+    let (first, second) = (width(&shown), width(&beside));
+    for (index, name) in ["50", "75", "90", "95", "99", "99.9", "99.99"].into_iter().enumerate() {
+        let beside =
+            beside.get(index).map(|value| format!("  {value:>second$} {}", scale.unit)).unwrap_or_default();
+        push_line(out, &format!("    {name:>5}%  {:>first$} {}{beside}", shown[index], scale.unit));
     }
+}
+
+/// In open loop: whether the schedule was kept, and how late the generator itself was.
+fn schedule(screen: &Screen, level: &Level<'_>, out: &mut String) {
+    let Some(open_loop) = &level.open_loop else { return };
+    let mut line = |text: &str| labelled(screen, out, "", 0, text, Tone::Plain);
+    let kept = open_loop.kept;
+    let at = |nanos: u64| seconds(screen, nanos as f64 / NANOS_PER_SECOND as f64);
+    line(&format!(
+        "offered {} arrivals/s of {} asked for, achieved {}; {} skipped, {} waited for a client, {} still waiting at the end",
+        decimal(kept.offered_rate, 2),
+        decimal(kept.asked_rate, 2),
+        decimal(open_loop.achieved_rate, 2),
+        count(open_loop.skipped),
+        count(open_loop.waited),
+        count(open_loop.queued),
+    ));
+    line(&format!(
+        "schedule lag, the generator's own lateness: p50 {}, p99 {}, max {} (waited awake for {:.0} % of the time)",
+        at(kept.lag_p50_ns),
+        at(kept.lag_p99_ns),
+        at(kept.lag_max_ns),
+        open_loop.awake_percent,
+    ));
 }
 
 fn outcome(screen: &Screen, level: &Level<'_>, out: &mut String) {

@@ -10,8 +10,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use webstone_model::calibration::{self, Quote};
 use webstone_model::figures::Figures;
-use webstone_model::metrics::{Fairness, Histogram, Measured, fairness};
-use webstone_model::record::RunRecord;
+use webstone_model::metrics::{Fairness, GeneratorUse, Histogram, Measured, OpenLoop, fairness};
+use webstone_model::rate::RateProfile;
+use webstone_model::record::{RunRecord, ScheduleKept};
 use webstone_model::search::{self, Finding};
 use webstone_model::statistics::LevelStatistics;
 use webstone_model::units::NANOS_PER_SECOND;
@@ -52,6 +53,9 @@ pub struct Computed {
 pub struct PeakFigures {
     /// Its number of clients.
     pub clients: u32,
+    /// Its rate, in open loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateProfile>,
     /// Valid responses per second, over all its iterations.
     pub request_rate: f64,
 }
@@ -61,10 +65,18 @@ pub struct PeakFigures {
 pub struct LevelFigures {
     /// Number of clients.
     pub clients: u32,
+    /// Its rate, in open loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateProfile>,
+    /// Open loop: how well the schedule was kept, over all iterations together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<ScheduleKept>,
     /// Figures over all iterations together.
     pub figures: Figures,
     /// Distributions over all iterations together.
     pub distributions: Distributions,
+    /// The load generator's own delays over all iterations together.
+    pub generator: GeneratorDelays,
     /// Fairness over all iterations together; null when nobody completed a page.
     pub fairness: Option<Fairness>,
     /// Lowest request rate of an iteration, 1/s.
@@ -88,6 +100,8 @@ pub struct IterationFigures {
     pub figures: Figures,
     /// Its distributions.
     pub distributions: Distributions,
+    /// The load generator's own delays.
+    pub generator: GeneratorDelays,
     /// Its fairness; null when nobody completed a page.
     pub fairness: Option<Fairness>,
 }
@@ -103,6 +117,27 @@ pub struct Distributions {
     pub response: Option<Distribution>,
     /// First file's start to last file's last byte.
     pub page: Option<Distribution>,
+    /// Open loop: time to first byte from the actual start; the others are from the intended one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_byte_uncorrected: Option<Distribution>,
+    /// Open loop: response time from the actual start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_uncorrected: Option<Distribution>,
+    /// Open loop: page time from the actual start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_uncorrected: Option<Distribution>,
+    /// Open loop: how late the generator itself was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule_lag: Option<Distribution>,
+}
+
+/// What the load generator itself added; null where nothing was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct GeneratorDelays {
+    /// From an event being reported to its handling.
+    pub loop_delay: Option<Distribution>,
+    /// How long bytes had lain in the kernel when they were read, on one connection a worker.
+    pub receive_lag: Option<Distribution>,
 }
 
 /// Percentiles of a time, from its histogram: three significant digits, never above the maximum. Seconds.
@@ -147,10 +182,26 @@ impl Distribution {
     }
 }
 
+impl GeneratorDelays {
+    pub(crate) fn of(generator: &GeneratorUse) -> GeneratorDelays {
+        GeneratorDelays {
+            loop_delay: Distribution::of(&generator.loop_delay),
+            receive_lag: Distribution::of(&generator.receive_lag),
+        }
+    }
+}
+
 impl Distributions {
     pub(crate) fn of(measured: &Measured) -> Distributions {
         let histograms = &measured.histograms;
+        let of_open_loop = |histogram: fn(&OpenLoop) -> &Histogram| {
+            measured.open_loop.as_ref().and_then(|open_loop| Distribution::of(histogram(open_loop)))
+        };
         Distributions {
+            first_byte_uncorrected: of_open_loop(|open_loop| &open_loop.uncorrected.first_byte),
+            response_uncorrected: of_open_loop(|open_loop| &open_loop.uncorrected.response),
+            page_uncorrected: of_open_loop(|open_loop| &open_loop.uncorrected.page),
+            schedule_lag: of_open_loop(|open_loop| &open_loop.lag_histogram),
             connect: Distribution::of(&histograms.connect),
             first_byte: Distribution::of(&histograms.first_byte),
             response: Distribution::of(&histograms.response),
@@ -184,32 +235,37 @@ pub(crate) fn computed(record: &RunRecord, verdict: Verdict) -> Computed {
     let levels = summary::levels(record);
     let peak = summary::peak(&levels).map(|index| PeakFigures {
         clients: levels[index].clients,
+        rate: levels[index].rate,
         request_rate: levels[index].figures.request_rate,
     });
     // `RunRecord::levels` keeps the order of the record inside a level, and so does this.
-    let mut places: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    let mut places: BTreeMap<(Option<RateProfile>, u32), Vec<usize>> = BTreeMap::new();
     for (index, iteration) in record.iterations.iter().enumerate() {
-        places.entry(iteration.clients).or_default().push(index);
+        places.entry((iteration.rate, iteration.clients)).or_default().push(index);
     }
     let levels = levels
         .into_iter()
         .map(|level| LevelFigures {
             clients: level.clients,
+            rate: level.rate,
+            schedule: level.open_loop.map(|open_loop| open_loop.kept),
             iterations: level
                 .runs
                 .iter()
-                .zip(&places[&level.clients])
+                .zip(&places[&(level.rate, level.clients)])
                 .map(|(run, index)| IterationFigures {
                     iteration: run.iteration,
                     index: *index,
                     figures: Figures::of(&run.measured),
                     distributions: Distributions::of(&run.measured),
+                    generator: GeneratorDelays::of(&run.measured.generator),
                     fairness: fairness(&run.measured.clients),
                 })
                 .collect(),
             figures: level.figures,
             statistics: level.statistics,
             distributions: level.distributions,
+            generator: level.generator_delays,
             fairness: level.fairness,
             request_rate_min: level.request_rates.0,
             request_rate_max: level.request_rates.1,

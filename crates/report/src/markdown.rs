@@ -57,7 +57,7 @@ fn headline(screen: &Screen, record: &RunRecord, verdict: &Verdict, levels: &[Le
     };
     let figures = &level.figures;
     let rate = Scale::plain(1, [figures.request_rate]).say(figures.request_rate);
-    let clients = counted(u64::from(level.clients), "client", "clients");
+    let clients = level.load();
     let _ = write!(out, "**{rate} requests/s** at {clients}");
     let _ = write!(
         out,
@@ -111,7 +111,7 @@ fn level_table(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
         let at = |value: fn(&Distribution) -> f64| response.map(|d| times.show(value(d))).unwrap_or_default();
         let answered = |text: String| if level.counts.succeeded > 0 { text } else { String::new() };
         let mark = |text: String| if peak == Some(index) { format!("**{}**", text.trim()) } else { text };
-        table.cell("clients", mark(count(u64::from(level.clients))));
+        table.cell("clients", mark(level.load_cell()));
         if reused {
             table.cell("connections/s", rates.show(figures.connection_rate));
         }

@@ -187,10 +187,12 @@ struct Points<'a> {
 impl<'a> Points<'a> {
     fn of(record: &RunRecord, run: &'a IterationRecord) -> Points<'a> {
         let start = run.started_at.parse::<jiff::Timestamp>().map_or(0, |at| at.as_nanosecond().max(0));
+        let rate = run.rate.map(|rate| text("webstone.rate", &rate.to_string()));
         let own = vec![
             whole("webstone.clients", run.clients.into()),
             whole("webstone.iteration", run.iteration.into()),
         ];
+        let own: Vec<_> = own.into_iter().chain(rate).collect();
         let mut http = vec![text("http.request.method", &record.spec.client.method)];
         let version = match record.spec.client.http {
             HttpVersion::Http10 => "1.0",

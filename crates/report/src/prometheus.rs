@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 use webstone_model::errors::ErrorClass;
 use webstone_model::figures::{Figures, PERCENTILES};
 use webstone_model::metrics::{Histogram, Moments, fairness};
+use webstone_model::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::units::NANOS_PER_SECOND;
 use webstone_model::verdict::{Standing, Verdict};
@@ -78,8 +79,7 @@ fn of_run(metrics: &mut Metrics, record: &RunRecord, verdict: &Verdict) {
 }
 
 fn of_iteration(metrics: &mut Metrics, run: &Labels, iteration: &IterationRecord) {
-    let labels = run
-        .with("clients", &iteration.clients.to_string())
+    let labels = level_labels(run, iteration.clients, iteration.rate)
         .with("iteration", &iteration.iteration.to_string());
     let measured = &iteration.measured;
     let (counts, figures) = (&measured.counts, Figures::of(measured));
@@ -179,9 +179,15 @@ fn of_iteration(metrics: &mut Metrics, run: &Labels, iteration: &IterationRecord
     }
 }
 
+/// Labels of a level: its clients, and in open loop its rate.
+fn level_labels(run: &Labels, clients: u32, rate: Option<RateProfile>) -> Labels {
+    let labels = run.with("clients", &clients.to_string());
+    rate.map_or_else(|| labels.clone(), |rate| labels.with("rate", &rate.to_string()))
+}
+
 fn of_levels(metrics: &mut Metrics, run: &Labels, record: &RunRecord) {
     for (clients, runs) in record.levels().into_iter().take(LEVELS_MAX) {
-        let labels = run.with("clients", &clients.to_string());
+        let labels = level_labels(run, clients, runs[0].rate);
         let merged = summary::merged(&runs);
         let histograms = &merged.histograms;
         for (name, text, histogram, moments) in [

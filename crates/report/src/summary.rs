@@ -8,16 +8,22 @@ use std::borrow::Cow;
 
 use webstone_model::figures::Figures;
 use webstone_model::metrics::{Counts, Fairness, GeneratorUse, Lifetime, Measured, PageTotals, fairness};
-use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::rate::RateProfile;
+use webstone_model::record::{IterationRecord, RunRecord, ScheduleKept, load_name};
 use webstone_model::statistics::LevelStatistics;
 use webstone_model::units::NANOS_PER_SECOND;
 
-use crate::json::Distributions;
+use crate::json::{Distributions, GeneratorDelays};
+use crate::numbers::{count, counted};
 
 /// One level of the sweep, over all of its iterations.
 #[derive(Debug)]
 pub(crate) struct Level<'a> {
     pub(crate) clients: u32,
+    /// Open loop: its rate.
+    pub(crate) rate: Option<RateProfile>,
+    /// Open loop: what became of its schedule.
+    pub(crate) open_loop: Option<OpenLoopShare>,
     /// The iterations, in the order in which they ran.
     pub(crate) runs: Vec<&'a IterationRecord>,
     pub(crate) counts: Counts,
@@ -28,23 +34,70 @@ pub(crate) struct Level<'a> {
     /// Lowest and highest request rate of an iteration, 1/s.
     pub(crate) request_rates: (f64, f64),
     pub(crate) distributions: Distributions,
+    pub(crate) generator_delays: GeneratorDelays,
     pub(crate) fairness: Option<Fairness>,
     pub(crate) generator: GeneratorShare,
     pub(crate) server: Option<ServerShare>,
 }
 
 impl Level<'_> {
+    /// Its load in words: `20 clients`, `1000 arrivals/s`.
+    pub(crate) fn load(&self) -> String {
+        load(self.clients, self.rate)
+    }
+
+    /// Its load in a column under [`load_column`].
+    pub(crate) fn load_cell(&self) -> String {
+        self.rate.map_or_else(|| count(u64::from(self.clients)), |rate| rate.to_string())
+    }
+
+    /// Its place on an axis of loads: clients, or the highest arrivals a second.
+    pub(crate) fn load_number(&self) -> f64 {
+        self.rate.map_or_else(|| f64::from(self.clients), |rate| rate.peak().per_s())
+    }
+
+    /// Its rate and clients, which no other level of its record shares; they order as levels do.
+    pub(crate) fn key(&self) -> (Option<RateProfile>, u32) {
+        (self.rate, self.clients)
+    }
+
     /// Whether the user ended one of its iterations early.
     pub(crate) fn interrupted(&self) -> bool {
         self.runs.iter().any(|run| run.interrupted)
     }
 }
 
+/// A load in words.
+pub(crate) fn load(clients: u32, rate: Option<RateProfile>) -> String {
+    match rate {
+        Some(rate) => load_name(clients, Some(rate)),
+        None => counted(u64::from(clients), "client", "clients"),
+    }
+}
+
+/// Head of the column that says which level a row is of: its name and its unit.
+pub(crate) fn load_column(levels: &[Level<'_>]) -> (&'static str, &'static str) {
+    if levels.iter().any(|level| level.rate.is_some()) { ("arrivals", "/s") } else { ("clients", "") }
+}
+
+/// What became of an open loop's schedule, over all iterations of a level.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenLoopShare {
+    pub(crate) kept: ScheduleKept,
+    /// Pages fetched whole, per second.
+    pub(crate) achieved_rate: f64,
+    pub(crate) skipped: u64,
+    pub(crate) queued: u64,
+    pub(crate) waited: u64,
+    /// Time that workers waited for arrivals awake, in percent of their CPUs.
+    pub(crate) awake_percent: f64,
+}
+
 /// How much of its CPUs the load generator used. A generator near 100 % measures itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GeneratorShare {
     pub(crate) workers: usize,
-    /// CPU time of all workers / (workers × window), in percent.
+    /// CPU time of all workers / (workers × window), in percent, without waiting awake for arrivals.
     pub(crate) cpu_percent: f64,
     /// The same of the busiest worker.
     pub(crate) busiest_percent: f64,
@@ -54,6 +107,9 @@ pub(crate) struct GeneratorShare {
     pub(crate) loop_delay_p50_s: Option<f64>,
     /// 99th percentile of the delay from readiness to handling, in seconds, where it was measured.
     pub(crate) loop_delay_p99_s: Option<f64>,
+    /// How long bytes lay in the kernel before they were read: median, 99th percentile and maximum in seconds, where it was
+    /// measured.
+    pub(crate) receive_lag_s: Option<[f64; 3]>,
 }
 
 /// What the server under test used, where it could be asked.
@@ -81,10 +137,13 @@ pub(crate) fn level(clients: u32, runs: Vec<&IterationRecord>) -> Level<'_> {
     let figures = Figures::of(&merged);
     Level {
         clients,
+        rate: runs.first().and_then(|run| run.rate),
+        open_loop: open_loop_share(&merged),
         counts: merged.counts,
         lifetime: merged.lifetime,
         request_rates,
         distributions: Distributions::of(&merged),
+        generator_delays: GeneratorDelays::of(&merged.generator),
         fairness: fairness(&merged.clients),
         generator: generator_share(&merged.generator, merged.window_ns, &figures),
         server: server_share(&runs),
@@ -92,6 +151,20 @@ pub(crate) fn level(clients: u32, runs: Vec<&IterationRecord>) -> Level<'_> {
         statistics: LevelStatistics::of(&runs),
         runs,
     }
+}
+
+fn open_loop_share(measured: &Measured) -> Option<OpenLoopShare> {
+    let (open_loop, workers) = (measured.open_loop.as_ref()?, &measured.generator.workers);
+    let window_ns = measured.window_ns as f64;
+    let spun_ns: f64 = workers.iter().map(|worker| worker.spun_ns as f64).sum();
+    Some(OpenLoopShare {
+        kept: ScheduleKept::of(measured)?,
+        achieved_rate: quotient(measured.counts.pages_completed as f64 * NANOS_PER_SECOND as f64, window_ns),
+        skipped: open_loop.skipped,
+        queued: open_loop.queued,
+        waited: open_loop.waited,
+        awake_percent: quotient(spun_ns * 100.0, window_ns * workers.len() as f64),
+    })
 }
 
 /// All iterations of a level as one measurement; a single one is borrowed, because it is megabytes.
@@ -137,9 +210,7 @@ fn generator_share(generator: &GeneratorUse, window_ns: u64, figures: &Figures) 
     let percent: Vec<f64> = generator
         .workers
         .iter()
-        .map(|worker| {
-            quotient(worker.user_ns.saturating_add(worker.system_ns) as f64 * 100.0, window_ns as f64)
-        })
+        .map(|worker| quotient(worker.worked_ns() as f64 * 100.0, window_ns as f64))
         .collect();
     let loop_delay_s = |percentile| {
         let delay = &generator.loop_delay;
@@ -152,6 +223,11 @@ fn generator_share(generator: &GeneratorUse, window_ns: u64, figures: &Figures) 
         cpu_per_request_s: figures.generator_cpu_per_request_s,
         loop_delay_p50_s: loop_delay_s(50.0),
         loop_delay_p99_s: loop_delay_s(99.0),
+        receive_lag_s: {
+            let lag = &generator.receive_lag;
+            let all = [lag.value_at_percentile(50.0), lag.value_at_percentile(99.0), lag.max()];
+            (!lag.is_empty()).then(|| all.map(|nanos| nanos as f64 / NANOS_PER_SECOND as f64))
+        },
     }
 }
 

@@ -49,7 +49,7 @@ fn body(page: &str) -> String {
     {
         let (before, behind) = rest.split_once(begin).unwrap();
         body.push_str(before);
-        body.push_str("…");
+        body.push('…');
         rest = behind.split_once(end).unwrap().1;
     }
     body.push_str(rest);

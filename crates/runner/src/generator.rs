@@ -8,6 +8,7 @@ use webstone_engine::{
     Control, EngineError, LevelJob, LevelOutcome, Live, Phase, Plan, PlanError, TraceEvent, Transaction,
     run_level,
 };
+use webstone_model::rate::RateProfile;
 use webstone_model::spec::RunSpec;
 use webstone_model::workload::Workload;
 
@@ -22,8 +23,8 @@ pub(crate) struct Outputs {
 
 /// Turns a specification into levels.
 pub(crate) trait LoadGenerator: Sync {
-    /// A level that has not begun.
-    fn level(&self, clients: u32, outputs: Outputs) -> Box<dyn Level>;
+    /// A level that has not begun; with a rate, an open loop.
+    fn level(&self, clients: u32, rate: Option<RateProfile>, outputs: Outputs) -> Box<dyn Level>;
 }
 
 /// One level: run on a thread of its own, watched and ended from another.
@@ -53,9 +54,9 @@ struct Engine {
 }
 
 impl LoadGenerator for Engine {
-    fn level(&self, clients: u32, outputs: Outputs) -> Box<dyn Level> {
+    fn level(&self, clients: u32, rate: Option<RateProfile>, outputs: Outputs) -> Box<dyn Level> {
         let Outputs { trace, transactions } = outputs;
-        let job = LevelJob { plan: Arc::clone(&self.plan), clients, trace, transactions };
+        let job = LevelJob { plan: Arc::clone(&self.plan), clients, rate, trace, transactions };
         Box::new(EngineLevel { job, control: Control::new() })
     }
 }

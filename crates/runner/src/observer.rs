@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use webstone_engine::{Live, Phase};
+use webstone_model::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord, RunState};
 
 /// Receives the events of a run, in order, on the thread that called [`crate::run()`].
@@ -29,6 +30,8 @@ pub struct Position {
     pub steps: usize,
     /// Clients of the level.
     pub clients: u32,
+    /// Open loop: its rate.
+    pub rate: Option<RateProfile>,
     /// Which of the level's iterations, from 1.
     pub iteration: u32,
 }

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use webstone_model::rate::RateProfile;
 use webstone_model::record::{Arm, IterationRecord};
-use webstone_model::search::{Over, Search};
+use webstone_model::search::Search;
 use webstone_model::spec::{LoadSpec, Order, RunSpec};
 use webstone_model::threshold::GateError;
 use webstone_model::workload::PageSequence;
@@ -14,7 +15,9 @@ use webstone_model::workload::PageSequence;
 pub struct Step {
     /// Clients of the level.
     pub clients: u32,
-    /// Which of the level's iterations, from 1, counted in the order of running: (clients, iteration) names a step
+    /// Open loop: its rate.
+    pub rate: Option<RateProfile>,
+    /// Which of the level's iterations, from 1, counted in the order of running: (clients, rate, iteration) names a step
     /// uniquely even where a level is listed twice.
     pub iteration: u32,
     /// Which arm of an A/A run it belongs to.
@@ -61,11 +64,10 @@ impl Course {
                 measured.iter().skip(*taken).for_each(|run| search.observe_run(run));
                 *taken = measured.len();
                 let load = search.next()?;
-                let clients = match search.spec().over {
-                    Over::Clients => u32::try_from(load).unwrap_or(u32::MAX),
-                };
-                let before = measured.iter().filter(|run| run.clients == clients).count() as u32;
-                Some(Step { clients, iteration: before + 1, arm: None })
+                let clients = search.spec().clients_at(load);
+                let rate = search.spec().rate_at(load);
+                let before = measured.iter().filter(|run| (run.clients, run.rate) == (clients, rate)).count();
+                Some(Step { clients, rate, iteration: before as u32 + 1, arm: None })
             }
         }
     }
@@ -73,9 +75,9 @@ impl Course {
 
 /// All steps in the order in which they run. The shuffle of [`Order::Random`] depends on `seed` alone.
 pub fn steps(load: &LoadSpec, seed: u64) -> Vec<Step> {
-    let levels = &load.clients.0;
+    let levels = &levels(load);
     let iterations = load.iterations as usize;
-    let mut clients: Vec<u32> = match load.order {
+    let mut order: Vec<Load> = match load.order {
         Order::Sequential => {
             levels.iter().flat_map(|level| std::iter::repeat_n(*level, iterations)).collect()
         }
@@ -84,15 +86,31 @@ pub fn steps(load: &LoadSpec, seed: u64) -> Vec<Step> {
         }
     };
     if load.order == Order::Random {
-        shuffle(&mut clients, seed);
+        shuffle(&mut order, seed);
     }
-    let mut iteration_of: BTreeMap<u32, u32> = BTreeMap::new();
-    let number = |clients| {
-        let iteration = iteration_of.entry(clients).or_default();
+    let mut iteration_of: BTreeMap<Load, u32> = BTreeMap::new();
+    let number = |(clients, rate)| {
+        let iteration = iteration_of.entry((clients, rate)).or_default();
         *iteration += 1;
-        Step { clients, iteration: *iteration, arm: load.aa.then(|| arm(*iteration)) }
+        Step { clients, rate, iteration: *iteration, arm: load.aa.then(|| arm(*iteration)) }
     };
-    clients.into_iter().map(number).collect()
+    order.into_iter().map(number).collect()
+}
+
+/// Clients and rate of a level.
+type Load = (u32, Option<RateProfile>);
+
+/// The levels as they are listed: of rates, which share one number of clients, or of clients.
+fn levels(load: &LoadSpec) -> Vec<Load> {
+    let clients = &load.clients.0;
+    match &load.rate {
+        Some(rates) => rates
+            .0
+            .iter()
+            .flat_map(|rate| clients.iter().max().map(|clients| (*clients, Some(*rate))))
+            .collect(),
+        None => clients.iter().map(|clients| (*clients, None)).collect(),
+    }
 }
 
 /// A B B A, and again: each arm's iterations lie around the same moment, so that a machine that drifts evenly drifts for
@@ -103,10 +121,10 @@ fn arm(iteration: u32) -> Arm {
 
 /// R. A. Fisher and F. Yates' shuffle as R. Durstenfeld computes it (CACM 7(7), 1964), on the generator that the
 /// clients use; the sequence number is one that no client has.
-fn shuffle(clients: &mut [u32], seed: u64) {
+fn shuffle(levels: &mut [Load], seed: u64) {
     let mut random = PageSequence::new(seed, u64::MAX);
-    for last in (1..clients.len()).rev() {
-        clients.swap(last, random.between(0, last as u64) as usize);
+    for last in (1..levels.len()).rev() {
+        levels.swap(last, random.between(0, last as u64) as usize);
     }
 }
 
@@ -166,6 +184,22 @@ mod tests {
         };
         assert_eq!((arms(1), arms(2)), (vec![1, 4, 5, 8], vec![1, 4, 5, 8]));
         assert!(steps.iter().all(|step| step.arm.is_some()));
+    }
+
+    #[test]
+    fn an_open_loop_sweeps_over_its_rates() {
+        let load = LoadSpec {
+            clients: Levels(vec![64]),
+            rate: Some("2k,1k".parse().unwrap()),
+            iterations: 2,
+            ..LoadSpec::default()
+        };
+        let found: Vec<(u32, String, u32)> = steps(&load, 0)
+            .into_iter()
+            .map(|step| (step.clients, step.rate.unwrap().to_string(), step.iteration))
+            .collect();
+        let step = |rate: &str, iteration| (64, rate.to_owned(), iteration);
+        assert_eq!(found, [step("2000", 1), step("1000", 1), step("2000", 2), step("1000", 2)]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use webstone_engine::Transaction;
 use crate::order::Step;
 
 /// Names of the columns, in order.
-pub const COLUMNS: [&str; 15] = [
+pub const COLUMNS: [&str; 17] = [
     "clients",
     "iteration",
     "client",
@@ -31,6 +31,8 @@ pub const COLUMNS: [&str; 15] = [
     "head_bytes",
     "body_bytes",
     "error",
+    "intended_ns",
+    "rate",
 ];
 
 /// Why transactions are not (all) in the file.
@@ -114,6 +116,7 @@ impl<W: Write> RecordAll<W> {
     }
 
     fn write_batch(&mut self, step: Step, batch: &[Transaction]) -> io::Result<()> {
+        let rate = step.rate.map_or_else(|| "-".to_owned(), |rate| rate.to_string());
         for transaction in batch {
             let Transaction { client, page, file, start_ns, end_ns, status, head_bytes, body_bytes, .. } =
                 transaction;
@@ -132,7 +135,11 @@ impl<W: Write> RecordAll<W> {
                 }
             }
             let error = transaction.error.map_or("-", |class| class.name());
-            writeln!(writer, "\t{end_ns}\t{status}\t{head_bytes}\t{body_bytes}\t{error}")?;
+            let intended_ns = transaction.intended_ns;
+            writeln!(
+                writer,
+                "\t{end_ns}\t{status}\t{head_bytes}\t{body_bytes}\t{error}\t{intended_ns}\t{rate}"
+            )?;
         }
         Ok(())
     }
@@ -144,13 +151,14 @@ mod tests {
     use std::sync::mpsc::sync_channel;
     use webstone_model::errors::ErrorClass;
 
-    const STEP: Step = Step { clients: 20, iteration: 2, arm: None };
+    const STEP: Step = Step { clients: 20, rate: None, iteration: 2, arm: None };
 
     fn transactions() -> Vec<Transaction> {
         let good = Transaction {
             client: 3,
             page: 1,
             file: 2,
+            intended_ns: -60,
             start_ns: -50,
             connected_ns: Some(10),
             sent_ns: Some(20),
@@ -195,8 +203,8 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 22);
         assert_eq!(lines[1].split('\t').collect::<Vec<_>>(), COLUMNS);
-        assert_eq!(lines[2], "20\t2\t3\t1\t2\t-50\t10\t20\t30\t40\t50\t200\t100\t500\t-");
-        assert_eq!(lines[3], "20\t2\t4\t0\t0\t7\t-\t-\t-\t-\t8\t0\t0\t0\trefused");
+        assert_eq!(lines[2], "20\t2\t3\t1\t2\t-50\t10\t20\t30\t40\t50\t200\t100\t500\t-\t-60\t-");
+        assert_eq!(lines[3], "20\t2\t4\t0\t0\t7\t-\t-\t-\t-\t8\t0\t0\t0\trefused\t0\t-");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use webstone_engine::PlanError;
 use webstone_model::errors::Blame;
 use webstone_model::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
 use webstone_model::search::LOOK_FIRST;
-use webstone_model::spec::{Levels, RunSpec};
+use webstone_model::spec::RunSpec;
 use webstone_model::workload::Workload;
 
 use crate::calibrate;
@@ -42,8 +42,6 @@ use crate::workload_source::{WorkloadSourceError, load_workload};
 
 /// How long the embedded server may take to be ready: a fileset of gigabytes is read or made in it.
 const SERVER_PATIENCE: Duration = Duration::from_secs(30);
-/// Clients of a worker that the engine starts at once; more of them start at a pace.
-const STARTED_AT_ONCE: u32 = 256;
 /// Most memory that the embedded server keeps files in, in bytes; it makes the rest anew for each request.
 const SERVER_CACHE_BYTES_MAX: u64 = 1 << 30;
 
@@ -403,7 +401,8 @@ impl Prepared {
         let each = load.warmup.as_duration() + load.duration.as_duration();
         let planned = (load.duration.0 > 0).then(|| each * u32::try_from(steps).unwrap_or(u32::MAX));
         let clients = load.clients.0.iter().copied().max().unwrap_or_default();
-        let paced = clients > self.effective.generator.workers.saturating_mul(STARTED_AT_ONCE);
+        let paced = load.rate.is_none()
+            && clients > self.effective.generator.workers.saturating_mul(webstone_engine::STARTED_AT_ONCE);
         let path = self.store.as_ref().map(|store| store.path().to_owned());
         observer.event(Event::RunStarted {
             record: &self.record,
@@ -435,10 +434,10 @@ impl Prepared {
         let (state, error) = sweep.run(&mut self.record);
         drop(self.server.take());
         self.record.state = state;
-        if self.record.spec.find.is_some() && !self.record.iterations.is_empty() {
+        if let Some(find) = self.record.spec.find.clone().filter(|_| !self.record.iterations.is_empty()) {
             // The levels of a search are those that it took.
-            let levels = self.record.levels().into_iter().map(|(clients, _)| clients).collect();
-            self.record.spec.load.clients = Levels(levels);
+            let loads: Vec<u64> = self.record.levels().iter().map(|(_, runs)| find.over.of(runs[0])).collect();
+            find.fill(&mut self.record.spec.load, &loads);
         }
         self.record.finished_at = Some(clock::rfc3339(SystemTime::now()));
         let mut error = error.map(RunError::from);
@@ -475,6 +474,9 @@ fn check_spec(spec: &RunSpec) -> Result<(), RunError> {
     let wrong = |what: &str, hint: &str| Err(RunError::Spec { what: what.to_owned(), hint: hint.to_owned() });
     if spec.load.clients.0.is_empty() {
         return wrong("no level is asked for", "say how many clients: -c 20..100+10");
+    }
+    if spec.load.rate.is_some() && spec.load.clients.0.len() != 1 {
+        return wrong("a rate is served by one number of clients", "say how many stand ready: -c 100");
     }
     if spec.load.iterations == 0 {
         return wrong("0 iterations measure nothing", "ask for at least one: -i 1");

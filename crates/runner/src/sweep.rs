@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use webstone_engine::{EngineError, LevelOutcome, Phase};
 use webstone_model::identities::{self, Expectation};
-use webstone_model::record::{HostUse, IterationRecord, RunRecord, RunState, ServerUse};
+use webstone_model::record::{HostUse, IterationRecord, RunRecord, RunState, ScheduleKept, ServerUse};
 use webstone_model::spec::RunSpec;
 use webstone_server::Counters;
 
@@ -123,7 +123,13 @@ impl Sweep<'_> {
                 return (RunState::Interrupted, None);
             }
             taken += 1;
-            let at = Position { step: taken, steps: most, clients: step.clients, iteration: step.iteration };
+            let at = Position {
+                step: taken,
+                steps: most,
+                clients: step.clients,
+                rate: step.rate,
+                iteration: step.iteration,
+            };
             if let Err(error) = self.step(at, step, record) {
                 return (RunState::Failed, Some(error));
             }
@@ -175,7 +181,7 @@ impl Sweep<'_> {
             outputs.transactions = Some(sender);
             receiver
         });
-        let level = self.generator.level(step.clients, outputs);
+        let level = self.generator.level(step.clients, step.rate, outputs);
         let watched = std::thread::scope(|scope| {
             if let Some((mut writer, events)) = trace {
                 scope.spawn(move || writer.drain(events));
@@ -273,6 +279,8 @@ impl Sweep<'_> {
         });
         IterationRecord {
             clients: step.clients,
+            rate: step.rate,
+            schedule: ScheduleKept::of(&measured),
             iteration: step.iteration,
             started_at: clock::rfc3339(opened_at),
             interrupted,
@@ -281,7 +289,6 @@ impl Sweep<'_> {
             server,
             arm: step.arm,
             host: Some(used.host),
-            schedule: None,
         }
     }
 

@@ -8,6 +8,7 @@ use super::*;
 use crate::order::Course;
 use webstone_engine::{Live, TraceEvent, TraceKind, Transaction};
 use webstone_model::metrics::{ClientTotals, Counts, Interval, Lifetime, Measured, PageTotals, Series};
+use webstone_model::rate::RateProfile;
 use webstone_model::spec::{Levels, Order};
 
 /// Measurements that keep every identity: `clients` requests of 24 bytes each, one second.
@@ -90,7 +91,7 @@ impl Script {
 }
 
 impl LoadGenerator for Script {
-    fn level(&self, clients: u32, outputs: Outputs) -> Box<dyn Level> {
+    fn level(&self, clients: u32, _: Option<RateProfile>, outputs: Outputs) -> Box<dyn Level> {
         self.seen.lock().unwrap().push(clients);
         let index = self.next.fetch_add(1, Ordering::Relaxed) as usize;
         let act = *self.acts.get(index).or(self.acts.last()).unwrap();

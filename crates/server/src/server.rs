@@ -134,6 +134,7 @@ impl Server {
             test_handlers,
             started: Instant::now(),
             test_counts: Mutex::default(),
+            test_firsts: Mutex::default(),
             acceptor,
         });
         let ready = Ready {

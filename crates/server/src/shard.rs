@@ -26,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) started: Instant,
     /// How often each path of a test handler, query included, was asked for.
     pub(crate) test_counts: Mutex<HashMap<Box<str>, u64>>,
+    /// When `/test` was first asked for, for each spelling that freezes.
+    pub(crate) test_firsts: Mutex<HashMap<Box<str>, Instant>>,
     /// Where the accepting thread takes its orders.
     pub(crate) acceptor: Acceptor,
 }

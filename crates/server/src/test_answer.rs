@@ -8,6 +8,7 @@
 //! | `fill=pattern` | `pattern`, `random` or `none`, as for `/send` |
 //! | `delay=10ms` | time from the request to the head |
 //! | `delays=0,10ms,2s` | the k-th request gets the k-th delay, in turn |
+//! | `freeze=3s,1s` | answers are withheld for 1 s, from 3 s after the first request on: whoever asks meanwhile is answered at its end |
 //! | `pause=10ms` | time from the head to the body |
 //! | `drip=100ms`, `bytes=1` | so many bytes at a time, with this time between |
 //! | `writes=4` | so many writes, as for `/send` |
@@ -61,7 +62,7 @@ const SPELLINGS_MAX: usize = 10_000;
 /// The additional header field.
 pub(crate) const FILLER: &str = "x-filler";
 
-const KNOWN: &str = "status, size, sizes, fill, delay, delays, pause, drip, bytes, writes, chunked, chunk, until_close, \
+const KNOWN: &str = "status, size, sizes, fill, delay, delays, freeze, pause, drip, bytes, writes, chunked, chunk, until_close, \
                      close, header, interim, fault, after, for, extra, by, every";
 
 /// One answer, as the query has it.
@@ -73,6 +74,8 @@ struct TestAnswer {
     fill: BodyFill,
     delay: Duration,
     delays: Vec<Duration>,
+    /// From when after the first request, and for how long.
+    freeze: Option<(Duration, Duration)>,
     pause: Duration,
     pieces: Pieces,
     separate: bool,
@@ -151,6 +154,11 @@ impl TestAnswer {
             fill: fill(&query, BodyFill::Pattern)?,
             delay: query.duration("delay")?.unwrap_or_default(),
             delays: query.list("delays", |value| query::duration("delays", value))?,
+            freeze: match query.list("freeze", |value| query::duration("freeze", value))?[..] {
+                [] => None,
+                [from, span] => Some((from, span)),
+                _ => return Err(QueryError("freeze takes two durations, as in freeze=3s,1s".to_owned())),
+            },
             pause: query.duration("pause")?.unwrap_or_default(),
             pieces,
             separate,
@@ -180,6 +188,17 @@ impl TestAnswer {
             let count = counts.entry(spelling.into()).or_default();
             *count += 1;
             number = *count;
+        }
+        if let Some((from, span)) = self.freeze {
+            let mut firsts = exchange.shard.shared.test_firsts.lock().unwrap_or_else(PoisonError::into_inner);
+            let (now, known) = (Instant::now(), firsts.len());
+            if !firsts.contains_key(spelling) && known >= SPELLINGS_MAX {
+                return Err(QueryError(format!("more than {SPELLINGS_MAX} different queries freeze")));
+            }
+            let age = now - *firsts.entry(spelling.into()).or_insert(now);
+            if (from..from + span).contains(&age) {
+                self.delay = from + span - age;
+            }
         }
         let turn = (number - 1) as usize;
         if !self.delays.is_empty() {

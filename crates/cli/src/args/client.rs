@@ -1,9 +1,9 @@
 //! Flags of the simulated clients: connections, requests, addresses, time limits, checks.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use webstone_model::addresses::AddressRange;
 use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, Resolve};
 use webstone_model::units::Nanos;
 
@@ -79,13 +79,14 @@ pub struct ClientArgs {
     #[arg(long, value_name = "PATH")]
     pub unix_socket: Option<PathBuf>,
 
-    /// Local addresses that connections come from, in turn
+    /// Local addresses that connections come from, in turn: single ones, ranges, networks
     ///
-    /// Each address brings its own ephemeral ports, so more of them allow more connections a second.
+    /// Each pair of a local and a target address has ephemeral ports of its own, some 28,000: more pairs allow more
+    /// connections at once, and more a second. All pairs are used alike.
     ///
-    /// Example: --source 127.0.0.1,127.0.0.2
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = values::source)]
-    pub source: Vec<IpAddr>,
+    /// Example: --source 127.0.0.2-127.0.0.9, or --source 10.0.1.0/28,10.0.2.7
+    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',', value_parser = values::source)]
+    pub source: Vec<AddressRange>,
 
     /// Connect to this proxy; requests then name absolute URLs
     ///

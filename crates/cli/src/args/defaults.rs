@@ -27,7 +27,7 @@ pub(super) fn documented(command: Command) -> Command {
     let search = find.find.clone().unwrap_or_default();
     let find_defaults = [
         search_of_find(&search),
-        vec![("duration", find.load.duration.to_string()), ("warmup", find.load.warmup.to_string())],
+        load_of_find(&find.load),
         client(&find.client),
         generator(&find.generator),
         output(&find, "text"),
@@ -53,6 +53,9 @@ type Defaults = Vec<(&'static str, String)>;
 fn load_of_run(load: &LoadSpec) -> Defaults {
     vec![
         ("clients", load.clients.to_string()),
+        ("rate", "none: closed loop".to_owned()),
+        ("arrivals", name_of(&load.arrivals)),
+        ("when_busy", name_of(&load.when_busy)),
         ("duration", load.duration.to_string()),
         ("iterations", load.iterations.to_string()),
         ("pages", load.pages.map_or("no limit".to_owned(), |pages| pages.to_string())),
@@ -65,6 +68,9 @@ fn load_of_run(load: &LoadSpec) -> Defaults {
 fn load_of_hit(load: &LoadSpec) -> Defaults {
     vec![
         ("clients", load.clients.to_string()),
+        ("rate", "none: closed loop".to_owned()),
+        ("arrivals", name_of(&load.arrivals)),
+        ("when_busy", name_of(&load.when_busy)),
         ("duration", load.duration.to_string()),
         ("iterations", load.iterations.to_string()),
         ("requests", load.pages.map_or("no limit".to_owned(), |pages| pages.to_string())),
@@ -72,11 +78,18 @@ fn load_of_hit(load: &LoadSpec) -> Defaults {
     ]
 }
 
+fn load_of_find(load: &LoadSpec) -> Defaults {
+    vec![
+        ("duration", load.duration.to_string()),
+        ("warmup", load.warmup.to_string()),
+        ("arrivals", name_of(&load.arrivals)),
+        ("when_busy", name_of(&load.when_busy)),
+    ]
+}
+
 fn search_of_find(search: &SearchSpec) -> Defaults {
     vec![
         ("over", search.over.to_string()),
-        ("from", search.from.to_string()),
-        ("to", search.to.to_string()),
         ("resolution", format!("{}%", search.resolution_percent)),
         ("repeats", search.repeats.to_string()),
     ]

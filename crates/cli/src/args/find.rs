@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use webstone_model::arrivals::ArrivalProcess;
 use webstone_model::search::Over;
+use webstone_model::spec::WhenBusy;
 use webstone_model::threshold::Thresholds;
 use webstone_model::units::Nanos;
 
@@ -12,15 +14,16 @@ use super::{ClientArgs, GeneratorArgs, OutputArgs, values};
 /// `webstone find`.
 #[derive(Args, Debug)]
 pub struct FindArgs {
-    /// The URL to request, as http://HOST:PORT/PATH; with --workload the server, as http://HOST:PORT
+    /// The URL to request, as http://HOST:PORT/PATH; with --workload the server, as http://HOST:PORT. Without one: the embedded
+    /// server
     #[arg(value_name = "URL")]
-    pub url: String,
+    pub url: Option<String>,
 
     /// What a level has to keep, every condition of it
     ///
     /// A figure, <, <=, > or >=, and a limit with its unit; several are separated by commas. Figures: rate (requests/s),
-    /// connects (1/s), throughput (bit/s, MB/s), avg, min, med, max and p(N) (response times), errors (%), fairness (Jain's
-    /// index over the clients, 1 when all are served equally).
+    /// connects (1/s), throughput (bit/s, MB/s), avg, min, med, max and p(N) (response times), errors (%), offered (over rates:
+    /// arrivals that began, %), fairness (Jain's index over the clients, 1 when all are served equally).
     ///
     /// Default: none, it must be given. Example: --slo 'p(99)<50ms,errors<0.1%,fairness>0.95'
     #[arg(long, value_name = "CONDITIONS", required = true, value_parser = values::slo)]
@@ -28,20 +31,24 @@ pub struct FindArgs {
 
     /// What is raised to find the limit
     ///
+    /// A rate is an open loop's: arrivals come whatever the answers do, and a level counts as broken, too, when fewer than
+    /// 99 % of them could begin (add a condition on `offered` to ask for more or less). Clients are a closed loop's: each asks
+    /// again when it was answered.
+    ///
     /// Example: --over clients
     #[arg(long, value_name = "LOAD", help_heading = "Search", value_parser = values::over())]
     pub over: Option<Over>,
 
-    /// The lowest load that is tried; it is doubled until the SLO breaks
+    /// The lowest load that is tried, in arrivals a second or clients; it is doubled until the SLO breaks
     ///
-    /// Example: --from 10
+    /// Default: 10 arrivals/s, or 1 client. Example: --from 100
     #[arg(long, value_name = "N", help_heading = "Search", value_parser = values::count_u32)]
     pub from: Option<u32>,
 
     /// The highest load that is tried
     ///
-    /// Example: --to 10k
-    #[arg(long, value_name = "N", help_heading = "Search", value_parser = values::clients_max)]
+    /// Default: 1m arrivals/s, or 1024 clients. Example: --to 10k
+    #[arg(long, value_name = "N", help_heading = "Search", value_parser = values::count_u32)]
     pub to: Option<u32>,
 
     /// How close together the highest level kept and the lowest broken shall come
@@ -56,9 +63,28 @@ pub struct FindArgs {
     #[arg(long, value_name = "N", help_heading = "Search", value_parser = values::repeats)]
     pub repeats: Option<u32>,
 
+    /// Over rates: clients that stand by for arrivals, the same number at every level
+    ///
+    /// Default: of each level as many as it takes to hold its arrivals for the longest time that the SLO allows (rate × time,
+    /// Little's law), from 10 to 1000. Example: -c 200
+    #[arg(short = 'c', long, value_name = "N", help_heading = "Load", value_parser = values::clients_max)]
+    pub clients: Option<u32>,
+
+    /// Over rates: how arrivals are spaced
+    ///
+    /// Example: --arrivals poisson
+    #[arg(long, value_name = "PROCESS", help_heading = "Load", value_parser = values::arrivals())]
+    pub arrivals: Option<ArrivalProcess>,
+
+    /// Over rates: what becomes of an arrival that finds all clients busy
+    ///
+    /// Example: --when-busy skip
+    #[arg(long, value_name = "WHAT", help_heading = "Load", value_parser = values::when_busy())]
+    pub when_busy: Option<WhenBusy>,
+
     /// A workload instead of one URL: the name of a built-in one, or a file
     ///
-    /// Default: none, the one URL. Example: -w standard
+    /// Default: none, the one URL; of the embedded server `standard`. Example: -w standard
     #[arg(short, long, value_name = "NAME|FILE", help_heading = "Load")]
     pub workload: Option<String>,
 

@@ -33,6 +33,10 @@ pub struct GeneratorArgs {
     #[arg(long, value_name = "NAME", value_parser = values::backend())]
     pub backend: Option<Backend>,
 
+    /// Open loop: wait for arrivals awake, so that they start within a microsecond; takes a whole CPU a worker
+    #[arg(long)]
+    pub spin: bool,
+
     /// Pages, the heaviest first, that get percentiles of their own; all have totals
     ///
     /// Each takes four histograms a worker in memory.
@@ -50,7 +54,7 @@ pub struct GeneratorArgs {
     /// Write every transaction into a file: tab-separated text, about 120 bytes each, for close study only
     ///
     /// Columns: clients, iteration, client, page, file, start_ns, connected_ns, sent_ns, first_byte_ns,
-    /// headers_done_ns, end_ns, status, head_bytes, body_bytes, error. Instants are in nanoseconds since the window
+    /// headers_done_ns, end_ns, status, head_bytes, body_bytes, error, intended_ns, rate. Instants are in nanoseconds since the window
     /// opened, and negative before it; - stands for none.
     ///
     /// Example: --record-all transactions.tsv

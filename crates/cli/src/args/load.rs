@@ -1,7 +1,9 @@
 //! Flags of the load: how many clients, how long, how often.
 
 use clap::Args;
-use webstone_model::spec::{Levels, Order};
+use webstone_model::arrivals::ArrivalProcess;
+use webstone_model::rate::Rates;
+use webstone_model::spec::{Levels, Order, WhenBusy};
 use webstone_model::units::Nanos;
 
 use super::values;
@@ -13,11 +15,35 @@ pub struct RunLoadArgs {
     /// Numbers of clients, a level each
     ///
     /// A client is one simulated user: it has one page under way, and asks for the next when it has the last. Write
-    /// one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2).
+    /// one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2). With --rate it is
+    /// one count, of clients that stand by for arrivals: by default a twentieth of the rate, from 10 to 1000.
     ///
     /// Example: -c 20..100+10
     #[arg(short = 'c', long, value_name = "LEVELS")]
     pub clients: Option<Levels>,
+
+    /// Open loop: arrivals a second, whatever the answers do; a level each
+    ///
+    /// An arrival begins one page: requests are as many as its files. Latency then counts from the instant at which the
+    /// arrival was due, so that a stall is charged to everything that it delays. Write a rate (10k), a list (1k,5k), a range
+    /// with a step (1k..10k+1k) or with a factor (1k..64k*2), or a ramp
+    /// over a time (1k..50k/60s), which is also the length of the window unless --duration is given.
+    ///
+    /// Example: -R 1k..10k+1k
+    #[arg(short = 'R', long, value_name = "RATES")]
+    pub rate: Option<Rates>,
+
+    /// Open loop: how arrivals are spaced
+    ///
+    /// Example: --arrivals poisson
+    #[arg(long, value_name = "PROCESS", value_parser = values::arrivals())]
+    pub arrivals: Option<ArrivalProcess>,
+
+    /// Open loop: what becomes of an arrival that finds all clients busy
+    ///
+    /// Example: --when-busy skip
+    #[arg(long, value_name = "WHAT", value_parser = values::when_busy())]
+    pub when_busy: Option<WhenBusy>,
 
     /// Length of each level's measured window, without warm-up; 0s ends levels by --pages alone
     ///
@@ -77,9 +103,33 @@ pub struct RunLoadArgs {
 pub struct HitLoadArgs {
     /// Clients, each with one connection
     ///
+    /// With --rate they stand by for arrivals, and are by default a twentieth of the rate, from 10 to 1000.
+    ///
     /// Example: -c 64
     #[arg(short = 'c', long, value_name = "N", value_parser = values::one_level)]
     pub clients: Option<Levels>,
+
+    /// Open loop: arrivals a second, whatever the answers do; -c clients stand by
+    ///
+    /// An arrival begins one page of one request: requests are as many as arrivals. Latency then counts from the instant at which the
+    /// arrival was due, so that a stall is charged to everything that it delays. Write a rate (10k), or a ramp
+    /// over a time (1k..50k/60s), which is also the length of the window unless --duration is given.
+    ///
+    /// Example: -R 10k
+    #[arg(short = 'R', long, value_name = "RATE", value_parser = values::one_rate)]
+    pub rate: Option<Rates>,
+
+    /// Open loop: how arrivals are spaced
+    ///
+    /// Example: --arrivals poisson
+    #[arg(long, value_name = "PROCESS", value_parser = values::arrivals())]
+    pub arrivals: Option<ArrivalProcess>,
+
+    /// Open loop: what becomes of an arrival that finds all clients busy
+    ///
+    /// Example: --when-busy skip
+    #[arg(long, value_name = "WHAT", value_parser = values::when_busy())]
+    pub when_busy: Option<WhenBusy>,
 
     /// Length of the measured window
     ///

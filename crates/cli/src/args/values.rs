@@ -3,18 +3,19 @@
 //! An error is one sentence with the value and the rule, then `; write …` or `: write …` with the remedy; `usage`
 //! puts the remedy on a line of its own.
 
-use std::net::IpAddr;
-
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as ValueError, StrDeserializer};
+use webstone_model::addresses::{AddressRange, AddressRangeError};
+use webstone_model::arrivals::ArrivalProcess;
 use webstone_model::comparison::FailWhen;
 use webstone_model::metric::Metric;
 use webstone_model::metrics::Histograms;
 use webstone_model::search::{LOOK_FIRST, Over, REPEATS_MAX};
+use webstone_model::rate::{Rates, RatesError};
 use webstone_model::spec::{
-    Backend, Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, parse_cpu_list,
+    Backend, Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, WhenBusy, parse_cpu_list,
 };
 use webstone_model::threshold::{GateError, Thresholds};
 use webstone_model::units::parse_count;
@@ -58,6 +59,29 @@ pub(super) fn backend() -> impl TypedValueParser<Value = Backend> {
         ("epoll", "readiness, edge-triggered"),
         ("io-uring", "completion; Linux 6.1 or newer"),
     ])
+}
+
+pub(super) fn arrivals() -> impl TypedValueParser<Value = ArrivalProcess> {
+    one_of([
+        ("constant", "evenly, as many in each second as the rate says"),
+        ("poisson", "as independent users come, in bursts and gaps"),
+    ])
+}
+
+pub(super) fn when_busy() -> impl TypedValueParser<Value = WhenBusy> {
+    one_of([
+        ("queue", "it waits for a client, and its waiting is part of its latency"),
+        ("skip", "it is skipped, and counted"),
+    ])
+}
+
+/// Exactly one rate or ramp.
+pub(super) fn one_rate(text: &str) -> Result<Rates, String> {
+    let rates: Rates = text.parse().map_err(|error: RatesError| error.to_string())?;
+    if rates.0.len() == 1 {
+        return Ok(rates);
+    }
+    Err(format!("`{text}` names {} levels; write one rate, or use `webstone run` for a sweep", rates.0.len()))
 }
 
 pub(super) fn report_format() -> impl TypedValueParser<Value = Format> {
@@ -126,13 +150,9 @@ pub(super) fn seed(text: &str) -> Result<u64, String> {
         .map_err(|_| format!("`{text}` is not a seed; write a whole number from 0 to {}", u64::MAX))
 }
 
-/// A local address.
-pub(super) fn source(text: &str) -> Result<IpAddr, String> {
-    text.trim().parse().map_err(|_| {
-        format!(
-            "`{text}` is not an IP address; write one or more, separated by commas, as in 127.0.0.1,127.0.0.2"
-        )
-    })
+/// Local addresses.
+pub(super) fn source(text: &str) -> Result<AddressRange, String> {
+    text.parse().map_err(|error: AddressRangeError| error.to_string())
 }
 
 /// Exactly one level.
@@ -193,12 +213,16 @@ pub(super) fn slo(text: &str) -> Result<Thresholds, String> {
 
 /// What a search raises.
 pub(super) fn over() -> impl TypedValueParser<Value = Over> {
-    one_of([("clients", "the number of clients of a closed loop")])
+    one_of([
+        ("rate", "the arrivals a second of an open loop"),
+        ("clients", "the number of clients of a closed loop"),
+    ])
 }
 
-/// The highest number of clients of a search.
+/// A number of clients.
 pub(super) fn clients_max(text: &str) -> Result<u32, String> {
     match count_u32(text)? {
+        0 => Err(format!("`{text}` clients ask for nothing; write at least 1")),
         many if many > 10_000_000 => Err(format!("`{text}` is too many; write at most 10m")),
         clients => Ok(clients),
     }
@@ -282,8 +306,10 @@ mod tests {
         assert_eq!(read(&resolve()), 2);
         assert_eq!(read(&check()), 3);
         assert_eq!(read(&backend()), 3);
+        assert_eq!(read(&arrivals()), 2);
+        assert_eq!(read(&when_busy()), 2);
         assert_eq!(read(&fail_when()), 3);
-        assert_eq!(read(&over()), 1);
+        assert_eq!(read(&over()), 2);
         assert_eq!(read(&comparison_format()), 3);
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use webstone_model::figures::Figures;
 use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::search::Over;
 use webstone_runner::observer::Position;
 use webstone_runner::{Live, Phase};
 
@@ -39,12 +40,16 @@ pub(super) struct Planned {
 pub(super) fn opening(record: &RunRecord, steps: usize, planned: Option<Planned>) -> String {
     let server = if record.target.embedded { "the embedded server at " } else { "" };
     if let Some(find) = &record.spec.find {
-        let each = record.spec.load.warmup.as_duration() + record.spec.load.duration.as_duration();
+        let load = &record.spec.load;
+        let each = load.warmup.as_duration() + load.duration.as_duration();
         let usual = find.iterations_usual();
+        let what = match find.over {
+            Over::Rate => "the highest rate at which",
+            Over::Clients => "the most clients with which",
+        };
         return format!(
-            "searching for the most {} with which {} keeps {}: usually about {usual} timed runs, {}; never more than \
-             {steps}, {}",
-            find.over,
+            "searching for {what} {server}{} keeps {}: usually about {usual} timed runs, {}; at most {steps}, {} where \
+             answers come in time",
             record.target.url,
             find.slo,
             wait(each * u32::try_from(usual).unwrap_or(u32::MAX)),
@@ -89,7 +94,21 @@ pub(super) fn running(run: &Running) -> String {
     let response_s = run.live.response_ns.saturating_sub(run.before.response_ns) as f64 / 1e9;
     let per_second = if seconds > 0.0 { requests / seconds } else { 0.0 };
     let mean = if requests > 0.0 { latency(response_s / requests) } else { "no answer".to_owned() };
-    format!("{place}  {state}  {} requests/s  {mean}  {}", rate(per_second), errors(run.live.errors))
+    let offered = if run.at.rate.is_some() { offered(run, seconds) } else { String::new() };
+    format!("{place}  {state}  {offered}{} requests/s  {mean}  {}", rate(per_second), errors(run.live.errors))
+}
+
+/// In open loop: what was offered of what was due in the last second, so that a schedule that is not kept is seen.
+fn offered(run: &Running, seconds: f64) -> String {
+    let per_second = |of: fn(&Live) -> u64| {
+        let count = of(&run.live).saturating_sub(of(&run.before)) as f64;
+        if seconds > 0.0 { count / seconds } else { 0.0 }
+    };
+    format!(
+        "offered {} of {}/s  ",
+        rate(per_second(|live| live.offered)),
+        rate(per_second(|live| live.planned))
+    )
 }
 
 /// A level that ended.
@@ -102,8 +121,12 @@ pub(super) fn ended(at: Position, iteration: &IterationRecord) -> String {
         0 => "no valid response".to_owned(),
         _ => format!("mean latency {}", latency(figures.latency_mean_s)),
     };
+    let offered = match iteration.schedule {
+        Some(kept) => format!("offered {} of {}/s, ", rate(kept.offered_rate), rate(kept.asked_rate)),
+        None => String::new(),
+    };
     format!(
-        "{}: {} requests/s, {mean}, {}{interrupted}{broken}",
+        "{}: {offered}{} requests/s, {mean}, {}{interrupted}{broken}",
         place(at),
         rate(figures.request_rate),
         errors(iteration.measured.counts.failed),
@@ -118,8 +141,12 @@ pub(super) fn fitted(text: &str, width: usize) -> String {
 
 fn place(at: Position) -> String {
     let clients = if at.clients == 1 { "client" } else { "clients" };
+    let load = match at.rate {
+        Some(rate) => format!("{rate} arrivals/s"),
+        None => format!("{} {clients}", grouped(u64::from(at.clients))),
+    };
     let iteration = if at.iteration > 1 { format!(" again ({})", at.iteration) } else { String::new() };
-    format!("[{}/{}] {} {clients}{iteration}", at.step, at.steps, grouped(u64::from(at.clients)))
+    format!("[{}/{}] {load}{iteration}", at.step, at.steps)
 }
 
 fn errors(count: u64) -> String {
@@ -136,7 +163,7 @@ fn bar(elapsed: Duration, window: Duration) -> String {
 mod tests {
     use super::*;
 
-    const AT: Position = Position { step: 2, steps: 4, clients: 1000, iteration: 1 };
+    const AT: Position = Position { step: 2, steps: 4, clients: 1000, rate: None, iteration: 1 };
 
     fn run(phase: Phase) -> Running {
         Running {
@@ -169,6 +196,19 @@ mod tests {
             "[2/4] 1,000 clients  ━━━━━━━━──────── 3 s left (17 s in all)  2,500 requests/s  1.00 ms  1 error"
         );
         assert_eq!(running(&run(Phase::WarmUp)), "[2/4] 1,000 clients  warming up");
+    }
+
+    #[test]
+    fn an_open_loop_shows_what_it_offers() {
+        let mut open = run(Phase::Measuring);
+        open.at.rate = Some("1k..5k/6s".parse().unwrap());
+        (open.before.planned, open.before.offered) = (1000, 1000);
+        (open.live.planned, open.live.offered) = (4000, 3500);
+        assert_eq!(
+            running(&open),
+            "[2/4] 1000..5000/6s arrivals/s  ━━━━━━━━──────── 3 s left (17 s in all)  offered 2,500 of 3,000/s  2,500 \
+             requests/s  1.00 ms  1 error"
+        );
     }
 
     #[test]
@@ -208,7 +248,7 @@ mod tests {
         iteration.measured.counts.succeeded = 50;
         iteration.measured.counts.failed = 1200;
         (0..50).for_each(|_| iteration.measured.response.record(40_000_000));
-        let at = Position { step: 5, steps: 6, clients: 1, iteration: 2 };
+        let at = Position { step: 5, steps: 6, clients: 1, rate: None, iteration: 2 };
         assert_eq!(
             ended(at, &iteration),
             "[5/6] 1 client again (2): 25.0 requests/s, mean latency 40.0 ms, 1,200 errors, interrupted"

@@ -3,23 +3,24 @@
 
 mod apply;
 mod body;
+mod find;
 mod rules;
 mod target;
 mod testbed;
 
 use std::path::{Path, PathBuf};
 
-use webstone_model::search::SearchSpec;
 use webstone_model::spec::{Check, ConnectionPolicy, Levels, LoadSpec, RunSpec, ServerSpec};
 use webstone_model::threshold::Threshold;
 use webstone_model::units::Nanos;
 use webstone_model::workload::{FileRequest, Page, Workload};
 use webstone_report::Format;
 
-use crate::args::{FindArgs, HitArgs, OutputArgs, RunArgs, ServeArgs, ThresholdArgs};
+use crate::args::{HitArgs, OutputArgs, RunArgs, ServeArgs, ThresholdArgs};
 use crate::commands::gates;
 use crate::failure::Failure;
 
+pub(crate) use find::{find_defaults, of_find};
 pub(crate) use target::server_url;
 
 /// Where records go unless --runs-dir says otherwise.
@@ -85,55 +86,6 @@ pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
         thresholds: thresholds(&args.thresholds, &intent.spec)?,
         ..intent
     })
-}
-
-/// What `find` was asked for: one URL with the habits of `hit`, or a workload with those of `run`.
-pub(crate) fn of_find(args: &FindArgs) -> Result<Intent, Failure> {
-    let (mut spec, workload) = match &args.workload {
-        Some(workload) => {
-            let target = vec![server_url(&args.url, "find")?];
-            (RunSpec { target, workload: workload.clone(), ..RunSpec::default() }, None)
-        }
-        None => {
-            let mut spec = hit_defaults();
-            let workload = one_url(&args.url, &mut spec)?;
-            (spec, Some(workload))
-        }
-    };
-    spec = find_defaults(spec);
-    let mut search = spec.find.take().unwrap_or_default();
-    search.slo = args.slo.0.iter().map(Threshold::text).collect::<Vec<_>>().join(",");
-    search.over = args.over.unwrap_or(search.over);
-    search.from = args.from.map_or(search.from, u64::from);
-    search.to = args.to.map_or(search.to.max(search.from), u64::from);
-    search.resolution_percent = args.resolution.unwrap_or(search.resolution_percent);
-    search.repeats = args.repeats.unwrap_or(search.repeats);
-    if search.from > search.to {
-        return Err(Failure::usage(format!("--from {} is above --to {}", search.from, search.to))
-            .hint("write the lowest load to be tried behind --from, the highest behind --to"));
-    }
-    // Room is foreseen for the highest load; the record lists the levels that were taken.
-    spec.load.clients = Levels(vec![u32::try_from(search.to).unwrap_or(u32::MAX)]);
-    spec.find = Some(search);
-    spec.load.duration = args.duration.unwrap_or(spec.load.duration);
-    spec.load.warmup = args.warmup.unwrap_or(spec.load.warmup);
-    apply::client(&args.client, &mut spec.client)?;
-    apply::generator(&args.generator, &mut spec.generator);
-    let intent = finish(spec, workload, &args.output, !args.no_store, Format::Text)?;
-    Ok(Intent { check_target: !args.client.no_check, ..intent })
-}
-
-/// A search with nothing typed but what must be, on top of another command's habits.
-pub(crate) fn find_defaults(mut spec: RunSpec) -> RunSpec {
-    spec.name = "find".to_owned();
-    spec.load = LoadSpec {
-        duration: Nanos::from_secs(3),
-        iterations: 1,
-        warmup: Nanos::from_secs(1),
-        ..LoadSpec::default()
-    };
-    spec.find = Some(SearchSpec::default());
-    spec
 }
 
 /// The workload of one URL, whose server becomes the target.

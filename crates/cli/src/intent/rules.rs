@@ -19,6 +19,7 @@ pub(super) fn check(spec: &RunSpec) -> Result<(), Failure> {
         target::server_url(url, "run")?;
     }
     load(&spec.load)?;
+    open_loop(spec)?;
     client(&spec.client)?;
     cpus("--cpus (generator.cpus)", &spec.generator.cpus)?;
     if spec.target.is_empty() {
@@ -43,6 +44,59 @@ pub(super) fn server(spec: &ServerSpec) -> Result<(), Failure> {
     }
     if spec.backlog == 0 {
         return Err(wrong("the listen queue (server.backlog)", "0", "less than 1").hint("write at least 1"));
+    }
+    Ok(())
+}
+
+/// The rules of an open loop, and of what means nothing without one.
+fn open_loop(spec: &RunSpec) -> Result<(), Failure> {
+    let load = &spec.load;
+    let Some(rates) = &load.rate else {
+        let defaults = LoadSpec::default();
+        let vain = [
+            ("--arrivals (load.arrivals) spaces the arrivals of", load.arrivals != defaults.arrivals),
+            (
+                "--when-busy (load.when_busy) says what becomes of the arrivals of",
+                load.when_busy != defaults.when_busy,
+            ),
+            ("--spin (generator.spin) waits for the arrivals of", spec.generator.spin),
+        ];
+        return match vain.into_iter().find(|(_, given)| *given) {
+            Some((what, _)) => {
+                Err(Failure::usage(format!("{what} an open loop, but no --rate (load.rate) is given"))
+                    .hint("add a rate, as in -R 1k, or leave it out"))
+            }
+            None => Ok(()),
+        };
+    };
+    if load.clients.0.len() != 1 {
+        return Err(wrong(
+            "--clients (load.clients)",
+            &load.clients.to_string(),
+            "more than one level, but the levels are those of --rate (load.rate)",
+        )
+        .hint("write one count, of clients that stand by for arrivals, or leave it out"));
+    }
+    if load.pages.is_some() {
+        let option = "--pages (load.pages; --requests of `hit`)";
+        return Err(Failure::usage(format!(
+            "{option} and --rate (load.rate) exclude each other: a schedule ends by time"
+        ))
+        .hint("give --duration instead: arrivals are rate × duration, to the last one"));
+    }
+    if let Some(ramp) = rates.0.iter().find(|rate| rate.over > load.duration) {
+        return Err(Failure::usage(format!(
+            "--rate (load.rate): the ramp `{ramp}` takes longer than --duration (load.duration), {}",
+            load.duration
+        ))
+        .hint(format!("give -d {} or more, or a shorter ramp", ramp.over)));
+    }
+    if let Some(rate) = rates.0.iter().find(|rate| rate.expected(load.duration.0) < 1.0) {
+        return Err(Failure::usage(format!(
+            "--rate (load.rate): `{rate}` has not a single arrival within --duration (load.duration), {}",
+            load.duration
+        ))
+        .hint("give a higher rate or a longer duration"));
     }
     Ok(())
 }

@@ -37,11 +37,6 @@ fn options_that_are_none() {
         "error: --xyzzy: there is no such option\nhint: `webstone run --help` explains every option",
     );
     says(
-        &["run", "-R", "1000"],
-        "error: -R: there is no such option\n\
-         hint: a fixed rate (open loop) is not offered; the load is set by the number of clients, -c",
-    );
-    says(
         &["hit", "-k", "http://127.0.0.1/"],
         "error: -k: there is no such option\nhint: TLS (https) is not supported in this version; to keep connections alive, write -K or --keep-alive",
     );
@@ -101,8 +96,8 @@ fn values_that_are_nonsense() {
         ),
         (
             ["--source", "1.2.3"],
-            "error: --source: `1.2.3` is not an IP address\n\
-             hint: write one or more, separated by commas, as in 127.0.0.1,127.0.0.2",
+            "error: --source: `1.2.3` names no IP addresses: `1.2.3` is not an IP address\n\
+             hint: write one (127.0.0.2), a range (127.0.0.2-127.0.0.9) or a network (10.0.0.0/24)",
         ),
         (
             ["-H", "Accept"],
@@ -224,7 +219,7 @@ fn testbed_files_that_are_wrong() {
     let cases: [(&[u8], &str); 4] = [
         (
             b"[load]\nclient = 3\n",
-            "error: testbed file t.toml, line 2, column 1: unknown field `client`, expected one of `clients`, `duration`, \
+            "error: testbed file t.toml, line 2, column 1: unknown field `client`, expected one of `clients`, `rate`, `arrivals`, `when_busy`, `duration`, \
              `pages`, `iterations`, `warmup`, `drain`, `order`, `aa`\n\
              hint: `webstone run --dump-spec` prints every key with its default\n",
         ),
@@ -248,4 +243,47 @@ fn testbed_files_that_are_wrong() {
         let said = webstone_in(dir.path(), &["run", "-f", "t.toml"]);
         assert_eq!((said.code, said.err.as_str()), (2, text));
     }
+}
+
+#[test]
+fn rates_that_make_no_schedule() {
+    says(
+        &["run", "-R", "fast"],
+        "error: --rate: `fast` names no rates: `fast` is not a rate from 0.001 to 100m arrivals a second\n\
+         hint: write one rate (10k), a list (1k,5k,10k), a range with a step (1k..10k+1k) or with a factor (1k..64k*2), or a ramp over a time (1k..50k/60s)",
+    );
+    says(
+        &["hit", "-R", "1k,2k", "http://127.0.0.1/"],
+        "error: --rate: `1k,2k` names 2 levels\nhint: write one rate, or use `webstone run` for a sweep",
+    );
+    says(
+        &["run", "-R", "1k", "-c", "1,2"],
+        "error: --clients (load.clients): `1,2` is more than one level, but the levels are those of --rate (load.rate)\n\
+         hint: write one count, of clients that stand by for arrivals, or leave it out",
+    );
+    says(
+        &["run", "-R", "1k", "-n", "10k"],
+        "error: --pages (load.pages; --requests of `hit`) and --rate (load.rate) exclude each other: a schedule ends by time\n\
+         hint: give --duration instead: arrivals are rate × duration, to the last one",
+    );
+    says(
+        &["run", "-R", "1k..5k/60s", "-d", "10s"],
+        "error: --rate (load.rate): the ramp `1000..5000/1m` takes longer than --duration (load.duration), 10s\n\
+         hint: give -d 1m or more, or a shorter ramp",
+    );
+    says(
+        &["run", "-R", "0.01", "-d", "10s"],
+        "error: --rate (load.rate): `0.01` has not a single arrival within --duration (load.duration), 10s\n\
+         hint: give a higher rate or a longer duration",
+    );
+    says(
+        &["run", "--spin"],
+        "error: --spin (generator.spin) waits for the arrivals of an open loop, but no --rate (load.rate) is given\n\
+         hint: add a rate, as in -R 1k, or leave it out",
+    );
+    says(
+        &["run", "--arrivals", "poisson"],
+        "error: --arrivals (load.arrivals) spaces the arrivals of an open loop, but no --rate (load.rate) is given\n\
+         hint: add a rate, as in -R 1k, or leave it out",
+    );
 }

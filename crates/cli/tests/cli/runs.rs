@@ -185,3 +185,49 @@ fn traces_go_to_standard_error() {
     assert!(!said.err.contains("c2VjcmV0"), "{}", said.err);
     assert!(!said.out.contains("GET /file500.html HTTP"), "{}", said.out);
 }
+
+#[test]
+fn an_open_loop_tells_what_it_offered_in_every_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let open: &[&str] = &["run", "-R", "100,200", "-d", "1s", "--warmup", "100ms"];
+    let said = webstone_in(dir.path(), open);
+    // A busy machine may make the schedule late, and says so with exit code 4.
+    assert!([0, 4].contains(&said.code), "{said:?}");
+    for part in ["Open loop", "offered", "schedule lag", "from actual start", "open loop, constant arrivals"]
+    {
+        assert!(said.out.contains(part), "{part} in {}", said.out);
+    }
+    let progress: Vec<&str> = said.err.lines().collect();
+    assert!(progress[1].starts_with("[1/2] 100 arrivals/s: offered "), "{}", said.err);
+    let run = only_entry(&dir.path().join("runs"));
+    let run = run.to_str().unwrap();
+
+    let report = json(&webstone_in(dir.path(), &["report", run, "--format", "json"]).out);
+    for (index, rate) in [(0, 100), (1, 200)] {
+        let iteration = &report["iterations"][index];
+        let books = &iteration["measured"]["open_loop"];
+        assert_eq!((&iteration["rate"], &books["planned"]), (&rate.to_string().into(), &rate.into()));
+        let level = &report["computed"]["levels"][index];
+        assert_eq!(level["schedule"]["asked_rate"], f64::from(rate));
+        assert_eq!(level["distributions"]["schedule_lag"]["count"], books["lag"]["count"]);
+        let uncorrected = &level["distributions"]["response_uncorrected"];
+        assert_eq!(uncorrected["count"], iteration["measured"]["counts"]["succeeded"]);
+        assert!(iteration["identities"].as_array().unwrap().iter().all(|check| check["holds"] == true));
+    }
+    let csv = webstone_in(dir.path(), &["report", run, "--format", "csv"]).out;
+    let (names, row) = (csv.lines().next().unwrap(), csv.lines().nth(1).unwrap());
+    let at = |name: &str| {
+        let place = names.split(',').position(|column| column == name).unwrap();
+        row.split(',').nth(place).unwrap().to_owned()
+    };
+    assert_eq!(
+        (at("rate_per_s"), at("arrivals_planned"), at("asked_per_s")),
+        ("100".into(), "100".into(), "100".into())
+    );
+    assert!(!at("schedule_lag_p99_s").is_empty() && !at("latency_uncorrected_p50_s").is_empty());
+    let hit = webstone_in(dir.path(), &["report", run, "--format", "hit"]).out;
+    assert!(
+        hit.contains("from the intended start, from the actual start") && hit.contains("schedule lag"),
+        "{hit}"
+    );
+}

@@ -1,6 +1,7 @@
 //! What was typed → what it means, seen through `--dump-spec`.
 
-use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, RunSpec};
+use webstone_model::arrivals::ArrivalProcess;
+use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, RunSpec, WhenBusy};
 use webstone_model::units::Nanos;
 
 use crate::program::{Said, webstone, webstone_in};
@@ -215,4 +216,32 @@ fn a_body_is_posted_unless_a_method_was_named() {
     std::fs::write(dir.path().join("t.toml"), "[client]\nmethod = \"PATCH\"\n").unwrap();
     let said = webstone_in(dir.path(), &["run", "-f", "t.toml", "--body", "x", "--dump-spec"]);
     assert_eq!(parsed(&said).client.method, "PATCH");
+}
+
+#[test]
+fn a_rate_brings_what_follows_from_it() {
+    let spec = dumped(&["run", "-R", "1k..4k*2", "--arrivals", "poisson", "--when-busy", "skip", "--spin"]);
+    assert_eq!(spec.load.rate, Some("1000,2000,4000".parse().unwrap()));
+    assert_eq!((spec.load.arrivals, spec.load.when_busy), (ArrivalProcess::Poisson, WhenBusy::Skip));
+    // Enough clients for answers of 50 ms at the highest rate.
+    assert_eq!((spec.load.clients, spec.generator.spin), (Levels(vec![200]), true));
+
+    let ramp = |more: &[&str]| dumped(&[&["run", "-R", "10..50k/90s"], more].concat()).load;
+    assert_eq!((ramp(&[]).duration, ramp(&[]).clients), (Nanos::from_secs(90), Levels(vec![1000])));
+    assert_eq!(
+        (ramp(&["-d", "2m"]).duration, ramp(&["-c", "64"]).clients),
+        (Nanos::from_secs(120), Levels(vec![64]))
+    );
+    assert_eq!(dumped(&["run", "-R", "5"]).load.clients, Levels(vec![10]));
+}
+
+#[test]
+fn a_testbed_file_may_hold_a_rate() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("t.toml"), "[load]\nrate = \"1k..3k+1k\"\narrivals = \"poisson\"\n")
+        .unwrap();
+    let spec = parsed(&webstone_in(dir.path(), &["run", "-f", "t.toml", "--dump-spec"]));
+    assert_eq!((spec.load.rate, spec.load.clients), (Some("1k,2k,3k".parse().unwrap()), Levels(vec![150])));
+    let written = webstone_in(dir.path(), &["run", "-f", "t.toml", "--dump-spec"]).out;
+    assert!(written.contains("rate = \"1000,2000,3000\""), "{written}");
 }

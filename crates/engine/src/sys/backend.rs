@@ -72,7 +72,7 @@ pub(crate) trait Backend: Sized {
     /// An event loop. Must be called by the thread that will run it.
     fn new(setup: Setup) -> io::Result<Self>;
 
-    /// Watches a descriptor that is no connection: it reports `readable` under `token`.
+    /// Watches a descriptor that is no connection, as long as the loop lives: it reports `readable` under `token`.
     fn watch(&mut self, descriptor: impl AsFd, token: u64) -> io::Result<()>;
 
     /// Takes on a new socket under an index whose last socket, if any, was forgotten.
@@ -88,6 +88,13 @@ pub(crate) trait Backend: Sized {
     /// Receives; the bytes are in [`Backend::bytes`] until the next call that receives, discards or takes an event.
     /// A result shorter than [`Backend::receives_most`] proves that nothing more is there for now.
     fn receive(&mut self, index: u32, socket: &Socket) -> io::Result<Received>;
+
+    /// Has the kernel note when what this socket receives came in; before its first use for a connection.
+    fn stamp(&mut self, index: u32, socket: &Socket) -> io::Result<()>;
+
+    /// [`Backend::receive`] on a socket that [`Backend::stamp`] was called for. Beside what it gives: how long the last of
+    /// these bytes had been in the kernel, in nanoseconds.
+    fn receive_stamped(&mut self, index: u32, socket: &Socket) -> io::Result<(Received, Option<u64>)>;
 
     /// The most that one [`Backend::receive`] gives.
     fn receives_most(&self) -> usize;

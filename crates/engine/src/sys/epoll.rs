@@ -69,6 +69,14 @@ impl Backend for Epoll {
         socket.receive(&mut self.buffer)
     }
 
+    fn stamp(&mut self, _: u32, socket: &Socket) -> io::Result<()> {
+        socket.stamp()
+    }
+
+    fn receive_stamped(&mut self, _: u32, socket: &Socket) -> io::Result<(Received, Option<u64>)> {
+        socket.receive_stamped(&mut self.buffer)
+    }
+
     #[inline]
     fn receives_most(&self) -> usize {
         self.buffer.len()

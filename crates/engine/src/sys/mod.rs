@@ -9,6 +9,7 @@ mod epoll;
 mod ring;
 mod ring_buffers;
 mod socket;
+mod stamps;
 pub(crate) mod thread;
 mod waker;
 

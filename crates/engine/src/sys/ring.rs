@@ -9,14 +9,14 @@
 //! with each socket, so that what an earlier one still had to tell is known for what it is.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 
 use super::backend::{Backend, Event, Outgoing, Setup};
-use super::ring_buffers::RingBuffers;
+use super::ring_buffers::{RingBuffers, Taken};
 use super::{Address, Connect, Received, Socket};
 
 /// Completions handled in one round.
@@ -25,8 +25,14 @@ const BATCH: usize = 256;
 const SUBMISSIONS_MAX: u32 = 4096;
 /// Longer requests are written at once, so that what the socket took is known.
 const QUEUED_BYTES_MAX: usize = 16 * 1024;
+/// From the kernel's `io_uring.h`: look for completions, too.
+const IORING_ENTER_GETEVENTS: u32 = 1;
 /// The only group of buffers.
 const GROUP: u16 = 0;
+/// Most places in the table of registered files (`IORING_MAX_FIXED_FILES` of Linux).
+const REGISTERED_MAX: u64 = 1 << 20;
+/// Room for one read on a connection whose bytes are stamped.
+const STAMPED_BYTES: usize = 64 * 1024;
 
 /// What an operation was for: the two topmost bits of its user data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,10 +57,16 @@ const fn user_data(kind: Kind, generation: u32, index: u32) -> u64 {
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     generation: u32,
-    /// A multishot receive is under way.
+    /// A multishot receive is under way; or, where bytes are stamped, one wait for them.
     is_armed: bool,
+    /// A wait for it to become writable is under way.
+    awaits_writable: bool,
+    /// Something was sent by the kernel, which tells only of failures: it may still be at it.
+    may_be_sending: bool,
     /// The end of its stream was seen.
     has_ended: bool,
+    /// What comes in is stamped, so it is waited for and read: a multishot receive would tell nothing of stamps.
+    is_stamped: bool,
     /// Its descriptor, or its index in the table of registered files: then an operation need not look it up.
     target: i32,
     is_registered: bool,
@@ -84,19 +96,26 @@ pub(crate) struct Ring {
     slots: Vec<Slot>,
     /// Indices below it have a place in the table of registered files.
     registered_max: u32,
-    /// Tokens of watched descriptors.
-    watched: Vec<u64>,
+    /// Watched descriptors with their tokens.
+    watched: Vec<(RawFd, u64)>,
     completions: Vec<cqueue::Entry>,
     brought: Brought,
-    /// The buffer that [`Backend::bytes`] shows.
-    shown: Option<u16>,
+    /// The buffer that [`Backend::bytes`] shows; without one, it shows what was read last.
+    shown: Option<Taken>,
+    /// What is read on connections whose bytes are stamped; without memory until there is one.
+    read: Vec<u8>,
+    /// Why the loop cannot go on, found where it could not be told; the next [`Backend::wait`] does.
+    failure: Option<io::Error>,
 }
 
 impl Ring {
     fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
         loop {
-            // SAFETY: what the entry points to outlives the operation: request bytes are held by `self.requests`, buffers
-            // by `self.buffers`, both until `Drop` has ended all operations; descriptors are held by the kernel.
+            // SAFETY: what the entry points to outlives the operation. Only sends point anywhere: to request bytes, which
+            // `self.requests` holds, unchanged, until `drop` has ended all operations. Receives name a group of buffers,
+            // which `self.buffers` holds as long. A descriptor is no pointer, but must mean the same socket when the kernel
+            // takes the entry: `forget`, which comes before a socket is closed, submits what is queued. From then on the
+            // kernel holds the socket itself.
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 return Ok(());
             }
@@ -124,13 +143,52 @@ impl Ring {
         }
         slot.is_armed = true;
         let data = user_data(Kind::Receive, slot.generation, index);
-        let receive = opcode::RecvMulti::new(Fd(slot.target), GROUP).build();
+        let target = Fd(slot.target);
+        let receive = if slot.is_stamped {
+            opcode::PollAdd::new(target, (libc::POLLIN | libc::POLLRDHUP) as u32).build()
+        } else {
+            opcode::RecvMulti::new(target, GROUP).build()
+        };
         let flags = slot.flags();
         self.push(&receive.flags(flags).user_data(data))
     }
 
+    /// Has the kernel give an operation up, if it is still at it.
+    fn cancel(&mut self, data: u64) {
+        // Of no interest whether there was anything left to cancel.
+        let cancel = opcode::AsyncCancel::new(data).build().flags(squeue::Flags::SKIP_SUCCESS);
+        let pushed = self.push(&cancel.user_data(NOTHING));
+        self.must(pushed);
+    }
+
+    /// Hands everything that is queued to the kernel.
+    fn submit_all(&mut self) {
+        while !self.ring.submission().is_empty() {
+            match self.ring.submit() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return self.must(Err(error)),
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// Keeps an error for the next [`Backend::wait`] to tell.
+    fn must(&mut self, result: io::Result<()>) {
+        if let Err(error) = result {
+            self.failure.get_or_insert(error);
+        }
+    }
+
+    fn watch_again(&mut self, number: u32) -> io::Result<()> {
+        let (descriptor, _) = self.watched[number as usize];
+        let poll = opcode::PollAdd::new(Fd(descriptor), libc::POLLIN as u32).multi(true);
+        self.push(&poll.build().user_data(user_data(Kind::Watch, 0, number)))
+    }
+
     fn await_writable(&mut self, index: u32, socket: &Socket) -> io::Result<()> {
-        let data = user_data(Kind::Writable, self.slot(index).generation, index);
+        let slot = self.slot(index);
+        slot.awaits_writable = true;
+        let data = user_data(Kind::Writable, slot.generation, index);
         let descriptor = Fd(socket.as_fd().as_raw_fd());
         self.push(&opcode::PollAdd::new(descriptor, libc::POLLOUT as u32).build().user_data(data))
     }
@@ -146,17 +204,21 @@ impl Ring {
     /// A multishot receive brought something, or ended.
     fn received(&mut self, index: u32, generation: u32, entry: &cqueue::Entry) -> Option<Event> {
         let result = entry.result();
-        let buffer = cqueue::buffer_select(entry.flags());
+        let buffer = self.buffers.taken(entry);
         if !self.is_current(index, generation) {
             if let Some(buffer) = buffer {
                 self.buffers.give_back(buffer);
             }
             return None;
         }
+        let token = u64::from(index);
         let slot = self.slot(index);
         slot.is_armed = cqueue::more(entry.flags());
+        if slot.is_stamped && result > 0 {
+            let ended = result & i32::from(libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0;
+            return Some(Event { token, readable: true, ended, ..Event::default() });
+        }
         slot.has_ended = result == 0;
-        let token = u64::from(index);
         match (result, buffer) {
             (1.., Some(buffer)) => {
                 self.brought = Brought::Bytes { index, length: result as u32 };
@@ -164,10 +226,37 @@ impl Ring {
                 Some(Event { token, readable: true, ..Event::default() })
             }
             (0, _) => Some(Event { token, ended: true, ..Event::default() }),
-            // No buffer was free: some are by now, and the worker arms again as it receives.
-            _ if result == -libc::ENOBUFS => Some(Event { token, readable: true, ..Event::default() }),
+            // No buffer was free: some will be before the kernel sees this. Nothing was received, so there is no event:
+            // it would look like the end of a connection that is kept.
+            _ if result == -libc::ENOBUFS => {
+                let armed = self.arm(index);
+                self.must(armed);
+                None
+            }
             _ => self.failed(index, -result),
         }
+    }
+
+    /// Submits, runs what the kernel has put off until it is asked, and takes what completed; without a wait, which even
+    /// for no time at all would go through the scheduler.
+    fn poll(&mut self) -> io::Result<usize> {
+        let queued = self.ring.submission().len() as u32;
+        // SAFETY: no argument is passed, and what the queued entries point to lives, as in `push`.
+        let result =
+            unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, IORING_ENTER_GETEVENTS, None) };
+        match result {
+            Ok(_) => {}
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY | libc::EAGAIN)) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(self.take_completions())
+    }
+
+    #[inline]
+    fn take_completions(&mut self) -> usize {
+        self.completions.clear();
+        self.completions.extend(self.ring.completion().take(BATCH));
+        self.completions.len()
     }
 
     fn failed(&mut self, index: u32, errno: i32) -> Option<Event> {
@@ -190,7 +279,7 @@ impl Backend for Ring {
             .setup_clamp()
             .setup_cqsize(places.next_power_of_two() * 4)
             .build(places.next_power_of_two())?;
-        let registered_max = if setup.keeps_connections { setup.connections as u32 } else { 0 };
+        let registered_max = if setup.keeps_connections { registrable(setup.connections) } else { 0 };
         if registered_max > 0 {
             ring.submitter().register_files_sparse(registered_max)?;
         }
@@ -205,15 +294,14 @@ impl Backend for Ring {
             completions: Vec::with_capacity(BATCH),
             brought: Brought::Nothing,
             shown: None,
+            read: Vec::new(),
+            failure: None,
         })
     }
 
     fn watch(&mut self, descriptor: impl AsFd, token: u64) -> io::Result<()> {
-        let data = user_data(Kind::Watch, 0, self.watched.len() as u32);
-        self.watched.push(token);
-        let descriptor = Fd(descriptor.as_fd().as_raw_fd());
-        let poll = opcode::PollAdd::new(descriptor, libc::POLLIN as u32).multi(true);
-        self.push(&poll.build().user_data(data))
+        self.watched.push((descriptor.as_fd().as_raw_fd(), token));
+        self.watch_again(self.watched.len() as u32 - 1)
     }
 
     fn add(&mut self, index: u32, socket: &Socket) -> io::Result<()> {
@@ -241,6 +329,7 @@ impl Backend for Ring {
         self.arm(index)?;
         let bytes = match bytes {
             Outgoing::Planned { start, end } if end - start <= QUEUED_BYTES_MAX => {
+                self.slots[index as usize].may_be_sending = true;
                 let slot = self.slots[index as usize];
                 let data = user_data(Kind::Send, slot.generation, index);
                 let planned = &self.requests[start..end];
@@ -264,7 +353,10 @@ impl Backend for Ring {
     }
 
     #[inline]
-    fn receive(&mut self, index: u32, _: &Socket) -> io::Result<Received> {
+    fn receive(&mut self, index: u32, socket: &Socket) -> io::Result<Received> {
+        if self.slot(index).is_stamped {
+            return self.receive_stamped(index, socket).map(|(received, _)| received);
+        }
         match std::mem::replace(&mut self.brought, Brought::Nothing) {
             Brought::Bytes { index: of, length } if of == index => {
                 self.arm(index)?;
@@ -279,6 +371,27 @@ impl Backend for Ring {
         }
     }
 
+    fn stamp(&mut self, index: u32, socket: &Socket) -> io::Result<()> {
+        socket.stamp()?;
+        self.read.resize(STAMPED_BYTES, 0);
+        self.slot(index).is_stamped = true;
+        Ok(())
+    }
+
+    fn receive_stamped(&mut self, index: u32, socket: &Socket) -> io::Result<(Received, Option<u64>)> {
+        if let Brought::Error { index: of, errno } = std::mem::replace(&mut self.brought, Brought::Nothing)
+            && of == index
+        {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
+        self.recycle();
+        let (received, lag_ns) = socket.receive_stamped(&mut self.read)?;
+        self.slot(index).has_ended = received == Received::End;
+        // What is left, if the room did not suffice, fires at once.
+        self.arm(index)?;
+        Ok((received, lag_ns))
+    }
+
     #[inline]
     fn receives_most(&self) -> usize {
         usize::MAX
@@ -286,9 +399,9 @@ impl Backend for Ring {
 
     #[inline]
     fn bytes(&self, n: usize) -> &[u8] {
-        match self.shown {
+        match &self.shown {
             Some(buffer) => &self.buffers.bytes(buffer)[..n],
-            None => &[],
+            None => &self.read[..n],
         }
     }
 
@@ -297,29 +410,37 @@ impl Backend for Ring {
     }
 
     fn forget(&mut self, index: u32, _: &Socket) {
-        let slot = self.slot(index);
-        let armed = std::mem::take(&mut slot.is_armed);
-        let is_registered = std::mem::take(&mut slot.is_registered);
-        let data = user_data(Kind::Receive, slot.generation, index);
-        slot.generation = slot.generation.wrapping_add(1);
-        if armed {
-            // Else the kernel would hold the socket open. If this fails, so will the next wait, and the level with it.
-            let cancel = opcode::AsyncCancel::new(data).build();
-            let _ = self.push(&cancel.flags(squeue::Flags::SKIP_SUCCESS).user_data(NOTHING));
+        let slot = *self.slot(index);
+        *self.slot(index) = Slot { generation: slot.generation.wrapping_add(1), ..Slot::default() };
+        // Whatever is still under way would hold the socket open, and let a connect go on that was given up. At the end of a
+        // stream nothing is received any more, and what is sent fails by itself.
+        for (kind, is_under_way) in [
+            (Kind::Receive, slot.is_armed),
+            (Kind::Writable, slot.awaits_writable),
+            (Kind::Send, slot.may_be_sending && !slot.has_ended),
+        ] {
+            if is_under_way {
+                self.cancel(user_data(kind, slot.generation, index));
+            }
         }
         // What was queued for this socket must not find the next one under its number.
-        if !self.ring.submission().is_empty() {
-            let _ = self.ring.submit();
-        }
-        if is_registered {
-            // The table, too, would hold it open. It cannot fail for an index that was set.
-            let _ = self.ring.submitter().register_files_update(index, &[-1]);
+        self.submit_all();
+        if slot.is_registered {
+            // The table, too, would hold it open.
+            let removed = self.ring.submitter().register_files_update(index, &[-1]);
+            self.must(removed.map(|_| ()));
         }
     }
 
     #[inline]
     fn wait(&mut self, timeout_ns: u64) -> io::Result<usize> {
+        if let Some(error) = self.failure.take() {
+            return Err(error);
+        }
         self.recycle();
+        if timeout_ns == 0 {
+            return self.poll();
+        }
         let timeout =
             Timespec::new().sec(timeout_ns / 1_000_000_000).nsec((timeout_ns % 1_000_000_000) as u32);
         let arguments = SubmitArgs::new().timespec(&timeout);
@@ -333,9 +454,7 @@ impl Backend for Ring {
                 ) => {}
             Err(error) => return Err(error),
         }
-        self.completions.clear();
-        self.completions.extend(self.ring.completion().take(BATCH));
-        Ok(self.completions.len())
+        Ok(self.take_completions())
     }
 
     #[inline]
@@ -348,11 +467,16 @@ impl Backend for Ring {
         match data >> 62 {
             kind if kind == Kind::Receive as u64 => self.received(index, generation, &entry),
             kind if kind == Kind::Watch as u64 => {
-                let token = *self.watched.get(index as usize).filter(|_| data != NOTHING)?;
+                let (_, token) = *self.watched.get(index as usize).filter(|_| data != NOTHING)?;
+                if !cqueue::more(entry.flags()) {
+                    let watched = self.watch_again(index);
+                    self.must(watched);
+                }
                 Some(Event { token, readable: true, ..Event::default() })
             }
             _ if !self.is_current(index, generation) => None,
             kind if kind == Kind::Writable as u64 => {
+                self.slot(index).awaits_writable = false;
                 let mask = entry.result();
                 let has = |flag: i16| mask < 0 || mask & i32::from(flag) != 0;
                 let error = has(libc::POLLERR | libc::POLLHUP);
@@ -371,7 +495,16 @@ impl Backend for Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // The kernel must not write to buffers, nor read requests, that are gone. Where it has nothing to cancel it says so.
+        // The kernel must not write to buffers, nor read requests, that are gone. What was not submitted never will be. What was
+        // is marked as cancelled when this returns and touches no memory any more; as the ring defers its work to its own
+        // thread's waiting (DEFER_TASKRUN), which is over, nothing is halfway through. It can fail only by finding nothing.
         let _ = self.ring.submitter().register_sync_cancel(None, CancelBuilder::any());
     }
+}
+
+/// How many of so many connections can have a place in the table of registered files: no more than files may be open.
+fn registrable(connections: usize) -> u32 {
+    use rustix::process::{Resource, getrlimit};
+    let allowed = getrlimit(Resource::Nofile).current.unwrap_or(REGISTERED_MAX).min(REGISTERED_MAX);
+    (connections as u64).min(allowed) as u32
 }

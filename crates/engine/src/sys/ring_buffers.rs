@@ -5,14 +5,18 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use io_uring::Submitter;
 use io_uring::types::BufRingEntry;
+use io_uring::{Submitter, cqueue};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// Room for one receive: a head and a small body fit.
 const BUFFER_BYTES: usize = 8 * 1024;
 /// Fewest and most buffers. What exceeds them waits in its socket until one is given back.
 const COUNT: std::ops::RangeInclusive<usize> = 64..=1024;
+
+/// A buffer that the kernel has handed over: ours until it is given back, which uses this up.
+#[derive(Debug)]
+pub(super) struct Taken(u16);
 
 /// See the module comment.
 #[derive(Debug)]
@@ -45,29 +49,46 @@ impl RingBuffers {
         }?;
         let memory = NonNull::new(memory.cast::<u8>()).expect("the kernel maps nothing at address 0");
         let mut buffers = RingBuffers { memory, count: count as u16, tail: 0 };
-        // SAFETY: the ring lies at the page-aligned start of the mapping, which lives until `drop`; the owner drops the
-        // io_uring, and with it the registration, first.
+        // SAFETY: the ring lies at the page-aligned start of the mapping and is zeroed, so its tail is 0. The mapping lives
+        // until `drop`; the owner ends all operations and drops the io_uring, and with it the registration, first. (The kernel
+        // holds the pages of the entries by itself; it writes to buffers only in operations.)
         unsafe { submitter.register_buf_ring_with_flags(memory.as_ptr() as u64, count as u16, group, 0) }?;
         for buffer in 0..count as u16 {
-            buffers.give_back(buffer);
+            buffers.give_back(Taken(buffer));
         }
         Ok(buffers)
     }
 
-    /// The bytes of a buffer that the kernel has handed over.
-    pub(super) fn bytes(&self, buffer: u16) -> &[u8] {
-        // SAFETY: the place lies within the mapping, and was zeroed or written by the kernel. The kernel does not touch it
-        // before it is given back, which takes `&mut self`.
-        unsafe { std::slice::from_raw_parts(self.place(buffer), BUFFER_BYTES) }
+    /// The buffer that a completion brought, if it brought one. To be asked once for each completion.
+    #[inline]
+    pub(super) fn taken(&self, completion: &cqueue::Entry) -> Option<Taken> {
+        let number = cqueue::buffer_select(completion.flags())?;
+        assert!(number < self.count, "the kernel hands over buffers that it was given");
+        Some(Taken(number))
+    }
+
+    /// The bytes of a buffer.
+    pub(super) fn bytes(&self, buffer: &Taken) -> &[u8] {
+        // SAFETY: the place lies within the mapping (see `place`), and is zeroed or was written by the kernel. There is one
+        // `Taken` for each buffer that the kernel handed over, and the kernel does not touch the buffer again before that
+        // was used up by `give_back`, which takes `&mut self`: so not while this slice lives.
+        unsafe { std::slice::from_raw_parts(self.place(buffer.0), BUFFER_BYTES) }
     }
 
     /// Lets the kernel use a buffer again.
     #[inline]
-    pub(super) fn give_back(&mut self, buffer: u16) {
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a buffer that was given back must not be looked at again"
+    )]
+    pub(super) fn give_back(&mut self, buffer: Taken) {
+        let buffer = buffer.0;
         let place = self.place(buffer) as u64;
         let base = self.memory.as_ptr().cast::<BufRingEntry>();
-        // SAFETY: `tail % count` is an entry within the ring, which no one else writes: the kernel reads entries below the
-        // tail only. Its tail shares the first entry's reserved bytes, which the setters do not touch.
+        // SAFETY: `tail % count` is an entry within the ring, at the front of the mapping and aligned as the page is. Nobody
+        // else writes it, and the kernel reads entries below the tail only: this one was read when its last buffer was
+        // taken, as there are never more buffers than entries. The tail itself lies in the first entry's reserved bytes,
+        // which the setters do not touch and the kernel does not write; no other reference to either exists here.
         unsafe {
             let entry = &mut *base.add(usize::from(self.tail & (self.count - 1)));
             entry.set_addr(place);
@@ -75,8 +96,8 @@ impl RingBuffers {
             entry.set_bid(buffer);
         }
         self.tail = self.tail.wrapping_add(1);
-        // SAFETY: the tail is an aligned u16 within the mapping that the kernel reads atomically; released, so that it sees
-        // the entry first.
+        // SAFETY: the tail is an aligned u16 within the mapping (`base` is its start) that is written here alone and that the
+        // kernel reads atomically; released, so that it sees the entry first.
         unsafe {
             let tail = BufRingEntry::tail(base).cast_mut();
             AtomicU16::from_ptr(tail).store(self.tail, Ordering::Release);
@@ -84,16 +105,16 @@ impl RingBuffers {
     }
 
     fn place(&self, buffer: u16) -> *mut u8 {
-        assert!(buffer < self.count, "the kernel returns buffers that it was given");
         let offset = entries_length(usize::from(self.count)) + usize::from(buffer) * BUFFER_BYTES;
-        // SAFETY: within the mapping, as `buffer < count`.
+        // SAFETY: `Taken` holds numbers below `count` only, and the mapping has room for so many buffers behind the entries.
         unsafe { self.memory.as_ptr().add(offset) }
     }
 }
 
 impl Drop for RingBuffers {
     fn drop(&mut self) {
-        // SAFETY: the mapping made by `register`, whole; no slice of it outlives `self`.
+        // SAFETY: the mapping made by `register`, whole, which is unmapped here alone; slices of it borrow `self`, and the
+        // kernel uses it no longer, as the owner ended all operations before.
         let _ = unsafe { munmap(self.memory.as_ptr().cast(), length(usize::from(self.count))) };
     }
 }

@@ -14,6 +14,8 @@ use rustix::net::{
     self, AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, sockopt,
 };
 
+use super::stamps;
+
 /// Where a connection goes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Address {
@@ -122,6 +124,17 @@ impl Socket {
     #[inline]
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<Received> {
         received(net::recv(&self.descriptor, buffer, RecvFlags::empty()).map(|(_, n)| n))
+    }
+
+    /// Has the kernel note when what comes in came in, for [`Socket::receive_stamped`].
+    pub(crate) fn stamp(&self) -> io::Result<()> {
+        stamps::ask(self.descriptor.as_fd())
+    }
+
+    /// Reads into `buffer`, which must not be empty; beside it, how long the last of these bytes had been in the kernel, in
+    /// nanoseconds.
+    pub(crate) fn receive_stamped(&self, buffer: &mut [u8]) -> io::Result<(Received, Option<u64>)> {
+        stamps::receive(self.descriptor.as_fd(), buffer)
     }
 
     /// Throws away up to `scratch.len()` bytes of a TCP stream in the kernel: `MSG_TRUNC` skips the copy, half the cost

@@ -1,6 +1,8 @@
 //! What must hold on every back end: `tests/epoll.rs` and `tests/io_uring.rs` each run all of it.
 
 mod byte_peer;
+mod corners;
+mod open_loop;
 pub(crate) mod peer;
 mod requests;
 mod truth;

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::metrics::WorkerUse;
 use crate::record::{RunRecord, RunState};
-use crate::spec::{ClientSpec, RunSpec};
+use crate::spec::{ClientSpec, LoadSpec, RunSpec};
 use crate::units::Nanos;
 
 /// What a difference means for a comparison.
@@ -90,6 +90,11 @@ impl Found {
         self.span("warm-up", a.warmup, b.warmup);
         let pages = |pages: Option<u64>| pages.map_or("no limit".to_owned(), |pages| pages.to_string());
         self.check(Weight::Forbids, "pages of a level", pages(a.pages), pages(b.pages));
+        let open_loop = |load: &LoadSpec| match load.rate {
+            Some(_) => format!("open, {} arrivals, busy: {}", text(&load.arrivals), text(&load.when_busy)),
+            None => "closed".to_owned(),
+        };
+        self.check(Weight::Forbids, "loop", open_loop(a), open_loop(b));
         self.check(Weight::Noted, "order of iterations", text(&a.order), text(&b.order));
     }
 

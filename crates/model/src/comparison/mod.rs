@@ -20,7 +20,8 @@ pub use gates::{FailWhen, GateOutcome, GateResult};
 pub use judging::{Finding, Floor, FloorSource, ITERATIONS_MIN, Why, holm};
 
 use crate::metric::Metric;
-use crate::record::RunRecord;
+use crate::rate::RateProfile;
+use crate::record::{IterationRecord, RunRecord};
 use crate::spec::ConnectionPolicy;
 use crate::statistics::{self, Interval};
 use crate::threshold::{self, FailIf, Outcome, Threshold};
@@ -135,6 +136,9 @@ pub struct Candidate {
 pub struct LevelComparison {
     /// Number of clients.
     pub clients: u32,
+    /// Rate, in open loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateProfile>,
     /// Figure by figure.
     pub rows: Vec<Row>,
 }
@@ -267,18 +271,27 @@ fn candidate(
     options: &Options<'_>,
 ) -> Candidate {
     let (ours, theirs) = (baseline.levels(), record.levels());
-    let without = |a: &[(u32, Vec<_>)], b: &[(u32, Vec<_>)]| -> Vec<u32> {
-        let held = |clients: &u32| b.iter().any(|(other, _)| other == clients);
-        a.iter().map(|(clients, _)| *clients).filter(|clients| !held(clients)).collect()
+    // In open loop a level is its rate: how many clients stand by may differ.
+    type Level<'a> = (u32, Vec<&'a IterationRecord>);
+    let same = |a: &Level<'_>, b: &Level<'_>| {
+        let rate = a.1[0].rate;
+        rate == b.1[0].rate && (rate.is_some() || a.0 == b.0)
+    };
+    let without = |a: &[Level<'_>], b: &[Level<'_>]| -> Vec<u32> {
+        a.iter()
+            .filter(|level| !b.iter().any(|other| same(level, other)))
+            .map(|(clients, _)| *clients)
+            .collect()
     };
     let levels = theirs
         .iter()
-        .filter_map(|(clients, runs)| {
-            let (_, base) = ours.iter().find(|(other, _)| other == clients)?;
+        .filter_map(|level @ (clients, runs)| {
+            let (_, base) = ours.iter().find(|other| same(level, other))?;
+            let rate = runs[0].rate;
             let (base, runs) = (judging::read(base), judging::read(runs));
             let noise = judging::LevelNoise::of(options.noise, *clients, &base, &runs);
             let rows = metrics.iter().map(|metric| row(*metric, &base, &runs, &noise)).collect();
-            Some(LevelComparison { clients: *clients, rows })
+            Some(LevelComparison { clients: *clients, rate, rows })
         })
         .collect();
     Candidate {

@@ -15,7 +15,8 @@ use super::add;
 pub struct Counts {
     /// Requests that the plan foresaw: those started, plus those of an open-loop schedule that were skipped.
     pub planned: u64,
-    /// Requests of an open-loop schedule that no client was free to send.
+    /// Requests of an open-loop schedule that no client was free to send: one for each arrival that was skipped, as the
+    /// rest of a page is foreseen only when it begins.
     pub skipped: u64,
     /// Requests in progress when the window opened.
     pub carried_in: u64,

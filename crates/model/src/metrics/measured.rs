@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ClientTotals, Counts, Histogram, Moments, PageTotals, Series, add};
+use super::{ClientTotals, Counts, Histogram, Moments, OpenLoop, PageTotals, Series, add};
 use crate::errors::ErrorTable;
 
 /// The four distributions of a window. Of requests that succeeded; pages that were fetched whole.
@@ -72,10 +72,20 @@ pub struct WorkerUse {
     pub user_ns: u64,
     /// System CPU time of its thread, in nanoseconds.
     pub system_ns: u64,
+    /// Open loop: time that it waited for arrivals awake, in nanoseconds. Part of its CPU time, and no work: it could
+    /// have done something else.
+    pub spun_ns: u64,
     /// Rounds of its event loop.
     pub loops: u64,
     /// Events that it handled.
     pub events: u64,
+}
+
+impl WorkerUse {
+    /// CPU time of its thread that went into work, in nanoseconds: without waiting awake.
+    pub fn worked_ns(&self) -> u64 {
+        self.user_ns.saturating_add(self.system_ns).saturating_sub(self.spun_ns)
+    }
 }
 
 /// What the load generator itself used and added.
@@ -87,6 +97,10 @@ pub struct GeneratorUse {
     /// Delay from readiness being reported to an event being handled, in nanoseconds. In `histograms.hlog`.
     #[serde(skip)]
     pub loop_delay: Histogram,
+    /// How long bytes had been in the kernel before they were read, in nanoseconds: of the reads on one connection of each
+    /// worker at a time, by the kernel's own stamps. In `histograms.hlog`.
+    #[serde(skip)]
+    pub receive_lag: Histogram,
     /// Bytes of memory that metrics may come to own, all workers together.
     pub metrics_bytes_max: u64,
 }
@@ -130,9 +144,12 @@ pub struct Measured {
     pub body_bytes: Moments,
     /// Errors by class.
     pub errors: ErrorTable,
-    /// Distributions; stored in `histograms.hlog`.
+    /// Distributions; stored in `histograms.hlog`. In open loop from the intended start.
     #[serde(skip)]
     pub histograms: Histograms,
+    /// What an open loop leaves behind besides; absent in closed loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_loop: Option<OpenLoop>,
     /// Page by page, in the order of the workload.
     pub pages: Vec<PageTotals>,
     /// Distributions of the heaviest pages; stored in `histograms.hlog`.
@@ -185,6 +202,7 @@ impl Measured {
             mine.backend.clone_from(&theirs.backend);
             add(&mut mine.user_ns, theirs.user_ns);
             add(&mut mine.system_ns, theirs.system_ns);
+            add(&mut mine.spun_ns, theirs.spun_ns);
             add(&mut mine.loops, theirs.loops);
             add(&mut mine.events, theirs.events);
         }
@@ -204,6 +222,9 @@ impl Measured {
         self.body_bytes.merge(&other.body_bytes);
         self.errors.merge(&other.errors);
         self.histograms.merge(&other.histograms);
+        if let Some(theirs) = &other.open_loop {
+            self.open_loop.get_or_insert_default().merge(theirs);
+        }
         if self.pages.len() < other.pages.len() {
             self.pages.resize(other.pages.len(), PageTotals::default());
         }
@@ -215,6 +236,7 @@ impl Measured {
             }
         }
         self.generator.loop_delay.merge(&other.generator.loop_delay);
+        self.generator.receive_lag.merge(&other.generator.receive_lag);
         add(&mut self.lifetime.connections, other.lifetime.connections);
         add(&mut self.lifetime.requests, other.lifetime.requests);
         add(&mut self.lifetime.received_bytes, other.lifetime.received_bytes);

@@ -6,6 +6,7 @@ mod fairness;
 mod histogram;
 mod measured;
 mod moments;
+mod open_loop;
 mod series;
 mod totals;
 
@@ -14,6 +15,7 @@ pub use fairness::{Fairness, fairness};
 pub use histogram::{Histogram, HistogramError};
 pub use measured::{GeneratorUse, Histograms, Lifetime, Measured, PageHistograms, WorkerUse};
 pub use moments::Moments;
+pub use open_loop::OpenLoop;
 pub use series::{Interval, Series};
 pub use totals::{ClientTotals, PageTotals};
 

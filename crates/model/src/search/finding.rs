@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::standing::{Once, interval, judge};
 use super::{Edges, LevelStanding, Search, Walk, confidence, search_of};
 use crate::figures::Figures;
-use crate::record::RunRecord;
+use crate::metrics::fairness;
+use crate::record::{IterationRecord, RunRecord};
 use crate::statistics::Interval;
 
 /// How a search ended.
@@ -57,6 +58,8 @@ pub struct UsefulPeak {
     pub load: u64,
     /// Valid responses per second, over all iterations of the level.
     pub request_rate: f64,
+    /// Jain's index over the clients' completed pages; null where nobody completed one.
+    pub jain: Option<f64>,
 }
 
 /// One level of a search.
@@ -88,27 +91,41 @@ pub struct ConditionFound {
     pub iterations_kept: u64,
 }
 
+impl Finding {
+    /// The load from which on the SLO is not, or not surely, kept: the lowest that counts as broken, or else the lowest
+    /// above `kept` that does not count as kept. `None` where nothing lies above.
+    pub fn edge(&self) -> Option<u64> {
+        let above = |level: &&LevelFound| Some(level.load) > self.kept && level.standing != LevelStanding::Kept;
+        self.broken.or_else(|| self.levels.iter().find(above).map(|level| level.load))
+    }
+}
+
 /// What the record of a search says. `None` of a run that is no search.
 pub fn of_record(record: &RunRecord) -> Option<Finding> {
     let search = search_of(record)?;
     let mut finding = search.finding();
     let over = search.spec.over;
-    let keeps = |load: u64| {
-        let level = finding.levels.iter().find(|level| level.load == load);
-        level.is_some_and(|level| search.looks_kept(level))
+    let levels = record.levels();
+    let runs_at = |load: u64| {
+        levels.iter().map(|(_, runs)| runs).find(|runs| runs.first().is_some_and(|run| over.of(run) == load))
     };
-    let mut peak: Option<UsefulPeak> = None;
-    for (_, runs) in record.levels() {
-        let Some(load) = runs.first().map(|run| over.of(run)) else { continue };
-        if !keeps(load) || finding.broken.is_some_and(|broken| load >= broken) {
-            continue;
-        }
-        let request_rate = Figures::of(&RunRecord::merged(&runs)).request_rate;
-        if peak.is_none_or(|peak| request_rate > peak.request_rate) {
-            peak = Some(UsefulPeak { load, request_rate });
-        }
-    }
+    let below = |level: &&LevelFound| finding.broken.is_none_or(|broken| level.load < broken);
+    let peaks = finding.levels.iter().filter(below).filter(|level| search.looks_kept(level)).filter_map(|level| {
+        let measured = RunRecord::merged(runs_at(level.load)?);
+        Some(UsefulPeak {
+            load: level.load,
+            request_rate: Figures::of(&measured).request_rate,
+            jain: fairness(&measured.clients).map(|served| served.jain_pages),
+        })
+    });
+    let peak = peaks.max_by(|a, b| a.request_rate.total_cmp(&b.request_rate));
     finding.useful_peak = peak.filter(|_| finding.kept.is_some());
+    if let Some(broken) = finding.broken
+        && let Some(runs) = runs_at(broken)
+        && let Some(note) = search.too_few_clients(broken, runs)
+    {
+        finding.sentence += &note;
+    }
     Some(finding)
 }
 
@@ -199,44 +216,45 @@ impl Search {
     }
 
     fn sentence(&self, finding: &Finding) -> String {
-        let (slo, say) = (&self.spec.slo, |load| self.spec.over.say(load));
+        let over = self.spec.over;
+        let (slo, at) = (&self.spec.slo, |load| format!("{} {}", over.preposition(), over.say(load)));
         let by = finding.broken.map(|broken| self.breakers(finding, broken)).unwrap_or_default();
         let mut text = match (finding.answer, finding.kept, finding.broken) {
             (Answer::Between, Some(kept), Some(broken)) => format!(
-                "{slo} is kept with {} and broken with {}{by}: the limit lies between.",
-                say(kept),
-                say(broken)
+                "{slo} is kept {} and broken {}{by}: the limit lies between.",
+                at(kept),
+                at(broken)
             ),
             (Answer::Always, ..) => format!(
                 "{slo} is kept up to {}, the highest load that was allowed: the limit lies above, if there is one.",
-                say(self.spec.to)
+                over.say(self.spec.to)
             ),
             (Answer::Never, None, Some(broken)) if broken == self.spec.from => {
-                format!("{slo} is never kept: it is broken with {} already{by}.", say(broken))
+                format!("{slo} is never kept: it is broken {} already{by}.", at(broken))
             }
             (Answer::Never, ..) => format!(
                 "{slo} is never kept: no load from {} to {} keeps all its conditions.",
                 self.spec.from,
-                say(finding.levels.last().map_or(self.spec.to, |level| level.load))
+                over.say(finding.levels.last().map_or(self.spec.to, |level| level.load))
             ),
             (Answer::Unfinished, kept, broken) => {
                 let known = match (kept, broken) {
                     (None, None) => "nothing is decided yet".to_owned(),
-                    (Some(kept), None) => format!("{slo} is kept with {}", say(kept)),
-                    (None, Some(broken)) => format!("{slo} is broken with {}{by}", say(broken)),
+                    (Some(kept), None) => format!("{slo} is kept {}", at(kept)),
+                    (None, Some(broken)) => format!("{slo} is broken {}{by}", at(broken)),
                     (Some(kept), Some(broken)) => {
-                        format!("{slo} is kept with {} and broken with {}{by}", say(kept), say(broken))
+                        format!("{slo} is kept {} and broken {}{by}", at(kept), at(broken))
                     }
                 };
                 format!("The search did not end: {known}.")
             }
             (_, kept, broken) => {
                 let below = match kept {
-                    Some(kept) => format!("{slo} is kept with {}", say(kept)),
+                    Some(kept) => format!("{slo} is kept {}", at(kept)),
                     None => format!("no level could be shown to keep {slo}"),
                 };
                 let above = match broken {
-                    Some(broken) => format!("it is broken with {}{by}", say(broken)),
+                    Some(broken) => format!("it is broken {}{by}", at(broken)),
                     None => "no level above could be shown to break it".to_owned(),
                 };
                 format!("{below}, and {above}: the noise is too large for {} iterations.", self.spec.repeats)
@@ -253,16 +271,34 @@ impl Search {
         }
         if let (Some(again), Some(broken)) = (finding.kept_again, finding.broken) {
             text += &format!(
-                " Yet {} kept it, though {} did not: something else than the load breaks it, and the answer is the first \
+                " Yet it is kept {}, though not {}: something else than the load breaks it, and the answer is the first \
                  break.",
-                say(again),
-                say(broken)
+                at(again),
+                at(broken)
             );
         }
         text
     }
 
-    /// `: p(99)<50ms is not kept`, of those conditions that no iteration, or fewest, kept.
+    /// Where arrivals waited for clients that are fewer than Little's law needs: what is found may be the clients' limit.
+    fn too_few_clients(&self, load: u64, runs: &[&IterationRecord]) -> Option<String> {
+        let needed = self.spec.clients_needed(load);
+        let clients = self.spec.clients_at(load);
+        let unserved = |run: &&IterationRecord| {
+            let open_loop = run.measured.open_loop.as_ref()?;
+            let unserved = open_loop.waited + open_loop.skipped + open_loop.queued;
+            Some(unserved as f64 > 0.01 * open_loop.planned as f64)
+        };
+        let busy = runs.iter().filter_map(unserved).any(|unserved| unserved);
+        (busy && f64::from(clients) < needed).then(|| {
+            format!(
+                " All {clients} clients were busy there, and it takes {needed:.0} to hold so many requests for as long as the \
+                 SLO allows: the limit may be theirs; give more of them (-c)."
+            )
+        })
+    }
+
+    /// ` (by p(99)<50ms)`, of those conditions that no iteration, or fewest, kept.
     fn breakers(&self, finding: &Finding, load: u64) -> String {
         let Some(level) = finding.levels.iter().find(|level| level.load == load) else {
             return String::new();

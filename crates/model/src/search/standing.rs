@@ -3,12 +3,13 @@
 //! A level is looked at after 3, 5, 8, 13 … iterations, and after the last. At each look every condition's interval over
 //! the iterations is held against its limit. The two-sided error of 5 % is shared by all looks (Bonferroni), so that
 //! looking often finds nothing that is not there. Times, rates and shares of equality are tested on their logarithms: noise
-//! multiplies them, and one hiccup does not drag the mean away. Errors, which may be 0, are tested as they are.
+//! multiplies them, and one hiccup does not drag the mean away. Percentages (errors, the share of arrivals that began) are
+//! tested as they are: they may be 0.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::metric::Metric;
+use crate::metric::{Metric, Quantity};
 use crate::statistics::{CONFIDENCE, Interval, student_mean_at};
 use crate::threshold::{Relation, Threshold};
 
@@ -76,7 +77,7 @@ pub fn confidence(repeats: u32) -> f64 {
 /// The interval of a condition's metric over iterations. `None` below two, and where a value was not measured.
 pub(super) fn interval(metric: Metric, values: &[Option<f64>], confidence: f64) -> Option<Interval> {
     let values: Vec<f64> = values.iter().copied().collect::<Option<_>>()?;
-    if metric == Metric::Errors || values.iter().any(|value| *value <= 0.0) {
+    if metric.quantity() == Quantity::Percent || values.iter().any(|value| *value <= 0.0) {
         return student_mean_at(&values, confidence);
     }
     let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();

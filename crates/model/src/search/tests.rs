@@ -4,7 +4,7 @@ use super::*;
 use crate::workload::PageSequence;
 
 fn spec(slo: &str) -> SearchSpec {
-    SearchSpec { slo: slo.to_owned(), ..SearchSpec::default() }
+    SearchSpec { slo: slo.to_owned(), ..SearchSpec::over(Over::Clients) }
 }
 
 /// Runs a search to its end; `server` answers with the values of the conditions at a load.
@@ -144,7 +144,7 @@ fn what_breaks_and_holds_again_is_said() {
     assert_eq!((finding.answer, finding.kept, finding.broken), (Answer::Between, Some(11), Some(12)));
     assert_eq!(finding.kept_again, Some(32));
     assert!(
-        finding.sentence.contains("Yet 32 clients kept it, though 12 clients did not"),
+        finding.sentence.contains("Yet it is kept with 32 clients, though not with 12 clients"),
         "{}",
         finding.sentence
     );

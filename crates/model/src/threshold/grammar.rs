@@ -4,9 +4,9 @@
 //! list      = condition { "," condition }
 //! condition = metric [ "{" "clients" ":" levels "}" ] relation value
 //! metric    = "rate" | "connects" | "throughput" | "avg" | "min" | "med" | "max" | "p(" number ")" | "p" number
-//!           | "errors" | "fairness" | "client-cpu" | "server-cpu"
+//!           | "errors" | "offered" | "fairness" | "client-cpu" | "server-cpu"
 //! relation  = "<" | "<=" | ">" | ">="
-//! value     = number unit                   of a threshold: ns us ms s m; % of errors; bit/s … Gbit/s, B/s … GB/s; of fairness none;
+//! value     = number unit                   of a threshold: ns us ms s m; % of errors and offered; bit/s … Gbit/s, B/s … GB/s; of fairness none;
 //!                                           of a rate: k, m or nothing, and /s or nothing
 //!           | [ "+" | "-" ] number unit     of a change: %; of errors: pp (percentage points)
 //! ```
@@ -47,7 +47,7 @@ impl FromStr for FailIfs {
 }
 
 const METRICS: &str =
-    "rate, connects, throughput, avg, min, med, max, p(99), errors, fairness, client-cpu or server-cpu";
+    "rate, connects, throughput, avg, min, med, max, p(99), errors, offered, fairness, client-cpu or server-cpu";
 
 type Value<'a> = fn(&mut Scanner<'a>, Metric) -> Result<f64, GateError>;
 
@@ -97,6 +97,7 @@ impl<'a> Scanner<'a> {
             "med" => Metric::Percentile(50.0),
             "max" => Metric::Max,
             "errors" => Metric::Errors,
+            "offered" => Metric::Offered,
             "fairness" => Metric::Fairness,
             "client-cpu" => Metric::ClientCpu,
             "server-cpu" => Metric::ServerCpu,
@@ -212,7 +213,7 @@ impl<'a> Scanner<'a> {
             };
             let units = match metric.quantity() {
                 Quantity::Seconds => "ns, us, ms, s or m behind the number",
-                Quantity::Percent => "% behind the number: errors are a share of the requests",
+                Quantity::Percent => "% behind the number: it is a share",
                 Quantity::PerSecond => "the number alone, or with k, m or /s behind it",
                 Quantity::BitsPerSecond => "Mbit/s, MB/s or the like behind the number",
                 Quantity::Share => "the number alone, between 0 and 1",

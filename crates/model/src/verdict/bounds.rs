@@ -1,7 +1,7 @@
 //! The numbers that the verdict turns on, and the few sums that both its reasons and the limiting resource need.
 
 use crate::metrics::WorkerUse;
-use crate::record::IterationRecord;
+use crate::record::{IterationRecord, load_name};
 
 /// Failed requests in percent of a level's ended ones, above which it is invalid.
 pub const ERRORS_PERCENT_MAX: f64 = 1.0;
@@ -24,9 +24,9 @@ pub const SERVER_CPU_PERCENT_MAX: f64 = 95.0;
 /// smaller packets.
 pub const LINK_PERCENT_MAX: f64 = 90.0;
 
-/// CPU time of a worker in percent of a window; 0 of no window.
+/// CPU time of a worker in percent of a window, without waiting awake for arrivals; 0 of no window.
 pub(super) fn worker_percent(worker: &WorkerUse, window_ns: u64) -> f64 {
-    percent(worker.user_ns.saturating_add(worker.system_ns) as f64, window_ns as f64)
+    percent(worker.worked_ns() as f64, window_ns as f64)
 }
 
 /// The busiest worker of an iteration: its number, its use, its CPU in percent.
@@ -42,9 +42,9 @@ pub(super) fn percent(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { 100.0 * a / b }
 }
 
-/// `1 client`, `20 clients`.
-pub(super) fn level(clients: u32) -> String {
-    counted(u64::from(clients), "client", "clients")
+/// `1 client`, `20 clients`, `1000 arrivals/s`.
+pub(super) fn level(run: &IterationRecord) -> String {
+    load_name(run.clients, run.rate)
 }
 
 /// A count with its noun.

@@ -28,7 +28,7 @@ pub(super) fn limits(record: &RunRecord) -> (Limit, Vec<LevelLimit>) {
         .enumerate()
         .map(|(place, (clients, runs))| {
             let rising = Some(place) == peak && place + 1 == levels.len();
-            LevelLimit { clients: *clients, limit: of_level(record, *clients, runs, rising) }
+            LevelLimit { clients: *clients, rate: runs[0].rate, limit: of_level(record, runs, rising) }
         })
         .collect();
     let run = match peak {
@@ -45,11 +45,11 @@ fn unknown(why: &str) -> Limit {
     }
 }
 
-fn of_level(record: &RunRecord, clients: u32, runs: &[&IterationRecord], highest: bool) -> Limit {
+fn of_level(record: &RunRecord, runs: &[&IterationRecord], highest: bool) -> Limit {
     let generator = generator(runs);
     let server = server(record, runs);
     let link = link(runs);
-    let at = level(clients);
+    let at = level(runs[0]);
     let limit = |resource, sentence: String| Limit { resource, sentence };
     if let Some((text, _)) = generator.as_ref().filter(|(_, used)| *used >= WORKER_CPU_PERCENT_MAX) {
         return limit(
@@ -77,7 +77,7 @@ fn of_level(record: &RunRecord, clients: u32, runs: &[&IterationRecord], highest
     }
     evidence.extend(generator.as_ref().map(|(text, _)| text.clone()));
     if let Ok(quote) = calibration::quote(record)
-        && let Some(share) = quote.levels.iter().find(|share| share.clients == clients)
+        && let Some(share) = quote.levels.iter().find(|share| (share.clients, share.rate) == (runs[0].clients, runs[0].rate))
     {
         evidence.push(format!("{:.0} % of what it can do by its calibration", share.percent));
     }

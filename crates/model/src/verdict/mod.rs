@@ -13,6 +13,7 @@ mod tests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::rate::RateProfile;
 use crate::record::RunRecord;
 
 pub use bounds::{
@@ -102,6 +103,9 @@ pub struct Reason {
     pub cause: Cause,
     /// The level, by its number of clients, where it is one level's.
     pub clients: Option<u32>,
+    /// Its rate, in open loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateProfile>,
     /// Which of the level's iterations, where it is one's.
     pub iteration: Option<u32>,
     /// What was measured, with its unit.
@@ -180,6 +184,9 @@ pub struct Limit {
 pub struct LevelLimit {
     /// The level, by its number of clients.
     pub clients: u32,
+    /// Its rate, in open loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateProfile>,
     /// What limits it.
     pub limit: Limit,
 }

@@ -17,11 +17,11 @@ pub(super) fn reasons(record: &RunRecord) -> Vec<Reason> {
         if run.measured.window_ns >= GENERATOR_WINDOW_NS_MIN {
             saturated(run, &mut reasons);
         }
-        schedule(run, &mut reasons);
+        schedule(record, run, &mut reasons);
         starved(record, run, &mut reasons);
     }
-    for (clients, runs) in record.levels() {
-        errors(clients, &runs, &mut reasons);
+    for (_, runs) in record.levels() {
+        errors(&runs, &mut reasons);
     }
     sought(record, &mut reasons);
     incomplete(record, &mut reasons);
@@ -34,15 +34,16 @@ fn of_run(run: &IterationRecord, cause: Cause, measured: String, limit: String, 
     Reason {
         cause,
         clients: Some(run.clients),
+        rate: run.rate,
         iteration: Some(run.iteration),
-        sentence: format!("{}, iteration {}: {sentence}", level(run.clients), run.iteration),
+        sentence: format!("{}, iteration {}: {sentence}", level(run), run.iteration),
         measured,
         limit,
     }
 }
 
 fn incomplete(record: &RunRecord, reasons: &mut Vec<Reason>) {
-    let planned = record.spec.load.clients.0.len() as u64 * u64::from(record.spec.load.iterations);
+    let planned = record.spec.load.levels() as u64 * u64::from(record.spec.load.iterations);
     let whole = record.iterations.iter().filter(|run| !run.interrupted).count() as u64;
     if whole >= planned && record.state == RunState::Complete && whole > 0 {
         return;
@@ -53,16 +54,27 @@ fn incomplete(record: &RunRecord, reasons: &mut Vec<Reason>) {
         RunState::Failed => "the run was ended by an error",
         RunState::Complete => "the record lacks some",
     };
+    let measured = counted(whole, "timed run", "timed runs");
+    let (limit, sentence) = match &record.spec.find {
+        Some(_) => {
+            ("a search that came to its end".to_owned(), format!("the search ended after {measured}: {why}"))
+        }
+        None => (
+            format!("{planned} planned"),
+            format!(
+                "{whole} of {} were measured whole: {why}",
+                counted(planned, "planned timed run", "planned timed runs")
+            ),
+        ),
+    };
     reasons.push(Reason {
         cause: Cause::Incomplete,
         clients: None,
+        rate: None,
         iteration: None,
-        measured: counted(whole, "timed run", "timed runs"),
-        limit: format!("{planned} planned"),
-        sentence: format!(
-            "{whole} of {} were measured whole: {why}",
-            counted(planned, "planned timed run", "planned timed runs")
-        ),
+        measured,
+        limit,
+        sentence,
     });
 }
 
@@ -75,7 +87,7 @@ fn identities(run: &IterationRecord, reasons: &mut Vec<Reason>) {
 }
 
 /// Over all iterations of a level, so that one bad second of a short iteration does not condemn a long run.
-fn errors(clients: u32, runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
+fn errors(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
     let sum = |of: fn(&IterationRecord) -> u64| runs.iter().map(|run| of(run)).fold(0, u64::saturating_add);
     let succeeded = sum(|run| run.measured.counts.succeeded);
     let failed = sum(|run| run.measured.counts.failed);
@@ -96,8 +108,9 @@ fn errors(clients: u32, runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
     } else {
         return;
     };
-    let sentence = format!("{}: {sentence}", level(clients));
-    reasons.push(Reason { cause, clients: Some(clients), iteration: None, measured, limit, sentence });
+    let (clients, rate) = (Some(runs[0].clients), runs[0].rate);
+    let sentence = format!("{}: {sentence}", level(runs[0]));
+    reasons.push(Reason { cause, clients, rate, iteration: None, measured, limit, sentence });
 }
 
 fn saturated(run: &IterationRecord, reasons: &mut Vec<Reason>) {
@@ -117,7 +130,7 @@ fn saturated(run: &IterationRecord, reasons: &mut Vec<Reason>) {
     }
 }
 
-fn schedule(run: &IterationRecord, reasons: &mut Vec<Reason>) {
+fn schedule(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>) {
     let Some(kept) = run.schedule else { return };
     let response = &run.measured.histograms.response;
     let p50 = response.value_at_percentile(50.0) as f64;
@@ -125,9 +138,10 @@ fn schedule(run: &IterationRecord, reasons: &mut Vec<Reason>) {
     if !response.is_empty() && percent(lag, p50) > SCHEDULE_LAG_PERCENT_MAX {
         let sentence = format!(
             "requests were sent up to {} (p99) behind their schedule, and more than {SCHEDULE_LAG_PERCENT_MAX} % of \
-             the latency's p50 of {} is too late",
+             the latency's p50 of {} is too late{}",
             time(lag),
-            time(p50)
+            time(p50),
+            if record.spec.generator.spin { "" } else { "; --spin keeps it closer" }
         );
         let limit = format!(
             "{SCHEDULE_LAG_PERCENT_MAX} % of the latency's p50: {}",
@@ -138,41 +152,66 @@ fn schedule(run: &IterationRecord, reasons: &mut Vec<Reason>) {
     let missed = percent(kept.asked_rate - kept.offered_rate, kept.asked_rate);
     if missed.abs() > RATE_MISSED_PERCENT_MAX {
         let sentence = format!(
-            "{:.1} requests/s were offered where {:.1} were asked for: {} % off, and more than \
-             {RATE_MISSED_PERCENT_MAX} % is not the asked load",
+            "{:.1} arrivals/s were offered where {:.1} were asked for: {} % off, and more than \
+             {RATE_MISSED_PERCENT_MAX} % is not the asked load{}",
             kept.offered_rate,
             kept.asked_rate,
-            rounded(missed.abs(), RATE_MISSED_PERCENT_MAX).trim_end_matches(" %")
+            rounded(missed.abs(), RATE_MISSED_PERCENT_MAX).trim_end_matches(" %"),
+            unserved(run)
         );
-        let measured = format!("{:.1} requests/s", kept.offered_rate);
-        let limit = format!("{:.1} requests/s within {RATE_MISSED_PERCENT_MAX} %", kept.asked_rate);
+        let measured = format!("{:.1} arrivals/s", kept.offered_rate);
+        let limit = format!("{:.1} arrivals/s within {RATE_MISSED_PERCENT_MAX} %", kept.asked_rate);
         reasons.push(of_run(run, Cause::RateMissed, measured, limit, &sentence));
     }
 }
 
 /// A search for an SLO goes beyond the load that a server can carry, to know where that is: what breaks there is what was
-/// sought. What the generator does wrong up to there still counts.
+/// sought. And a generator that is late or at its limit only makes an SLO harder to keep: what counts as kept is kept
+/// all the same, so its faults count where they may be what broke the SLO.
 fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
-    let Some(broken) = search::of_record(record).and_then(|finding| finding.broken) else { return };
-    let over = record.spec.find.as_ref().map(|find| find.over).unwrap_or_default();
-    let load_of = |reason: &Reason| {
+    let (Some(find), Some(finding)) = (&record.spec.find, search::of_record(record)) else { return };
+    let Some(edge) = finding.edge() else { return };
+    let shortest_s = find.times().into_iter().reduce(f64::min);
+    reasons.retain(|reason| {
         let run = record.iterations.iter().find(|run| {
-            Some(run.clients) == reason.clients
+            (Some(run.clients), run.rate) == (reason.clients, reason.rate)
                 && reason.iteration.is_none_or(|number| number == run.iteration)
         });
-        run.map_or(0, |run| over.of(run))
-    };
-    reasons.retain(|reason| match reason.cause {
-        Cause::IdentityBroken => true,
-        Cause::Errors | Cause::NothingSucceeded | Cause::ClientsStarved => load_of(reason) < broken,
-        _ => load_of(reason) <= broken,
+        let Some(run) = run else { return true };
+        let load = find.over.of(run);
+        match reason.cause {
+            Cause::Errors | Cause::NothingSucceeded | Cause::ClientsStarved => load < edge,
+            Cause::GeneratorSaturated => load == edge,
+            // Arrivals that waited for a client, or found none, were the server's doing.
+            Cause::RateMissed => load == edge && unserved(run).is_empty(),
+            Cause::ScheduleLag => {
+                let lag_s = run.schedule.map_or(0.0, |kept| kept.lag_p99_ns as f64 / 1e9);
+                let limit_s = shortest_s.unwrap_or(f64::INFINITY);
+                load == edge && percent(lag_s, limit_s) > SCHEDULE_LAG_PERCENT_MAX
+            }
+            _ => true,
+        }
     });
+}
+
+/// Where arrivals found no client free: how many, because then it was the server that did not keep up, or the clients
+/// were too few for its latency.
+fn unserved(run: &IterationRecord) -> String {
+    let Some(open_loop) = &run.measured.open_loop else { return String::new() };
+    let clients = counted(run.clients.into(), "client", "clients");
+    match (open_loop.skipped, open_loop.queued) {
+        (0, 0) => String::new(),
+        (0, queued) => format!("; all {clients} were busy, and at the end {queued} arrivals waited for one"),
+        (skipped, _) => format!("; {skipped} arrivals found all {clients} busy and were skipped"),
+    }
 }
 
 /// A client that completed nothing in a whole window, while others did.
 fn starved(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>) {
     // Where fewer pages than clients were asked for, some clients can have none.
-    if record.spec.load.pages.is_some_and(|pages| pages < u64::from(run.clients)) {
+    // In open loop they stand by, and a rate may not need them all.
+    let few = record.spec.load.pages.is_some_and(|pages| pages < u64::from(run.clients));
+    if few || run.rate.is_some() {
         return;
     }
     let Some(served) = fairness(&run.measured.clients).filter(|served| served.starved > 0) else { return };

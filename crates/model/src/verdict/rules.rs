@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::bounds::{counted, level};
 use super::{RuleResult, RuleSource, RuleStanding};
 use crate::calibration;
-use crate::record::{IterationRecord, RunRecord};
+use crate::record::{IterationRecord, RunRecord, load_name};
 use crate::statistics::{self, Steadiness, request_rate_noise};
 use crate::units::NANOS_PER_SECOND;
 use crate::workload::builtin;
@@ -125,7 +125,7 @@ fn ten_minutes(record: &RunRecord) -> Finding {
         None => nothing(),
         Some(run) => met(
             seconds(run) >= WINDOW_S_MIN * (1.0 - WINDOW_SLACK),
-            format!("the shortest took {:.1} s, at {}", seconds(run), level(run.clients)),
+            format!("the shortest took {:.1} s, at {}", seconds(run), level(run)),
         ),
     }
 }
@@ -148,10 +148,15 @@ fn every_level(record: &RunRecord) -> Finding {
     let levels = record.levels();
     let mut missing: Vec<u32> = record.spec.load.clients.0.clone();
     missing.retain(|clients| !levels.iter().any(|(level, _)| level == clients));
-    let missing: Vec<String> = missing.iter().map(u32::to_string).collect();
+    let mut missing: Vec<String> = missing.iter().map(|clients| load_name(*clients, None)).collect();
+    if let Some(rates) = &record.spec.load.rate {
+        let unrun =
+            rates.0.iter().filter(|rate| !record.iterations.iter().any(|run| run.rate == Some(**rate)));
+        missing = unrun.map(|rate| load_name(0, Some(*rate))).collect();
+    }
     match missing.is_empty() {
         true => met(true, counted(levels.len() as u64, "level", "levels")),
-        false => met(false, format!("no timed run with {} clients", missing.join(", "))),
+        false => met(false, format!("no timed run with {}", missing.join(", "))),
     }
 }
 
@@ -258,9 +263,9 @@ fn three_iterations(record: &RunRecord) -> Finding {
     let levels = record.levels();
     match levels.iter().min_by_key(|(_, runs)| runs.len()) {
         None => nothing(),
-        Some((clients, runs)) => met(
+        Some((_, runs)) => met(
             runs.len() >= ITERATIONS_MIN,
-            format!("{} at {}", counted(runs.len() as u64, "iteration", "iterations"), level(*clients)),
+            format!("{} at {}", counted(runs.len() as u64, "iteration", "iterations"), level(runs[0])),
         ),
     }
 }
@@ -286,7 +291,7 @@ fn steady_state(record: &RunRecord) -> Finding {
         if steady.steadiness != Steadiness::FromTheStart {
             let text = format!(
                 "{}, iteration {}: the mean rate is {:+.1} % off that behind its first {} s",
-                level(run.clients),
+                level(run),
                 run.iteration,
                 steady.shift_percent,
                 steady.truncate

@@ -188,20 +188,28 @@ fn each_cause_makes_it_invalid_with_its_evidence() {
     );
     invalid(
         |record| {
-            record.iterations[0].schedule =
-                Some(ScheduleKept { asked_rate: 1000.0, offered_rate: 1000.0, lag_p99_ns: 250_000 });
+            record.iterations[0].schedule = Some(ScheduleKept {
+                asked_rate: 1000.0,
+                offered_rate: 1000.0,
+                lag_p99_ns: 250_000,
+                ..ScheduleKept::default()
+            });
         },
         Cause::ScheduleLag,
         "20 clients, iteration 1: requests were sent up to 250.0 µs (p99) behind their schedule, and more than 10 % of \
-         the latency's p50 of 2.000 ms is too late",
+         the latency's p50 of 2.000 ms is too late; --spin keeps it closer",
     );
     invalid(
         |record| {
-            record.iterations[0].schedule =
-                Some(ScheduleKept { asked_rate: 1000.0, offered_rate: 985.0, lag_p99_ns: 1000 });
+            record.iterations[0].schedule = Some(ScheduleKept {
+                asked_rate: 1000.0,
+                offered_rate: 985.0,
+                lag_p99_ns: 1000,
+                ..ScheduleKept::default()
+            });
         },
         Cause::RateMissed,
-        "20 clients, iteration 1: 985.0 requests/s were offered where 1000.0 were asked for: 1.5 % off, and more than \
+        "20 clients, iteration 1: 985.0 arrivals/s were offered where 1000.0 were asked for: 1.5 % off, and more than \
          1 % is not the asked load",
     );
     invalid(
@@ -271,7 +279,12 @@ fn limits_are_not_broken_by_what_lies_below_them() {
     let verdict = changed(|record| {
         let run = &mut record.iterations[0];
         run.measured.generator.workers[0].system_ns = 239 * SECOND;
-        run.schedule = Some(ScheduleKept { asked_rate: 1000.0, offered_rate: 990.5, lag_p99_ns: 199_000 });
+        run.schedule = Some(ScheduleKept {
+            asked_rate: 1000.0,
+            offered_rate: 990.5,
+            lag_p99_ns: 199_000,
+            ..ScheduleKept::default()
+        });
     });
     assert_eq!((verdict.standing, verdict.reasons), (Standing::Valid, vec![]));
 }
@@ -425,7 +438,7 @@ fn limited(change: impl Fn(&mut IterationRecord), resource: LimitingResource, se
         record.iterations.iter_mut().for_each(change);
     });
     assert_eq!((verdict.limit.resource, verdict.limit.sentence.as_str()), (resource, sentence));
-    assert_eq!(verdict.level_limits, [LevelLimit { clients: 20, limit: verdict.limit.clone() }]);
+    assert_eq!(verdict.level_limits, [LevelLimit { clients: 20, rate: None, limit: verdict.limit.clone() }]);
 }
 
 #[test]

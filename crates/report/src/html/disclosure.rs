@@ -6,6 +6,7 @@ use webstone_model::verdict::{self, RuleResult, RuleStanding};
 
 use crate::numbers::{count, counted};
 use crate::screen::Screen;
+use crate::summary;
 use crate::text::header;
 
 use super::markup::Html;
@@ -61,7 +62,7 @@ fn checks(html: &mut Html, run: &Run<'_>) {
     }
     html.raw("<ul>");
     for (iteration, check) in broken.iter().take(IDENTITIES_MAX) {
-        let at = counted(iteration.clients.into(), "client", "clients");
+        let at = summary::load(iteration.clients, iteration.rate);
         let text = format!(
             "{at}, iteration {}, identity {}: {}: {}",
             iteration.iteration, check.number, check.rule, check.evidence

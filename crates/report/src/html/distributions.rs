@@ -6,7 +6,7 @@ use webstone_model::metrics::Histogram;
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::chart::{Axis, Line, Point, STYLES};
-use crate::numbers::{Scale, count, counted, seconds_round};
+use crate::numbers::{Scale, count, seconds_round};
 use crate::screen::Screen;
 use crate::summary;
 
@@ -40,7 +40,7 @@ fn levels(html: &mut Html, screen: &Screen, run: &Run<'_>) {
         .enumerate()
         .map(|(style, index)| {
             let level = &run.levels[*index];
-            let name = counted(level.clients.into(), "client", "clients");
+            let name = level.load();
             line(name, style, &summary::merged(&level.runs).histograms.response)
         })
         .collect();
@@ -69,7 +69,7 @@ fn parts(html: &mut Html, screen: &Screen, run: &Run<'_>) {
         };
         line(name.to_owned(), style, histogram)
     });
-    let title = format!("Where the time goes, at {}", counted(level.clients.into(), "client", "clients"));
+    let title = format!("Where the time goes, at {}", level.load());
     chart(html, screen, "chart-parts", &title, "", lines.collect());
 }
 
@@ -79,7 +79,7 @@ fn peaks(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
         .enumerate()
         .filter_map(|(style, run)| {
             let level = run.best()?;
-            let name = format!("{}, {}", run.name, counted(level.clients.into(), "client", "clients"));
+            let name = format!("{}, {}", run.name, level.load());
             Some(line(name, style, &summary::merged(&level.runs).histograms.response))
         })
         .collect();

@@ -107,7 +107,7 @@ fn tiles(html: &mut Html, screen: &Screen, run: &Run<'_>) {
         return;
     };
     let f = &best.figures;
-    let clients = counted(best.clients.into(), "client", "clients");
+    let clients = best.load();
     let of = if run.levels.len() > 1 {
         format!("At the peak of {} levels, {clients}", count(run.levels.len() as u64))
     } else {
@@ -152,7 +152,7 @@ fn tiles(html: &mut Html, screen: &Screen, run: &Run<'_>) {
     let by_pages =
         |a: &&Level<'_>, b: &&Level<'_>| a.figures.pages_per_minute.total_cmp(&b.figures.pages_per_minute);
     if let Some(level) = run.levels.iter().max_by(by_pages) {
-        let at = format!("pages a minute, at {}", counted(level.clients.into(), "client", "clients"));
+        let at = format!("pages a minute, at {}", level.load());
         tile(html, "WEBSTONE number", definitions::WEBSTONE, &count(level.figures.webstone_number), &at);
     }
     html.raw("</dl>");

@@ -2,12 +2,13 @@
 //! A level that drifts, stalls or was still warming up is seen here and nowhere else.
 
 use webstone_model::metrics::{Interval, Measured};
+use webstone_model::rate::RateProfile;
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::chart::{Axis, Line, Point};
-use crate::numbers::{Scale, count, counted, decimal};
+use crate::numbers::{Scale, count, decimal};
 use crate::screen::Screen;
-use crate::summary::quotient;
+use crate::summary::{self, Level, quotient};
 
 use super::figure::{Figure, HEIGHT_LOW};
 use super::markup::{Html, spread};
@@ -72,20 +73,22 @@ const QUANTITIES: [Quantity; 4] = [
     },
 ];
 
+/// Rate and clients of a level.
+type Key = (Option<RateProfile>, u32);
+
 pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
-    let mut levels: Vec<u32> = runs
+    let mut levels: Vec<Key> = runs
         .iter()
         .flat_map(|run| &run.levels)
         .filter(|level| level.runs.iter().any(|run| !run.measured.series.0.is_empty()))
-        .map(|level| level.clients)
+        .map(Level::key)
         .collect();
     levels.sort_unstable();
     levels.dedup();
     if levels.is_empty() {
         return;
     }
-    let peak =
-        runs.first().and_then(Run::best).and_then(|best| levels.iter().position(|l| *l == best.clients));
+    let peak = runs.first().and_then(Run::best).and_then(|best| levels.iter().position(|l| *l == best.key()));
     let chosen = spread(levels.len(), LEVELS_MAX, peak);
     html.section("seconds", "Second by second");
     let pieces = longest(runs).div_ceil(POINTS_MAX).max(1);
@@ -104,31 +107,24 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
     html.raw("<p class=\"note\">").text(&note).raw(" ").defined("Definition", Some(definitions::SERIES));
     html.raw(".</p>");
     for (place, index) in chosen.iter().enumerate() {
-        let clients = levels[*index];
+        let key = levels[*index];
         let open = place == 0 || peak == Some(*index);
         html.raw(if open { "<details open" } else { "<details" });
-        html.raw(" class=\"level\"><summary><h3>").text(&counted(clients.into(), "client", "clients"));
+        html.raw(" class=\"level\"><summary><h3>").text(&summary::load(key.1, key.0));
         html.raw(if peak == Some(*index) && levels.len() > 1 { " <small>peak</small>" } else { "" });
         html.raw("</h3></summary><div class=\"charts\">");
         for quantity in &QUANTITIES {
-            level(html, screen, runs, clients, quantity, pieces);
+            level(html, screen, runs, key, quantity, pieces);
         }
         html.raw("</div></details>");
     }
     html.raw("</section>");
 }
 
-fn level(
-    html: &mut Html,
-    screen: &Screen,
-    runs: &[Run<'_>],
-    clients: u32,
-    quantity: &Quantity,
-    seconds: usize,
-) {
+fn level(html: &mut Html, screen: &Screen, runs: &[Run<'_>], key: Key, quantity: &Quantity, seconds: usize) {
     let mut lines = Vec::new();
     for (number, run) in runs.iter().enumerate() {
-        let Some(level) = run.levels.iter().find(|level| level.clients == clients) else { continue };
+        let Some(level) = run.levels.iter().find(|level| level.key() == key) else { continue };
         for (index, iteration) in level.runs.iter().enumerate() {
             let points = pieces(&iteration.measured, seconds);
             let (name, style) = match runs.len() {
@@ -149,7 +145,10 @@ fn level(
     let last = places.iter().copied().fold(1.0, f64::max);
     let grid: Vec<f64> = (0..=last.ceil() as u32).map(f64::from).collect();
     Figure {
-        id: format!("chart-{}-{clients}", quantity.id),
+        id: match key {
+            (None, clients) => format!("chart-{}-{clients}", quantity.id),
+            (Some(rate), _) => format!("chart-{}-{}", quantity.id, rate.to_string().replace(['.', '/'], "-")),
+        },
         title: quantity.title.to_owned(),
         definition: Some(quantity.definition),
         caption: String::new(),

@@ -90,7 +90,14 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
     if !sweep && measured < 2 {
         return;
     }
-    html.section("load", if sweep { "Against the number of clients" } else { "Side by side" });
+    html.section(
+        "load",
+        match (sweep, is_open_loop(runs)) {
+            (false, _) => "Side by side",
+            (true, false) => "Against the number of clients",
+            (true, true) => "Against the rate of arrivals",
+        },
+    );
     if sweep && runs.iter().any(Run::repeated) {
         html.element(
             "p class=\"note\"",
@@ -162,19 +169,19 @@ fn lines(html: &mut Html, screen: &Screen, runs: &[Run<'_>], quantity: &Quantity
             .filter(|(level, _)| level.counts.succeeded > 0 || quantity.id == ERROR_LEVEL.id)
             .map(|(level, statistics)| {
                 let interval = interval(level, statistics, quantity);
-                Point::within(f64::from(level.clients), (quantity.of)(&level.figures), interval.as_ref())
+                Point::within(level.load_number(), (quantity.of)(&level.figures), interval.as_ref())
             })
             .collect(),
     };
     let lines: Vec<Line> = runs.iter().enumerate().map(line).collect();
-    let little = quantity.id == LITTLE.id;
-    let most = clients(runs).last().copied().unwrap_or(1.0);
+    let little = quantity.id == LITTLE.id && !is_open_loop(runs);
+    let most = loads(runs).last().copied().unwrap_or(1.0);
     let caption = if little {
         "Dashed: as many requests in progress as clients, as a closed loop without pauses must have (identity 2)."
     } else {
         ""
     };
-    let reference = little.then_some([(clients(runs)[0], clients(runs)[0]), (most, most)]);
+    let reference = little.then_some([(loads(runs)[0], loads(runs)[0]), (most, most)]);
     draw_lines(html, screen, runs, quantity, lines, caption, reference);
 }
 
@@ -196,13 +203,13 @@ fn draw_lines(
         title: quantity.title.to_owned(),
         definition: Some(quantity.definition),
         caption: caption.to_owned(),
-        x: Axis::counts("clients", 1.0, &clients(runs)),
+        x: Axis::counts(load_name(runs), 1.0, &loads(runs)),
         y: Axis::from_zero("", &scale, tops.chain(reference.map(|ends| ends[1].1)), 5),
         height: HEIGHT,
         lines,
         reference,
-        x_name: "clients",
-        show_x: &|clients| decimal(clients, 0),
+        x_name: load_name(runs),
+        show_x: &|load| decimal(load, 0),
         scale,
     }
     .draw(html);
@@ -221,9 +228,7 @@ fn side_by_side(html: &mut Html, screen: &Screen, runs: &[Run<'_>], quantity: &Q
         style: 0,
         scale: (quantity.scale)(screen, &values),
         rows: measured()
-            .map(|(run, level)| {
-                (format!("{}, {} clients", run.name, count(level.clients.into())), value(level))
-            })
+            .map(|(run, level)| (format!("{}, {}", run.name, level.load()), value(level)))
             .collect(),
     }
     .draw(html);
@@ -243,7 +248,7 @@ fn percentiles(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
             .iter()
             .filter_map(|level| {
                 let distribution = level.distributions.response.as_ref()?;
-                Some(Point::new(f64::from(level.clients), of(distribution)))
+                Some(Point::new(level.load_number(), of(distribution)))
             })
             .collect(),
     };
@@ -268,15 +273,15 @@ fn percentiles(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
         },
         definition: Some(definitions::PERCENTILES),
         caption: String::new(),
-        x: Axis::counts("clients", 1.0, &clients(runs)),
+        x: Axis::counts(load_name(runs), 1.0, &loads(runs)),
         y: Axis::durations("logarithmic scale", values.iter().copied(), &|value| {
             seconds_round(screen, value)
         }),
         height: HEIGHT,
         lines,
         reference: None,
-        x_name: "clients",
-        show_x: &|clients| decimal(clients, 0),
+        x_name: load_name(runs),
+        show_x: &|load| decimal(load, 0),
         scale: Scale::seconds(screen, values),
     }
     .draw(html);
@@ -349,7 +354,7 @@ fn cpu(html: &mut Html, runs: &[Run<'_>]) {
         points: run
             .levels
             .iter()
-            .filter_map(|level| Some(Point::new(f64::from(level.clients), of(level)?)))
+            .filter_map(|level| Some(Point::new(level.load_number(), of(level)?)))
             .collect(),
     };
     match runs {
@@ -404,24 +409,33 @@ fn cpu_chart(
         title: title.to_owned(),
         definition: definition.or(Some(definitions::SERVER_CPU)),
         caption: caption.to_owned(),
-        x: Axis::counts("clients", 1.0, &clients(runs)),
+        x: Axis::counts(load_name(runs), 1.0, &loads(runs)),
         y: Axis::from_zero("", &scale, values().chain([1.0]), 5),
         height: HEIGHT,
         lines,
         reference: None,
-        x_name: "clients",
-        show_x: &|clients| decimal(clients, 0),
+        x_name: load_name(runs),
+        show_x: &|load| decimal(load, 0),
         scale,
     }
     .draw(html);
 }
 
-/// Every number of clients that any record has, ascending.
-fn clients(runs: &[Run<'_>]) -> Vec<f64> {
-    let mut clients = all_values(runs, |level| f64::from(level.clients));
-    clients.sort_unstable_by(f64::total_cmp);
-    clients.dedup();
-    clients
+/// Whether a record is an open loop's, whose levels are rates.
+fn is_open_loop(runs: &[Run<'_>]) -> bool {
+    runs.iter().flat_map(|run| &run.levels).any(|level| level.rate.is_some())
+}
+
+fn load_name(runs: &[Run<'_>]) -> &'static str {
+    if is_open_loop(runs) { "arrivals/s" } else { "clients" }
+}
+
+/// Every load that any record has, ascending.
+fn loads(runs: &[Run<'_>]) -> Vec<f64> {
+    let mut loads = all_values(runs, |level| level.load_number());
+    loads.sort_unstable_by(f64::total_cmp);
+    loads.dedup();
+    loads
 }
 
 fn all_values(runs: &[Run<'_>], of: impl Fn(&Level<'_>) -> f64) -> Vec<f64> {

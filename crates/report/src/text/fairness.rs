@@ -6,7 +6,7 @@ use webstone_model::units::NANOS_PER_SECOND;
 use crate::layout::{Room, Sheet, Table};
 use crate::numbers::{Scale, count};
 use crate::screen::{Screen, Tone};
-use crate::summary::Level;
+use crate::summary::{self, Level};
 
 pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     // One client has nobody to be compared with.
@@ -23,7 +23,8 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
             .map(to_seconds),
     );
     let mut table = Table::default();
-    table.number("clients", "", Room::Always);
+    let (load, unit) = summary::load_column(levels);
+    table.number(load, unit, Room::Always);
     table.number("Jain", "pages", Room::Always).number("Jain", "latency", Room::Optional(2));
     table.number("pages", "fewest", Room::Always).number("pages", "most", Room::Always);
     let unit = latency.unit;
@@ -31,7 +32,7 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     table.number("latency", &format!("highest, {unit}"), Room::Optional(1));
     table.number("starved", "clients", Room::Always);
     for level in levels {
-        let mut cells = vec![count(u64::from(level.clients))];
+        let mut cells = vec![level.load_cell()];
         match &level.fairness {
             Some(f) => cells.extend([
                 format!("{:.4}", f.jain_pages),

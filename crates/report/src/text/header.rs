@@ -1,9 +1,10 @@
 //! What ran against what, when, with which workload, from where.
 
 use webstone_model::calibration;
+use webstone_model::arrivals::ArrivalProcess;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::spec::{
-    Check, ClientSpec, ConnectionPolicy, HttpVersion, Order, Resolve, parse_cpu_list,
+    Check, ClientSpec, ConnectionPolicy, HttpVersion, Order, Resolve, WhenBusy, parse_cpu_list,
 };
 use webstone_model::units::Nanos;
 
@@ -139,11 +140,31 @@ pub(crate) fn load(record: &RunRecord) -> Vec<String> {
         several => format!("{several} iterations, {order}"),
     };
     vec![
-        format!("closed loop, {} each", length.join(" or ")),
+        match &load.rate {
+            None => format!("closed loop, {} each", length.join(" or ")),
+            Some(_) => format!(
+                "open loop, {}, {} each, busy: {}{}",
+                arrivals(load.arrivals),
+                length.join(" or "),
+                match load.when_busy {
+                    WhenBusy::Queue => "queue",
+                    WhenBusy::Skip => "skip",
+                },
+                if record.spec.generator.spin { ", spinning" } else { "" }
+            ),
+        },
         format!("warm-up {}", load.warmup),
         iterations,
         format!("seed {}", record.spec.client.seed),
     ]
+}
+
+/// How arrivals are spaced, in words.
+pub(crate) fn arrivals(process: ArrivalProcess) -> &'static str {
+    match process {
+        ArrivalProcess::Constant => "constant arrivals",
+        ArrivalProcess::Poisson => "Poisson arrivals",
+    }
 }
 
 pub(crate) fn policy(client: &ClientSpec) -> Vec<String> {

@@ -6,7 +6,7 @@ use webstone_model::statistics::Interval;
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::layout::{Room, Sheet, Table};
-use crate::numbers::{Scale, count, counted, seconds};
+use crate::numbers::{Scale, counted, seconds};
 use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
 
@@ -29,7 +29,8 @@ fn table(screen: &Screen, levels: &[Level<'_>], repeated: bool) -> Table {
 
     let interval = format!("{}%", screen.plus_minus());
     let mut table = Table::default();
-    table.number("clients", "", Room::Always);
+    let (load, unit) = summary::load_column(levels);
+    table.number(load, unit, Room::Always);
     table.number("connects", "/s", Room::Optional(22));
     table.number("requests", "/s", Room::Always);
     if repeated {
@@ -61,7 +62,7 @@ fn table(screen: &Screen, levels: &[Level<'_>], repeated: bool) -> Table {
             (true, false) => " ",
         };
         let mut cells = vec![
-            format!("{}{interrupted}", count(u64::from(level.clients))),
+            format!("{}{interrupted}", level.load_cell()),
             rate.show(f.connection_rate),
             rate.show(f.request_rate),
         ];
@@ -112,7 +113,7 @@ fn notes(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], repeated: bo
         note(&format!(
             "{} peak: the highest request rate of the sweep, at {}",
             screen.marker(),
-            counted(u64::from(levels[peak].clients), "client", "clients")
+            levels[peak].load()
         ));
     }
     if repeated {
@@ -123,7 +124,9 @@ fn notes(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], repeated: bo
     }
     let floors: Vec<String> = levels
         .iter()
-        .filter_map(|level| Some(format!("{:.2} % at {}", level.statistics.noise?.percent, level.clients)))
+        .filter_map(|level| {
+            Some(format!("{:.2} % at {}", level.statistics.noise?.percent, level.load_cell()))
+        })
         .collect();
     if !floors.is_empty() {
         note(&format!(
@@ -137,7 +140,10 @@ fn notes(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], repeated: bo
         .filter(|run| run.interrupted)
         .map(|run| {
             let ran = run.measured.window_ns as f64 / NANOS_PER_SECOND as f64;
-            format!("iteration {} at {} ran {}", run.iteration, run.clients, seconds(screen, ran))
+            {
+                let load = run.rate.map_or_else(|| run.clients.to_string(), |rate| rate.to_string());
+                format!("iteration {} at {load} ran {}", run.iteration, seconds(screen, ran))
+            }
         })
         .collect();
     if !cut.is_empty() {
@@ -151,7 +157,7 @@ fn notes(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], repeated: bo
     let number = format!(
         "WEBSTONE number: {} pages a minute at {} ({} in {})",
         best.figures.webstone_number,
-        counted(u64::from(best.clients), "client", "clients"),
+        best.load(),
         counted(best.counts.pages_completed, "page", "pages"),
         seconds(screen, best.figures.test_time_s),
     );

@@ -4,9 +4,9 @@
 use webstone_model::verdict::WORKER_CPU_PERCENT_MAX;
 
 use crate::layout::{Room, Sheet, Table};
-use crate::numbers::{Scale, count};
+use crate::numbers::Scale;
 use crate::screen::{Screen, Tone};
-use crate::summary::Level;
+use crate::summary::{self, Level};
 
 pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     let generator = levels.iter().any(|level| level.generator.workers > 0);
@@ -19,10 +19,14 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     let servers = || levels.iter().filter_map(|level| level.server.as_ref());
     let server_cost = Scale::seconds(screen, servers().map(|s| s.cpu_per_request_s));
     let memory = Scale::bytes(servers().map(|s| s.resident_bytes_max as f64));
+    let lags = || levels.iter().filter_map(|level| level.generator.receive_lag_s);
+    let lag = Scale::seconds(screen, lags().map(|[_, p99, _]| p99));
+    let lagged = lags().next().is_some();
     let delayed = levels.iter().any(|l| l.generator.loop_delay_p99_s.is_some());
 
     let mut table = Table::default();
-    table.number("clients", "", Room::Always);
+    let (load, unit) = summary::load_column(levels);
+    table.number(load, unit, Room::Always);
     if generator {
         table.number("workers", "", Room::Optional(1));
         table.number("generator", "% of its CPUs", Room::Always);
@@ -32,6 +36,11 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     if delayed {
         table.number("own delay", &format!("p99, {}", delay.unit), Room::Optional(2));
     }
+    if lagged {
+        table.number("receive lag", &format!("p50, {}", lag.unit), Room::Optional(5));
+        table.number("receive lag", &format!("p99, {}", lag.unit), Room::Optional(2));
+        table.number("receive lag", &format!("max, {}", lag.unit), Room::Optional(5));
+    }
     if server {
         table.number("server", "% of a CPU", Room::Always);
         table.number("a request", server_cost.unit, Room::Always);
@@ -40,7 +49,7 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     let dash = || screen.dash().to_owned();
     for level in levels {
         let share = &level.generator;
-        let mut cells = vec![count(u64::from(level.clients))];
+        let mut cells = vec![level.load_cell()];
         if generator {
             cells.push(share.workers.to_string());
             cells.push(format!("{:.0}", share.cpu_percent));
@@ -49,6 +58,12 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
         }
         if delayed {
             cells.push(share.loop_delay_p99_s.map_or_else(dash, |value| delay.show(value)));
+        }
+        if lagged {
+            match share.receive_lag_s {
+                Some(all) => cells.extend(all.map(|value| lag.show(value))),
+                None => cells.extend([dash(), dash(), dash()]),
+            }
         }
         if server {
             match &level.server {
@@ -67,6 +82,10 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     let mut sheet = Sheet::new("Machines", explanation, table);
     if delayed {
         let note = "own delay: from an event to its handling; a part of every latency above";
+        sheet.notes.push((Tone::Faint, note.to_owned()));
+    }
+    if lagged {
+        let note = "receive lag: how long bytes had lain in the kernel when they were read, on one connection a worker";
         sheet.notes.push((Tone::Faint, note.to_owned()));
     }
     Some(sheet)

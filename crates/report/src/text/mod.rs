@@ -6,6 +6,7 @@ mod fairness;
 pub(crate) mod header;
 mod levels;
 mod machines;
+mod open_loop;
 pub(crate) mod pages;
 pub(crate) mod problems;
 mod search;
@@ -52,6 +53,7 @@ pub(crate) fn sheets(
     let first = [
         webstone_model::search::of_record(record).map(|finding| search::sheet(screen, &finding)),
         Some(levels::sheet(screen, record, levels)),
+        open_loop::sheet(screen, levels),
         times::sheet(screen, levels),
         pages::sheet(screen, record, pages_max),
         fairness::sheet(screen, levels),

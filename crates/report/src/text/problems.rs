@@ -187,7 +187,7 @@ fn generator_delay(screen: &Screen, levels: &[Level<'_>], problems: &mut Vec<Pro
 /// Iterations that stand apart, and those that were not in their steady state.
 fn iterations(screen: &Screen, levels: &[Level<'_>], problems: &mut Vec<Problem>) {
     let named = |run: &IterationRecord| {
-        format!("iteration {} at {}", run.iteration, counted(u64::from(run.clients), "client", "clients"))
+        format!("iteration {} at {}", run.iteration, summary::load(run.clients, run.rate))
     };
     let mut apart = Vec::new();
     let (mut later, mut never) = (Vec::new(), Vec::new());
@@ -231,7 +231,7 @@ fn noise(levels: &[Level<'_>], problems: &mut Vec<Problem>) {
         .filter_map(|level| {
             let noise = level.statistics.noise.filter(|noise| !noise.alike)?;
             let off = 100.0 * (noise.ratio.point - 1.0);
-            Some(format!("{} ({off:+.2} %)", counted(u64::from(level.clients), "client", "clients")))
+            Some(format!("{} ({off:+.2} %)", level.load()))
         })
         .collect();
     if !parted.is_empty() {
@@ -282,7 +282,7 @@ fn host(record: &RunRecord, problems: &mut Vec<Problem>) {
             "{} of {} {what} were taken at {}",
             count(used),
             count(limit),
-            counted(u64::from(run.clients), "client", "clients")
+            summary::load(run.clients, run.rate)
         );
         problems.push(Problem::caution("PRESSURE", &text));
     }

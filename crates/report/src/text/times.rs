@@ -3,18 +3,23 @@
 
 use crate::json::{Distribution, Distributions};
 use crate::layout::{Room, Sheet, Table};
-use crate::numbers::{Scale, count};
+use crate::numbers::Scale;
 use crate::screen::Screen;
-use crate::summary::Level;
+use crate::summary::{self, Level};
 
 /// Access to one of the four distributions, with its name.
 type Kind = (&'static str, fn(&Distributions) -> &Option<Distribution>);
 
-const KINDS: [Kind; 4] = [
+/// The four, and what an open loop has besides.
+const KINDS: [Kind; 8] = [
     ("connect", |d| &d.connect),
     ("first byte", |d| &d.first_byte),
     ("response", |d| &d.response),
     ("page", |d| &d.page),
+    ("first byte, from actual start", |d| &d.first_byte_uncorrected),
+    ("response, from actual start", |d| &d.response_uncorrected),
+    ("page, from actual start", |d| &d.page_uncorrected),
+    ("schedule lag", |d| &d.schedule_lag),
 ];
 
 pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
@@ -24,7 +29,7 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
         .collect();
     // With one file a page, a page takes as long as its response: one group says both.
     if levels.iter().all(|level| level.distributions.page == level.distributions.response) {
-        present.retain(|(name, _)| *name != "page");
+        present.retain(|(name, _)| !name.starts_with("page"));
         present
             .iter_mut()
             .filter(|(name, _)| *name == "response")
@@ -36,7 +41,8 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     let mut table = Table::default();
     let several = levels.len() > 1;
     if several {
-        table.number("clients", "", Room::Always);
+        let (load, unit) = summary::load_column(levels);
+        table.number(load, unit, Room::Always);
     } else {
         table.text("", Room::Always);
     }
@@ -60,7 +66,7 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
             table.group(name);
         }
         for level in levels {
-            let label = if several { count(u64::from(level.clients)) } else { name.to_owned() };
+            let label = if several { level.load_cell() } else { name.to_owned() };
             let mut cells = vec![label, scale.unit.to_owned()];
             match of(&level.distributions) {
                 Some(d) => cells.extend(

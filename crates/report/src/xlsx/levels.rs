@@ -94,6 +94,12 @@ fn level_line(run: &str, level: &Level<'_>) -> Line {
     line.put("Server memory", "bytes", level.server.map(|share| share.resident_bytes_max));
     line.put("Requests in the lowest iteration", "1/s", level.request_rates.0);
     line.put("Requests in the highest iteration", "1/s", level.request_rates.1);
+    line.put("Rate", "1/s", level.rate.map(|rate| rate.to_string()));
+    let open_loop = level.open_loop.as_ref();
+    line.put("Arrivals asked for", "1/s", open_loop.map(|o| o.kept.asked_rate));
+    line.put("Arrivals offered", "1/s", open_loop.map(|o| o.kept.offered_rate));
+    line.put("Arrivals skipped", "", open_loop.map(|o| o.skipped));
+    line.put("Schedule lag p99", "ms", open_loop.map(|o| o.kept.lag_p99_ns as f64 / 1e6));
     // As distances, because that is what error bars are drawn from.
     let statistics = &level.statistics;
     for ((below, above, unit), shown, interval) in [
@@ -157,7 +163,7 @@ pub(super) fn percentiles<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
         .flat_map(|(run, level)| {
             named(&level.distributions)
                 .into_iter()
-                .filter_map(|(name, d)| Some(percentile_line(&run.record.id, level.clients, name, d?)))
+                .filter_map(|(name, d)| Some(percentile_line(&run.record.id, level, name, d?)))
         })
         .collect();
     let blank = Distribution {
@@ -171,28 +177,33 @@ pub(super) fn percentiles<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
         p99_99_s: 0.0,
         max_s: 0.0,
     };
+    let nothing = csv::nothing();
     Sheet {
         name: "Percentiles",
-        blank: percentile_line("", 0, "", &blank),
+        blank: percentile_line("", &summary::level(0, vec![&nothing]), "", &blank),
         count: rows.len(),
         lines: Box::new(rows.into_iter()),
         frozen: 3,
     }
 }
 
-fn named(distributions: &Distributions) -> [(&'static str, Option<&Distribution>); 4] {
+fn named(distributions: &Distributions) -> [(&'static str, Option<&Distribution>); 8] {
     [
         ("connect", distributions.connect.as_ref()),
         ("first byte", distributions.first_byte.as_ref()),
         ("response", distributions.response.as_ref()),
         ("page", distributions.page.as_ref()),
+        ("first byte, from actual start", distributions.first_byte_uncorrected.as_ref()),
+        ("response, from actual start", distributions.response_uncorrected.as_ref()),
+        ("page, from actual start", distributions.page_uncorrected.as_ref()),
+        ("schedule lag", distributions.schedule_lag.as_ref()),
     ]
 }
 
-fn percentile_line(run: &str, clients: u32, name: &str, d: &Distribution) -> Line {
+fn percentile_line(run: &str, level: &Level<'_>, name: &str, d: &Distribution) -> Line {
     let mut line = Line::default();
     line.put("Run", "", run);
-    line.put("Clients", "", clients);
+    line.put("Clients", "", level.clients);
     line.put("Time of", "", name);
     line.put("Values", "", d.count);
     for (heading, value) in [
@@ -207,6 +218,7 @@ fn percentile_line(run: &str, clients: u32, name: &str, d: &Distribution) -> Lin
     ] {
         line.put(heading, "ms", value * MS);
     }
+    line.put("Rate", "1/s", level.rate.map(|rate| rate.to_string()));
     line
 }
 

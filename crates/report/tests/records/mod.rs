@@ -158,6 +158,7 @@ pub fn without_histograms() -> RunRecord {
         run.measured.page_histograms.clear();
         run.measured.series = Series::default();
         run.measured.generator.loop_delay = Default::default();
+        run.measured.generator.receive_lag = Default::default();
     }
     record
 }
@@ -269,6 +270,7 @@ pub fn iteration_of(
     measured.generator = GeneratorUse {
         workers: vec![simulation::worker(&measured)],
         loop_delay: simulation::loop_delay(),
+        receive_lag: simulation::receive_lag(),
         metrics_bytes_max: 3 << 20,
     };
     IterationRecord {

@@ -57,6 +57,7 @@ pub fn simulate(workload: &Workload, clients: u32, window_ns: u64, service: &Ser
 pub fn worker(measured: &Measured) -> WorkerUse {
     WorkerUse {
         backend: "epoll".to_owned(),
+        spun_ns: 0,
         cpu: Some(1),
         user_ns: measured.counts.ended() * 4_000,
         system_ns: measured.counts.ended() * 26_000,
@@ -69,6 +70,13 @@ pub fn worker(measured: &Measured) -> WorkerUse {
 pub fn loop_delay() -> Histogram {
     let mut histogram = Histogram::new();
     (1..=100).for_each(|microseconds| histogram.record(microseconds * 1_000));
+    histogram
+}
+
+/// Times that bytes lay in the kernel, from 2 to 200 µs.
+pub fn receive_lag() -> Histogram {
+    let mut histogram = Histogram::new();
+    (1..=100).for_each(|microseconds| histogram.record(microseconds * 2_000));
     histogram
 }
 

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use webstone_model::addresses::AddressRange;
+use webstone_model::search::SearchSpec;
 use webstone_model::spec::{ConnectionPolicy, RunSpec};
 
 /// Descriptors beside connections: standard streams, record files, trace, name service, and the server's pipes.
@@ -65,16 +67,19 @@ impl Load {
     pub fn of(spec: &RunSpec, pages: u64, destinations: u64, loopback: bool) -> Load {
         let clients = spec.load.clients.0.iter().copied().max().unwrap_or_default();
         let workers = u64::from(spec.generator.workers.max(1));
-        // Four histograms overall, four for each page that has its own, and the loop's delay.
-        let histograms = 5 + 4 * u64::from(spec.generator.page_histograms).min(pages);
-        let iterations = spec.load.clients.0.len() as u64 * u64::from(spec.load.iterations);
+        // Four histograms overall, four for each page that has its own, and the generator's two.
+        // An open loop adds the schedule lag and three distributions from the actual start.
+        let histograms = if spec.load.rate.is_some() { 10 } else { 6 }
+            + 4 * u64::from(spec.generator.page_histograms).min(pages);
+        let listed = spec.load.levels() as u64 * u64::from(spec.load.iterations);
+        let iterations = spec.find.as_ref().map_or(listed, SearchSpec::iterations_max);
         Load {
             connections: u64::from(clients) * u64::from(spec.client.parallel.max(1)),
             policy: spec.client.connections,
             requests_per_connection: spec.client.requests_per_connection,
             reset: spec.client.reset,
             workers,
-            sources: spec.client.source.len().max(1) as u64,
+            sources: spec.client.source.iter().map(AddressRange::count).sum::<u64>().max(1),
             destinations: if spec.client.unix_socket.is_some() { 0 } else { destinations },
             loopback,
             embedded_backlog: spec.target.is_empty().then_some(u64::from(spec.server.backlog)),
@@ -399,8 +404,8 @@ mod tests {
         let mut heavy = load(10, ConnectionPolicy::KeepAlive);
         heavy.metrics_bytes = 0;
         heavy.record_bytes = 0;
-        // Three levels of one iteration, 25 distributions each.
-        assert_eq!(load(10, ConnectionPolicy::KeepAlive).record_bytes, 3 * 25 * MEMORY_PER_HISTOGRAM);
+        // Three levels of one iteration, 26 distributions each.
+        assert_eq!(load(10, ConnectionPolicy::KeepAlive).record_bytes, 3 * 26 * MEMORY_PER_HISTOGRAM);
         let per_connection = MEMORY_PER_CONNECTION + KERNEL_MEMORY_PER_SOCKET;
         let limits = Limits { memory_bytes: 10 * per_connection, ..LINUX };
         assert_eq!(found(&heavy, limits), []);

@@ -2,8 +2,8 @@
 //! workload, environment variables. What is sent to the server is never touched, only what is kept.
 //!
 //! No file format is parsed here. nginx, Apache httpd, lighttpd, Caddy, HAProxy, PHP, YAML, JSON, XML and shells agree
-//! on more than they differ in: a name, perhaps a separator, a value. [`names`] knows which names announce a secret and
-//! where their value ends; [`shapes`] knows secrets that give themselves away, whatever stands before them. In doubt too
+//! on more than they differ in: a name, perhaps a separator, a value. `names` knows which names announce a secret and
+//! where their value ends; `shapes` knows secrets that give themselves away, whatever stands before them. In doubt too
 //! much is taken out: a value too many is missed by nobody, a key too many is read by everybody.
 
 mod names;

@@ -9,10 +9,16 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use webstone_model::metrics::{Histogram, Histograms, Measured, PageHistograms};
+use webstone_model::rate::{RateProfile, RatesError};
 use webstone_model::record::IterationRecord;
 
-/// Name of the generator's own delay, which is none of the four of a request.
+/// Names of the generator's own delays, which are none of the four of a request.
 const LOOP_DELAY: &str = "loop-delay";
+/// Name of an open loop's schedule lag.
+const SCHEDULE_LAG: &str = "schedule-lag";
+/// What an open loop's distributions from the actual start begin with.
+const UNCORRECTED: &str = "uncorrected-";
+const RECEIVE_LAG: &str = "receive-lag";
 
 /// The head of a log whose timestamps count from `base`.
 pub(super) fn header(base: Duration, base_rfc3339: &str) -> String {
@@ -29,7 +35,8 @@ pub(super) fn header(base: Duration, base_rfc3339: &str) -> String {
 /// All lines of an iteration whose window opened `start` after the base time.
 pub(super) fn lines(iteration: &IterationRecord, start: Duration) -> String {
     let measured = &iteration.measured;
-    let tag = format!("clients={};iteration={}", iteration.clients, iteration.iteration);
+    let rate = iteration.rate.map(|rate| format!(";rate={rate}")).unwrap_or_default();
+    let tag = format!("clients={}{rate};iteration={}", iteration.clients, iteration.iteration);
     let length = seconds(Duration::from_nanos(measured.window_ns));
     let start = seconds(start);
     let mut text = String::new();
@@ -48,6 +55,13 @@ pub(super) fn lines(iteration: &IterationRecord, start: Duration) -> String {
         line(kind, None, histogram);
     }
     line(LOOP_DELAY, None, &measured.generator.loop_delay);
+    if let Some(open_loop) = &measured.open_loop {
+        line(SCHEDULE_LAG, None, &open_loop.lag_histogram);
+        for (kind, histogram) in open_loop.uncorrected.named() {
+            line(&format!("{UNCORRECTED}{kind}"), None, histogram);
+        }
+    }
+    line(RECEIVE_LAG, None, &measured.generator.receive_lag);
     for page in &measured.page_histograms {
         for (kind, histogram) in page.histograms.named() {
             line(kind, Some(page.page), histogram);
@@ -60,6 +74,7 @@ pub(super) fn lines(iteration: &IterationRecord, start: Duration) -> String {
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) clients: u32,
+    pub(super) rate: Option<RateProfile>,
     pub(super) iteration: u32,
     kind: String,
     page: Option<u32>,
@@ -90,6 +105,10 @@ impl Line {
         let required = |name: &str| number(name)?.ok_or_else(|| format!("the tag `{tag}` has no {name}="));
         Ok(Some(Line {
             clients: required("clients")?,
+            rate: match value("rate") {
+                Some(text) => Some(text.parse().map_err(|error: RatesError| error.to_string())?),
+                None => None,
+            },
             iteration: required("iteration")?,
             kind: value("kind").ok_or_else(|| format!("the tag `{tag}` has no kind="))?.to_owned(),
             page: number("page")?,
@@ -107,6 +126,13 @@ impl Line {
             }
             Some(page) => page_slot(measured, page).named_mut(&kind),
             None if kind == LOOP_DELAY => Some(&mut measured.generator.loop_delay),
+            None if kind == SCHEDULE_LAG => {
+                Some(&mut measured.open_loop.get_or_insert_default().lag_histogram)
+            }
+            None if kind.starts_with(UNCORRECTED) => {
+                measured.open_loop.get_or_insert_default().uncorrected.named_mut(&kind[UNCORRECTED.len()..])
+            }
+            None if kind == RECEIVE_LAG => Some(&mut measured.generator.receive_lag),
             None => measured.histograms.named_mut(&kind),
         };
         *slot.ok_or_else(unknown)? = histogram;
@@ -174,6 +200,7 @@ mod tests {
             ("clients=20;iteration=1;kind=response", max(response)),
             ("clients=20;iteration=1;kind=page", max(response + 5)),
             ("clients=20;iteration=1;kind=loop-delay", max(199)),
+            ("clients=20;iteration=1;kind=receive-lag", max(206)),
             ("clients=20;iteration=1;kind=response;page=0", max(response)),
         ];
         assert_eq!(found, expected.map(|(tag, max)| (tag.to_owned(), 199, max)));
@@ -209,7 +236,26 @@ mod tests {
         assert_eq!(measured.histograms, wanted.measured.histograms);
         assert_eq!(measured.page_histograms, wanted.measured.page_histograms);
         assert_eq!(measured.generator.loop_delay, wanted.measured.generator.loop_delay);
+        assert_eq!(measured.generator.receive_lag, wanted.measured.generator.receive_lag);
         assert_eq!(measured.histograms.response.max(), wanted.measured.response.max);
+    }
+
+    #[test]
+    fn an_open_loop_keeps_its_rate_and_its_own_distributions() {
+        let mut wanted = iteration(3, 2);
+        wanted.rate = Some("1k..2.5k/1m".parse().unwrap());
+        let open_loop = wanted.measured.open_loop.get_or_insert_default();
+        open_loop.lag_histogram.record(812);
+        open_loop.uncorrected.response.record(4000);
+        open_loop.uncorrected.first_byte.record(3000);
+        let mut measured = Measured::default();
+        let text = lines(&wanted, Duration::ZERO);
+        assert!(text.contains("Tag=clients=3;rate=1000..2500/1m;iteration=2;kind=schedule-lag,"), "{text}");
+        for line in text.lines().filter_map(|text| Line::parse(text).unwrap()) {
+            assert_eq!((line.clients, line.rate, line.iteration), (3, wanted.rate, 2));
+            line.restore(&mut measured, 2).unwrap();
+        }
+        assert_eq!(measured.open_loop, wanted.measured.open_loop);
     }
 
     #[test]

@@ -193,6 +193,7 @@ pub(crate) mod tests {
             measured.histograms.first_byte.record(nanos / 3);
             measured.histograms.page.record(nanos + 5);
             measured.generator.loop_delay.record(value);
+            measured.generator.receive_lag.record(value + 7);
             page.response.record(nanos);
         }
         measured.counts.succeeded = 199;

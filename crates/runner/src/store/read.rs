@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use webstone_model::metrics::Interval;
-use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION};
+use webstone_model::rate::RateProfile;
+use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION, load_name};
 
 use super::{HISTOGRAMS, INTERVALS, ITERATIONS, PARTIAL, RECORD, StoreError, hlog};
 
@@ -29,14 +30,14 @@ pub(super) fn load(path: &Path) -> Result<RunRecord, StoreError> {
     let pages = record.workload.pages.len();
     lines(&directory.join(HISTOGRAMS), &mut |_, line| {
         let Some(line) = hlog::Line::parse(line)? else { return Ok(()) };
-        match places.find(line.clients, line.iteration)? {
+        match places.find((line.clients, line.rate, line.iteration))? {
             Some(place) => line.restore(&mut record.iterations[place].measured, pages),
             None => Ok(()),
         }
     })?;
     lines(&directory.join(INTERVALS), &mut |_, line| {
         let line: IntervalLine = serde_json::from_str(line).map_err(|error| error.to_string())?;
-        let Some(place) = places.find(line.clients, line.iteration)? else { return Ok(()) };
+        let Some(place) = places.find((line.clients, line.rate, line.iteration))? else { return Ok(()) };
         let series = &mut record.iterations[place].measured.series.0;
         if line.second != series.len() {
             return Err(format!("second {} where second {} is expected", line.second, series.len()));
@@ -51,31 +52,36 @@ pub(super) fn load(path: &Path) -> Result<RunRecord, StoreError> {
 #[derive(Deserialize)]
 struct IntervalLine {
     clients: u32,
+    #[serde(default)]
+    rate: Option<RateProfile>,
     iteration: u32,
     second: usize,
     #[serde(flatten)]
     interval: Interval,
 }
 
+/// Clients, rate and number of an iteration: no two of a record share them.
+type Name = (u32, Option<RateProfile>, u32);
+
 /// Where each iteration stands in the record.
 struct Places {
-    by_name: HashMap<(u32, u32), usize>,
+    by_name: HashMap<Name, usize>,
     partial: bool,
 }
 
 impl Places {
     fn of(record: &RunRecord, partial: bool) -> Places {
-        let name = |iteration: &IterationRecord| (iteration.clients, iteration.iteration);
+        let name = |iteration: &IterationRecord| (iteration.clients, iteration.rate, iteration.iteration);
         let by_name = record.iterations.iter().enumerate().map(|(place, it)| (name(it), place)).collect();
         Places { by_name, partial }
     }
 
     /// `None`: a line of an iteration whose storing was cut short.
-    fn find(&self, clients: u32, iteration: u32) -> Result<Option<usize>, String> {
-        match self.by_name.get(&(clients, iteration)) {
+    fn find(&self, (clients, rate, iteration): Name) -> Result<Option<usize>, String> {
+        match self.by_name.get(&(clients, rate, iteration)) {
             Some(place) => Ok(Some(*place)),
             None if self.partial => Ok(None),
-            None => Err(format!("the record has no iteration {iteration} of {clients} clients")),
+            None => Err(format!("the record has no iteration {iteration} of {}", load_name(clients, rate))),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 use webstone_model::metrics::Interval;
+use webstone_model::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord};
 
 use super::append::{AppendFile, replace, sync_directory};
@@ -41,6 +42,8 @@ pub struct Store {
 #[derive(Serialize)]
 struct IntervalLine<'a> {
     clients: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate: Option<RateProfile>,
     iteration: u32,
     second: usize,
     #[serde(flatten)]
@@ -143,8 +146,8 @@ impl Store {
 
         let mut series = Vec::new();
         for (second, interval) in iteration.measured.series.0.iter().enumerate() {
-            let IterationRecord { clients, iteration, .. } = *iteration;
-            json_line(&mut series, &IntervalLine { clients, iteration, second, interval });
+            let IterationRecord { clients, rate, iteration, .. } = *iteration;
+            json_line(&mut series, &IntervalLine { clients, rate, iteration, second, interval });
         }
         self.intervals.append(&series)?;
 

@@ -1,0 +1,279 @@
+//! The corners where memory is shared with the kernel or descriptors change hands: levels that end in the middle of
+//! everything, more connections than places, fewer buffers than bytes, requests that no socket takes at once, limits.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use super::peer::{Act, Peer, errors, file, one_page, run, spec};
+use webstone_engine::{Control, LevelJob, Plan, run_level};
+use webstone_model::errors::ErrorClass;
+use webstone_model::spec::{Check, ConnectionPolicy, ServerSpec};
+use webstone_model::units::Nanos;
+use webstone_model::workload::{FileRequest, RequestDetail};
+use webstone_server::{RunningServer, ServeOptions, Server};
+
+/// Set for the process that runs with less than it would like.
+const LIMITED: &str = "WEBSTONE_TEST_LIMITED";
+
+fn server() -> RunningServer {
+    Server::start(ServeOptions::new(ServerSpec { threads: 1, ..ServerSpec::default() })).unwrap()
+}
+
+#[test]
+fn a_level_may_end_with_everything_in_flight() {
+    let server = server();
+    let workload = one_page(vec![file("/test?size=3000000&drip=1ms&bytes=20000", None)]);
+    for policy in [ConnectionPolicy::KeepAlive, ConnectionPolicy::PerRequest] {
+        for _ in 0..5 {
+            let mut spec = spec(server.url(), policy, 0);
+            spec.load.pages = None;
+            spec.load.duration = Nanos::from_millis(60);
+            spec.load.drain = Nanos::ZERO;
+            spec.client.check = Check::Content;
+            let outcome = run(&spec, &workload, 50);
+            assert_eq!(errors(&outcome), []);
+            assert_eq!(outcome.measured.counts.in_flight, 50);
+            assert_eq!(outcome.measured.lifetime.cut_off, 50);
+        }
+    }
+}
+
+#[test]
+fn connections_beyond_the_registered_ones_work_alike() {
+    // Room is made for four files at a time; the fifth to eighth of each client find no place in a table.
+    let server = server();
+    let mut spec = spec(server.url(), ConnectionPolicy::KeepAlive, 20);
+    spec.client.parallel = 8;
+    spec.client.request_timeout = Nanos::from_secs(10);
+    spec.client.first_byte_timeout = Nanos::from_secs(10);
+    let mut files = vec![file("/test?size=1", Some(1))];
+    files.extend((0..8).map(|n| file(&format!("/test?size={}&delay=20ms", 1000 + n), Some(1000 + n))));
+    let outcome = run(&spec, &one_page(files), 4);
+    assert_eq!(errors(&outcome), []);
+    assert_eq!(outcome.measured.counts.pages_completed, 20);
+    assert!((20..=32).contains(&outcome.measured.lifetime.connections), "{:?}", outcome.measured.lifetime);
+    assert_eq!(outcome.measured.lifetime.received_bytes, server.counters().bytes_sent);
+}
+
+#[test]
+fn more_bytes_than_buffers_arrive_all_the_same() {
+    // 62 MiB are on their way at a time, and no back end has buffers for a sixth of it.
+    let server = server();
+    let mut spec = spec(server.url(), ConnectionPolicy::KeepAlive, 2000);
+    spec.client.check = Check::Content;
+    spec.client.first_byte_timeout = Nanos::from_secs(25);
+    spec.client.request_timeout = Nanos::from_secs(25);
+    let outcome = run(&spec, &one_page(vec![file("/test?size=65000", Some(65_000))]), 1000);
+    assert_eq!(errors(&outcome), []);
+    let measured = &outcome.measured;
+    assert_eq!((measured.counts.succeeded, measured.counts.body_bytes), (2000, 2000 * 65_000));
+    // None was given up and made again; the pages may be gone before the last clients have begun.
+    assert!(measured.clients.iter().all(|client| client.connects <= 1));
+    assert_eq!(measured.lifetime.received_bytes, server.counters().bytes_sent);
+}
+
+#[test]
+fn requests_that_no_socket_takes_at_once_are_sent_whole() {
+    let server = server();
+    for (bytes, clients) in [(16 * 1024, 4), (20_000, 4), (8_000_000, 2)] {
+        let before = server.counters();
+        let mut spec = spec(server.url(), ConnectionPolicy::KeepAlive, 8);
+        spec.client.first_byte_timeout = Nanos::from_secs(25);
+        spec.client.request_timeout = Nanos::from_secs(25);
+        let detail = RequestDetail {
+            method: Some("POST".into()),
+            body: Some("x".repeat(bytes)),
+            ..RequestDetail::default()
+        };
+        let post = FileRequest { url: "/test?size=10".into(), size: Some(10), detail: detail.into() };
+        let outcome = run(&spec, &one_page(vec![post]), clients);
+        assert_eq!(errors(&outcome), [], "{bytes}");
+        let sent = outcome.measured.lifetime.sent_bytes;
+        assert!(sent > 8 * bytes as u64, "{sent}");
+        assert_eq!(sent, server.counters().bytes_received - before.bytes_received, "{bytes}");
+    }
+}
+
+#[test]
+fn a_connect_that_was_given_up_does_not_go_on() {
+    // A queue that is full: the kernel drops what knocks, and a socket that is not let go knocks on for two minutes.
+    let descriptor =
+        rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&descriptor, &"127.0.0.1:0".parse::<SocketAddr>().unwrap()).unwrap();
+    rustix::net::listen(&descriptor, 0).unwrap();
+    let listener = TcpListener::from(descriptor);
+    let address = listener.local_addr().unwrap();
+    let mut open = Vec::new();
+    while let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(300)) {
+        open.push(stream);
+    }
+    let knocking = || {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let port = format!(":{:04X}", address.port());
+        table
+            .lines()
+            .filter(|line| {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                words.len() > 3 && words[2].ends_with(&port) && words[3] == "02"
+            })
+            .count()
+    };
+    let over = AtomicBool::new(false);
+    let (outcome, most) = std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut most = 0;
+            while !over.load(Ordering::Relaxed) {
+                most = most.max(knocking());
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            most
+        });
+        let mut spec = spec(&format!("http://{address}"), ConnectionPolicy::PerRequest, 0);
+        spec.load.pages = None;
+        spec.load.duration = Nanos::from_millis(1500);
+        spec.client.connect_timeout = Nanos::from_millis(100);
+        let outcome = run(&spec, &one_page(vec![file("/", None)]), 10);
+        over.store(true, Ordering::Relaxed);
+        (outcome, watcher.join().unwrap())
+    });
+    let timeouts = outcome.measured.errors.count(ErrorClass::ConnectTimeout);
+    assert!(timeouts >= 20, "{:?}", errors(&outcome));
+    assert!((1..=10).contains(&most), "{most} attempts under way for 10 clients, {timeouts} given up");
+}
+
+/// In a process of its own: with few descriptors, and without the right to lock memory. Otherwise it has nothing to do.
+#[test]
+fn limited() {
+    if std::env::var_os(LIMITED).is_none() {
+        return;
+    }
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let limit = |resource, to| setrlimit(resource, Rlimit { current: Some(to), maximum: Some(to) }).unwrap();
+    limit(Resource::Memlock, 0);
+    limit(Resource::Nofile, 150);
+    let server = server();
+    let mut spec = spec(server.url(), ConnectionPolicy::KeepAlive, 200);
+    // Room for 4 × 40 connections is more than there may be descriptors; 40 are used.
+    spec.client.parallel = 4;
+    spec.client.first_byte_timeout = Nanos::from_secs(10);
+    spec.client.request_timeout = Nanos::from_secs(10);
+    let outcome = run(&spec, &one_page(vec![file("/test?size=100", Some(100))]), 40);
+    assert_eq!((errors(&outcome), outcome.measured.counts.succeeded), (vec![], 200));
+}
+
+#[test]
+fn limits_of_the_system_are_respected() {
+    if std::env::var_os(LIMITED).is_some() {
+        return;
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "cases::corners::limited", "--nocapture"])
+        .env(LIMITED, "1")
+        .output()
+        .unwrap();
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+/// A worker that was kept from its sockets for a known time shows it: in how long bytes lay in the kernel.
+#[test]
+fn a_worker_that_sleeps_shows_in_the_receive_lag() {
+    const NAP: Duration = Duration::from_millis(120);
+    let server = server();
+    let mut spec = spec(server.url(), ConnectionPolicy::KeepAlive, 0);
+    spec.load.pages = None;
+    spec.load.warmup = Nanos::from_millis(300);
+    spec.load.duration = Nanos::from_secs(3);
+    spec.client.first_byte_timeout = Nanos::from_secs(10);
+    spec.client.request_timeout = Nanos::from_secs(10);
+    let level = |slow: bool| {
+        let plan =
+            Arc::new(Plan::compile(&spec, &one_page(vec![file("/test?size=100", Some(100))])).unwrap());
+        // Nobody waits in this channel: the worker stands still until what it measured of 1,024 requests is taken. Seven
+        // clients: were they a divisor of that, it might always be the watched one behind which it stops.
+        let (sender, receiver) = mpsc::sync_channel(0);
+        let reader = std::thread::spawn(move || {
+            while receiver.recv().is_ok() {
+                std::thread::sleep(if slow { NAP } else { Duration::ZERO });
+            }
+        });
+        let job = LevelJob { plan, clients: 7, rate: None, trace: None, transactions: Some(sender) };
+        let outcome = run_level(&job, &Control::new()).unwrap();
+        drop(job);
+        reader.join().unwrap();
+        outcome.measured.generator.receive_lag
+    };
+    let (quick, slow) = (level(false), level(true));
+    assert!(quick.len() > 100 && slow.len() > 2, "{} and {} samples", quick.len(), slow.len());
+    let nap_ns = NAP.as_nanos() as u64;
+    // Bytes come a moment after the worker stopped, so their wait is a little shorter than the nap.
+    assert!(slow.max() >= nap_ns / 2, "{} ns at most, of naps of {nap_ns}", slow.max());
+    assert!(quick.value_at_percentile(50.0) < nap_ns / 10, "{} ns", quick.value_at_percentile(50.0));
+}
+
+#[test]
+fn connections_spread_evenly_over_pairs_of_addresses() {
+    use std::collections::BTreeMap;
+    use std::io::{Read, Write};
+    let seen = Arc::new(std::sync::Mutex::new(BTreeMap::new()));
+    let urls: Vec<String> = (0..3)
+        .map(|_| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let seen = seen.clone();
+            std::thread::spawn(move || {
+                for stream in listener.incoming() {
+                    let (mut stream, seen) = (stream.unwrap(), seen.clone());
+                    std::thread::spawn(move || {
+                        let pair = (stream.peer_addr().unwrap().ip(), address.port());
+                        *seen.lock().unwrap().entry(pair).or_insert(0) += 1;
+                        let mut buffer = [0; 4096];
+                        while matches!(stream.read(&mut buffer), Ok(n) if n > 0) {
+                            if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").is_err() {
+                                return;
+                            }
+                        }
+                    });
+                }
+            });
+            format!("http://{address}")
+        })
+        .collect();
+    for (policy, pages, clients) in
+        [(ConnectionPolicy::KeepAlive, 48, 24), (ConnectionPolicy::KeepAlive, 12, 12)]
+    {
+        seen.lock().unwrap().clear();
+        let mut spec = spec(&urls[0], policy, pages);
+        spec.target.clone_from(&urls);
+        spec.client.source = vec!["127.0.0.2-127.0.0.4".parse().unwrap(), "127.0.0.9".parse().unwrap()];
+        let outcome = run(&spec, &one_page(vec![file("/", Some(0))]), clients);
+        assert_eq!(errors(&outcome), []);
+        let counts: Vec<u32> = seen.lock().unwrap().values().copied().collect();
+        assert_eq!(counts, vec![clients / 12; 12], "{policy:?}: {:?}", seen.lock().unwrap());
+    }
+    let mut spec = spec(&urls[0], ConnectionPolicy::KeepAlive, 1);
+    spec.client.source = vec!["192.0.2.1".parse().unwrap()];
+    let error = Plan::compile(&spec, &one_page(vec![file("/", None)])).unwrap_err();
+    assert!(error.what.starts_with("--source: connections cannot come from 192.0.2.1"), "{}", error.what);
+}
+
+#[test]
+fn an_early_answer_to_a_long_request_leaves_nothing_behind() {
+    // The peer reads the head alone, answers and closes: what is still to be sent of the request goes nowhere.
+    let peer = Peer::start(vec![
+        Act::Write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_vec()),
+        Act::Finish,
+    ]);
+    let mut spec = spec(&peer.url, ConnectionPolicy::PerRequest, 6);
+    spec.client.body = Some("x".repeat(6_000_000));
+    spec.client.method = "POST".to_owned();
+    spec.client.first_byte_timeout = Nanos::from_secs(10);
+    spec.client.request_timeout = Nanos::from_secs(10);
+    let outcome = run(&spec, &one_page(vec![file("/", None)]), 2);
+    assert_eq!(outcome.measured.counts.failed, 6);
+    assert_eq!(outcome.measured.errors.count(ErrorClass::WrongStatus), 6, "{:?}", errors(&outcome));
+}

@@ -1,0 +1,357 @@
+//! Soak: full rate with every fault that the reference server can play, on both back ends and under all connection
+//! policies, for as long as is asked (`cargo xtask soak --minutes 10`; 20 seconds otherwise). Nothing may leak: neither
+//! memory nor descriptors nor threads nor connections that only the kernel still knows; every identity holds; every
+//! error is in its class and comes as often as it was injected.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+#![allow(clippy::print_stdout, reason = "it reports what it found, a skipped test says why")]
+
+#[path = "cases/peer/mod.rs"]
+#[allow(dead_code, reason = "only its way to run a level is used here")]
+mod peer;
+mod served;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use peer::{file, run, spec};
+use served::{Served, is_child, raise_descriptors, status};
+use webstone_engine::{LevelOutcome, Plan};
+use webstone_model::errors::ErrorClass;
+use webstone_model::spec::{Backend, Check, ConnectionPolicy, RunSpec};
+use webstone_model::units::Nanos;
+use webstone_model::workload::{FileRequest, Page, Workload};
+
+/// Seconds, and the one back end, that `cargo xtask soak` asks for.
+const SECONDS: &str = "WEBSTONE_SOAK_SECONDS";
+const ONLY: &str = "WEBSTONE_SOAK_BACKEND";
+/// The back end of specifications before each run sets its own.
+const BACKEND: Backend = Backend::Auto;
+const CLIENTS: u32 = 64;
+const WORKERS: u32 = 2;
+/// Growth of resident memory that is no leak, in KiB: from the end of the first round over everything to the end of the
+/// last, and within one level of at least [`LONG_LEVEL`] from its first third to its last. A histogram that reaches one more
+/// octave owns 8 KiB more, up to 280 KiB each; there are six a worker, and six of their sum.
+const GROWTH_KIB_MAX: u64 = 4096;
+const LONG_LEVEL: Duration = Duration::from_secs(5);
+/// How often memory is looked at while a level runs.
+const SAMPLE_EVERY: Duration = Duration::from_millis(50);
+/// How long the kernel may take to let go of a level's connections.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A fault: where it is had, one of how many requests it strikes, and what it must be counted as.
+struct Fault {
+    query: &'static str,
+    every: u64,
+    weight: u64,
+    class: ErrorClass,
+    /// It comes before the first byte of an answer, so on a reused connection the request is sent again and no error.
+    may_be_stale: bool,
+}
+
+const FAULTS: [Fault; 12] = {
+    use ErrorClass::{
+        ClosedEarly, FirstByteTimeout, Malformed, RequestTimeout, Reset, ShortBody, WrongLength, WrongStatus,
+    };
+    const fn fault(query: &'static str, every: u64, weight: u64, class: ErrorClass) -> Fault {
+        Fault { query, every, weight, class, may_be_stale: false }
+    }
+    [
+        Fault { may_be_stale: true, ..fault("fault=reset&size=1000", 4, 40, Reset) },
+        fault("fault=reset&after=head&size=1000", 3, 40, Reset),
+        fault("fault=reset&after=500&size=1000", 2, 40, Reset),
+        Fault { may_be_stale: true, ..fault("fault=close&size=1000", 4, 40, ClosedEarly) },
+        fault("fault=close&after=head&size=1000", 5, 40, ClosedEarly),
+        fault("fault=truncate&size=100000", 3, 20, ShortBody),
+        fault("fault=garbage&size=1000", 2, 40, Malformed),
+        fault("fault=bad-chunk&size=30000", 3, 20, Malformed),
+        fault("fault=wrong-length&by=-10&size=1000", 2, 40, WrongLength),
+        fault("fault=status&status=503&size=1000", 2, 40, WrongStatus),
+        fault("fault=stall&size=1000", 2, 10, FirstByteTimeout),
+        fault("fault=stall&after=500&size=1000", 2, 10, RequestTimeout),
+    ]
+};
+const TIMEOUTS: [ErrorClass; 3] =
+    [ErrorClass::ConnectTimeout, ErrorClass::FirstByteTimeout, ErrorClass::RequestTimeout];
+/// Pages before those of the faults: sound ones, one behind a port where nobody listens, one where nobody accepts.
+const SOUND: usize = 3;
+const REFUSED: usize = 3;
+const UNANSWERED: usize = 4;
+
+/// A listener that takes no connection more: its queue is full, and the kernel drops what knocks.
+struct Full {
+    address: SocketAddr,
+    _open: (TcpListener, Vec<TcpStream>),
+}
+
+impl Full {
+    fn new() -> Full {
+        use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
+        let descriptor = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&descriptor, &"127.0.0.1:0".parse::<SocketAddr>().unwrap()).unwrap();
+        listen(&descriptor, 0).unwrap();
+        let listener = TcpListener::from(descriptor);
+        let address = listener.local_addr().unwrap();
+        let mut open = Vec::new();
+        while let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(300)) {
+            open.push(stream);
+        }
+        Full { address, _open: (listener, open) }
+    }
+}
+
+fn workload(refused: SocketAddr, full: SocketAddr) -> Workload {
+    let page = |weight: u64, files: Vec<FileRequest>| Page { weight, files, think: Nanos::ZERO };
+    let sound = |query: &str, size| file(&format!("/test?{query}"), Some(size));
+    let mut pages = vec![
+        page(4000, vec![sound("size=500", 500)]),
+        page(
+            500,
+            vec![sound("size=500", 500), sound("size=20000&chunked=1", 20_000), sound("size=3000", 3000)],
+        ),
+        page(50, vec![sound("size=300000", 300_000)]),
+        page(5, vec![file(&format!("http://{refused}/"), None)]),
+        page(5, vec![file(&format!("http://{full}/"), None)]),
+    ];
+    assert_eq!((REFUSED, UNANSWERED), (SOUND, pages.len() - 1));
+    pages.extend(FAULTS.iter().map(|fault| {
+        let size = fault.query.split("size=").nth(1).unwrap().parse().unwrap();
+        page(fault.weight, vec![sound(&format!("{}&every={}", fault.query, fault.every), size)])
+    }));
+    Workload { name: "faults".into(), pages, ..Workload::default() }
+}
+
+/// Every way to use connections, under each policy.
+fn variants(url: &str, backend: Backend) -> Vec<(String, RunSpec)> {
+    let mut variants = Vec::new();
+    for policy in [ConnectionPolicy::PerRequest, ConnectionPolicy::PerPage, ConnectionPolicy::KeepAlive] {
+        let mut plain = spec(url, policy, 0);
+        plain.load.pages = None;
+        plain.load.warmup = Nanos::from_millis(20);
+        plain.client.connect_timeout = Nanos::from_millis(250);
+        plain.client.first_byte_timeout = Nanos::from_millis(300);
+        plain.client.request_timeout = Nanos::from_millis(600);
+        plain.generator.backend = backend;
+        plain.generator.workers = WORKERS;
+        // They grow with the spread of what is measured, up to a known bound that is too large to see a leak beneath.
+        plain.generator.page_histograms = 0;
+        let mut parallel = plain.clone();
+        parallel.client.parallel = 4;
+        parallel.client.check = Check::Content;
+        parallel.client.requests_per_connection = Some(50);
+        let mut reset = plain.clone();
+        reset.client.reset = true;
+        reset.client.source = vec!["127.0.0.2-127.0.0.4".parse().unwrap()];
+        for (name, spec) in [("plain", plain), ("parallel", parallel), ("reset", reset)] {
+            variants.push((format!("{policy:?} {name}"), spec));
+        }
+    }
+    variants
+}
+
+#[test]
+fn nothing_leaks_and_no_error_goes_astray() {
+    if is_child() {
+        return;
+    }
+    raise_descriptors();
+    let seconds: f64 = std::env::var(SECONDS).map_or(20.0, |text| text.parse().unwrap());
+    let only = std::env::var(ONLY).ok();
+    let served = Served::start();
+    let backends: Vec<(&str, Backend)> = [("epoll", Backend::Epoll), ("io-uring", Backend::IoUring)]
+        .into_iter()
+        .filter(|(name, _)| only.as_deref().is_none_or(|only| only == *name))
+        .filter(|(name, backend)| is_there(name, *backend, &served.url))
+        .collect();
+    assert!(!backends.is_empty(), "{ONLY}={only:?} names none of epoll and io-uring");
+    for (name, backend) in &backends {
+        soak(name, *backend, &served.url, Duration::from_secs_f64(seconds / backends.len() as f64));
+    }
+}
+
+fn is_there(name: &str, backend: Backend, url: &str) -> bool {
+    let (_, spec) = variants(url, backend).remove(0);
+    let result = Plan::compile(&spec, &peer::one_page(vec![file("/", None)]));
+    result.inspect_err(|error| println!("skipped: {name}: {}", error.what)).is_ok()
+}
+
+/// What must not grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Owned {
+    descriptors: usize,
+    threads: u64,
+    resident_kib: u64,
+}
+
+fn owned() -> Owned {
+    // Reading the folder takes a descriptor of its own, each time.
+    let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().count();
+    Owned { descriptors, threads: status("Threads:"), resident_kib: status("VmRSS:") }
+}
+
+fn soak(name: &str, backend: Backend, url: &str, total: Duration) {
+    let full = Full::new();
+    let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let workload = workload(refused, full.address);
+    let variants = variants(url, backend);
+    // At least two rounds; no level longer than ten seconds, so that a soak of minutes has many.
+    let each =
+        (total / (3 * variants.len() as u32)).clamp(Duration::from_millis(1000), Duration::from_secs(10));
+    let server: SocketAddr = url["http://".len()..].parse().unwrap();
+    let (before, kept) = (owned(), open_to(&[server, full.address]).len());
+    println!("{name}: levels of {each:?}; at first {before:?}");
+    let start = Instant::now();
+    let mut seen: BTreeMap<&'static str, u64> = BTreeMap::new();
+    let (mut requests, mut settled_kib) = (0, None);
+    let mut late = 0;
+    for round in 1.. {
+        let mut round_requests = 0;
+        for (variant, spec) in &variants {
+            let mut spec = spec.clone();
+            spec.load.duration = Nanos(each.as_nanos() as u64);
+            let outcome = run_watched(&spec, &workload, each);
+            late += check_errors(&format!("{name} {variant}"), &outcome, spec.client.parallel);
+            outcome
+                .measured
+                .errors
+                .iter()
+                .for_each(|(class, count, _)| *seen.entry(class.name()).or_default() += count);
+            round_requests += outcome.measured.lifetime.requests;
+            check_kernel(&format!("{name} {variant}"), &[server, full.address], kept);
+            let now = owned();
+            assert_eq!(
+                (now.descriptors, now.threads),
+                (before.descriptors, before.threads),
+                "{name} {variant}, round {round}: descriptors or threads are left over"
+            );
+        }
+        let now = owned();
+        requests += round_requests;
+        println!("{name}: round {round}, {:.0?}: {round_requests} requests, {now:?}", start.elapsed());
+        let settled_kib = *settled_kib.get_or_insert(now.resident_kib);
+        assert!(
+            now.resident_kib <= settled_kib + GROWTH_KIB_MAX,
+            "{name}: {} KiB resident behind round {round}, {settled_kib} KiB behind the first",
+            now.resident_kib
+        );
+        // What comes seldom, or takes longer than a level, may have come in none so far.
+        let is_complete = expected().all(|class| seen.contains_key(class.name()));
+        if round >= 2 && start.elapsed() >= total && (is_complete || start.elapsed() > total * 4) {
+            assert!(is_complete, "{name}: a class of error never came: {seen:?}");
+            break;
+        }
+    }
+    println!(
+        "{name}: {requests} requests in {:.0?}; errors: {seen:?}, {late} of the time-outs by the machine",
+        start.elapsed()
+    );
+}
+
+/// Classes of error that must come.
+fn expected() -> impl Iterator<Item = ErrorClass> {
+    let others = [ErrorClass::Refused, ErrorClass::ConnectTimeout];
+    others.into_iter().chain(FAULTS.iter().map(|fault| fault.class))
+}
+
+/// Runs a level, whose identities must hold, and sees to it that it does not grow while it runs.
+fn run_watched(spec: &RunSpec, workload: &Workload, length: Duration) -> LevelOutcome {
+    let done = AtomicBool::new(false);
+    let (outcome, samples) = std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut samples = Vec::new();
+            while !done.load(Ordering::Relaxed) {
+                std::thread::sleep(SAMPLE_EVERY);
+                samples.push(status("VmRSS:"));
+            }
+            samples
+        });
+        let outcome = run(spec, workload, CLIENTS);
+        done.store(true, Ordering::Relaxed);
+        (outcome, watcher.join().unwrap())
+    });
+    if length >= LONG_LEVEL {
+        let early = samples[samples.len() / 3];
+        let late = *samples.iter().skip(samples.len() * 2 / 3).min().unwrap();
+        assert!(late <= early + GROWTH_KIB_MAX, "from {early} to {late} KiB within a level");
+    }
+    outcome
+}
+
+/// Each error is in the class of its page's fault and comes as often as the server strikes. Gives how many time-outs struck
+/// where none was injected: on a machine that is busy with other things an answer may be late by itself.
+fn check_errors(what: &str, outcome: &LevelOutcome, parallel: u32) -> u64 {
+    let measured = &outcome.measured;
+    let all: Vec<_> = measured.errors.iter().collect();
+    let faults = || FAULTS.iter().zip(&measured.pages[UNANSWERED + 1..]);
+    let struck = |class: ErrorClass| -> u64 {
+        faults().filter(|(fault, _)| fault.class == class).map(|(_, page)| page.errors).sum()
+    };
+    let timeouts: u64 = TIMEOUTS.iter().map(|class| measured.errors.count(*class)).sum();
+    let injected =
+        TIMEOUTS.iter().map(|class| struck(*class)).sum::<u64>() + measured.pages[UNANSWERED].errors;
+    assert!(timeouts >= injected, "{what}: {injected} time-outs were injected: {all:?}");
+    let late = timeouts - injected;
+    let mut total = timeouts;
+    let mut classes: Vec<ErrorClass> = expected().filter(|class| !TIMEOUTS.contains(class)).collect();
+    classes.sort();
+    classes.dedup();
+    for class in classes {
+        let counted = measured.errors.count(class);
+        let pages = if class == ErrorClass::Refused { measured.pages[REFUSED].errors } else { struck(class) };
+        assert!(counted <= pages && pages <= counted + late, "{what}: {}: {pages} {all:?}", class.name());
+        total += counted;
+    }
+    assert_eq!(total, measured.counts.failed, "{what}: an error of another class: {all:?}");
+    let sound: u64 = measured.pages[..SOUND].iter().map(|page| page.errors).sum();
+    assert!(sound <= late, "{what}: {sound} errors of sound pages: {all:?}");
+    // The server strikes each k-th request that reaches it; those under way at either end of the window may belong to it
+    // or not, and there is one at most for each client and file in parallel.
+    let under_way = 2 * u64::from(CLIENTS * parallel) + 1 + late;
+    for (fault, page) in faults() {
+        let ended = page.requests + page.errors;
+        let due = ended / fault.every;
+        let is_enough = fault.may_be_stale || page.errors + under_way >= due;
+        assert!(
+            is_enough && page.errors <= due + under_way,
+            "{what}: {}: {} of {ended}",
+            fault.query,
+            page.errors
+        );
+    }
+    late
+}
+
+/// No connection to these may be left beyond `kept`, not even one that no descriptor leads to any more.
+fn check_kernel(what: &str, peers: &[SocketAddr], kept: usize) {
+    let start = Instant::now();
+    loop {
+        let left = open_to(peers);
+        if left.len() <= kept {
+            return;
+        }
+        assert!(start.elapsed() < PATIENCE, "{what}: the kernel still has {}: {}", left.len(), left[0]);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The kernel's connections, and attempts at one, to any of these.
+fn open_to(peers: &[SocketAddr]) -> Vec<String> {
+    // Line by line: with all that is in TIME_WAIT the table may have tens of megabytes, which would look like a leak.
+    let table = BufReader::new(File::open("/proc/net/tcp").unwrap());
+    table.lines().map(Result::unwrap).skip(1).filter(|line| is_open_to(line, peers)).collect()
+}
+
+/// Whether a line of `/proc/net/tcp` is a client's side of a connection, or of an attempt at one, that was not closed.
+fn is_open_to(line: &str, peers: &[SocketAddr]) -> bool {
+    const ESTABLISHED: &str = "01";
+    const SYN_SENT: &str = "02";
+    const CLOSE_WAIT: &str = "08";
+    let mut words = line.split_whitespace().skip(2);
+    let (Some(remote), Some(state)) = (words.next(), words.next()) else { return false };
+    let port = remote.rsplit(':').next().and_then(|port| u16::from_str_radix(port, 16).ok());
+    let is_peer = peers.iter().any(|peer| Some(peer.port()) == port);
+    is_peer && [ESTABLISHED, SYN_SENT, CLOSE_WAIT].contains(&state)
+}

@@ -1,0 +1,229 @@
+//! The schedule of an open loop: when each arrival is due, to the nanosecond. No clock here: a schedule is a pure
+//! function of seed, rate and process, and a worker's share of it is a pure function of that and the number of workers.
+//!
+//! All workers together make exactly the schedule of one: arrivals are numbered, and worker w of W takes numbers w,
+//! w + W, w + 2W and so on. So a result does not depend on the number of workers, and each worker walks its share
+//! without asking another.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::rate::RateProfile;
+use crate::units::NANOS_PER_SECOND;
+use crate::workload::PageSequence;
+
+/// How arrivals are spaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ArrivalProcess {
+    /// Evenly: as many in each second as the rate says.
+    #[default]
+    Constant,
+    /// As many independent users would: gaps are exponentially distributed, and bursts happen.
+    Poisson,
+}
+
+/// The page sequence that draws the gaps; no client has this number.
+const GAPS: u64 = u64::MAX - 1;
+
+/// Arrivals of one worker: nanoseconds since the start of the schedule, ascending. Endless, but where the rate falls
+/// to 0. A copy goes its own way from where it was taken.
+#[derive(Clone, Debug)]
+pub struct Arrivals(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    /// Exact integers: arrival k is due at ⌊k × 10¹² / rate⌋, the rate in arrivals in 1,000 s.
+    Even { next_ns: u64, rest: u64, step_ns: u64, step_rest: u64, rate: u64 },
+    /// Arrival k of a ramp is due when k arrivals are expected.
+    EvenRamp { profile: RateProfile, next: u64, workers: u64 },
+    /// Arrival k is due when as many are expected as k + 1 gaps of mean 1 add up to. A Poisson process whose time is
+    /// stretched by the integral of a rate is the Poisson process of that rate: E. Çinlar, Introduction to Stochastic
+    /// Processes, 1975, section 4.7.
+    Poisson { profile: RateProfile, gaps: PageSequence, sum: f64, skip: u32, workers: u32 },
+}
+
+impl Arrivals {
+    /// The share of worker `worker` (from 0) of `workers`.
+    pub fn new(
+        process: ArrivalProcess,
+        profile: RateProfile,
+        seed: u64,
+        worker: u32,
+        workers: u32,
+    ) -> Arrivals {
+        Arrivals(match process {
+            ArrivalProcess::Constant if profile.is_ramp() => {
+                Kind::EvenRamp { profile, next: worker.into(), workers: workers.into() }
+            }
+            ArrivalProcess::Constant => {
+                let rate = profile.to.per_1000_s();
+                let gap = 1000 * u128::from(NANOS_PER_SECOND);
+                // A rate of 0 has no first arrival; `next` sees to it.
+                let part = |gaps: u32| {
+                    let span = gap * u128::from(gaps);
+                    let rate = u128::from(rate.max(1));
+                    ((span / rate) as u64, (span % rate) as u64)
+                };
+                let ((next_ns, rest), (step_ns, step_rest)) = (part(worker), part(workers));
+                Kind::Even { next_ns, rest, step_ns, step_rest, rate }
+            }
+            ArrivalProcess::Poisson => {
+                let gaps = PageSequence::new(seed, GAPS);
+                Kind::Poisson { profile, gaps, sum: 0.0, skip: worker + 1, workers }
+            }
+        })
+    }
+}
+
+impl Iterator for Arrivals {
+    type Item = u64;
+
+    #[inline]
+    fn next(&mut self) -> Option<u64> {
+        let nanos = |seconds: f64| (seconds * NANOS_PER_SECOND as f64) as u64;
+        match &mut self.0 {
+            Kind::Even { rate: 0, .. } => None,
+            Kind::Even { next_ns, rest, step_ns, step_rest, rate } => {
+                let due = *next_ns;
+                *next_ns = next_ns.saturating_add(*step_ns);
+                *rest += *step_rest;
+                if *rest >= *rate {
+                    *rest -= *rate;
+                    *next_ns = next_ns.saturating_add(1);
+                }
+                Some(due)
+            }
+            Kind::EvenRamp { profile, next, workers } => {
+                let due = profile.time_of(*next as f64)?;
+                *next += *workers;
+                Some(nanos(due))
+            }
+            Kind::Poisson { profile, gaps, sum, skip, workers } => {
+                for _ in 0..*skip {
+                    // 1 − u is never 0, so the gap is finite.
+                    *sum -= (1.0 - gaps.fraction()).ln();
+                }
+                *skip = *workers;
+                profile.time_of(*sum).map(nanos)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ArrivalProcess::{Constant, Poisson};
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: u64 = NANOS_PER_SECOND;
+
+    fn until(process: ArrivalProcess, profile: &str, end_ns: u64) -> Vec<u64> {
+        let arrivals = Arrivals::new(process, profile.parse().unwrap(), 7, 0, 1);
+        arrivals.take_while(|at| *at < end_ns).collect()
+    }
+
+    #[test]
+    fn constant_arrivals_are_rate_times_time_exactly() {
+        for (rate, seconds) in
+            [("1000", 10), ("3", 7), ("7", 1), ("10k", 60), ("0.5", 100), ("999.999", 1000)]
+        {
+            let expected = rate.parse::<RateProfile>().unwrap().to.per_1000_s() * seconds / 1000;
+            let found = until(Constant, rate, seconds * SECOND);
+            assert_eq!(found.len() as u64, expected, "{rate} over {seconds} s");
+            let gap = SECOND * 1000 / (expected * 1000 / seconds);
+            assert!(found.windows(2).all(|pair| pair[1] - pair[0] == gap || pair[1] - pair[0] == gap + 1));
+        }
+        assert_eq!(
+            until(Constant, "3", 2 * SECOND),
+            [0, 333_333_333, 666_666_666, SECOND, 1_333_333_333, 1_666_666_666]
+        );
+    }
+
+    #[test]
+    fn a_ramp_has_its_integral_in_every_second() {
+        let profile: RateProfile = "1k..5k/4s".parse().unwrap();
+        for process in [Constant, Poisson] {
+            let found = until(process, "1k..5k/4s", 6 * SECOND);
+            for second in 0..6 {
+                let (from, to) = (second * SECOND, (second + 1) * SECOND);
+                let expected = profile.expected(to) - profile.expected(from);
+                let count = found.iter().filter(|at| (from..to).contains(at)).count() as f64;
+                // A Poisson count has the standard deviation √n.
+                let tolerance = if process == Constant { 1.0 } else { 4.5 * expected.sqrt() };
+                assert!(
+                    (count - expected).abs() <= tolerance,
+                    "{process:?}, second {second}: {count}, {expected}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn poisson_gaps_have_the_mean_and_variance_of_the_exponential_distribution() {
+        let found = until(Poisson, "10k", 100 * SECOND);
+        let n = found.len() as f64;
+        assert!((n - 1e6).abs() < 4.5 * 1e3, "{n}");
+        let gaps: Vec<f64> = found.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e5).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        // In units of the mean gap both are 1; their estimates' standard deviations are 1/√n and √8/√n.
+        assert!(
+            (mean - 1.0).abs() < 4.5 / 1e3 && (variance - 1.0).abs() < 4.5 * 8_f64.sqrt() / 1e3,
+            "{mean} {variance}"
+        );
+        // And the tail: e⁻³ of the gaps are longer than three means.
+        let long = gaps.iter().filter(|gap| **gap > 3.0).count() as f64 / n;
+        assert!((long - (-3_f64).exp()).abs() < 1e-3, "{long}");
+    }
+
+    #[test]
+    fn poisson_counts_in_a_second_have_a_variance_equal_to_their_mean() {
+        let mut counts = vec![0_f64; 1000];
+        for at in until(Poisson, "100", 1000 * SECOND) {
+            counts[(at / SECOND) as usize] += 1.0;
+        }
+        let mean = counts.iter().sum::<f64>() / 1000.0;
+        let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / 999.0;
+        // The ratio's standard deviation is √(2/n).
+        assert!((variance / mean - 1.0).abs() < 4.5 * (2.0_f64 / 1000.0).sqrt(), "{variance} {mean}");
+    }
+
+    #[test]
+    fn the_seed_decides_a_poisson_schedule_and_nothing_else() {
+        let of =
+            |seed| Arrivals::new(Poisson, "1k".parse().unwrap(), seed, 0, 1).take(100).collect::<Vec<_>>();
+        assert_eq!(of(1), of(1));
+        assert_ne!(of(1), of(2));
+    }
+
+    #[test]
+    fn a_rate_that_falls_to_nothing_ends_the_schedule() {
+        let found: Vec<u64> = Arrivals::new(Constant, "100..0/2s".parse().unwrap(), 0, 0, 1).collect();
+        assert_eq!(found.len(), 100);
+        assert!(found.iter().all(|at| *at < 2 * SECOND));
+        let nothing = RateProfile::constant(crate::rate::Rate::ZERO);
+        assert_eq!(Arrivals::new(Constant, nothing, 0, 0, 1).next(), None);
+        assert_eq!(Arrivals::new(Poisson, nothing, 0, 0, 1).next(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn all_workers_together_make_the_schedule_of_one(
+            workers in 1..9_u32,
+            seed in 0..1000_u64,
+            rate in prop_oneof![Just("1"), Just("10k"), Just("333.333"), Just("1k..9k/1s"), Just("900..0/2s")],
+            poisson in any::<bool>(),
+        ) {
+            let process = if poisson { Poisson } else { Constant };
+            let profile: RateProfile = rate.parse().unwrap();
+            let share = |worker, workers| {
+                Arrivals::new(process, profile, seed, worker, workers).take_while(|at| *at < 3 * SECOND)
+            };
+            let mut together: Vec<u64> = (0..workers).flat_map(|worker| share(worker, workers)).collect();
+            together.sort_unstable();
+            prop_assert_eq!(together, share(0, 1).collect::<Vec<_>>());
+        }
+    }
+}

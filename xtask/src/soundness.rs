@@ -1,0 +1,53 @@
+//! Whether the engine's unsafe code is sound and nothing leaks: its tests under sanitizers, and the soak.
+//!
+//! AddressSanitizer sees what this program does to memory, and what it lets `recvmsg` do; LeakSanitizer, a part of it, what
+//! nobody owns any more at the end. Neither sees the kernel write through io_uring: for that the engine has tests of its own
+//! (`crates/engine/tests/cases/corners.rs`). Miri knows none of the system calls that this code is about.
+
+use crate::steps::{Outcome, cargo, failure, run};
+
+/// The sanitizers' runtime is part of every toolchain for this target; elsewhere the step is skipped.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// The engine's unit tests and what must hold on every back end, built with AddressSanitizer.
+pub fn sanitize() -> Outcome {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")) {
+        println!("skipped: the sanitizers run on {TARGET} only");
+        return Ok(());
+    }
+    let mut command = cargo(&["test", "--locked", "--package", "webstone-engine", "--target", TARGET]);
+    command.args(["--target-dir", "target/sanitize", "--lib", "--test", "epoll", "--test", "io_uring"]);
+    // The option is called unstable, so a stable compiler has to be told that we mean it.
+    command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
+    command.env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("CARGO_TARGET_DIR");
+    command.env("ASAN_OPTIONS", "detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1");
+    run(command, "the report above names the access or the leak, and where the memory came from")
+}
+
+/// The soak, for as long as is asked.
+pub fn soak(arguments: &[String]) -> Outcome {
+    const OPTIONS: &str = "--minutes N, --backend epoll or io-uring";
+    let mut command = cargo(&["test", "--package", "webstone-engine", "--test", "soak", "--", "--nocapture"]);
+    let mut minutes = 1.0;
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let value = arguments.next().ok_or_else(|| failure(format!("{argument} needs a value"), OPTIONS))?;
+        match argument.as_str() {
+            "--minutes" => {
+                let parsed = value.parse().ok().filter(|minutes| *minutes > 0.0 && f64::is_finite(*minutes));
+                minutes = parsed.ok_or_else(|| {
+                    failure(format!("--minutes: `{value}` is not a number of minutes"), OPTIONS)
+                })?;
+            }
+            "--backend" if ["epoll", "io-uring"].contains(&value.as_str()) => {
+                command.env("WEBSTONE_SOAK_BACKEND", value);
+            }
+            "--backend" => {
+                return Err(failure(format!("--backend: `{value}` is not a back end"), OPTIONS));
+            }
+            other => return Err(failure(format!("`{other}` is not an option of soak"), OPTIONS)),
+        }
+    }
+    command.env("WEBSTONE_SOAK_SECONDS", (minutes * 60.0).to_string());
+    run(command, "what leaked, or which error came where it was not injected, is said above")
+}
