@@ -56,6 +56,8 @@ pub struct HostIdentity {
 pub enum Mode {
     /// Small answers on kept connections.
     KeepAlive,
+    /// The same in open loop, with twice as many arrivals due as the closed loop had answers.
+    OpenLoop,
     /// A connection for each small answer.
     PerRequest,
     /// The same, ended by the client with a reset.
@@ -66,12 +68,14 @@ pub enum Mode {
 
 impl Mode {
     /// All, in the order of measuring.
-    pub const ALL: [Mode; 4] = [Mode::KeepAlive, Mode::PerRequest, Mode::Reset, Mode::Large];
+    pub const ALL: [Mode; 5] =
+        [Mode::KeepAlive, Mode::OpenLoop, Mode::PerRequest, Mode::Reset, Mode::Large];
 
     /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Mode::KeepAlive => "keep-alive",
+            Mode::OpenLoop => "open loop",
             Mode::PerRequest => "per-request",
             Mode::Reset => "reset",
             Mode::Large => "large",
@@ -227,6 +231,13 @@ fn percent(value: f64) -> String {
     if value < 9.95 { format!("{value:.1} %") } else { format!("{value:.0} %") }
 }
 
+/// What of a run decides which rows it is held against.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    open_loop: bool,
+    reset: bool,
+}
+
 /// What each thing that a run asks for costs the generator in time, by its calibration.
 struct Costs {
     request_s: f64,
@@ -238,19 +249,21 @@ struct Costs {
 
 impl Costs {
     /// From the rows of a back end and number of workers.
-    fn of(calibration: &Calibration, backend: &str, workers: u32, reset: bool) -> Option<Costs> {
+    fn of(calibration: &Calibration, backend: &str, workers: u32, client: Asked) -> Option<Costs> {
+        let Asked { open_loop, reset } = client;
         let small = calibration.row(Mode::KeepAlive, backend, workers)?;
+        let asking = calibration.row(if open_loop { Mode::OpenLoop } else { Mode::KeepAlive }, backend, workers)?;
         let mode = if reset { Mode::Reset } else { Mode::PerRequest };
         let connecting = calibration.row(mode, backend, workers)?;
         let large = calibration.row(Mode::Large, backend, workers)?;
         let request_s = 1.0 / small.requests_per_s;
         let bytes = (large.response_bytes - small.response_bytes).max(1.0);
         Some(Costs {
-            request_s,
+            request_s: 1.0 / asking.requests_per_s,
             connection_s: (1.0 / connecting.requests_per_s - request_s).max(0.0),
             byte_s: ((1.0 / large.requests_per_s - request_s) / bytes).max(0.0),
             small_bytes: small.response_bytes,
-            at_most: [small, connecting, large].iter().any(|row| row.ceiling == Ceiling::Elsewhere),
+            at_most: [small, asking, connecting, large].iter().any(|row| row.ceiling == Ceiling::Elsewhere),
         })
     }
 
@@ -287,8 +300,8 @@ pub fn quote(record: &RunRecord) -> Result<Quote, String> {
         return Err("no worker is in the record".to_owned());
     };
     let count = workers.len() as u32;
-    let reset = record.spec.client.reset;
-    let Some(costs) = Costs::of(&calibration, &backend, count, reset) else {
+    let asked = Asked { open_loop: record.spec.load.rate.is_some(), reset: record.spec.client.reset };
+    let Some(costs) = Costs::of(&calibration, &backend, count, asked) else {
         let noun = if count == 1 { "worker" } else { "workers" };
         return Err(format!("the calibration does not hold what {count} {noun} on {backend} can do"));
     };
@@ -305,6 +318,14 @@ pub fn quote(record: &RunRecord) -> Result<Quote, String> {
         shared_cpus: calibration.shared_cpus,
         levels: levels.collect(),
     })
+}
+
+/// What a report says of it: the share, or why a calibration that is there could not be used. `None` where there is none.
+pub fn said(record: &RunRecord) -> Option<String> {
+    match quote(record) {
+        Ok(quote) => Some(quote.sentence()),
+        Err(why) => [KEY, UNFIT_KEY].iter().any(|key| record.environment.contains_key(*key)).then_some(why),
+    }
 }
 
 #[cfg(test)]
@@ -352,7 +373,7 @@ mod tests {
 
     #[test]
     fn what_was_calibrated_is_100_percent_of_itself() {
-        let costs = Costs::of(&calibration(), "epoll", 1, false).unwrap();
+        let costs = Costs::of(&calibration(), "epoll", 1, Asked::default()).unwrap();
         for (figures, percent) in [
             (figures(100_000.0, 0.0, 1000.0), 100.0),
             (figures(25_000.0, 25_000.0, 1000.0), 100.0),
@@ -368,12 +389,27 @@ mod tests {
 
     #[test]
     fn rows_of_another_mode_fit_nothing() {
-        assert!(Costs::of(&calibration(), "epoll", 2, false).is_none());
-        assert!(Costs::of(&calibration(), "io-uring", 1, false).is_none());
-        assert!(Costs::of(&calibration(), "epoll", 1, true).is_none(), "no row of resets");
+        let of = |calibration: &Calibration, backend, workers, open_loop, reset| {
+            Costs::of(calibration, backend, workers, Asked { open_loop, reset })
+        };
+        assert!(of(&calibration(), "epoll", 2, false, false).is_none());
+        assert!(of(&calibration(), "io-uring", 1, false, false).is_none());
+        assert!(of(&calibration(), "epoll", 1, false, true).is_none(), "no row of resets");
+        assert!(of(&calibration(), "epoll", 1, true, false).is_none(), "no row of open loops");
         let mut bound = calibration();
         bound.rows[2].ceiling = Ceiling::Elsewhere;
-        assert!(Costs::of(&bound, "epoll", 1, false).unwrap().at_most);
+        assert!(of(&bound, "epoll", 1, false, false).unwrap().at_most);
+    }
+
+    #[test]
+    fn an_open_loop_is_held_against_what_an_open_loop_can_do() {
+        let mut calibration = calibration();
+        calibration.rows.push(row(Mode::OpenLoop, 50_000.0, 1000.0));
+        let asked = Asked { open_loop: true, reset: false };
+        let costs = Costs::of(&calibration, "epoll", 1, asked).unwrap();
+        assert!((costs.percent(&figures(25_000.0, 0.0, 1000.0)) - 50.0).abs() < 1e-9);
+        // A connection costs what it costs in closed loop.
+        assert!((costs.percent(&figures(10_000.0, 10_000.0, 1000.0)) - 50.0).abs() < 1e-9);
     }
 
     #[test]

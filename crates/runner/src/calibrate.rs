@@ -16,6 +16,8 @@ use webstone_model::calibration::{
     Calibration, CalibrationRow, Ceiling, HostIdentity, KEY, Mode, UNFIT_KEY, WORKER_LIMIT_PERCENT,
 };
 use webstone_model::figures::Figures;
+use webstone_model::metrics::WorkerUse;
+use webstone_model::rate::{Rate, RateProfile, Rates};
 use webstone_model::record::{IterationRecord, RunRecord, Tool};
 use webstone_model::spec::{
     Backend, Check, ClientSpec, ConnectionPolicy, Levels, LoadSpec, RunSpec, ServerSpec,
@@ -128,7 +130,7 @@ pub fn calibrate(
     let environment = facts(&options.tool);
     let mut rows = Vec::with_capacity(plan.cases.len());
     for case in &plan.cases {
-        let row = row(*case, plan, options, interrupt)?;
+        let row = row(*case, plan, options, &rows, interrupt)?;
         measured(&row);
         rows.push(row);
     }
@@ -146,6 +148,7 @@ fn row(
     case: Case,
     plan: &CalibrationPlan,
     options: &CalibrateOptions,
+    before: &[CalibrationRow],
     interrupt: &Arc<Interrupt>,
 ) -> Result<CalibrationRow, RunError> {
     let program =
@@ -176,6 +179,9 @@ fn row(
     spec.target = vec![server.url().to_owned()];
     spec.generator.cpus = crate::placement::cpu_list(&plan.placement.workers_cpus);
     let clients = spec.load.clients.0[0];
+    if case.mode == Mode::OpenLoop {
+        spec.load.rate = Some(Rates(vec![RateProfile::constant(too_fast(case, before))]));
+    }
     let run_options = RunnerOptions {
         tool: options.tool.clone(),
         runs_dir: None,
@@ -194,6 +200,14 @@ fn row(
     }
 }
 
+/// Twice what the closed loop of as many workers reached at most: more than they can begin, so that what they begin is all that
+/// they can.
+fn too_fast(case: Case, before: &[CalibrationRow]) -> Rate {
+    let closed = before.iter().filter(|row| row.mode == Mode::KeepAlive && row.workers == case.workers);
+    let reached = closed.map(|row| row.requests_per_s).fold(0.0, f64::max);
+    Rate::per_second((2.0 * reached).clamp(1000.0, 50e6) as u32)
+}
+
 fn read_row(case: Case, clients: u32, record: &RunRecord, server_cpus: usize) -> CalibrationRow {
     let runs: Vec<&IterationRecord> = record.iterations.iter().collect();
     let figures = Figures::of(&RunRecord::merged(&runs));
@@ -204,7 +218,7 @@ fn read_row(case: Case, clients: u32, record: &RunRecord, server_cpus: usize) ->
     let places = runs.first().map_or(0, |run| run.measured.generator.workers.len());
     let of_worker = |place: usize| {
         let used = |run: &&IterationRecord| {
-            run.measured.generator.workers.get(place).map_or(0, |worker| worker.user_ns + worker.system_ns)
+            run.measured.generator.workers.get(place).map_or(0, WorkerUse::worked_ns)
         };
         100.0 * runs.iter().map(|run| used(run) as f64).sum::<f64>() / window_ns
     };
@@ -256,7 +270,7 @@ fn spec_of(case: Case, options: &CalibrateOptions) -> RunSpec {
     // Sixteen large bodies fill loopback; more only wait in each other's way.
     let clients = if case.mode == Mode::Large { 16 } else { 64 } * case.workers;
     let connections = match case.mode {
-        Mode::KeepAlive | Mode::Large => ConnectionPolicy::KeepAlive,
+        Mode::KeepAlive | Mode::OpenLoop | Mode::Large => ConnectionPolicy::KeepAlive,
         Mode::PerRequest | Mode::Reset => ConnectionPolicy::PerRequest,
     };
     let mut spec = RunSpec { name: "calibration".to_owned(), ..RunSpec::default() };

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::standing::{Once, interval, judge};
-use super::{Edges, LevelStanding, Search, Walk, confidence, search_of};
+use super::{Edges, LevelStanding, Over, Search, Walk, confidence, search_of};
 use crate::figures::Figures;
 use crate::metrics::fairness;
 use crate::record::{IterationRecord, RunRecord};
@@ -60,6 +60,17 @@ pub struct UsefulPeak {
     pub request_rate: f64,
     /// Jain's index over the clients' completed pages; null where nobody completed one.
     pub jain: Option<f64>,
+}
+
+impl UsefulPeak {
+    /// `1234.5 requests/s with 40 clients, clients served equally to a Jain index of 0.9981`.
+    pub fn sentence(&self, over: Over) -> String {
+        let fair = match self.jain {
+            Some(jain) => format!(", clients served equally to a Jain index of {jain:.4}"),
+            None => String::new(),
+        };
+        format!("{:.1} requests/s {} {}{fair}", self.request_rate, over.preposition(), over.say(self.load))
+    }
 }
 
 /// One level of a search.

@@ -81,6 +81,62 @@ fn the_limit_lies_in_the_interval_in_at_least_95_of_100_searches() {
     }
 }
 
+/// An open loop on a server that carries `capacity` requests/s in 10 ms each: above it a queue grows for the 4 s of warm-up
+/// and window, in which the last percent of the answers waits longest. The SLO breaks where that wait is 40 ms.
+#[test]
+fn the_limit_of_an_open_loop_lies_in_the_interval_in_at_least_95_of_100_searches() {
+    for deviation in [0.0, 0.05, 0.15] {
+        let spec = SearchSpec { slo: "p(99)<50ms,errors<1%".to_owned(), ..SearchSpec::default() };
+        let (mut right, mut iterations) = (0, 0);
+        for seed in 0..1000 {
+            let mut noise = Noise(PageSequence::new(seed, 11));
+            let capacity = 30.0 * 10_000_f64.powf(noise.uniform());
+            let limit = capacity * (1.0 + 0.040 / 4.0);
+            let (finding, asked) = searched(&spec, |load| {
+                let over = (load as f64 / capacity - 1.0).max(0.0);
+                let p99 = (0.010 + 4.0 * over) * (deviation * noise.normal()).exp();
+                vec![Some(p99), Some(0.0), Some(100.0 / (1.0 + over))]
+            });
+            assert_eq!(finding.levels[0].conditions[2].condition, RATE_KEPT);
+            let (kept, broken) = (finding.kept.unwrap_or(0), finding.broken.unwrap_or(u64::MAX));
+            right += u32::from(kept as f64 <= limit && limit <= broken as f64);
+            iterations += asked.len();
+        }
+        println!("noise {deviation}: {right} of 1000 right, {} timed runs", iterations as f64 / 1000.0);
+        assert!(right >= 950, "{right} of 1000 with noise of {deviation}");
+    }
+}
+
+#[test]
+fn over_rates_the_load_must_be_given_and_clients_follow_littles_law() {
+    let of = |slo: &str| SearchSpec { slo: slo.to_owned(), ..SearchSpec::default() };
+    let texts = |spec: &SearchSpec| -> Vec<String> {
+        spec.conditions().unwrap().iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(texts(&of("avg<1s")), ["avg<1s", "offered>=99%"]);
+    assert_eq!(texts(&of("avg<1s,offered>50%")), ["avg<1s", "offered>50%"]);
+    assert_eq!(texts(&spec("avg<1s")), ["avg<1s"]);
+    // 2,000/s × 200 ms; a lower limit is no time that requests may take.
+    let spec = of("med<20ms,p(99)<=200ms,max>9s");
+    assert_eq!([1, 2000, 100_000].map(|load| spec.clients_at(load)), [10, 400, 1000]);
+    assert_eq!(of("errors<1%").clients_at(2000), 100);
+    let given = SearchSpec { clients: Some(7), ..spec };
+    assert_eq!((given.clients_at(1), given.clients_at(100_000)), (7, 7));
+    assert_eq!(given.rate_at(1500).unwrap().to_string(), "1500");
+    // A server that takes no more than 100/s, as fast as ever: the rate that was asked for is not kept.
+    let full = |load: u64| vec![Some(0.001), Some(100.0 * 100_f64.min(load as f64) / load as f64)];
+    let (finding, _) = searched(&of("p(99)<50ms"), full);
+    let (kept, broken) = (finding.kept.unwrap(), finding.broken.unwrap());
+    assert!(kept <= 101 && 101 < broken && broken <= kept * 21 / 20 + 1, "{kept} to {broken}");
+    assert_eq!(
+        finding.sentence,
+        format!(
+            "p(99)<50ms is kept at {kept} arrivals/s and broken at {broken} arrivals/s (by offered>=99%): the limit lies \
+             between."
+        )
+    );
+}
+
 /// A server with slots for `slots` requests of 20 ms each: p99 is 20 ms times the rounds that a client waits.
 fn slots(slots: u64) -> impl FnMut(u64) -> Vec<Option<f64>> {
     move |load| vec![Some(0.020 * load.div_ceil(slots) as f64)]

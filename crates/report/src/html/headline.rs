@@ -71,12 +71,12 @@ fn verdict(html: &mut Html, run: &Run<'_>, named: bool) {
     if let Some(finding) = search::of_record(run.record) {
         html.raw("<p><b>Search:</b> ").text(&finding.sentence);
         if let Some(peak) = finding.useful_peak {
-            html.text(&format!(" Useful peak: {:.1} requests/s.", peak.request_rate));
+            html.text(" Useful peak: ").text(&peak.sentence(run.record.spec.find.as_ref().map(|find| find.over).unwrap_or_default())).raw(".");
         }
         html.raw("</p>");
     }
-    if let Ok(quote) = calibration::quote(run.record) {
-        html.raw("<p><b>Generator:</b> ").text(&quote.sentence()).raw("</p>");
+    if let Some(said) = calibration::said(run.record) {
+        html.raw("<p><b>Generator:</b> ").text(&said).raw("</p>");
     }
     html.raw("<p><b>What limits:</b> ").text(&limit.sentence).raw("</p>");
     for warning in &run.record.warnings {

@@ -64,7 +64,7 @@ pub(crate) fn facts(screen: &Screen, record: &RunRecord) -> Vec<(&'static str, S
     fact("load", load(record));
     fact("clients", policy(&record.spec.client));
     fact("host", host(record));
-    fact("generator", calibration::quote(record).map(|quote| quote.sentence()).ok().into_iter().collect());
+    fact("generator", calibration::said(record).into_iter().collect());
     let notes = record.spec.disclosure.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     fact("disclosed", notes);
     fact("command", vec![record.command_line.join(" ")]);
