@@ -68,8 +68,7 @@ pub enum Mode {
 
 impl Mode {
     /// All, in the order of measuring.
-    pub const ALL: [Mode; 5] =
-        [Mode::KeepAlive, Mode::OpenLoop, Mode::PerRequest, Mode::Reset, Mode::Large];
+    pub const ALL: [Mode; 5] = [Mode::KeepAlive, Mode::OpenLoop, Mode::PerRequest, Mode::Reset, Mode::Large];
 
     /// Its name in tables.
     pub fn name(self) -> &'static str {
@@ -252,7 +251,8 @@ impl Costs {
     fn of(calibration: &Calibration, backend: &str, workers: u32, client: Asked) -> Option<Costs> {
         let Asked { open_loop, reset } = client;
         let small = calibration.row(Mode::KeepAlive, backend, workers)?;
-        let asking = calibration.row(if open_loop { Mode::OpenLoop } else { Mode::KeepAlive }, backend, workers)?;
+        let asking =
+            calibration.row(if open_loop { Mode::OpenLoop } else { Mode::KeepAlive }, backend, workers)?;
         let mode = if reset { Mode::Reset } else { Mode::PerRequest };
         let connecting = calibration.row(mode, backend, workers)?;
         let large = calibration.row(Mode::Large, backend, workers)?;

@@ -6,9 +6,9 @@
 //! reproducible from a stored record, and every test of one a plain function call.
 #![forbid(unsafe_code)]
 
-pub mod calibration;
 pub mod addresses;
 pub mod arrivals;
+pub mod calibration;
 pub mod comparison;
 pub mod consistency;
 pub mod errors;

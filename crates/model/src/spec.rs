@@ -11,10 +11,10 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::search::SearchSpec;
 use crate::addresses::AddressRange;
 use crate::arrivals::ArrivalProcess;
 use crate::rate::Rates;
+use crate::search::SearchSpec;
 use crate::units::Nanos;
 
 /// A whole run: target, workload, load, clients, generator and, where it is ours, the server.

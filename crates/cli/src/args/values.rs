@@ -12,8 +12,8 @@ use webstone_model::arrivals::ArrivalProcess;
 use webstone_model::comparison::FailWhen;
 use webstone_model::metric::Metric;
 use webstone_model::metrics::Histograms;
-use webstone_model::search::{LOOK_FIRST, Over, REPEATS_MAX};
 use webstone_model::rate::{Rates, RatesError};
+use webstone_model::search::{LOOK_FIRST, Over, REPEATS_MAX};
 use webstone_model::spec::{
     Backend, Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, WhenBusy, parse_cpu_list,
 };

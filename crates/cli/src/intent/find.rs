@@ -67,7 +67,10 @@ fn search(args: &FindArgs) -> Result<SearchSpec, Failure> {
     if search.from > search.to {
         let what = match args.to {
             Some(_) => format!("--from {} is above --to {}", search.from, search.to),
-            None => format!("--from {} is above {}, the highest load unless --to is given", search.from, search.to),
+            None => format!(
+                "--from {} is above {}, the highest load unless --to is given",
+                search.from, search.to
+            ),
         };
         return Err(Failure::usage(what)
             .hint("write the lowest load to be tried behind --from, the highest behind --to"));
@@ -77,8 +80,11 @@ fn search(args: &FindArgs) -> Result<SearchSpec, Failure> {
         Over::Clients => (CLIENTS_MAX, "clients"),
     };
     if search.to > most {
-        return Err(Failure::usage(format!("--to {}: more than {most} {name} cannot be asked for", search.to))
-            .hint(format!("write at most --to {}m", most / 1_000_000)));
+        return Err(Failure::usage(format!(
+            "--to {}: more than {most} {name} cannot be asked for",
+            search.to
+        ))
+        .hint(format!("write at most --to {}m", most / 1_000_000)));
     }
     if search.over == Over::Clients {
         let offered = |condition: &&Threshold| condition.metric() == Metric::Offered;
@@ -95,8 +101,9 @@ fn search(args: &FindArgs) -> Result<SearchSpec, Failure> {
             ("--spin waits for arrivals", args.generator.spin),
         ];
         if let Some((what, _)) = vain.into_iter().find(|(_, given)| *given) {
-            return Err(Failure::usage(format!("{what}, and a search over clients has none"))
-                .hint("leave it out (--from and --to bound the clients), or search over rates: --over rate"));
+            return Err(Failure::usage(format!("{what}, and a search over clients has none")).hint(
+                "leave it out (--from and --to bound the clients), or search over rates: --over rate",
+            ));
         }
     }
     Ok(search)

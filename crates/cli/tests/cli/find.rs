@@ -59,7 +59,8 @@ fn the_known_limit_is_found_and_every_level_is_in_the_record() {
     let dir = tempfile::tempdir().unwrap();
     // 20 ms each: 4 clients wait 80 ms, 5 wait 100 ms.
     let url = slots(1, Duration::from_millis(20));
-    let arguments = ["find", &url, "--over", "clients", "--slo", "med<90ms,errors<1%", "--to", "64", "--format", "json"];
+    let arguments =
+        ["find", &url, "--over", "clients", "--slo", "med<90ms,errors<1%", "--to", "64", "--format", "json"];
     let said = webstone_in(dir.path(), &[&arguments[..], &SHORT].concat());
     let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said:?}"));
     let search = &report["computed"]["search"];
@@ -87,7 +88,11 @@ fn the_known_limit_is_found_and_every_level_is_in_the_record() {
     assert!(text.contains("Search") && text.contains("kept with 4 clients"), "{text}");
     assert!(text.contains("Latency against load") && text.contains("useful peak: "), "{text}");
     let html = std::fs::read_to_string(run.join("report.html")).unwrap();
-    assert!(html.contains("chart-search-0-0") && html.contains("chart-latency-rate") && html.contains("kept with 4 clients"));
+    assert!(
+        html.contains("chart-search-0-0")
+            && html.contains("chart-latency-rate")
+            && html.contains("kept with 4 clients")
+    );
 }
 
 #[test]
@@ -108,8 +113,20 @@ fn the_known_rate_of_a_server_lies_between_the_ends() {
     assert_eq!(report["spec"]["find"]["over"], "rate");
     let of_level = |level: &Value| (level["rate"].clone(), level["clients"].as_u64().unwrap());
     // Little's law for 35 ms, and at least ten.
-    assert!(report["computed"]["levels"].as_array().unwrap().iter().any(|level| of_level(level) == ("480".into(), 17)));
-    assert!(report["computed"]["levels"].as_array().unwrap().iter().any(|level| of_level(level) == ("30".into(), 10)));
+    assert!(
+        report["computed"]["levels"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|level| of_level(level) == ("480".into(), 17))
+    );
+    assert!(
+        report["computed"]["levels"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|level| of_level(level) == ("30".into(), 10))
+    );
 
     let run = only_entry(&dir.path().join("runs"));
     let verified = webstone_in(dir.path(), &["verify", run.to_str().unwrap()]);
@@ -123,7 +140,8 @@ fn too_few_clients_are_told_from_a_slow_server() {
     let dir = tempfile::tempdir().unwrap();
     // 2 clients of 20 ms carry 100 requests/s, whatever the server can do.
     let url = slots(40, Duration::from_millis(20));
-    let arguments = ["find", &url, "--slo", "med<100ms", "-c", "2", "--from", "30", "--to", "500", "--no-store"];
+    let arguments =
+        ["find", &url, "--slo", "med<100ms", "-c", "2", "--from", "30", "--to", "500", "--no-store"];
     let said = webstone_in(dir.path(), &[&arguments[..], &SHORT].concat());
     assert!(said.out.contains("All 2 clients were busy there"), "{said:?}");
     assert!(said.out.contains("give more of them (-c)"), "{said:?}");
@@ -174,11 +192,20 @@ fn what_makes_no_search_is_refused() {
         (&["--slo", "avg<1s", "--repeats", "2"], "write 3 to 100"),
         (&["--slo", "avg<1s", "--resolution", "0"], "is not a percentage from 0.01 to 100"),
         (&["--slo", "avg<1s", "--over", "users"], "--over"),
-        (&["--slo", "avg<1s", "--over", "clients", "-c", "5"], "--clients says how many stand by for arrivals, and a search"),
-        (&["--slo", "avg<1s", "--over", "clients", "--arrivals", "poisson"], "--arrivals says how arrivals are spaced"),
+        (
+            &["--slo", "avg<1s", "--over", "clients", "-c", "5"],
+            "--clients says how many stand by for arrivals, and a search",
+        ),
+        (
+            &["--slo", "avg<1s", "--over", "clients", "--arrivals", "poisson"],
+            "--arrivals says how arrivals are spaced",
+        ),
         (&["--slo", "offered>90%", "--over", "clients"], "`offered>90%` is about arrivals"),
         (&["--slo", "avg<1s", "--to", "200m"], "--to 200000000: more than 100000000 arrivals a second"),
-        (&["--slo", "avg<1s", "--from", "2", "-d", "400ms"], "--from 2: not a single arrival is due within --duration"),
+        (
+            &["--slo", "avg<1s", "--from", "2", "-d", "400ms"],
+            "--from 2: not a single arrival is due within --duration",
+        ),
         (&["--slo", "avg<1s", "-c", "0"], "--clients"),
         (&["--slo", "avg<1s", "-d", "0s"], "0s"),
         (&[], "--slo"),

@@ -106,7 +106,8 @@ impl Finding {
     /// The load from which on the SLO is not, or not surely, kept: the lowest that counts as broken, or else the lowest
     /// above `kept` that does not count as kept. `None` where nothing lies above.
     pub fn edge(&self) -> Option<u64> {
-        let above = |level: &&LevelFound| Some(level.load) > self.kept && level.standing != LevelStanding::Kept;
+        let above =
+            |level: &&LevelFound| Some(level.load) > self.kept && level.standing != LevelStanding::Kept;
         self.broken.or_else(|| self.levels.iter().find(above).map(|level| level.load))
     }
 }
@@ -121,14 +122,15 @@ pub fn of_record(record: &RunRecord) -> Option<Finding> {
         levels.iter().map(|(_, runs)| runs).find(|runs| runs.first().is_some_and(|run| over.of(run) == load))
     };
     let below = |level: &&LevelFound| finding.broken.is_none_or(|broken| level.load < broken);
-    let peaks = finding.levels.iter().filter(below).filter(|level| search.looks_kept(level)).filter_map(|level| {
-        let measured = RunRecord::merged(runs_at(level.load)?);
-        Some(UsefulPeak {
-            load: level.load,
-            request_rate: Figures::of(&measured).request_rate,
-            jain: fairness(&measured.clients).map(|served| served.jain_pages),
-        })
-    });
+    let peaks =
+        finding.levels.iter().filter(below).filter(|level| search.looks_kept(level)).filter_map(|level| {
+            let measured = RunRecord::merged(runs_at(level.load)?);
+            Some(UsefulPeak {
+                load: level.load,
+                request_rate: Figures::of(&measured).request_rate,
+                jain: fairness(&measured.clients).map(|served| served.jain_pages),
+            })
+        });
     let peak = peaks.max_by(|a, b| a.request_rate.total_cmp(&b.request_rate));
     finding.useful_peak = peak.filter(|_| finding.kept.is_some());
     if let Some(broken) = finding.broken
@@ -231,11 +233,9 @@ impl Search {
         let (slo, at) = (&self.spec.slo, |load| format!("{} {}", over.preposition(), over.say(load)));
         let by = finding.broken.map(|broken| self.breakers(finding, broken)).unwrap_or_default();
         let mut text = match (finding.answer, finding.kept, finding.broken) {
-            (Answer::Between, Some(kept), Some(broken)) => format!(
-                "{slo} is kept {} and broken {}{by}: the limit lies between.",
-                at(kept),
-                at(broken)
-            ),
+            (Answer::Between, Some(kept), Some(broken)) => {
+                format!("{slo} is kept {} and broken {}{by}: the limit lies between.", at(kept), at(broken))
+            }
             (Answer::Always, ..) => format!(
                 "{slo} is kept up to {}, the highest load that was allowed: the limit lies above, if there is one.",
                 over.say(self.spec.to)

@@ -46,8 +46,7 @@ impl FromStr for FailIfs {
     }
 }
 
-const METRICS: &str =
-    "rate, connects, throughput, avg, min, med, max, p(99), errors, offered, fairness, client-cpu or server-cpu";
+const METRICS: &str = "rate, connects, throughput, avg, min, med, max, p(99), errors, offered, fairness, client-cpu or server-cpu";
 
 type Value<'a> = fn(&mut Scanner<'a>, Metric) -> Result<f64, GateError>;
 

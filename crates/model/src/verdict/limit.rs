@@ -77,7 +77,8 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], highest: bool) -> Lim
     }
     evidence.extend(generator.as_ref().map(|(text, _)| text.clone()));
     if let Ok(quote) = calibration::quote(record)
-        && let Some(share) = quote.levels.iter().find(|share| (share.clients, share.rate) == (runs[0].clients, runs[0].rate))
+        && let Some(share) =
+            quote.levels.iter().find(|share| (share.clients, share.rate) == (runs[0].clients, runs[0].rate))
     {
         evidence.push(format!("{:.0} % of what it can do by its calibration", share.percent));
     }

@@ -71,7 +71,9 @@ fn verdict(html: &mut Html, run: &Run<'_>, named: bool) {
     if let Some(finding) = search::of_record(run.record) {
         html.raw("<p><b>Search:</b> ").text(&finding.sentence);
         if let Some(peak) = finding.useful_peak {
-            html.text(" Useful peak: ").text(&peak.sentence(run.record.spec.find.as_ref().map(|find| find.over).unwrap_or_default())).raw(".");
+            html.text(" Useful peak: ")
+                .text(&peak.sentence(run.record.spec.find.as_ref().map(|find| find.over).unwrap_or_default()))
+                .raw(".");
         }
         html.raw("</p>");
     }

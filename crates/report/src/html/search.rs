@@ -56,8 +56,7 @@ fn condition(html: &mut Html, screen: &Screen, id: &str, over: Over, finding: &F
     let (y, scale) = match metric.quantity() {
         Quantity::Seconds => {
             let times = tops.chain(values());
-            let axis =
-                Axis::durations("logarithmic scale", times, &|value| seconds_round(screen, value));
+            let axis = Axis::durations("logarithmic scale", times, &|value| seconds_round(screen, value));
             (axis, Scale::seconds(screen, values()))
         }
         quantity => {

@@ -1,7 +1,7 @@
 //! What ran against what, when, with which workload, from where.
 
-use webstone_model::calibration;
 use webstone_model::arrivals::ArrivalProcess;
+use webstone_model::calibration;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::spec::{
     Check, ClientSpec, ConnectionPolicy, HttpVersion, Order, Resolve, WhenBusy, parse_cpu_list,
