@@ -7,7 +7,7 @@ use webstone_model::search::{Answer, ConditionFound, Finding, LevelFound, LevelS
 use webstone_model::statistics::Method;
 use webstone_model::threshold::Thresholds;
 
-use crate::layout::{Room, Sheet, Table, heading, push_line};
+use crate::layout::{Room, Sheet, Table, heading, labelled, push_line};
 use crate::numbers::{count, seconds};
 use crate::screen::{Screen, Tone};
 use crate::thresholds::said;
@@ -119,14 +119,7 @@ pub(super) fn curve(screen: &Screen, over: Over, finding: &Finding, out: &mut St
         Over::Rate => "arrivals/s",
         Over::Clients => "clients",
     };
-    let explanation = format!(
-        "{}, level by level ({name}); {} is the limit, the scale goes from {} to {} by factors",
-        condition.condition,
-        screen.limit(),
-        seconds(screen, 10_f64.powf(low)),
-        seconds(screen, 10_f64.powf(high))
-    );
-    heading(screen, out, "Latency against load", &explanation);
+    heading(screen, out, "Latency against load", &format!("{} against {name}", condition.condition));
     for ((level, time), (load, shown)) in rows.iter().zip(&texts) {
         let filled = time.map_or(0, |time| cells(time).clamp(1, room));
         let cell = |at: usize| match at {
@@ -145,6 +138,13 @@ pub(super) fn curve(screen: &Screen, over: Over, finding: &Finding, out: &mut St
         );
         push_line(out, &line);
     }
+    let legend = format!(
+        "{} is the limit; the scale goes by factors, from {} to {}",
+        screen.limit(),
+        seconds(screen, 10_f64.powf(low)),
+        seconds(screen, 10_f64.powf(high))
+    );
+    labelled(screen, out, "", 0, &legend, Tone::Faint);
 }
 
 #[cfg(test)]
@@ -163,7 +163,8 @@ mod tests {
         let screen = Screen::new(&Options { width: 40, charset: Charset::Ascii, ..Options::default() });
         let mut out = String::new();
         curve(&screen, Over::Clients, &search.finding(), &mut out);
-        let bars: Vec<&str> = out.lines().skip(out.lines().count().saturating_sub(4)).collect();
+        let bars: Vec<&str> =
+            out.lines().filter(|line| line.contains('|') && !line.contains("limit")).collect();
         // 40 cells less 6, the load's 1 and the time's 8: 25 for two powers of ten.
         assert_eq!(
             bars,
