@@ -4,7 +4,8 @@
 //! reader that went away (`| head`) is not an error: the program goes on in silence.
 
 use std::fmt::Display;
-use std::io::{self, IsTerminal, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 use webstone_report::{Charset, Format, Options};
@@ -91,6 +92,72 @@ pub(crate) fn can_be_shown(format: Format, file: Option<&Path>) -> Result<(), Fa
         .hint(format!("write it into a file: -o report.{format}")));
     }
     Ok(())
+}
+
+/// A result that is written as it is made: into a file where one is named, to standard output otherwise. The file is not
+/// touched before there is something to write.
+pub(crate) struct Delivery<'a> {
+    file: Option<&'a Path>,
+    out: Option<BufWriter<Box<dyn Write>>>,
+    failed: Option<io::Error>,
+}
+
+impl<'a> Delivery<'a> {
+    pub(crate) fn to(file: Option<&'a Path>) -> Delivery<'a> {
+        Delivery { file, out: None, failed: None }
+    }
+
+    /// Writes some more; what fails is kept and told at the [end](Delivery::end).
+    pub(crate) fn take(&mut self, bytes: &[u8]) {
+        let _ = self.write_all(bytes);
+    }
+
+    /// Whether the stream took no more.
+    pub(crate) fn is_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Everything was written, or is not. A reader that went away is not an error.
+    pub(crate) fn end(mut self) -> Result<(), Failure> {
+        // Nothing at all is a result, too, and empties the file.
+        let _ = self.write(&[]).and_then(|_| self.flush());
+        match (&self.failed, self.file) {
+            (None, _) => Ok(()),
+            (Some(error), Some(path)) => Err(Failure::file("write", path, error)),
+            (Some(error), None) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            (Some(error), None) => Err(Failure::file("write to", Path::new("standard output"), error)),
+        }
+    }
+
+    fn keep<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        result.inspect_err(|error| {
+            let kept = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
+            self.failed.get_or_insert(kept);
+        })
+    }
+}
+
+impl Write for Delivery<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(error) = &self.failed {
+            return Err(error.kind().into());
+        }
+        if self.out.is_none() {
+            let opened = match self.file {
+                Some(path) => File::create(path).map(|file| Box::new(file) as Box<dyn Write>),
+                None => Ok(Box::new(io::stdout()) as Box<dyn Write>),
+            };
+            let opened = self.keep(opened)?;
+            self.out = Some(BufWriter::with_capacity(1 << 16, opened));
+        }
+        let written = self.out.as_mut().map_or(Ok(0), |out| out.write(bytes));
+        self.keep(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.out.as_mut().map_or(Ok(()), |out| out.flush());
+        self.keep(flushed)
+    }
 }
 
 /// Writes a result: into a file where one is named, to standard output otherwise.

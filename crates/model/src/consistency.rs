@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use crate::identities::{self, Expectation};
 use crate::metrics::{Histogram, Histograms, Measured, Moments, PageTotals};
+use crate::pages::{PageRow, StoredPages};
 use crate::record::{IterationRecord, RunRecord, RunState, ScheduleKept, load_name};
 use crate::units::NANOS_PER_SECOND;
 
@@ -36,6 +37,7 @@ pub struct Consistency {
 pub fn check(record: &RunRecord) -> Consistency {
     let mut books = Books { place: "the run".to_owned(), found: Consistency::default() };
     run(&mut books, record);
+    let mut stored = StoredPages::default();
     for iteration in &record.iterations {
         books.place = match iteration.rate {
             Some(_) => {
@@ -45,12 +47,43 @@ pub fn check(record: &RunRecord) -> Consistency {
         };
         moments(&mut books, &iteration.measured);
         open_loop(&mut books, iteration);
-        pages(&mut books, &iteration.measured);
+        // One iteration's rows at a time: all of them together may be more than memory holds.
+        let rows = record.page_rows(iteration, usize::MAX).unwrap_or_else(|error| {
+            books.holds("the rows of pages can be read", false, || error.to_string());
+            Vec::new()
+        });
+        let together = together(&rows);
+        pages(&mut books, &iteration.measured, &rows, &together);
         breakdowns(&mut books, &iteration.measured);
         series(&mut books, iteration);
-        identities_again(&mut books, iteration);
+        identities_again(&mut books, iteration, &together);
+        if iteration.pages_at.is_some() {
+            rows.iter().for_each(|row| stored.add_row(row));
+        }
     }
+    books.place = "the run".to_owned();
+    totals(&mut books, &stored.totals, &record.pages.totals);
     books.found
+}
+
+/// All pages as one.
+fn together(rows: &[PageRow]) -> PageTotals {
+    rows.iter().fold(PageTotals::default(), |mut sum, row| {
+        sum.merge(&row.totals);
+        sum
+    })
+}
+
+/// The stored sums of pages against the rows of all iterations.
+fn totals(books: &mut Books, summed: &[PageTotals], stored: &[PageTotals]) {
+    let nothing = PageTotals::default();
+    let of = |totals: &[PageTotals], page: usize| totals.get(page).copied().unwrap_or(nothing);
+    let pages = summed.len().max(stored.len());
+    let wrong = (0..pages).find(|page| of(summed, *page) != of(stored, *page));
+    books.holds("pages over the whole run = the sum of their rows", wrong.is_none(), || {
+        let page = wrong.unwrap_or_default();
+        format!("page {page}: {:?} and {:?}", of(stored, page), of(summed, page))
+    });
 }
 
 struct Books {
@@ -223,29 +256,23 @@ fn sound(books: &mut Books, name: &str, moments: &Moments) {
 }
 
 /// Page by page, and the pages together, against the totals.
-fn pages(books: &mut Books, measured: &Measured) {
-    let sum = |field: fn(&PageTotals) -> u64| measured.pages.iter().map(field).fold(0, u64::saturating_add);
-    let longest = |field: fn(&PageTotals) -> u64| measured.pages.iter().map(field).max().unwrap_or(0);
-    books.equal("response times: pages = total", sum(|page| page.response_ns), measured.response.sum);
-    books.equal(
-        "longest response: pages = total",
-        longest(|page| page.response_ns_max),
-        measured.response.max,
-    );
-    books.equal("connect times: pages = total", sum(|page| page.connect_ns), measured.connect.sum);
-    books.equal("longest connect: pages = total", longest(|page| page.connect_ns_max), measured.connect.max);
-    books.equal("page times: pages = total", sum(|page| page.time_ns), measured.page.sum);
-    books.equal("longest page: pages = total", longest(|page| page.time_ns_max), measured.page.max);
-    books.equal("failed pages: pages = total", sum(|page| page.failed), measured.counts.pages_failed);
-    books.equal("body bytes: pages = total", sum(|page| page.body_bytes), measured.body_bytes.sum);
+fn pages(books: &mut Books, measured: &Measured, rows: &[PageRow], together: &PageTotals) {
+    for (rule, pages, total) in [
+        ("response times: pages = total", together.response_ns, measured.response.sum),
+        ("longest response: pages = total", together.response_ns_max, measured.response.max),
+        ("connect times: pages = total", together.connect_ns, measured.connect.sum),
+        ("longest connect: pages = total", together.connect_ns_max, measured.connect.max),
+        ("page times: pages = total", together.time_ns, measured.page.sum),
+        ("longest page: pages = total", together.time_ns_max, measured.page.max),
+        ("failed pages: pages = total", together.failed, measured.counts.pages_failed),
+        ("body bytes: pages = total", together.body_bytes, measured.body_bytes.sum),
+    ] {
+        books.equal(rule, pages, total);
+    }
     for own in &measured.page_histograms {
-        let Some(page) = measured.pages.get(own.page as usize) else {
-            books.holds("a page with distributions is one of the workload", false, || {
-                format!("page {}", own.page)
-            });
-            continue;
-        };
-        one_page(books, own.page, page, &own.histograms);
+        let row = rows.binary_search_by_key(&own.page, |row| row.page);
+        let totals = row.map_or_else(|_| PageTotals::default(), |place| rows[place].totals);
+        one_page(books, own.page, &totals, &own.histograms);
     }
 }
 
@@ -297,12 +324,13 @@ fn series(books: &mut Books, iteration: &IterationRecord) {
 }
 
 /// The identities, computed again, say what the record says.
-fn identities_again(books: &mut Books, iteration: &IterationRecord) {
+fn identities_again(books: &mut Books, iteration: &IterationRecord, pages: &PageTotals) {
     let stored = &iteration.identities;
     let applied = |number: u8| stored.iter().any(|check| check.number == number);
     let sent = iteration.server.as_ref().and_then(|server| server.sent_bytes);
-    let again = identities::check(
+    let again = identities::check_with(
         &iteration.measured,
+        pages,
         &Expectation {
             clients: iteration.clients.into(),
             one_request_each: applied(2),
@@ -324,6 +352,7 @@ fn identities_again(books: &mut Books, iteration: &IterationRecord) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pages::by_hits;
     use crate::metrics::{ClientTotals, Counts, Interval, PageHistograms, Series};
 
     /// One client, one page, three requests of 1, 2 and 3 ms.
@@ -403,10 +432,12 @@ mod tests {
         change(&mut run);
         let mut books = Books { place: String::new(), found: Consistency::default() };
         moments(&mut books, &run.measured);
-        pages(&mut books, &run.measured);
+        let rows = by_hits(&run.measured.pages);
+        let together = together(&rows);
+        pages(&mut books, &run.measured, &rows, &together);
         breakdowns(&mut books, &run.measured);
         series(&mut books, &run);
-        identities_again(&mut books, &run);
+        identities_again(&mut books, &run, &together);
         assert!(books.found.checked > 50, "{}", books.found.checked);
         books.found.contradictions.into_iter().map(|found| found.rule).collect()
     }

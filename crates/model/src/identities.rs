@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::Measured;
+use crate::metrics::{Measured, PageTotals};
 
 /// One identity, checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -39,6 +39,15 @@ const LITTLE_TOLERANCE_NS: f64 = 2e6;
 
 /// Checks all four identities. In open loop the first and the second have forms of their own.
 pub fn check(measured: &Measured, expected: &Expectation) -> Vec<IdentityCheck> {
+    check_with(measured, &measured.pages_together(), expected)
+}
+
+/// [`check`] where the pages, all as one, were read from elsewhere.
+pub(crate) fn check_with(
+    measured: &Measured,
+    pages: &PageTotals,
+    expected: &Expectation,
+) -> Vec<IdentityCheck> {
     let counts = &measured.counts;
     let mut checks = Vec::new();
     let mut equal = |number: u8, rule: &str, left: u64, right: u64| {
@@ -68,24 +77,23 @@ pub fn check(measured: &Measured, expected: &Expectation) -> Vec<IdentityCheck> 
         equal(1, "skipped arrivals = skipped requests", open_loop.skipped, counts.skipped);
     }
 
-    let pages = |field: fn(&crate::metrics::PageTotals) -> u64| measured.pages.iter().map(field).sum::<u64>();
     let clients =
         |field: fn(&crate::metrics::ClientTotals) -> u64| measured.clients.iter().map(field).sum::<u64>();
     let series = measured.series.total();
-    equal(3, "requests: pages = total", pages(|p| p.requests), counts.succeeded);
+    equal(3, "requests: pages = total", pages.requests, counts.succeeded);
     equal(3, "requests: clients = total", clients(|c| c.requests), counts.succeeded);
     equal(3, "requests: intervals = total", series.requests, counts.succeeded);
-    equal(3, "errors: pages = total", pages(|p| p.errors), counts.failed);
+    equal(3, "errors: pages = total", pages.errors, counts.failed);
     equal(3, "errors: clients = total", clients(|c| c.errors), counts.failed);
     equal(3, "errors: intervals = total", series.errors, counts.failed);
-    equal(3, "connections: pages = total", pages(|p| p.connects), counts.connections);
+    equal(3, "connections: pages = total", pages.connects, counts.connections);
     equal(3, "connections: clients = total", clients(|c| c.connects), counts.connections);
     equal(3, "connections: intervals = total", series.connections, counts.connections);
-    equal(3, "pages: pages = total", pages(|p| p.hits), counts.pages_completed);
+    equal(3, "pages: pages = total", pages.hits, counts.pages_completed);
     equal(3, "pages: clients = total", clients(|c| c.pages), counts.pages_completed);
     equal(3, "pages: intervals = total", series.pages, counts.pages_completed);
     let bytes = measured.response_bytes.sum;
-    equal(3, "bytes: pages = total", pages(|p| p.body_bytes + p.head_bytes), bytes);
+    equal(3, "bytes: pages = total", pages.body_bytes.saturating_add(pages.head_bytes), bytes);
     equal(3, "bytes: clients = total", clients(|c| c.bytes), bytes);
     equal(3, "bytes: intervals = total", series.bytes, bytes);
     equal(3, "response times: histogram = total", measured.histograms.response.len(), counts.succeeded);

@@ -16,6 +16,7 @@ pub mod figures;
 pub mod identities;
 pub mod metric;
 pub mod metrics;
+pub mod pages;
 pub mod rate;
 pub mod record;
 pub mod search;

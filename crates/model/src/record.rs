@@ -1,7 +1,8 @@
 //! What is kept of a run. Every report is made from this and nothing else, so that it can be made again years later.
 //!
 //! A record is a directory: `record.json` is [`RunRecord`] without what outgrows JSON; `histograms.hlog` holds the
-//! distributions, `intervals.ndjson` the series. `webstone-runner` reads and writes the directory.
+//! distributions, `intervals.ndjson` the series, `pages.csv` and `page-rows.csv.gz` what each page did ([`crate::pages`]).
+//! `webstone-runner` reads and writes the directory.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::identities::IdentityCheck;
 use crate::metrics::Measured;
+use crate::pages::{RowsPlace, StoredPages};
 use crate::rate::RateProfile;
 use crate::spec::RunSpec;
 use crate::units::NANOS_PER_SECOND;
@@ -49,6 +51,9 @@ pub struct RunRecord {
     pub warnings: Vec<String>,
     /// The timed runs, in the order in which they ran.
     pub iterations: Vec<IterationRecord>,
+    /// Page by page: sums in `pages.csv`, rows in `page-rows.csv.gz`.
+    #[serde(skip)]
+    pub pages: StoredPages,
 }
 
 /// The program that made a record.
@@ -118,6 +123,10 @@ pub struct IterationRecord {
     /// Open loop: how well the schedule was kept.
     #[serde(default)]
     pub schedule: Option<ScheduleKept>,
+    /// Where in `page-rows.csv.gz` its rows page by page lie; absent where they were not stored, and in records of older
+    /// versions, which have them under `measured`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages_at: Option<RowsPlace>,
 }
 
 /// One of the two arms of an A/A run: the same thing measured twice, interleaved.
@@ -287,7 +296,7 @@ impl RunRecord {
         merged
     }
 
-    /// Everything measured in the run, all levels together: what the per-page table is made of.
+    /// Everything measured in the run, all levels together.
     pub fn whole(&self) -> Measured {
         RunRecord::merged(&self.iterations.iter().collect::<Vec<_>>())
     }

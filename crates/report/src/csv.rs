@@ -4,6 +4,7 @@
 //! Columns are only ever added at the end, so that what addresses them by number keeps working as well.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use webstone_model::errors::ErrorClass;
 use webstone_model::figures::Figures;
@@ -15,19 +16,23 @@ use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::cell::Cell;
 use crate::json::{Distribution, Distributions};
-use crate::{CsvTable, classic};
+use crate::{CsvTable, ReportError, classic};
 
-/// The table, ending in CRLF.
-pub(crate) fn render(record: &RunRecord, table: CsvTable) -> Result<Vec<u8>, ::csv::Error> {
-    let mut writer = ::csv::WriterBuilder::new().terminator(::csv::Terminator::CRLF).from_writer(Vec::new());
+/// The table, ending in CRLF. Pages are written iteration by iteration.
+pub(crate) fn write(
+    record: &RunRecord,
+    table: CsvTable,
+    out: &mut dyn io::Write,
+) -> Result<(), ReportError> {
+    let mut writer = ::csv::WriterBuilder::new().terminator(::csv::Terminator::CRLF).from_writer(out);
     match table {
         CsvTable::Levels => levels(record, &mut writer)?,
         CsvTable::Pages => pages(record, &mut writer)?,
     }
-    writer.into_inner().map_err(|error| ::csv::Error::from(error.into_error()))
+    Ok(writer.flush()?)
 }
 
-type Writer = ::csv::Writer<Vec<u8>>;
+type Writer<'a> = ::csv::Writer<&'a mut dyn io::Write>;
 
 /// Cells of a row with the names of their columns: both come from one place, so they cannot drift apart.
 #[derive(Default)]
@@ -46,34 +51,35 @@ impl Row {
         self.put(name, value);
     }
 
-    fn write(&self, writer: &mut Writer) -> Result<(), ::csv::Error> {
+    fn write(&self, writer: &mut Writer<'_>) -> Result<(), ::csv::Error> {
         writer.write_record(self.cells.iter().map(Cell::to_string))
     }
 }
 
-fn levels(record: &RunRecord, writer: &mut Writer) -> Result<(), ::csv::Error> {
-    let statistics: BTreeMap<(u32, Option<RateProfile>), LevelStatistics> = record
-        .levels()
-        .into_iter()
-        .map(|(clients, runs)| ((clients, runs[0].rate), LevelStatistics::of(&runs)))
-        .collect();
-    let level_row = |run: &IterationRecord| {
+fn levels(record: &RunRecord, writer: &mut Writer<'_>) -> Result<(), ::csv::Error> {
+    let table = LevelTable::of(record);
+    writer.write_record(table.row(record, &nothing()).names)?;
+    record.iterations.iter().try_for_each(|run| table.row(record, run).write(writer))
+}
+
+/// The table of levels: one row a level and iteration, with what is computed over the iterations of its level.
+pub(crate) struct LevelTable(BTreeMap<(u32, Option<RateProfile>), LevelStatistics>);
+
+impl LevelTable {
+    pub(crate) fn of(record: &RunRecord) -> LevelTable {
+        let statistics = |(clients, runs): (u32, Vec<&IterationRecord>)| {
+            ((clients, runs[0].rate), LevelStatistics::of(&runs))
+        };
+        LevelTable(record.levels().into_iter().map(statistics).collect())
+    }
+
+    /// Every column, for one timed run.
+    pub(crate) fn row(&self, record: &RunRecord, run: &IterationRecord) -> Row {
         let mut row = level_row(record, run);
-        interval_columns(&mut row, run, statistics.get(&(run.clients, run.rate)));
+        interval_columns(&mut row, run, self.0.get(&(run.clients, run.rate)));
         open_loop_columns(&mut row, run);
         row
-    };
-    if record.iterations.is_empty() {
-        return writer.write_record(level_row(&nothing()).names);
     }
-    for (index, run) in record.iterations.iter().enumerate() {
-        let row = level_row(run);
-        if index == 0 {
-            writer.write_record(&row.names)?;
-        }
-        row.write(writer)?;
-    }
-    Ok(())
 }
 
 /// An iteration for the names of columns alone: whoever reads an empty table finds its columns and no rows.
@@ -90,8 +96,7 @@ pub(crate) fn nothing() -> IterationRecord {
     }
 }
 
-/// Every column of the table of levels, for one timed run.
-pub(crate) fn level_row(record: &RunRecord, run: &IterationRecord) -> Row {
+fn level_row(record: &RunRecord, run: &IterationRecord) -> Row {
     let measured = &run.measured;
     let figures = Figures::of(measured);
     let distributions = Distributions::of(measured);
@@ -248,18 +253,11 @@ fn machines(row: &mut Row, run: &IterationRecord, figures: &Figures) {
     row.maybe("server_resident_max_bytes", run.server.map(|server| server.resident_bytes_max));
 }
 
-fn pages(record: &RunRecord, writer: &mut Writer) -> Result<(), ::csv::Error> {
-    if record.iterations.iter().all(|run| run.measured.pages.is_empty()) {
-        return writer.write_record(page_row(record, &nothing(), 0, &PageTotals::default()).names);
-    }
-    let mut named = false;
+fn pages(record: &RunRecord, writer: &mut Writer<'_>) -> Result<(), ReportError> {
+    writer.write_record(page_row(record, &nothing(), 0, &PageTotals::default()).names)?;
     for run in &record.iterations {
-        for (index, page) in run.measured.pages.iter().enumerate() {
-            let row = page_row(record, run, index, page);
-            if !std::mem::replace(&mut named, true) {
-                writer.write_record(&row.names)?;
-            }
-            row.write(writer)?;
+        for row in record.page_rows(run, usize::MAX)? {
+            page_row(record, run, row.page as usize, &row.totals).write(writer)?;
         }
     }
     Ok(())

@@ -1,9 +1,12 @@
-//! The definitions of all figures, taken from the page that defines them: `docs/measurement.md` is compiled in, so that
-//! a workbook's sheet and a metric's help text say what the page says and nothing else.
+//! The definitions of all figures, taken from the page that defines them: `docs/measurement.md` is compiled in, here and
+//! nowhere else, so that a workbook's sheet, a metric's help text and the links of the HTML report say what the page says.
+//!
+//! Every row and section of the page has an [`anchor`]. `html::definitions` draws the whole page with them.
 
 use std::sync::LazyLock;
 
-const PAGE: &str = include_str!("../../../docs/measurement.md");
+/// The page, in Markdown.
+pub(crate) const PAGE: &str = include_str!("../../../docs/measurement.md");
 
 /// One row of a table of the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +90,14 @@ impl Definition {
         let shown = if self.shown.is_empty() { String::new() } else { format!("{}: ", self.shown) };
         format!("{shown}{}{}", self.text, legend.concat())
     }
+}
+
+/// The identifier of a name under a heading, or of the heading itself: `def-figures-of-a-level-request_rate`. Letters,
+/// digits and underscores in lower case, hyphens for everything else.
+pub(crate) fn anchor(section: &str, name: Option<&str>) -> String {
+    let text = format!("{section} {}", name.unwrap_or_default()).to_lowercase();
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
+    std::iter::once("def").chain(words).collect::<Vec<_>>().join("-")
 }
 
 /// Without the marks of Markdown.

@@ -1,7 +1,8 @@
 //! JSON: the record as stored, and beside it everything that is computed from it.
 //!
 //! The record's own fields stay at the top, so that whatever reads `record.json` reads this too; what is computed
-//! stands under `computed`. The schema of both is generated from the types and published as
+//! stands under `computed`, and under `pages` what is in `pages.csv`. The rows of each iteration are in the CSV table of
+//! pages alone: there may be a hundred million. The schema of both is generated from the types and published as
 //! `docs/record.schema.json`; `computed` is optional there, because a stored record has none.
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use serde::Serialize;
 use webstone_model::calibration::{self, Quote};
 use webstone_model::figures::Figures;
 use webstone_model::metrics::{Fairness, GeneratorUse, Histogram, Measured, OpenLoop, fairness};
+use webstone_model::pages::{PageRow, by_hits};
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{RunRecord, ScheduleKept};
 use webstone_model::search::{self, Finding};
@@ -27,6 +29,9 @@ pub struct JsonReport<'a> {
     /// The record as stored.
     #[serde(flatten)]
     pub record: &'a RunRecord,
+    /// Page by page over all levels and iterations, the pages that were asked for; absent in the stored `record.json`, which
+    /// has them beside it.
+    pub pages: Option<Vec<PageRow>>,
     /// Figures computed from the record; absent in the stored `record.json`.
     pub computed: Option<Computed>,
 }
@@ -225,8 +230,11 @@ pub fn json_schema() -> String {
 
 /// The report as indented JSON, ending in a newline.
 pub(crate) fn render(record: &RunRecord, verdict: Verdict) -> Result<String, serde_json::Error> {
+    let mut pages = by_hits(&record.page_totals());
+    pages.sort_unstable_by_key(|row| row.page);
+    let computed = computed(record, verdict);
     let mut text =
-        serde_json::to_string_pretty(&JsonReport { record, computed: Some(computed(record, verdict)) })?;
+        serde_json::to_string_pretty(&JsonReport { record, pages: Some(pages), computed: Some(computed) })?;
     text.push('\n');
     Ok(text)
 }

@@ -36,6 +36,9 @@ mod webstone1;
 mod webstone2;
 mod xlsx;
 
+use std::io;
+
+use webstone_model::pages::PageRowsError;
 use webstone_model::record::RunRecord;
 use webstone_model::verdict::{self, Verdict};
 
@@ -58,7 +61,8 @@ pub struct Options {
     pub color: bool,
     /// Characters that rules, markers and units are made of, for [`Format::Text`] and [`Format::Hit`].
     pub charset: Charset,
-    /// Most pages in the per-page table of [`Format::Text`] and in [`Format::Prometheus`]: those with the most hits.
+    /// Most pages in the per-page tables of [`Format::Text`], [`Format::Html`] and [`Format::Prometheus`], and of an
+    /// iteration in [`Format::Webstone1`]: those with the most hits.
     pub pages_max: usize,
     /// Which distribution [`Format::Hgrm`] writes: a name of `webstone_model::metrics::Histograms::named`.
     pub histogram: String,
@@ -91,7 +95,7 @@ pub enum CsvTable {
     /// One row a level and iteration.
     #[default]
     Levels,
-    /// One row a page of the workload in a level and iteration.
+    /// One row a page that was asked for in a level and iteration.
     Pages,
 }
 
@@ -125,6 +129,12 @@ pub enum ReportError {
     /// The record could not be written as CSV.
     #[error("the record cannot be written as CSV: {0}")]
     Csv(#[from] ::csv::Error),
+    /// Rows of pages are stored beside the record and could not be read.
+    #[error("{0}")]
+    Pages(#[from] PageRowsError),
+    /// Whoever was to take the report did not.
+    #[error("the report cannot be written: {0}")]
+    Write(#[from] io::Error),
 }
 
 /// Makes a report of a record.
@@ -137,23 +147,40 @@ pub enum ReportError {
 /// [`ReportError::NothingSelected`] if [`Options::clients`], [`Options::iteration`] or [`Options::histogram`] name what
 /// the record does not hold; the others if serialising fails, which no record read from a file does.
 pub fn render(record: &RunRecord, format: Format, options: &Options) -> Result<Vec<u8>, ReportError> {
+    let mut report = Vec::new();
+    write(record, format, options, &mut report)?;
+    Ok(report)
+}
+
+/// [`render`] into a stream. Formats that list every iteration page by page are written as they are read: such a report may
+/// be larger than memory.
+///
+/// # Errors
+/// Those of [`render`]; [`ReportError::Write`] if the stream fails.
+pub fn write(
+    record: &RunRecord,
+    format: Format,
+    options: &Options,
+    out: &mut dyn io::Write,
+) -> Result<(), ReportError> {
     // The verdict is on the whole run, whatever part of it is shown.
     let verdict = || verdict::of(record);
     let selected = selection::select(record, options)?;
     let shown = selected.as_ref();
-    Ok(match format {
+    let whole = match format {
         Format::Text => text::render(shown, &verdict(), options).into_bytes(),
         Format::Hit => hit::render(shown, &verdict(), options).into_bytes(),
         Format::Json => json::render(shown, verdict())?.into_bytes(),
-        Format::Csv => csv::render(shown, options.csv_table)?,
-        Format::Webstone1 => webstone1::render(shown).into_bytes(),
+        Format::Csv => return csv::write(shown, options.csv_table, out),
+        Format::Webstone1 => return webstone1::write(shown, options.pages_max, out),
         Format::Webstone2 => webstone2::render(shown).into_bytes(),
         Format::Markdown => markdown::render(shown, &verdict(), options).into_bytes(),
         Format::Hgrm => hgrm::render(shown, options)?.into_bytes(),
         Format::Html | Format::Xlsx | Format::Prometheus | Format::Otel => {
             joined(&[(shown, verdict())], format, options)?
         }
-    })
+    };
+    Ok(out.write_all(&whole)?)
 }
 
 /// Makes a report of several records: one document where the format [joins](Format::joins) them, otherwise the reports

@@ -45,7 +45,7 @@ pub(crate) fn render(records: &[Judged<'_>], options: &Options) -> String {
         for (what, count) in [
             ("iterations", omitted(record.iterations.len(), ITERATIONS_MAX)),
             ("levels", omitted(record.levels().len(), LEVELS_MAX)),
-            ("pages", omitted(summary::page_totals(record).len(), options.pages_max)),
+            ("pages", omitted(record.page_totals().len(), options.pages_max)),
         ] {
             let help =
                 "What the record holds and this export leaves out, so that the number of series stays small";
@@ -232,7 +232,8 @@ fn of_levels(metrics: &mut Metrics, run: &Labels, record: &RunRecord) {
 }
 
 fn of_pages(metrics: &mut Metrics, run: &Labels, record: &RunRecord, pages_max: usize) {
-    let mut pages: Vec<_> = summary::page_totals(record).into_iter().enumerate().collect();
+    let totals = record.page_totals();
+    let mut pages: Vec<_> = totals.iter().enumerate().collect();
     pages.sort_by_key(|(index, page)| (std::cmp::Reverse(page.hits), *index));
     for (index, page) in pages.into_iter().take(pages_max) {
         let file = record.workload.pages.get(index).and_then(|page| page.files.first());

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use webstone_model::pages::StoredPages;
 use webstone_model::record::RunRecord;
 
 use crate::{Options, ReportError};
@@ -24,7 +25,12 @@ pub(crate) fn select<'a>(
     if iterations.is_empty() {
         return Err(ReportError::NothingSelected { wanted: wanted(options), held: held(record) });
     }
-    Ok(Cow::Owned(RunRecord { iterations, ..without_iterations(record) }))
+    let mut selected = RunRecord { iterations, ..without_iterations(record) };
+    // The stored sums are those of all iterations.
+    for iteration in selected.iterations.iter().filter(|iteration| iteration.pages_at.is_some()) {
+        record.page_rows(iteration, usize::MAX)?.iter().for_each(|row| selected.pages.add_row(row));
+    }
+    Ok(Cow::Owned(selected))
 }
 
 fn without_iterations(record: &RunRecord) -> RunRecord {
@@ -44,6 +50,7 @@ fn without_iterations(record: &RunRecord) -> RunRecord {
         environment: record.environment.clone(),
         warnings: record.warnings.clone(),
         iterations: Vec::new(),
+        pages: StoredPages { totals: Vec::new(), source: record.pages.source.clone() },
     }
 }
 

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use webstone_model::figures::Figures;
-use webstone_model::metrics::{Counts, Fairness, GeneratorUse, Lifetime, Measured, PageTotals, fairness};
+use webstone_model::metrics::{Counts, Fairness, GeneratorUse, Lifetime, Measured, fairness};
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord, ScheduleKept, load_name};
 use webstone_model::statistics::LevelStatistics;
@@ -180,19 +180,6 @@ pub(crate) fn peak(levels: &[Level<'_>]) -> Option<usize> {
     let rate = |index: &usize| levels[*index].figures.request_rate;
     let best = (0..levels.len()).max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
     (levels.len() > 1 && rate(&best) > 0.0).then_some(best)
-}
-
-/// Totals page by page over all iterations of the record.
-pub(crate) fn page_totals(record: &RunRecord) -> Vec<PageTotals> {
-    let mut totals: Vec<PageTotals> = Vec::new();
-    for iteration in &record.iterations {
-        let pages = &iteration.measured.pages;
-        if totals.len() < pages.len() {
-            totals.resize(pages.len(), PageTotals::default());
-        }
-        totals.iter_mut().zip(pages).for_each(|(total, page)| total.merge(page));
-    }
-    totals
 }
 
 /// Counters over all iterations of the record.

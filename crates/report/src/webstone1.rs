@@ -13,14 +13,18 @@
 //! - `Total amount of data moved` of a page counts bodies without heads, as the paper's numbers do (hits × page size).
 //! - `Thruput` is bytes / Σ response time: what one client saw, not what the server delivered.
 //! - Dates are UTC; the original printed local time.
-//! - Pages that nobody asked for are left out.
+//! - Pages that nobody asked for are left out, and where there are more than a reader wants (`--pages`) those with the most
+//!   hits are shown, and how many there are besides.
 
 use std::fmt::Write as _;
+use std::io;
 
 use webstone_model::figures::Figures;
 use webstone_model::metrics::PageTotals;
+use webstone_model::pages::PageRow;
 use webstone_model::record::{IterationRecord, RunRecord};
 
+use crate::ReportError;
 use crate::asctime::asctime;
 use crate::classic::{banner, client_host, one_line, page_size, timeval};
 
@@ -28,15 +32,25 @@ const RULE: &str = "============================================================
 const SHORT_RULE: &str = "==================================";
 
 /// One text for each iteration, in the order in which they ran.
-pub(crate) fn render(record: &RunRecord) -> String {
-    let mut out = String::new();
+pub(crate) fn write(
+    record: &RunRecord,
+    pages_max: usize,
+    out: &mut dyn io::Write,
+) -> Result<(), ReportError> {
     for run in &record.iterations {
+        let rows = record.page_rows(run, pages_max)?;
+        let held = run.pages_at.map_or_else(
+            || run.measured.pages.iter().filter(|page| **page != PageTotals::default()).count() as u64,
+            |place| place.rows,
+        );
+        let mut text = String::new();
         // Writing to a String cannot fail, so the results are dropped in one place.
-        let _ = preamble(&mut out, record, run)
-            .and_then(|()| pages(&mut out, record, run))
-            .and_then(|()| totals(&mut out, run));
+        let _ = preamble(&mut text, record, run)
+            .and_then(|()| pages(&mut text, record, &rows, held))
+            .and_then(|()| totals(&mut text, run));
+        out.write_all(text.as_bytes())?;
     }
-    out
+    Ok(())
 }
 
 fn preamble(out: &mut String, record: &RunRecord, run: &IterationRecord) -> std::fmt::Result {
@@ -51,16 +65,16 @@ fn preamble(out: &mut String, record: &RunRecord, run: &IterationRecord) -> std:
     writeln!(out, "All clients ended at {}", one_line(&asctime(&run.started_at, run.measured.window_ns)))
 }
 
-fn pages(out: &mut String, record: &RunRecord, run: &IterationRecord) -> std::fmt::Result {
-    for (index, page) in run.measured.pages.iter().enumerate() {
-        if page.hits + page.requests + page.errors == 0 {
-            continue;
-        }
-        writeln!(out, "Page # {index}\n{RULE}")?;
-        page_block(out, page, page_size(record, index, page).unwrap_or(0))?;
+fn pages(out: &mut String, record: &RunRecord, rows: &[PageRow], held: u64) -> std::fmt::Result {
+    for PageRow { page, totals } in rows {
+        writeln!(out, "Page # {page}\n{RULE}")?;
+        page_block(out, totals, page_size(record, *page as usize, totals).unwrap_or(0))?;
         writeln!(out, "{RULE}")?;
     }
-    Ok(())
+    match held - (rows.len() as u64).min(held) {
+        0 => Ok(()),
+        more => writeln!(out, "and {more} more pages with fewer hits"),
+    }
 }
 
 fn page_block(out: &mut String, page: &PageTotals, size: u64) -> std::fmt::Result {

@@ -369,6 +369,7 @@ fn prepare(
         },
         warnings: warnings.iter().map(|warning| redaction::text(warning).text).collect(),
         iterations: Vec::new(),
+        pages: Default::default(),
         spec,
     };
     let store = match &runs_dir {
@@ -459,7 +460,7 @@ impl Prepared {
         }
         let partial = store.path().to_owned();
         let derived = self.derive.map(|derive| derive(&self.record)).unwrap_or_default();
-        match store.finish(&self.record, &derived) {
+        match store.finish(&mut self.record, &derived) {
             Ok(path) => Some(path),
             Err(failed) => {
                 // The first error is the cause; that the record could not be finished either follows from it.

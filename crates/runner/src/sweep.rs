@@ -55,19 +55,19 @@ pub(crate) trait MeasuredServer {
 
 /// Where iterations are kept as they end.
 pub(crate) trait Sink {
-    /// Keeps one.
-    fn append(&mut self, iteration: &IterationRecord) -> Result<(), StoreError>;
+    /// Keeps the one that is the record's last.
+    fn append(&mut self, record: &mut RunRecord) -> Result<(), StoreError>;
 }
 
 impl Sink for Store {
-    fn append(&mut self, iteration: &IterationRecord) -> Result<(), StoreError> {
-        Store::append(self, iteration)
+    fn append(&mut self, record: &mut RunRecord) -> Result<(), StoreError> {
+        Store::append(self, record)
     }
 }
 
 /// For runs that are not stored.
 impl Sink for () {
-    fn append(&mut self, _iteration: &IterationRecord) -> Result<(), StoreError> {
+    fn append(&mut self, _record: &mut RunRecord) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -149,8 +149,8 @@ impl Sweep<'_> {
         // Ended before its window opened: there is nothing that could be kept.
         if outcome.measured.window_ns > 0 || !outcome.interrupted {
             record.iterations.push(self.iteration(step, outcome, used));
+            let stored = self.sink.append(record);
             let iteration = record.iterations.last().expect("pushed just now");
-            let stored = self.sink.append(iteration);
             self.observer.event(Event::LevelEnded { at, iteration });
             stored.map_err(|source| SweepError::Store { source })?;
         }
@@ -289,6 +289,7 @@ impl Sweep<'_> {
             server,
             arm: step.arm,
             host: Some(used.host),
+            pages_at: None,
         }
     }
 

@@ -202,7 +202,8 @@ struct Failing {
 }
 
 impl Sink for Failing {
-    fn append(&mut self, iteration: &IterationRecord) -> Result<(), StoreError> {
+    fn append(&mut self, record: &mut RunRecord) -> Result<(), StoreError> {
+        let iteration = record.iterations.last().unwrap();
         if self.kept.len() == self.fails_at {
             let source = std::io::ErrorKind::StorageFull.into();
             return Err(StoreError::Io { doing: "write", path: "runs/x".into(), source });

@@ -4,7 +4,7 @@ use webstone_model::record::RunRecord;
 use webstone_model::threshold::{Outcome, Threshold, Thresholds, evaluate};
 use webstone_report::{Format, Options, render_thresholds};
 
-use crate::console;
+use crate::console::{self, Delivery};
 use crate::failure::{Exit, Failure};
 
 /// All that were typed, in order.
@@ -43,13 +43,13 @@ pub(super) fn hold(
     record: &RunRecord,
     format: Format,
     options: &Options,
-    report: &mut Vec<u8>,
+    out: &mut Delivery<'_>,
 ) -> Vec<Outcome> {
     let mut outcomes = evaluate(thresholds, record);
     outcomes.retain(|outcome| options.clients.is_none_or(|clients| clients == outcome.clients));
     let table = render_thresholds(&outcomes, options);
     match format {
-        Format::Text | Format::Hit => report.extend(table.into_bytes()),
+        Format::Text | Format::Hit => out.take(table.as_bytes()),
         _ if outcomes.is_empty() => {}
         _ => console::complain(table.trim()),
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use webstone_model::record::RunRecord;
 use webstone_model::threshold::Outcome;
-use webstone_report::{Format, Options, ReportError, render, render_all};
+use webstone_report::{Format, Options, ReportError, render_all, write};
 
 use super::{gates, records};
 use crate::args::ReportArgs;
@@ -37,22 +37,26 @@ pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Fail
         gates::select(&thresholds, &levels)?;
         Ok(record)
     };
-    let mut report = Vec::new();
+    let mut out = console::Delivery::to(args.output.as_deref());
     let mut outcomes: Vec<Outcome> = Vec::new();
     if format.joins() || format == Format::Hgrm {
         let records: Vec<RunRecord> = args.runs.iter().map(load).collect::<Result<_, _>>()?;
-        report = render_all(&records, format, &options).map_err(|(index, error)| failed(index, error))?;
+        let report = render_all(&records, format, &options).map_err(|(index, error)| failed(index, error))?;
+        out.take(&report);
         for record in &records {
-            outcomes.extend(gates::hold(&thresholds, record, format, &options, &mut report));
+            outcomes.extend(gates::hold(&thresholds, record, format, &options, &mut out));
         }
     } else {
         // One after the other: a record is large, and these formats need no two at a time.
         for (index, run) in args.runs.iter().enumerate() {
             let record = load(run)?;
-            report.extend(render(&record, format, &options).map_err(|error| failed(index, error))?);
-            outcomes.extend(gates::hold(&thresholds, &record, format, &options, &mut report));
+            match write(&record, format, &options, &mut out) {
+                Err(_) if out.is_failed() => {}
+                other => other.map_err(|error| failed(index, error))?,
+            }
+            outcomes.extend(gates::hold(&thresholds, &record, format, &options, &mut out));
         }
     }
-    console::deliver(&report, args.output.as_deref())?;
+    out.end()?;
     Ok(gates::exit(&outcomes))
 }

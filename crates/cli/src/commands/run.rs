@@ -9,12 +9,12 @@ use webstone_model::record::RunRecord;
 use webstone_model::search::{self, Answer, Finding};
 use webstone_model::threshold::Outcome;
 use webstone_model::verdict::{self, Standing};
-use webstone_report::{Format, Options, render};
+use webstone_report::{Format, Options, render, write};
 use webstone_runner::store::{Derived, FIGURES, REPORT};
 use webstone_runner::{RunError, RunnerOptions};
 
 use super::{calibrate, gates};
-use crate::console::{self, Console};
+use crate::console::{self, Console, Delivery};
 use crate::display::Display;
 use crate::failure::{Exit, Failure};
 use crate::intent::Intent;
@@ -96,10 +96,13 @@ fn derived(record: &RunRecord) -> Vec<Derived> {
 
 fn report(record: &RunRecord, intent: &Intent, console: &Console) -> Result<Vec<Outcome>, Failure> {
     let options = console.report_options(intent.output.is_some());
-    let mut text = render(record, intent.format, &options)
-        .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
-    let outcomes = gates::hold(&intent.thresholds, record, intent.format, &options, &mut text);
-    console::deliver(&text, intent.output.as_deref())?;
+    let mut out = Delivery::to(intent.output.as_deref());
+    match write(record, intent.format, &options, &mut out) {
+        Err(_) if out.is_failed() => {}
+        other => other.map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?,
+    }
+    let outcomes = gates::hold(&intent.thresholds, record, intent.format, &options, &mut out);
+    out.end()?;
     Ok(outcomes)
 }
 

@@ -114,7 +114,7 @@ fn examine_path(run: &Path) -> Result<Found, Failure> {
 /// Looks at everything in a record's directory.
 pub(super) fn examine(directory: &Path) -> Found {
     let mut found = Found::default();
-    let record = Store::load(directory);
+    let record = Store::load_whole(directory);
     if let Ok(record) = &record
         && record.state == RunState::Partial
     {
@@ -139,6 +139,7 @@ pub(super) fn examine(directory: &Path) -> Found {
             let file = match &error {
                 StoreError::Content { file, .. } | StoreError::Newer { file, .. } => file.file_name(),
                 StoreError::Io { path, .. } => path.file_name(),
+                StoreError::PageRows(_) => Some("page-rows.csv.gz".as_ref()),
                 StoreError::NoRecord { .. } => None,
             };
             let file = file.map_or("record.json".into(), |name| name.to_string_lossy().into_owned());

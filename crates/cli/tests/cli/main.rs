@@ -7,6 +7,9 @@ mod files;
 mod find;
 mod help;
 mod interruption;
+mod large;
+#[path = "../../examples/large_record.rs"]
+mod large_record;
 mod messages;
 mod program;
 mod runs;

@@ -32,6 +32,8 @@ fn a_run_prints_a_report_and_leaves_a_complete_record() {
             "figures.json",
             "histograms.hlog",
             "intervals.ndjson",
+            "page-rows.csv.gz",
+            "pages.csv",
             "record.json",
             "report.html"
         ]

@@ -9,8 +9,16 @@ use sha2::{Digest, Sha256};
 
 use crate::program::{Said, Server, only_entry, webstone_in};
 
-const FILES: [&str; 6] =
-    ["environment.json", "figures.json", "histograms.hlog", "intervals.ndjson", "record.json", "report.html"];
+const FILES: [&str; 8] = [
+    "environment.json",
+    "figures.json",
+    "histograms.hlog",
+    "intervals.ndjson",
+    "page-rows.csv.gz",
+    "pages.csv",
+    "record.json",
+    "report.html",
+];
 
 /// A stored run of two short levels.
 fn run(dir: &Path) -> PathBuf {

@@ -132,6 +132,29 @@ fn holm_steps_down() {
     assert_eq!(holm(0, |_, _| true), Vec::<bool>::new());
 }
 
+/// Against the definition, on p-values that fall one by one, and without asking all of all.
+#[test]
+fn holm_of_a_large_family_asks_each_member_a_few_times() {
+    const MEMBERS: usize = 1_000;
+    let alpha = 1.0 - statistics::CONFIDENCE;
+    for fallen in [0, 1, 400, 999, MEMBERS] {
+        // The i-th smallest falls just so, up to the first that does not; those behind it would again.
+        let p = |rank: usize| {
+            let limit = alpha / (MEMBERS - rank) as f64;
+            if rank == fallen { limit * 1.000_1 } else { limit * 0.999_9 }
+        };
+        let rank_of = |member: usize| member * 7 % MEMBERS;
+        let asked = std::cell::Cell::new(0);
+        let rejected = holm(MEMBERS, |member, confidence| {
+            asked.set(asked.get() + 1);
+            p(rank_of(member)) <= 1.0 - confidence
+        });
+        let count = rejected.iter().filter(|one| **one).count();
+        assert!((0..MEMBERS).all(|member| rejected[member] == (rank_of(member) < fallen)), "{count}");
+        assert!(asked.get() <= MEMBERS * 11, "{}", asked.get());
+    }
+}
+
 fn finding(a: &[f64], b: &[f64]) -> (Finding, Option<Why>) {
     let (a, b) = (record("a", &[(1, a)]), record("b", &[(1, b)]));
     let row = rate_row(&compare(&[&a, &b], &Options::default()), 0).clone();

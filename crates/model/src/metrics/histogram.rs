@@ -5,10 +5,17 @@
 //! counters (8 KiB) exist from its first value on, so a typical histogram costs 24 to 40 KiB, and recording is an
 //! index and an add. Buckets are the same to the bit, so import and export (HdrHistogram V2) lose nothing; a test
 //! holds both against each other.
+//!
+//! A histogram that is only read any more is [packed](Histogram::pack): its counts become the variable-length numbers of
+//! the V2 encoding, one to two bytes a filled bucket. A record of 1,000 levels holds thousands of histograms, which packed
+//! are tens of megabytes and open would be hundreds. Recording pays nothing for it: a packed one has no chunks, so the
+//! first value takes the path of a new chunk, and that unpacks.
 
 use std::fmt;
 
-use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use hdrhistogram::serialization::Deserializer;
+
+use super::packed;
 
 /// Values above this are counted in the topmost bucket: 2⁴⁴ ns, 4.9 hours, beyond any request timeout.
 const VALUE_MAX: u64 = (1 << 44) - 1;
@@ -19,9 +26,11 @@ const SUB_BUCKET_MASK: u64 = 2 * CHUNK as u64 - 1;
 const CHUNKS: usize = (44 - CHUNK_BITS + 1) as usize;
 
 /// Counts of values in nanoseconds (or bytes), to three significant digits. See the module comment.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub struct Histogram {
     chunks: [Option<Box<[u64; CHUNK]>>; CHUNKS],
+    /// All counts in the form of [`packed`]; then there are no chunks.
+    packed: Option<Box<[u8]>>,
     count: u64,
     max: u64,
 }
@@ -34,7 +43,7 @@ pub struct HistogramError(String);
 impl Histogram {
     /// An empty histogram; it allocates nothing until the first value.
     pub const fn new() -> Histogram {
-        Histogram { chunks: [const { None }; CHUNKS], count: 0, max: 0 }
+        Histogram { chunks: [const { None }; CHUNKS], packed: None, count: 0, max: 0 }
     }
 
     /// The most memory that one histogram can come to own, in bytes.
@@ -56,15 +65,28 @@ impl Histogram {
         self.max = self.max.max(value);
         match &mut self.chunks[chunk] {
             Some(counters) => counters[slot] += n,
-            empty => Histogram::first_of_chunk(empty, slot, n),
+            None => self.first_of_chunk(chunk, slot, n),
         }
     }
 
     #[cold]
-    fn first_of_chunk(chunk: &mut Option<Box<[u64; CHUNK]>>, slot: usize, n: u64) {
-        let mut counters = Box::new([0; CHUNK]);
-        counters[slot] = n;
-        *chunk = Some(counters);
+    fn first_of_chunk(&mut self, chunk: usize, slot: usize, n: u64) {
+        self.unpack();
+        self.chunks[chunk].get_or_insert_with(|| Box::new([0; CHUNK]))[slot] += n;
+    }
+
+    /// Takes as little memory as can be, for one that is only read from now on. Reading is about as fast as before.
+    pub fn pack(&mut self) {
+        if self.packed.is_none() {
+            self.packed = (self.count > 0).then(|| packed::of(self.counters()).into_boxed_slice());
+            self.chunks = [const { None }; CHUNKS];
+        }
+    }
+
+    fn unpack(&mut self) {
+        for (index, count) in packed::counters(&self.packed.take().unwrap_or_default()) {
+            self.chunks[index / CHUNK].get_or_insert_with(|| Box::new([0; CHUNK]))[index % CHUNK] += count;
+        }
     }
 
     /// How many values were counted.
@@ -84,6 +106,11 @@ impl Histogram {
 
     /// Adds the counts of another.
     pub fn merge(&mut self, other: &Histogram) {
+        self.unpack();
+        for (index, count) in other.packed.iter().flat_map(|bytes| packed::counters(bytes)) {
+            let counters = self.chunks[index / CHUNK].get_or_insert_with(|| Box::new([0; CHUNK]));
+            counters[index % CHUNK] = counters[index % CHUNK].saturating_add(count);
+        }
         for (mine, theirs) in self.chunks.iter_mut().zip(&other.chunks) {
             let Some(theirs) = theirs else { continue };
             match mine {
@@ -120,25 +147,31 @@ impl Histogram {
 
     /// The filled buckets from low to high: lowest value, width, count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> {
-        self.chunks.iter().enumerate().flat_map(|(chunk, counters)| {
+        self.counters().map(|(index, count)| {
             // Chunk 0 is the lower half of the first 2,048 exact values; each later chunk doubles the width.
+            let (chunk, slot) = (index / CHUNK, index % CHUNK);
             let shift = chunk.saturating_sub(1) as u32;
             let first = if chunk == 0 { 0 } else { CHUNK as u64 };
-            counters
-                .iter()
-                .flat_map(|counters| counters.iter().enumerate())
-                .filter(|(_, count)| **count > 0)
-                .map(move |(slot, count)| ((first + slot as u64) << shift, 1 << shift, *count))
+            ((first + slot as u64) << shift, 1 << shift, count)
         })
+    }
+
+    /// The filled buckets by their index, which is that of HdrHistogram's array of counts.
+    fn counters(&self) -> impl Iterator<Item = (usize, u64)> {
+        let packed = self.packed.iter().flat_map(|bytes| packed::counters(bytes));
+        let open = self.chunks.iter().enumerate().flat_map(|(chunk, counters)| {
+            let counters = counters.iter().flat_map(|counters| counters.iter().enumerate());
+            counters
+                .filter(|(_, count)| **count > 0)
+                .map(move |(slot, count)| (chunk * CHUNK + slot, *count))
+        });
+        packed.chain(open)
     }
 
     /// The HdrHistogram V2 encoding, deflated, in base64: the payload of an `.hlog` line.
     pub fn to_base64(&self) -> String {
         use base64::Engine as _;
-        let mut bytes = Vec::new();
-        V2DeflateSerializer::new()
-            .serialize(&self.to_hdr(), &mut bytes)
-            .expect("a Vec accepts every write and the counts fit the format");
+        let bytes = packed::to_v2_deflated(self.counters());
         base64::engine::general_purpose::STANDARD.encode(bytes)
     }
 
@@ -149,18 +182,45 @@ impl Histogram {
         let bytes = base64::engine::general_purpose::STANDARD
             .decode(text.trim())
             .map_err(|error| HistogramError(error.to_string()))?;
+        // What this program wrote needs no more than to be unfolded.
+        if let Some(own) = packed::from_v2_deflated(&bytes) {
+            return Histogram::of_packed(own);
+        }
         let hdr: hdrhistogram::Histogram<u64> = Deserializer::new()
             .deserialize(&mut &bytes[..])
             .map_err(|error| HistogramError(error.to_string()))?;
         let mut histogram = Histogram::new();
         for bucket in hdr.iter_recorded() {
             let count = bucket.count_since_last_iteration();
-            if histogram.count.checked_add(count).is_none() {
-                return Err(HistogramError("its counts add up to more than 64 bits".to_owned()));
-            }
+            histogram.room_for(count)?;
             histogram.record_n(bucket.value_iterated_to(), count);
         }
+        histogram.pack();
         Ok(histogram)
+    }
+
+    fn of_packed(bytes: Vec<u8>) -> Result<Histogram, HistogramError> {
+        let mut histogram = Histogram::new();
+        let mut last = None;
+        for (index, count) in packed::counters(&bytes) {
+            histogram.room_for(count)?;
+            histogram.count += count;
+            last = Some(index);
+        }
+        let Some(last) = last else { return Ok(histogram) };
+        histogram.packed = Some(bytes.into_boxed_slice());
+        // The bucket's bound, as long as the exact maximum is not known.
+        let shift = (last / CHUNK).saturating_sub(1) as u32;
+        let first = if last < CHUNK { 0 } else { CHUNK as u64 };
+        histogram.max = ((first + (last % CHUNK) as u64 + 1) << shift) - 1;
+        Ok(histogram)
+    }
+
+    fn room_for(&self, count: u64) -> Result<(), HistogramError> {
+        match self.count.checked_add(count) {
+            Some(_) => Ok(()),
+            None => Err(HistogramError("its counts add up to more than 64 bits".to_owned())),
+        }
     }
 
     /// Restores the exact maximum that a record keeps beside the encoding. It may only lower the bucket's bound.
@@ -178,6 +238,12 @@ impl Histogram {
             hdr.record_n(lowest, count).expect("the layouts and bounds are the same");
         }
         hdr
+    }
+}
+
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Histogram) -> bool {
+        (self.count, self.max) == (other.count, other.max) && self.counters().eq(other.counters())
     }
 }
 
@@ -212,6 +278,8 @@ fn position(value: u64) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
+    use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
     use proptest::prelude::*;
 
     fn reference(values: &[u64]) -> hdrhistogram::Histogram<u64> {
@@ -256,8 +324,45 @@ mod tests {
             values.iter().for_each(|value| ours.record(*value));
             let mut back = Histogram::from_base64(&ours.to_base64()).unwrap();
             back.set_max(ours.max());
+            prop_assert_eq!(&back, &ours);
+            // HdrHistogram's own library writes and reads the same.
+            let text = ours.to_base64();
+            let bytes = base64::engine::general_purpose::STANDARD.decode(&text).unwrap();
+            let theirs: hdrhistogram::Histogram<u64> = Deserializer::new().deserialize(&mut &bytes[..]).unwrap();
+            prop_assert_eq!(theirs, ours.to_hdr());
+            let mut bytes = Vec::new();
+            V2DeflateSerializer::new().serialize(&ours.to_hdr(), &mut bytes).unwrap();
+            prop_assert!(packed::from_v2_deflated(&bytes).is_some());
+            let mut back = Histogram::from_base64(&base64::engine::general_purpose::STANDARD.encode(bytes)).unwrap();
+            back.set_max(ours.max());
             prop_assert_eq!(back, ours);
         }
+    }
+
+    #[test]
+    fn a_packed_one_says_the_same_and_goes_on_counting() {
+        let mut open = Histogram::new();
+        for value in 0..5_000_u64 {
+            open.record_n(value * value * value, value % 300);
+        }
+        let mut packed = open.clone();
+        packed.pack();
+        assert_eq!(packed, open);
+        assert!(packed.chunks.iter().all(Option::is_none));
+        for percentile in [0.0, 1.0, 50.0, 99.0, 99.99, 100.0] {
+            assert_eq!(packed.value_at_percentile(percentile), open.value_at_percentile(percentile));
+        }
+        let mut sum = Histogram::new();
+        sum.merge(&packed);
+        sum.merge(&open);
+        for histogram in [&mut packed, &mut open] {
+            histogram.record(77);
+            histogram.record(1 << 40);
+        }
+        assert_eq!(packed, open);
+        let (of_packed, mut twice) = (sum, open.clone());
+        twice.merge(&packed);
+        assert_eq!(of_packed.len() + 4, twice.len());
     }
 
     #[test]

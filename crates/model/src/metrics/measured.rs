@@ -150,7 +150,9 @@ pub struct Measured {
     /// What an open loop leaves behind besides; absent in closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_loop: Option<OpenLoop>,
-    /// Page by page, in the order of the workload.
+    /// Page by page, in the order of the workload, while it is being counted. Stored in `page-rows.csv.gz`; records of
+    /// older versions have it here.
+    #[serde(skip_serializing)]
     pub pages: Vec<PageTotals>,
     /// Distributions of the heaviest pages; stored in `histograms.hlog`.
     #[serde(skip)]
@@ -167,6 +169,32 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// All pages as one.
+    pub fn pages_together(&self) -> PageTotals {
+        self.pages.iter().fold(PageTotals::default(), |mut sum, page| {
+            sum.merge(page);
+            sum
+        })
+    }
+
+    /// Makes its distributions as small as can be, for one that is only read from now on.
+    pub fn pack(&mut self) {
+        let open_loop = self.open_loop.iter_mut().flat_map(|open_loop| {
+            let uncorrected = &mut open_loop.uncorrected;
+            [
+                &mut open_loop.lag_histogram,
+                &mut uncorrected.connect,
+                &mut uncorrected.first_byte,
+                &mut uncorrected.response,
+                &mut uncorrected.page,
+            ]
+        });
+        let Histograms { connect, first_byte, response, page } = &mut self.histograms;
+        let own = [connect, first_byte, response, page];
+        let generator = [&mut self.generator.loop_delay, &mut self.generator.receive_lag];
+        own.into_iter().chain(generator).chain(open_loop).for_each(Histogram::pack);
+    }
+
     /// Adds another worker or agent that ran *at the same time*: the window is the longer of the two, clients follow
     /// mine, pages and seconds add up.
     pub fn merge_parallel(&mut self, other: Measured) {

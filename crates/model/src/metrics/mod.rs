@@ -7,6 +7,7 @@ mod histogram;
 mod measured;
 mod moments;
 mod open_loop;
+mod packed;
 mod series;
 mod totals;
 

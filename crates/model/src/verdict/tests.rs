@@ -106,6 +106,7 @@ fn valid() -> RunRecord {
             ("cpu.model".into(), json!("Example")),
         ]),
         warnings: Vec::new(),
+        pages: Default::default(),
         iterations: (1..=4).flat_map(|i| LEVELS.map(|clients| iteration(clients, i))).collect(),
     })
 }

@@ -1,14 +1,10 @@
-//! The definition of every figure, a link away. The text is `docs/measurement.md` itself, compiled in: what the report
-//! says of a figure is what the documentation of the version that made it says.
-//!
-//! The first cell of a row of its tables names what the row defines; it gets an identifier made of the section and the
-//! name, `def-figures-of-a-level-request_rate`. A test follows every link of a report to such an identifier.
+//! The definition of every figure, a link away: the page of [`crate::definitions`] as markup, with an anchor at every
+//! heading and at the first cell of every row, and which of them a chart, a tile or a column of a table points at. Tests
+//! hold those against the page, and follow every link of a report.
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
-use crate::chart::escape;
-
-const TEXT: &str = include_str!("../../../../docs/measurement.md");
+use crate::definitions::{PAGE, anchor};
 
 /// Identifiers of definitions that several charts point at.
 pub(super) const CONNECTIONS: &str = "def-figures-of-a-level-connection_rate";
@@ -72,19 +68,18 @@ pub(super) fn markup() -> String {
     // Inside the first cell of a row: its text so far, and where it began.
     let mut cell: Option<(String, usize)> = None;
     let mut cells = 0;
-    for event in Parser::new_ext(TEXT, Options::ENABLE_TABLES) {
+    for event in Parser::new_ext(PAGE, Options::ENABLE_TABLES) {
         match event {
             Event::Start(Tag::Heading { .. }) => heading = Some(Vec::new()),
             Event::End(TagEnd::Heading(level)) => {
                 let content = heading.take().unwrap_or_default();
-                let text: String = content.iter().filter_map(text_of).collect();
-                section = slug(&text);
+                section = content.iter().filter_map(text_of).collect();
                 // The title of the page is the title of the section that this stands in.
                 if level == HeadingLevel::H1 {
                     continue;
                 }
                 let tag = if level == HeadingLevel::H2 { "h3" } else { "h4" };
-                events.push(Event::Html(format!("<{tag} id=\"def-{section}\">").into()));
+                events.push(Event::Html(format!("<{tag} id=\"{}\">", anchor(&section, None)).into()));
                 events.extend(content);
                 events.push(Event::Html(format!("</{tag}>\n").into()));
             }
@@ -114,8 +109,8 @@ pub(super) fn markup() -> String {
             }
             Event::End(TagEnd::TableCell) => {
                 if let Some((text, begin)) = cell.take() {
-                    let anchor = format!("<span id=\"def-{section}-{}\">", slug(&text));
-                    events.insert(begin, Event::InlineHtml(anchor.into()));
+                    let begun = format!("<span id=\"{}\">", anchor(&section, Some(&text)));
+                    events.insert(begin, Event::InlineHtml(begun.into()));
                     events.push(Event::InlineHtml("</span>".into()));
                 }
                 events.push(event);
@@ -140,24 +135,36 @@ fn text_of<'a>(event: &'a Event<'_>) -> Option<&'a str> {
     }
 }
 
-/// A name as a part of an identifier: letters, digits and underscores in lower case, hyphens for everything else.
-fn slug(text: &str) -> String {
-    let lower = text.to_lowercase();
-    let words: Vec<&str> =
-        lower.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|w| !w.is_empty()).collect();
-    let mut slug = String::new();
-    escape(&mut slug, &words.join("-"));
-    slug
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::definitions::definitions;
 
     #[test]
     fn rows_and_sections_can_be_pointed_at() {
         let markup = markup();
-        for id in [REQUESTS, SERVER_CPU, PERCENTILES, SERIES, "def-counters-stale_retries", ERROR_CLASSES] {
+        let pointed_at = [
+            CONNECTIONS,
+            REQUESTS,
+            THROUGHPUT,
+            LATENCY,
+            PERCENTILES,
+            LITTLE,
+            ERROR_LEVEL,
+            ERRORS,
+            WEBSTONE,
+            SERIES,
+            GENERATOR_CPU,
+            SERVER_CPU,
+            HITS,
+            PAGE_RESPONSE,
+            PAGE_CONNECT,
+            IDENTITIES,
+            ERROR_CLASSES,
+        ]
+        .map(str::to_owned);
+        let defined = definitions().iter().map(|it| anchor(it.section, Some(&it.name)));
+        for id in pointed_at.into_iter().chain(defined) {
             assert_eq!(markup.matches(&format!("id=\"{id}\"")).count(), 1, "{id}\n{markup}");
         }
         assert!(!markup.contains("<a "), "no link leads out of the report");

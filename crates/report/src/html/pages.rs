@@ -4,7 +4,6 @@ use webstone_model::metrics::PageTotals;
 
 use crate::numbers::{Scale, count};
 use crate::screen::Screen;
-use crate::summary;
 use crate::text::pages::{connect_mean, name, response_mean, shown};
 
 use super::figure::BarFigure;
@@ -15,9 +14,8 @@ use super::{Run, definitions};
 const RECORDS_MAX: usize = 4;
 
 pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>], pages_max: usize) {
-    let totals: Vec<Vec<PageTotals>> =
-        runs.iter().take(RECORDS_MAX).map(|run| summary::page_totals(run.record)).collect();
-    if pages_max == 0 || totals.iter().all(Vec::is_empty) {
+    let totals: Vec<_> = runs.iter().take(RECORDS_MAX).map(|run| run.record.page_totals()).collect();
+    if pages_max == 0 || totals.iter().all(|totals| totals.is_empty()) {
         return;
     }
     html.section("pages", "Page by page");

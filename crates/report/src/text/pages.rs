@@ -8,10 +8,10 @@ use crate::classic;
 use crate::layout::{Room, Sheet, Table};
 use crate::numbers::{Scale, count};
 use crate::screen::{Screen, Tone};
-use crate::summary::{page_totals, quotient};
+use crate::summary::quotient;
 
 pub(crate) fn sheet(screen: &Screen, record: &RunRecord, pages_max: usize) -> Option<Sheet> {
-    let totals = page_totals(record);
+    let totals = record.page_totals();
     if totals.is_empty() || pages_max == 0 {
         return None;
     }

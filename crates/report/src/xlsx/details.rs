@@ -91,9 +91,9 @@ pub(super) fn pages<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     Sheet {
         name: "Pages",
         blank: page_line(runs[0].record, 1, 0, &PageTotals::default()),
-        count: runs.iter().map(|run| page_count(run.record)).sum(),
+        count: runs.iter().map(|run| run.record.page_totals().len()).sum(),
         lines: Box::new(runs.iter().flat_map(|run| {
-            let totals = summary::page_totals(run.record);
+            let totals = run.record.page_totals().into_owned();
             let weights = run.record.workload.total_weight();
             totals
                 .into_iter()
@@ -102,10 +102,6 @@ pub(super) fn pages<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
         })),
         frozen: 3,
     }
-}
-
-fn page_count(record: &RunRecord) -> usize {
-    record.iterations.iter().map(|run| run.measured.pages.len()).max().unwrap_or(0)
 }
 
 fn page_line(record: &RunRecord, weights: u64, index: usize, page: &PageTotals) -> Line {

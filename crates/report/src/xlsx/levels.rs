@@ -1,13 +1,13 @@
 //! The tables of the sweep: one row a run, a level, an iteration, a distribution; and the curves of percentiles.
 
 use webstone_model::metrics::Histogram;
-use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::record::RunRecord;
 use webstone_model::statistics::Interval;
 use webstone_model::units::NANOS_PER_SECOND;
 use webstone_model::verdict::Verdict;
 
 use super::book::{COLUMNS_MAX, Line, Sheet};
-use crate::csv;
+use crate::csv::{self, LevelTable};
 use crate::json::{Distribution, Distributions};
 use crate::summary::{self, Level};
 
@@ -118,17 +118,17 @@ fn level_line(run: &str, level: &Level<'_>) -> Line {
 pub(super) fn iterations<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     Sheet {
         name: "Iterations",
-        blank: iteration_line(runs[0].record, &csv::nothing()),
+        blank: iteration_line(LevelTable::of(runs[0].record).row(runs[0].record, &csv::nothing())),
         count: runs.iter().map(|run| run.record.iterations.len()).sum(),
-        lines: Box::new(
-            runs.iter().flat_map(|run| run.record.iterations.iter().map(|i| iteration_line(run.record, i))),
-        ),
+        lines: Box::new(runs.iter().flat_map(|run| {
+            let table = LevelTable::of(run.record);
+            run.record.iterations.iter().map(move |it| iteration_line(table.row(run.record, it)))
+        })),
         frozen: 3,
     }
 }
 
-fn iteration_line(record: &RunRecord, run: &IterationRecord) -> Line {
-    let row = csv::level_row(record, run);
+fn iteration_line(row: csv::Row) -> Line {
     let mut line = Line::default();
     for (name, cell) in row.names.iter().zip(row.cells) {
         let (heading, unit) = in_words(name);
@@ -139,6 +139,12 @@ fn iteration_line(record: &RunRecord, run: &IterationRecord) -> Line {
 
 /// The name of a CSV column as a heading with a unit: `latency_p99_9_s` is "Latency p99.9" in s.
 fn in_words(name: &str) -> (String, &'static str) {
+    for (suffix, end) in [("_ci95_low", ", 95 % from"), ("_ci95_high", ", 95 % to")] {
+        if let Some(figure) = name.strip_suffix(suffix) {
+            let (heading, unit) = in_words(figure);
+            return (heading + end, unit);
+        }
+    }
     const UNITS: [(&str, &str); 6] = [
         ("_bit_per_s", "bit/s"),
         ("_per_s", "1/s"),
@@ -286,6 +292,8 @@ mod tests {
             ("error_level_percent", "Error level", "%"),
             ("head_bytes", "Head", "bytes"),
             ("errors_refused", "Errors refused", ""),
+            ("level_latency_mean_s_ci95_low", "Level latency mean, 95 % from", "s"),
+            ("level_requests_per_s_ci95_high", "Level requests, 95 % to", "1/s"),
         ] {
             assert_eq!(in_words(name), (heading.to_owned(), unit));
         }

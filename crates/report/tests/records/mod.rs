@@ -257,6 +257,7 @@ pub fn empty(id: &str, levels: &[u32], iterations: u32) -> RunRecord {
         .into(),
         warnings: Vec::new(),
         iterations: Vec::new(),
+        pages: Default::default(),
     }
 }
 

@@ -35,6 +35,12 @@ impl AppendFile {
         Ok(())
     }
 
+    /// Where the next piece will begin: the file's end, which is not where it should be if a roll back failed.
+    pub(super) fn end(&self) -> Result<u64, StoreError> {
+        let length = self.file.metadata().map(|metadata| metadata.len());
+        length.map_err(|error| StoreError::io("read", &self.path, error))
+    }
+
     /// Length of what is kept, to return to with [`AppendFile::roll_back`].
     pub(super) fn mark(&self) -> u64 {
         self.kept

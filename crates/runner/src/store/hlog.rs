@@ -3,7 +3,8 @@
 //!
 //! A line is one distribution of one iteration: `Tag=clients=20;iteration=1;kind=response,START,LENGTH,MAX,HISTOGRAM`.
 //! START and LENGTH are seconds since the base time and of the window. MAX is in milliseconds, as the original has it,
-//! but with all six decimals: it is the exact maximum, which the encoding rounds. Empty distributions have no line, but for a page's response.
+//! but with all six decimals: it is the exact maximum, which the encoding rounds. Empty distributions have no line, but for a
+//! page's response.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -68,6 +69,11 @@ pub(super) fn lines(iteration: &IterationRecord, start: Duration) -> String {
         }
     }
     text
+}
+
+/// Whether a line is of a single page: its tag says so.
+pub(super) fn is_of_a_page(line: &str) -> bool {
+    line.split(',').next().is_some_and(|tag| tag.starts_with("Tag=") && tag.contains(";page="))
 }
 
 /// One distribution, read back.

@@ -10,13 +10,14 @@ use sha2::{Digest, Sha256};
 
 use super::append::replace;
 use super::{
-    CERTIFICATE, ENVIRONMENT, FIGURES, HISTOGRAMS, INTERVALS, MANIFEST, RECORD, REPORT, SIGNATURE, StoreError,
+    CERTIFICATE, ENVIRONMENT, FIGURES, HISTOGRAMS, INTERVALS, MANIFEST, PAGE_ROWS, PAGES, RECORD, REPORT,
+    SIGNATURE, StoreError,
 };
 
 /// Files that every record has.
 const REQUIRED: [&str; 4] = [ENVIRONMENT, HISTOGRAMS, INTERVALS, RECORD];
 /// Files that it may have besides.
-const OPTIONAL: [&str; 3] = [CERTIFICATE, FIGURES, REPORT];
+const OPTIONAL: [&str; 5] = [CERTIFICATE, FIGURES, PAGES, PAGE_ROWS, REPORT];
 
 /// What is wrong with a record's files.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,6 +5,8 @@
 //!   record.json        the run, whole, without what outgrows JSON (model::record::RunRecord)
 //!   histograms.hlog    every distribution, HdrHistogram log format 1.3, tags clients=…;iteration=…;kind=…[;page=…]
 //!   intervals.ndjson   the series, one JSON object a second of each iteration
+//!   pages.csv          what each page did over the whole run
+//!   page-rows.csv.gz   what each page did in each iteration
 //!   environment.json   facts about the machine
 //!   figures.json       every figure and the verdict, as the program that measured computed them
 //!   report.html        the report for a browser
@@ -13,23 +15,28 @@
 //!   MANIFEST.sha256.sig  OpenSSH's signature of the manifest, as `ssh-keygen -Y verify` reads it
 //! ```
 //!
-//! Reports are made from the first three alone. `figures.json` and `report.html` can be compared with what they give.
+//! Reports are made from the first five alone, and only those that list iterations page by page read the last of them. `figures.json` and `report.html` can be compared with what they give.
 //!
 //! While a run lasts, its directory has `.partial` behind its name, `record.json` holds no iterations, and each one is
 //! appended to `iterations.ndjson` as it ends: rewriting a growing `record.json` after each of 1,000 levels would cost
-//! the square of their number. An iteration is stored when its line there is: histograms and intervals are appended
-//! and synced before it, and a reader ignores what belongs to no stored iteration. So a run that is killed, or whose
+//! the square of their number. An iteration is stored when its line there is: histograms, intervals and rows of pages are
+//! appended and synced before it, and a reader ignores what belongs to no stored iteration. So a run that is killed, or whose
 //! disk fills up, keeps every iteration that had ended. At the end `record.json` is replaced by the whole record,
 //! `iterations.ndjson` is removed, and the directory gets its final name.
+//!
+//! What is stored and not needed in memory any more is let go of: rows and distributions page by page.
 
 mod append;
 mod hlog;
 mod manifest;
+mod pages;
 mod read;
 mod write;
 
 use std::io;
 use std::path::{Path, PathBuf};
+
+use webstone_model::pages::PageRowsError;
 
 pub use manifest::{Damage, Integrity};
 pub use write::Store;
@@ -37,6 +44,8 @@ pub use write::Store;
 pub(crate) const RECORD: &str = "record.json";
 const HISTOGRAMS: &str = "histograms.hlog";
 const INTERVALS: &str = "intervals.ndjson";
+const PAGES: &str = "pages.csv";
+const PAGE_ROWS: &str = "page-rows.csv.gz";
 const ITERATIONS: &str = "iterations.ndjson";
 const ENVIRONMENT: &str = "environment.json";
 /// The figures as they were computed when the run ended.
@@ -97,6 +106,9 @@ pub enum StoreError {
         /// The newest that can be read.
         known: u32,
     },
+    /// The rows of pages cannot be read.
+    #[error(transparent)]
+    PageRows(#[from] PageRowsError),
     /// The path is not a record.
     #[error("{path} holds no record: there is no {RECORD} in it")]
     NoRecord {
@@ -119,7 +131,7 @@ impl StoreError {
                 _ if *doing == "read" => None,
                 _ => Some("name a directory that you may write to: --runs-dir DIR"),
             },
-            StoreError::Content { .. } => {
+            StoreError::Content { .. } | StoreError::PageRows(_) => {
                 Some("the file was changed or damaged; `sha256sum -c MANIFEST.sha256` tells which one")
             }
             StoreError::Newer { .. } => Some("read it with the version that wrote it, or a later one"),
@@ -179,6 +191,7 @@ pub(crate) mod tests {
             environment: BTreeMap::from([("kernel".to_owned(), "6.18".into())]),
             warnings: vec!["w".into()],
             iterations: Vec::new(),
+            pages: Default::default(),
         }
     }
 

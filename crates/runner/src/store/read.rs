@@ -5,16 +5,28 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
-use webstone_model::metrics::Interval;
+use webstone_model::metrics::{Interval, PageTotals};
+use webstone_model::pages::{PageSource, StoredPages};
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION, load_name};
 
-use super::{HISTOGRAMS, INTERVALS, ITERATIONS, PARTIAL, RECORD, StoreError, hlog};
+use super::pages::{self, RowsFile};
+use super::{
+    HISTOGRAMS, INTERVALS, ITERATIONS, PAGE_ROWS, PAGES, PARTIAL, RECORD, StoreError, hlog,
+};
 
-/// See [`super::Store::load`].
-pub(super) fn load(path: &Path) -> Result<RunRecord, StoreError> {
+/// Whether distributions of single pages are read: of a large record they are most of what there is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum PageDistributions {
+    Read,
+    LeftOut,
+}
+
+/// See [`super::Store::load`] and [`super::Store::load_whole`].
+pub(super) fn load(path: &Path, page_distributions: PageDistributions) -> Result<RunRecord, StoreError> {
     let directory = directory_of(path)?;
     let mut record = read_record(&directory.join(RECORD))?;
     let partial = record.state == RunState::Partial;
@@ -29,6 +41,9 @@ pub(super) fn load(path: &Path) -> Result<RunRecord, StoreError> {
     let places = Places::of(&record, partial);
     let pages = record.workload.pages.len();
     lines(&directory.join(HISTOGRAMS), &mut |_, line| {
+        if page_distributions == PageDistributions::LeftOut && hlog::is_of_a_page(line) {
+            return Ok(());
+        }
         let Some(line) = hlog::Line::parse(line)? else { return Ok(()) };
         match places.find((line.clients, line.rate, line.iteration))? {
             Some(place) => line.restore(&mut record.iterations[place].measured, pages),
@@ -45,7 +60,36 @@ pub(super) fn load(path: &Path) -> Result<RunRecord, StoreError> {
         series.push(line.interval);
         Ok(())
     })?;
+    record.pages = stored_pages(&directory, &record)?;
     Ok(record)
+}
+
+/// Sums of pages, and the way to their rows. Of a run that never ended the sums are taken from the rows.
+fn stored_pages(directory: &Path, record: &RunRecord) -> Result<StoredPages, StoreError> {
+    if record.iterations.iter().all(|iteration| iteration.pages_at.is_none()) {
+        return Ok(StoredPages::default());
+    }
+    let pages = record.workload.pages.len();
+    let rows = open_rows(directory, pages)?;
+    let mut stored = StoredPages { totals: vec![PageTotals::default(); pages], source: None };
+    if record.state == RunState::Partial {
+        for iteration in record.iterations.iter().filter(|iteration| iteration.pages_at.is_some()) {
+            let rows = rows.rows(iteration, usize::MAX);
+            rows.map_err(StoreError::PageRows)?.iter().for_each(|row| stored.add_row(row));
+        }
+    } else {
+        lines(&directory.join(PAGES), &mut |number, line| {
+            pages::read_total(number, line, &mut stored.totals)
+        })?;
+    }
+    stored.source = Some(Arc::new(rows));
+    Ok(stored)
+}
+
+/// The rows of pages of a record in `directory`, whose workload has so many.
+pub(super) fn open_rows(directory: &Path, pages: usize) -> Result<RowsFile, StoreError> {
+    let path = directory.join(PAGE_ROWS);
+    RowsFile::open(&path, pages).map_err(|error| StoreError::io("read", &path, error))
 }
 
 /// A line of `intervals.ndjson`.
@@ -123,15 +167,16 @@ fn read_record(file: &Path) -> Result<RunRecord, StoreError> {
         let what = what.split(" at line ").next().unwrap_or_default().to_owned();
         StoreError::content(file, error.line() as u64, format!("column {}: {what}", error.column()))
     };
-    let version: Version = serde_json::from_str(&text).map_err(wrong)?;
-    if version.schema > SCHEMA_VERSION {
-        return Err(StoreError::Newer {
-            file: file.to_owned(),
-            found: version.schema,
-            known: SCHEMA_VERSION,
-        });
+    let newer = |found| StoreError::Newer { file: file.to_owned(), found, known: SCHEMA_VERSION };
+    match serde_json::from_str::<RunRecord>(&text) {
+        Ok(record) if record.schema > SCHEMA_VERSION => Err(newer(record.schema)),
+        Ok(record) => Ok(record),
+        // A newer one may well look different; of a large one a second reading takes its time.
+        Err(error) => match serde_json::from_str::<Version>(&text) {
+            Ok(version) if version.schema > SCHEMA_VERSION => Err(newer(version.schema)),
+            _ => Err(wrong(error)),
+        },
     }
-    serde_json::from_str(&text).map_err(wrong)
 }
 
 /// Hands every line to `each`, with its number from 1. A last line without its end is one whose writing was cut short:
@@ -170,13 +215,13 @@ mod tests {
             let mut store = Store::create(runs, started(), &mut record).unwrap();
             for clients in [5, 9] {
                 record.iterations.push(iteration(clients, 1));
-                store.append(record.iterations.last().unwrap()).unwrap();
+                store.append(&mut record).unwrap();
             }
             (store, record)
         };
         let (store, mut record) = make();
         record.state = RunState::Complete;
-        let finished = store.finish(&record, &[]).unwrap();
+        let finished = store.finish(&mut record, &[]).unwrap();
         let (store, partial_record) = make();
         (store.path().to_owned(), finished, partial_record)
     }

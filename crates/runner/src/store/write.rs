@@ -3,17 +3,19 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde::Serialize;
 use webstone_model::metrics::Interval;
+use webstone_model::pages::{RowsPlace, StoredPages};
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord};
 
 use super::append::{AppendFile, replace, sync_directory};
 use super::{
-    CERTIFICATE, Derived, ENVIRONMENT, HISTOGRAMS, INTERVALS, ITERATIONS, Integrity, PARTIAL, RECORD,
-    SIGNATURE, StoreError, hlog, manifest, read,
+    CERTIFICATE, Derived, ENVIRONMENT, HISTOGRAMS, INTERVALS, ITERATIONS, Integrity, PAGE_ROWS, PAGES, PARTIAL,
+    RECORD, SIGNATURE, StoreError, hlog, manifest, pages, read,
 };
 use crate::clock;
 
@@ -33,6 +35,7 @@ pub struct Store {
     base: SystemTime,
     histograms: AppendFile,
     intervals: AppendFile,
+    page_rows: AppendFile,
     iterations: AppendFile,
     /// Iterations stored so far.
     stored: usize,
@@ -58,7 +61,7 @@ impl Store {
         fs::create_dir_all(runs).map_err(|error| StoreError::io("create", runs, error))?;
         let (id, directory) = reserve(runs, started, &record.spec.name)?;
         record.id.clone_from(&id);
-        let fill = || -> Result<Store, StoreError> {
+        let mut fill = || -> Result<Store, StoreError> {
             let log = |name| AppendFile::create(directory.join(name));
             let mut store = Store {
                 runs: runs.to_owned(),
@@ -66,12 +69,18 @@ impl Store {
                 base: started,
                 histograms: log(HISTOGRAMS)?,
                 intervals: log(INTERVALS)?,
+                page_rows: log(PAGE_ROWS)?,
                 iterations: log(ITERATIONS)?,
                 directory: directory.clone(),
                 stored: 0,
             };
             let head = hlog::header(clock::since_epoch(started), &clock::rfc3339(started));
             store.histograms.append(head.as_bytes())?;
+            store.page_rows.append(&pages::heading())?;
+            record.pages = StoredPages {
+                totals: Vec::new(),
+                source: Some(Arc::new(read::open_rows(&directory, record.workload.pages.len())?)),
+            };
             let empty = RunRecord { iterations: Vec::new(), ..record.clone() };
             write_json(&directory.join(RECORD), &empty)?;
             write_json(&directory.join(ENVIRONMENT), &record.environment)?;
@@ -84,9 +93,15 @@ impl Store {
     }
 
     /// Reads a record: a run's directory, finished or partial, or the `record.json` in it. Distributions and series
-    /// are put back, with exact maxima. A partial record holds every iteration that had ended.
+    /// are put back, with exact maxima, but those of single pages, which no report shows. Rows of pages stay on the disk
+    /// until they are asked for. A partial record holds every iteration that had ended.
     pub fn load(path: &Path) -> Result<RunRecord, StoreError> {
-        read::load(path)
+        read::load(path, read::PageDistributions::LeftOut)
+    }
+
+    /// As [`Store::load`], with the distributions of single pages.
+    pub fn load_whole(path: &Path) -> Result<RunRecord, StoreError> {
+        read::load(path, read::PageDistributions::Read)
     }
 
     /// Holds the files of a finished record against their check sums. `directory` is the record's own.
@@ -125,21 +140,36 @@ impl Store {
         &self.directory
     }
 
-    /// Stores an iteration. After an error everything stored before is still there, and this one is not.
-    pub fn append(&mut self, iteration: &IterationRecord) -> Result<(), StoreError> {
-        let marks = (self.histograms.mark(), self.intervals.mark());
-        let result = self.try_append(iteration);
-        match result {
-            Ok(()) => self.stored += 1,
-            Err(_) => {
+    /// Stores the first iteration of the record that is not stored yet, and lets go of what of it no report needs in memory.
+    /// After an error everything stored before is still there, and this one is not.
+    pub fn append(&mut self, record: &mut RunRecord) -> Result<(), StoreError> {
+        let Some(iteration) = record.iterations.get_mut(self.stored) else { return Ok(()) };
+        let marks = (self.histograms.mark(), self.intervals.mark(), self.page_rows.mark());
+        match self.try_append(iteration) {
+            Ok(()) => {
+                self.stored += 1;
+                record.pages.add(&std::mem::take(&mut iteration.measured.pages));
+                iteration.measured.page_histograms = Vec::new();
+                iteration.measured.pack();
+                Ok(())
+            }
+            Err(error) => {
+                iteration.pages_at = None;
                 self.histograms.roll_back(marks.0);
                 self.intervals.roll_back(marks.1);
+                self.page_rows.roll_back(marks.2);
+                Err(error)
             }
         }
-        result
     }
 
-    fn try_append(&mut self, iteration: &IterationRecord) -> Result<(), StoreError> {
+    fn try_append(&mut self, iteration: &mut IterationRecord) -> Result<(), StoreError> {
+        if !iteration.measured.pages.is_empty() {
+            let (member, rows) = pages::rows_of(iteration);
+            let offset = self.page_rows.end()?;
+            self.page_rows.append(&member)?;
+            iteration.pages_at = Some(RowsPlace { offset, bytes: member.len() as u64, rows });
+        }
         let opened = clock::parse_rfc3339(&iteration.started_at).unwrap_or(self.base);
         let start = opened.duration_since(self.base).unwrap_or_default();
         self.histograms.append(hlog::lines(iteration, start).as_bytes())?;
@@ -159,10 +189,12 @@ impl Store {
     /// Writes the whole record, what was derived from it, check sums, and gives the directory
     /// its final name, which is returned. Iterations that could not be stored before are tried once more. After an error
     /// the partial directory stays, readable.
-    pub fn finish(mut self, record: &RunRecord, derived: &[Derived]) -> Result<PathBuf, StoreError> {
-        for iteration in record.iterations.iter().skip(self.stored) {
-            self.append(iteration)?;
+    pub fn finish(mut self, record: &mut RunRecord, derived: &[Derived]) -> Result<PathBuf, StoreError> {
+        while self.stored < record.iterations.len() {
+            self.append(record)?;
         }
+        let sums = pages::totals_text(&record.pages.totals);
+        replace(&self.directory.join(PAGES), |writer| writer.write_all(sums.as_bytes()))?;
         write_json(&self.directory.join(RECORD), record)?;
         for file in derived {
             replace(&self.directory.join(file.name), |writer| writer.write_all(&file.bytes))?;
@@ -238,7 +270,7 @@ mod tests {
         let mut store = Store::create(runs, started(), &mut record).unwrap();
         for number in 1..=iterations as u32 {
             record.iterations.push(iteration(10 * number, 1));
-            store.append(&record.iterations[number as usize - 1]).unwrap();
+            store.append(&mut record).unwrap();
         }
         (store, record)
     }
@@ -260,9 +292,9 @@ mod tests {
         assert_eq!(names(runs.path()), ["20260131T123005Z-webstone.partial"]);
         record.state = RunState::Complete;
         record.finished_at = Some("2026-01-31T12:31:00.000Z".into());
-        let path = store.finish(&record, &[]).unwrap();
+        let path = store.finish(&mut record, &[]).unwrap();
         assert_eq!(path, runs.path().join("20260131T123005Z-webstone"));
-        assert_eq!(names(&path), [MANIFEST, ENVIRONMENT, HISTOGRAMS, INTERVALS, RECORD]);
+        assert_eq!(names(&path), [MANIFEST, ENVIRONMENT, HISTOGRAMS, INTERVALS, PAGE_ROWS, PAGES, RECORD]);
         assert_eq!(Store::load(&path).unwrap(), record);
         assert_eq!(Store::load(&path.join(RECORD)).unwrap(), record);
     }
@@ -270,11 +302,11 @@ mod tests {
     #[test]
     fn the_manifest_is_what_sha256sum_checks() {
         let runs = tempfile::tempdir().unwrap();
-        let (store, record) = stored(runs.path(), 1);
-        let path = store.finish(&record, &[]).unwrap();
+        let (store, mut record) = stored(runs.path(), 1);
+        let path = store.finish(&mut record, &[]).unwrap();
         let manifest = fs::read_to_string(path.join(MANIFEST)).unwrap();
         let lines: Vec<(&str, &str)> = manifest.lines().filter_map(|line| line.split_once("  ")).collect();
-        assert_eq!(lines.len(), 4);
+        assert_eq!(lines.len(), 6);
         for (sum, name) in lines {
             let content = fs::read(path.join(name)).unwrap();
             assert_eq!(sum, format!("{:x}", Sha256::digest(content)), "{name}");
@@ -293,8 +325,8 @@ mod tests {
     #[test]
     fn runs_in_one_second_do_not_meet() {
         let runs = tempfile::tempdir().unwrap();
-        let (first, first_record) = stored(runs.path(), 0);
-        first.finish(&first_record, &[]).unwrap();
+        let (first, mut first_record) = stored(runs.path(), 0);
+        first.finish(&mut first_record, &[]).unwrap();
         let (_second, second_record) = stored(runs.path(), 0);
         let (_third, third_record) = stored(runs.path(), 0);
         assert_eq!(second_record.id, "20260131T123005Z-webstone-2");
@@ -323,7 +355,7 @@ mod tests {
         let runs = tempfile::tempdir().unwrap();
         let (store, mut record) = stored(runs.path(), 1);
         record.iterations.push(iteration(77, 1));
-        let path = store.finish(&record, &[]).unwrap();
+        let path = store.finish(&mut record, &[]).unwrap();
         assert_eq!(Store::load(&path).unwrap().iterations[1], record.iterations[1]);
     }
 

@@ -1,0 +1,213 @@
+//! Writes the record of a sweep that nobody has to wait for: `cargo run --release --example large_record -- RUNS_DIR
+//! LEVELS PAGES`, by default 1,000 levels of a workload of 100,000 pages, every one of them asked for at every level. It is
+//! made as a run makes it and its books agree, so that every command, `verify` among them, can be measured on it
+//! (`docs/records.md`). Tests make a small one.
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // an example may panic and print
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use webstone_model::identities::{self, Expectation};
+use webstone_model::metrics::{
+    ClientTotals, Counts, Interval, Measured, PageHistograms, PageTotals, WorkerUse,
+};
+use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
+use webstone_model::spec::{Levels, RunSpec};
+use webstone_model::units::NANOS_PER_SECOND;
+use webstone_model::workload::{FileRequest, Page, Workload};
+use webstone_report::{Format, Options, figures, render};
+use webstone_runner::store::{Derived, FIGURES, REPORT, Store};
+
+/// Pages that are asked for a hundred times as often, and have distributions of their own.
+const BUSY_PAGES: u32 = 32;
+const BUSY_HITS: u32 = 100;
+const WINDOW_NS: u64 = 10 * NANOS_PER_SECOND;
+
+#[allow(dead_code)] // of the example; tests take the rest
+fn main() {
+    let mut words = std::env::args().skip(1);
+    let runs = words.next().unwrap_or_else(|| "runs".to_owned());
+    let mut number = |default| words.next().map_or(default, |word| word.parse().unwrap());
+    let (levels, pages) = (number(1_000), number(100_000));
+    println!("{}", write(Path::new(&runs), "large", levels, pages).display());
+}
+
+/// A record of levels of 1, 2, 3 … clients; gives its directory.
+pub fn write(runs: &Path, name: &str, levels: u32, pages: u32) -> PathBuf {
+    let mut record = empty(name, levels, pages);
+    let mut store = Store::create(runs, SystemTime::now(), &mut record).unwrap();
+    for clients in 1..=levels {
+        record.iterations.push(iteration(clients, pages));
+        store.append(&mut record).unwrap();
+        assert!(record.iterations.iter().all(|kept| kept.measured.pages.is_empty()), "rows leave memory");
+    }
+    record.state = RunState::Complete;
+    record.finished_at = Some(record.started_at.clone());
+    let page = render(&record, Format::Html, &Options::default()).unwrap();
+    let derived = [
+        Derived { name: FIGURES, bytes: figures::stored(&record) },
+        Derived { name: REPORT, bytes: page },
+    ];
+    store.finish(&mut record, &derived).unwrap()
+}
+
+fn empty(name: &str, levels: u32, pages: u32) -> RunRecord {
+    let mut spec = RunSpec { name: name.to_owned(), ..RunSpec::default() };
+    spec.load.clients = Levels((1..=levels).collect());
+    spec.load.iterations = 1;
+    let file = |page| FileRequest {
+        url: format!("/archive/{page}.html").into(),
+        size: Some(5_000),
+        ..FileRequest::default()
+    };
+    let page = |page| Page {
+        weight: u64::from(hits(page)),
+        files: vec![file(page)],
+        think: Default::default(),
+    };
+    let workload =
+        Workload { name: "large".to_owned(), pages: (0..pages).map(page).collect(), ..Workload::default() };
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    RunRecord {
+        schema: SCHEMA_VERSION,
+        id: String::new(),
+        tool: Tool { name: "webstone".to_owned(), version, commit: None },
+        started_at: "2026-11-21T10:00:00.000Z".to_owned(),
+        finished_at: None,
+        state: RunState::Partial,
+        command_line: Vec::new(),
+        spec,
+        workload_sha256: workload.sha256(),
+        workload,
+        target: TargetRecord { url: "http://127.0.0.1:1/".to_owned(), ..TargetRecord::default() },
+        environment: Default::default(),
+        warnings: Vec::new(),
+        iterations: Vec::new(),
+        pages: Default::default(),
+    }
+}
+
+fn hits(page: u32) -> u32 {
+    if page < BUSY_PAGES { BUSY_HITS } else { 1 + page % 2 }
+}
+
+/// A closed loop that is never idle: response times grow with the clients and spread over eight octaves.
+fn iteration(clients: u32, pages: u32) -> IterationRecord {
+    let requests: u64 = (0..pages).map(|page| u64::from(hits(page))).sum();
+    let mut measured = Measured {
+        pages: vec![PageTotals::default(); pages as usize],
+        clients: vec![ClientTotals::default(); clients as usize],
+        page_histograms: (0..BUSY_PAGES.min(pages))
+            .map(|page| PageHistograms { page, ..PageHistograms::default() })
+            .collect(),
+        ..Measured::default()
+    };
+    measured.series.0 = vec![Interval::default(); 10];
+    let mean_ns = u64::from(clients) * WINDOW_NS / requests;
+    let mut random = u64::from(clients);
+    let asked = (0..pages).flat_map(|page| std::iter::repeat_n(page, hits(page) as usize));
+    for (number, page) in (0_u64..).zip(asked) {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // From 1/16 of the mean to 16 times as much, short ones more often.
+        let octave = (random >> 60).trailing_zeros().min(8);
+        let nanos = 1 + ((mean_ns >> 2) << octave) / 3 + (random >> 30) % (mean_ns / 4 + 1);
+        // Each client makes one connection with its first request.
+        let connect_ns = (number < u64::from(clients)).then(|| 20_000 + (random >> 40) % 30_000);
+        answered(&mut measured, page, number * 10 / requests, number % u64::from(clients), nanos);
+        if let Some(nanos) = connect_ns {
+            connected(&mut measured, page, number * 10 / requests, number % u64::from(clients), nanos);
+        }
+    }
+    let connections = measured.connect.count;
+    measured.counts = Counts {
+        planned: requests,
+        started: requests,
+        succeeded: requests,
+        connections,
+        pages_completed: requests,
+        head_bytes: 200 * requests,
+        body_bytes: 5_000 * requests,
+        sent_bytes: 100 * requests,
+        busy_ns: measured.response.sum,
+        ..Counts::default()
+    };
+    // All clients are busy all the time, so this is how long it took.
+    measured.window_ns = measured.response.sum / u64::from(clients);
+    let seconds = measured.window_ns.div_ceil(NANOS_PER_SECOND) as usize;
+    measured.series.0.resize(seconds.max(10), Interval::default());
+    while measured.series.0.len() > seconds {
+        let last = measured.series.0.pop().unwrap();
+        measured.series.0.last_mut().unwrap().merge(&last);
+    }
+    measured.generator.workers =
+        vec![WorkerUse { user_ns: measured.window_ns / 4, ..WorkerUse::default() }];
+    let expected =
+        Expectation { clients: clients.into(), one_request_each: true, server_bytes: None };
+    IterationRecord {
+        clients,
+        iteration: 1,
+        started_at: "2026-11-21T10:00:00.000Z".to_owned(),
+        identities: identities::check(&measured, &expected),
+        measured,
+        ..IterationRecord::default()
+    }
+}
+
+fn answered(measured: &mut Measured, page: u32, second: u64, client: u64, nanos: u64) {
+    for moments in [&mut measured.response, &mut measured.page] {
+        moments.record(nanos);
+    }
+    measured.first_byte.record(nanos / 2);
+    measured.response_bytes.record(5_200);
+    measured.body_bytes.record(5_000);
+    let mut of_all = vec![&mut measured.histograms];
+    of_all.extend(measured.page_histograms.get_mut(page as usize).map(|own| &mut own.histograms));
+    for histograms in of_all {
+        histograms.response.record(nanos);
+        histograms.page.record(nanos);
+        histograms.first_byte.record(nanos / 2);
+    }
+    measured.generator.loop_delay.record(nanos / 50);
+    measured.generator.receive_lag.record(nanos / 40);
+    let row = PageTotals {
+        hits: 1,
+        time_ns: nanos,
+        time_ns_max: nanos,
+        requests: 1,
+        response_ns: nanos,
+        response_ns_max: nanos,
+        body_bytes: 5_000,
+        head_bytes: 200,
+        ..PageTotals::default()
+    };
+    measured.pages[page as usize].merge(&row);
+    let of_client = &mut measured.clients[client as usize];
+    of_client.pages += 1;
+    of_client.requests += 1;
+    of_client.response_ns += nanos;
+    of_client.bytes += 5_200;
+    measured.series.0[second as usize].merge(&Interval {
+        requests: 1,
+        pages: 1,
+        bytes: 5_200,
+        response_ns: nanos,
+        response_ns_max: nanos,
+        ..Interval::default()
+    });
+}
+
+fn connected(measured: &mut Measured, page: u32, second: u64, client: u64, nanos: u64) {
+    measured.connect.record(nanos);
+    measured.histograms.connect.record(nanos);
+    if let Some(own) = measured.page_histograms.get_mut(page as usize) {
+        own.histograms.connect.record(nanos);
+    }
+    measured.pages[page as usize].merge(&PageTotals {
+        connects: 1,
+        connect_ns: nanos,
+        connect_ns_max: nanos,
+        ..PageTotals::default()
+    });
+    measured.clients[client as usize].connects += 1;
+    measured.series.0[second as usize].connections += 1;
+}

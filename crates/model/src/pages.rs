@@ -1,0 +1,148 @@
+//! Rows page by page of a stored run, which outgrow a record: a sweep of 1,000 levels over 100,000 pages has a hundred
+//! million. The record holds their sums over the whole run; the rows of one iteration are fetched when a report wants
+//! them, and let go again.
+//!
+//! Where rows lie and how they are read is the store's (`webstone-runner`); here is what a report may ask for. Rows that
+//! were never stored (`--no-record`), or in `record.json` as older versions kept them, are in the iteration itself, and a
+//! report cannot tell the difference.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::metrics::PageTotals;
+use crate::record::{IterationRecord, RunRecord};
+
+/// What one page did, with its number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PageRow {
+    /// Its place in the workload, from 0.
+    pub page: u32,
+    /// What it did.
+    #[serde(flatten)]
+    pub totals: PageTotals,
+}
+
+/// Where the rows of an iteration lie in `page-rows.csv.gz`: a gzip member of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RowsPlace {
+    /// First byte of the member.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Rows in it: pages that were asked for.
+    pub rows: u64,
+}
+
+/// Why rows could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PageRowsError(pub String);
+
+/// Where stored rows are read from.
+pub trait PageSource: fmt::Debug + Send + Sync {
+    /// The rows of an iteration, those with the most hits first, at most `most` of them.
+    ///
+    /// # Errors
+    /// If they cannot be read or are not those of the iteration.
+    fn rows(&self, iteration: &IterationRecord, most: usize) -> Result<Vec<PageRow>, PageRowsError>;
+}
+
+/// What a record knows of rows that are not in its iterations.
+#[derive(Clone, Debug, Default)]
+pub struct StoredPages {
+    /// Page by page over all iterations whose rows are stored.
+    pub totals: Vec<PageTotals>,
+    /// The rows of each.
+    pub source: Option<Arc<dyn PageSource>>,
+}
+
+impl PartialEq for StoredPages {
+    /// Where rows are read from is no part of what was measured.
+    fn eq(&self, other: &StoredPages) -> bool {
+        self.totals == other.totals
+    }
+}
+
+impl StoredPages {
+    /// Adds the rows of one more iteration.
+    pub fn add(&mut self, pages: &[PageTotals]) {
+        if self.totals.len() < pages.len() {
+            self.totals.resize(pages.len(), PageTotals::default());
+        }
+        self.totals.iter_mut().zip(pages).for_each(|(total, page)| total.merge(page));
+    }
+
+    /// Adds one row.
+    pub fn add_row(&mut self, row: &PageRow) {
+        let page = row.page as usize;
+        if self.totals.len() <= page {
+            self.totals.resize(page + 1, PageTotals::default());
+        }
+        self.totals[page].merge(&row.totals);
+    }
+}
+
+/// Rows of the pages that anything was counted for, those with the most hits first.
+pub fn by_hits(pages: &[PageTotals]) -> Vec<PageRow> {
+    let asked_for = pages.iter().enumerate().filter(|(_, totals)| **totals != PageTotals::default());
+    let mut rows: Vec<PageRow> =
+        asked_for.map(|(page, totals)| PageRow { page: page as u32, totals: *totals }).collect();
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.totals.hits), row.page));
+    rows
+}
+
+impl RunRecord {
+    /// Page by page over all iterations; empty where none was counted.
+    pub fn page_totals(&self) -> Cow<'_, [PageTotals]> {
+        if self.iterations.iter().all(|iteration| iteration.measured.pages.is_empty()) {
+            return Cow::Borrowed(&self.pages.totals);
+        }
+        let mut all = self.pages.clone();
+        self.iterations.iter().for_each(|iteration| all.add(&iteration.measured.pages));
+        Cow::Owned(all.totals)
+    }
+
+    /// The pages of an iteration that were asked for, in the order of the workload: the `most` with the most hits.
+    ///
+    /// # Errors
+    /// If its rows are stored and cannot be read.
+    pub fn page_rows(&self, iteration: &IterationRecord, most: usize) -> Result<Vec<PageRow>, PageRowsError> {
+        let mut rows = match (&self.pages.source, iteration.pages_at) {
+            (_, None) => by_hits(&iteration.measured.pages),
+            (Some(source), Some(_)) => source.rows(iteration, most)?,
+            (None, Some(_)) => return Err(PageRowsError("the rows of pages were not stored with it".to_owned())),
+        };
+        rows.truncate(most);
+        rows.sort_unstable_by_key(|row| row.page);
+        Ok(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::fixture;
+
+    fn page(hits: u64) -> PageTotals {
+        PageTotals { hits, ..PageTotals::default() }
+    }
+
+    #[test]
+    fn rows_in_the_record_and_stored_sums_make_one_total() {
+        let mut record = fixture::record("a", &[(1, &[10.0, 20.0])]);
+        record.iterations[0].measured.pages = vec![page(3), page(0), page(5), page(5)];
+        record.pages.totals = vec![page(1), page(1)];
+        assert_eq!(*record.page_totals(), [page(4), page(1), page(5), page(5)]);
+        let of = |most: usize| -> Vec<(u32, u64)> {
+            let rows = record.page_rows(&record.iterations[0], most).unwrap();
+            rows.iter().map(|row| (row.page, row.totals.hits)).collect()
+        };
+        assert_eq!(of(usize::MAX), [(0, 3), (2, 5), (3, 5)]);
+        assert_eq!(of(1), [(2, 5)]);
+        assert!(record.page_rows(&record.iterations[1], 9).unwrap().is_empty());
+    }
+}
