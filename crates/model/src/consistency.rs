@@ -37,12 +37,8 @@ pub fn check(record: &RunRecord) -> Consistency {
     let mut books = Books { place: "the run".to_owned(), found: Consistency::default() };
     run(&mut books, record);
     for iteration in &record.iterations {
-        books.place = match iteration.rate {
-            Some(_) => {
-                format!("{}, iteration {}", load_name(iteration.clients, iteration.rate), iteration.iteration)
-            }
-            None => format!("{} clients, iteration {}", iteration.clients, iteration.iteration),
-        };
+        books.place =
+            format!("{}, iteration {}", load_name(iteration.clients, iteration.rate), iteration.iteration);
         moments(&mut books, &iteration.measured);
         open_loop(&mut books, iteration);
         pages(&mut books, &iteration.measured);

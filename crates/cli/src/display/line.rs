@@ -38,7 +38,12 @@ pub(super) struct Planned {
 /// What is about to happen.
 pub(super) fn opening(record: &RunRecord, steps: usize, planned: Option<Planned>) -> String {
     let server = if record.target.embedded { "the embedded server at " } else { "" };
-    let levels = if steps == 1 { "1 level".to_owned() } else { format!("{steps} levels") };
+    let iterations = (record.spec.load.iterations as usize).max(1);
+    let levels = match steps / iterations {
+        1 => "1 level".to_owned(),
+        levels => format!("{levels} levels"),
+    };
+    let levels = if iterations == 1 { levels } else { format!("{levels} × {iterations} iterations") };
     let time = length(planned);
     format!("{} on {server}{}: {levels}{time}", record.workload.name, record.target.url)
 }
