@@ -121,6 +121,7 @@ fn the_reasons_of_a_cause_are_told_a_few_times_and_then_counted() {
     let mut record = records::small();
     for run in &mut record.iterations {
         run.measured.generator.workers[0].user_ns = run.measured.window_ns;
+        run.measured.generator.workers[0].system_ns = 0;
     }
     let page = html(&record);
     let verdict = page.split("id=\"headline\"").next().unwrap();
@@ -178,7 +179,9 @@ fn an_open_loop_is_drawn_over_its_rates_with_both_latencies() {
     let pages = chart("chart-pages");
     assert!(pages.contains("data-x=\"500|1,000|1,500\"") && pages.contains("class=\"reference\""), "{pages}");
     let parts = chart("chart-parts");
-    for name in ["data-name=\"latency\"", "data-name=\"latency from the actual start\"", "data-name=\"schedule lag\""] {
+    for name in
+        ["data-name=\"latency\"", "data-name=\"latency from the actual start\"", "data-name=\"schedule lag\""]
+    {
         assert!(parts.contains(name), "{name}: {parts}");
     }
     assert!(page.contains("href=\"#def-open-loop-lag\""), "columns lead to their definitions");

@@ -25,7 +25,11 @@ impl NoiseFloor {
 
     /// The floor in words, with two decimals where they mean something.
     pub fn in_words(percent: f64) -> String {
-        if percent > NoiseFloor::PERCENT_MAX { "more than 100 %".to_owned() } else { format!("{percent:.2} %") }
+        if percent > NoiseFloor::PERCENT_MAX {
+            "more than 100 %".to_owned()
+        } else {
+            format!("{percent:.2} %")
+        }
     }
 }
 

@@ -93,10 +93,14 @@ pub(crate) fn render(
 /// Published results in the order in which they are drawn while there is room: of each document the one with the most
 /// to say first, the fastest, then of each the second, so that no document fills the chart by itself.
 fn foremost<'a>(published: &[&'a Published], quantity: Quantity) -> Vec<&'a Published> {
-    let rate = |result: &Published| result.peak().figure(Quantity::ConnectionRate).map_or(0.0, |figure| figure.value);
+    let rate = |result: &Published| {
+        result.peak().figure(Quantity::ConnectionRate).map_or(0.0, |figure| figure.value)
+    };
     let mut ranked: Vec<(usize, usize, &Published)> = Vec::new();
     let drawn = published.iter().copied().filter(|result| !result.points(quantity).is_empty());
-    for (document, group) in drawn.collect::<Vec<_>>().chunk_by(|a, b| a.document.id == b.document.id).enumerate() {
+    for (document, group) in
+        drawn.collect::<Vec<_>>().chunk_by(|a, b| a.document.id == b.document.id).enumerate()
+    {
         let mut group = group.to_vec();
         group.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
         ranked.extend(group.into_iter().enumerate().map(|(rank, result)| (rank, document, result)));
@@ -121,7 +125,8 @@ fn chart(
         });
         (record.id.clone(), points.collect::<Vec<_>>())
     });
-    let of_published = foremost(published, quantity).into_iter().map(|result| (result.id.clone(), result.points(quantity)));
+    let of_published =
+        foremost(published, quantity).into_iter().map(|result| (result.id.clone(), result.points(quantity)));
     let all: Vec<_> = of_runs.chain(of_published).filter(|(_, points)| !points.is_empty()).collect();
     for (name, points) in all.iter().take(STYLES) {
         let points = points.iter().filter(|(_, value)| *value > 0.0);

@@ -74,9 +74,7 @@ pub(super) fn of_levels(
             chart.title().set_name(&format!("{title} (bars: 95 % interval over iterations)"));
         }
         legend(&mut chart, runs.len());
-        chart.set_alt_text(format!(
-            "{title} against {x_name}; the numbers are in the sheet Levels"
-        ));
+        chart.set_alt_text(format!("{title} against {x_name}; the numbers are in the sheet Levels"));
         let (down, right) = (index as u32 / 2, index as u32 % 2);
         let sheet = book.workbook.worksheet_from_index(0)?;
         sheet.insert_chart_with_offset(row + down * 19, 0, &chart, right * (WIDTH + 10), 0)?;
@@ -104,8 +102,7 @@ fn top_of_bars(runs: &[Run<'_>], index: usize) -> Option<f64> {
 
 /// Response times over 1/(1 − p), both axes logarithmic, beside their table.
 pub(super) fn of_curves(book: &mut Book, curves: &Placed, runs: &[Run<'_>]) -> Result<(), XlsxError> {
-    let names: Vec<String> =
-        runs.iter().flat_map(|run| &run.levels).map(Level::load).collect();
+    let names: Vec<String> = runs.iter().flat_map(|run| &run.levels).map(Level::load).collect();
     let Some((from, to)) = rows(1, curves.lines, curves.lines) else { return Ok(()) };
     let mut chart = lines(
         "Latency by percentile",

@@ -55,7 +55,8 @@ fn a_report_opens_without_error_and_fetches_nothing() {
         let all = history::published();
         let chosen: Vec<_> = all.iter().collect();
         let path = directory.path().join(format!("{name}.html"));
-        std::fs::write(&path, history::render(&chosen, &runs, Format::Html, &Options::default()).unwrap()).unwrap();
+        std::fs::write(&path, history::render(&chosen, &runs, Format::Html, &Options::default()).unwrap())
+            .unwrap();
         pages.push((name.to_owned(), path));
     }
     if let Some(own) = std::env::var_os("WEBSTONE_PAGE") {
@@ -89,7 +90,7 @@ impl Seen<'_> {
 fn looks_right(page: &mut Seen<'_>, path: &Path) {
     page.browser.show_as(1280, 900, "light");
     page.browser.open(path);
-    page.expect("document.querySelectorAll('main > section').length > 2", json!(true), "it has its sections");
+    page.expect("document.querySelectorAll('main > section').length > 1", json!(true), "it has its sections");
     let dead = "[...document.querySelectorAll('a')].map(a => a.getAttribute('href'))
         .filter(href => !href.startsWith('#') || !document.getElementById(href.slice(1)))";
     page.expect(dead, json!([]), "links that lead nowhere");
@@ -165,7 +166,7 @@ fn switch_and_readout(page: &mut Seen<'_>) {
     let shown = "(() => { const line = document.querySelector('svg.plot .line'); if (!line) return true;
         const svg = line.closest('svg'), box = svg.getBoundingClientRect();
         svg.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: box.left + box.width / 2, clientY: box.top + 50 }));
-        const out = document.getElementById('readout'); return !out.hidden && out.textContent.includes(line.parentElement.dataset.name); })()";
+        const out = document.getElementById('readout'); return !out.hidden && [...svg.querySelectorAll('.series')].some(s => out.textContent.includes(s.dataset.name)); })()";
     page.expect(shown, json!(true), "the read-out shows the values under the pointer");
 }
 
