@@ -10,6 +10,7 @@ use super::bounds::{
 };
 use super::rules::this_host;
 use super::{LevelLimit, Limit, LimitingResource};
+use crate::calibration;
 use crate::record::{IterationRecord, RunRecord, TcpUse};
 use crate::spec::parse_cpu_list;
 
@@ -87,6 +88,12 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], highest: bool) -> Lim
         evidence.push(text.clone());
     }
     evidence.extend(generator.as_ref().map(|(text, _)| text.clone()));
+    if let Ok(quote) = calibration::quote(record)
+        && let Some(share) =
+            quote.levels.iter().find(|share| (share.clients, share.rate) == (runs[0].clients, runs[0].rate))
+    {
+        evidence.push(format!("{:.0} % of what it can do by its calibration", share.percent));
+    }
     let kernel = kernel(runs);
     let Some(_) = server else {
         evidence.push(kernel);

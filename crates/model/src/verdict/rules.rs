@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::bounds::{counted, level};
 use super::{RuleResult, RuleSource, RuleStanding};
+use crate::calibration;
 use crate::record::{IterationRecord, RunRecord, load_name};
 use crate::statistics::{self, NoiseFloor, Steadiness, request_rate_noise};
 use crate::units::NANOS_PER_SECOND;
@@ -328,9 +329,9 @@ fn reproducible(record: &RunRecord) -> Finding {
 }
 
 fn calibration(record: &RunRecord) -> Finding {
-    match stated(record, "calibration") {
-        Some(stated) => met(true, stated),
-        None => met(false, "the record quotes no calibration"),
+    match calibration::quote(record) {
+        Ok(quote) => met(true, quote.sentence()),
+        Err(why) => met(false, why),
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::*;
+use crate::calibration::{Calibration, CalibrationRow, Ceiling, HostIdentity, Mode};
 use crate::identities::IdentityCheck;
 use crate::metrics::{ClientTotals, GeneratorUse, Interval, Measured, Series, WorkerUse};
 use crate::record::{
@@ -84,7 +85,7 @@ fn valid() -> RunRecord {
         spec.disclosure.insert(key.into(), format!("the {key}"));
     }
     let workload = builtin("standard").unwrap();
-    RunRecord {
+    calibrated(RunRecord {
         schema: SCHEMA_VERSION,
         id: "run".into(),
         tool: Tool { name: "webstone".into(), version: "1".into(), commit: Some("abc".into()) },
@@ -103,11 +104,49 @@ fn valid() -> RunRecord {
         environment: BTreeMap::from([
             ("target.this_host".into(), json!(false)),
             ("cpu.model".into(), json!("Example")),
-            ("calibration".into(), json!({"requests_per_second": 1})),
         ]),
         warnings: Vec::new(),
         iterations: (1..=4).flat_map(|i| LEVELS.map(|clients| iteration(clients, i))).collect(),
-    }
+    })
+}
+
+/// The record with a calibration that fits it.
+fn calibrated(mut record: RunRecord) -> RunRecord {
+    let workers = &record.iterations[0].measured.generator.workers;
+    let row = |mode, requests_per_s, response_bytes| CalibrationRow {
+        mode,
+        backend: workers[0].backend.clone(),
+        workers: workers.len() as u32,
+        clients: 64,
+        body_bytes: 500,
+        iterations: 3,
+        requests_per_s,
+        requests_reach_percent: None,
+        connections_per_s: 0.0,
+        throughput_bps: 0.0,
+        response_bytes,
+        cpu_per_request_s: 0.0,
+        worker_percent: 99.0,
+        server_percent: None,
+        ceiling: Ceiling::Generator,
+    };
+    let calibration = Calibration {
+        made_at: "2026-11-21T17:00:00Z".to_owned(),
+        tool: record.tool.clone(),
+        host: HostIdentity::of(&record.environment),
+        shared_cpus: false,
+        rows: vec![
+            row(Mode::KeepAlive, 100_000.0, 700.0),
+            row(Mode::PerRequest, 20_000.0, 700.0),
+            row(Mode::Large, 5_000.0, 500_700.0),
+        ],
+    };
+    record.environment.insert("calibration".to_owned(), json!(calibration));
+    record
+}
+
+fn calibrate(record: &mut RunRecord) {
+    *record = calibrated(record.clone());
 }
 
 fn changed(change: impl FnOnce(&mut RunRecord)) -> Verdict {
@@ -317,7 +356,10 @@ fn each_rule_not_met_makes_it_uncertified() {
          file",
     );
     uncertified(
-        |record| drop(record.environment.remove("cpu.model")),
+        |record| {
+            record.environment.remove("cpu.model");
+            calibrate(record);
+        },
         "load-generators",
         "the processor could not be read; state \"generator.host\" under [disclosure] in the testbed file",
     );
@@ -331,11 +373,23 @@ fn each_rule_not_met_makes_it_uncertified() {
         "noise-floor",
         "an arm has fewer than 2 iterations with answers",
     );
-    uncertified(|record| record.tool.commit = None, "reproducible", "missing: commit");
+    uncertified(
+        |record| {
+            record.tool.commit = None;
+            calibrate(record);
+        },
+        "reproducible",
+        "missing: commit",
+    );
     uncertified(
         |record| drop(record.environment.remove("calibration")),
         "calibration",
-        "the record quotes no calibration",
+        "this host's generator was not calibrated; run `webstone calibrate`",
+    );
+    uncertified(
+        |record| drop(record.environment.insert("kernel.release".into(), json!("7.0"))),
+        "calibration",
+        "the calibration in the record does not fit: it was made on another kernel: ``, not `7.0`",
     );
     uncertified(
         |record| {

@@ -21,6 +21,7 @@ pub(super) const LITTLE: &str = "def-figures-of-a-level-little";
 pub(super) const ERROR_LEVEL: &str = "def-figures-of-a-level-error_level_percent";
 pub(super) const ERRORS: &str = "def-figures-of-a-level-error_rate";
 pub(super) const WEBSTONE: &str = "def-figures-of-a-level-webstone_number";
+pub(super) const SEARCH: &str = "def-search-for-an-slo";
 pub(super) const SERIES: &str = "def-the-series";
 pub(super) const GENERATOR_CPU: &str = "def-figures-of-a-level-generator_cpu_per_request_s";
 pub(super) const SERVER_CPU: &str = "def-the-server-under-test-user_ns-system_ns";

@@ -1,7 +1,9 @@
 //! What is read first: whether the figures can be trusted, which resource limited them, and the few that a run is
 //! remembered by. The verdict stands above the throughput, because a figure that is read first is believed.
 
+use webstone_model::calibration;
 use webstone_model::record::RunState;
+use webstone_model::search;
 use webstone_model::statistics::{Interval, Method};
 use webstone_model::verdict::{RuleStanding, Standing, Verdict};
 
@@ -59,6 +61,18 @@ fn verdict(html: &mut Html, screen: &Screen, run: &Run<'_>, named: bool) {
             html.element("li", &sentence);
         }
         html.raw("</ul>");
+    }
+    if let Some(finding) = search::of_record(run.record) {
+        html.raw("<p><b>Search:</b> ").text(&finding.sentence);
+        if let Some(peak) = finding.useful_peak {
+            html.text(" Useful peak: ")
+                .text(&peak.sentence(run.record.spec.find.as_ref().map(|find| find.over).unwrap_or_default()))
+                .raw(".");
+        }
+        html.raw("</p>");
+    }
+    if let Some(said) = calibration::said(run.record) {
+        html.raw("<p><b>Generator:</b> ").text(&said).raw("</p>");
     }
     html.raw("<p><b>What limits:</b> ").text(&limit.sentence).raw("</p>");
     for (title, text) in problems::cautions(screen, run.record, &run.levels, &run.verdict) {

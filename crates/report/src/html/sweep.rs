@@ -123,6 +123,7 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
     }
     if sweep {
         percentiles(html, screen, runs);
+        against_rate(html, screen, runs);
         cpu(html, runs);
     }
     html.raw("</div>");
@@ -295,6 +296,58 @@ fn percentiles(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
         x_name: load_name(runs),
         show_x: &|load| decimal(load, 0),
         scale: Scale::seconds(screen, values),
+    }
+    .draw(html);
+}
+
+/// Latency against the request rate, level after level in the order of load: where a line turns up, or back, the server
+/// has no more to give.
+fn against_rate(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
+    let line = |style: usize, run: &Run<'_>, name: String, of: fn(&Distribution) -> f64| Line {
+        name,
+        style,
+        marked: true,
+        points: run
+            .levels
+            .iter()
+            .filter_map(|level| {
+                Some(Point::new(level.figures.request_rate, of(level.distributions.response.as_ref()?)))
+            })
+            .collect(),
+    };
+    let mut lines: Vec<Line> = match runs {
+        [only] => {
+            vec![line(0, only, "p50".to_owned(), |d| d.p50_s), line(2, only, "p99".to_owned(), |d| d.p99_s)]
+        }
+        several => {
+            several.iter().enumerate().map(|(n, run)| line(n, run, run.name.clone(), |d| d.p99_s)).collect()
+        }
+    };
+    lines.retain(|line| line.points.len() > 1);
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let rates: Vec<f64> = points().map(|point| point.x).collect();
+    let times: Vec<f64> = points().map(|point| point.y).collect();
+    if rates.is_empty() {
+        return;
+    }
+    let rate = Scale::plain(1, rates.iter().copied());
+    Figure {
+        id: "chart-latency-rate".to_owned(),
+        title: if runs.len() == 1 {
+            "Latency against requests/s".to_owned()
+        } else {
+            "Latency, 99th percentile, against requests/s".to_owned()
+        },
+        definition: Some(definitions::PERCENTILES),
+        caption: "A point a level, in the order of load.".to_owned(),
+        x: Axis::from_zero("requests/s", &rate, rates.iter().copied(), 6),
+        y: Axis::durations("logarithmic scale", times.iter().copied(), &|value| seconds_round(screen, value)),
+        height: HEIGHT,
+        lines,
+        reference: Vec::new(),
+        x_name: "requests/s",
+        show_x: &|value| rate.say(value),
+        scale: Scale::seconds(screen, times),
     }
     .draw(html);
 }

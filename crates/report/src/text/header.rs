@@ -1,6 +1,7 @@
 //! What ran against what, when, with which workload, from where.
 
 use webstone_model::arrivals::ArrivalProcess;
+use webstone_model::calibration;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::spec::{
     Check, ClientSpec, ConnectionPolicy, HttpVersion, Order, Resolve, WhenBusy, parse_cpu_list,
@@ -63,6 +64,7 @@ pub(crate) fn facts(screen: &Screen, record: &RunRecord) -> Vec<(&'static str, S
     fact("load", load(record));
     fact("clients", policy(&record.spec.client));
     fact("host", host(record));
+    fact("generator", calibration::said(record).into_iter().collect());
     let notes = record.spec.disclosure.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     fact("disclosed", notes);
     fact("command", vec![record.command_line.join(" ")]);
