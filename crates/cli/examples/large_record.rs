@@ -44,10 +44,8 @@ pub fn write(runs: &Path, name: &str, levels: u32, pages: u32) -> PathBuf {
     record.state = RunState::Complete;
     record.finished_at = Some(record.started_at.clone());
     let page = render(&record, Format::Html, &Options::default()).unwrap();
-    let derived = [
-        Derived { name: FIGURES, bytes: figures::stored(&record) },
-        Derived { name: REPORT, bytes: page },
-    ];
+    let derived =
+        [Derived { name: FIGURES, bytes: figures::stored(&record) }, Derived { name: REPORT, bytes: page }];
     store.finish(&mut record, &derived).unwrap()
 }
 
@@ -60,11 +58,8 @@ fn empty(name: &str, levels: u32, pages: u32) -> RunRecord {
         size: Some(5_000),
         ..FileRequest::default()
     };
-    let page = |page| Page {
-        weight: u64::from(hits(page)),
-        files: vec![file(page)],
-        think: Default::default(),
-    };
+    let page =
+        |page| Page { weight: u64::from(hits(page)), files: vec![file(page)], think: Default::default() };
     let workload =
         Workload { name: "large".to_owned(), pages: (0..pages).map(page).collect(), ..Workload::default() };
     let version = env!("CARGO_PKG_VERSION").to_owned();
@@ -139,10 +134,8 @@ fn iteration(clients: u32, pages: u32) -> IterationRecord {
         let last = measured.series.0.pop().unwrap();
         measured.series.0.last_mut().unwrap().merge(&last);
     }
-    measured.generator.workers =
-        vec![WorkerUse { user_ns: measured.window_ns / 4, ..WorkerUse::default() }];
-    let expected =
-        Expectation { clients: clients.into(), one_request_each: true, server_bytes: None };
+    measured.generator.workers = vec![WorkerUse { user_ns: measured.window_ns / 4, ..WorkerUse::default() }];
+    let expected = Expectation { clients: clients.into(), one_request_each: true, server_bytes: None };
     IterationRecord {
         clients,
         iteration: 1,

@@ -39,12 +39,8 @@ pub fn check(record: &RunRecord) -> Consistency {
     run(&mut books, record);
     let mut stored = StoredPages::default();
     for iteration in &record.iterations {
-        books.place = match iteration.rate {
-            Some(_) => {
-                format!("{}, iteration {}", load_name(iteration.clients, iteration.rate), iteration.iteration)
-            }
-            None => format!("{} clients, iteration {}", iteration.clients, iteration.iteration),
-        };
+        books.place =
+            format!("{}, iteration {}", load_name(iteration.clients, iteration.rate), iteration.iteration);
         moments(&mut books, &iteration.measured);
         open_loop(&mut books, iteration);
         // One iteration's rows at a time: all of them together may be more than memory holds.
@@ -352,8 +348,8 @@ fn identities_again(books: &mut Books, iteration: &IterationRecord, pages: &Page
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pages::by_hits;
     use crate::metrics::{ClientTotals, Counts, Interval, PageHistograms, Series};
+    use crate::pages::by_hits;
 
     /// One client, one page, three requests of 1, 2 and 3 ms.
     fn sound_run() -> IterationRecord {

@@ -114,7 +114,9 @@ impl RunRecord {
         let mut rows = match (&self.pages.source, iteration.pages_at) {
             (_, None) => by_hits(&iteration.measured.pages),
             (Some(source), Some(_)) => source.rows(iteration, most)?,
-            (None, Some(_)) => return Err(PageRowsError("the rows of pages were not stored with it".to_owned())),
+            (None, Some(_)) => {
+                return Err(PageRowsError("the rows of pages were not stored with it".to_owned()));
+            }
         };
         rows.truncate(most);
         rows.sort_unstable_by_key(|row| row.page);

@@ -180,6 +180,9 @@ impl FromStr for Levels {
                 continue;
             };
             let (to, step, factor) = match (rest.split_once('+'), rest.split_once('*')) {
+                (Some((_, "0")), None) => {
+                    return Err(error(format!("the step of {part} must be at least 1")));
+                }
                 (Some((to, step)), None) => (to, count(step)?, 1),
                 (None, Some((to, factor))) => (to, 0, count(factor)?),
                 _ => return Err(error(format!("the range {part} has no step"))),

@@ -19,11 +19,7 @@ use crate::json::{Distribution, Distributions};
 use crate::{CsvTable, ReportError, classic};
 
 /// The table, ending in CRLF. Pages are written iteration by iteration.
-pub(crate) fn write(
-    record: &RunRecord,
-    table: CsvTable,
-    out: &mut dyn io::Write,
-) -> Result<(), ReportError> {
+pub(crate) fn write(record: &RunRecord, table: CsvTable, out: &mut dyn io::Write) -> Result<(), ReportError> {
     let mut writer = ::csv::WriterBuilder::new().terminator(::csv::Terminator::CRLF).from_writer(out);
     match table {
         CsvTable::Levels => levels(record, &mut writer)?,

@@ -96,7 +96,8 @@ impl Definition {
 /// digits and underscores in lower case, hyphens for everything else.
 pub(crate) fn anchor(section: &str, name: Option<&str>) -> String {
     let text = format!("{section} {}", name.unwrap_or_default()).to_lowercase();
-    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
+    let words =
+        text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
     std::iter::once("def").chain(words).collect::<Vec<_>>().join("-")
 }
 

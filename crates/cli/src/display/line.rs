@@ -56,7 +56,12 @@ pub(super) fn opening(record: &RunRecord, steps: usize, planned: Option<Planned>
             wait(each * u32::try_from(steps).unwrap_or(u32::MAX)),
         );
     }
-    let levels = if steps == 1 { "1 level".to_owned() } else { format!("{steps} levels") };
+    let iterations = (record.spec.load.iterations as usize).max(1);
+    let levels = match steps / iterations {
+        1 => "1 level".to_owned(),
+        levels => format!("{levels} levels"),
+    };
+    let levels = if iterations == 1 { levels } else { format!("{levels} × {iterations} iterations") };
     let time = length(planned);
     format!("{} on {server}{}: {levels}{time}", record.workload.name, record.target.url)
 }

@@ -136,8 +136,18 @@ pub(crate) fn hit_defaults() -> RunSpec {
 }
 
 /// The format that was asked for: by its name, or by the ending of the report's file.
-pub(crate) fn format_of(named: Option<Format>, output: Option<&Path>) -> Option<Format> {
-    named.or_else(|| output.and_then(Format::of_file))
+pub(crate) fn format_of(named: Option<Format>, output: Option<&Path>) -> Result<Option<Format>, Failure> {
+    let (None, Some(file)) = (named, output) else { return Ok(named) };
+    match (Format::of_file(file), file.extension()) {
+        // Tables for a terminal in a report.pdf would be a surprise.
+        (None, Some(ending)) => Err(Failure::usage(format!(
+            "--output {}: `.{}` is the ending of no format",
+            file.display(),
+            ending.to_string_lossy()
+        ))
+        .hint("end it with .html, .json, .csv, .xlsx, .md, .hgrm, .prom or .txt, or name the format with --format")),
+        (format, _) => Ok(format),
+    }
 }
 
 fn finish(
@@ -156,7 +166,7 @@ fn finish(
         workload,
         check_target: true,
         runs_dir: store.then(|| output.runs_dir.clone().unwrap_or_else(|| PathBuf::from(RUNS_DIR))),
-        format: format_of(output.format, output.output.as_deref()).unwrap_or(format),
+        format: format_of(output.format, output.output.as_deref())?.unwrap_or(format),
         output: output.output.clone(),
         thresholds: Vec::new(),
     })

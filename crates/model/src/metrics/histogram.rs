@@ -161,9 +161,7 @@ impl Histogram {
         let packed = self.packed.iter().flat_map(|bytes| packed::counters(bytes));
         let open = self.chunks.iter().enumerate().flat_map(|(chunk, counters)| {
             let counters = counters.iter().flat_map(|counters| counters.iter().enumerate());
-            counters
-                .filter(|(_, count)| **count > 0)
-                .map(move |(slot, count)| (chunk * CHUNK + slot, *count))
+            counters.filter(|(_, count)| **count > 0).map(move |(slot, count)| (chunk * CHUNK + slot, *count))
         });
         packed.chain(open)
     }

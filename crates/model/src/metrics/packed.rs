@@ -52,7 +52,9 @@ pub(super) fn counters(bytes: &[u8]) -> impl Iterator<Item = (usize, u64)> {
             let value = take(&mut rest)?;
             match value {
                 0 => next += 1,
-                ..0 => next = next.saturating_add(usize::try_from(value.unsigned_abs()).unwrap_or(usize::MAX)),
+                ..0 => {
+                    next = next.saturating_add(usize::try_from(value.unsigned_abs()).unwrap_or(usize::MAX))
+                }
                 count => {
                     let index = next;
                     next += 1;

@@ -2,7 +2,7 @@
 
 use super::bounds::{
     ERRORS_PERCENT_MAX, GENERATOR_WINDOW_NS_MIN, RATE_MISSED_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX,
-    WORKER_CPU_PERCENT_MAX, counted, level, percent, time, worker_percent,
+    WORKER_CPU_PERCENT_MAX, counted, level, percent, run_queue_percent, time, worker_percent,
 };
 use super::{Cause, Reason};
 use crate::metrics::fairness;
@@ -116,15 +116,23 @@ fn errors(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
 fn saturated(run: &IterationRecord, reasons: &mut Vec<Reason>) {
     for (number, worker) in run.measured.generator.workers.iter().enumerate() {
         let used = worker_percent(worker, run.measured.window_ns);
-        if used < WORKER_CPU_PERCENT_MAX {
+        let waited = run_queue_percent(worker, run.measured.window_ns);
+        if used + waited < WORKER_CPU_PERCENT_MAX {
             continue;
         }
         let place = worker.cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
+        let (took, together) = match used < WORKER_CPU_PERCENT_MAX {
+            true => (
+                format!(", and waited for it {waited:.1} % of the time while other programs had it;"),
+                " together",
+            ),
+            false => (", and".to_owned(), ""),
+        };
         let sentence = format!(
-            "worker {number}{place} of the load generator used {used:.1} % of its CPU, and from \
-             {WORKER_CPU_PERCENT_MAX} % on the figures show its limit, not the server's"
+            "worker {number}{place} of the load generator used {used:.1} % of its CPU{took} from \
+             {WORKER_CPU_PERCENT_MAX} %{together} on the figures show its limit, not the server's"
         );
-        let measured = format!("{used:.1} %");
+        let measured = format!("{:.1} %", if together.is_empty() { used } else { used + waited });
         let limit = format!("{WORKER_CPU_PERCENT_MAX} %");
         reasons.push(of_run(run, Cause::GeneratorSaturated, measured, limit, &sentence));
     }
@@ -137,7 +145,7 @@ fn schedule(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>
     let lag = kept.lag_p99_ns as f64;
     if !response.is_empty() && percent(lag, p50) > SCHEDULE_LAG_PERCENT_MAX {
         let sentence = format!(
-            "requests were sent up to {} (p99) behind their schedule, and more than {SCHEDULE_LAG_PERCENT_MAX} % of \
+            "1 in 100 requests was sent {} or more behind its schedule, and more than {SCHEDULE_LAG_PERCENT_MAX} % of \
              the latency's p50 of {} is too late{}",
             time(lag),
             time(p50),

@@ -188,6 +188,13 @@ fn each_cause_makes_it_invalid_with_its_evidence() {
          figures show its limit, not the server's",
     );
     invalid(
+        |record| record.iterations[0].measured.generator.workers[0].run_queue_ns = Some(246 * SECOND),
+        Cause::GeneratorSaturated,
+        "20 clients, iteration 1: worker 0 on CPU 1 of the load generator used 50.0 % of its CPU, and waited for it \
+         41.0 % of the time while other programs had it; from 90 % together on the figures show its limit, not the \
+         server's",
+    );
+    invalid(
         |record| {
             record.iterations[0].schedule = Some(ScheduleKept {
                 asked_rate: 1000.0,
@@ -197,7 +204,7 @@ fn each_cause_makes_it_invalid_with_its_evidence() {
             });
         },
         Cause::ScheduleLag,
-        "20 clients, iteration 1: requests were sent up to 250.0 µs (p99) behind their schedule, and more than 10 % of \
+        "20 clients, iteration 1: 1 in 100 requests was sent 250.0 µs or more behind its schedule, and more than 10 % of \
          the latency's p50 of 2.000 ms is too late; --spin keeps it closer",
     );
     invalid(
@@ -279,7 +286,8 @@ fn nothing_measured_is_invalid() {
 fn limits_are_not_broken_by_what_lies_below_them() {
     let verdict = changed(|record| {
         let run = &mut record.iterations[0];
-        run.measured.generator.workers[0].system_ns = 239 * SECOND;
+        run.measured.generator.workers[0].system_ns = 200 * SECOND;
+        run.measured.generator.workers[0].run_queue_ns = Some(39 * SECOND);
         run.schedule = Some(ScheduleKept {
             asked_rate: 1000.0,
             offered_rate: 990.5,
@@ -440,6 +448,37 @@ fn limited(change: impl Fn(&mut IterationRecord), resource: LimitingResource, se
     });
     assert_eq!((verdict.limit.resource, verdict.limit.sentence.as_str()), (resource, sentence));
     assert_eq!(verdict.level_limits, [LevelLimit { clients: 20, rate: None, limit: verdict.limit.clone() }]);
+}
+
+#[test]
+fn other_programs_on_the_servers_cpus_are_no_limit_of_the_server() {
+    let busy = |run: &mut IterationRecord, own: u64| {
+        run.server = Some(ServerUse { user_ns: own * SECOND, ..ServerUse::default() });
+        if let Some(host) = &mut run.host {
+            host.cpus = vec![
+                CpuUse { cpu: 0, busy_ns: 580 * SECOND, idle_ns: 10 * SECOND, stolen_ns: 10 * SECOND },
+                CpuUse { cpu: 1, busy_ns: 300 * SECOND, idle_ns: 300 * SECOND, stolen_ns: 0 },
+            ];
+        }
+    };
+    limited(
+        |run| busy(run, 60),
+        LimitingResource::Unknown,
+        "The limiting resource cannot be told: at 20 clients other programs had the server's CPUs: the server used \
+         10 % of its 1 CPU, and interrupts and other programs kept them busy for 98 % of the time in all.",
+    );
+    limited(
+        |run| busy(run, 400),
+        LimitingResource::Server,
+        "The server's CPU limits at 20 clients: the server used 67 % of its 1 CPU, and interrupts and other programs \
+         kept them busy for 98 % of the time in all.",
+    );
+    limited(
+        |run| run.measured.generator.workers[0].run_queue_ns = Some(270 * SECOND),
+        LimitingResource::Generator,
+        "The load generator limits at 20 clients: the generator's worker used 50 % of CPU 1 and waited 45 % of the \
+         time for other programs to leave it; what the server could do more is not seen.",
+    );
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn condition(html: &mut Html, screen: &Screen, id: &str, over: Over, finding: &F
         y,
         height: HEIGHT,
         lines: vec![Line { name: metric.to_string(), style: 0, marked: true, points }],
-        reference: Some([(ends.0, condition.limit), (ends.1, condition.limit)]),
+        reference: vec![(ends.0, condition.limit), (ends.1, condition.limit)],
         x_name,
         show_x: &|load| decimal(load, 0),
         scale,

@@ -74,6 +74,14 @@ const LITTLE: Quantity = Quantity {
     interval: None,
     scale: plain,
 };
+const PAGES: Quantity = Quantity {
+    id: "pages",
+    title: "Pages/s",
+    definition: definitions::PAGES,
+    of: |figures| figures.pages_per_minute / 60.0,
+    interval: None,
+    scale: plain,
+};
 const ERROR_LEVEL: Quantity = Quantity {
     id: "error-level",
     title: "Error level, %",
@@ -141,6 +149,9 @@ fn quantities(runs: &[Run<'_>]) -> Vec<&'static Quantity> {
     if !levels().all(same) {
         quantities.push(&REQUESTS);
     }
+    if is_open_loop(runs) {
+        quantities.push(&PAGES);
+    }
     quantities.extend([&THROUGHPUT, &LATENCY, &LITTLE]);
     if levels().any(|level| level.figures.error_level_percent > 0.0) {
         quantities.push(&ERROR_LEVEL);
@@ -174,14 +185,16 @@ fn lines(html: &mut Html, screen: &Screen, runs: &[Run<'_>], quantity: &Quantity
             .collect(),
     };
     let lines: Vec<Line> = runs.iter().enumerate().map(line).collect();
-    let little = quantity.id == LITTLE.id && !is_open_loop(runs);
-    let most = loads(runs).last().copied().unwrap_or(1.0);
-    let caption = if little {
-        "Dashed: as many requests in progress as clients, as a closed loop without pauses must have (identity 2)."
-    } else {
-        ""
+    let caption = match quantity.id {
+        "little" if !is_open_loop(runs) => {
+            "Dashed: as many requests in progress as clients, as a closed loop without pauses must have (identity 2)."
+        }
+        "pages" if is_open_loop(runs) => "Dashed: as many as arrivals were asked for.",
+        _ => "",
     };
-    let reference = little.then_some([(loads(runs)[0], loads(runs)[0]), (most, most)]);
+    // From level to level, as the lines are: on a logarithmic axis the two ends alone would lie elsewhere.
+    let reference =
+        if caption.is_empty() { Vec::new() } else { loads(runs).iter().map(|load| (*load, *load)).collect() };
     draw_lines(html, screen, runs, quantity, lines, caption, reference);
 }
 
@@ -192,7 +205,7 @@ fn draw_lines(
     quantity: &Quantity,
     lines: Vec<Line>,
     caption: &str,
-    reference: Option<[(f64, f64); 2]>,
+    reference: Vec<(f64, f64)>,
 ) {
     let values: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.y).collect();
     let scale = (quantity.scale)(screen, &values);
@@ -204,7 +217,7 @@ fn draw_lines(
         definition: Some(quantity.definition),
         caption: caption.to_owned(),
         x: Axis::counts(load_name(runs), 1.0, &loads(runs)),
-        y: Axis::from_zero("", &scale, tops.chain(reference.map(|ends| ends[1].1)), 5),
+        y: Axis::from_zero("", &scale, tops.chain(reference.last().map(|end| end.1)), 5),
         height: HEIGHT,
         lines,
         reference,
@@ -279,7 +292,7 @@ fn percentiles(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
         }),
         height: HEIGHT,
         lines,
-        reference: None,
+        reference: Vec::new(),
         x_name: load_name(runs),
         show_x: &|load| decimal(load, 0),
         scale: Scale::seconds(screen, values),
@@ -331,7 +344,7 @@ fn against_rate(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
         y: Axis::durations("logarithmic scale", times.iter().copied(), &|value| seconds_round(screen, value)),
         height: HEIGHT,
         lines,
-        reference: None,
+        reference: Vec::new(),
         x_name: "requests/s",
         show_x: &|value| rate.say(value),
         scale: Scale::seconds(screen, times),
@@ -413,7 +426,7 @@ fn cpu_chart(
         y: Axis::from_zero("", &scale, values().chain([1.0]), 5),
         height: HEIGHT,
         lines,
-        reference: None,
+        reference: Vec::new(),
         x_name: load_name(runs),
         show_x: &|load| decimal(load, 0),
         scale,

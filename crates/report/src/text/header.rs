@@ -143,12 +143,12 @@ pub(crate) fn load(record: &RunRecord) -> Vec<String> {
         match &load.rate {
             None => format!("closed loop, {} each", length.join(" or ")),
             Some(_) => format!(
-                "open loop, {}, {} each, busy: {}{}",
+                "open loop, {}, {} each, arrivals that find all clients busy {}{}",
                 arrivals(load.arrivals),
                 length.join(" or "),
                 match load.when_busy {
-                    WhenBusy::Queue => "queue",
-                    WhenBusy::Skip => "skip",
+                    WhenBusy::Queue => "wait",
+                    WhenBusy::Skip => "are skipped",
                 },
                 if record.spec.generator.spin { ", spinning" } else { "" }
             ),

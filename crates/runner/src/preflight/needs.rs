@@ -210,7 +210,7 @@ fn descriptors(load: &Load, limits: &Limits) -> Option<Shortage> {
     let wanted = round_up(load.descriptors());
     let remedy = format!(
         "ulimit -n {wanted} (as root, or with `* hard nofile {wanted}` in /etc/security/limits.conf), or use fewer \
-         clients"
+         clients or workers"
     );
     Some(Shortage { resource: Resource::Descriptors, severity, needed, available, remedy })
 }
