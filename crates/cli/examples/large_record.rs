@@ -33,7 +33,7 @@ fn main() {
 }
 
 /// A record of levels of 1, 2, 3 … clients; gives its directory.
-pub fn write(runs: &Path, name: &str, levels: u32, pages: u32) -> PathBuf {
+pub(crate) fn write(runs: &Path, name: &str, levels: u32, pages: u32) -> PathBuf {
     let mut record = empty(name, levels, pages);
     let mut store = Store::create(runs, SystemTime::now(), &mut record).unwrap();
     for clients in 1..=levels {
