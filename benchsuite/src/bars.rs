@@ -92,7 +92,8 @@ impl Quantity {
     /// Decimals that are worth printing.
     pub fn decimals(self) -> usize {
         match self {
-            Quantity::ConnectionBytes | Quantity::LatenessP99Us => 0,
+            Quantity::ConnectionBytes => 0,
+            Quantity::LatenessP99Us => 1,
             _ => 3,
         }
     }

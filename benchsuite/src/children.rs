@@ -57,8 +57,8 @@ pub struct Finished {
     pub stdout: String,
     /// What it wrote to standard error.
     pub stderr: String,
-    /// Whether it ended well.
-    pub success: bool,
+    /// Its exit code; `None` where a signal ended it.
+    pub code: Option<i32>,
     /// User CPU time, in seconds.
     pub user_s: f64,
     /// System CPU time, in seconds.
@@ -130,7 +130,7 @@ pub fn run(command: &[String], how: How<'_>) -> Result<Finished, String> {
     Ok(Finished {
         stdout,
         stderr,
-        success: status.success(),
+        code: status.code(),
         user_s: after.0 - before.0,
         system_s: after.1 - before.1,
         wall_s,
@@ -292,12 +292,12 @@ mod tests {
         let _turn = TURN.lock();
         let script = "echo out; echo err >&2; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
         let busy = run(&shell(script), How::within(Duration::from_secs(60))).unwrap();
-        assert!(busy.success);
+        assert_eq!(busy.code, Some(0));
         assert_eq!((busy.stdout.as_str(), busy.stderr.as_str()), ("out\n", "err\n"));
         let idle = run(&shell("sleep 0.2"), How::within(Duration::from_secs(60))).unwrap();
         assert!(busy.user_s > idle.user_s, "{busy:?} {idle:?}");
         assert!(idle.wall_s >= 0.2);
-        assert!(!run(&shell("exit 3"), How::within(Duration::from_secs(60))).unwrap().success);
+        assert_eq!(run(&shell("exit 3"), How::within(Duration::from_secs(60))).unwrap().code, Some(3));
     }
 
     #[test]
@@ -317,7 +317,7 @@ mod tests {
     fn a_child_beyond_its_limit_is_ended() {
         let _turn = TURN.lock();
         let finished = run(&shell("sleep 60"), How::within(Duration::from_millis(100))).unwrap();
-        assert!(!finished.success && finished.wall_s < 30.0);
+        assert!(finished.code.is_none() && finished.wall_s < 30.0);
     }
 
     #[test]

@@ -175,7 +175,8 @@ fn plan(arguments: &Arguments, cpus: &Cpus, descriptors: u64) -> Vec<(Mode, Serv
 
 fn measure(tool: &Tool, case: Case, round: u32, target: &Target<'_>, seconds: u64) -> Result<Run, String> {
     let command = tool.command(case, target, seconds)?;
-    let cpus = target.client_cpus(case.workers);
+    // A schedule is kept by the worker alone, which pins itself; what else the program does may run beside it.
+    let cpus = target.client_cpus(case.workers).filter(|_| case.mode != Mode::Pacing);
     let how = How {
         cpus: cpus.as_deref(),
         limit: Duration::from_secs(seconds) + GRACE,
@@ -188,8 +189,7 @@ fn measure(tool: &Tool, case: Case, round: u32, target: &Target<'_>, seconds: u6
     if children::interrupted().is_some() {
         return Err("interrupted".to_owned());
     }
-    // Without statistics nothing adds up, and webstone rightly ends with a failure.
-    let measured = if finished.success || tool.name == "webstone-bare" {
+    let measured = if tool.has_measured(finished.code) {
         readings::read(tool.name, &finished.stdout)
     } else if finished.wall_s >= how.limit.as_secs_f64() {
         Err(format!("ended after the limit of {} s", how.limit.as_secs()))

@@ -15,6 +15,8 @@ pub enum Mode {
     Scale,
     /// 500 bytes, connections kept, one worker, two, and two processes of one: what a request then costs.
     Workers,
+    /// 500 bytes, connections kept, 10,000 requests a second by schedule: how late they are sent.
+    Pacing,
 }
 
 /// A server to load.
@@ -41,6 +43,8 @@ pub struct Case {
     pub accompanied: bool,
 }
 
+/// Requests a second of [`Mode::Pacing`].
+pub const PACE: u32 = 10_000;
 /// Numbers of clients of [`Mode::Scale`].
 pub const SCALE: [u32; 4] = [10, 100, 1_000, 10_000];
 /// Between these two, memory for each connection is taken: small enough to be start-up only, and the whole.
@@ -48,8 +52,15 @@ pub const MEMORY_BETWEEN: (u32, u32) = (SCALE[1], SCALE[3]);
 
 impl Mode {
     /// Every mode, in the order in which they run.
-    pub const ALL: [Mode; 6] =
-        [Mode::KeepAlive, Mode::PerRequest, Mode::Large, Mode::Standard, Mode::Scale, Mode::Workers];
+    pub const ALL: [Mode; 7] = [
+        Mode::KeepAlive,
+        Mode::PerRequest,
+        Mode::Large,
+        Mode::Standard,
+        Mode::Scale,
+        Mode::Workers,
+        Mode::Pacing,
+    ];
 
     /// Its name on the command line and in `bars.toml`.
     pub fn name(self) -> &'static str {
@@ -60,6 +71,7 @@ impl Mode {
             Mode::Standard => "standard",
             Mode::Scale => "scale",
             Mode::Workers => "workers",
+            Mode::Pacing => "pacing",
         }
     }
 

@@ -34,7 +34,7 @@ pub fn write_files(folder: &Path, webstone: &Path) -> Result<(), String> {
     let mut command = vec![webstone.display().to_string(), "genfiles".into(), root.display().to_string()];
     command.extend(["-w", "standard"].map(str::to_owned));
     let written = children::run(&command, How::within(Duration::from_secs(60)))?;
-    if !written.success {
+    if written.code != Some(0) {
         return Err(format!("webstone genfiles failed:\n{}{}", written.stdout, written.stderr));
     }
     for (path, size) in FILES {
@@ -96,7 +96,7 @@ fn configuration(folder: &Path, port: u16) -> String {
     format!(
         "{user}daemon off;\nworker_processes 1;\nworker_rlimit_nofile 20000;\npid {folder}/nginx.pid;\n\
          error_log {folder}/error.log warn;\n\
-         events {{ worker_connections 16384; }}\n\
+         events {{ worker_connections 16384; multi_accept on; }}\n\
          http {{\n\
          \x20 access_log off;\n  sendfile on;\n  tcp_nopush on;\n  default_type text/html;\n\
          \x20 keepalive_timeout 300s;\n  keepalive_requests 1000000000;\n  open_file_cache max=100 inactive=1h;\n\

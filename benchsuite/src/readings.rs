@@ -19,6 +19,8 @@ pub struct Reading {
     /// CPU time per request in seconds while the measured window was open, as the tool itself says: without its
     /// start-up and without connecting. `None` where it says none.
     pub window_cpu_s: Option<f64>,
+    /// How late requests of a schedule were sent, 99th percentile in microseconds; `None` where there is no schedule.
+    pub lateness_p99_us: Option<f64>,
 }
 
 /// Reads what the tool of this name printed.
@@ -50,7 +52,13 @@ fn webstone(output: &str) -> Option<Reading> {
         latency_s: Some(figures.get("latency_mean_s")?.as_f64()?),
         errors: measured.pointer("/counts/failed")?.as_u64()?,
         window_cpu_s: figures.get("generator_cpu_per_request_s").and_then(Value::as_f64),
+        lateness_p99_us: lateness_p99_s(&report).map(|seconds| seconds * 1e6),
     })
+}
+
+/// How late the requests of a schedule were sent, 99th percentile; `None` where there is no schedule.
+fn lateness_p99_s(report: &Value) -> Option<f64> {
+    report.pointer("/computed/levels/0/distributions/schedule_lag/p99_s")?.as_f64()
 }
 
 /// A build without statistics counts whole-life totals only.
@@ -67,6 +75,7 @@ fn webstone_bare(output: &str) -> Option<Reading> {
         latency_s: None,
         errors: 0,
         window_cpu_s: None,
+        lateness_p99_us: None,
     };
     (counts_nothing && requests > 0 && window_s > 0.0).then_some(reading)
 }
@@ -85,6 +94,7 @@ fn wrk(output: &str) -> Option<Reading> {
         latency_s: Some(seconds(after(output, "Latency")?)?),
         errors: number("Non-2xx or 3xx responses:").unwrap_or(0) + socket,
         window_cpu_s: None,
+        lateness_p99_us: None,
     })
 }
 
@@ -100,6 +110,7 @@ fn ab(output: &str) -> Option<Reading> {
         latency_s: (complete > 0).then(|| concurrency * taken / complete as f64),
         errors: number("Failed requests:")? + number("Non-2xx responses:").unwrap_or(0),
         window_cpu_s: None,
+        lateness_p99_us: None,
     })
 }
 
@@ -118,6 +129,7 @@ fn h2load(output: &str) -> Option<Reading> {
         latency_s: Some(seconds(time.split_whitespace().nth(2)?)?),
         errors: count(" failed")?,
         window_cpu_s: None,
+        lateness_p99_us: None,
     })
 }
 
@@ -141,6 +153,7 @@ fn oha(output: &str) -> Option<Reading> {
         latency_s: report.pointer("/summary/average")?.as_f64(),
         errors: count(false) + failed,
         window_cpu_s: None,
+        lateness_p99_us: None,
     })
 }
 
@@ -160,6 +173,7 @@ fn hey(output: &str) -> Option<Reading> {
         latency_s: Some(after(output, "Average:")?.parse().ok()?),
         errors: bad,
         window_cpu_s: None,
+        lateness_p99_us: None,
     })
 }
 
@@ -173,6 +187,7 @@ fn k6(output: &str) -> Option<Reading> {
         latency_s: Some(metric("http_req_duration", "avg")? / 1e3),
         errors: (metric("http_req_failed", "value").unwrap_or(0.0) * requests).round() as u64,
         window_cpu_s: None,
+        lateness_p99_us: None,
     })
 }
 
@@ -208,7 +223,14 @@ mod tests {
         let reading = read("ab", ab).unwrap();
         assert_eq!(
             reading,
-            Reading { requests: 80000, rate: 80000.0, latency_s: Some(5e-5), errors: 3, window_cpu_s: None }
+            Reading {
+                requests: 80000,
+                rate: 80000.0,
+                latency_s: Some(5e-5),
+                errors: 3,
+                window_cpu_s: None,
+                lateness_p99_us: None
+            }
         );
 
         let h2load = "finished in 1.00s, 75460.00 req/s, 53.11MB/s\nrequests: 75460 total, 75464 started, 75460 done, 75460 succeeded, 0 failed, 0 errored, 0 timeout\ntime for request:       22us      2.38ms        52us        34us    93.06%\n";
@@ -225,7 +247,8 @@ mod tests {
                 rate: 75000.5,
                 latency_s: Some(0.00005),
                 errors: 3,
-                window_cpu_s: None
+                window_cpu_s: None,
+                lateness_p99_us: None
             }
         );
 
@@ -238,7 +261,8 @@ mod tests {
                 rate: 43000.1,
                 latency_s: Some(0.0014),
                 errors: 3,
-                window_cpu_s: None
+                window_cpu_s: None,
+                lateness_p99_us: None
             }
         );
 
@@ -251,7 +275,8 @@ mod tests {
                 rate: 20999.5,
                 latency_s: Some(0.0025),
                 errors: 0,
-                window_cpu_s: None
+                window_cpu_s: None,
+                lateness_p99_us: None
             }
         );
 
@@ -264,7 +289,8 @@ mod tests {
                 rate: 1000.5,
                 latency_s: Some(0.001),
                 errors: 1,
-                window_cpu_s: Some(5e-6)
+                window_cpu_s: Some(5e-6),
+                lateness_p99_us: None
             }
         );
         assert!(read("webstone-bare", webstone).is_err());

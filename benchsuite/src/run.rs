@@ -83,6 +83,11 @@ impl Run {
         window.or_else(|| self.cpu_us())
     }
 
+    /// How late requests of a schedule were sent, 99th percentile in microseconds.
+    pub fn lateness_p99_us(&self) -> Option<f64> {
+        self.reading?.lateness_p99_us
+    }
+
     /// Requests per second.
     pub fn rate(&self) -> Option<f64> {
         Some(self.reading?.rate)

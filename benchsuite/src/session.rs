@@ -138,8 +138,10 @@ impl Session {
                 Quantity::ConnectionBytes => self.connection_bytes(server, &bar.tool),
                 Quantity::CpuGrowth => self.cpu_growth(server, &bar.tool),
                 Quantity::SecondWorker => self.second_worker(server, &bar.tool, true),
-                // Measured by no mode yet.
-                Quantity::LatenessP99Us => None,
+                Quantity::LatenessP99Us => {
+                    let case = *mode.cases(server).first()?;
+                    self.by_round(|round| self.value(case, &bar.tool, round, Run::lateness_p99_us))
+                }
             }
         };
         let server = Server::ALL.into_iter().find(|server| server.name() == bar.server);
@@ -236,7 +238,7 @@ mod tests {
         let finished = Finished {
             stdout: String::new(),
             stderr: String::new(),
-            success: true,
+            code: Some(0),
             user_s: cpu_s / 2.0,
             system_s: cpu_s / 2.0,
             wall_s: 3.0,
@@ -248,6 +250,7 @@ mod tests {
             latency_s: Some(0.001),
             errors: 0,
             window_cpu_s: None,
+            lateness_p99_us: None,
         };
         Run::new(tool, case, round, vec![tool.to_owned()], finished, Ok(reading))
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::bars::{Judged, Outcome};
-use crate::modes::{Case, MEMORY_BETWEEN, Mode, Server};
+use crate::modes::{Case, MEMORY_BETWEEN, Mode, PACE, Server};
 use crate::run::Run;
 use crate::session::Session;
 use crate::statistics::Spread;
@@ -25,6 +25,7 @@ pub fn report(session: &Session, judged: &[Judged]) -> String {
             match mode {
                 Mode::Scale => scale(session, *server, &cases, &mut text),
                 Mode::Workers => workers(session, *server, &cases, &mut text),
+                Mode::Pacing => cases.iter().for_each(|case| pacing(session, *case, &mut text)),
                 _ => cases.iter().for_each(|case| comparison(session, *case, &mut text)),
             }
         }
@@ -149,6 +150,33 @@ fn workers(session: &Session, server: Server, cases: &[Case], text: &mut String)
                 rounds.measured(),
             );
         }
+    }
+}
+
+fn pacing(session: &Session, case: Case, text: &mut String) {
+    let _ = write!(
+        text,
+        "\n## pacing on {}, {PACE} requests/s over {} clients\n\n\
+         | tool | requests/s | lateness p99, µs | quartiles | mean latency, ms | CPU/request, µs | errors | rounds |\n\
+         |---|---:|---:|---|---:|---:|---:|---:|\n",
+        case.server.name(),
+        case.clients
+    );
+    for tool in &session.tools {
+        let Some(rounds) = Rounds::of(session, case, tool.name) else { continue };
+        let lateness = Spread::of(rounds.0.iter().filter_map(|run| run.lateness_p99_us()));
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            tool.name,
+            rounds.median(Run::rate, 0),
+            median(lateness, 2),
+            quartiles(lateness, 2),
+            rounds.median(|run| run.latency_s().map(|seconds| seconds * 1e3), 3),
+            rounds.median(Run::cpu_us, 2),
+            rounds.errors(),
+            rounds.measured(),
+        );
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::arguments::Arguments;
 use crate::children::Cpus;
-use crate::modes::{Case, Mode, WRK_STANDARD};
+use crate::modes::{Case, Mode, PACE, WRK_STANDARD};
 
 /// A load generator that this program can drive.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub struct Known {
 }
 
 /// Every tool, webstone first.
-pub const KNOWN: [Known; 11] = [
+pub const KNOWN: [Known; 12] = [
     ours("webstone"),
     // Ends connections with a reset.
     ours("webstone-reset"),
@@ -29,6 +29,8 @@ pub const KNOWN: [Known; 11] = [
     ours("webstone-content"),
     // Built without statistics: what measuring costs.
     ours("webstone-bare"),
+    // Waits for the next request of a schedule awake.
+    ours("webstone-spin"),
     Known { name: "wrk", version: &["-v"], install: "apt-get install wrk" },
     Known { name: "ab", version: &["-V"], install: "apt-get install apache2-utils" },
     Known { name: "h2load", version: &["--version"], install: "apt-get install nghttp2-client" },
@@ -44,6 +46,9 @@ pub const KNOWN: [Known; 11] = [
 const fn ours(name: &'static str) -> Known {
     Known { name, version: &["--version"], install: "cargo build --release" }
 }
+
+/// webstone's exit code for a result that it calls invalid.
+const INVALID: i32 = 4;
 
 /// One load generator that is installed.
 #[derive(Clone, Debug)]
@@ -104,17 +109,29 @@ impl Tool {
 
     /// Whether it can do a case at all, and does so in a way of its own: a variant only where it differs.
     pub fn can(&self, case: Case) -> bool {
-        use Mode::{KeepAlive, Large, PerRequest, Scale, Standard, Workers};
+        use Mode::{KeepAlive, Large, Pacing, PerRequest, Scale, Standard, Workers};
         match self.name {
             "webstone" => true,
             "webstone-reset" => case.mode == PerRequest,
             "webstone-size" | "webstone-content" => case.mode == Large,
             "webstone-bare" => matches!(case.mode, KeepAlive | PerRequest | Large),
-            "wrk" => true,
+            "webstone-spin" => case.mode == Pacing,
+            "wrk" => case.mode != Pacing,
             "h2load" => matches!(case.mode, KeepAlive | Large | Scale | Workers),
-            "ab" | "oha" | "hey" => !matches!(case.mode, Standard | Workers),
+            "ab" | "oha" | "hey" => !matches!(case.mode, Standard | Workers | Pacing),
             // Ten thousand virtual users need gigabytes.
             _ => matches!(case.mode, KeepAlive | PerRequest | Large),
+        }
+    }
+
+    /// Whether it has measured something, by its exit code.
+    pub fn has_measured(&self, code: Option<i32>) -> bool {
+        match self.name {
+            // Without statistics nothing adds up, and it rightly says so.
+            "webstone-bare" => code.is_some(),
+            // It calls a result invalid where its own CPU is the limit: which is what these comparisons are about.
+            name if name.starts_with("webstone") => matches!(code, Some(0 | INVALID)),
+            _ => code == Some(0),
         }
     }
 
@@ -187,8 +204,13 @@ impl Tool {
                 add(&format!("-c {clients} -d {seconds}s --warmup {warmup}s -t {workers} --check {check}"));
                 add(&format!("--connections {}", if keep { "keep-alive" } else { "per-request" }));
                 add("--format json --quiet");
-                if variant == "webstone-reset" {
-                    add("--reset");
+                match variant {
+                    "webstone-reset" => add("--reset"),
+                    "webstone-spin" => add("--spin"),
+                    _ => {}
+                }
+                if mode == Mode::Pacing {
+                    add(&format!("-R {PACE}"));
                 }
                 if let Some(cpus) = target.client_cpus(workers) {
                     add(&format!("--cpus {cpus}"));
@@ -293,10 +315,23 @@ mod tests {
     }
 
     #[test]
+    fn a_saturated_generator_has_measured_and_a_failed_one_has_not() {
+        let measured =
+            |name, code| Tool { name, version: String::new(), program: name.into() }.has_measured(code);
+        assert!(measured("webstone-reset", Some(INVALID)) && measured("wrk", Some(0)));
+        assert!(
+            !measured("wrk", Some(INVALID)) && !measured("webstone", Some(1)) && !measured("webstone", None)
+        );
+        assert!(measured("webstone-bare", Some(1)) && !measured("webstone-bare", None));
+    }
+
+    #[test]
     fn nobody_is_asked_for_what_it_cannot_do() {
         for (name, mode) in [
             ("webstone-reset", Mode::KeepAlive),
             ("webstone-content", Mode::KeepAlive),
+            ("webstone-spin", Mode::KeepAlive),
+            ("wrk", Mode::Pacing),
             ("h2load", Mode::PerRequest),
             ("oha", Mode::Standard),
             ("ab", Mode::Workers),

@@ -1,6 +1,6 @@
 //! Does one operation a given number of times, for `cargo xtask instructions` to count instructions under callgrind.
 //!
-//! `webstone-operations OPERATION COUNT [URL]`. Nothing is printed and nothing depends on the clock more than the engine itself
+//! `webstone-operations OPERATION COUNT [URL [WORKERS]]`. Nothing is printed and nothing depends on the clock more than the engine itself
 //! does. Twice the count does twice the work and the same start-up, so the difference is the operations' alone.
 
 use std::hint::black_box;
@@ -17,7 +17,7 @@ use webstone_model::units::Nanos;
 use webstone_model::workload::template::{RenderContext, Template};
 use webstone_model::workload::{FileRequest, Page, PageSequence, Sampler, Workload};
 
-/// Clients of a level: enough that events come in batches, as under load.
+/// Clients of a worker: enough that events come in batches, as under load.
 const CLIENTS: u32 = 64;
 /// Weights of the `standard` workload.
 const WEIGHTS: [u64; 5] = [350, 500, 140, 9, 1];
@@ -25,7 +25,7 @@ const WEIGHTS: [u64; 5] = [350, 500, 140, 9, 1];
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [operation, count, url @ ..] = &arguments[..] else {
-        panic!("usage: webstone-operations OPERATION COUNT [URL]");
+        panic!("usage: webstone-operations OPERATION COUNT [URL [WORKERS]]");
     };
     let count: u64 = count.parse().expect("a number of times");
     match (operation.as_str(), url) {
@@ -35,8 +35,11 @@ fn main() {
         ("render-request", []) => render_request(count),
         ("pick-page", []) => pick_page(count),
         ("record-latency", []) => record_latency(count),
-        ("keep-alive", [url]) => level(url, ConnectionPolicy::KeepAlive, count),
-        ("per-request", [url]) => level(url, ConnectionPolicy::PerRequest, count),
+        ("keep-alive", [url]) => level(url, ConnectionPolicy::KeepAlive, count, 1),
+        ("keep-alive", [url, workers]) => {
+            level(url, ConnectionPolicy::KeepAlive, count, workers.parse().expect("a number of workers"));
+        }
+        ("per-request", [url]) => level(url, ConnectionPolicy::PerRequest, count, 1),
         _ => panic!("{operation} is no operation, or a URL is missing or too much"),
     }
 }
@@ -126,12 +129,12 @@ fn record_latency(count: u64) {
 }
 
 /// A level of `count` requests with everything that is measured by default.
-fn level(url: &str, connections: ConnectionPolicy, count: u64) {
+fn level(url: &str, connections: ConnectionPolicy, count: u64, workers: u32) {
     let mut spec = RunSpec { target: vec![url.to_owned()], ..RunSpec::default() };
     spec.load.duration = Nanos::ZERO;
     spec.load.warmup = Nanos::ZERO;
     spec.load.pages = Some(count);
-    spec.generator.workers = 1;
+    spec.generator.workers = workers;
     spec.client.connections = connections;
     // Under callgrind everything takes fifty times as long.
     spec.client.request_timeout = Nanos::from_secs(600);
@@ -145,7 +148,7 @@ fn level(url: &str, connections: ConnectionPolicy, count: u64) {
     let pages = WEIGHTS.into_iter().enumerate().map(page).collect();
     let workload = Workload { name: "mix".into(), pages, ..Workload::default() };
     let plan = Arc::new(Plan::compile(&spec, &workload).expect("a plan"));
-    let job = LevelJob { plan, clients: CLIENTS, rate: None, trace: None, transactions: None };
+    let job = LevelJob { plan, clients: CLIENTS * workers, rate: None, trace: None, transactions: None };
     let measured = run_level(&job, &Control::new()).expect("a level").measured;
     assert_eq!((measured.counts.pages_completed, measured.counts.failed), (count, 0));
 }

@@ -1,7 +1,9 @@
 //! The smallest use of the engine: one level against a URL, its figures on standard output.
 //!
 //! `cargo run --release -p webstone-engine --example drive -- URL [per-request|per-page|keep-alive] [clients] [seconds] [cpus] \
-//!     [rate] [epoll|io-uring] [poisson] [spin]`
+//!     [rate] [epoll|io-uring] [poisson] [spin] [size=BYTES]`
+//!
+//! `size=` says that a generated file of that size is behind the URL, and has its content checked.
 #![expect(clippy::print_stdout, reason = "an example shows what it found")]
 
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use webstone_engine::{Control, LevelJob, Plan, run_level};
 use webstone_model::arrivals::ArrivalProcess;
 use webstone_model::figures::Figures;
 use webstone_model::identities::{Expectation, check};
-use webstone_model::spec::{Backend, ConnectionPolicy, RunSpec};
+use webstone_model::spec::{Backend, Check, ConnectionPolicy, RunSpec};
 use webstone_model::units::Nanos;
 use webstone_model::workload::{FileRequest, Page, Workload};
 
@@ -39,7 +41,9 @@ fn main() {
     }
     spec.generator.spin = has("spin");
     let path = url.splitn(4, '/').nth(3).map_or("/".to_owned(), |path| format!("/{path}"));
-    let file = FileRequest { url: path.into(), ..FileRequest::default() };
+    let size = args.iter().find_map(|argument| argument.strip_prefix("size=")?.parse().ok());
+    spec.client.check = if size.is_some() { Check::Content } else { Check::Status };
+    let file = FileRequest { url: path.into(), size, ..FileRequest::default() };
     let page = Page { weight: 1, files: vec![file], think: Nanos::ZERO };
     let workload = Workload { name: "one file".into(), pages: vec![page], ..Workload::default() };
     let plan = Arc::new(Plan::compile(&spec, &workload).expect("a plan"));

@@ -65,8 +65,8 @@ pub(crate) struct Connection {
     pub(crate) server_keeps: bool,
     /// The response's head has been read.
     pub(crate) has_head: bool,
-    /// A part of the body was not the generated file's.
-    pub(crate) is_other_content: bool,
+    /// Check sum of the body so far, where contents are checked.
+    pub(crate) body_sum: u32,
     /// The round of the event loop in which the socket was connected: older events of it mean its predecessor.
     pub(crate) opened_in_round: u32,
     /// Client, by its index in the worker.
@@ -119,7 +119,7 @@ impl Connection {
             is_last: false,
             server_keeps: false,
             has_head: false,
-            is_other_content: false,
+            body_sum: 0,
             opened_in_round: 0,
             client: 0,
             origin: 0,
@@ -159,7 +159,7 @@ impl Connection {
         self.traced = 0;
         self.server_keeps = false;
         self.has_head = false;
-        self.is_other_content = false;
+        self.body_sum = 0;
         self.parser = ResponseParser::new(to_head);
         self.intended_ns = intended_ns;
         self.start_ns = now;

@@ -15,8 +15,9 @@ use crate::sys::{self, Backend};
 use crate::transactions::{TraceEvent, Transaction};
 use crate::worker::{ANNOUNCE_NS, Published, Seat, Shared, Worker};
 
-/// How often the level looks at its workers.
+/// How often the level looks at its workers where something may have to be done, and where nothing but an interruption.
 const WATCH_EVERY: Duration = Duration::from_millis(5);
+const WATCH_SELDOM: Duration = Duration::from_millis(40);
 /// How long the window waits, behind the warm-up, for clients that have had no answer yet. Then it opens without them:
 /// clients that starve are a result.
 const FIRST_ANSWERS_NS_MAX: u64 = 20_000_000_000;
@@ -285,6 +286,16 @@ fn share(clients: u32, workers: u32, number: u32) -> u32 {
     (u64::from(clients) * u64::from(number) / u64::from(workers)) as u32
 }
 
+/// How long a level needs no watching: each look takes a CPU from something, from a worker perhaps.
+fn quiet_time(plan: &Plan, shared: &Shared) -> Duration {
+    let is_open = shared.open_ns.load(Ordering::Relaxed) != u64::MAX;
+    if !is_open || plan.page_limit.is_some() {
+        return WATCH_EVERY;
+    }
+    let left_ns = shared.close_ns.load(Ordering::Relaxed).saturating_sub(now_ns());
+    Duration::from_nanos(left_ns).clamp(WATCH_EVERY, WATCH_SELDOM)
+}
+
 fn open_at(plan: &Plan, shared: &Shared, open_ns: u64) {
     // The end first: a worker that sees the window open must know when it closes.
     if plan.duration_ns > 0 {
@@ -299,7 +310,7 @@ fn watch<T>(plan: &Plan, shared: &Shared, control: &Control, running: &[JoinHand
     let all =
         |flag: fn(&Published) -> &AtomicBool| shared.workers.iter().all(|w| flag(w).load(Ordering::Relaxed));
     while !running.iter().all(JoinHandle::is_finished) {
-        std::thread::sleep(WATCH_EVERY);
+        std::thread::sleep(quiet_time(plan, shared));
         let now = now_ns();
         let is_open = shared.open_ns.load(Ordering::Relaxed) != u64::MAX;
         let warm_ns = go_ns + plan.warmup_ns;

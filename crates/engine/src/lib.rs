@@ -7,6 +7,7 @@
 mod client;
 mod connecting;
 mod connection;
+mod contents;
 mod exchange;
 mod failing;
 mod failure;

@@ -12,6 +12,7 @@ use webstone_model::workload::{FileRequest, Sampler, Workload};
 
 use crate::client::Client;
 use crate::connection::Connection;
+use crate::contents::Contents;
 use crate::h1::request::{RequestParts, is_field_value, is_idempotent, is_target, is_token, write_request};
 use crate::origin::{Origin, parse_url};
 use crate::origins::Origins;
@@ -55,8 +56,8 @@ pub struct Plan {
     /// Page → slot of its own histograms; empty slots for pages that have none.
     pub(crate) histogram_slots: Vec<Option<u16>>,
     pub(crate) histogram_pages: Vec<u32>,
-    /// Content that each answer must have, where contents are checked; `None` for those that have no generated file.
-    pub(crate) contents: Option<Vec<Option<Content>>>,
+    /// Content that each answer must have, where contents are checked.
+    pub(crate) contents: Option<Contents>,
     templates: Vec<RequestTemplate>,
 }
 
@@ -184,10 +185,11 @@ impl Plan {
             trace: spec.generator.trace,
             histogram_slots: Vec::new(),
             histogram_pages: Vec::new(),
-            contents: (client.check == Check::Content).then(Vec::new),
+            contents: None,
             templates: Vec::new(),
             workload: workload.clone(),
         };
+        let mut contents = Vec::new();
         for (index, page) in workload.pages.iter().enumerate() {
             if page.files.is_empty() {
                 return Err(PlanError::new(
@@ -202,10 +204,12 @@ impl Plan {
             });
             for (file_index, file) in page.files.iter().enumerate() {
                 let request = plan.request(spec, &mut origins, index, file_index, file)?;
+                contents.push(plan.generated_file(&request, file));
                 plan.requests.push(request);
             }
         }
         plan.origins = origins.list;
+        plan.contents = (client.check == Check::Content).then(|| Contents::new(&contents));
         plan.choose_page_histograms(spec.generator.page_histograms);
         Ok(plan)
     }
@@ -251,6 +255,13 @@ impl Plan {
         template.render(&self.workload.feeds, is_last, client, out);
     }
 
+    /// Content and size of the generated file that a request asks for; `None` where it asks for anything else.
+    fn generated_file(&self, request: &RequestPlan, file: &FileRequest) -> Option<(Content, u64)> {
+        let method = file.detail.method.as_deref().unwrap_or(&self.method);
+        let is_file = request.template == NO_TEMPLATE && method == "GET" && !file.url.contains('?');
+        Some((Content::of(&file.url), file.size.filter(|_| is_file)?))
+    }
+
     fn request(
         &mut self,
         spec: &RunSpec,
@@ -292,10 +303,6 @@ impl Plan {
             last: false,
             body_later: false,
         };
-        if let Some(contents) = &mut self.contents {
-            let is_file = file.size.is_some() && !is_templated && method == "GET" && !path.contains('?');
-            contents.push(is_file.then(|| Content::of(&file.url)));
-        }
         let mut template = NO_TEMPLATE;
         if is_templated {
             template = self.templates.len() as u32;

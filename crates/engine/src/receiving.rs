@@ -5,6 +5,7 @@ use webstone_model::errors::ErrorClass;
 use webstone_model::spec::Check;
 
 use crate::connection::Family;
+use crate::contents;
 use crate::h1::response::{AtEnd, Malformed, Step};
 use crate::sys::{Backend, DISCARD_BYTES, Received};
 use crate::worker::Worker;
@@ -110,10 +111,8 @@ impl<B: Backend> Worker<B> {
                     connection.headers_done_ns = now;
                 }
                 Step::Body => {
-                    if let Some(contents) = &self.plan.contents {
-                        let content = contents[connection.request as usize];
-                        connection.is_other_content |=
-                            content.is_some_and(|c| !c.matches(connection.body_bytes, &input[at..at + used]));
+                    if self.plan.contents.is_some() {
+                        connection.body_sum = contents::extended(connection.body_sum, &input[at..at + used]);
                     }
                     connection.body_bytes += used as u64;
                 }
@@ -170,7 +169,9 @@ impl<B: Backend> Worker<B> {
                 format!("a body of {} bytes instead of {}", c.body_bytes, request.size)
             });
         }
-        if connection.is_other_content {
+        if let Some(contents) = &self.plan.contents
+            && !contents.accepts(connection.request, connection.body_sum)
+        {
             return self.refuse(index, ErrorClass::WrongContent, ended, now, |c| {
                 format!("a body of {} bytes with another content than the generated file", c.body_bytes)
             });

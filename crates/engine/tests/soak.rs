@@ -34,8 +34,12 @@ const CLIENTS: u32 = 64;
 const WORKERS: u32 = 2;
 /// Growth of resident memory that is no leak, in KiB: from the end of the first round over everything to the end of the
 /// last, and within one level of at least [`LONG_LEVEL`] from its first third to its last. A histogram that reaches one more
-/// octave owns 8 KiB more, up to 280 KiB each; there are six a worker, and six of their sum.
-const GROWTH_KIB_MAX: u64 = 4096;
+/// octave owns 8 KiB more, up to 280 KiB each; there are six a worker, and six of their sum: 5 MiB, reached late where the
+/// machine is busy with other things.
+const GROWTH_KIB_MAX: u64 = 8192;
+/// Of so many injections of a class at least one must be counted. Where a busy machine lets fewer happen in the time that
+/// there is, the class is named, not missed.
+const CERTAIN: u64 = 20;
 const LONG_LEVEL: Duration = Duration::from_secs(5);
 /// How often memory is looked at while a level runs.
 const SAMPLE_EVERY: Duration = Duration::from_millis(50);
@@ -70,8 +74,8 @@ const FAULTS: [Fault; 12] = {
         fault("fault=bad-chunk&size=30000", 3, 20, Malformed),
         fault("fault=wrong-length&by=-10&size=1000", 2, 40, WrongLength),
         fault("fault=status&status=503&size=1000", 2, 40, WrongStatus),
-        fault("fault=stall&size=1000", 2, 10, FirstByteTimeout),
-        fault("fault=stall&after=500&size=1000", 2, 10, RequestTimeout),
+        fault("fault=stall&size=1000", 2, 20, FirstByteTimeout),
+        fault("fault=stall&after=500&size=1000", 2, 20, RequestTimeout),
     ]
 };
 const TIMEOUTS: [ErrorClass; 3] =
@@ -205,6 +209,7 @@ fn soak(name: &str, backend: Backend, url: &str, total: Duration) {
     println!("{name}: levels of {each:?}; at first {before:?}");
     let start = Instant::now();
     let mut seen: BTreeMap<&'static str, u64> = BTreeMap::new();
+    let mut due: BTreeMap<&'static str, u64> = BTreeMap::new();
     let (mut requests, mut settled_kib) = (0, None);
     let mut late = 0;
     for round in 1.. {
@@ -219,6 +224,9 @@ fn soak(name: &str, backend: Backend, url: &str, total: Duration) {
                 .errors
                 .iter()
                 .for_each(|(class, count, _)| *seen.entry(class.name()).or_default() += count);
+            for (fault, page) in FAULTS.iter().zip(&outcome.measured.pages[UNANSWERED + 1..]) {
+                *due.entry(fault.class.name()).or_default() += (page.requests + page.errors) / fault.every;
+            }
             round_requests += outcome.measured.lifetime.requests;
             check_kernel(&format!("{name} {variant}"), &[server, full.address], kept);
             let now = owned();
@@ -238,9 +246,21 @@ fn soak(name: &str, backend: Backend, url: &str, total: Duration) {
             now.resident_kib
         );
         // What comes seldom, or takes longer than a level, may have come in none so far.
-        let is_complete = expected().all(|class| seen.contains_key(class.name()));
+        let mut missing =
+            expected().map(ErrorClass::name).filter(|class| !seen.contains_key(class)).peekable();
+        let is_complete = missing.peek().is_none();
         if round >= 2 && start.elapsed() >= total && (is_complete || start.elapsed() > total * 4) {
-            assert!(is_complete, "{name}: a class of error never came: {seen:?}");
+            for class in missing {
+                // What the server does not inject comes by itself, each time.
+                let due = due.get(class).copied().unwrap_or(u64::MAX);
+                assert!(
+                    due < CERTAIN,
+                    "{name}: {class} was injected {due} times and never counted: {seen:?}"
+                );
+                println!(
+                    "{name}: not seen: {class}; this machine was too busy to have it more than {due} times"
+                );
+            }
             break;
         }
     }

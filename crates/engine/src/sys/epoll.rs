@@ -1,11 +1,11 @@
 //! Readiness, edge-triggered, by epoll: a descriptor is registered once and never again, whatever it waits for.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::buffer::spare_capacity;
-use rustix::event::epoll;
+use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
@@ -20,6 +20,8 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// See the module comment.
 pub(crate) struct Epoll {
     epoll: OwnedFd,
+    /// Whether `epoll_pwait2` is missing: before Linux 5.11, and in valgrind.
+    waits_by_poll: bool,
     events: Vec<epoll::Event>,
     requests: Arc<Vec<u8>>,
     buffer: Box<[u8]>,
@@ -33,8 +35,13 @@ impl Backend for Epoll {
     const REUSES_SOCKETS: bool = true;
 
     fn new(setup: Setup) -> io::Result<Epoll> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        // rustix waits in whole milliseconds unless its feature `linux_5_11` says that `epoll_pwait2` is there.
+        let mut none = Vec::with_capacity(1);
+        let tried = epoll::wait(&epoll, spare_capacity(&mut none), Some(&Timespec::default()));
         Ok(Epoll {
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            epoll,
+            waits_by_poll: tried == Err(Errno::NOSYS),
             events: Vec::with_capacity(BATCH),
             requests: setup.requests,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
@@ -102,7 +109,12 @@ impl Backend for Epoll {
             tv_sec: (timeout_ns / 1_000_000_000) as i64,
             tv_nsec: (timeout_ns % 1_000_000_000) as _,
         };
-        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout)) {
+        let waited = if self.waits_by_poll {
+            wait_by_poll(&self.epoll, &mut self.events, &timeout)
+        } else {
+            epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout))
+        };
+        match waited {
             Ok(_) | Err(Errno::INTR) => Ok(self.events.len()),
             Err(error) => Err(error.into()),
         }
@@ -120,5 +132,74 @@ impl Backend for Epoll {
             readable: has(epoll::EventFlags::IN),
             writable: has(epoll::EventFlags::OUT),
         })
+    }
+}
+
+/// Waits in nanoseconds where epoll itself can in milliseconds only: an epoll descriptor can be waited for, too.
+#[cold]
+fn wait_by_poll(
+    epoll: &OwnedFd,
+    events: &mut Vec<epoll::Event>,
+    timeout: &Timespec,
+) -> rustix::io::Result<usize> {
+    poll(&mut [PollFd::new(epoll, PollFlags::IN)], Some(timeout))?;
+    let space = events.spare_capacity_mut();
+    // SAFETY: the kernel writes at most `space.len()` events to memory that is ours; rustix's event is the kernel's.
+    let count =
+        unsafe { libc::epoll_wait(epoll.as_raw_fd(), space.as_mut_ptr().cast(), space.len() as i32, 0) };
+    let count = usize::try_from(count)
+        .map_err(|_| io::Error::last_os_error())
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    // SAFETY: so many were written, all within the capacity.
+    unsafe { events.set_len(events.len() + count) };
+    Ok(count)
+}
+
+const _: () = assert!(size_of::<epoll::Event>() == size_of::<libc::epoll_event>());
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn a_wait_of_less_than_a_millisecond_takes_less() {
+        for waits_by_poll in [false, true] {
+            waits_shortly(Epoll { waits_by_poll, ..new() });
+        }
+    }
+
+    #[test]
+    fn events_come_by_poll_as_without_it() {
+        use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+        for waits_by_poll in [false, true] {
+            let mut epoll = Epoll { waits_by_poll, ..new() };
+            let (ours, theirs) =
+                socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None).unwrap();
+            epoll.watch(&ours, 7).unwrap();
+            assert_eq!(epoll.wait(1_000_000_000).unwrap(), 1);
+            let event = epoll.event(0).unwrap();
+            assert_eq!((event.token, event.readable, event.writable), (7, false, true));
+            assert_eq!(epoll.wait(0).unwrap(), 0, "an edge comes once");
+            rustix::io::write(&theirs, b"x").unwrap();
+            assert_eq!(epoll.wait(1_000_000_000).unwrap(), 1);
+            assert!(epoll.event(0).unwrap().readable);
+        }
+    }
+
+    fn new() -> Epoll {
+        Epoll::new(Setup { requests: Arc::default(), connections: 1, keeps_connections: true }).unwrap()
+    }
+
+    fn waits_shortly(mut epoll: Epoll) {
+        // On a busy machine any single one may take longer; with time-outs in whole milliseconds all of them would.
+        let shortest = (0..500).map(|_| {
+            let start = Instant::now();
+            assert_eq!(epoll.wait(100_000).unwrap(), 0);
+            start.elapsed()
+        });
+        let shortest = shortest.min().unwrap();
+        assert!((Duration::from_micros(100)..Duration::from_millis(1)).contains(&shortest), "{shortest:?}");
     }
 }

@@ -14,7 +14,7 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 const LOW_SIX: u64 = 0x3f3f_3f3f_3f3f_3f3f;
 
 /// The content of the file behind one URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Content {
     key: u64,
 }
