@@ -506,8 +506,8 @@ fn the_limiting_resource_is_told_with_its_evidence() {
         |run| run.host.as_mut().unwrap().tcp.as_mut().unwrap().listen_overflows = 3,
         LimitingResource::None,
         "Neither server, network nor generator limits at 20 clients: the server used 60 % of its 1 CPU, eth0 received \
-         400 Mbit/s, 40 % of the link's 1000, the generator's worker used 50 % of CPU 1; this host's kernel \
-         counted 12 listen-queue overflows, 0 of 20000 segments sent again (0 of them SYN). What limits is a lock, a \
+         400 Mbit/s, 40 % of the link's 1000, the generator's worker used 50 % of CPU 1, 1 % of what it can do by its \
+         calibration; this host's kernel counted 12 listen-queue overflows, 0 of 20000 segments sent again (0 of them SYN). What limits is a lock, a \
          queue or a setting of the server; this was the highest level, and more clients may raise the rate.",
     );
     limited(
@@ -516,7 +516,7 @@ fn the_limiting_resource_is_told_with_its_evidence() {
             run.host = None;
         },
         LimitingResource::Unknown,
-        "The limiting resource cannot be told: at 20 clients the CPU of the server was not measured; the generator's worker used 50 % of CPU 1, the kernel's counters were not read.",
+        "The limiting resource cannot be told: at 20 clients the CPU of the server was not measured; the generator's worker used 50 % of CPU 1, 1 % of what it can do by its calibration, the kernel's counters were not read.",
     );
 }
 
