@@ -74,6 +74,10 @@ impl Recorder {
         self.measured.generator.workers = vec![WorkerUse {
             user_ns: cpu.user_ns - self.cpu_at_open.user_ns,
             system_ns: cpu.system_ns - self.cpu_at_open.system_ns,
+            run_queue_ns: cpu
+                .run_queue_ns
+                .zip(self.cpu_at_open.run_queue_ns)
+                .map(|(close, open)| close.saturating_sub(open)),
             ..worker
         }];
     }

@@ -39,12 +39,8 @@ pub fn check(record: &RunRecord) -> Consistency {
     run(&mut books, record);
     let mut stored = StoredPages::default();
     for iteration in &record.iterations {
-        books.place = match iteration.rate {
-            Some(_) => {
-                format!("{}, iteration {}", load_name(iteration.clients, iteration.rate), iteration.iteration)
-            }
-            None => format!("{} clients, iteration {}", iteration.clients, iteration.iteration),
-        };
+        books.place =
+            format!("{}, iteration {}", load_name(iteration.clients, iteration.rate), iteration.iteration);
         moments(&mut books, &iteration.measured);
         open_loop(&mut books, iteration);
         // One iteration's rows at a time: all of them together may be more than memory holds.
@@ -115,10 +111,20 @@ fn run(books: &mut Books, record: &RunRecord) {
     let names: BTreeSet<_> =
         record.iterations.iter().map(|run| (run.clients, run.rate, run.iteration)).collect();
     books.equal("every iteration is there once", names.len() as u64, record.iterations.len() as u64);
-    if record.state == RunState::Complete {
+    if record.state == RunState::Complete && record.spec.find.is_none() {
         let load = &record.spec.load;
         let planned = load.levels() as u64 * u64::from(load.iterations);
         books.equal("a complete run has every level × iteration", record.iterations.len() as u64, planned);
+    }
+    if let Some(find) = &record.spec.find {
+        let is_sought = |run: &&IterationRecord| {
+            let load = find.over.of(run);
+            (find.from..=find.to).contains(&load)
+                && (find.clients_at(load), find.rate_at(load)) == (run.clients, run.rate)
+        };
+        let others = record.iterations.len() - record.iterations.iter().filter(is_sought).count();
+        books.equal("every level lies where was searched: others", others as u64, 0);
+        return;
     }
     let of_plan =
         record.iterations.iter().filter(|run| !record.spec.load.clients.0.contains(&run.clients)).count();

@@ -1,5 +1,5 @@
 //! Nouns and arithmetic of webstone: what is asked for ([`spec`]), what is requested ([`workload`]), what is counted
-//! ([`metrics`], [`errors`]), what is concluded ([`figures`], [`identities`], [`comparison`], [`threshold`]) and what is
+//! ([`metrics`], [`errors`]), what is concluded ([`figures`], [`identities`], [`comparison`], [`threshold`], [`search`]) and what is
 //! kept ([`record`]).
 //!
 //! Nothing here performs I/O, reads a clock, spawns a thread or uses `unsafe`. That is what makes every figure
@@ -8,6 +8,7 @@
 
 pub mod addresses;
 pub mod arrivals;
+pub mod calibration;
 pub mod comparison;
 pub mod consistency;
 pub mod errors;
@@ -18,6 +19,7 @@ pub mod metrics;
 pub mod pages;
 pub mod rate;
 pub mod record;
+pub mod search;
 pub mod spec;
 pub mod statistics;
 pub mod threshold;

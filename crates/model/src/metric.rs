@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::figures::Figures;
-use crate::metrics::Measured;
+use crate::metrics::{Measured, fairness};
 use crate::record::{IterationRecord, RunRecord};
 use crate::units::NANOS_PER_SECOND;
 
@@ -33,6 +33,10 @@ pub enum Metric {
     Percentile(f64),
     /// `errors`: the error level, in percent.
     Errors,
+    /// `offered`: open loop: arrivals that began a page, in percent of those that were due.
+    Offered,
+    /// `fairness`: Jain's index over the clients' completed pages, 1 where all got the same.
+    Fairness,
     /// `client-cpu`: CPU time of the generator per ended request.
     ClientCpu,
     /// `server-cpu`: CPU time of the server's processes per ended request, where they could be asked.
@@ -50,6 +54,8 @@ pub enum Quantity {
     Seconds,
     /// Percent.
     Percent,
+    /// A plain number between 0 and 1.
+    Share,
 }
 
 impl Metric {
@@ -58,13 +64,20 @@ impl Metric {
         match self {
             Metric::Rate | Metric::Connects => Quantity::PerSecond,
             Metric::Throughput => Quantity::BitsPerSecond,
-            Metric::Errors => Quantity::Percent,
+            Metric::Errors | Metric::Offered => Quantity::Percent,
+            Metric::Fairness => Quantity::Share,
             _ => Quantity::Seconds,
         }
     }
 
     /// Whether more of it is better.
     pub fn more_is_better(self) -> bool {
+        let quantities = [Quantity::PerSecond, Quantity::BitsPerSecond, Quantity::Share];
+        self == Metric::Offered || quantities.contains(&self.quantity())
+    }
+
+    /// Whether more load brings more of it, as long as the server keeps up.
+    pub fn grows_with_load(self) -> bool {
         matches!(self.quantity(), Quantity::PerSecond | Quantity::BitsPerSecond)
     }
 }
@@ -82,6 +95,8 @@ impl fmt::Display for Metric {
             Metric::Percentile(50.0) => "med",
             Metric::Percentile(percentile) => return write!(f, "p({percentile})"),
             Metric::Errors => "errors",
+            Metric::Offered => "offered",
+            Metric::Fairness => "fairness",
             Metric::ClientCpu => "client-cpu",
             Metric::ServerCpu => "server-cpu",
         })
@@ -102,7 +117,7 @@ impl JsonSchema for Metric {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "description": "rate and connects in 1/s; throughput in bit/s; avg, min, med, max, p(N), client-cpu and server-cpu in s; errors in %"
+            "description": "rate and connects in 1/s; throughput in bit/s; avg, min, med, max, p(N), client-cpu and server-cpu in s; errors and offered in %; fairness without unit"
         })
     }
 }
@@ -162,6 +177,11 @@ impl<'a> Reading<'a> {
             // Where nothing could even be tried there is no share of errors.
             Metric::Errors => (ended > 0 || self.measured.counts.connections_failed > 0)
                 .then_some(figures.error_level_percent),
+            Metric::Offered => {
+                let open_loop = self.measured.open_loop.as_ref().filter(|open_loop| open_loop.planned > 0)?;
+                Some(100.0 * open_loop.started as f64 / open_loop.planned as f64)
+            }
+            Metric::Fairness => fairness(&self.measured.clients).map(|served| served.jain_pages),
             Metric::ClientCpu => (ended > 0 && figures.generator_cpu_per_request_s > 0.0)
                 .then_some(figures.generator_cpu_per_request_s),
             // A server whose processes could not be looked into reports no time at all.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::addresses::AddressRange;
 use crate::arrivals::ArrivalProcess;
 use crate::rate::Rates;
+use crate::search::SearchSpec;
 use crate::units::Nanos;
 
 /// A whole run: target, workload, load, clients, generator and, where it is ours, the server.
@@ -37,6 +38,9 @@ pub struct RunSpec {
     pub generator: GeneratorSpec,
     /// The embedded reference server's settings, where it is the target.
     pub server: ServerSpec,
+    /// Where the levels are searched for instead of listed: `webstone find`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub find: Option<SearchSpec>,
     /// What no program can read: topology, sponsor, hardware notes; `docs/certify.md` names the keys that rules ask for.
     /// Copied into the record.
     pub disclosure: BTreeMap<String, String>,
@@ -53,6 +57,7 @@ impl Default for RunSpec {
             client: ClientSpec::default(),
             generator: GeneratorSpec::default(),
             server: ServerSpec::default(),
+            find: None,
             disclosure: BTreeMap::new(),
         }
     }
@@ -175,6 +180,9 @@ impl FromStr for Levels {
                 continue;
             };
             let (to, step, factor) = match (rest.split_once('+'), rest.split_once('*')) {
+                (Some((_, "0")), None) => {
+                    return Err(error(format!("the step of {part} must be at least 1")));
+                }
                 (Some((to, step)), None) => (to, count(step)?, 1),
                 (None, Some((to, factor))) => (to, 0, count(factor)?),
                 _ => return Err(error(format!("the range {part} has no step"))),

@@ -9,11 +9,13 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use webstone_model::calibration::{self, Quote};
 use webstone_model::figures::Figures;
 use webstone_model::metrics::{Fairness, GeneratorUse, Histogram, Measured, OpenLoop, fairness};
 use webstone_model::pages::{PageRow, by_hits};
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{RunRecord, ScheduleKept};
+use webstone_model::search::{self, Finding};
 use webstone_model::statistics::LevelStatistics;
 use webstone_model::units::NANOS_PER_SECOND;
 use webstone_model::verdict::Verdict;
@@ -43,6 +45,12 @@ pub struct Computed {
     pub levels: Vec<LevelFigures>,
     /// The level with the highest request rate; null where there is one level only or nothing succeeded.
     pub peak: Option<PeakFigures>,
+    /// What a search for an SLO found (`webstone find`); absent of other runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<Finding>,
+    /// The load as a share of what the generator can do by its calibration; absent where there is none that fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Quote>,
 }
 
 /// The level with the highest request rate of the sweep.
@@ -271,5 +279,6 @@ pub(crate) fn computed(record: &RunRecord, verdict: Verdict) -> Computed {
             request_rate_max: level.request_rates.1,
         })
         .collect();
-    Computed { verdict, levels, peak }
+    let (search, calibration) = (search::of_record(record), calibration::quote(record).ok());
+    Computed { verdict, levels, peak, search, calibration }
 }

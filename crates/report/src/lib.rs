@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod asctime;
+mod calibration;
 mod cell;
 mod chart;
 mod classic;
@@ -41,6 +42,7 @@ use webstone_model::pages::PageRowsError;
 use webstone_model::record::RunRecord;
 use webstone_model::verdict::{self, Verdict};
 
+pub use crate::calibration::{calibration_line, render_calibration};
 pub use crate::comparison::{ComparisonFormat, comparison_schema, render_comparison};
 pub use crate::format::{Format, UnknownFormat};
 pub use crate::json::{

@@ -13,11 +13,9 @@ use crate::json::Distribution;
 use crate::numbers::{Scale, bytes, count, counted, percent};
 use crate::screen::Screen;
 use crate::summary::{self, Level};
-use crate::text::header;
+use crate::text::{header, problems};
 use crate::{Options, definitions};
 
-/// Reasons for a verdict named one by one.
-const REASONS_MAX: usize = 10;
 /// Errors named one by one.
 const ERRORS_MAX: usize = 20;
 
@@ -40,17 +38,14 @@ pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -
 fn headline(screen: &Screen, record: &RunRecord, verdict: &Verdict, levels: &[Level<'_>], out: &mut String) {
     let _ = writeln!(out, "**{}**: {}\n", verdict.standing.word(), what_it_means(verdict.standing));
     let list = |lines: Vec<String>, out: &mut String| {
-        for line in lines.iter().take(REASONS_MAX) {
+        for line in &lines {
             let _ = writeln!(out, "- {}", safe(line));
-        }
-        if lines.len() > REASONS_MAX {
-            let _ = writeln!(out, "- and {} more", lines.len() - REASONS_MAX);
         }
         if !lines.is_empty() {
             out.push('\n');
         }
     };
-    list(verdict.reasons.iter().map(|reason| reason.sentence.clone()).collect(), out);
+    list(problems::reasons(verdict), out);
     let Some(level) = levels.get(summary::peak(levels).unwrap_or(0)) else {
         out.push_str("Nothing was measured: the record holds no timed run.\n\n");
         return;
@@ -79,6 +74,8 @@ fn headline(screen: &Screen, record: &RunRecord, verdict: &Verdict, levels: &[Le
     };
     let _ = writeln!(out, " · {errors}\n");
     let _ = writeln!(out, "{}\n", safe(&verdict.limit.sentence));
+    let cautions = problems::cautions(screen, record, levels, verdict);
+    list(cautions.iter().map(|(title, text)| format!("{title}: {text}")).collect(), out);
 }
 
 fn what_it_means(standing: Standing) -> &'static str {
@@ -118,7 +115,7 @@ fn level_table(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
         table.cell("requests/s", mark(rates.show(figures.request_rate)));
         if repeated {
             let ends = intervals[index]
-                .map(|i| format!("{} – {}", rates.show(i.low).trim(), rates.show(i.high).trim()));
+                .map(|i| format!("{} – {}", rates.show(i.low.max(0.0)).trim(), rates.show(i.high).trim()));
             table.cell("95 % interval", ends.unwrap_or_default());
         }
         table.cell("errors/s", Scale::plain(2, [figures.error_rate]).show(figures.error_rate));
@@ -192,9 +189,6 @@ fn facts(record: &RunRecord, verdict: &Verdict, out: &mut String) {
     );
     let unmet: Vec<&str> = verdict.unmet_rules.iter().map(|rule| rule.text.as_str()).collect();
     fact("rules not met", unmet.join("; "));
-    for warning in &record.warnings {
-        fact("warning", warning.clone());
-    }
     table.draw(out);
 }
 

@@ -86,6 +86,11 @@ impl Scale {
         number / self.factor
     }
 
+    /// The same, with a dash for what was not measured.
+    pub(crate) fn say_or_dash(&self, value: f64) -> String {
+        if value.is_finite() { self.say(value) } else { "–".to_owned() }
+    }
+
     /// A value with its unit, for prose.
     pub(crate) fn say(&self, value: f64) -> String {
         let number = self.show(value);
@@ -124,11 +129,16 @@ pub(crate) fn seconds(screen: &Screen, value: f64) -> String {
 
 /// A round duration, as on an axis: no digit more than it needs.
 pub(crate) fn seconds_round(screen: &Screen, value: f64) -> String {
-    let shown = seconds(screen, value);
-    let (number, unit) = shown.split_once(' ').unwrap_or((&shown, ""));
-    let number =
-        if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
-    format!("{number} {unit}")
+    round(&seconds(screen, value))
+}
+
+/// A number, with its unit if it has one, without decimals that say nothing: `20 Mbit/s` of `20.0 Mbit/s`.
+pub(crate) fn round(shown: &str) -> String {
+    let (number, unit) = shown.split_at(shown.find(' ').unwrap_or(shown.len()));
+    match number.contains('.') {
+        true => format!("{}{unit}", number.trim_end_matches('0').trim_end_matches('.')),
+        false => shown.to_owned(),
+    }
 }
 
 /// One size in bytes with a unit of its own, three digits, for prose.

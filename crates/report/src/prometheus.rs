@@ -275,7 +275,8 @@ fn seconds(nanos: u64) -> f64 {
 
 fn unix_seconds(rfc3339: &str) -> Option<f64> {
     let at: jiff::Timestamp = rfc3339.parse().ok()?;
-    Some(at.as_nanosecond() as f64 / NANOS_PER_SECOND as f64)
+    // Milliseconds since 1970 are exact in a double, nanoseconds are not.
+    Some(at.as_millisecond() as f64 / 1e3)
 }
 
 #[derive(Clone, Copy)]

@@ -89,6 +89,14 @@ impl Screen {
         self.either("─", "-")
     }
 
+    pub(crate) fn bar(&self) -> &'static str {
+        self.either("━", "=")
+    }
+
+    pub(crate) fn limit(&self) -> &'static str {
+        self.either("┊", "|")
+    }
+
     pub(crate) fn dash(&self) -> &'static str {
         self.either("–", "-")
     }

@@ -101,6 +101,9 @@ pub(crate) struct GeneratorShare {
     pub(crate) cpu_percent: f64,
     /// The same of the busiest worker.
     pub(crate) busiest_percent: f64,
+    /// How long the worker that waited most was ready to run and not let run, in percent of the window, where the kernel
+    /// told it.
+    pub(crate) waited_percent: Option<f64>,
     /// CPU time per ended request, in seconds.
     pub(crate) cpu_per_request_s: f64,
     /// Median delay from readiness to handling, in seconds, where it was measured.
@@ -207,6 +210,12 @@ fn generator_share(generator: &GeneratorUse, window_ns: u64, figures: &Figures) 
         workers: percent.len(),
         cpu_percent: quotient(percent.iter().sum(), percent.len() as f64),
         busiest_percent: percent.iter().copied().fold(0.0, f64::max),
+        waited_percent: generator
+            .workers
+            .iter()
+            .filter_map(|worker| worker.run_queue_ns)
+            .map(|waited| quotient(waited as f64 * 100.0, window_ns as f64))
+            .reduce(f64::max),
         cpu_per_request_s: figures.generator_cpu_per_request_s,
         loop_delay_p50_s: loop_delay_s(50.0),
         loop_delay_p99_s: loop_delay_s(99.0),

@@ -44,6 +44,7 @@ pub(crate) fn said(screen: &Screen, metric: Metric, value: f64) -> String {
     match metric.quantity() {
         Quantity::Seconds => seconds(screen, value),
         Quantity::Percent => format!("{value:.3} %"),
+        Quantity::Share => format!("{value:.4}"),
         Quantity::PerSecond => format!("{}/s", Scale::plain(1, [value]).say(value)),
         Quantity::BitsPerSecond => format!("{} Mbit/s", Scale::plain(3, [value / 1e6]).say(value / 1e6)),
     }

@@ -115,3 +115,74 @@ fn what_holds_nothing_says_so() {
     assert!(!html(&records::refused()).contains("NaN"));
     assert!(!html(&records::without_histograms()).contains("id=\"distributions\""));
 }
+
+#[test]
+fn the_reasons_of_a_cause_are_told_a_few_times_and_then_counted() {
+    let mut record = records::small();
+    for run in &mut record.iterations {
+        run.measured.generator.workers[0].user_ns = run.measured.window_ns;
+        run.measured.generator.workers[0].system_ns = 0;
+    }
+    let page = html(&record);
+    let verdict = page.split("id=\"headline\"").next().unwrap();
+    assert_eq!(verdict.matches("of the load generator used 100.0 % of its CPU").count(), 4, "{verdict}");
+    assert!(verdict.contains("<li>and 2 more of this kind</li>"), "of 3 levels of 2 iterations: {verdict}");
+}
+
+#[test]
+fn cautions_stand_in_the_verdict_and_in_markdown() {
+    let mut record = records::small();
+    record.iterations[0].measured.generator.workers[0].run_queue_ns = Some(600_000_000);
+    record.iterations[1].measured.series.0.pop();
+    let markdown =
+        String::from_utf8(render(&record, Format::Markdown, &Options::default()).unwrap()).unwrap();
+    for text in [html(&record).split("id=\"headline\"").next().unwrap(), &markdown] {
+        assert!(text.contains("for up to 10 % of a window at 5 clients"), "{text}");
+        assert!(text.contains("the histograms and the series do not hold every response"), "{text}");
+    }
+}
+
+#[test]
+fn nothing_is_shown_below_zero() {
+    let mut record = records::small();
+    // One of two iterations of the level of 5 clients brought next to nothing.
+    record.iterations.iter_mut().find(|run| run.clients == 5).unwrap().measured.counts.succeeded = 10;
+    let page = html(&record);
+    assert!(page.contains("<td>0</td>"), "{page}");
+    assert!(!page.contains("<td>-"), "{page}");
+}
+
+#[test]
+fn on_a_logarithmic_axis_the_line_of_the_identity_runs_through_every_level() {
+    let mut record = records::small();
+    for run in &mut record.iterations {
+        run.clients = match run.clients {
+            5 => 1,
+            10 => 10,
+            _ => 100,
+        };
+    }
+    let page = html(&record);
+    let chart = page.split("id=\"chart-little-t\"").nth(1).unwrap().split("</svg>").next().unwrap();
+    let reference = chart.split("class=\"reference\" d=\"").nth(1).unwrap().split('"').next().unwrap();
+    assert_eq!(reference.matches('L').count(), 2, "{reference}");
+    assert!(chart.contains("clients, logarithmic scale"), "{chart}");
+}
+
+#[test]
+fn an_open_loop_is_drawn_over_its_rates_with_both_latencies() {
+    let page = html(&records::open_loop());
+    let chart = |id: &str| {
+        let chart = page.split(&format!("id=\"{id}-t\"")).nth(1).unwrap_or_else(|| panic!("no {id}"));
+        chart.split("</svg>").next().unwrap().to_owned()
+    };
+    let pages = chart("chart-pages");
+    assert!(pages.contains("data-x=\"500|1,000|1,500\"") && pages.contains("class=\"reference\""), "{pages}");
+    let parts = chart("chart-parts");
+    for name in
+        ["data-name=\"latency\"", "data-name=\"latency from the actual start\"", "data-name=\"schedule lag\""]
+    {
+        assert!(parts.contains(name), "{name}: {parts}");
+    }
+    assert!(page.contains("href=\"#def-open-loop-lag\""), "columns lead to their definitions");
+}

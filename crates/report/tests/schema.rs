@@ -101,8 +101,10 @@ fn the_schema_refuses_what_is_no_record() {
 
 #[test]
 fn a_report_reads_back_as_its_record() {
-    let record = records::without_histograms();
+    let mut record = records::without_histograms();
     let bytes = render(&record, Format::Json, &Options::default()).unwrap();
+    // Sums of pages are in it; what each page did in each iteration is not.
+    record.iterations.iter_mut().for_each(|iteration| iteration.measured.pages.clear());
     assert_eq!(serde_json::from_slice::<RunRecord>(&bytes).unwrap(), record);
 }
 

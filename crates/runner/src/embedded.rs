@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use webstone_model::spec::ServerSpec;
-use webstone_server::{COUNTERS_PATH, Counters};
+use webstone_server::{COUNTERS_PATH, Counters, NullOptions};
 
 use crate::fetch::{ByProbe, Fetch};
 use crate::interrupt::Interrupt;
@@ -46,6 +46,8 @@ pub(crate) struct Launch {
     pub(crate) workload: String,
     /// Its settings.
     pub(crate) server: ServerSpec,
+    /// The null server instead of the reference server.
+    pub(crate) null: Option<NullOptions>,
     /// CPUs to pin it to.
     pub(crate) cpus: Vec<u32>,
     /// How long it may take to be ready.
@@ -57,6 +59,17 @@ impl Launch {
         let server = &self.server;
         let mut arguments = self.prefix.clone();
         let mut add = |words: &[&str]| arguments.extend(words.iter().map(OsString::from));
+        if let Some(null) = &self.null {
+            add(&["null-server", "--body", &null.body_bytes.to_string(), "--path", &null.path]);
+            if null.close {
+                add(&["--close"]);
+            }
+            if !self.cpus.is_empty() {
+                add(&["--cpus", &cpu_list(&self.cpus)]);
+            }
+            add(&["--until-stdin-closes"]);
+            return arguments;
+        }
         add(&["serve", "--listen", &server.listen, "--backlog", &server.backlog.to_string()]);
         if server.threads > 0 {
             add(&["--threads", &server.threads.to_string()]);
@@ -350,6 +363,7 @@ mod tests {
             prefix: vec!["-c".into(), script.into(), "sh".into()],
             workload: "standard".into(),
             server: ServerSpec::default(),
+            null: None,
             cpus: vec![0, 1],
             patience: Duration::from_secs(20),
         }

@@ -5,6 +5,7 @@
 //! [`observer::Observer`], ended early by an [`Interrupt`].
 #![forbid(unsafe_code)]
 
+pub mod calibrate;
 pub mod certify;
 pub mod checkfiles;
 pub mod clock;

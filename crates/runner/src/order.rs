@@ -1,10 +1,13 @@
-//! The order in which levels × iterations run (`docs/measurement.md`, "Sweep"). Pure: specification in, list out.
+//! The order in which levels × iterations run (`docs/measurement.md`, "Sweep"), and the course of a search, whose next
+//! step depends on what was measured. Pure.
 
 use std::collections::BTreeMap;
 
 use webstone_model::rate::RateProfile;
-use webstone_model::record::Arm;
-use webstone_model::spec::{LoadSpec, Order};
+use webstone_model::record::{Arm, IterationRecord};
+use webstone_model::search::Search;
+use webstone_model::spec::{LoadSpec, Order, RunSpec};
+use webstone_model::threshold::GateError;
 use webstone_model::workload::PageSequence;
 
 /// One step of a sweep.
@@ -19,6 +22,55 @@ pub struct Step {
     pub iteration: u32,
     /// Which arm of an A/A run it belongs to.
     pub arm: Option<Arm>,
+}
+
+/// The steps of a run: listed beforehand, or found on the way.
+#[derive(Clone, Debug)]
+pub(crate) enum Course {
+    /// A sweep; the next is at this place.
+    Listed(Vec<Step>, usize),
+    /// A search, with the number of the record's iterations that it has taken in.
+    Sought(Box<Search>, usize),
+}
+
+impl Course {
+    /// The course that a specification asks for.
+    ///
+    /// # Errors
+    /// If its search has an SLO that cannot be read.
+    pub(crate) fn of(spec: &RunSpec) -> Result<Course, GateError> {
+        Ok(match &spec.find {
+            Some(find) => Course::Sought(Box::new(Search::new(find)?), 0),
+            None => Course::Listed(steps(&spec.load, spec.client.seed), 0),
+        })
+    }
+
+    /// Steps that there are; of a search, that there can be.
+    pub(crate) fn most(&self) -> usize {
+        match self {
+            Course::Listed(steps, _) => steps.len(),
+            Course::Sought(search, _) => search.spec().iterations_max() as usize,
+        }
+    }
+
+    /// The next step, after what was measured.
+    pub(crate) fn next(&mut self, measured: &[IterationRecord]) -> Option<Step> {
+        match self {
+            Course::Listed(steps, at) => {
+                *at += 1;
+                steps.get(*at - 1).copied()
+            }
+            Course::Sought(search, taken) => {
+                measured.iter().skip(*taken).for_each(|run| search.observe_run(run));
+                *taken = measured.len();
+                let load = search.next()?;
+                let clients = search.spec().clients_at(load);
+                let rate = search.spec().rate_at(load);
+                let before = measured.iter().filter(|run| (run.clients, run.rate) == (clients, rate)).count();
+                Some(Step { clients, rate, iteration: before as u32 + 1, arm: None })
+            }
+        }
+    }
 }
 
 /// All steps in the order in which they run. The shuffle of [`Order::Random`] depends on `seed` alone.

@@ -12,9 +12,11 @@ use std::time::{Duration, SystemTime};
 use webstone_engine::PlanError;
 use webstone_model::errors::Blame;
 use webstone_model::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
+use webstone_model::search::LOOK_FIRST;
 use webstone_model::spec::RunSpec;
 use webstone_model::workload::Workload;
 
+use crate::calibrate;
 use crate::clock;
 use crate::embedded::{EmbeddedServer, EmbeddedServerError, Launch};
 use crate::environment::configuration::{self, ConfigurationError};
@@ -26,7 +28,7 @@ use crate::interrupt::Interrupt;
 use crate::listeners::{self, ServerProcesses};
 use crate::machine::{Root, cpus};
 use crate::observer::{Event, Observer};
-use crate::order::steps;
+use crate::order::Course;
 use crate::placement::{PlacementError, ServerPlace, cpu_list, place};
 use crate::preflight::limits;
 use crate::preflight::needs::{Load, Severity, Shortage, shortages};
@@ -53,6 +55,8 @@ pub struct RunnerOptions {
     pub runs_dir: Option<PathBuf>,
     /// The workload, where it is not the one that the specification names.
     pub workload: Option<Workload>,
+    /// File that holds the calibration of this host's generator; `None`, or nothing there: the run quotes none.
+    pub calibration: Option<PathBuf>,
     /// Whether the target is asked for its files before load; that its hosts accept connections is always checked.
     pub check_target: bool,
     /// The executable that is started as `<executable> serve …`; `None`: this one.
@@ -75,6 +79,7 @@ impl Default for RunnerOptions {
             command_line: Vec::new(),
             runs_dir: Some(PathBuf::from("runs")),
             workload: None,
+            calibration: None,
             check_target: true,
             server_program: None,
             derive: None,
@@ -239,8 +244,17 @@ fn prepare(
     let root = Root::default();
     let mut warnings = Vec::new();
     check_spec(&spec)?;
-    let RunnerOptions { tool, command_line, runs_dir, workload, check_target, server_program, derive, trace } =
-        options;
+    let RunnerOptions {
+        tool,
+        command_line,
+        runs_dir,
+        workload,
+        calibration,
+        check_target,
+        server_program,
+        derive,
+        trace,
+    } = options;
     let workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
     let configuration = configuration::read(&spec.server_config)?;
 
@@ -291,6 +305,7 @@ fn prepare(
                 prefix: Vec::new(),
                 workload: spec.workload.clone(),
                 server: spec.server.clone(),
+                null: None,
                 cpus: placement.server.clone(),
                 patience: SERVER_PATIENCE,
             };
@@ -338,7 +353,7 @@ fn prepare(
     let mut record = RunRecord {
         schema: SCHEMA_VERSION,
         id: String::new(),
-        environment,
+        environment: calibrate::with_calibration(environment, calibration.as_deref(), &tool),
         tool,
         started_at: clock::rfc3339(started),
         finished_at: None,
@@ -378,9 +393,14 @@ fn prepare(
 impl Prepared {
     fn sweep(mut self, observer: &mut dyn Observer, interrupt: &Interrupt) -> RunOutcome {
         let load = &self.effective.load;
-        let steps = steps(load, self.effective.client.seed);
+        let course = match Course::of(&self.effective) {
+            Ok(course) => course,
+            // `check_spec` has read the SLO before.
+            Err(_) => Course::Listed(Vec::new(), 0),
+        };
+        let steps = course.most();
         let each = load.warmup.as_duration() + load.duration.as_duration();
-        let planned = (load.duration.0 > 0).then(|| each * steps.len() as u32);
+        let planned = (load.duration.0 > 0).then(|| each * u32::try_from(steps).unwrap_or(u32::MAX));
         let clients = load.clients.0.iter().copied().max().unwrap_or_default();
         let paced = load.rate.is_none()
             && clients > self.effective.generator.workers.saturating_mul(webstone_engine::STARTED_AT_ONCE);
@@ -388,7 +408,7 @@ impl Prepared {
         observer.event(Event::RunStarted {
             record: &self.record,
             path: path.as_deref(),
-            steps: steps.len(),
+            steps,
             planned,
             paced,
         });
@@ -406,7 +426,7 @@ impl Prepared {
                 None => &mut unstored,
             },
             spec: &self.effective,
-            steps: &steps,
+            course,
             record_all: self.record_all.take(),
             trace: self.trace.take(),
             interrupt,
@@ -415,6 +435,12 @@ impl Prepared {
         let (state, error) = sweep.run(&mut self.record);
         drop(self.server.take());
         self.record.state = state;
+        if let Some(find) = self.record.spec.find.clone().filter(|_| !self.record.iterations.is_empty()) {
+            // The levels of a search are those that it took.
+            let loads: Vec<u64> =
+                self.record.levels().iter().map(|(_, runs)| find.over.of(runs[0])).collect();
+            find.fill(&mut self.record.spec.load, &loads);
+        }
         self.record.finished_at = Some(clock::rfc3339(SystemTime::now()));
         let mut error = error.map(RunError::from);
         let path = self.keep(&mut error);
@@ -456,6 +482,19 @@ fn check_spec(spec: &RunSpec) -> Result<(), RunError> {
     }
     if spec.load.iterations == 0 {
         return wrong("0 iterations measure nothing", "ask for at least one: -i 1");
+    }
+    if let Some(find) = &spec.find {
+        if let Err(error) = find.conditions() {
+            return wrong(&format!("find.slo: {error}"), "write it as in p(99)<50ms,errors<0.1%");
+        }
+        if find.from == 0
+            || find.from > find.to
+            || find.repeats < LOOK_FIRST
+            || find.resolution_percent <= 0.0
+        {
+            let rule = "a search needs 1 <= from <= to, at least 3 repeats and a resolution above 0 %";
+            return wrong(rule, "see `webstone find --help`");
+        }
     }
     Ok(())
 }

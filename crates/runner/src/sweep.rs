@@ -20,7 +20,7 @@ use crate::host_use::HostReading;
 use crate::interrupt::Interrupt;
 use crate::machine::Root;
 use crate::observer::{Event, Observer, Position};
-use crate::order::Step;
+use crate::order::{Course, Step};
 use crate::process_use::CpuTime;
 use crate::record_all::{RecordAll, RecordAllError};
 use crate::redaction;
@@ -105,7 +105,7 @@ pub(crate) struct Sweep<'a> {
     pub(crate) interfaces: &'a BTreeSet<String>,
     pub(crate) sink: &'a mut dyn Sink,
     pub(crate) spec: &'a RunSpec,
-    pub(crate) steps: &'a [Step],
+    pub(crate) course: Course,
     pub(crate) record_all: Option<RecordAll>,
     /// Taken by the first level: the first exchanges of a run are that level's.
     pub(crate) trace: Option<TraceWriter>,
@@ -116,23 +116,26 @@ pub(crate) struct Sweep<'a> {
 impl Sweep<'_> {
     /// Runs all steps, appending to the record. Says how it ended, and why, if that was not the plan.
     pub(crate) fn run(&mut self, record: &mut RunRecord) -> (RunState, Option<SweepError>) {
-        for (index, step) in self.steps.iter().enumerate() {
+        let most = self.course.most();
+        let mut taken = 0;
+        while let Some(step) = self.course.next(&record.iterations) {
             if self.interrupt.count() > 0 {
                 return (RunState::Interrupted, None);
             }
+            taken += 1;
             let at = Position {
-                step: index + 1,
-                steps: self.steps.len(),
+                step: taken,
+                steps: most,
                 clients: step.clients,
                 rate: step.rate,
                 iteration: step.iteration,
             };
-            if let Err(error) = self.step(at, *step, record) {
+            if let Err(error) = self.step(at, step, record) {
                 return (RunState::Failed, Some(error));
             }
         }
         let whole = record.iterations.iter().filter(|iteration| !iteration.interrupted).count();
-        (if whole == self.steps.len() { RunState::Complete } else { RunState::Interrupted }, None)
+        (if whole == taken { RunState::Complete } else { RunState::Interrupted }, None)
     }
 
     fn step(&mut self, at: Position, step: Step, record: &mut RunRecord) -> Result<(), SweepError> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::SystemTime;
 
 use super::*;
-use crate::order::steps;
+use crate::order::Course;
 use webstone_engine::{Live, TraceEvent, TraceKind, Transaction};
 use webstone_model::metrics::{ClientTotals, Counts, Interval, Lifetime, Measured, PageTotals, Series};
 use webstone_model::rate::RateProfile;
@@ -245,7 +245,7 @@ impl Stage {
     }
 
     fn run(&mut self) -> (RunRecord, RunState, Option<String>) {
-        let steps = steps(&self.spec.load, self.spec.client.seed);
+        let course = Course::of(&self.spec).unwrap();
         let mut record = crate::store::tests::record();
         let (events, raise, interrupt) =
             (&mut self.events, &self.raise_at_ticks, Arc::clone(&self.interrupt));
@@ -272,7 +272,7 @@ impl Stage {
             server: self.server.as_mut().map(|server| server as &mut dyn MeasuredServer),
             sink: &mut self.sink,
             spec: &self.spec,
-            steps: &steps,
+            course,
             record_all: self.record_all.take(),
             trace: self.trace.take(),
             interrupt: &self.interrupt,

@@ -16,8 +16,8 @@ pub struct ThresholdArgs {
     /// A limit that every level must keep, as in k6; exit code 3 if one does not. Repeatable
     ///
     /// A figure, <, <=, > or >=, and a limit with its unit; several are separated by commas. Figures: rate (requests/s),
-    /// connects (1/s), throughput (bit/s, MB/s), avg, min, med, max and p(N) (response times), errors (%), client-cpu and
-    /// server-cpu (CPU time per request). {clients:40} behind the figure selects a level.
+    /// connects (1/s), throughput (bit/s, MB/s), avg, min, med, max and p(N) (response times), errors (%), fairness (Jain's
+    /// index, 1 when all clients are served equally), client-cpu and server-cpu (CPU time per request). {clients:40} behind the figure selects a level.
     ///
     /// Default: none. Example: --threshold 'p(99)<50ms,errors<0.1%' --threshold 'rate{clients:40}>10k'
     #[arg(long = "threshold", value_name = "CONDITION")]

@@ -2,6 +2,7 @@
 
 use clap::{Arg, Command};
 use serde::Serialize;
+use webstone_model::search::SearchSpec;
 use webstone_model::spec::{ClientSpec, GeneratorSpec, LoadSpec, RunSpec, ServerSpec};
 
 use crate::intent;
@@ -22,11 +23,21 @@ pub(super) fn documented(command: Command) -> Command {
     ];
     let hit_defaults =
         [load_of_hit(&hit.load), client(&hit.client), generator(&hit.generator), output(&hit, "hit")];
+    let find = intent::find_defaults(hit.clone());
+    let search = find.find.clone().unwrap_or_default();
+    let find_defaults = [
+        search_of_find(&search),
+        load_of_find(&find.load),
+        client(&find.client),
+        generator(&find.generator),
+        output(&find, "text"),
+    ];
     let command = with_defaults(command, vec![("color", "auto".to_owned())]);
     command.mut_subcommands(|command| {
         let defaults = match command.get_name() {
             "run" => run_defaults.concat(),
             "hit" => hit_defaults.concat(),
+            "find" => find_defaults.concat(),
             "serve" => [workload(), server_alone(&run.server)].concat(),
             "genfiles" => workload(),
             "checkfiles" => [workload(), checks()].concat(),
@@ -64,6 +75,23 @@ fn load_of_hit(load: &LoadSpec) -> Defaults {
         ("iterations", load.iterations.to_string()),
         ("requests", load.pages.map_or("no limit".to_owned(), |pages| pages.to_string())),
         ("warmup", load.warmup.to_string()),
+    ]
+}
+
+fn load_of_find(load: &LoadSpec) -> Defaults {
+    vec![
+        ("duration", load.duration.to_string()),
+        ("warmup", load.warmup.to_string()),
+        ("arrivals", name_of(&load.arrivals)),
+        ("when_busy", name_of(&load.when_busy)),
+    ]
+}
+
+fn search_of_find(search: &SearchSpec) -> Defaults {
+    vec![
+        ("over", search.over.to_string()),
+        ("resolution", format!("{}%", search.resolution_percent)),
+        ("repeats", search.repeats.to_string()),
     ]
 }
 

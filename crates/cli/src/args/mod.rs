@@ -9,6 +9,7 @@ mod client;
 mod compare;
 mod defaults;
 mod files;
+mod find;
 mod generator;
 mod load;
 mod output;
@@ -19,6 +20,7 @@ pub use certify::{ArchiveArgs, CertifyArgs, ListFormat, VerifyArgs};
 pub use client::ClientArgs;
 pub use compare::{CompareArgs, ThresholdArgs};
 pub use files::{CheckfilesArgs, GenfilesArgs, MineArgs, WorkloadCommand, WorkloadFormat, WorkloadsArgs};
+pub use find::{CalibrateArgs, FindArgs, NullServerArgs};
 pub use generator::GeneratorArgs;
 pub use load::{HitLoadArgs, RunLoadArgs};
 pub use output::{ColorChoice, HistoryArgs, OutputArgs, ReportArgs};
@@ -84,6 +86,8 @@ What people type:
       Check a run that somebody hands you: every file, the signature, every figure computed again.
   webstone compare last~1 last --fail-if 'rate<-3%'
       Hold one run against another: faster, slower, or no difference shown.
+  webstone find http://127.0.0.1:8080/ --slo 'p(99)<50ms,errors<0.1%'
+      The highest load at which the server keeps that.
 
 All commands:
 {subcommands}
@@ -113,6 +117,26 @@ pub enum Command {
     /// Connections are kept alive, the load lasts 10 s, nothing is stored unless --store is given.
     #[command(after_long_help = HIT_EXAMPLES)]
     Hit(Box<HitArgs>),
+
+    /// Search for the highest load at which a server keeps an SLO
+    ///
+    /// The load is doubled until the SLO breaks, then the edge is narrowed down by bisection, and the levels on both sides
+    /// of it are repeated until each counts as kept or broken by its interval over the timed runs, or cannot be decided. What
+    /// is reported is the interval: the highest load kept, the lowest broken. How long that can take is said beforehand.
+    #[command(after_long_help = FIND_EXAMPLES)]
+    Find(Box<FindArgs>),
+
+    /// Measure what this host's load generator can do
+    ///
+    /// Every mode (small answers on kept connections, a connection for each request, ended by the server or by a reset, large
+    /// bodies), with epoll and io_uring, with one worker and with all, against a null server that is cheaper than any real
+    /// one. The result is stored; runs on the same host with the same version quote their load as a share of it.
+    #[command(after_long_help = CALIBRATE_EXAMPLES)]
+    Calibrate(CalibrateArgs),
+
+    /// The server that `calibrate` measures against: the same answer to every request
+    #[command(hide = true)]
+    NullServer(NullServerArgs),
 
     /// Run the reference server
     ///
@@ -228,6 +252,21 @@ Examples:
 
 Exit codes: 0 done, 1 webstone failed or a condition could not be judged, 2 usage or not comparable, 3 a condition or
 threshold failed, 4 one was asked for and a run is invalid (--force judges it all the same).";
+
+const FIND_EXAMPLES: &str = "\
+Examples:
+  webstone find http://127.0.0.1:8080/ --slo 'p(99)<50ms,errors<0.1%'
+  webstone find http://127.0.0.1:8080/ --slo 'p(99)<50ms,fairness>0.95' --to 4k --resolution 2%
+  webstone find http://127.0.0.1:8080 -w standard --slo 'avg<20ms' -d 10s --repeats 20 -o search.html
+
+Exit codes: 0 the limit was found, or the SLO is kept up to --to; 1 webstone failed, or noise leaves the edge undecided;
+2 usage; 3 the SLO is never kept; 4 the measurement is invalid; 130, 143 interrupted: what was measured is kept.";
+
+const CALIBRATE_EXAMPLES: &str = "\
+Examples:
+  webstone calibrate
+  webstone calibrate -d 5s -i 5
+  webstone calibrate --show";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:

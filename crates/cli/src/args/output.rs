@@ -113,7 +113,8 @@ pub struct ReportArgs {
 /// `webstone history`.
 #[derive(Args, Debug)]
 pub struct HistoryArgs {
-    /// Directories of runs, or their record.json, to be set beside the published results
+    /// Runs to be set beside the published results: directories, their record.json, names below --runs-dir, `last` or
+    /// `last~1`
     ///
     /// Default: none, the published results are printed as they are. Example: runs/20260701T120000Z-webstone
     #[arg(value_name = "RUN")]
@@ -136,4 +137,10 @@ pub struct HistoryArgs {
     /// Default: standard output. Example: -o history.csv
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+
+    /// Directory that holds the records of runs, for those that are given by name
+    ///
+    /// Default: runs. Example: --runs-dir /srv/benchmarks
+    #[arg(long, value_name = "DIR")]
+    pub runs_dir: Option<PathBuf>,
 }

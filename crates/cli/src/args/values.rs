@@ -10,11 +10,14 @@ use serde::de::value::{Error as ValueError, StrDeserializer};
 use webstone_model::addresses::{AddressRange, AddressRangeError};
 use webstone_model::arrivals::ArrivalProcess;
 use webstone_model::comparison::FailWhen;
+use webstone_model::metric::Metric;
 use webstone_model::metrics::Histograms;
 use webstone_model::rate::{Rates, RatesError};
+use webstone_model::search::{LOOK_FIRST, Over, REPEATS_MAX};
 use webstone_model::spec::{
     Backend, Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, WhenBusy, parse_cpu_list,
 };
+use webstone_model::threshold::{GateError, Thresholds};
 use webstone_model::units::parse_count;
 use webstone_report::{ComparisonFormat, CsvTable, Format};
 
@@ -190,6 +193,60 @@ pub(crate) fn listen(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// The conditions of a search: of what clients see, at any level.
+pub(super) fn slo(text: &str) -> Result<Thresholds, String> {
+    let thresholds: Thresholds = text.parse().map_err(|error: GateError| error.to_string())?;
+    for condition in &thresholds.0 {
+        if matches!(condition.metric(), Metric::ClientCpu | Metric::ServerCpu) {
+            return Err(format!(
+                "`{condition}` is nothing that clients see; write a condition on times, rates or errors"
+            ));
+        }
+        if !(1..=3).all(|clients| condition.selects(clients)) {
+            return Err(format!(
+                "`{condition}` selects a level, and a search looks for one; write it without braces"
+            ));
+        }
+    }
+    Ok(thresholds)
+}
+
+/// What a search raises.
+pub(super) fn over() -> impl TypedValueParser<Value = Over> {
+    one_of([
+        ("rate", "the arrivals a second of an open loop"),
+        ("clients", "the number of clients of a closed loop"),
+    ])
+}
+
+/// A number of clients.
+pub(super) fn clients_max(text: &str) -> Result<u32, String> {
+    match count_u32(text)? {
+        0 => Err(format!("`{text}` clients ask for nothing; write at least 1")),
+        many if many > 10_000_000 => Err(format!("`{text}` is too many; write at most 10m")),
+        clients => Ok(clients),
+    }
+}
+
+/// The resolution of a search, in percent.
+pub(super) fn resolution(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim().parse::<f64>().ok();
+    number
+        .filter(|percent| (0.01..=100.0).contains(percent))
+        .ok_or_else(|| format!("`{text}` is not a percentage from 0.01 to 100; write it as in 5%"))
+}
+
+/// Repeats of a level at the edge.
+pub(super) fn repeats(text: &str) -> Result<u32, String> {
+    let number = count_u32(text)?;
+    if (LOOK_FIRST..=REPEATS_MAX).contains(&number) {
+        return Ok(number);
+    }
+    Err(format!(
+        "`{text}` repeats cannot tell noise from a limit, or never end; write {LOOK_FIRST} to {REPEATS_MAX}"
+    ))
+}
+
 /// One header field.
 pub(super) fn header(text: &str) -> Result<(String, String), String> {
     let Some((name, value)) = text.split_once(':') else {
@@ -252,6 +309,7 @@ mod tests {
         assert_eq!(read(&arrivals()), 2);
         assert_eq!(read(&when_busy()), 2);
         assert_eq!(read(&fail_when()), 3);
+        assert_eq!(read(&over()), 2);
         assert_eq!(read(&comparison_format()), 3);
     }
 

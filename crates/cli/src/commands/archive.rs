@@ -3,15 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use webstone_runner::certify::archive::{ArchiveError, Form, write};
-use webstone_runner::store::Store;
 
-use super::store_failure;
+use super::records;
 use crate::args::ArchiveArgs;
 use crate::console::Console;
 use crate::failure::{Exit, Failure};
 
 pub(super) fn execute(args: &ArchiveArgs, console: &Console) -> Result<Exit, Failure> {
-    let directory = Store::locate(&args.run).map_err(|error| store_failure(&error))?;
+    let directory = records::locate(&args.run)?;
     let output = match &args.output {
         Some(output) => output.clone(),
         None => {

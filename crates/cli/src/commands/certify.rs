@@ -9,7 +9,7 @@ use webstone_runner::certify::{Certificate, key, signature, standing_words};
 use webstone_runner::clock;
 use webstone_runner::store::{MANIFEST, SIGNATURE, Store};
 
-use super::{archive, store_failure, verify};
+use super::{archive, records, store_failure, verify};
 use crate::args::{CertifyArgs, ListFormat};
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
@@ -19,7 +19,7 @@ pub(super) fn execute(args: &CertifyArgs, console: &Console) -> Result<Exit, Fai
     if let Some(path) = &args.archive {
         archive::form_of(path)?;
     }
-    let directory = Store::locate(&args.run).map_err(|error| store_failure(&error))?;
+    let directory = records::locate(&args.run)?;
     // The key first: whoever mistyped it shall not find the certificate written and nothing signed.
     let key = args.key.as_deref().map(load).transpose()?;
     let found = verify::examine(&directory);

@@ -1,9 +1,8 @@
 //! `webstone history`: results that others published, and runs beside them.
 
 use webstone_report::history::{self, Published};
-use webstone_runner::store::Store;
 
-use super::store_failure;
+use super::records;
 use crate::args::HistoryArgs;
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
@@ -21,16 +20,16 @@ pub(super) fn execute(args: &HistoryArgs, console: &Console) -> Result<Exit, Fai
     }
     let mut runs = Vec::new();
     for run in &args.runs {
-        runs.push(Store::load(run).map_err(|error| {
+        runs.push(records::load(run, args.runs_dir.as_deref()).map_err(|failure| {
             let name = run.to_string_lossy();
             match all.iter().any(|result| result.matches(&name)) && !run.exists() {
                 true => Failure::usage(format!("{name} is no run"))
                     .hint(format!("for the published results of that name, write --only {name}")),
-                false => store_failure(&error),
+                false => failure,
             }
         })?);
     }
-    let format = format_of(args.format, args.output.as_deref()).unwrap_or_default();
+    let format = format_of(args.format, args.output.as_deref())?.unwrap_or_default();
     let bytes = history::render(&chosen, &runs, format, &console.report_options(args.output.is_some()))
         .map_err(|error| Failure::from_message(Exit::Usage, &format!("--format: {error}")))?;
     console::deliver(&bytes, args.output.as_deref())?;

@@ -15,7 +15,8 @@ pub(super) fn execute(dir: Option<&Path>) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     };
     std::fs::create_dir_all(dir).map_err(|error| Failure::file("create", dir, &error))?;
-    let pages = command.get_subcommands().map(|sub| (format!("webstone-{}", sub.get_name()), sub.clone()));
+    let shown = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+    let pages = shown.map(|sub| (format!("webstone-{}", sub.get_name()), sub.clone()));
     let pages: Vec<_> = pages.collect();
     write(dir, "webstone", command)?;
     for (name, sub) in pages {

@@ -1,6 +1,7 @@
 //! The commands, one file each, and how errors of the other crates become messages.
 
 mod archive;
+mod calibrate;
 mod certify;
 mod checkfiles;
 mod compare;
@@ -34,6 +35,9 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
         Command::Run(args) if args.dump_spec => run::dump(&intent::of_run(&args)?),
         Command::Run(args) => run::execute(intent::of_run(&args)?, console, command_line()),
         Command::Hit(args) => run::execute(intent::of_hit(&args)?, console, command_line()),
+        Command::Find(args) => run::execute(intent::of_find(&args)?, console, command_line()),
+        Command::Calibrate(args) => calibrate::execute(&args, console),
+        Command::NullServer(args) => calibrate::serve(&args),
         Command::Serve(args) => serve::execute(&args, console),
         Command::Genfiles(args) => genfiles::execute(&args, console),
         Command::Checkfiles(args) => checkfiles::execute(&args, console),

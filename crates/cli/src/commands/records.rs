@@ -15,6 +15,11 @@ pub(super) fn load(named: &Path, runs_dir: Option<&Path>) -> Result<RunRecord, F
     Store::load(&path).map_err(|error| store_failure(&error))
 }
 
+/// The directory of the run that was named.
+pub(super) fn locate(named: &Path) -> Result<PathBuf, Failure> {
+    Store::locate(&find(named, Path::new(RUNS_DIR))?).map_err(|error| store_failure(&error))
+}
+
 /// What exists at the path is meant; otherwise what has that name among the runs, or how far back it lies.
 fn find(named: &Path, runs_dir: &Path) -> Result<PathBuf, Failure> {
     // A run that was killed has `.partial` behind its name, which the store finds by itself.
@@ -32,6 +37,14 @@ fn find(named: &Path, runs_dir: &Path) -> Result<PathBuf, Failure> {
     }
     match named.to_str().and_then(back) {
         Some(back) => last(runs_dir, back),
+        None if named.components().count() == 1 => Err(Failure::failed(format!(
+            "there is no run {}: neither that path nor one below {}",
+            named.display(),
+            runs_dir.display()
+        ))
+        .hint(
+            "`last` is the newest run, `last~1` the one before; --runs-dir names another directory of runs",
+        )),
         // The store's own message says what is not there.
         None => Ok(named.to_owned()),
     }
@@ -82,7 +95,10 @@ mod tests {
         assert_eq!(found("last"), Ok(dir.path().join("3-c")));
         assert_eq!(found("last~2"), Ok(dir.path().join("1-a")));
         assert_eq!(found("last~3"), Err(format!("last~3: {} holds 3 runs", dir.path().display())));
-        assert_eq!(found("elsewhere"), Ok(PathBuf::from("elsewhere")));
+        let none =
+            format!("there is no run elsewhere: neither that path nor one below {}", dir.path().display());
+        assert_eq!(found("elsewhere"), Err(none));
+        assert_eq!(found("elsewhere/1"), Ok(PathBuf::from("elsewhere/1")));
         assert_eq!(found("/tmp"), Ok(PathBuf::from("/tmp")));
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Fail
         options.histogram.clone_from(name);
     }
     let thresholds = gates::typed(&args.thresholds.threshold);
-    let format = format_of(args.format, args.output.as_deref()).unwrap_or_default();
+    let format = format_of(args.format, args.output.as_deref())?.unwrap_or_default();
     console::can_be_shown(format, args.output.as_deref())?;
     let failed = |index: usize, error: ReportError| {
         Failure::from_message(Exit::Failed, &format!("{}: {error}", args.runs[index].display()))

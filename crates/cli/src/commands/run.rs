@@ -1,4 +1,4 @@
-//! `webstone run` and `webstone hit`: the run itself, its report, its verdict.
+//! `webstone run`, `hit` and `find`: the run itself, its report, its verdict.
 
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal};
@@ -6,13 +6,14 @@ use std::path::Path;
 
 use webstone_model::errors::Blame;
 use webstone_model::record::RunRecord;
+use webstone_model::search::{self, Answer, Finding};
 use webstone_model::threshold::Outcome;
 use webstone_model::verdict::{self, Standing};
 use webstone_report::{Format, Options, render, write};
 use webstone_runner::store::{Derived, FIGURES, REPORT};
 use webstone_runner::{RunError, RunnerOptions};
 
-use super::gates;
+use super::{calibrate, gates};
 use crate::console::{self, Console, Delivery};
 use crate::display::Display;
 use crate::failure::{Exit, Failure};
@@ -32,6 +33,7 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         command_line,
         runs_dir: intent.runs_dir.clone(),
         workload: intent.workload.clone(),
+        calibration: calibrate::file(),
         check_target: intent.check_target,
         derive: Some(derived),
         trace: Some(Box::new(io::stderr())),
@@ -111,9 +113,10 @@ const REASONS_MAX: usize = 5;
 /// trusted neither keep nor miss any.
 fn judged(record: Option<&RunRecord>, outcomes: &[Outcome]) -> Exit {
     let kept = gates::exit(outcomes);
-    let Some(verdict) = record.map(verdict::of) else { return kept };
+    let Some(record) = record else { return kept };
+    let verdict = verdict::of(record);
     if verdict.standing != Standing::Invalid {
-        return kept;
+        return search::of_record(record).map_or(kept, |finding| found(&finding));
     }
     for reason in verdict.reasons.iter().take(REASONS_MAX) {
         console::complain(format!("invalid: {}", reason.sentence));
@@ -124,7 +127,22 @@ fn judged(record: Option<&RunRecord>, outcomes: &[Outcome]) -> Exit {
     Exit::Invalid
 }
 
-fn failure(error: &RunError) -> Failure {
+/// What came of a search, for scripts; in words it stands in the report.
+fn found(finding: &Finding) -> Exit {
+    match finding.answer {
+        Answer::Between | Answer::Always => Exit::Done,
+        Answer::Never => {
+            console::complain(format!("never kept: {}", finding.sentence));
+            Exit::Gate
+        }
+        Answer::Unclear | Answer::Unfinished => {
+            console::complain(format!("undecided: {}", finding.sentence));
+            Exit::Failed
+        }
+    }
+}
+
+pub(super) fn failure(error: &RunError) -> Failure {
     let exit = match error.blame() {
         Blame::User => Exit::Usage,
         Blame::Target | Blame::Network | Blame::Generator => Exit::Failed,

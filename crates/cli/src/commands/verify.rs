@@ -40,6 +40,9 @@ pub(super) struct Found {
     /// Who signed.
     #[serde(serialize_with = "fingerprint_of")]
     pub(super) signed: Option<Signed>,
+    /// Whether there is a signature at all, sound or not.
+    #[serde(skip)]
+    has_signature: bool,
     /// The name of the signer, where one was asked for and it is his key.
     signer: Option<String>,
     /// What is wrong, each with the file that it is in.
@@ -164,6 +167,7 @@ fn signature_of(directory: &Path, found: &mut Found) {
         }
         return;
     };
+    found.has_signature = true;
     match signature::check(&signature, &fs::read(directory.join(MANIFEST)).unwrap_or_default()) {
         Ok(signed) => found.signed = Some(signed),
         // Where every file has its check sum, the manifest is what it was.
@@ -195,11 +199,15 @@ fn recompute(directory: &Path, record: &RunRecord, found: &mut Found) {
             record.tool.name, record.tool.version
         )),
     }
-    if let Ok(page) = fs::read(directory.join(REPORT))
-        && record.tool == version::tool()
-        && render(record, Format::Html, &Options::default()).is_ok_and(|again| again != page)
-    {
-        found.problem(REPORT, "is not the report that the record gives");
+    if let Ok(page) = fs::read(directory.join(REPORT)) {
+        if record.tool != version::tool() {
+            found.notes.push(format!(
+                "{REPORT} was made by another build of {}: its check sum was compared, and it was not made again",
+                record.tool.name
+            ));
+        } else if render(record, Format::Html, &Options::default()).is_ok_and(|again| again != page) {
+            found.problem(REPORT, "is not the report that the record gives");
+        }
     }
     let Ok(bytes) = fs::read(directory.join(CERTIFICATE)) else { return };
     match serde_json::from_slice::<Certificate>(&bytes) {
@@ -263,7 +271,7 @@ fn judge_signer(found: &mut Found, allowed: &[Allowed], asked: bool) {
         return;
     }
     let Some(signed) = &found.signed else {
-        if !found.problems.iter().any(|problem| problem.file == SIGNATURE) {
+        if !found.has_signature && !found.problems.iter().any(|problem| problem.file == SIGNATURE) {
             found.problem(SIGNATURE, "is missing: the record is not signed, and a signer was asked for");
         }
         return;

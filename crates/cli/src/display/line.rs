@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use webstone_model::figures::Figures;
 use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::search::Over;
 use webstone_runner::observer::Position;
 use webstone_runner::{Live, Phase};
 
@@ -38,7 +39,29 @@ pub(super) struct Planned {
 /// What is about to happen.
 pub(super) fn opening(record: &RunRecord, steps: usize, planned: Option<Planned>) -> String {
     let server = if record.target.embedded { "the embedded server at " } else { "" };
-    let levels = if steps == 1 { "1 level".to_owned() } else { format!("{steps} levels") };
+    if let Some(find) = &record.spec.find {
+        let load = &record.spec.load;
+        let each = load.warmup.as_duration() + load.duration.as_duration();
+        let usual = find.iterations_usual();
+        let what = match find.over {
+            Over::Rate => "the highest rate at which",
+            Over::Clients => "the most clients with which",
+        };
+        return format!(
+            "searching for {what} {server}{} keeps {}: usually about {usual} timed runs, {}; at most {steps}, {} where \
+             answers come in time",
+            record.target.url,
+            find.slo,
+            wait(each * u32::try_from(usual).unwrap_or(u32::MAX)),
+            wait(each * u32::try_from(steps).unwrap_or(u32::MAX)),
+        );
+    }
+    let iterations = (record.spec.load.iterations as usize).max(1);
+    let levels = match steps / iterations {
+        1 => "1 level".to_owned(),
+        levels => format!("{levels} levels"),
+    };
+    let levels = if iterations == 1 { levels } else { format!("{levels} × {iterations} iterations") };
     let time = length(planned);
     format!("{} on {server}{}: {levels}{time}", record.workload.name, record.target.url)
 }

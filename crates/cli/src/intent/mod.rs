@@ -3,6 +3,7 @@
 
 mod apply;
 mod body;
+mod find;
 mod rules;
 mod target;
 mod testbed;
@@ -19,6 +20,7 @@ use crate::args::{HitArgs, OutputArgs, RunArgs, ServeArgs, ThresholdArgs};
 use crate::commands::gates;
 use crate::failure::Failure;
 
+pub(crate) use find::{find_defaults, of_find};
 pub(crate) use target::server_url;
 
 /// Where records go unless --runs-dir says otherwise.
@@ -72,12 +74,24 @@ pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
 
 /// What `hit` was asked for.
 pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
-    let url = target::split(&args.url)?;
     let mut spec = hit_defaults();
-    spec.target = vec![url.base.clone()];
+    let workload = one_url(&args.url, &mut spec)?;
     apply::hit_load(&args.load, &mut spec.load);
     apply::client(&args.client, &mut spec.client)?;
     apply::generator(&args.generator, &mut spec.generator);
+    let store = args.store || args.output.runs_dir.is_some();
+    let intent = finish(spec, Some(workload), &args.output, store, Format::Hit)?;
+    Ok(Intent {
+        check_target: !args.client.no_check,
+        thresholds: thresholds(&args.thresholds, &intent.spec)?,
+        ..intent
+    })
+}
+
+/// The workload of one URL, whose server becomes the target.
+fn one_url(url: &str, spec: &mut RunSpec) -> Result<Workload, Failure> {
+    let url = target::split(url)?;
+    spec.target = vec![url.base.clone()];
     let workload = Workload {
         name: url.path.clone(),
         description: "One URL.".to_owned(),
@@ -89,13 +103,7 @@ pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
         ..Workload::default()
     };
     spec.workload.clone_from(&workload.name);
-    let store = args.store || args.output.runs_dir.is_some();
-    let intent = finish(spec, Some(workload), &args.output, store, Format::Hit)?;
-    Ok(Intent {
-        check_target: !args.client.no_check,
-        thresholds: thresholds(&args.thresholds, &intent.spec)?,
-        ..intent
-    })
+    Ok(workload)
 }
 
 /// The settings of `serve`, and the workload that it serves.
@@ -128,8 +136,18 @@ pub(crate) fn hit_defaults() -> RunSpec {
 }
 
 /// The format that was asked for: by its name, or by the ending of the report's file.
-pub(crate) fn format_of(named: Option<Format>, output: Option<&Path>) -> Option<Format> {
-    named.or_else(|| output.and_then(Format::of_file))
+pub(crate) fn format_of(named: Option<Format>, output: Option<&Path>) -> Result<Option<Format>, Failure> {
+    let (None, Some(file)) = (named, output) else { return Ok(named) };
+    match (Format::of_file(file), file.extension()) {
+        // Tables for a terminal in a report.pdf would be a surprise.
+        (None, Some(ending)) => Err(Failure::usage(format!(
+            "--output {}: `.{}` is the ending of no format",
+            file.display(),
+            ending.to_string_lossy()
+        ))
+        .hint("end it with .html, .json, .csv, .xlsx, .md, .hgrm, .prom or .txt, or name the format with --format")),
+        (format, _) => Ok(format),
+    }
 }
 
 fn finish(
@@ -148,7 +166,7 @@ fn finish(
         workload,
         check_target: true,
         runs_dir: store.then(|| output.runs_dir.clone().unwrap_or_else(|| PathBuf::from(RUNS_DIR))),
-        format: format_of(output.format, output.output.as_deref()).unwrap_or(format),
+        format: format_of(output.format, output.output.as_deref())?.unwrap_or(format),
         output: output.output.clone(),
         thresholds: Vec::new(),
     })

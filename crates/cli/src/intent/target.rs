@@ -31,6 +31,9 @@ pub(super) fn split(typed: &str) -> Result<Base, Failure> {
             None => wrong("the protocol is missing").hint(format!("write http://{typed}")),
         });
     };
+    if rest.is_empty() || rest.starts_with('/') {
+        return Err(wrong("the host is missing").hint(FORM));
+    }
     if rest.contains('#') {
         return Err(wrong("a fragment (#) is never sent to a server").hint("leave out # and what follows it"));
     }

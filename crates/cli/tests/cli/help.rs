@@ -19,6 +19,8 @@ fn every_command_has_a_help_that_begins_with_what_it_does() {
     for (command, about) in [
         ("run", "Run the benchmark: a workload, a sweep over numbers of clients, a report, a record\n"),
         ("hit", "Request one URL under one load and print a short answer, with the habits of wrk\n"),
+        ("find", "Search for the highest load at which a server keeps an SLO\n"),
+        ("calibrate", "Measure what this host's load generator can do\n"),
         ("serve", "Run the reference server\n"),
         ("genfiles", "Write the files of a workload into a directory, for a server to serve\n"),
         ("checkfiles", "Ask a server for every file of a workload and tell which are missing or wrong\n"),
@@ -81,11 +83,13 @@ fn manual_pages_are_written_for_every_command() {
         .collect();
     names.sort();
     let commands = [
+        "calibrate",
         "checkfiles",
         "archive",
         "certify",
         "compare",
         "completions",
+        "find",
         "genfiles",
         "history",
         "hit",

@@ -4,6 +4,7 @@
 
 mod comparison;
 mod files;
+mod find;
 mod help;
 mod interruption;
 mod large;

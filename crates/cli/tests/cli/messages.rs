@@ -80,6 +80,16 @@ fn values_that_are_nonsense() {
              hint: write one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2)",
         ),
         (
+            ["-c", "1..10+0"],
+            "error: --clients: `1..10+0` names no client counts: the step of 1..10+0 must be at least 1\n\
+             hint: write one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2)",
+        ),
+        (
+            ["-o", "report.pdf"],
+            "error: --output report.pdf: `.pdf` is the ending of no format\n\
+             hint: end it with .html, .json, .csv, .xlsx, .md, .hgrm, .prom or .txt, or name the format with --format",
+        ),
+        (
             ["-n", "many"],
             "error: --pages: `many` is not a count\n\
              hint: write a whole number, with k, m or g for thousands, millions and billions, as in 10k",

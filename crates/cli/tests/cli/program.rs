@@ -19,6 +19,8 @@ pub(crate) struct Said {
 pub(crate) fn command(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("webstone"));
     command.current_dir(dir).args(arguments).env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8");
+    // No calibration of the machine's own is quoted.
+    command.env("XDG_DATA_HOME", dir.join("data"));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

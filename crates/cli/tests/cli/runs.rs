@@ -15,7 +15,8 @@ fn json(text: &str) -> Value {
 fn a_run_prints_a_report_and_leaves_a_complete_record() {
     let dir = tempfile::tempdir().unwrap();
     let said = webstone_in(dir.path(), &SHORT);
-    assert_eq!(said.code, 0, "{said:?}");
+    // 4 where the load generator was the limit, as it may be against so cheap a server.
+    assert!(said.code == 0 || said.code == 4, "{said:?}");
     assert!(said.out.starts_with("webstone ") && said.out.contains("\nLevels\n"), "{}", said.out);
 
     let run = only_entry(&dir.path().join("runs"));

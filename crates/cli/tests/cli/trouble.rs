@@ -19,7 +19,7 @@ fn a_dead_server_is_found_before_the_load() {
         said.err,
         format!(
             "error: http://127.0.0.1:{port}: connection refused by 127.0.0.1:{port}: nothing listens on port {port}\n\
-             hint: start the server, or check the port; without a target webstone starts a server of its own\n"
+             hint: start the server, or check the port; `webstone run` without a URL measures a server of its own\n"
         )
     );
     assert!(!dir.path().join("runs").exists());

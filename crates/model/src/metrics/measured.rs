@@ -75,6 +75,9 @@ pub struct WorkerUse {
     /// Open loop: time that it waited for arrivals awake, in nanoseconds. Part of its CPU time, and no work: it could
     /// have done something else.
     pub spun_ns: u64,
+    /// Time that it was ready to run and its CPU ran something else, in nanoseconds (the second number of Linux'
+    /// `/proc/thread-self/schedstat`); absent where the kernel does not tell.
+    pub run_queue_ns: Option<u64>,
     /// Rounds of its event loop.
     pub loops: u64,
     /// Events that it handled.
@@ -231,6 +234,9 @@ impl Measured {
             add(&mut mine.user_ns, theirs.user_ns);
             add(&mut mine.system_ns, theirs.system_ns);
             add(&mut mine.spun_ns, theirs.spun_ns);
+            if let Some(waited) = theirs.run_queue_ns {
+                add(mine.run_queue_ns.get_or_insert(0), waited);
+            }
             add(&mut mine.loops, theirs.loops);
             add(&mut mine.events, theirs.events);
         }

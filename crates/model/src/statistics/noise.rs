@@ -19,6 +19,20 @@ pub struct NoiseFloor {
     pub alike: bool,
 }
 
+impl NoiseFloor {
+    /// Percent above which a floor tells nothing: a server of half the speed would not be told from its better.
+    pub const PERCENT_MAX: f64 = 100.0;
+
+    /// The floor in words, with two decimals where they mean something.
+    pub fn in_words(percent: f64) -> String {
+        if percent > NoiseFloor::PERCENT_MAX {
+            "more than 100 %".to_owned()
+        } else {
+            format!("{percent:.2} %")
+        }
+    }
+}
+
 /// The noise floor of two arms. `None` as of [`ratio_interval`].
 pub fn noise_floor(a: &[f64], b: &[f64]) -> Option<NoiseFloor> {
     let ratio = ratio_interval(a, b)?;

@@ -11,13 +11,18 @@ use super::{CONFIDENCE, Interval, Method, mean, variance};
 
 /// The 95 % interval of the mean: x̄ ± t(n − 1) s/√n. `None` below two values, or where a value is not finite.
 pub fn student_mean(samples: &[f64]) -> Option<Interval> {
+    student_mean_at(samples, CONFIDENCE)
+}
+
+/// [`student_mean`] with another confidence, above 0 and below 1.
+pub fn student_mean_at(samples: &[f64], confidence: f64) -> Option<Interval> {
     if samples.len() < 2 || !samples.iter().all(|value| value.is_finite()) {
         return None;
     }
     let point = mean(samples);
     let reach =
-        quantile(samples.len() as f64 - 1.0, CONFIDENCE)? * (variance(samples) / samples.len() as f64).sqrt();
-    made([point, point - reach, point + reach], samples.len(), CONFIDENCE)
+        quantile(samples.len() as f64 - 1.0, confidence)? * (variance(samples) / samples.len() as f64).sqrt();
+    made([point, point - reach, point + reach], samples.len(), confidence)
 }
 
 /// The 95 % interval of the mean of `a` over the mean of `b`, symmetric on the logarithm. `None` as of

@@ -4,9 +4,9 @@
 //! list      = condition { "," condition }
 //! condition = metric [ "{" "clients" ":" levels "}" ] relation value
 //! metric    = "rate" | "connects" | "throughput" | "avg" | "min" | "med" | "max" | "p(" number ")" | "p" number
-//!           | "errors" | "client-cpu" | "server-cpu"
+//!           | "errors" | "offered" | "fairness" | "client-cpu" | "server-cpu"
 //! relation  = "<" | "<=" | ">" | ">="
-//! value     = number unit                   of a threshold: ns us ms s m; % of errors; bit/s … Gbit/s, B/s … GB/s;
+//! value     = number unit                   of a threshold: ns us ms s m; % of errors and offered; bit/s … Gbit/s, B/s … GB/s; of fairness none;
 //!                                           of a rate: k, m or nothing, and /s or nothing
 //!           | [ "+" | "-" ] number unit     of a change: %; of errors: pp (percentage points)
 //! ```
@@ -46,8 +46,7 @@ impl FromStr for FailIfs {
     }
 }
 
-const METRICS: &str =
-    "rate, connects, throughput, avg, min, med, max, p(99), errors, client-cpu or server-cpu";
+const METRICS: &str = "rate, connects, throughput, avg, min, med, max, p(99), errors, offered, fairness, client-cpu or server-cpu";
 
 type Value<'a> = fn(&mut Scanner<'a>, Metric) -> Result<f64, GateError>;
 
@@ -97,6 +96,8 @@ impl<'a> Scanner<'a> {
             "med" => Metric::Percentile(50.0),
             "max" => Metric::Max,
             "errors" => Metric::Errors,
+            "offered" => Metric::Offered,
+            "fairness" => Metric::Fairness,
             "client-cpu" => Metric::ClientCpu,
             "server-cpu" => Metric::ServerCpu,
             "p" if self.take("(") => {
@@ -129,6 +130,7 @@ impl<'a> Scanner<'a> {
                     "median" => "med",
                     "http_req_failed" | "error" | "error_rate" => "errors: the share of failed requests",
                     "connections" | "connection_rate" => "connects: connections per second",
+                    "fair" | "jain" => "fairness: Jain's index over the clients",
                     "cpu" => "client-cpu or server-cpu: CPU time per request",
                     _ => METRICS,
                 };
@@ -210,9 +212,10 @@ impl<'a> Scanner<'a> {
             };
             let units = match metric.quantity() {
                 Quantity::Seconds => "ns, us, ms, s or m behind the number",
-                Quantity::Percent => "% behind the number: errors are a share of the requests",
+                Quantity::Percent => "% behind the number: it is a share",
                 Quantity::PerSecond => "the number alone, or with k, m or /s behind it",
                 Quantity::BitsPerSecond => "Mbit/s, MB/s or the like behind the number",
+                Quantity::Share => "the number alone, between 0 and 1",
             };
             self.error(rule, units)
         })
@@ -304,6 +307,7 @@ fn factor(quantity: Quantity, unit: &str) -> Option<f64> {
             &[("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("min", 60.0)]
         }
         Quantity::Percent => &[("%", 1.0)],
+        Quantity::Share => &[("", 1.0)],
         Quantity::PerSecond => &[("", 1.0), ("/s", 1.0), ("k", 1e3), ("k/s", 1e3), ("m", 1e6), ("m/s", 1e6)],
         Quantity::BitsPerSecond => &[
             ("bit/s", 1.0),

@@ -73,7 +73,7 @@ fn an_error_names_the_column_the_rule_and_the_remedy() {
     for (text, message) in [
         (
             "",
-            "``, column 1: a figure is expected here; write rate, connects, throughput, avg, min, med, max, p(99), errors, client-cpu or server-cpu",
+            "``, column 1: a figure is expected here; write rate, connects, throughput, avg, min, med, max, p(99), errors, offered, fairness, client-cpu or server-cpu",
         ),
         (
             "latency<5ms",
@@ -95,7 +95,7 @@ fn an_error_names_the_column_the_rule_and_the_remedy() {
         ("p<1s", "`p<1s`, column 1: a percentile has a number; write p(99)"),
         (
             "errors<0.01",
-            "`errors<0.01`, column 12: the limit of `errors` needs a unit; write % behind the number: errors are a share of the requests",
+            "`errors<0.01`, column 12: the limit of `errors` needs a unit; write % behind the number: it is a share",
         ),
         (
             "rate>5ms",
@@ -135,7 +135,7 @@ fn an_error_names_the_column_the_rule_and_the_remedy() {
         ),
         (
             "größe<1s",
-            "`größe<1s`, column 1: `größe` is not a figure; write rate, connects, throughput, avg, min, med, max, p(99), errors, client-cpu or server-cpu",
+            "`größe<1s`, column 1: `größe` is not a figure; write rate, connects, throughput, avg, min, med, max, p(99), errors, offered, fairness, client-cpu or server-cpu",
         ),
     ] {
         assert_eq!(refused(text), message);

@@ -14,6 +14,11 @@ pub const LOOP_DELAY_PERCENT_MAX: f64 = 10.0;
 pub const SCHEDULE_LAG_PERCENT_MAX: f64 = 10.0;
 /// Open loop: how much of the asked rate may be missed, in percent.
 pub const RATE_MISSED_PERCENT_MAX: f64 = 1.0;
+/// Shortest window, in nanoseconds, of which a worker's waiting for its CPU is judged: a shorter one can fall into a
+/// single busy moment of the machine.
+pub(super) const RUN_QUEUE_WINDOW_NS_MIN: u64 = 2_000_000_000;
+/// Time that a worker waited for its CPU in percent of the window, from which on reports warn.
+pub const RUN_QUEUE_PERCENT_MAX: f64 = 5.0;
 /// Shortest window, in nanoseconds, of which a worker's CPU is judged: of a shorter one it says how it
 /// started, and nobody takes it for a benchmark (it is never certified).
 pub(super) const GENERATOR_WINDOW_NS_MIN: u64 = 100_000_000;
@@ -29,12 +34,22 @@ pub(super) fn worker_percent(worker: &WorkerUse, window_ns: u64) -> f64 {
     percent(worker.worked_ns() as f64, window_ns as f64)
 }
 
-/// The busiest worker of an iteration: its number, its use, its CPU in percent.
-pub(super) fn busiest(run: &IterationRecord) -> Option<(usize, &WorkerUse, f64)> {
-    let workers = run.measured.generator.workers.iter().enumerate();
+/// Time that a worker was ready to run and its CPU ran something else, in percent of the window; 0 where it was not
+/// measured, or the window is too short to tell.
+pub fn run_queue_percent(worker: &WorkerUse, window_ns: u64) -> f64 {
+    match worker.run_queue_ns {
+        Some(waited) if window_ns >= RUN_QUEUE_WINDOW_NS_MIN => percent(waited as f64, window_ns as f64),
+        _ => 0.0,
+    }
+}
+
+/// The worker of an iteration that needed most of its CPU: its use, its CPU time and its waiting for it in percent.
+pub(super) fn busiest(run: &IterationRecord) -> Option<(&WorkerUse, f64, f64)> {
+    let window_ns = run.measured.window_ns;
+    let workers = run.measured.generator.workers.iter();
     workers
-        .map(|(number, worker)| (number, worker, worker_percent(worker, run.measured.window_ns)))
-        .max_by(|a, b| a.2.total_cmp(&b.2))
+        .map(|worker| (worker, worker_percent(worker, window_ns), run_queue_percent(worker, window_ns)))
+        .max_by(|a, b| (a.1 + a.2).total_cmp(&(b.1 + b.2)))
 }
 
 /// 100 a / b; 0 where b is 0.

@@ -5,10 +5,12 @@
 use std::collections::BTreeMap;
 
 use super::bounds::{
-    LINK_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, WORKER_CPU_PERCENT_MAX, busiest, counted, level, percent,
+    LINK_PERCENT_MAX, RUN_QUEUE_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, WORKER_CPU_PERCENT_MAX, busiest,
+    counted, level, percent,
 };
 use super::rules::this_host;
 use super::{LevelLimit, Limit, LimitingResource};
+use crate::calibration;
 use crate::record::{IterationRecord, RunRecord, TcpUse};
 use crate::spec::parse_cpu_list;
 
@@ -65,6 +67,17 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], highest: bool) -> Lim
                 format!("The server's CPU limits at {at}: {text}{besides}."),
             );
         }
+        if let Some(busy) = server_cpus_busy(record, runs).filter(|busy| *busy >= SERVER_CPU_PERCENT_MAX) {
+            // Where a kernel counts interrupts by themselves, the server's network work is in none of its processes.
+            let text = format!(
+                "{text}, and interrupts and other programs kept them busy for {busy:.0} % of the time in all"
+            );
+            return if *used * 2.0 >= busy {
+                limit(LimitingResource::Server, format!("The server's CPU limits at {at}: {text}."))
+            } else {
+                unknown(&format!("at {at} other programs had the server's CPUs: {text}"))
+            };
+        }
         evidence.push(text.clone());
     }
     if let Some((text, used)) = &link {
@@ -75,6 +88,12 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], highest: bool) -> Lim
         evidence.push(text.clone());
     }
     evidence.extend(generator.as_ref().map(|(text, _)| text.clone()));
+    if let Ok(quote) = calibration::quote(record)
+        && let Some(share) =
+            quote.levels.iter().find(|share| (share.clients, share.rate) == (runs[0].clients, runs[0].rate))
+    {
+        evidence.push(format!("{:.0} % of what it can do by its calibration", share.percent));
+    }
     let kernel = kernel(runs);
     let Some(_) = server else {
         evidence.push(kernel);
@@ -102,11 +121,16 @@ fn besides(others: &[Option<&(String, f64)>]) -> String {
 
 /// The busiest worker of the busiest iteration, in words and in percent of its CPU.
 fn generator(runs: &[&IterationRecord]) -> Option<(String, f64)> {
-    let (_, worker, used) = runs.iter().filter_map(|run| busiest(run)).max_by(|a, b| a.2.total_cmp(&b.2))?;
+    let most = |a: &(_, f64, f64), b: &(_, f64, f64)| (a.1 + a.2).total_cmp(&(b.1 + b.2));
+    let (worker, used, waited) = runs.iter().filter_map(|run| busiest(run)).max_by(most)?;
     let place = worker.cpu.map_or("its CPU".to_owned(), |cpu| format!("CPU {cpu}"));
     let busiest =
         if runs.iter().any(|run| run.measured.generator.workers.len() > 1) { "busiest " } else { "" };
-    Some((format!("the generator's {busiest}worker used {used:.0} % of {place}"), used))
+    let waited_text = match waited >= RUN_QUEUE_PERCENT_MAX {
+        true => format!(" and waited {waited:.0} % of the time for other programs to leave it"),
+        false => String::new(),
+    };
+    Some((format!("the generator's {busiest}worker used {used:.0} % of {place}{waited_text}"), used + waited))
 }
 
 /// The server's CPU over all iterations, in words and in percent of the CPUs that it could use.
@@ -135,6 +159,18 @@ fn own_use(record: &RunRecord, runs: &[&IterationRecord]) -> Option<(String, f64
     (used > 0.0).then(|| {
         (format!("the server used {used:.0} % of its {}", counted(cpus as u64, "CPU", "CPUs")), used)
     })
+}
+
+/// How busy the CPUs were that the server was bound to, with whatever, and what a hypervisor took of them, in percent.
+fn server_cpus_busy(record: &RunRecord, runs: &[&IterationRecord]) -> Option<f64> {
+    let mut sum = (0.0, 0.0);
+    for run in runs {
+        for cpu in run.host.as_ref()?.cpus.iter().filter(|cpu| record.target.cpus.contains(&cpu.cpu)) {
+            let busy = cpu.busy_ns as f64 + cpu.stolen_ns as f64;
+            sum = (sum.0 + busy, sum.1 + busy + cpu.idle_ns as f64);
+        }
+    }
+    (sum.1 > 0.0).then(|| percent(sum.0, sum.1))
 }
 
 /// Of somebody else's server on this host: the CPUs that the generator's workers are not pinned to, taken together.

@@ -2,11 +2,12 @@
 
 use super::bounds::{
     ERRORS_PERCENT_MAX, GENERATOR_WINDOW_NS_MIN, RATE_MISSED_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX,
-    WORKER_CPU_PERCENT_MAX, counted, level, percent, time, worker_percent,
+    WORKER_CPU_PERCENT_MAX, counted, level, percent, run_queue_percent, time, worker_percent,
 };
 use super::{Cause, Reason};
 use crate::metrics::fairness;
 use crate::record::{IterationRecord, RunRecord, RunState};
+use crate::search;
 
 /// Everything that makes the run invalid, the gravest causes first.
 pub(super) fn reasons(record: &RunRecord) -> Vec<Reason> {
@@ -22,6 +23,7 @@ pub(super) fn reasons(record: &RunRecord) -> Vec<Reason> {
     for (_, runs) in record.levels() {
         errors(&runs, &mut reasons);
     }
+    sought(record, &mut reasons);
     incomplete(record, &mut reasons);
     // Stable: inside a cause, in the order of the record.
     reasons.sort_by_key(|reason| reason.cause);
@@ -52,17 +54,27 @@ fn incomplete(record: &RunRecord, reasons: &mut Vec<Reason>) {
         RunState::Failed => "the run was ended by an error",
         RunState::Complete => "the record lacks some",
     };
+    let measured = counted(whole, "timed run", "timed runs");
+    let (limit, sentence) = match &record.spec.find {
+        Some(_) => {
+            ("a search that came to its end".to_owned(), format!("the search ended after {measured}: {why}"))
+        }
+        None => (
+            format!("{planned} planned"),
+            format!(
+                "{whole} of {} were measured whole: {why}",
+                counted(planned, "planned timed run", "planned timed runs")
+            ),
+        ),
+    };
     reasons.push(Reason {
         cause: Cause::Incomplete,
         clients: None,
         rate: None,
         iteration: None,
-        measured: counted(whole, "timed run", "timed runs"),
-        limit: format!("{planned} planned"),
-        sentence: format!(
-            "{whole} of {} were measured whole: {why}",
-            counted(planned, "planned timed run", "planned timed runs")
-        ),
+        measured,
+        limit,
+        sentence,
     });
 }
 
@@ -104,15 +116,23 @@ fn errors(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
 fn saturated(run: &IterationRecord, reasons: &mut Vec<Reason>) {
     for (number, worker) in run.measured.generator.workers.iter().enumerate() {
         let used = worker_percent(worker, run.measured.window_ns);
-        if used < WORKER_CPU_PERCENT_MAX {
+        let waited = run_queue_percent(worker, run.measured.window_ns);
+        if used + waited < WORKER_CPU_PERCENT_MAX {
             continue;
         }
         let place = worker.cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
+        let (took, together) = match used < WORKER_CPU_PERCENT_MAX {
+            true => (
+                format!(", and waited for it {waited:.1} % of the time while other programs had it;"),
+                " together",
+            ),
+            false => (", and".to_owned(), ""),
+        };
         let sentence = format!(
-            "worker {number}{place} of the load generator used {used:.1} % of its CPU, and from \
-             {WORKER_CPU_PERCENT_MAX} % on the figures show its limit, not the server's"
+            "worker {number}{place} of the load generator used {used:.1} % of its CPU{took} from \
+             {WORKER_CPU_PERCENT_MAX} %{together} on the figures show its limit, not the server's"
         );
-        let measured = format!("{used:.1} %");
+        let measured = format!("{:.1} %", if together.is_empty() { used } else { used + waited });
         let limit = format!("{WORKER_CPU_PERCENT_MAX} %");
         reasons.push(of_run(run, Cause::GeneratorSaturated, measured, limit, &sentence));
     }
@@ -125,7 +145,7 @@ fn schedule(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>
     let lag = kept.lag_p99_ns as f64;
     if !response.is_empty() && percent(lag, p50) > SCHEDULE_LAG_PERCENT_MAX {
         let sentence = format!(
-            "requests were sent up to {} (p99) behind their schedule, and more than {SCHEDULE_LAG_PERCENT_MAX} % of \
+            "1 in 100 requests was sent {} or more behind its schedule, and more than {SCHEDULE_LAG_PERCENT_MAX} % of \
              the latency's p50 of {} is too late{}",
             time(lag),
             time(p50),
@@ -151,6 +171,36 @@ fn schedule(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>
         let limit = format!("{:.1} arrivals/s within {RATE_MISSED_PERCENT_MAX} %", kept.asked_rate);
         reasons.push(of_run(run, Cause::RateMissed, measured, limit, &sentence));
     }
+}
+
+/// A search for an SLO goes beyond the load that a server can carry, to know where that is: what breaks there is what was
+/// sought. And a generator that is late or at its limit only makes an SLO harder to keep: what counts as kept is kept
+/// all the same, so its faults count where they may be what broke the SLO.
+fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
+    let (Some(find), Some(finding)) = (&record.spec.find, search::of_record(record)) else { return };
+    // Where everything is kept, nothing that the generator did can have broken it.
+    let edge = finding.edge().unwrap_or(u64::MAX);
+    let shortest_s = find.times().into_iter().reduce(f64::min);
+    reasons.retain(|reason| {
+        let run = record.iterations.iter().find(|run| {
+            (Some(run.clients), run.rate) == (reason.clients, reason.rate)
+                && reason.iteration.is_none_or(|number| number == run.iteration)
+        });
+        let Some(run) = run else { return true };
+        let load = find.over.of(run);
+        match reason.cause {
+            Cause::Errors | Cause::NothingSucceeded | Cause::ClientsStarved => load < edge,
+            Cause::GeneratorSaturated => load == edge,
+            // Arrivals that waited for a client, or found none, were the server's doing.
+            Cause::RateMissed => load == edge && unserved(run).is_empty(),
+            Cause::ScheduleLag => {
+                let lag_s = run.schedule.map_or(0.0, |kept| kept.lag_p99_ns as f64 / 1e9);
+                let limit_s = shortest_s.unwrap_or(f64::INFINITY);
+                load == edge && percent(lag_s, limit_s) > SCHEDULE_LAG_PERCENT_MAX
+            }
+            _ => true,
+        }
+    });
 }
 
 /// Where arrivals found no client free: how many, because then it was the server that did not keep up, or the clients

@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use super::bounds::{counted, level};
 use super::{RuleResult, RuleSource, RuleStanding};
+use crate::calibration;
 use crate::record::{IterationRecord, RunRecord, load_name};
-use crate::statistics::{self, Steadiness, request_rate_noise};
+use crate::statistics::{self, NoiseFloor, Steadiness, request_rate_noise};
 use crate::units::NANOS_PER_SECOND;
 use crate::workload::builtin;
 
@@ -276,7 +277,10 @@ fn noise_floor(record: &RunRecord) -> Finding {
     let worst = floors.iter().copied().fold(0.0, f64::max);
     match levels.len() {
         0 => nothing(),
-        all if floors.len() == all => met(true, format!("{worst:.2} % of the request rate at worst")),
+        all if floors.len() == all => met(
+            worst <= NoiseFloor::PERCENT_MAX,
+            format!("{} of the request rate at worst", NoiseFloor::in_words(worst)),
+        ),
         _ if !record.spec.load.aa => met(false, "not measured; run with --aa"),
         _ => met(false, "an arm has fewer than 2 iterations with answers"),
     }
@@ -325,9 +329,9 @@ fn reproducible(record: &RunRecord) -> Finding {
 }
 
 fn calibration(record: &RunRecord) -> Finding {
-    match stated(record, "calibration") {
-        Some(stated) => met(true, stated),
-        None => met(false, "the record quotes no calibration"),
+    match calibration::quote(record) {
+        Ok(quote) => met(true, quote.sentence()),
+        Err(why) => met(false, why),
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::*;
+use crate::calibration::{Calibration, CalibrationRow, Ceiling, HostIdentity, Mode};
 use crate::identities::IdentityCheck;
 use crate::metrics::{ClientTotals, GeneratorUse, Interval, Measured, Series, WorkerUse};
 use crate::record::{
@@ -84,7 +85,7 @@ fn valid() -> RunRecord {
         spec.disclosure.insert(key.into(), format!("the {key}"));
     }
     let workload = builtin("standard").unwrap();
-    RunRecord {
+    calibrated(RunRecord {
         schema: SCHEMA_VERSION,
         id: "run".into(),
         tool: Tool { name: "webstone".into(), version: "1".into(), commit: Some("abc".into()) },
@@ -103,12 +104,50 @@ fn valid() -> RunRecord {
         environment: BTreeMap::from([
             ("target.this_host".into(), json!(false)),
             ("cpu.model".into(), json!("Example")),
-            ("calibration".into(), json!({"requests_per_second": 1})),
         ]),
         warnings: Vec::new(),
         pages: Default::default(),
         iterations: (1..=4).flat_map(|i| LEVELS.map(|clients| iteration(clients, i))).collect(),
-    }
+    })
+}
+
+/// The record with a calibration that fits it.
+fn calibrated(mut record: RunRecord) -> RunRecord {
+    let workers = &record.iterations[0].measured.generator.workers;
+    let row = |mode, requests_per_s, response_bytes| CalibrationRow {
+        mode,
+        backend: workers[0].backend.clone(),
+        workers: workers.len() as u32,
+        clients: 64,
+        body_bytes: 500,
+        iterations: 3,
+        requests_per_s,
+        requests_reach_percent: None,
+        connections_per_s: 0.0,
+        throughput_bps: 0.0,
+        response_bytes,
+        cpu_per_request_s: 0.0,
+        worker_percent: 99.0,
+        server_percent: None,
+        ceiling: Ceiling::Generator,
+    };
+    let calibration = Calibration {
+        made_at: "2026-11-21T17:00:00Z".to_owned(),
+        tool: record.tool.clone(),
+        host: HostIdentity::of(&record.environment),
+        shared_cpus: false,
+        rows: vec![
+            row(Mode::KeepAlive, 100_000.0, 700.0),
+            row(Mode::PerRequest, 20_000.0, 700.0),
+            row(Mode::Large, 5_000.0, 500_700.0),
+        ],
+    };
+    record.environment.insert("calibration".to_owned(), json!(calibration));
+    record
+}
+
+fn calibrate(record: &mut RunRecord) {
+    *record = calibrated(record.clone());
 }
 
 fn changed(change: impl FnOnce(&mut RunRecord)) -> Verdict {
@@ -149,6 +188,13 @@ fn each_cause_makes_it_invalid_with_its_evidence() {
          figures show its limit, not the server's",
     );
     invalid(
+        |record| record.iterations[0].measured.generator.workers[0].run_queue_ns = Some(246 * SECOND),
+        Cause::GeneratorSaturated,
+        "20 clients, iteration 1: worker 0 on CPU 1 of the load generator used 50.0 % of its CPU, and waited for it \
+         41.0 % of the time while other programs had it; from 90 % together on the figures show its limit, not the \
+         server's",
+    );
+    invalid(
         |record| {
             record.iterations[0].schedule = Some(ScheduleKept {
                 asked_rate: 1000.0,
@@ -158,7 +204,7 @@ fn each_cause_makes_it_invalid_with_its_evidence() {
             });
         },
         Cause::ScheduleLag,
-        "20 clients, iteration 1: requests were sent up to 250.0 µs (p99) behind their schedule, and more than 10 % of \
+        "20 clients, iteration 1: 1 in 100 requests was sent 250.0 µs or more behind its schedule, and more than 10 % of \
          the latency's p50 of 2.000 ms is too late; --spin keeps it closer",
     );
     invalid(
@@ -240,7 +286,8 @@ fn nothing_measured_is_invalid() {
 fn limits_are_not_broken_by_what_lies_below_them() {
     let verdict = changed(|record| {
         let run = &mut record.iterations[0];
-        run.measured.generator.workers[0].system_ns = 239 * SECOND;
+        run.measured.generator.workers[0].system_ns = 200 * SECOND;
+        run.measured.generator.workers[0].run_queue_ns = Some(39 * SECOND);
         run.schedule = Some(ScheduleKept {
             asked_rate: 1000.0,
             offered_rate: 990.5,
@@ -310,7 +357,10 @@ fn each_rule_not_met_makes_it_uncertified() {
          file",
     );
     uncertified(
-        |record| drop(record.environment.remove("cpu.model")),
+        |record| {
+            record.environment.remove("cpu.model");
+            calibrate(record);
+        },
         "load-generators",
         "the processor could not be read; state \"generator.host\" under [disclosure] in the testbed file",
     );
@@ -324,11 +374,23 @@ fn each_rule_not_met_makes_it_uncertified() {
         "noise-floor",
         "an arm has fewer than 2 iterations with answers",
     );
-    uncertified(|record| record.tool.commit = None, "reproducible", "missing: commit");
+    uncertified(
+        |record| {
+            record.tool.commit = None;
+            calibrate(record);
+        },
+        "reproducible",
+        "missing: commit",
+    );
     uncertified(
         |record| drop(record.environment.remove("calibration")),
         "calibration",
-        "the record quotes no calibration",
+        "this host's generator was not calibrated; run `webstone calibrate`",
+    );
+    uncertified(
+        |record| drop(record.environment.insert("kernel.release".into(), json!("7.0"))),
+        "calibration",
+        "the calibration in the record does not fit: it was made on another kernel: ``, not `7.0`",
     );
     uncertified(
         |record| {
@@ -389,6 +451,37 @@ fn limited(change: impl Fn(&mut IterationRecord), resource: LimitingResource, se
 }
 
 #[test]
+fn other_programs_on_the_servers_cpus_are_no_limit_of_the_server() {
+    let busy = |run: &mut IterationRecord, own: u64| {
+        run.server = Some(ServerUse { user_ns: own * SECOND, ..ServerUse::default() });
+        if let Some(host) = &mut run.host {
+            host.cpus = vec![
+                CpuUse { cpu: 0, busy_ns: 580 * SECOND, idle_ns: 10 * SECOND, stolen_ns: 10 * SECOND },
+                CpuUse { cpu: 1, busy_ns: 300 * SECOND, idle_ns: 300 * SECOND, stolen_ns: 0 },
+            ];
+        }
+    };
+    limited(
+        |run| busy(run, 60),
+        LimitingResource::Unknown,
+        "The limiting resource cannot be told: at 20 clients other programs had the server's CPUs: the server used \
+         10 % of its 1 CPU, and interrupts and other programs kept them busy for 98 % of the time in all.",
+    );
+    limited(
+        |run| busy(run, 400),
+        LimitingResource::Server,
+        "The server's CPU limits at 20 clients: the server used 67 % of its 1 CPU, and interrupts and other programs \
+         kept them busy for 98 % of the time in all.",
+    );
+    limited(
+        |run| run.measured.generator.workers[0].run_queue_ns = Some(270 * SECOND),
+        LimitingResource::Generator,
+        "The load generator limits at 20 clients: the generator's worker used 50 % of CPU 1 and waited 45 % of the \
+         time for other programs to leave it; what the server could do more is not seen.",
+    );
+}
+
+#[test]
 fn the_limiting_resource_is_told_with_its_evidence() {
     limited(
         |run| {
@@ -413,8 +506,8 @@ fn the_limiting_resource_is_told_with_its_evidence() {
         |run| run.host.as_mut().unwrap().tcp.as_mut().unwrap().listen_overflows = 3,
         LimitingResource::None,
         "Neither server, network nor generator limits at 20 clients: the server used 60 % of its 1 CPU, eth0 received \
-         400 Mbit/s, 40 % of the link's 1000, the generator's worker used 50 % of CPU 1; this host's kernel \
-         counted 12 listen-queue overflows, 0 of 20000 segments sent again (0 of them SYN). What limits is a lock, a \
+         400 Mbit/s, 40 % of the link's 1000, the generator's worker used 50 % of CPU 1, 1 % of what it can do by its \
+         calibration; this host's kernel counted 12 listen-queue overflows, 0 of 20000 segments sent again (0 of them SYN). What limits is a lock, a \
          queue or a setting of the server; this was the highest level, and more clients may raise the rate.",
     );
     limited(
@@ -423,7 +516,7 @@ fn the_limiting_resource_is_told_with_its_evidence() {
             run.host = None;
         },
         LimitingResource::Unknown,
-        "The limiting resource cannot be told: at 20 clients the CPU of the server was not measured; the generator's worker used 50 % of CPU 1, the kernel's counters were not read.",
+        "The limiting resource cannot be told: at 20 clients the CPU of the server was not measured; the generator's worker used 50 % of CPU 1, 1 % of what it can do by its calibration, the kernel's counters were not read.",
     );
 }
 

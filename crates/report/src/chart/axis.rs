@@ -61,6 +61,7 @@ impl Axis {
             } else {
                 log_ticks(least, most, &|v| decimal(v, 0))
             };
+            let label = format!("{label}, logarithmic scale");
             return Axis { label, mapping: Mapping::Log, low: least, high: most, ticks };
         }
         let step = nice_step((most - low.min(least)) / 6.0).max(1.0);

@@ -44,7 +44,9 @@ impl Point {
     }
 
     pub(crate) fn within(x: f64, y: f64, interval: Option<&Interval>) -> Point {
-        Point { x, y, interval: interval.map(|interval| (interval.low, interval.high)) }
+        // What is drawn counts or lasts something: where few iterations differ widely, an interval may reach below zero,
+        // and nothing can be there.
+        Point { x, y, interval: interval.map(|interval| (interval.low.max(0.0), interval.high)) }
     }
 }
 
@@ -66,8 +68,8 @@ pub(crate) struct Plot {
     pub(crate) y: Axis,
     pub(crate) height: f64,
     pub(crate) lines: Vec<Line>,
-    /// A line that values are held against, from point to point.
-    pub(crate) reference: Option<[(f64, f64); 2]>,
+    /// A line that values are held against, from point to point; empty where there is none.
+    pub(crate) reference: Vec<(f64, f64)>,
 }
 
 /// A value as the read-out shows it.
@@ -89,10 +91,15 @@ impl Plot {
         let area = Area { left, right: WIDTH - RIGHT, top: TOP, bottom: self.height - BOTTOM };
         let mut svg = open(id, "plot", self.height, title, description);
         self.grid(&area, &mut svg);
-        if let Some([from, to]) = self.reference {
-            let (x1, y1) = area.place(self, from.0, from.1);
-            let (x2, y2) = area.place(self, to.0, to.1);
-            let _ = write!(svg, "<path class=\"reference\" d=\"M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}\"/>");
+        let path: String = self
+            .reference
+            .iter()
+            .map(|(x, y)| area.place(self, *x, *y))
+            .enumerate()
+            .map(|(index, (x, y))| format!("{}{x:.1} {y:.1}", if index == 0 { 'M' } else { 'L' }))
+            .collect();
+        if !path.is_empty() {
+            let _ = write!(svg, "<path class=\"reference\" d=\"{path}\"/>");
         }
         for line in &self.lines {
             self.line(line, &area, &mut svg, show_x, show_y);
@@ -293,7 +300,7 @@ mod tests {
             y: Axis::from_zero("requests/s", &scale, [100.0], 2),
             height: 240.0,
             lines: vec![Line { name: "a<b".to_owned(), style: 9, points, marked: true }],
-            reference: None,
+            reference: Vec::new(),
         }
     }
 

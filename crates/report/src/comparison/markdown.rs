@@ -27,13 +27,18 @@ pub(super) fn render(comparison: &Comparison) -> String {
             escape(&summary(&screen, candidate))
         ));
         out.push(String::new());
-        for difference in candidate.differences.iter().filter(|one| one.weight == Weight::Forbids) {
+        let forbidding = || candidate.differences.iter().filter(|one| one.weight == Weight::Forbids);
+        for difference in forbidding() {
             out.push(format!(
                 "> ⚠️ not comparable: {}: {} against {}",
                 difference.what,
                 escape(&difference.baseline),
                 escape(&difference.candidate)
             ));
+        }
+        // A table right below a quotation would be a line of the quotation.
+        if forbidding().next().is_some() {
+            out.push(String::new());
         }
         table(&screen, comparison, candidate.record - 1, Some(&HEADLINES), &mut out);
     }

@@ -184,6 +184,7 @@ fn scaled(screen: &Screen, row: &Row) -> (String, [String; 2]) {
         Quantity::PerSecond => ("1/s", 1.0, Scale::plain(1, known)),
         Quantity::BitsPerSecond => ("Mbit/s", 1e-6, Scale::plain(2, known.map(|value| value / 1e6))),
         Quantity::Percent => ("%", 1.0, Scale::plain(3, known)),
+        Quantity::Share => ("", 1.0, Scale::plain(4, known)),
     };
     let shown = |value: Option<f64>| {
         value.map_or_else(

@@ -111,7 +111,7 @@ fn environment(html: &mut Html, run: &Run<'_>, number: usize) {
         html.table(&caption, &["name".to_owned(), "value".to_owned()], &rows).raw("</details>");
     }
     for (name, text) in &listings {
-        listing(html, name, text);
+        listing(html, &format!("Environment: {name}"), text);
     }
 }
 

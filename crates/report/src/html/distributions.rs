@@ -69,8 +69,18 @@ fn parts(html: &mut Html, screen: &Screen, run: &Run<'_>) {
         };
         line(name.to_owned(), style, histogram)
     });
+    let mut lines: Vec<Line> = lines.collect();
+    let mut caption = "";
+    if let Some(open_loop) = &merged.open_loop {
+        let more = [
+            ("latency from the actual start", &open_loop.uncorrected.response),
+            ("schedule lag", &open_loop.lag_histogram),
+        ];
+        lines.extend(more.iter().enumerate().map(|(n, (name, of))| line((*name).to_owned(), 4 + n, of)));
+        caption = "All but the last two count from the intended start. The schedule lag is the load generator’s own.";
+    }
     let title = format!("Where the time goes, at {}", level.load());
-    chart(html, screen, "chart-parts", &title, "", lines.collect());
+    chart(html, screen, "chart-parts", &title, caption, lines);
 }
 
 fn peaks(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
@@ -105,7 +115,7 @@ fn chart(html: &mut Html, screen: &Screen, id: &str, title: &str, caption: &str,
         height: HEIGHT,
         scale: Scale::seconds(screen, points().map(|point| point.y)),
         lines,
-        reference: None,
+        reference: Vec::new(),
         x_name: "percentile",
         show_x: &percentile,
     }

@@ -23,7 +23,7 @@ pub(super) struct Figure<'a> {
     pub(super) y: Axis,
     pub(super) height: f64,
     pub(super) lines: Vec<Line>,
-    pub(super) reference: Option<[(f64, f64); 2]>,
+    pub(super) reference: Vec<(f64, f64)>,
     /// What the values of x are, as the head of a column.
     pub(super) x_name: &'a str,
     pub(super) show_x: &'a dyn Fn(f64) -> String,
@@ -92,8 +92,8 @@ pub(super) struct BarFigure<'a> {
 impl BarFigure<'_> {
     pub(super) fn draw(self, html: &mut Html) {
         let rows: Vec<(String, f64, String)> =
-            self.rows.into_iter().map(|(name, value)| (name, value, self.scale.say(value))).collect();
-        let most = rows.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+            self.rows.into_iter().map(|(name, value)| (name, value, self.scale.say_or_dash(value))).collect();
+        let most = rows.iter().filter(|row| row.1.is_finite()).max_by(|a, b| a.1.total_cmp(&b.1));
         let description = most.map_or_else(String::new, |(name, _, shown)| {
             format!("{} bars; the longest is {name} with {shown}.", rows.len())
         });

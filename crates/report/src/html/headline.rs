@@ -1,24 +1,24 @@
 //! What is read first: whether the figures can be trusted, which resource limited them, and the few that a run is
 //! remembered by. The verdict stands above the throughput, because a figure that is read first is believed.
 
+use webstone_model::calibration;
 use webstone_model::record::RunState;
+use webstone_model::search;
 use webstone_model::statistics::{Interval, Method};
 use webstone_model::verdict::{RuleStanding, Standing, Verdict};
 
 use crate::numbers::{Scale, count, counted, percent, seconds};
 use crate::screen::Screen;
 use crate::summary::Level;
+use crate::text::problems;
 
 use super::markup::Html;
 use super::{Run, definitions};
 
-/// Reasons, and levels of one kind of problem, that are shown one by one.
-const REASONS_MAX: usize = 12;
-
 pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
     html.section("verdict", if runs.len() == 1 { "Verdict" } else { "Verdicts" });
     for run in runs {
-        verdict(html, run, runs.len() > 1);
+        verdict(html, screen, run, runs.len() > 1);
     }
     html.raw("</section>").section("headline", "Headline");
     match runs {
@@ -28,7 +28,7 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
     html.raw("</section>");
 }
 
-fn verdict(html: &mut Html, run: &Run<'_>, named: bool) {
+fn verdict(html: &mut Html, screen: &Screen, run: &Run<'_>, named: bool) {
     let Verdict { standing, reasons, unmet_rules, limit, .. } = &run.verdict;
     let (class, meaning) = match standing {
         Standing::Valid => ("valid", "every run rule is met"),
@@ -57,22 +57,31 @@ fn verdict(html: &mut Html, run: &Run<'_>, named: bool) {
     }
     if !reasons.is_empty() {
         html.raw("<ul>");
-        for reason in reasons.iter().take(REASONS_MAX) {
-            html.element("li", &reason.sentence);
-        }
-        if reasons.len() > REASONS_MAX {
-            let more = (reasons.len() - REASONS_MAX) as u64;
-            html.element("li", &format!("and {}", counted(more, "reason more", "reasons more")));
+        for sentence in problems::reasons(&run.verdict) {
+            html.element("li", &sentence);
         }
         html.raw("</ul>");
     }
+    if let Some(finding) = search::of_record(run.record) {
+        html.raw("<p><b>Search:</b> ").text(&finding.sentence);
+        if let Some(peak) = finding.useful_peak {
+            html.text(" Useful peak: ")
+                .text(&peak.sentence(run.record.spec.find.as_ref().map(|find| find.over).unwrap_or_default()))
+                .raw(".");
+        }
+        html.raw("</p>");
+    }
+    if let Some(said) = calibration::said(run.record) {
+        html.raw("<p><b>Generator:</b> ").text(&said).raw("</p>");
+    }
     html.raw("<p><b>What limits:</b> ").text(&limit.sentence).raw("</p>");
-    for warning in &run.record.warnings {
-        html.raw("<p><b>Warning:</b> ").text(warning).raw("</p>");
+    for (title, text) in problems::cautions(screen, run.record, &run.levels, &run.verdict) {
+        html.raw("<p><b>").text(&capitalised(title)).raw(":</b> ").text(&text).raw("</p>");
     }
     if !unmet_rules.is_empty() {
         let number = counted(unmet_rules.len() as u64, "run rule is", "run rules are");
-        html.raw("<details><summary>").text(&format!("{number} not met, or cannot be told from the record"));
+        html.raw("<details class=\"printed\"><summary>")
+            .text(&format!("{number} not met, or cannot be told from the record"));
         html.raw("</summary><ul>");
         for rule in unmet_rules {
             let standing = match rule.standing {
@@ -86,6 +95,17 @@ fn verdict(html: &mut Html, run: &Run<'_>, named: bool) {
         html.raw("</ul></details>");
     }
     html.raw("</div>\n");
+}
+
+/// `Listen queue` of `LISTEN QUEUE`; abbreviations keep their capitals.
+fn capitalised(title: &str) -> String {
+    match title.strip_prefix("A/A ") {
+        Some(rest) => format!("A/A {}", rest.to_lowercase()),
+        None => {
+            let lower = title.to_lowercase().replace("cpu", "CPU");
+            lower[..1].to_uppercase() + &lower[1..]
+        }
+    }
 }
 
 /// The figures of the peak, large.
@@ -163,7 +183,11 @@ fn within(interval: Option<Interval>, scale: &Scale) -> String {
         Method::Bootstrap => "bootstrap",
         Method::None => return String::new(),
     };
-    format!("95 %: {} to {} ({method})", scale.show(interval.low).trim_end(), scale.say(interval.high))
+    format!(
+        "95 %: {} to {} ({method})",
+        scale.show(interval.low.max(0.0)).trim_end(),
+        scale.say(interval.high)
+    )
 }
 
 /// Several records: a row each, with its peak, and in what their specifications differ.
@@ -194,7 +218,7 @@ fn compared(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
                 Some(level) => {
                     let interval = run.best_statistics().and_then(|statistics| statistics.request_rate);
                     let end = |of: fn(&Interval) -> f64| {
-                        interval.as_ref().map_or("–".to_owned(), |i| rate.show(of(i)))
+                        interval.as_ref().map_or("–".to_owned(), |i| rate.show(of(i).max(0.0)))
                     };
                     row.extend([
                         count(level.clients.into()),

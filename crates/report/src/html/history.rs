@@ -4,10 +4,10 @@ use webstone_model::record::RunRecord;
 
 use super::figure::{Figure, HEIGHT};
 use super::markup::Html;
-use super::{foot, head};
+use super::{foot, head, navigation};
 use crate::chart::{Axis, Line, Point, STYLES};
 use crate::history::{Comparison, Published, Quantity, lines, printed_table};
-use crate::numbers::{Scale, count};
+use crate::numbers::{Scale, count, round, seconds_round};
 use crate::screen::Screen;
 use crate::summary::{self, Level};
 
@@ -37,9 +37,10 @@ pub(crate) fn render(
     head(&mut html, &title);
     html.raw("<header><p class=\"brand\">webstone history</p>");
     html.raw("<button id=\"theme\" type=\"button\" hidden>Theme: automatic</button>");
-    html.element("h1", &title)
-        .element("p class=\"sub\"", caution)
-        .raw("</header>\n<main id=\"main\" tabindex=\"-1\">");
+    html.element("h1", &title).element("p class=\"sub\"", caution).raw("</header>\n");
+    let mut page = html;
+    let mut html = Html::default();
+    html.raw("<main id=\"main\" tabindex=\"-1\">");
     html.section("load", "Against the number of clients").raw("<div class=\"charts\">");
     for (quantity, name) in CHARTS {
         chart(&mut html, screen, published, &runs, quantity, name);
@@ -66,13 +67,46 @@ pub(crate) fn render(
         let (columns, rows) = printed_table(result);
         html.element("h3", &format!("{}: {}, {}", result.id, result.server, result.load));
         let source = format!("{} ({}): {}", result.document.title, result.document.published, result.place);
-        let about = [&result.system, &result.software, &result.tool, &source].map(String::as_str).join(". ");
-        html.element("p", &format!("{about}. {}", result.note.as_deref().unwrap_or_default()));
+        html.raw("<dl class=\"facts\">");
+        for (label, text) in [
+            ("system", Some(&result.system)),
+            ("software", Some(&result.software)),
+            ("tool", Some(&result.tool)),
+            ("source", Some(&source)),
+            ("note", result.note.as_ref()),
+        ] {
+            if let Some(text) = text {
+                html.raw("<div>").element("dt", label).element("dd", text).raw("</div>");
+            }
+        }
+        html.raw("</dl>");
         html.table(&result.id, &columns, &rows);
     }
     html.raw("</section></main>");
-    foot(&mut html);
-    html.finish()
+    let body = html.finish();
+    navigation(&mut page, &body);
+    page.raw(&body);
+    foot(&mut page);
+    page.finish()
+}
+
+/// Published results in the order in which they are drawn while there is room: of each document the one with the most
+/// to say first, the fastest, then of each the second, so that no document fills the chart by itself.
+fn foremost<'a>(published: &[&'a Published], quantity: Quantity) -> Vec<&'a Published> {
+    let rate = |result: &Published| {
+        result.peak().figure(Quantity::ConnectionRate).map_or(0.0, |figure| figure.value)
+    };
+    let mut ranked: Vec<(usize, usize, &Published)> = Vec::new();
+    let drawn = published.iter().copied().filter(|result| !result.points(quantity).is_empty());
+    for (document, group) in
+        drawn.collect::<Vec<_>>().chunk_by(|a, b| a.document.id == b.document.id).enumerate()
+    {
+        let mut group = group.to_vec();
+        group.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
+        ranked.extend(group.into_iter().enumerate().map(|(rank, result)| (rank, document, result)));
+    }
+    ranked.sort_by_key(|(rank, document, _)| (*rank, *document));
+    ranked.into_iter().map(|(_, _, result)| result).collect()
 }
 
 fn chart(
@@ -91,7 +125,8 @@ fn chart(
         });
         (record.id.clone(), points.collect::<Vec<_>>())
     });
-    let of_published = published.iter().map(|result| (result.id.clone(), result.points(quantity)));
+    let of_published =
+        foremost(published, quantity).into_iter().map(|result| (result.id.clone(), result.points(quantity)));
     let all: Vec<_> = of_runs.chain(of_published).filter(|(_, points)| !points.is_empty()).collect();
     for (name, points) in all.iter().take(STYLES) {
         let points = points.iter().filter(|(_, value)| *value > 0.0);
@@ -111,15 +146,15 @@ fn chart(
         _ => Scale::plain(2, values.iter().copied()),
     };
     let say = |value: f64| match quantity {
-        Quantity::Latency => crate::numbers::seconds(screen, value),
-        Quantity::Throughput => Scale::bits_per_second([value]).say(value),
-        _ => Scale::plain(2, [value]).say(value),
+        Quantity::Latency => seconds_round(screen, value),
+        Quantity::Throughput => round(&Scale::bits_per_second([value]).say(value)),
+        _ => round(&Scale::plain(2, [value]).say(value)),
     };
     // A quarter of a century lies between them: on a linear axis the published ones would lie on the ground.
     let y = if runs.is_empty() {
         Axis::from_zero("", &scale, values.iter().copied(), 5)
     } else {
-        Axis::durations("logarithmic", values.iter().copied(), &say)
+        Axis::durations("logarithmic scale", values.iter().copied(), &say)
     };
     let left_out = all.len() - lines.len();
     let caption = match left_out {
@@ -135,7 +170,7 @@ fn chart(
         y,
         height: HEIGHT,
         lines,
-        reference: None,
+        reference: Vec::new(),
         x_name: "clients",
         show_x: &|value| count(value as u64),
         scale,

@@ -12,6 +12,7 @@ mod headline;
 pub(crate) mod history;
 mod markup;
 mod pages;
+mod search;
 mod series;
 mod sweep;
 
@@ -95,6 +96,7 @@ pub(crate) fn render(records: &[(&RunRecord, Verdict)], options: &Options) -> St
     let mut body = Html::default();
     body.raw("<main id=\"main\" tabindex=\"-1\">");
     headline::draw(&mut body, &screen, &runs);
+    search::draw(&mut body, &screen, &runs);
     sweep::draw(&mut body, &screen, &runs);
     distributions::draw(&mut body, &screen, &runs);
     series::draw(&mut body, &screen, &runs);

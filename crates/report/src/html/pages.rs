@@ -56,10 +56,13 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>], pages_max
             |of: fn(&PageTotals) -> f64| order.iter().map(|index| of(&totals[*index])).collect::<Vec<_>>();
         bars("Hits", definitions::HITS, Scale::plain(0, []), |page| page.hits as f64).draw(html);
         let scale = Scale::seconds(screen, values(response_mean));
-        bars("Response time, mean", definitions::PAGE_RESPONSE, scale, response_mean).draw(html);
+        // No mean of none: a bar of no length would say that it took no time.
+        let mean = |page: &PageTotals| if page.requests > 0 { response_mean(page) } else { f64::NAN };
+        bars("Response time, mean", definitions::PAGE_RESPONSE, scale, mean).draw(html);
         if order.iter().any(|index| totals[*index].connects > 0) {
             let scale = Scale::seconds(screen, values(connect_mean));
-            bars("Connect time, mean", definitions::PAGE_CONNECT, scale, connect_mean).draw(html);
+            let mean = |page: &PageTotals| if page.connects > 0 { connect_mean(page) } else { f64::NAN };
+            bars("Connect time, mean", definitions::PAGE_CONNECT, scale, mean).draw(html);
         }
         html.raw("</div>");
     }

@@ -156,7 +156,7 @@ fn level(html: &mut Html, screen: &Screen, runs: &[Run<'_>], key: Key, quantity:
         y: Axis::from_zero("", &scale, values(), 3),
         height: HEIGHT_LOW,
         lines,
-        reference: None,
+        reference: Vec::new(),
         x_name: "until second",
         show_x: &|second| decimal(second, if second.fract() == 0.0 { 0 } else { 2 }),
         scale,

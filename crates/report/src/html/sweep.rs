@@ -74,6 +74,14 @@ const LITTLE: Quantity = Quantity {
     interval: None,
     scale: plain,
 };
+const PAGES: Quantity = Quantity {
+    id: "pages",
+    title: "Pages/s",
+    definition: definitions::PAGES,
+    of: |figures| figures.pages_per_minute / 60.0,
+    interval: None,
+    scale: plain,
+};
 const ERROR_LEVEL: Quantity = Quantity {
     id: "error-level",
     title: "Error level, %",
@@ -115,6 +123,7 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
     }
     if sweep {
         percentiles(html, screen, runs);
+        against_rate(html, screen, runs);
         cpu(html, runs);
     }
     html.raw("</div>");
@@ -139,6 +148,9 @@ fn quantities(runs: &[Run<'_>]) -> Vec<&'static Quantity> {
     }
     if !levels().all(same) {
         quantities.push(&REQUESTS);
+    }
+    if is_open_loop(runs) {
+        quantities.push(&PAGES);
     }
     quantities.extend([&THROUGHPUT, &LATENCY, &LITTLE]);
     if levels().any(|level| level.figures.error_level_percent > 0.0) {
@@ -173,14 +185,16 @@ fn lines(html: &mut Html, screen: &Screen, runs: &[Run<'_>], quantity: &Quantity
             .collect(),
     };
     let lines: Vec<Line> = runs.iter().enumerate().map(line).collect();
-    let little = quantity.id == LITTLE.id && !is_open_loop(runs);
-    let most = loads(runs).last().copied().unwrap_or(1.0);
-    let caption = if little {
-        "Dashed: as many requests in progress as clients, as a closed loop without pauses must have (identity 2)."
-    } else {
-        ""
+    let caption = match quantity.id {
+        "little" if !is_open_loop(runs) => {
+            "Dashed: as many requests in progress as clients, as a closed loop without pauses must have (identity 2)."
+        }
+        "pages" if is_open_loop(runs) => "Dashed: as many as arrivals were asked for.",
+        _ => "",
     };
-    let reference = little.then_some([(loads(runs)[0], loads(runs)[0]), (most, most)]);
+    // From level to level, as the lines are: on a logarithmic axis the two ends alone would lie elsewhere.
+    let reference =
+        if caption.is_empty() { Vec::new() } else { loads(runs).iter().map(|load| (*load, *load)).collect() };
     draw_lines(html, screen, runs, quantity, lines, caption, reference);
 }
 
@@ -191,7 +205,7 @@ fn draw_lines(
     quantity: &Quantity,
     lines: Vec<Line>,
     caption: &str,
-    reference: Option<[(f64, f64); 2]>,
+    reference: Vec<(f64, f64)>,
 ) {
     let values: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.y).collect();
     let scale = (quantity.scale)(screen, &values);
@@ -203,7 +217,7 @@ fn draw_lines(
         definition: Some(quantity.definition),
         caption: caption.to_owned(),
         x: Axis::counts(load_name(runs), 1.0, &loads(runs)),
-        y: Axis::from_zero("", &scale, tops.chain(reference.map(|ends| ends[1].1)), 5),
+        y: Axis::from_zero("", &scale, tops.chain(reference.last().map(|end| end.1)), 5),
         height: HEIGHT,
         lines,
         reference,
@@ -278,10 +292,62 @@ fn percentiles(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
         }),
         height: HEIGHT,
         lines,
-        reference: None,
+        reference: Vec::new(),
         x_name: load_name(runs),
         show_x: &|load| decimal(load, 0),
         scale: Scale::seconds(screen, values),
+    }
+    .draw(html);
+}
+
+/// Latency against the request rate, level after level in the order of load: where a line turns up, or back, the server
+/// has no more to give.
+fn against_rate(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
+    let line = |style: usize, run: &Run<'_>, name: String, of: fn(&Distribution) -> f64| Line {
+        name,
+        style,
+        marked: true,
+        points: run
+            .levels
+            .iter()
+            .filter_map(|level| {
+                Some(Point::new(level.figures.request_rate, of(level.distributions.response.as_ref()?)))
+            })
+            .collect(),
+    };
+    let mut lines: Vec<Line> = match runs {
+        [only] => {
+            vec![line(0, only, "p50".to_owned(), |d| d.p50_s), line(2, only, "p99".to_owned(), |d| d.p99_s)]
+        }
+        several => {
+            several.iter().enumerate().map(|(n, run)| line(n, run, run.name.clone(), |d| d.p99_s)).collect()
+        }
+    };
+    lines.retain(|line| line.points.len() > 1);
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let rates: Vec<f64> = points().map(|point| point.x).collect();
+    let times: Vec<f64> = points().map(|point| point.y).collect();
+    if rates.is_empty() {
+        return;
+    }
+    let rate = Scale::plain(1, rates.iter().copied());
+    Figure {
+        id: "chart-latency-rate".to_owned(),
+        title: if runs.len() == 1 {
+            "Latency against requests/s".to_owned()
+        } else {
+            "Latency, 99th percentile, against requests/s".to_owned()
+        },
+        definition: Some(definitions::PERCENTILES),
+        caption: "A point a level, in the order of load.".to_owned(),
+        x: Axis::from_zero("requests/s", &rate, rates.iter().copied(), 6),
+        y: Axis::durations("logarithmic scale", times.iter().copied(), &|value| seconds_round(screen, value)),
+        height: HEIGHT,
+        lines,
+        reference: Vec::new(),
+        x_name: "requests/s",
+        show_x: &|value| rate.say(value),
+        scale: Scale::seconds(screen, times),
     }
     .draw(html);
 }
@@ -360,7 +426,7 @@ fn cpu_chart(
         y: Axis::from_zero("", &scale, values().chain([1.0]), 5),
         height: HEIGHT,
         lines,
-        reference: None,
+        reference: Vec::new(),
         x_name: load_name(runs),
         show_x: &|load| decimal(load, 0),
         scale,

@@ -1,6 +1,7 @@
 //! What ran against what, when, with which workload, from where.
 
 use webstone_model::arrivals::ArrivalProcess;
+use webstone_model::calibration;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::spec::{
     Check, ClientSpec, ConnectionPolicy, HttpVersion, Order, Resolve, WhenBusy, parse_cpu_list,
@@ -63,6 +64,7 @@ pub(crate) fn facts(screen: &Screen, record: &RunRecord) -> Vec<(&'static str, S
     fact("load", load(record));
     fact("clients", policy(&record.spec.client));
     fact("host", host(record));
+    fact("generator", calibration::said(record).into_iter().collect());
     let notes = record.spec.disclosure.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     fact("disclosed", notes);
     fact("command", vec![record.command_line.join(" ")]);
@@ -141,12 +143,12 @@ pub(crate) fn load(record: &RunRecord) -> Vec<String> {
         match &load.rate {
             None => format!("closed loop, {} each", length.join(" or ")),
             Some(_) => format!(
-                "open loop, {}, {} each, busy: {}{}",
+                "open loop, {}, {} each, arrivals that find all clients busy {}{}",
                 arrivals(load.arrivals),
                 length.join(" or "),
                 match load.when_busy {
-                    WhenBusy::Queue => "queue",
-                    WhenBusy::Skip => "skip",
+                    WhenBusy::Queue => "wait",
+                    WhenBusy::Skip => "are skipped",
                 },
                 if record.spec.generator.spin { ", spinning" } else { "" }
             ),

@@ -2,7 +2,7 @@
 //! figure that it belongs to.
 
 use webstone_model::record::RunRecord;
-use webstone_model::statistics::Interval;
+use webstone_model::statistics::{Interval, NoiseFloor};
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::layout::{Room, Sheet, Table};
@@ -125,7 +125,8 @@ fn notes(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], repeated: bo
     let floors: Vec<String> = levels
         .iter()
         .filter_map(|level| {
-            Some(format!("{:.2} % at {}", level.statistics.noise?.percent, level.load_cell()))
+            let percent = level.statistics.noise?.percent;
+            Some(format!("{} at {}", NoiseFloor::in_words(percent), level.load()))
         })
         .collect();
     if !floors.is_empty() {

@@ -22,6 +22,7 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     let lags = || levels.iter().filter_map(|level| level.generator.receive_lag_s);
     let lag = Scale::seconds(screen, lags().map(|[_, p99, _]| p99));
     let lagged = lags().next().is_some();
+    let waited = levels.iter().any(|l| l.generator.waited_percent.is_some());
     let delayed = levels.iter().any(|l| l.generator.loop_delay_p99_s.is_some());
 
     let mut table = Table::default();
@@ -31,6 +32,9 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
         table.number("workers", "", Room::Optional(1));
         table.number("generator", "% of its CPUs", Room::Always);
         table.number("busiest", "worker, %", Room::Optional(4));
+        if waited {
+            table.number("kept off", "its CPU, %", Room::Optional(3));
+        }
         table.number("a request", client_cost.unit, Room::Always);
     }
     if delayed {
@@ -54,6 +58,9 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
             cells.push(share.workers.to_string());
             cells.push(format!("{:.0}", share.cpu_percent));
             cells.push(format!("{:.0}", share.busiest_percent));
+            if waited {
+                cells.push(share.waited_percent.map_or_else(dash, |percent| format!("{percent:.1}")));
+            }
             cells.push(client_cost.show(share.cpu_per_request_s));
         }
         if delayed {
@@ -80,6 +87,10 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     }
     let explanation = "CPU of the load generator, and of the server where it could be asked";
     let mut sheet = Sheet::new("Machines", explanation, table);
+    if waited {
+        let note = "kept off its CPU: how long a worker was ready to run while something else ran there";
+        sheet.notes.push((Tone::Faint, note.to_owned()));
+    }
     if delayed {
         let note = "own delay: from an event to its handling; a part of every latency above";
         sheet.notes.push((Tone::Faint, note.to_owned()));

@@ -9,9 +9,11 @@ mod machines;
 mod open_loop;
 pub(crate) mod pages;
 pub(crate) mod problems;
+mod search;
 mod times;
 
 use webstone_model::record::RunRecord;
+use webstone_model::search::{Finding, Over, of_record};
 use webstone_model::verdict::Verdict;
 
 use crate::layout::{Sheet, push_line};
@@ -33,13 +35,24 @@ pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -
         return out;
     }
     let sheets = sheets(&screen, record, &levels, options.pages_max);
-    sheets.iter().for_each(|sheet| sheet.draw(&screen, &mut out));
+    let found = sought(record);
+    for (place, sheet) in sheets.iter().enumerate() {
+        sheet.draw(&screen, &mut out);
+        if let Some((over, finding)) = found.as_ref().filter(|_| place == 0) {
+            search::curve(&screen, *over, finding, &mut out);
+        }
+    }
     problems::rules_table(&screen, record, &mut out);
     if let [level] = &levels[..] {
         out.push('\n');
         hit::greppable(level, &mut out);
     }
     out
+}
+
+/// What a search found, and what it searched over; `None` of other runs.
+fn sought(record: &RunRecord) -> Option<(Over, Finding)> {
+    Some((record.spec.find.as_ref()?.over, of_record(record)?))
 }
 
 /// The tables of a record in which something was measured: all that a report shows in rows, whatever its format.
@@ -50,6 +63,7 @@ pub(crate) fn sheets(
     pages_max: usize,
 ) -> Vec<Sheet> {
     let first = [
+        sought(record).map(|(over, finding)| search::sheet(screen, over, &finding)),
         Some(levels::sheet(screen, record, levels)),
         open_loop::sheet(screen, levels),
         times::sheet(screen, levels),

@@ -48,7 +48,7 @@ fn table(screen: &Screen, record: &RunRecord, totals: &[PageTotals], order: &[us
 
     let mut table = Table::default();
     table.number("#", "", Room::Always);
-    table.text("page", Room::Flexible(12));
+    table.text("page", Room::Flexible(20));
     table.number("hits", "", Room::Always);
     table.number("weight", "%", Room::Optional(1));
     if any_failed {
@@ -80,14 +80,15 @@ fn table(screen: &Screen, record: &RunRecord, totals: &[PageTotals], order: &[us
         if any_failed {
             cells.push(count(page.errors));
         }
-        cells.push(time.show(page_mean(page)));
-        cells.push(time.show(to_seconds(page.time_ns_max)));
+        let or_dash = |count: u64, shown: String| if count > 0 { shown } else { screen.dash().to_owned() };
+        cells.push(or_dash(page.hits, time.show(page_mean(page))));
+        cells.push(or_dash(page.hits, time.show(to_seconds(page.time_ns_max))));
         if several_files {
-            cells.push(response.show(response_mean(page)));
+            cells.push(or_dash(page.requests, response.show(response_mean(page))));
         }
         if connected {
-            cells.push(connect.show(connect_mean(page)));
-            cells.push(connect.show(to_seconds(page.connect_ns_max)));
+            cells.push(or_dash(page.connects, connect.show(connect_mean(page))));
+            cells.push(or_dash(page.connects, connect.show(to_seconds(page.connect_ns_max))));
             cells.push(count(page.connects));
         }
         cells.push(data.show(page.body_bytes as f64));

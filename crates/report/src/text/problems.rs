@@ -3,15 +3,18 @@
 
 use webstone_model::record::{HostUse, IterationRecord, RunRecord};
 use webstone_model::statistics::Steadiness;
-use webstone_model::verdict::{Cause, LOOP_DELAY_PERCENT_MAX, RuleStanding, Standing, Verdict, rules};
+use webstone_model::verdict::{
+    Cause, LOOP_DELAY_PERCENT_MAX, RUN_QUEUE_PERCENT_MAX, RuleStanding, Standing, Verdict, rules,
+    run_queue_percent,
+};
 
 use crate::layout::{heading, labelled, push_line};
 use crate::numbers::{count, counted, percent, seconds};
 use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
 
-/// Reasons shown one by one.
-const REASONS_MAX: usize = 10;
+/// Reasons of one cause that are shown one by one.
+const REASONS_MAX: usize = 4;
 /// Iterations named in one line.
 const NAMED_MAX: usize = 8;
 /// Share of the local ports, or of the files that may be open, from which on the report warns, in percent.
@@ -34,24 +37,56 @@ pub(crate) fn draw(
             ..Problem::caution("LIMIT", &verdict.limit.sentence)
         });
     }
-    errors(record, verdict, &mut problems);
-    generator_delay(screen, levels, &mut problems);
-    iterations(screen, levels, &mut problems);
-    noise(levels, &mut problems);
-    host(record, &mut problems);
-    if !levels.is_empty()
-        && levels.iter().all(|level| level.distributions.is_empty() && level.counts.succeeded > 0)
-    {
-        problems.push(Problem::caution(
-            "NO DISTRIBUTIONS",
-            "the record came without its histograms: no percentiles",
-        ));
-    }
-    problems.extend(record.warnings.iter().map(|warning| Problem::caution("WARNING", warning)));
+    problems.extend(
+        cautions(screen, record, levels, verdict).iter().map(|(title, text)| Problem::caution(title, text)),
+    );
     out.push('\n');
     for problem in &problems {
         problem.draw(screen, out);
     }
+}
+
+/// What makes figures doubtful without condemning them: a title in capitals, and a sentence.
+pub(crate) type Caution = (&'static str, String);
+
+/// All cautions of a record, whichever way they are shown.
+pub(crate) fn cautions(
+    screen: &Screen,
+    record: &RunRecord,
+    levels: &[Level<'_>],
+    verdict: &Verdict,
+) -> Vec<Caution> {
+    let mut found = Vec::new();
+    errors(record, verdict, &mut found);
+    kept_off(levels, &mut found);
+    generator_delay(screen, levels, &mut found);
+    iterations(screen, levels, &mut found);
+    noise(levels, &mut found);
+    host(record, &mut found);
+    if !levels.is_empty()
+        && levels.iter().all(|level| level.distributions.is_empty() && level.counts.succeeded > 0)
+    {
+        found.push(("NO DISTRIBUTIONS", "the record came without its histograms: no percentiles".to_owned()));
+    } else {
+        cut_short(levels, &mut found);
+    }
+    found.extend(record.warnings.iter().map(|warning| ("WARNING", warning.clone())));
+    found
+}
+
+/// The reasons of a verdict in sentences. Of each cause the first few are told, then their number: the same sentence of
+/// every iteration of every level hides the other causes.
+pub(crate) fn reasons(verdict: &Verdict) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for cause in verdict.reasons.chunk_by(|a, b| a.cause == b.cause) {
+        // One more is as short as saying that there is one more.
+        let shown = if cause.len() == REASONS_MAX + 1 { cause.len() } else { REASONS_MAX };
+        sentences.extend(cause.iter().take(shown).map(|reason| reason.sentence.clone()));
+        if cause.len() > shown {
+            sentences.push(format!("and {} more of this kind", count((cause.len() - shown) as u64)));
+        }
+    }
+    sentences
 }
 
 /// The table of all run rules, at the end of the full report.
@@ -124,27 +159,22 @@ fn standing(record: &RunRecord, verdict: &Verdict, is_brief: bool) -> Problem {
         }
         Standing::Invalid => {
             let reasons = &verdict.reasons;
-            let mut problem = match &reasons[..] {
+            match &reasons[..] {
                 [only] => Problem::alarm(word, &only.sentence),
                 several => {
                     let number = counted(several.len() as u64, "reason", "reasons");
                     let mut problem =
                         Problem::alarm(word, &format!("do not trust these figures, for {number}"));
-                    problem.details =
-                        several.iter().take(REASONS_MAX).map(|reason| reason.sentence.clone()).collect();
+                    problem.details = self::reasons(verdict);
                     problem
                 }
-            };
-            if reasons.len() > REASONS_MAX {
-                problem.details.push(format!("and {} more", count((reasons.len() - REASONS_MAX) as u64)));
             }
-            problem
         }
     }
 }
 
 /// Errors that are too few to condemn the run.
-fn errors(record: &RunRecord, verdict: &Verdict, problems: &mut Vec<Problem>) {
+fn errors(record: &RunRecord, verdict: &Verdict, found: &mut Vec<Caution>) {
     let counts = summary::counts(record);
     let condemned =
         verdict.reasons.iter().any(|r| matches!(r.cause, Cause::Errors | Cause::NothingSucceeded));
@@ -152,9 +182,9 @@ fn errors(record: &RunRecord, verdict: &Verdict, problems: &mut Vec<Problem>) {
         return;
     }
     let share = counts.failed as f64 / counts.ended() as f64 * 100.0;
-    problems.push(Problem::caution(
+    found.push((
         "ERRORS",
-        &format!(
+        format!(
             "{} of {} requests failed ({}); they count as errors and as nothing else",
             count(counts.failed),
             count(counts.ended()),
@@ -163,8 +193,31 @@ fn errors(record: &RunRecord, verdict: &Verdict, problems: &mut Vec<Problem>) {
     ));
 }
 
+/// Levels at which workers stood in line for their CPU, which something else had.
+fn kept_off(levels: &[Level<'_>], found: &mut Vec<Caution>) {
+    let waited = |level: &Level<'_>| {
+        let shares = level.runs.iter().flat_map(|run| {
+            let workers = run.measured.generator.workers.iter();
+            workers.map(|worker| run_queue_percent(worker, run.measured.window_ns))
+        });
+        shares.reduce(f64::max).filter(|share| *share > RUN_QUEUE_PERCENT_MAX)
+    };
+    let levels: Vec<String> = levels
+        .iter()
+        .filter_map(|level| Some(format!("{:.0} % of a window at {}", waited(level)?, level.load())))
+        .collect();
+    if !levels.is_empty() {
+        let text = format!(
+            "the load generator was ready to run while something else ran on its CPU, for up to {}: that time is in \
+             every latency; quiet this machine, or choose other CPUs with --cpus",
+            listed(&levels)
+        );
+        found.push(("KEPT OFF ITS CPU", text));
+    }
+}
+
 /// Levels at which the generator itself is a good part of the latency that it shows.
-fn generator_delay(screen: &Screen, levels: &[Level<'_>], problems: &mut Vec<Problem>) {
+fn generator_delay(screen: &Screen, levels: &[Level<'_>], found: &mut Vec<Caution>) {
     let delayed: Vec<String> = levels
         .iter()
         .filter_map(|level| {
@@ -180,12 +233,36 @@ fn generator_delay(screen: &Screen, levels: &[Level<'_>], problems: &mut Vec<Pro
             "of the median latency, more than {LOOP_DELAY_PERCENT_MAX} % is the load generator's own delay: {}",
             listed(&delayed)
         );
-        problems.push(Problem::caution("OWN DELAY", &text));
+        found.push(("OWN DELAY", text));
+    }
+}
+
+/// Levels of which the files beside `record.json` hold less than was counted: truncated since, or badly copied.
+fn cut_short(levels: &[Level<'_>], found: &mut Vec<Caution>) {
+    let lacking: Vec<String> = levels
+        .iter()
+        .filter_map(|level| {
+            let answered = level.counts.succeeded;
+            let held = level.distributions.response.as_ref().map_or(0, |response| response.count);
+            let seconds = level.runs.iter().flat_map(|run| &run.measured.series.0);
+            let series = seconds.map(|second| second.requests).fold(0, u64::saturating_add);
+            let text =
+                format!("{} and {} of {} at {}", count(held), count(series), count(answered), level.load());
+            (held != answered || series != answered).then_some(text)
+        })
+        .collect();
+    if !lacking.is_empty() {
+        let text = format!(
+            "the histograms and the series do not hold every response: {}; percentiles and charts by the second are of \
+             a part only, and webstone verify names the damaged file",
+            listed(&lacking)
+        );
+        found.push(("DAMAGED RECORD", text));
     }
 }
 
 /// Iterations that stand apart, and those that were not in their steady state.
-fn iterations(screen: &Screen, levels: &[Level<'_>], problems: &mut Vec<Problem>) {
+fn iterations(screen: &Screen, levels: &[Level<'_>], cautions: &mut Vec<Caution>) {
     let named = |run: &IterationRecord| {
         format!("iteration {} at {}", run.iteration, summary::load(run.clients, run.rate))
     };
@@ -211,9 +288,9 @@ fn iterations(screen: &Screen, levels: &[Level<'_>], problems: &mut Vec<Problem>
             }
         }
     }
-    let mut say = |title: &str, text: &str, found: Vec<String>| {
+    let mut say = |title: &'static str, text: &str, found: Vec<String>| {
         if !found.is_empty() {
-            problems.push(Problem::caution(title, &format!("{text}: {}", listed(&found))));
+            cautions.push((title, format!("{text}: {}", listed(&found))));
         }
     };
     say(
@@ -225,7 +302,7 @@ fn iterations(screen: &Screen, levels: &[Level<'_>], problems: &mut Vec<Problem>
     say("NOT STEADY", "by MSER-5 the rate goes on moving through", never);
 }
 
-fn noise(levels: &[Level<'_>], problems: &mut Vec<Problem>) {
+fn noise(levels: &[Level<'_>], found: &mut Vec<Caution>) {
     let parted: Vec<String> = levels
         .iter()
         .filter_map(|level| {
@@ -240,12 +317,12 @@ fn noise(levels: &[Level<'_>], problems: &mut Vec<Problem>) {
              meanwhile",
             listed(&parted)
         );
-        problems.push(Problem::caution("A/A ARMS DIFFER", &text));
+        found.push(("A/A ARMS DIFFER", text));
     }
 }
 
 /// What the kernel counted that should not happen, and what was nearly used up.
-fn host(record: &RunRecord, problems: &mut Vec<Problem>) {
+fn host(record: &RunRecord, found: &mut Vec<Caution>) {
     let uses = || record.iterations.iter().filter_map(|run| Some((run, run.host.as_ref()?)));
     let overflows: u64 =
         uses().filter_map(|(_, host)| Some(host.tcp?.listen_overflows)).fold(0, u64::saturating_add);
@@ -254,7 +331,7 @@ fn host(record: &RunRecord, problems: &mut Vec<Problem>) {
             "connections found the listen queue full {} on this host: each waits a second or more for its next SYN",
             counted(overflows, "time", "times")
         );
-        problems.push(Problem::caution("LISTEN QUEUE", &text));
+        found.push(("LISTEN QUEUE", text));
     }
     let syn: u64 =
         uses().filter_map(|(_, host)| Some(host.tcp?.syn_retransmitted)).fold(0, u64::saturating_add);
@@ -263,7 +340,7 @@ fn host(record: &RunRecord, problems: &mut Vec<Problem>) {
             "{} sent again on this host: packets are lost, or a queue is full elsewhere",
             counted(syn, "SYN was", "SYNs were")
         );
-        problems.push(Problem::caution("RETRANSMISSIONS", &text));
+        found.push(("RETRANSMISSIONS", text));
     }
     type Pressure = (&'static str, fn(&HostUse) -> Option<(u64, u64)>);
     let kinds: [Pressure; 2] = [
@@ -284,7 +361,7 @@ fn host(record: &RunRecord, problems: &mut Vec<Problem>) {
             count(limit),
             summary::load(run.clients, run.rate)
         );
-        problems.push(Problem::caution("PRESSURE", &text));
+        found.push(("PRESSURE", text));
     }
 }
 

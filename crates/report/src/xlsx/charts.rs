@@ -7,14 +7,14 @@ use rust_xlsxwriter::{
 
 use super::book::{Book, Placed};
 use super::levels::{BARS, CURVES_FROM, Run};
-use crate::summary;
+use crate::summary::{self, Level};
 
 /// Lines that a chart draws; more cannot be told apart.
 const LINES_MAX: usize = 12;
 const WIDTH: u32 = 620;
 const HEIGHT: u32 = 360;
 /// Clients from the least to the most by more than this factor: a logarithmic axis, as for sweeps that double.
-const LOG_FACTOR: u32 = 30;
+const LOG_FACTOR: f64 = 30.0;
 
 /// A chart of the sweep: title, column of the table `Levels`, unit. Its error bars are in [`BARS`].
 const OF_LEVELS: [(&str, &str, &str); 4] = [
@@ -34,17 +34,27 @@ pub(super) fn of_levels(
     if levels.lines == 0 {
         return Ok(row);
     }
-    let counts = || runs.iter().flat_map(|run| &run.levels).map(|level| level.clients);
-    let logarithmic = counts().max().unwrap_or(1) / counts().min().unwrap_or(1).max(1) > LOG_FACTOR;
+    let all = || runs.iter().flat_map(|run| &run.levels);
+    // In open loop levels are rates, and the number of clients that stand by is the same for all.
+    let (load, x_name) = match all().any(|level| level.rate.is_some()) {
+        true => ("Arrivals asked for", "arrivals/s"),
+        false => ("Clients", "clients"),
+    };
+    let counts = || all().map(|level| level.load_number());
+    let (least, most) = (counts().fold(f64::INFINITY, f64::min), counts().fold(0.0, f64::max));
+    let logarithmic = least > 0.0 && most / least > LOG_FACTOR;
     let repeated = runs.iter().flat_map(|run| &run.levels).any(|level| level.runs.len() > 1);
     for (index, ((title, column, unit), (below, above, _))) in OF_LEVELS.into_iter().zip(BARS).enumerate() {
-        let mut chart = lines(title, "clients", &format!("{}, {unit}", title.to_lowercase()));
+        let mut chart = lines(title, x_name, &format!("{}, {unit}", title.to_lowercase()));
         if logarithmic {
-            chart.x_axis().set_log_base(2).set_min(counts().min().unwrap_or(1));
+            chart.x_axis().set_log_base(2).set_min(least);
         } else {
             chart.x_axis().set_min(0);
         }
         chart.y_axis().set_min(0);
+        if let Some(top) = top_of_bars(runs, index) {
+            chart.y_axis().set_max(top);
+        }
         let mut first = 1;
         for run in runs.iter().take(LINES_MAX) {
             let rows = rows(first, run.levels.len(), levels.lines);
@@ -53,7 +63,7 @@ pub(super) fn of_levels(
             let range = |heading: &str| range(levels, heading, from, to);
             let name = ChartRange::new_from_range(levels.name, from, 0, from, 0);
             let series = chart.add_series().set_name(&name);
-            series.set_categories(&range("Clients")).set_values(&range(column)).set_marker(&small());
+            series.set_categories(&range(load)).set_values(&range(column)).set_marker(&small());
             if run.levels.iter().any(|level| level.runs.len() > 1) {
                 let mut bars = ChartErrorBars::new();
                 bars.set_type(ChartErrorBarsType::Custom(range(above), range(below)));
@@ -64,9 +74,7 @@ pub(super) fn of_levels(
             chart.title().set_name(&format!("{title} (bars: 95 % interval over iterations)"));
         }
         legend(&mut chart, runs.len());
-        chart.set_alt_text(format!(
-            "{title} against the number of clients; the numbers are in the sheet Levels"
-        ));
+        chart.set_alt_text(format!("{title} against {x_name}; the numbers are in the sheet Levels"));
         let (down, right) = (index as u32 / 2, index as u32 % 2);
         let sheet = book.workbook.worksheet_from_index(0)?;
         sheet.insert_chart_with_offset(row + down * 19, 0, &chart, right * (WIDTH + 10), 0)?;
@@ -74,10 +82,27 @@ pub(super) fn of_levels(
     Ok(row + 2 * 19)
 }
 
+/// Where the axis ends, so that error bars end below it: spreadsheets look at the values alone. Only where there are bars.
+fn top_of_bars(runs: &[Run<'_>], index: usize) -> Option<f64> {
+    let high = |level: &Level<'_>| {
+        let statistics = &level.statistics;
+        let (interval, factor) = match index {
+            0 => (statistics.connection_rate, 1.0),
+            1 => (statistics.request_rate, 1.0),
+            2 => (statistics.throughput_bps, 1e-6),
+            _ => (statistics.latency_mean_s, 1e3),
+        };
+        interval.map(|interval| interval.high * factor).filter(|high| high.is_finite() && *high > 0.0)
+    };
+    let high = runs.iter().flat_map(|run| &run.levels).filter_map(high).reduce(f64::max)?;
+    // Two digits, upwards.
+    let step = 10_f64.powf(high.log10().floor() - 1.0);
+    Some((high / step).ceil() * step)
+}
+
 /// Response times over 1/(1 − p), both axes logarithmic, beside their table.
 pub(super) fn of_curves(book: &mut Book, curves: &Placed, runs: &[Run<'_>]) -> Result<(), XlsxError> {
-    let names: Vec<String> =
-        runs.iter().flat_map(|run| &run.levels).map(|level| format!("{} clients", level.clients)).collect();
+    let names: Vec<String> = runs.iter().flat_map(|run| &run.levels).map(Level::load).collect();
     let Some((from, to)) = rows(1, curves.lines, curves.lines) else { return Ok(()) };
     let mut chart = lines(
         "Latency by percentile",
@@ -113,18 +138,19 @@ pub(super) fn of_series(book: &mut Book, series: &Placed, runs: &[Run<'_>]) -> R
     let (mut first, mut drawn) = (1, 0);
     for run in runs {
         let peak = summary::peak(&run.levels).unwrap_or(0);
-        let wanted = run.levels.get(peak).map(|level| level.clients);
+        let wanted = run.levels.get(peak).map(Level::key);
         for iteration in &run.record.iterations {
             let seconds = iteration.measured.series.0.len();
             let place = rows(first, seconds, series.lines);
             first += seconds;
             let Some((from, to)) = place else { continue };
-            if Some(iteration.clients) != wanted || drawn == LINES_MAX {
+            if Some((iteration.rate, iteration.clients)) != wanted || drawn == LINES_MAX {
                 continue;
             }
             drawn += 1;
             let of = if runs.len() > 1 { format!(" · {}", run.record.id) } else { String::new() };
-            let name = format!("{} clients, iteration {}{of}", iteration.clients, iteration.iteration);
+            let load = summary::load(iteration.clients, iteration.rate);
+            let name = format!("{load}, iteration {}{of}", iteration.iteration);
             let line = chart.add_series().set_name(name.as_str());
             line.set_categories(&range(series, "Until", from, to))
                 .set_values(&range(series, "Request rate", from, to))

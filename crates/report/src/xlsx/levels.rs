@@ -108,7 +108,8 @@ fn level_line(run: &str, level: &Level<'_>) -> Line {
         (BARS[2], f.throughput_bps * MBIT, statistics.throughput_bps.map(|i| in_unit(i, MBIT))),
         (BARS[3], f.latency_mean_s * MS, statistics.latency_mean_s.map(|i| in_unit(i, MS))),
     ] {
-        line.put(below, unit, interval.map(|interval| (shown - interval.low).max(0.0)));
+        // Nothing that is shown can be below zero, wherever the interval of a few iterations ends.
+        line.put(below, unit, interval.map(|interval| (shown - interval.low.max(0.0)).max(0.0)));
         line.put(above, unit, interval.map(|interval| (interval.high - shown).max(0.0)));
     }
     line

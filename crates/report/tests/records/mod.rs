@@ -9,9 +9,9 @@ use serde_json::json;
 use webstone_model::comparison::{self, Comparison};
 use webstone_model::errors::{ErrorClass, ErrorExample};
 use webstone_model::identities::{Expectation, check};
-use webstone_model::metrics::{GeneratorUse, Histograms, Measured, Series};
+use webstone_model::metrics::{GeneratorUse, Histograms, Measured, OpenLoop, Series};
 use webstone_model::record::{
-    IterationRecord, RunRecord, RunState, SCHEMA_VERSION, ServerUse, TargetRecord, Tool,
+    IterationRecord, RunRecord, RunState, SCHEMA_VERSION, ScheduleKept, ServerUse, TargetRecord, Tool,
 };
 use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec};
 use webstone_model::threshold::{FailIfs, Thresholds};
@@ -30,6 +30,34 @@ pub fn small() -> RunRecord {
             let measured = simulate(&record.workload, clients, 6 * SECOND, &service);
             record.iterations.push(iteration_of(measured, clients, iteration, &format!("2026-11-21T{at}Z")));
         }
+    }
+    record
+}
+
+/// [`small`] as an open loop of 500, 1,000 and 1,500 arrivals/s, each of which a page began; latencies from the actual
+/// start are those from the intended one.
+pub fn open_loop() -> RunRecord {
+    let mut record = small();
+    record.id = "20261121-120000-open".to_owned();
+    record.spec.load.rate = Some("500..1500+500".parse().unwrap());
+    record.spec.load.clients = Levels(vec![50]);
+    for run in &mut record.iterations {
+        let (rate, per_s) = match run.clients {
+            5 => ("500", 500),
+            10 => ("1k", 1000),
+            _ => ("1500", 1500),
+        };
+        run.rate = Some(rate.parse().unwrap());
+        run.clients = 50;
+        let mut open_loop = OpenLoop { planned: 6 * per_s, started: 6 * per_s, ..OpenLoop::default() };
+        for nanos in [5_000, 8_000, 21_000] {
+            open_loop.lag.record(nanos);
+            open_loop.lag_histogram.record(nanos);
+        }
+        open_loop.response = run.measured.response.clone();
+        open_loop.uncorrected.response = run.measured.histograms.response.clone();
+        run.measured.open_loop = Some(open_loop);
+        run.schedule = ScheduleKept::of(&run.measured);
     }
     record
 }

@@ -58,6 +58,7 @@ pub fn worker(measured: &Measured) -> WorkerUse {
     WorkerUse {
         backend: "epoll".to_owned(),
         spun_ns: 0,
+        run_queue_ns: None,
         cpu: Some(1),
         user_ns: measured.counts.ended() * 4_000,
         system_ns: measured.counts.ended() * 26_000,

@@ -120,7 +120,9 @@ pub fn allowed_signers(text: &str) -> Result<Vec<Allowed>, String> {
             continue;
         }
         let (who, rest) = line.split_once([' ', '\t']).ok_or_else(|| format!("line {number} has no key"))?;
-        let at = rest.find("ssh-").ok_or_else(|| format!("line {number} has no key that is read here"))?;
+        let at = rest.find("ssh-").ok_or_else(|| {
+            format!("line {number} has no name before its key: write NAME ssh-ed25519 AAAA…, or give a .pub file to --signer")
+        })?;
         let (options, key) = rest.split_at(at);
         for option in options.split(',').map(str::trim).filter(|option| !option.is_empty()) {
             match option.split_once('=') {

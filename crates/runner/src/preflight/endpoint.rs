@@ -122,7 +122,7 @@ pub(super) fn reach(endpoint: &Endpoint, patience: Duration) -> Result<SocketAdd
     Err(match error.kind() {
         io::ErrorKind::ConnectionRefused => TargetError::target(
             format!("{base}: connection refused by {address}: nothing listens on port {port}"),
-            "start the server, or check the port; without a target webstone starts a server of its own",
+            "start the server, or check the port; `webstone run` without a URL measures a server of its own",
         ),
         io::ErrorKind::TimedOut => TargetError::target(
             format!("{base}: no connection to {address} within {patience:?}"),

@@ -7,6 +7,7 @@
 use std::fmt;
 
 use webstone_model::addresses::AddressRange;
+use webstone_model::search::SearchSpec;
 use webstone_model::spec::{ConnectionPolicy, RunSpec};
 
 /// Descriptors beside connections: standard streams, record files, trace, name service, and the server's pipes.
@@ -70,7 +71,8 @@ impl Load {
         // An open loop adds the schedule lag and three distributions from the actual start.
         let histograms = if spec.load.rate.is_some() { 10 } else { 6 }
             + 4 * u64::from(spec.generator.page_histograms).min(pages);
-        let iterations = spec.load.levels() as u64 * u64::from(spec.load.iterations);
+        let listed = spec.load.levels() as u64 * u64::from(spec.load.iterations);
+        let iterations = spec.find.as_ref().map_or(listed, SearchSpec::iterations_max);
         Load {
             connections: u64::from(clients) * u64::from(spec.client.parallel.max(1)),
             policy: spec.client.connections,
@@ -208,7 +210,7 @@ fn descriptors(load: &Load, limits: &Limits) -> Option<Shortage> {
     let wanted = round_up(load.descriptors());
     let remedy = format!(
         "ulimit -n {wanted} (as root, or with `* hard nofile {wanted}` in /etc/security/limits.conf), or use fewer \
-         clients"
+         clients or workers"
     );
     Some(Shortage { resource: Resource::Descriptors, severity, needed, available, remedy })
 }

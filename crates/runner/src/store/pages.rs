@@ -164,12 +164,14 @@ impl RowsFile {
 impl PageSource for RowsFile {
     fn rows(&self, iteration: &IterationRecord, most: usize) -> Result<Vec<PageRow>, PageRowsError> {
         let place = iteration.pages_at.unwrap_or_default();
-        let whose = format!("{}, iteration {}", load_name(iteration.clients, iteration.rate), iteration.iteration);
+        let whose =
+            format!("{}, iteration {}", load_name(iteration.clients, iteration.rate), iteration.iteration);
         let wrong = |row: usize, what: &str| {
             PageRowsError(format!("{}: {whose}, row {row}: {what}", self.path.display()))
         };
         let section = Section { file: &self.file, at: place.offset, left: place.bytes };
-        let mut text = BufReader::with_capacity(1 << 16, GzDecoder::new(BufReader::with_capacity(1 << 15, section)));
+        let mut text =
+            BufReader::with_capacity(1 << 16, GzDecoder::new(BufReader::with_capacity(1 << 15, section)));
         let (prefix, held) = (prefix(iteration), usize::try_from(place.rows).unwrap_or(usize::MAX));
         let mut rows: Vec<PageRow> = Vec::with_capacity(held.min(most).min(self.pages));
         let mut line = Vec::new();
@@ -181,7 +183,9 @@ impl PageSource for RowsFile {
             line.clear();
             match text.read_until(b'\n', &mut line) {
                 Ok(0) if rows.len() == held => return Ok(rows),
-                Ok(0) => return Err(wrong(number, &format!("the last one; record.json says there are {held}"))),
+                Ok(0) => {
+                    return Err(wrong(number, &format!("the last one; record.json says there are {held}")));
+                }
                 Ok(_) if rows.len() == held => {
                     return Err(wrong(number, &format!("one too many; record.json says there are {held}")));
                 }
@@ -218,11 +222,11 @@ impl Read for Section<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webstone_model::pages::RowsPlace;
     use crate::store::tests::{iteration, record, started};
     use crate::store::{PAGE_ROWS, PAGES, Store};
     use flate2::read::MultiGzDecoder;
     use std::fs;
+    use webstone_model::pages::RowsPlace;
     use webstone_model::record::{RunRecord, RunState};
 
     /// Page p of 300 with p % 5 hits: those with none have no row.
@@ -230,7 +234,12 @@ mod tests {
         (0..300)
             .map(|page| match page % 5 {
                 0 => PageTotals::default(),
-                hits => PageTotals { hits, time_ns: 1_000 * page + 7, head_bytes: u64::MAX - page, ..PageTotals::default() },
+                hits => PageTotals {
+                    hits,
+                    time_ns: 1_000 * page + 7,
+                    head_bytes: u64::MAX - page,
+                    ..PageTotals::default()
+                },
             })
             .collect()
     }
@@ -323,9 +332,8 @@ mod tests {
         let runs = tempfile::tempdir().unwrap();
         let (path, _) = finished(runs.path());
         let mut record = Store::load(&path).unwrap();
-        let refused = |record: &RunRecord| {
-            record.page_rows(&record.iterations[0], usize::MAX).unwrap_err().to_string()
-        };
+        let refused =
+            |record: &RunRecord| record.page_rows(&record.iterations[0], usize::MAX).unwrap_err().to_string();
         let own = record.iterations[0].pages_at;
         record.iterations[0].pages_at = record.iterations[1].pages_at;
         assert!(refused(&record).ends_with("row 1: does not begin with `5,,1,`"), "{}", refused(&record));
@@ -388,6 +396,8 @@ mod tests {
             let error = read_total(2, line, &mut totals).unwrap_err();
             assert!(error.contains(what), "{line}: {error}");
         }
-        assert!(read_total(1, "page,hits", &mut totals).unwrap_err().starts_with("the heading is not `page,"));
+        assert!(
+            read_total(1, "page,hits", &mut totals).unwrap_err().starts_with("the heading is not `page,")
+        );
     }
 }

@@ -14,9 +14,7 @@ use webstone_model::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION, load_name};
 
 use super::pages::{self, RowsFile};
-use super::{
-    HISTOGRAMS, INTERVALS, ITERATIONS, PAGE_ROWS, PAGES, PARTIAL, RECORD, StoreError, hlog,
-};
+use super::{HISTOGRAMS, INTERVALS, ITERATIONS, PAGE_ROWS, PAGES, PARTIAL, RECORD, StoreError, hlog};
 
 /// Whether distributions of single pages are read: of a large record they are most of what there is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,7 +30,7 @@ pub(super) fn load(path: &Path, page_distributions: PageDistributions) -> Result
     let partial = record.state == RunState::Partial;
     if partial && record.iterations.is_empty() {
         let file = directory.join(ITERATIONS);
-        lines(&file, &mut |_, line| {
+        lines(&file, partial, &mut |_, line| {
             let iteration: IterationRecord = serde_json::from_str(line).map_err(|error| error.to_string())?;
             record.iterations.push(iteration);
             Ok(())
@@ -40,7 +38,7 @@ pub(super) fn load(path: &Path, page_distributions: PageDistributions) -> Result
     }
     let places = Places::of(&record, partial);
     let pages = record.workload.pages.len();
-    lines(&directory.join(HISTOGRAMS), &mut |_, line| {
+    lines(&directory.join(HISTOGRAMS), partial, &mut |_, line| {
         if page_distributions == PageDistributions::LeftOut && hlog::is_of_a_page(line) {
             return Ok(());
         }
@@ -50,7 +48,7 @@ pub(super) fn load(path: &Path, page_distributions: PageDistributions) -> Result
             None => Ok(()),
         }
     })?;
-    lines(&directory.join(INTERVALS), &mut |_, line| {
+    lines(&directory.join(INTERVALS), partial, &mut |_, line| {
         let line: IntervalLine = serde_json::from_str(line).map_err(|error| error.to_string())?;
         let Some(place) = places.find((line.clients, line.rate, line.iteration))? else { return Ok(()) };
         let series = &mut record.iterations[place].measured.series.0;
@@ -78,7 +76,7 @@ fn stored_pages(directory: &Path, record: &RunRecord) -> Result<StoredPages, Sto
             rows.map_err(StoreError::PageRows)?.iter().for_each(|row| stored.add_row(row));
         }
     } else {
-        lines(&directory.join(PAGES), &mut |number, line| {
+        lines(&directory.join(PAGES), false, &mut |number, line| {
             pages::read_total(number, line, &mut stored.totals)
         })?;
     }
@@ -180,8 +178,12 @@ fn read_record(file: &Path) -> Result<RunRecord, StoreError> {
 }
 
 /// Hands every line to `each`, with its number from 1. A last line without its end is one whose writing was cut short:
-/// it is left out.
-fn lines(file: &Path, each: &mut dyn FnMut(u64, &str) -> Result<(), String>) -> Result<(), StoreError> {
+/// of a run that was killed it is left out, in a finished one it is damage.
+fn lines(
+    file: &Path,
+    partial: bool,
+    each: &mut dyn FnMut(u64, &str) -> Result<(), String>,
+) -> Result<(), StoreError> {
     let opened = File::open(file).map_err(|error| StoreError::io("read", file, error))?;
     let mut reader = BufReader::with_capacity(1 << 16, opened);
     let mut line = String::new();
@@ -189,7 +191,10 @@ fn lines(file: &Path, each: &mut dyn FnMut(u64, &str) -> Result<(), String>) -> 
         line.clear();
         match reader.read_line(&mut line) {
             Ok(0) => break,
-            Ok(_) if !line.ends_with('\n') => break,
+            Ok(_) if !line.ends_with('\n') && partial => break,
+            Ok(_) if !line.ends_with('\n') => {
+                return Err(StoreError::content(file, number, "the file ends in the middle of this line"));
+            }
             Ok(_) => each(number, line.trim_end_matches(['\n', '\r']))
                 .map_err(|what| StoreError::content(file, number, what))?,
             Err(error) if error.kind() == ErrorKind::InvalidData => {
@@ -253,6 +258,20 @@ mod tests {
         cut(&partial.join(HISTOGRAMS), 40);
         cut(&partial.join(INTERVALS), 4);
         assert_eq!(Store::load(&partial).unwrap().iterations, record.iterations[..1]);
+    }
+
+    #[test]
+    fn a_finished_run_whose_files_were_cut_short_is_damaged() {
+        let runs = tempfile::tempdir().unwrap();
+        let (_, finished, _) = two_runs(runs.path());
+        for name in [INTERVALS, HISTOGRAMS] {
+            let file = finished.join(name);
+            let good = fs::read(&file).unwrap();
+            fs::write(&file, &good[..good.len() - 3]).unwrap();
+            let error = error_of(&finished);
+            assert!(error.ends_with(": the file ends in the middle of this line"), "{error}");
+            fs::write(&file, good).unwrap();
+        }
     }
 
     #[test]

@@ -14,8 +14,8 @@ use webstone_model::record::{IterationRecord, RunRecord};
 
 use super::append::{AppendFile, replace, sync_directory};
 use super::{
-    CERTIFICATE, Derived, ENVIRONMENT, HISTOGRAMS, INTERVALS, ITERATIONS, Integrity, PAGE_ROWS, PAGES, PARTIAL,
-    RECORD, SIGNATURE, StoreError, hlog, manifest, pages, read,
+    CERTIFICATE, Derived, ENVIRONMENT, HISTOGRAMS, INTERVALS, ITERATIONS, Integrity, PAGE_ROWS, PAGES,
+    PARTIAL, RECORD, SIGNATURE, StoreError, hlog, manifest, pages, read,
 };
 use crate::clock;
 

@@ -1,0 +1,122 @@
+//! `webstone calibrate`: what this host's generator can do, as a table and as a file; and the null server behind it.
+
+use std::path::{Path, PathBuf};
+
+use webstone_model::calibration::CalibrationRow;
+use webstone_model::spec::parse_cpu_list;
+use webstone_model::units::Nanos;
+use webstone_report::{calibration_line, render_calibration};
+use webstone_runner::calibrate::{self, CalibrateOptions};
+use webstone_runner::server::{NullOptions, serve_null};
+
+use super::run;
+use crate::args::{CalibrateArgs, NullServerArgs};
+use crate::console::{self, Console};
+use crate::failure::{Exit, Failure};
+use crate::signals::SignalWatch;
+use crate::version;
+
+/// Where runs look for a calibration: by the XDG Base Directory Specification, section 3. `None` without a home.
+pub(super) fn file() -> Option<PathBuf> {
+    // A relative path in the variable counts as none, says the specification.
+    let named = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/share"));
+    Some(named.or_else(home)?.join("webstone/calibration.json"))
+}
+
+pub(super) fn execute(args: &CalibrateArgs, console: &Console) -> Result<Exit, Failure> {
+    let path = args.output.clone().or_else(file).ok_or_else(|| {
+        Failure::usage("there is no place for the calibration: neither XDG_DATA_HOME nor HOME is set")
+            .hint("name a file: -o calibration.json")
+    })?;
+    let options = console.report_options(false);
+    if args.show {
+        let stored = calibrate::read(&path).map_err(|error| Failure::file("read", &path, &error))?;
+        let Some(stored) = stored else {
+            return Err(Failure::failed(format!("no calibration is stored in {}", path.display()))
+                .hint("make one: webstone calibrate"));
+        };
+        return print(&stored, args.json, &options);
+    }
+    let duration = args.duration.unwrap_or(Nanos::from_secs(1));
+    if duration == Nanos::ZERO {
+        return Err(Failure::usage("--duration 0s: a timed run of no length measures nothing")
+            .hint("write a time, as in -d 1s"));
+    }
+    let how = CalibrateOptions {
+        tool: version::tool(),
+        server_program: None,
+        duration,
+        iterations: args.iterations.unwrap_or(3),
+    };
+    let signals = SignalWatch::start()?;
+    let plan = calibrate::plan(&how).map_err(|error| run::failure(&error))?;
+    plan.warnings.iter().for_each(|warning| console.note(format!("warning: {warning}")));
+    console.note(format!(
+        "calibrating the load generator of this host: {} rows of {} timed runs, about {}",
+        plan.cases.len(),
+        how.iterations,
+        Nanos::from_secs(plan.time.as_secs().max(1))
+    ));
+    let mut number = 0;
+    let rows = plan.cases.len();
+    let mut measured = |row: &CalibrationRow| {
+        number += 1;
+        console.note(format!("[{number}/{rows}] {}", calibration_line(row)));
+    };
+    match calibrate::calibrate(&plan, &how, &mut measured, &signals.interrupt) {
+        Ok(calibration) => {
+            write(&path, &calibration)?;
+            console.note(format!("calibration: {}", path.display()));
+            print(&calibration, args.json, &options)
+        }
+        Err(error) => match signals.exit() {
+            Some(exit) => {
+                console.note("interrupted: nothing was stored, and an older calibration stays as it was");
+                Ok(exit)
+            }
+            None => Err(run::failure(&error)),
+        },
+    }
+}
+
+fn write(path: &Path, calibration: &webstone_model::calibration::Calibration) -> Result<(), Failure> {
+    calibrate::write(path, calibration).map_err(|error| Failure::file("write", path, &error))
+}
+
+fn print(
+    calibration: &webstone_model::calibration::Calibration,
+    json: bool,
+    options: &webstone_report::Options,
+) -> Result<Exit, Failure> {
+    let text = if json {
+        let text = serde_json::to_string_pretty(calibration).map_err(|error| {
+            Failure::failed(format!("the calibration cannot be written as JSON: {error}"))
+        })?;
+        text + "\n"
+    } else {
+        render_calibration(calibration, options)
+    };
+    console::print(text.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+/// `webstone null-server`.
+pub(super) fn serve(args: &NullServerArgs) -> Result<Exit, Failure> {
+    let default = NullOptions::default();
+    let options = NullOptions {
+        body_bytes: args.body.map_or(default.body_bytes, |bytes| bytes as usize),
+        path: args.path.clone().unwrap_or(default.path),
+        close: args.close,
+        cpus: parse_cpu_list(args.cpus.as_deref().unwrap_or_default()).map_err(Failure::usage)?,
+        until_stdin_closes: args.until_stdin_closes,
+    };
+    let ready = |url: &str| {
+        // Programs that start the server wait for this line.
+        console::print(format!("READY {url}\n").as_bytes())
+            .map_err(|failure| std::io::Error::other(failure.message))
+    };
+    serve_null(&options, ready)
+        .map_err(|error| Failure::failed(format!("the null server ended: {error}")))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,263 @@
+//! `webstone find` against a server whose limit is known, and `webstone calibrate`, both through the program itself.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::program::{Running, only_entry, webstone, webstone_in};
+
+/// A server that answers `slots` requests at a time, first come first served, and takes this long for each: it carries
+/// slots / each requests a second, and n clients wait n / slots times as long. It ends with the tests.
+fn slots(slots: usize, each: Duration) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let (ask, asked) = channel::<Sender<()>>();
+    let asked = Arc::new(Mutex::new(asked));
+    for _ in 0..slots {
+        let asked = asked.clone();
+        std::thread::spawn(move || {
+            // Slots have their own clocks, so that one sleep that ends late delays no later answer.
+            let mut free = Instant::now();
+            loop {
+                let Ok(answer) = asked.lock().unwrap().recv() else { return };
+                free = free.max(Instant::now()) + each;
+                std::thread::sleep(free.saturating_duration_since(Instant::now()));
+                let _ = answer.send(());
+            }
+        });
+    }
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let ask = ask.clone();
+            std::thread::spawn(move || serve(&stream, &ask));
+        }
+    });
+    url
+}
+
+fn serve(stream: &TcpStream, ask: &Sender<Sender<()>>) {
+    let (done, is_done) = channel();
+    for line in BufReader::new(stream).lines().map_while(Result::ok) {
+        if line.is_empty() {
+            ask.send(done.clone()).unwrap();
+            is_done.recv().unwrap();
+            if (&*stream).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
+                return;
+            }
+        }
+    }
+}
+
+const SHORT: [&str; 4] = ["-d", "400ms", "--warmup", "200ms"];
+
+#[test]
+fn the_known_limit_is_found_and_every_level_is_in_the_record() {
+    let dir = tempfile::tempdir().unwrap();
+    // 20 ms each: 4 clients wait 80 ms, 5 wait 100 ms.
+    let url = slots(1, Duration::from_millis(20));
+    let arguments =
+        ["find", &url, "--over", "clients", "--slo", "med<90ms,errors<1%", "--to", "64", "--format", "json"];
+    let said = webstone_in(dir.path(), &[&arguments[..], &SHORT].concat());
+    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said:?}"));
+    let search = &report["computed"]["search"];
+    assert_eq!(
+        (&search["answer"], &search["kept"], &search["broken"]),
+        (&"between".into(), &4.into(), &5.into())
+    );
+    assert_eq!(
+        search["sentence"],
+        "med<90ms,errors<1% is kept with 4 clients and broken with 5 clients (by med<90ms): the limit lies between."
+    );
+    let iterations = report["iterations"].as_array().unwrap();
+    assert_eq!(search["iterations"], iterations.len());
+    assert!(search["iterations"].as_u64() <= search["iterations_max"].as_u64());
+    assert_eq!(search["useful_peak"]["load"].as_u64().unwrap_or(9).min(4), search["useful_peak"]["load"]);
+    for edge in [4, 5] {
+        assert!(iterations.iter().filter(|run| run["clients"] == edge).count() >= 3, "{edge}");
+    }
+    assert!(said.err.contains("searching for the most clients with which"), "{}", said.err);
+    assert!(said.err.contains("; at most "), "{}", said.err);
+
+    // The record is one like any other.
+    let run = only_entry(&dir.path().join("runs"));
+    let text = webstone_in(dir.path(), &["report", run.to_str().unwrap()]).out;
+    assert!(text.contains("Search") && text.contains("kept with 4 clients"), "{text}");
+    assert!(text.contains("Latency against load") && text.contains("useful peak: "), "{text}");
+    let html = std::fs::read_to_string(run.join("report.html")).unwrap();
+    assert!(
+        html.contains("chart-search-0-0")
+            && html.contains("chart-latency-rate")
+            && html.contains("kept with 4 clients")
+    );
+}
+
+#[test]
+fn the_known_rate_of_a_server_lies_between_the_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    // 4 slots of 20 ms carry 200 requests/s. Up to there every one takes 20 ms; above, the queue grows by 5 ms in a second
+    // for each request/s more.
+    let url = slots(4, Duration::from_millis(20));
+    let arguments = ["find", &url, "--slo", "med<35ms", "--from", "30", "--to", "2k", "--format", "json"];
+    let said = webstone_in(dir.path(), &[&arguments[..], &["-d", "600ms", "--warmup", "300ms"]].concat());
+    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said:?}"));
+    let search = &report["computed"]["search"];
+    let ends = [&search["kept"], &search["broken"]].map(|end| end.as_u64().unwrap_or(0));
+    // The slope within 0.9 s lets 4 % more than it can carry still look kept.
+    assert!((150..=209).contains(&ends[0]) && (ends[0] + 1..=240).contains(&ends[1]), "{search:#}");
+    assert!(ends[0] <= 209 && ends[1] >= 190, "{search:#}");
+    assert!(search["sentence"].as_str().unwrap().starts_with("med<35ms is kept at "), "{search}");
+    assert_eq!(report["spec"]["find"]["over"], "rate");
+    let of_level = |level: &Value| (level["rate"].clone(), level["clients"].as_u64().unwrap());
+    // Little's law for 35 ms, and at least ten.
+    assert!(
+        report["computed"]["levels"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|level| of_level(level) == ("480".into(), 17))
+    );
+    assert!(
+        report["computed"]["levels"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|level| of_level(level) == ("30".into(), 10))
+    );
+
+    let run = only_entry(&dir.path().join("runs"));
+    let verified = webstone_in(dir.path(), &["verify", run.to_str().unwrap()]);
+    assert_eq!(verified.code, 0, "{verified:?}");
+    let text = webstone_in(dir.path(), &["report", run.to_str().unwrap()]).out;
+    assert!(text.contains("arrivals/s and broken at") && text.contains("useful peak: "), "{text}");
+}
+
+#[test]
+fn too_few_clients_are_told_from_a_slow_server() {
+    let dir = tempfile::tempdir().unwrap();
+    // 2 clients of 20 ms carry 100 requests/s, whatever the server can do.
+    let url = slots(40, Duration::from_millis(20));
+    let arguments =
+        ["find", &url, "--slo", "med<100ms", "-c", "2", "--from", "30", "--to", "500", "--no-store"];
+    let said = webstone_in(dir.path(), &[&arguments[..], &SHORT].concat());
+    assert!(said.out.contains("All 2 clients were busy there"), "{said:?}");
+    assert!(said.out.contains("give more of them (-c)"), "{said:?}");
+}
+
+#[test]
+fn never_kept_is_exit_code_3_and_always_kept_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = slots(1, Duration::from_millis(20));
+    let never = ["find", &url, "--over", "clients", "--slo", "med<10ms", "--to", "2", "--no-store", "-q"];
+    let said = webstone_in(dir.path(), &[&never[..], &SHORT].concat());
+    assert_eq!(said.code, 3, "{said:?}");
+    assert!(
+        said.err.contains("never kept: med<10ms is never kept: it is broken with 1 client already."),
+        "{}",
+        said.err
+    );
+    let always = ["find", &url, "--over", "clients", "--slo", "med<90ms", "--to", "2", "--no-store", "-q"];
+    let said = webstone_in(dir.path(), &[&always[..], &SHORT].concat());
+    assert!(said.code == 0 || said.code == 4, "{said:?}");
+    assert!(said.out.contains("kept up to 2 clients, the highest load that was allowed"), "{}", said.out);
+    assert!(!dir.path().join("runs").exists());
+}
+
+#[test]
+fn an_interrupted_search_keeps_what_it_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = slots(1, Duration::from_millis(20));
+    let arguments = ["find", &url, "--slo", "med<90ms"];
+    let mut running = Running::start(dir.path(), &[&arguments[..], &SHORT].concat());
+    running.wait_for("[2/");
+    running.signal("INT");
+    let said = running.end();
+    assert_eq!(said.code, 130, "{said:?}");
+    assert!(said.out.contains("The search did not end: nothing is decided yet."), "{}", said.out);
+    let record = std::fs::read_to_string(only_entry(&dir.path().join("runs")).join("record.json")).unwrap();
+    let record: Value = serde_json::from_str(&record).unwrap();
+    assert!(record["iterations"].as_array().unwrap().len() >= 2);
+}
+
+#[test]
+fn what_makes_no_search_is_refused() {
+    for (arguments, message) in [
+        (&["--slo", "p(99)<50"][..], "the limit of `p(99)` needs a unit"),
+        (&["--slo", "server-cpu<1ms"], "`server-cpu<1ms` is nothing that clients see"),
+        (&["--slo", "p(99){clients:4}<50ms"], "selects a level, and a search looks for one"),
+        (&["--slo", "avg<1s", "--from", "20", "--to", "10"], "--from 20 is above --to 10"),
+        (&["--slo", "avg<1s", "--repeats", "2"], "write 3 to 100"),
+        (&["--slo", "avg<1s", "--resolution", "0"], "is not a percentage from 0.01 to 100"),
+        (&["--slo", "avg<1s", "--over", "users"], "--over"),
+        (
+            &["--slo", "avg<1s", "--over", "clients", "-c", "5"],
+            "--clients says how many stand by for arrivals, and a search",
+        ),
+        (
+            &["--slo", "avg<1s", "--over", "clients", "--arrivals", "poisson"],
+            "--arrivals says how arrivals are spaced",
+        ),
+        (&["--slo", "offered>90%", "--over", "clients"], "`offered>90%` is about arrivals"),
+        (&["--slo", "avg<1s", "--to", "200m"], "--to 200000000: more than 100000000 arrivals a second"),
+        (
+            &["--slo", "avg<1s", "--from", "2", "-d", "400ms"],
+            "--from 2: not a single arrival is due within --duration",
+        ),
+        (&["--slo", "avg<1s", "-c", "0"], "--clients"),
+        (&["--slo", "avg<1s", "-d", "0s"], "0s"),
+        (&[], "--slo"),
+    ] {
+        let said = webstone(&[&["find", "http://127.0.0.1:1/"], arguments].concat());
+        assert_eq!((said.code, said.out.as_str()), (2, ""), "{arguments:?}");
+        assert!(said.err.contains(message), "{}", said.err);
+    }
+}
+
+#[test]
+fn a_calibration_is_stored_shown_and_quoted_by_runs_that_it_fits() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = webstone_in(dir.path(), &["calibrate", "--show"]);
+    assert_eq!(missing.code, 1);
+    assert!(
+        missing.err.contains("no calibration is stored in") && missing.err.contains("hint: make one"),
+        "{}",
+        missing.err
+    );
+
+    let said = webstone_in(dir.path(), &["calibrate", "-d", "100ms", "-i", "2"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.err.contains("calibrating the load generator of this host:"), "{}", said.err);
+    for word in ["keep-alive", "per-request", "reset", "large", "epoll", "Gbit/s"] {
+        assert!(said.out.contains(word), "{word}: {}", said.out);
+    }
+    let stored = std::fs::read_to_string(dir.path().join("data/webstone/calibration.json")).unwrap();
+    let stored: Value = serde_json::from_str(&stored).unwrap();
+    let rows = stored["rows"].as_array().unwrap();
+    assert!(rows.len() >= 4 && rows.iter().all(|row| row["requests_per_s"].as_f64() > Some(0.0)), "{stored}");
+    let shown = webstone_in(dir.path(), &["calibrate", "--show", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&shown.out).unwrap(), stored);
+
+    let run = ["run", "-c", "2", "-d", "200ms", "--warmup", "0", "-t", "1", "--no-store", "--format"];
+    let report = webstone_in(dir.path(), &[&run[..], &["json"]].concat()).out;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let percent = report["computed"]["calibration"]["levels"][0]["percent"].as_f64().unwrap();
+    assert!(percent > 0.0, "{percent}");
+    assert_eq!(report["environment"]["calibration"], stored);
+    let text = webstone_in(dir.path(), &[&run[..], &["text"]].concat()).out;
+    assert!(text.contains("of what this generator can do here"), "{text}");
+}
+
+#[test]
+fn an_interrupted_calibration_stores_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = Running::start(dir.path(), &["calibrate", "-d", "300ms", "-i", "1"]);
+    running.wait_for("[1/");
+    running.signal("INT");
+    let said = running.end();
+    assert_eq!((said.code, said.out.as_str()), (130, ""), "{said:?}");
+    assert!(said.err.contains("interrupted: nothing was stored"), "{}", said.err);
+    assert!(!dir.path().join("data").exists());
+}

@@ -1,0 +1,99 @@
+//! The search for an SLO (`webstone find`): its answer, and each condition against the load, with the limit. One section a
+//! report; of several records, a part each. The levels as a table stand among the tables.
+
+use webstone_model::metric::{Metric, Quantity};
+use webstone_model::search::{self, Finding, Over};
+use webstone_model::statistics::Method;
+use webstone_model::threshold::Thresholds;
+
+use crate::chart::{Axis, Line, Point};
+use crate::numbers::{Scale, decimal, seconds_round};
+use crate::screen::Screen;
+
+use super::figure::{Figure, HEIGHT};
+use super::markup::Html;
+use super::{Run, definitions};
+
+/// Draws the section, where a record is that of a search.
+pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
+    let mut found = runs.iter().filter_map(|run| {
+        let over = run.record.spec.find.as_ref()?.over;
+        Some((run, over, search::of_record(run.record).filter(|finding| !finding.levels.is_empty())?))
+    });
+    let Some(first) = found.next() else { return };
+    html.section("search", "Search for an SLO");
+    for (number, (run, over, finding)) in std::iter::once(first).chain(found).enumerate() {
+        if runs.len() > 1 {
+            html.element("h3", &run.name);
+        }
+        html.raw("<p>").text(&finding.sentence).raw("</p><div class=\"charts\">");
+        for place in 0..finding.levels[0].conditions.len() {
+            condition(html, screen, &format!("chart-search-{number}-{place}"), over, &finding, place);
+        }
+        html.raw("</div>");
+    }
+    html.raw("</section>");
+}
+
+/// One condition of the SLO: its value at every level, and the limit.
+fn condition(html: &mut Html, screen: &Screen, id: &str, over: Over, finding: &Finding, place: usize) {
+    let of = |level: &webstone_model::search::LevelFound| {
+        let value = level.conditions[place].value?;
+        let interval = Some(&value).filter(|value| value.method != Method::None);
+        Some(Point::within(level.load as f64, value.point, interval))
+    };
+    let condition = &finding.levels[0].conditions[place];
+    let points: Vec<Point> = finding.levels.iter().filter_map(of).collect();
+    let (Some(metric), false) = (metric_of(&condition.condition), points.is_empty()) else { return };
+    // Where no level moves it, a chart of it says nothing.
+    if metric.quantity() == Quantity::Percent && points.iter().all(|point| point.y == points[0].y) {
+        return;
+    }
+    let loads: Vec<f64> = points.iter().map(|point| point.x).collect();
+    let ends = (loads[0], loads[loads.len() - 1]);
+    let tops = points.iter().map(|point| point.interval.map_or(point.y, |ends| ends.1.max(point.y)));
+    let values = || points.iter().map(|point| point.y).chain([condition.limit]);
+    let (y, scale) = match metric.quantity() {
+        Quantity::Seconds => {
+            let times = tops.chain(values());
+            let axis = Axis::durations("logarithmic scale", times, &|value| seconds_round(screen, value));
+            (axis, Scale::seconds(screen, values()))
+        }
+        quantity => {
+            let scale = match quantity {
+                Quantity::BitsPerSecond => Scale::bits_per_second(values()),
+                _ => Scale::plain(3, values()),
+            };
+            let unit = if quantity == Quantity::Percent { "%" } else { "" };
+            (Axis::from_zero(unit, &scale, tops.chain([condition.limit]), 5), scale)
+        }
+    };
+    let x_name = match over {
+        Over::Rate => "arrivals/s",
+        Over::Clients => "clients",
+    };
+    let caption = format!(
+        "Dashed: the limit. Bars are {:.1} % intervals over the timed runs of a level; those away from the edge were \
+         measured once.",
+        100.0 * finding.confidence
+    );
+    Figure {
+        id: id.to_owned(),
+        title: format!("{}, against the load", condition.condition),
+        definition: Some(definitions::SEARCH),
+        caption,
+        x: Axis::counts(x_name, 1.0, &loads),
+        y,
+        height: HEIGHT,
+        lines: vec![Line { name: metric.to_string(), style: 0, marked: true, points }],
+        reference: vec![(ends.0, condition.limit), (ends.1, condition.limit)],
+        x_name,
+        show_x: &|load| decimal(load, 0),
+        scale,
+    }
+    .draw(html);
+}
+
+fn metric_of(condition: &str) -> Option<Metric> {
+    Some(condition.parse::<Thresholds>().ok()?.0.first()?.metric())
+}
