@@ -16,14 +16,17 @@ struct Needed {
     service: Option<(&'static str, &'static str)>,
 }
 
-const NEEDED: [Needed; 11] = [
+const NEEDED: [Needed; 21] = [
     Needed { program: "nginx", package: "nginx-light", service: Some(("nginx", "/run/nginx.pid")) },
     Needed { program: "apache2", package: "apache2", service: Some(("apache2", "/run/apache2/apache2.pid")) },
     Needed { program: "lighttpd", package: "lighttpd", service: Some(("lighttpd", "/run/lighttpd.pid")) },
+    Needed { program: "haproxy", package: "haproxy", service: Some(("haproxy", "/run/haproxy.pid")) },
+    Needed { program: "caddy", package: "caddy", service: None },
     Needed { program: "wrk", package: "wrk", service: None },
     Needed { program: "ab", package: "apache2-utils", service: None },
     Needed { program: "h2load", package: "nghttp2-client", service: None },
     Needed { program: "curl", package: "curl", service: None },
+    Needed { program: "python3", package: "python3", service: None },
     Needed {
         program: "promtool",
         package: "prometheus",
@@ -34,6 +37,25 @@ const NEEDED: [Needed; 11] = [
         package: "python3-openpyxl",
         service: None,
     },
+    Needed { program: "fcgiwrap", package: "fcgiwrap", service: Some(("fcgiwrap", "/run/fcgiwrap.pid")) },
+    Needed {
+        program: "php-fpm8.2",
+        package: "php8.2-fpm",
+        service: Some(("php8.2-fpm", "/run/php/php8.2-fpm.pid")),
+    },
+    Needed {
+        program: "/usr/lib/nginx/modules/ngx_http_lua_module.so",
+        package: "libnginx-mod-http-lua",
+        service: None,
+    },
+    Needed {
+        program: "/usr/lib/nginx/modules/ngx_http_js_module.so",
+        package: "libnginx-mod-http-js",
+        service: None,
+    },
+    Needed { program: "apxs", package: "apache2-dev", service: None },
+    Needed { program: "uvicorn", package: "uvicorn", service: None },
+    Needed { program: "node", package: "nodejs", service: None },
     Needed { program: "chromium", package: "chromium", service: None },
     Needed { program: "valgrind", package: "valgrind", service: None },
 ];

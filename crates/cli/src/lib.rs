@@ -26,6 +26,9 @@ use crate::usage::Usage;
 
 /// The whole program: parses, does, says, and returns the exit code.
 pub fn main(arguments: &[OsString]) -> ExitCode {
+    if let Some(exit) = commands::as_cgi(arguments) {
+        return exit;
+    }
     let parsed =
         args::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
     let result = match parsed.map_err(|error| Usage::of(error, arguments)) {

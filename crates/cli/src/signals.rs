@@ -17,12 +17,19 @@ pub(crate) struct SignalWatch {
     /// Shared with the sweep.
     pub(crate) interrupt: Arc<Interrupt>,
     last: Arc<AtomicI32>,
+    /// What is said to the first.
+    ending: &'static str,
 }
 
 impl SignalWatch {
     /// Starts to listen. Call once.
     pub(crate) fn start() -> Result<SignalWatch, Failure> {
-        let watch = SignalWatch { interrupt: Interrupt::new(), last: Arc::default() };
+        SignalWatch::saying("ending this level; what was measured is kept (once more: stop at once)")
+    }
+
+    /// The same, with what the first signal is answered by.
+    pub(crate) fn saying(ending: &'static str) -> Result<SignalWatch, Failure> {
+        let watch = SignalWatch { interrupt: Interrupt::new(), last: Arc::default(), ending };
         let mut signals = Signals::new([SIGINT, SIGTERM])
             .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
         let mine = watch.clone();
@@ -46,9 +53,7 @@ impl SignalWatch {
         self.interrupt.raise();
         // The line begins with one of its own, because a terminal has just shown ^C on the one before.
         match self.interrupt.count() {
-            1 => {
-                console::complain("\nending this level; what was measured is kept (once more: stop at once)")
-            }
+            1 => console::complain(format!("\n{}", self.ending)),
             2 => console::complain("\nstopping at once"),
             _ => {
                 // Whatever did not end after two requests will not end after a third: let the signal do it.

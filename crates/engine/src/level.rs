@@ -134,6 +134,12 @@ impl Control {
             [usize::from(self.phase.load(Ordering::Relaxed))]
     }
 
+    /// How long it is until the window opens, once that is known: nothing from then on.
+    pub fn opens_in(&self) -> Option<Duration> {
+        let open_ns = self.shared.get()?.open_ns.load(Ordering::Relaxed);
+        (open_ns != u64::MAX).then(|| Duration::from_nanos(open_ns.saturating_sub(now_ns())))
+    }
+
     /// Totals so far. Cheap; does not disturb the workers.
     pub fn live(&self) -> Live {
         let Some(shared) = self.shared.get() else { return Live::default() };

@@ -329,10 +329,9 @@ pub fn said(record: &RunRecord) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(mode: Mode, requests_per_s: f64, response_bytes: f64) -> CalibrationRow {
+impl CalibrationRow {
+    /// A row of one worker of epoll, for tests.
+    pub(crate) fn sample(mode: Mode, requests_per_s: f64, response_bytes: f64) -> CalibrationRow {
         CalibrationRow {
             mode,
             backend: "epoll".to_owned(),
@@ -351,6 +350,11 @@ mod tests {
             ceiling: Ceiling::Generator,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     fn calibration() -> Calibration {
         Calibration {
@@ -359,9 +363,9 @@ mod tests {
             host: HostIdentity { kernel: "6".to_owned(), ..HostIdentity::default() },
             shared_cpus: false,
             rows: vec![
-                row(Mode::KeepAlive, 100_000.0, 1000.0),
-                row(Mode::PerRequest, 25_000.0, 1000.0),
-                row(Mode::Large, 5_000.0, 501_000.0),
+                CalibrationRow::sample(Mode::KeepAlive, 100_000.0, 1000.0),
+                CalibrationRow::sample(Mode::PerRequest, 25_000.0, 1000.0),
+                CalibrationRow::sample(Mode::Large, 5_000.0, 501_000.0),
             ],
         }
     }
@@ -404,7 +408,7 @@ mod tests {
     #[test]
     fn an_open_loop_is_held_against_what_an_open_loop_can_do() {
         let mut calibration = calibration();
-        calibration.rows.push(row(Mode::OpenLoop, 50_000.0, 1000.0));
+        calibration.rows.push(CalibrationRow::sample(Mode::OpenLoop, 50_000.0, 1000.0));
         let asked = Asked { open_loop: true, reset: false };
         let costs = Costs::of(&calibration, "epoll", 1, asked).unwrap();
         assert!((costs.percent(&figures(25_000.0, 0.0, 1000.0)) - 50.0).abs() < 1e-9);

@@ -12,6 +12,7 @@ use serde::{Serialize, Serializer};
 use crate::figures::Figures;
 use crate::metrics::{Measured, fairness};
 use crate::record::{IterationRecord, RunRecord};
+use crate::server_figures::while_read;
 use crate::units::NANOS_PER_SECOND;
 
 /// A headline figure.
@@ -128,7 +129,7 @@ pub struct Reading<'a> {
     measured: Cow<'a, Measured>,
     figures: Figures,
     /// CPU time of the server, and the requests that ended in those iterations for which it was asked.
-    server: Option<(u64, u64)>,
+    server: Option<(u64, f64)>,
 }
 
 impl<'a> Reading<'a> {
@@ -149,9 +150,9 @@ impl<'a> Reading<'a> {
         let mut server = None;
         for run in runs {
             let Some(used) = &run.server else { continue };
-            let (cpu, ended) = server.get_or_insert((0_u64, 0_u64));
+            let (cpu, ended) = server.get_or_insert((0_u64, 0.0));
             *cpu = cpu.saturating_add(used.user_ns).saturating_add(used.system_ns);
-            *ended = ended.saturating_add(run.measured.counts.ended());
+            *ended += while_read(run).1;
         }
         Reading { figures: Figures::of(&measured), measured, server }
     }
@@ -187,8 +188,8 @@ impl<'a> Reading<'a> {
             // A server whose processes could not be looked into reports no time at all.
             Metric::ServerCpu => self
                 .server
-                .filter(|(cpu, ended)| *cpu > 0 && *ended > 0)
-                .map(|(cpu, ended)| seconds(cpu) / ended as f64),
+                .filter(|(cpu, ended)| *cpu > 0 && *ended > 0.0)
+                .map(|(cpu, ended)| seconds(cpu) / ended),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! `webstone-runner` reads and writes the directory.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -92,6 +93,71 @@ pub struct TargetRecord {
     pub embedded: bool,
     /// CPUs that it was pinned to, where it was ours.
     pub cpus: Vec<u32>,
+    /// Which program it was, where webstone started it and it was not the embedded one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub software: Option<SoftwareRecord>,
+    /// Of a proxy: what stood behind it. Absent of other servers, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<OriginRecord>,
+    /// The agent that looked at it on its own host, where one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentRecord>,
+}
+
+/// What watched the server on its own host. Facts about that host are in the environment, under `server.environment`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct AgentRecord {
+    /// The command that started it, without secrets.
+    pub command: String,
+    /// Version of webstone there.
+    pub version: String,
+    /// Shortest of several round trips before the load, in nanoseconds.
+    pub round_trip_ns_min: u64,
+    /// CPUs of that host that the server may run on, as found before the load; empty where its processes could not be seen.
+    pub cpus: Vec<u32>,
+}
+
+/// The server behind a proxy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct OriginRecord {
+    /// Its URL, as the proxy has it.
+    pub url: String,
+    /// Whether webstone started it: a reference server.
+    pub ours: bool,
+    /// CPUs that it was pinned to; of somebody else's on this host, those that it was found on.
+    pub cpus: Vec<u32>,
+    /// What of it could not be measured and why, a sentence each.
+    pub unseen: Vec<String>,
+}
+
+/// A server that webstone started: its program, and how it was run. Its configuration is in the environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SoftwareRecord {
+    /// Name of its driver, as `--server` takes it.
+    pub name: String,
+    /// Profile of its configuration: `stock` or `tuned`; empty where it has none.
+    pub profile: String,
+    /// What it says of its version.
+    pub version: String,
+    /// The program that ran.
+    pub program: String,
+    /// The user that it ran as, where that was not webstone's own.
+    pub user: Option<String>,
+    /// CPUs that it can keep busy at most, by its own configuration; absent: all that it may run on.
+    pub cpus_max: Option<u32>,
+}
+
+impl fmt::Display for SoftwareRecord {
+    /// `nginx (tuned)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.profile.as_str() {
+            "" => f.write_str(&self.name),
+            profile => write!(f, "{} ({profile})", self.name),
+        }
+    }
 }
 
 /// One timed run of a level.
@@ -114,12 +180,21 @@ pub struct IterationRecord {
     pub identities: Vec<IdentityCheck>,
     /// The reference server's own use, where it is the target.
     pub server: Option<ServerUse>,
+    /// What the server behind a proxy did, where the target was one that webstone started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<OriginUse>,
     /// Which arm of an A/A run it belongs to (`--aa`).
     #[serde(default)]
     pub arm: Option<Arm>,
     /// What the generator's host counted while the window was open, where its kernel tells.
     #[serde(default)]
     pub host: Option<HostUse>,
+    /// What the server's host counted, where an agent looked at it there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_host: Option<ServerHostUse>,
+    /// Why an agent's figures are missing, where one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_missing: Option<String>,
     /// Open loop: how well the schedule was kept.
     #[serde(default)]
     pub schedule: Option<ScheduleKept>,
@@ -145,6 +220,13 @@ pub enum Arm {
 pub struct HostUse {
     /// Time between the two readings, in nanoseconds: the window, within some milliseconds.
     pub elapsed_ns: u64,
+    /// Times that this host and the server's processes were looked at for all this: where the window opened, where it closed,
+    /// and in between.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub probes: u64,
+    /// CPU time that those looks took of this host, in nanoseconds.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub probe_cpu_ns: u64,
     /// Counters of TCP; absent where they could not be read.
     pub tcp: Option<TcpUse>,
     /// CPU by CPU, in ascending order of number.
@@ -157,6 +239,20 @@ pub struct HostUse {
     pub descriptors: Option<u64>,
     /// Files that it may have open.
     pub descriptors_max: Option<u64>,
+}
+
+/// What the kernel of the server's host counted while a window was open, as an agent read it there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ServerHostUse {
+    /// The readings and their differences. `elapsed_ns` is between the two readings by that host's own monotonic clock, and what
+    /// the server used was used in it. `descriptors` and `ports` are absent: they would be the agent's.
+    pub host: HostUse,
+    /// At most so long after it was asked for was the reading at the window's opening taken, in nanoseconds: the round trip,
+    /// without what the agent says lay between reading and answer.
+    pub opening_delay_ns_max: u64,
+    /// The same of the reading at its close.
+    pub close_delay_ns_max: u64,
 }
 
 /// Differences of the kernel's TCP counters over a window, and sockets at its end. Names of `/proc/net/netstat`
@@ -190,6 +286,12 @@ pub struct CpuUse {
     pub cpu: u32,
     /// Time that it worked, for whomever, interrupts included, in nanoseconds.
     pub busy_ns: u64,
+    /// Of that, for programs. Absent in older records, as are the next two.
+    pub user_ns: u64,
+    /// Of that, in the kernel on behalf of programs.
+    pub system_ns: u64,
+    /// Of that, in the kernel for devices (`irq` and `softirq`), the network's packets among them.
+    pub interrupt_ns: u64,
     /// Time that it was idle or waited for a disk.
     pub idle_ns: u64,
     /// Time that a hypervisor gave to somebody else.
@@ -266,6 +368,76 @@ pub struct ServerUse {
     pub sent_bytes: Option<u64>,
     /// Requests that it says it answered, over the whole level.
     pub requests: Option<u64>,
+    /// What its processes did besides using CPU time; absent where they could not be seen, and in older records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<ProcessUse>,
+}
+
+/// What the server behind a proxy did while a window was open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct OriginUse {
+    /// What its processes used; absent where they cannot be seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerUse>,
+    /// What it counted; absent where it does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counted: Option<OriginCounts>,
+}
+
+/// What the server behind a proxy counted between two readings, where the window opened and where it closed. Reading leaves
+/// no trace in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct OriginCounts {
+    /// Requests that the proxy sent on to it.
+    pub requests: u64,
+    /// Of those: answered by a status of class 3xx, which of files is `304 Not Modified`.
+    pub not_modified: u64,
+    /// Connections that the proxy made to it.
+    pub connections: u64,
+    /// Bytes of bodies of whole answers.
+    pub body_bytes: u64,
+    /// Bytes of answers, heads and framing included.
+    pub sent_bytes: u64,
+    /// Bytes that it read: the proxy's requests.
+    pub received_bytes: u64,
+    /// Time between the two readings by its own clock, in nanoseconds.
+    pub elapsed_ns: u64,
+}
+
+/// What the processes of the server under test did in a window, and what there was of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ProcessUse {
+    /// Times that a thread gave up its CPU of its own accord, to wait.
+    pub switches_voluntary: u64,
+    /// Times that the kernel took a thread's CPU away and gave it to another.
+    pub switches_involuntary: u64,
+    /// Page faults that needed no disk.
+    pub faults_minor: u64,
+    /// Page faults that waited for a disk.
+    pub faults_major: u64,
+    /// Bytes that disks read for it; absent where this user may not ask.
+    pub disk_read_bytes: Option<u64>,
+    /// Bytes that disks have written or shall write for it; absent where this user may not ask.
+    pub disk_written_bytes: Option<u64>,
+    /// Time for which a control group's CPU quota held it up, in nanoseconds; absent where the kernel counts none.
+    pub throttled_ns: Option<u64>,
+    /// Most processes that were seen at one look.
+    pub processes_max: u64,
+    /// Most threads that were seen at one look.
+    pub threads_max: u64,
+    /// Most descriptors that were seen open at one look; absent where this user may not see them.
+    pub descriptors_max: Option<u64>,
+    /// Resident memory when the window closed, in bytes: the sum over its processes.
+    pub resident_bytes: u64,
+    /// The same with each page that several processes share divided among them; absent where this user may not look.
+    pub proportional_bytes: Option<u64>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What loads a level, in words: `1 client`, `20 clients`, `1000 arrivals/s`.
@@ -285,6 +457,28 @@ impl RunRecord {
             levels.entry((iteration.rate, iteration.clients)).or_default().push(iteration);
         }
         levels.into_iter().map(|((_, clients), iterations)| (clients, iterations)).collect()
+    }
+
+    /// Everything but the iterations, and what is known of pages. Iterations are megabytes each, which a clone of the whole would
+    /// copy to drop them.
+    pub fn without_iterations(&self) -> RunRecord {
+        RunRecord {
+            schema: self.schema,
+            id: self.id.clone(),
+            tool: self.tool.clone(),
+            started_at: self.started_at.clone(),
+            finished_at: self.finished_at.clone(),
+            state: self.state,
+            command_line: self.command_line.clone(),
+            spec: self.spec.clone(),
+            workload: self.workload.clone(),
+            workload_sha256: self.workload_sha256.clone(),
+            target: self.target.clone(),
+            environment: self.environment.clone(),
+            warnings: self.warnings.clone(),
+            iterations: Vec::new(),
+            pages: StoredPages::default(),
+        }
     }
 
     /// All iterations of a level as one measurement.

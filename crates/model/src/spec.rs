@@ -13,8 +13,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::addresses::AddressRange;
 use crate::arrivals::ArrivalProcess;
+pub use crate::interfaces::{Interface, InterfaceError};
 use crate::rate::Rates;
 use crate::search::SearchSpec;
+use crate::series::Matrix;
+pub use crate::servers::{
+    Logging, Profile, REFERENCE_BACKLOG, ServerChoice, ServerChoiceError, ServerSpec, Software,
+};
 use crate::units::Nanos;
 
 /// A whole run: target, workload, load, clients, generator and, where it is ours, the server.
@@ -23,7 +28,7 @@ use crate::units::Nanos;
 pub struct RunSpec {
     /// Name of the run; part of its directory's name.
     pub name: String,
-    /// URLs of the server under test, used in turn by connections; empty: the embedded reference server.
+    /// URLs of the server under test, used in turn by connections; empty: webstone starts the one under `server`.
     pub target: Vec<String>,
     /// A built-in workload's name, or the path of a filelist or TOML workload.
     pub workload: String,
@@ -36,11 +41,14 @@ pub struct RunSpec {
     pub client: ClientSpec,
     /// The generator's own settings.
     pub generator: GeneratorSpec,
-    /// The embedded reference server's settings, where it is the target.
+    /// The server that webstone starts, where no target is named.
     pub server: ServerSpec,
     /// Where the levels are searched for instead of listed: `webstone find`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub find: Option<SearchSpec>,
+    /// Where several runs shall be made of it: `webstone servers`, `scale` and `spice`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<Matrix>,
     /// What no program can read: topology, sponsor, hardware notes; `docs/certify.md` names the keys that rules ask for.
     /// Copied into the record.
     pub disclosure: BTreeMap<String, String>,
@@ -58,6 +66,7 @@ impl Default for RunSpec {
             generator: GeneratorSpec::default(),
             server: ServerSpec::default(),
             find: None,
+            series: None,
             disclosure: BTreeMap::new(),
         }
     }
@@ -398,46 +407,6 @@ impl Default for GeneratorSpec {
             page_histograms: 32,
             trace: 0,
             record_all: None,
-        }
-    }
-}
-
-/// The embedded reference server's settings; also the flags of `webstone serve`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct ServerSpec {
-    /// Address and port to listen on; port 0 takes a free one.
-    pub listen: String,
-    /// Serve files below this directory instead of the workload's fileset from memory.
-    pub root: Option<String>,
-    /// Threads. 0: one for each CPU it may run on.
-    pub threads: u32,
-    /// CPUs to be pinned to (`0-1,4`). Empty: chosen by the program.
-    pub cpus: String,
-    /// Whether files are kept in memory once read.
-    pub cache: bool,
-    /// Whether connections may be kept alive.
-    pub keep_alive: bool,
-    /// Access log in Common Log Format.
-    pub access_log: Option<String>,
-    /// Whether the log names clients instead of giving their addresses.
-    pub resolve_names: bool,
-    /// Length of the listen queue.
-    pub backlog: u32,
-}
-
-impl Default for ServerSpec {
-    fn default() -> ServerSpec {
-        ServerSpec {
-            listen: "127.0.0.1:0".to_owned(),
-            root: None,
-            threads: 0,
-            cpus: String::new(),
-            cache: true,
-            keep_alive: true,
-            access_log: None,
-            resolve_names: false,
-            backlog: 4096,
         }
     }
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // a test that cannot go on may panic
 
 use serde_json::Value;
+use webstone_model::series::Scalability;
 use webstone_model::statistics::{
     BOOTSTRAP_SAMPLES_MIN, Interval, Method, Steadiness, bootstrap_mean, bootstrap_ratio, mean_interval,
     median, modified_z, mser5, noise_floor, outliers, ratio_interval, student_mean, student_ratio,
@@ -182,4 +183,54 @@ fn the_noise_floor_is_the_far_end_of_the_interval() {
     let apart = noise_floor(&[1000.0, 1001.0, 999.0], &[1100.0, 1101.0, 1099.0]).unwrap();
     assert!(!apart.alike && apart.percent > 9.0, "{apart:?}");
     assert_eq!(noise_floor(&[1.0], &[1.0, 1.0]), None);
+}
+
+/// The fit is the least squares of the throughput, as SciPy's trust-region method finds it; coefficients that want to be
+/// negative are 0. The second case is the one that R's package `usl` prints with its documentation.
+#[test]
+fn scalability_is_scipys() {
+    for case in reference("scalability") {
+        let points: Vec<(f64, f64)> = numbers(&case["n"]).into_iter().zip(numbers(&case["x"])).collect();
+        let law = Scalability::fit(&points).unwrap();
+        near(law.lambda, number(&case["lambda"]), law.lambda * 1e-6);
+        near(law.alpha, number(&case["alpha"]), 1e-6);
+        near(law.beta, number(&case["beta"]), 1e-9);
+        let squares: f64 = law.points.iter().map(|point| (point.measured - point.fitted).powi(2)).sum();
+        assert!(squares <= number(&case["squares"]) * (1.0 + 1e-9), "{}: {squares}", case["name"]);
+        assert_eq!(law.degrees_of_freedom, points.len() - 3);
+    }
+}
+
+#[test]
+fn a_law_is_found_again_in_its_own_values() {
+    let law = |n: f64| 1000.0 * n / (1.0 + 0.05 * (n - 1.0) + 0.002 * n * (n - 1.0));
+    let points: Vec<(f64, f64)> = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0].map(|n| (n, law(n))).into();
+    let fit = Scalability::fit(&points).unwrap();
+    near(fit.lambda, 1000.0, 1e-6);
+    near(fit.alpha, 0.05, 1e-9);
+    near(fit.beta, 0.002, 1e-10);
+    near(fit.peak_n.unwrap(), (0.95_f64 / 0.002).sqrt(), 1e-6);
+    assert!(fit.residual_percent_max() < 1e-9);
+    // Twice the throughput on twice the CPUs, without end.
+    let linear = Scalability::fit(&[(1.0, 10.0), (2.0, 20.0), (4.0, 40.0)]).unwrap();
+    near(linear.lambda, 10.0, 1e-9);
+    assert!(linear.alpha.abs() < 1e-12 && linear.beta.abs() < 1e-12, "{linear:?}");
+    assert_eq!((linear.peak_n.is_some_and(|n| n < 1e5), linear.degrees_of_freedom), (false, 0));
+    // More than that is no law's: the coefficients stop at 0, and the residuals show it.
+    let beyond = Scalability::fit(&[(1.0, 10.0), (2.0, 30.0), (4.0, 90.0)]).unwrap();
+    assert_eq!((beyond.alpha, beyond.beta), (0.0, 0.0));
+    assert!(beyond.residual_percent_max() > 20.0);
+}
+
+#[test]
+fn too_few_numbers_of_cpus_have_no_law() {
+    let why = |points: &[(f64, f64)]| Scalability::fit(points).unwrap_err().to_string();
+    assert_eq!(
+        why(&[(1.0, 10.0), (2.0, 19.0), (2.0, 18.0)]),
+        "the Universal Scalability Law has three coefficients, and throughput is known for 2 numbers of CPUs only"
+    );
+    assert_eq!(
+        why(&[(1.0, 10.0), (2.0, 0.0), (4.0, 18.0)]),
+        "2 CPUs with a throughput of 0 cannot be fitted"
+    );
 }

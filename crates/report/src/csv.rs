@@ -9,8 +9,12 @@ use std::io;
 use webstone_model::errors::ErrorClass;
 use webstone_model::figures::Figures;
 use webstone_model::metrics::{Measured, Moments, OpenLoop, PageTotals, fairness};
+use webstone_model::origin_figures::OriginFigures;
 use webstone_model::rate::RateProfile;
-use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::record::{
+    CpuUse, HostUse, InterfaceUse, IterationRecord, OriginCounts, ProcessUse, RunRecord, ServerHostUse,
+};
+use webstone_model::server_figures::ServerFigures;
 use webstone_model::statistics::{Interval, LevelStatistics};
 use webstone_model::units::NANOS_PER_SECOND;
 
@@ -74,6 +78,9 @@ impl LevelTable {
         let mut row = level_row(record, run);
         interval_columns(&mut row, run, self.0.get(&(run.clients, run.rate)));
         open_loop_columns(&mut row, run);
+        server_columns(&mut row, run);
+        server_host_columns(&mut row, run);
+        origin_columns(&mut row, run);
         row
     }
 }
@@ -166,6 +173,95 @@ fn open_loop_columns(row: &mut Row, run: &IterationRecord) {
     times(row, "schedule_lag", Some(&of.lag), d.schedule_lag.as_ref());
     times(row, "latency_uncorrected", Some(&of.response), d.response_uncorrected.as_ref());
     times(row, "first_byte_uncorrected", Some(&of.first_byte), d.first_byte_uncorrected.as_ref());
+}
+
+/// What the server's processes did besides, the network towards it, and what looking cost.
+fn server_columns(row: &mut Row, run: &IterationRecord) {
+    let used = run.server.and_then(|server| server.processes);
+    row.maybe(
+        "server_cpu_per_1000_requests_s",
+        ServerFigures::of(&[run]).map(|it| it.cpu_per_1000_requests_s),
+    );
+    let mut count = |name: &str, of: fn(ProcessUse) -> Option<u64>| row.maybe(name, used.and_then(of));
+    count("server_switches_voluntary", |used| Some(used.switches_voluntary));
+    count("server_switches_involuntary", |used| Some(used.switches_involuntary));
+    count("server_faults_minor", |used| Some(used.faults_minor));
+    count("server_faults_major", |used| Some(used.faults_major));
+    count("server_disk_read_bytes", |used| used.disk_read_bytes);
+    count("server_disk_written_bytes", |used| used.disk_written_bytes);
+    count("server_processes_max", |used| Some(used.processes_max));
+    count("server_threads_max", |used| Some(used.threads_max));
+    count("server_descriptors_max", |used| used.descriptors_max);
+    count("server_resident_bytes", |used| Some(used.resident_bytes));
+    count("server_proportional_bytes", |used| used.proportional_bytes);
+    row.maybe("server_throttled_s", used.and_then(|used| used.throttled_ns).map(seconds));
+    let host = run.host.as_ref();
+    let links = host.map(|host| host.interfaces.as_slice()).filter(|links| !links.is_empty());
+    let mut sum = |name: &str, of: fn(&InterfaceUse) -> u64| {
+        row.maybe(name, links.map(|links| links.iter().map(of).sum::<u64>()));
+    };
+    sum("network_received_bytes", |link| link.received_bytes);
+    sum("network_received_packets", |link| link.received_packets);
+    sum("network_sent_bytes", |link| link.sent_bytes);
+    sum("network_sent_packets", |link| link.sent_packets);
+    sum("network_dropped_packets", |link| link.dropped_packets);
+    let mut cpus = |name: &str, of: fn(&CpuUse) -> u64| {
+        let known = host.map(|host| host.cpus.as_slice()).filter(|cpus| !cpus.is_empty());
+        row.maybe(name, known.map(|cpus| seconds(cpus.iter().map(of).sum())));
+    };
+    cpus("host_cpu_user_s", |cpu| cpu.user_ns);
+    cpus("host_cpu_system_s", |cpu| cpu.system_ns);
+    cpus("host_cpu_interrupt_s", |cpu| cpu.interrupt_ns);
+    cpus("host_cpu_idle_s", |cpu| cpu.idle_ns);
+    cpus("host_cpu_stolen_s", |cpu| cpu.stolen_ns);
+    row.maybe("host_listen_drops", host.and_then(|host| host.tcp).map(|tcp| tcp.listen_drops));
+    let probed = host.filter(|host| host.probes > 0);
+    row.maybe("probes", probed.map(|host| host.probes));
+    row.maybe("probe_cpu_s", probed.map(|host| seconds(host.probe_cpu_ns)));
+}
+
+/// What an agent read of the server's host.
+fn server_host_columns(row: &mut Row, run: &IterationRecord) {
+    let there = run.server_host.as_ref();
+    let mut of_server = |name: &str, of: fn(&HostUse) -> Option<u64>| {
+        row.maybe(&format!("server_host_{name}"), there.and_then(|there| of(&there.host)));
+    };
+    of_server("listen_overflows", |host| Some(host.tcp?.listen_overflows));
+    of_server("listen_drops", |host| Some(host.tcp?.listen_drops));
+    of_server("segments_retransmitted", |host| Some(host.tcp?.retransmitted));
+    of_server("received_bytes", |host| Some(host.interfaces.iter().map(|link| link.received_bytes).sum()));
+    of_server("sent_bytes", |host| Some(host.interfaces.iter().map(|link| link.sent_bytes).sum()));
+    of_server("probes", |host| Some(host.probes));
+    let mut time = |name: &str, of: fn(&ServerHostUse) -> u64| {
+        row.maybe(&format!("server_host_{name}_s"), there.map(of).map(seconds));
+    };
+    time("elapsed", |there| there.host.elapsed_ns);
+    time("cpu_busy", |there| there.host.cpus.iter().map(|cpu| cpu.busy_ns).sum());
+    time("cpu_idle", |there| there.host.cpus.iter().map(|cpu| cpu.idle_ns).sum());
+    time("probe_cpu", |there| there.host.probe_cpu_ns);
+    time("opening_delay_max", |there| there.opening_delay_ns_max);
+    time("close_delay_max", |there| there.close_delay_ns_max);
+    row.maybe("server_missing", run.server_missing.as_deref());
+}
+
+/// What the server behind a proxy did; empty of others.
+fn origin_columns(row: &mut Row, run: &IterationRecord) {
+    let used = run.origin.and_then(|origin| origin.server);
+    row.maybe("origin_user_s", used.map(|used| seconds(used.user_ns)));
+    row.maybe("origin_system_s", used.map(|used| seconds(used.system_ns)));
+    row.maybe("origin_resident_max_bytes", used.map(|used| used.resident_bytes_max));
+    let counted = run.origin.and_then(|origin| origin.counted);
+    let mut count = |name: &str, of: fn(OriginCounts) -> u64| row.maybe(name, counted.map(of));
+    count("origin_requests", |it| it.requests);
+    count("origin_not_modified", |it| it.not_modified);
+    count("origin_connections", |it| it.connections);
+    count("origin_body_bytes", |it| it.body_bytes);
+    count("origin_sent_bytes", |it| it.sent_bytes);
+    count("origin_received_bytes", |it| it.received_bytes);
+    let asked = OriginFigures::of(&[run]).and_then(|origin| origin.asked);
+    row.maybe("origin_requests_per_request", asked.and_then(|it| it.origin_requests_per_request));
+    row.maybe("origin_hit_percent", asked.and_then(|it| it.hit_percent));
+    row.maybe("origin_saved_percent", asked.and_then(|it| it.saved_percent));
 }
 
 fn identity_of(row: &mut Row, record: &RunRecord, run: &IterationRecord) {

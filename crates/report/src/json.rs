@@ -12,10 +12,12 @@ use serde::Serialize;
 use webstone_model::calibration::{self, Quote};
 use webstone_model::figures::Figures;
 use webstone_model::metrics::{Fairness, GeneratorUse, Histogram, Measured, OpenLoop, fairness};
+use webstone_model::origin_figures::OriginFigures;
 use webstone_model::pages::{PageRow, by_hits};
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{RunRecord, ScheduleKept};
 use webstone_model::search::{self, Finding};
+use webstone_model::server_figures::ServerFigures;
 use webstone_model::statistics::LevelStatistics;
 use webstone_model::units::NANOS_PER_SECOND;
 use webstone_model::verdict::Verdict;
@@ -84,6 +86,12 @@ pub struct LevelFigures {
     pub generator: GeneratorDelays,
     /// Fairness over all iterations together; null when nobody completed a page.
     pub fairness: Option<Fairness>,
+    /// What the server used, over the iterations for which it could be looked at; absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerFigures>,
+    /// What the server behind a proxy did, over the iterations for which it could be looked at; absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<OriginFigures>,
     /// Lowest request rate of an iteration, 1/s.
     pub request_rate_min: f64,
     /// Highest request rate of an iteration, 1/s.
@@ -172,18 +180,15 @@ impl Distribution {
     /// The percentiles of a histogram in nanoseconds; `None` without values.
     pub fn of(histogram: &Histogram) -> Option<Distribution> {
         let seconds = |nanos: u64| nanos as f64 / NANOS_PER_SECOND as f64;
-        let at = |percentile| seconds(histogram.value_at_percentile(percentile));
-        (!histogram.is_empty()).then(|| Distribution {
-            count: histogram.len(),
-            p50_s: at(50.0),
-            p75_s: at(75.0),
-            p90_s: at(90.0),
-            p95_s: at(95.0),
-            p99_s: at(99.0),
-            p99_9_s: at(99.9),
-            p99_99_s: at(99.99),
-            max_s: seconds(histogram.max()),
-        })
+        if histogram.is_empty() {
+            return None;
+        }
+        let values =
+            histogram.values_at_quantiles(&[50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99].map(|p| p / 100.0));
+        let [p50_s, p75_s, p90_s, p95_s, p99_s, p99_9_s, p99_99_s] =
+            <[u64; 7]>::try_from(values).expect("as many as were asked for").map(seconds);
+        let (count, max_s) = (histogram.len(), seconds(histogram.max()));
+        Some(Distribution { count, p50_s, p75_s, p90_s, p95_s, p99_s, p99_9_s, p99_99_s, max_s })
     }
 }
 
@@ -275,6 +280,8 @@ pub(crate) fn computed(record: &RunRecord, verdict: Verdict) -> Computed {
             distributions: level.distributions,
             generator: level.generator_delays,
             fairness: level.fairness,
+            server: level.server,
+            origin: level.origin,
             request_rate_min: level.request_rates.0,
             request_rate_max: level.request_rates.1,
         })

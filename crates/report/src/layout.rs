@@ -36,6 +36,8 @@ pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) unit: String,
     pub(crate) left: bool,
+    /// What it holds, said below the table; none where the head says it.
+    pub(crate) explanation: Option<&'static str>,
     room: Room,
 }
 
@@ -69,19 +71,34 @@ impl Sheet {
         for (tone, note) in &self.notes {
             labelled(screen, out, "", 0, note, *tone);
         }
+        for explanation in self.table.explanations(screen.width) {
+            labelled(screen, out, "", 0, explanation, Tone::Faint);
+        }
     }
 }
 
 impl Table {
     /// A column of numbers, or of text that is aligned like them.
     pub(crate) fn number(&mut self, name: &str, unit: &str, room: Room) -> &mut Table {
-        self.columns.push(Column { name: name.to_owned(), unit: unit.to_owned(), left: false, room });
+        self.columns.push(Column {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            left: false,
+            explanation: None,
+            room,
+        });
         self
     }
 
     /// A column of text.
     pub(crate) fn text(&mut self, name: &str, room: Room) -> &mut Table {
-        self.columns.push(Column { name: name.to_owned(), unit: String::new(), left: true, room });
+        self.columns.push(Column {
+            name: name.to_owned(),
+            unit: String::new(),
+            left: true,
+            explanation: None,
+            room,
+        });
         self
     }
 
@@ -104,6 +121,16 @@ impl Table {
     /// Running text below a row, wrapped.
     pub(crate) fn note(&mut self, text: &str) {
         self.lines.push(Line::Note(text.to_owned()));
+    }
+
+    /// Says below the table what the last column holds, wherever that column is shown.
+    pub(crate) fn explained(&mut self, explanation: &'static str) {
+        self.columns.last_mut().expect("it is called behind the column").explanation = Some(explanation);
+    }
+
+    /// The explanations of columns that are drawn at this width.
+    fn explanations(&self, width: usize) -> impl Iterator<Item = &'static str> {
+        self.layout(width).into_iter().filter_map(|(index, _)| self.columns[index].explanation)
     }
 
     /// Draws the table.

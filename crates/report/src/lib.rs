@@ -29,11 +29,13 @@ mod otel;
 mod prometheus;
 mod screen;
 mod selection;
+mod series;
 mod summary;
 mod text;
 mod thresholds;
 mod webstone1;
 mod webstone2;
+mod workout;
 mod xlsx;
 
 use std::io;
@@ -50,7 +52,9 @@ pub use crate::json::{
     json_schema,
 };
 pub use crate::screen::Charset;
+pub use crate::series::{SeriesReportError, render_series, series_form};
 pub use crate::thresholds::render_thresholds;
+pub use crate::workout::{answer_line, asked, phase_line, phase_names, render_workout};
 
 /// How a report is drawn and what of the record it shows.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,12 +5,14 @@
 
 use std::fmt::Write as _;
 
+use webstone_model::origin_figures::OriginFigures;
 use webstone_model::record::RunRecord;
+use webstone_model::server_figures::ServerFigures;
 use webstone_model::statistics::Interval;
 use webstone_model::verdict::{Standing, Verdict};
 
 use crate::json::Distribution;
-use crate::numbers::{Scale, bytes, count, counted, percent};
+use crate::numbers::{Scale, bytes, count, counted, decimal, percent};
 use crate::screen::Screen;
 use crate::summary::{self, Level};
 use crate::text::{header, problems};
@@ -24,8 +26,8 @@ pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -
     let screen = Screen::new(&Options { charset: options.charset, ..Options::default() });
     let levels = summary::levels(record);
     let mut out = String::new();
-    let against = if record.target.embedded { "the embedded server" } else { record.target.url.as_str() };
-    let _ = writeln!(out, "### webstone: {} on {}\n", safe(&record.workload.name), safe(against));
+    let against = header::target(record);
+    let _ = writeln!(out, "### webstone: {} on {}\n", safe(&record.workload.name), safe(&against));
     headline(&screen, record, verdict, &levels, &mut out);
     if !levels.is_empty() {
         level_table(&screen, &levels, &mut out);
@@ -45,7 +47,7 @@ fn headline(screen: &Screen, record: &RunRecord, verdict: &Verdict, levels: &[Le
             out.push('\n');
         }
     };
-    list(problems::reasons(verdict), out);
+    list(verdict.told(), out);
     let Some(level) = levels.get(summary::peak(levels).unwrap_or(0)) else {
         out.push_str("Nothing was measured: the record holds no timed run.\n\n");
         return;
@@ -100,6 +102,12 @@ fn level_table(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
     );
     let rates = Scale::plain(1, levels.iter().map(|level| level.figures.request_rate));
     let throughputs = Scale::plain(1, levels.iter().map(|level| level.figures.throughput_bps / 1e6));
+    let costs = Scale::seconds(
+        screen,
+        levels.iter().filter_map(|level| level.server.as_ref()).map(|server| server.cpu_per_1000_requests_s),
+    );
+    let served = levels.iter().any(|level| level.server.is_some_and(|server| server.cpu_percent > 0.0));
+    let proxied = levels.iter().any(|level| level.origin.is_some());
     let unit = times.unit;
     let mut table = Table::default();
     for (index, level) in levels.iter().enumerate() {
@@ -126,6 +134,18 @@ fn level_table(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
         table.cell(&format!("max, {unit}"), at(|d| d.max_s));
         table.cell("throughput, Mbit/s", throughputs.show(figures.throughput_bps / 1e6));
         table.cell("Little's load", format!("{:.2}", figures.little));
+        if served {
+            let of =
+                |show: &dyn Fn(&ServerFigures) -> String| level.server.as_ref().map(show).unwrap_or_default();
+            table.cell("server CPU, %", of(&|server| format!("{:.0}", server.cpu_percent)));
+            table.cell(
+                &format!("server CPU for 1,000 requests, {}", costs.unit),
+                of(&|server| costs.show(server.cpu_per_1000_requests_s)),
+            );
+        }
+        if proxied {
+            origin(&mut table, level.origin);
+        }
         table.end_row();
     }
     table.draw(out);
@@ -137,6 +157,16 @@ fn level_table(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
             "\n\n"
         });
     }
+}
+
+/// What the server behind a proxy did.
+fn origin(table: &mut Table, origin: Option<OriginFigures>) {
+    let asked = origin.and_then(|it| it.asked);
+    let show = |value: Option<f64>, decimals| value.map(|value| decimal(value, decimals)).unwrap_or_default();
+    table.cell("origin requests/s", show(asked.map(|it| it.origin_request_rate), 1));
+    table.cell("cache hits, %", show(asked.and_then(|it| it.hit_percent), 1));
+    table.cell("bytes saved, %", show(asked.and_then(|it| it.saved_percent), 1));
+    table.cell("origin CPU, %", show(origin.and_then(|it| it.server).map(|it| it.cpu_percent), 0));
 }
 
 fn errors(record: &RunRecord, out: &mut String) {
@@ -183,6 +213,7 @@ fn facts(record: &RunRecord, verdict: &Verdict, out: &mut String) {
     fact("load", joined(header::load(record)));
     fact("clients", joined(header::policy(&record.spec.client)));
     fact("host", joined(header::host(record)));
+    fact("server's host", joined(header::server_host(record)));
     fact(
         "tool",
         joined(vec![format!("{} {}", record.tool.name, record.tool.version), record.started_at.clone()]),

@@ -13,7 +13,8 @@ use webstone_model::errors::ErrorClass;
 use webstone_model::figures::{Figures, PERCENTILES};
 use webstone_model::metrics::{Histogram, Moments, fairness};
 use webstone_model::rate::RateProfile;
-use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::record::{HostUse, IterationRecord, OriginUse, ProcessUse, RunRecord};
+use webstone_model::server_figures::ServerFigures;
 use webstone_model::units::NANOS_PER_SECOND;
 use webstone_model::verdict::{Standing, Verdict};
 
@@ -176,6 +177,119 @@ fn of_iteration(metrics: &mut Metrics, run: &Labels, iteration: &IterationRecord
         let (name, resident) =
             ("webstone_server_resident_memory_max_bytes", server.resident_bytes_max as f64);
         put(Kind::Gauge, name, ("The server", "resident_bytes_max"), &labels, resident);
+    }
+    if let Some(figures) = ServerFigures::of(&[iteration]) {
+        let (name, cost) = ("webstone_server_cpu_per_1000_requests_seconds", figures.cpu_per_1000_requests_s);
+        put(Kind::Gauge, name, ("The server", "cpu_per_1000_requests_s"), &labels, cost);
+    }
+    if let Some(used) = iteration.server.and_then(|server| server.processes) {
+        of_processes(metrics, &labels, &used);
+    }
+    if let Some(origin) = &iteration.origin {
+        of_origin(metrics, &labels, origin);
+    }
+    if let Some(host) = &iteration.host {
+        of_host(metrics, &labels, host);
+    }
+}
+
+/// What the server's processes did besides using CPU time.
+fn of_processes(metrics: &mut Metrics, labels: &Labels, used: &ProcessUse) {
+    use Kind::{Counter, Gauge};
+    for (kind, name, defined, value) in [
+        (Counter, "switches_voluntary_total", "switches_voluntary", Some(used.switches_voluntary)),
+        (Counter, "switches_involuntary_total", "switches_involuntary", Some(used.switches_involuntary)),
+        (Counter, "faults_minor_total", "faults_minor", Some(used.faults_minor)),
+        (Counter, "faults_major_total", "faults_major", Some(used.faults_major)),
+        (Counter, "disk_read_bytes_total", "disk_read_bytes", used.disk_read_bytes),
+        (Counter, "disk_written_bytes_total", "disk_written_bytes", used.disk_written_bytes),
+        (Gauge, "processes_max", "processes_max", Some(used.processes_max)),
+        (Gauge, "threads_max", "threads_max", Some(used.threads_max)),
+        (Gauge, "descriptors_max", "descriptors_max", used.descriptors_max),
+        (Gauge, "resident_memory_bytes", "resident_bytes", Some(used.resident_bytes)),
+        (Gauge, "proportional_memory_bytes", "proportional_bytes", used.proportional_bytes),
+    ] {
+        if let Some(value) = value {
+            let (name, text) = (format!("webstone_server_{name}"), help("The server", defined));
+            metrics.add(kind, &name, &text, labels, value as f64);
+        }
+    }
+    if let Some(throttled_ns) = used.throttled_ns {
+        let (name, text) = ("webstone_server_throttled_seconds_total", help("The server", "throttled_ns"));
+        metrics.add(Counter, name, &text, labels, seconds(throttled_ns));
+    }
+}
+
+/// What the server behind a proxy did.
+fn of_origin(metrics: &mut Metrics, labels: &Labels, origin: &OriginUse) {
+    let section = "The origin behind a proxy";
+    if let Some(used) = origin.server {
+        for (mode, nanos) in [("user", used.user_ns), ("system", used.system_ns)] {
+            let (name, labels) = ("webstone_origin_cpu_seconds_total", labels.with("mode", mode));
+            metrics.add(Kind::Counter, name, &help(section, "server"), &labels, seconds(nanos));
+        }
+    }
+    let Some(counted) = origin.counted else { return };
+    for (name, value) in [
+        ("requests", counted.requests),
+        ("not_modified", counted.not_modified),
+        ("connections", counted.connections),
+        ("body_bytes", counted.body_bytes),
+        ("sent_bytes", counted.sent_bytes),
+        ("received_bytes", counted.received_bytes),
+    ] {
+        let full = format!("webstone_origin_{name}_total");
+        metrics.add(Kind::Counter, &full, &help(section, name), labels, value as f64);
+    }
+}
+
+/// What each CPU and each interface of this host did, and what looking cost.
+fn of_host(metrics: &mut Metrics, labels: &Labels, host: &HostUse) {
+    let (section, counter) = ("The host", Kind::Counter);
+    for cpu in &host.cpus {
+        let of_cpu = labels.with("cpu", &cpu.cpu.to_string());
+        for (mode, nanos) in [
+            ("user", cpu.user_ns),
+            ("system", cpu.system_ns),
+            ("interrupt", cpu.interrupt_ns),
+            ("idle", cpu.idle_ns),
+            ("stolen", cpu.stolen_ns),
+        ] {
+            let text = help(section, "cpus");
+            metrics.add(
+                counter,
+                "webstone_host_cpu_seconds_total",
+                &text,
+                &of_cpu.with("mode", mode),
+                seconds(nanos),
+            );
+        }
+    }
+    for link in &host.interfaces {
+        let of_link = labels.with("interface", &link.name);
+        for (way, bytes, packets) in [
+            ("received", link.received_bytes, link.received_packets),
+            ("sent", link.sent_bytes, link.sent_packets),
+        ] {
+            let (of_way, text) = (of_link.with("direction", way), help(section, "interfaces"));
+            metrics.add(counter, "webstone_host_network_bytes_total", &text, &of_way, bytes as f64);
+            metrics.add(counter, "webstone_host_network_packets_total", &text, &of_way, packets as f64);
+        }
+    }
+    if let Some(tcp) = host.tcp {
+        let text = help(section, "listen_overflows");
+        metrics.add(
+            counter,
+            "webstone_host_listen_overflows_total",
+            &text,
+            labels,
+            tcp.listen_overflows as f64,
+        );
+    }
+    if host.probes > 0 {
+        metrics.add(counter, "webstone_probes_total", &help(section, "probes"), labels, host.probes as f64);
+        let text = help(section, "probe_cpu_ns");
+        metrics.add(counter, "webstone_probe_cpu_seconds_total", &text, labels, seconds(host.probe_cpu_ns));
     }
 }
 

@@ -25,33 +25,13 @@ pub(crate) fn select<'a>(
     if iterations.is_empty() {
         return Err(ReportError::NothingSelected { wanted: wanted(options), held: held(record) });
     }
-    let mut selected = RunRecord { iterations, ..without_iterations(record) };
-    // The stored sums are those of all iterations.
+    // The stored sums are those of all iterations: they are made anew.
+    let pages = StoredPages { totals: Vec::new(), source: record.pages.source.clone() };
+    let mut selected = RunRecord { iterations, pages, ..record.without_iterations() };
     for iteration in selected.iterations.iter().filter(|iteration| iteration.pages_at.is_some()) {
         record.page_rows(iteration, usize::MAX)?.iter().for_each(|row| selected.pages.add_row(row));
     }
     Ok(Cow::Owned(selected))
-}
-
-fn without_iterations(record: &RunRecord) -> RunRecord {
-    // Field by field, because a clone of the whole would copy every histogram only to drop it.
-    RunRecord {
-        schema: record.schema,
-        id: record.id.clone(),
-        tool: record.tool.clone(),
-        started_at: record.started_at.clone(),
-        finished_at: record.finished_at.clone(),
-        state: record.state,
-        command_line: record.command_line.clone(),
-        spec: record.spec.clone(),
-        workload: record.workload.clone(),
-        workload_sha256: record.workload_sha256.clone(),
-        target: record.target.clone(),
-        environment: record.environment.clone(),
-        warnings: record.warnings.clone(),
-        iterations: Vec::new(),
-        pages: StoredPages { totals: Vec::new(), source: record.pages.source.clone() },
-    }
 }
 
 fn wanted(options: &Options) -> String {

@@ -8,8 +8,10 @@ use std::borrow::Cow;
 
 use webstone_model::figures::Figures;
 use webstone_model::metrics::{Counts, Fairness, GeneratorUse, Lifetime, Measured, fairness};
+use webstone_model::origin_figures::OriginFigures;
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord, ScheduleKept, load_name};
+use webstone_model::server_figures::ServerFigures;
 use webstone_model::statistics::LevelStatistics;
 use webstone_model::units::NANOS_PER_SECOND;
 
@@ -37,7 +39,9 @@ pub(crate) struct Level<'a> {
     pub(crate) generator_delays: GeneratorDelays,
     pub(crate) fairness: Option<Fairness>,
     pub(crate) generator: GeneratorShare,
-    pub(crate) server: Option<ServerShare>,
+    pub(crate) server: Option<ServerFigures>,
+    /// Of the server behind a proxy.
+    pub(crate) origin: Option<OriginFigures>,
 }
 
 impl Level<'_> {
@@ -115,17 +119,6 @@ pub(crate) struct GeneratorShare {
     pub(crate) receive_lag_s: Option<[f64; 3]>,
 }
 
-/// What the server under test used, where it could be asked.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ServerShare {
-    /// CPU time / window, in percent of one CPU.
-    pub(crate) cpu_percent: f64,
-    /// CPU time per ended request, in seconds.
-    pub(crate) cpu_per_request_s: f64,
-    /// Peak resident memory in bytes.
-    pub(crate) resident_bytes_max: u64,
-}
-
 /// Every level in ascending order of clients.
 pub(crate) fn levels(record: &RunRecord) -> Vec<Level<'_>> {
     record.levels().into_iter().map(|(clients, runs)| level(clients, runs)).collect()
@@ -149,7 +142,8 @@ pub(crate) fn level(clients: u32, runs: Vec<&IterationRecord>) -> Level<'_> {
         generator_delays: GeneratorDelays::of(&merged.generator),
         fairness: fairness(&merged.clients),
         generator: generator_share(&merged.generator, merged.window_ns, &figures),
-        server: server_share(&runs),
+        server: ServerFigures::of(&runs),
+        origin: OriginFigures::of(&runs),
         figures,
         statistics: LevelStatistics::of(&runs),
         runs,
@@ -225,25 +219,6 @@ fn generator_share(generator: &GeneratorUse, window_ns: u64, figures: &Figures) 
             (!lag.is_empty()).then(|| all.map(|nanos| nanos as f64 / NANOS_PER_SECOND as f64))
         },
     }
-}
-
-/// Over those iterations for which the server was asked; the others would dilute its share.
-fn server_share(runs: &[&IterationRecord]) -> Option<ServerShare> {
-    let (mut cpu_ns, mut window_ns, mut ended, mut resident) = (0_u64, 0_u64, 0_u64, 0_u64);
-    let mut asked = false;
-    for run in runs {
-        let Some(server) = &run.server else { continue };
-        asked = true;
-        cpu_ns = cpu_ns.saturating_add(server.user_ns).saturating_add(server.system_ns);
-        window_ns += run.measured.window_ns;
-        ended += run.measured.counts.ended();
-        resident = resident.max(server.resident_bytes_max);
-    }
-    asked.then(|| ServerShare {
-        cpu_percent: quotient(cpu_ns as f64 * 100.0, window_ns as f64),
-        cpu_per_request_s: quotient(cpu_ns as f64 / NANOS_PER_SECOND as f64, ended as f64),
-        resident_bytes_max: resident,
-    })
 }
 
 /// a / b, and 0 where b is 0: a table has no use for NaN.

@@ -15,20 +15,6 @@ use webstone_model::figures::Figures;
 use webstone_model::record::RunRecord;
 use webstone_report::{Format, Options, ReportError, render, render_all};
 
-fn all_records() -> Vec<RunRecord> {
-    vec![
-        records::small(),
-        records::hit(),
-        records::errors(),
-        records::interrupted(),
-        records::nothing(),
-        records::refused(),
-        records::without_histograms(),
-        records::many_pages(),
-        records::paper::netsite(),
-    ]
-}
-
 fn workbook(records: &[RunRecord]) -> Vec<u8> {
     render_all(records, Format::Xlsx, &Options::default()).unwrap()
 }
@@ -94,7 +80,7 @@ fn a_workbook_has_a_sheet_a_table_and_the_figures_of_the_record() {
 
 #[test]
 fn every_record_makes_a_workbook_that_opens() {
-    for record in all_records() {
+    for record in records::all() {
         let bytes = workbook(&[record]);
         assert_eq!(sheet(&bytes, "Levels")[0][1], Data::String("Clients".to_owned()));
     }
@@ -182,7 +168,7 @@ fn promtool_finds_nothing_to_complain_about() {
         println!("skipped: promtool is not installed");
         return;
     }
-    for records in all_records().into_iter().map(|record| vec![record]).chain([all_records()]) {
+    for records in records::all().into_iter().map(|record| vec![record]).chain([records::all()]) {
         let metrics = render_all(&records, Format::Prometheus, &Options::default()).unwrap();
         let mut check = Command::new("promtool")
             .args(["check", "metrics"])
@@ -226,7 +212,7 @@ fn prometheus_bounds_its_series() {
         })
         .collect();
     let metrics = text(&record, Format::Prometheus, &Options { pages_max: 1, ..Options::default() });
-    assert!(metrics.lines().count() < 20_000, "{}", metrics.lines().count());
+    assert!(metrics.lines().count() < 25_000, "{}", metrics.lines().count());
     for line in [
         "webstone_export_omitted{run=\"20261121-100405-webstone\",what=\"iterations\"} 800",
         "webstone_export_omitted{run=\"20261121-100405-webstone\",what=\"levels\"} 950",
@@ -345,7 +331,7 @@ fn the_protobuf_definition_accepts_otlp() {
     let Some(python) = python_with("opentelemetry.proto.collector.metrics.v1.metrics_service_pb2") else {
         return;
     };
-    for records in [vec![records::small()], vec![records::errors(), records::nothing()], all_records()] {
+    for records in [vec![records::small()], vec![records::errors(), records::nothing()], records::all()] {
         let made = render_all(&records, Format::Otel, &Options::default()).unwrap();
         let path = scratch("otlp.json", &made);
         let program = "

@@ -63,6 +63,15 @@ fn wide() -> Options {
 }
 
 #[test]
+fn a_proxy_with_the_origin_behind_it() {
+    let record = records::proxied();
+    golden("proxied.txt", &text(&record, Format::Text, &wide()));
+    golden("proxied.md", &text(&record, Format::Markdown, &Options::default()));
+    golden("proxied.prom", &text(&record, Format::Prometheus, &Options::default()));
+    golden("proxied-columns.txt", &columns(&text(&record, Format::Csv, &Options::default())));
+}
+
+#[test]
 fn a_sweep_with_two_iterations() {
     let record = records::small();
     golden("small-80.txt", &text(&record, Format::Text, &Options::default()));

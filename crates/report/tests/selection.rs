@@ -13,23 +13,9 @@ fn text(record: &RunRecord, format: Format, options: &Options) -> String {
     String::from_utf8(render(record, format, options).unwrap()).unwrap()
 }
 
-fn all_records() -> Vec<RunRecord> {
-    vec![
-        records::small(),
-        records::hit(),
-        records::errors(),
-        records::interrupted(),
-        records::nothing(),
-        records::refused(),
-        records::without_histograms(),
-        records::many_pages(),
-        records::paper::netsite(),
-    ]
-}
-
 #[test]
 fn every_format_of_every_record_is_made() {
-    for record in all_records() {
+    for record in records::all() {
         for format in Format::ALL {
             if format.is_binary() {
                 continue; // `tests/formats.rs` opens it
@@ -75,7 +61,7 @@ fn a_selection_of_nothing_says_what_there_is() {
 
 #[test]
 fn lines_keep_to_the_width_of_the_terminal() {
-    for record in all_records() {
+    for record in records::all() {
         for width in [60, 80, 100, 132, 200] {
             for charset in [Charset::Utf8, Charset::Ascii] {
                 let options = Options { width, charset, ..Options::default() };
@@ -94,7 +80,7 @@ fn lines_keep_to_the_width_of_the_terminal() {
 
 #[test]
 fn colour_changes_no_character() {
-    for record in all_records() {
+    for record in records::all() {
         let plain = text(&record, Format::Text, &Options::default());
         let colored = text(&record, Format::Text, &Options { color: true, ..Options::default() });
         assert!(colored.contains("\x1b["));

@@ -87,7 +87,7 @@ pub struct CalibrationPlan {
 pub fn plan(options: &CalibrateOptions) -> Result<CalibrationPlan, RunError> {
     let placement = place(
         &cpus(&Root::default()),
-        ServerPlace::Embedded,
+        ServerPlace::Ours,
         &RunSpec::default().generator,
         &ServerSpec::default(),
         &[],
@@ -294,8 +294,14 @@ fn spec_of(case: Case, options: &CalibrateOptions) -> RunSpec {
 
 /// What a record would keep of this host.
 fn facts(tool: &Tool) -> BTreeMap<String, Value> {
-    let subject =
-        Subject { tool, target_is_this_host: true, addresses: &BTreeSet::new(), configuration: Vec::new() };
+    let subject = Subject {
+        tool,
+        target_is_this_host: true,
+        addresses: &BTreeSet::new(),
+        configuration: Vec::new(),
+        server: Vec::new(),
+        server_host: None,
+    };
     environment::gather(&Root::default(), subject)
 }
 

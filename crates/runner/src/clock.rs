@@ -1,6 +1,7 @@
 //! Wall-clock time as records print it: RFC 3339 in UTC, and the compact form that names directories.
 //!
-//! Only instants that a person reads come from here. Intervals are measured by the engine on the monotonic clock.
+//! Instants that a person reads come from here, and a thread's own CPU time. Intervals are measured by the engine on the
+//! monotonic clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -25,6 +26,12 @@ pub fn parse_rfc3339(text: &str) -> Option<SystemTime> {
 /// Time since the Unix epoch; zero for a clock set before 1970.
 pub(crate) fn since_epoch(time: SystemTime) -> Duration {
     time.duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// CPU time that the calling thread has used so far.
+pub(crate) fn own_cpu_time() -> Duration {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec.unsigned_abs() as u32)
 }
 
 fn timestamp(time: SystemTime) -> Timestamp {

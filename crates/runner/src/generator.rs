@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use std::time::Duration;
 
 use webstone_engine::{
     Control, EngineError, LevelJob, LevelOutcome, Live, Phase, Plan, PlanError, TraceEvent, Transaction,
@@ -39,6 +40,8 @@ pub(crate) trait Level: Send + Sync {
     fn phase(&self) -> Phase;
     /// Totals so far.
     fn live(&self) -> Live;
+    /// How long it is until the window opens, once that is known: nothing from then on.
+    fn opens_in(&self) -> Option<Duration>;
 }
 
 /// Makes a load generator for a specification whose target and workers are decided.
@@ -85,5 +88,9 @@ impl Level for EngineLevel {
 
     fn live(&self) -> Live {
         self.control.live()
+    }
+
+    fn opens_in(&self) -> Option<Duration> {
+        self.control.opens_in()
     }
 }

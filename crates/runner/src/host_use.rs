@@ -39,6 +39,11 @@ impl HostReading {
         }
     }
 
+    /// When it was taken.
+    pub(crate) fn at(&self) -> Instant {
+        self.at
+    }
+
     /// What was counted from this reading to a later one.
     pub(crate) fn until(&self, later: &HostReading, root: &Root) -> HostUse {
         let limits = limits::read(root);
@@ -61,6 +66,9 @@ impl HostReading {
                 |before, after| CpuUse {
                     cpu: after.cpu,
                     busy_ns: after.busy_ns.saturating_sub(before.busy_ns),
+                    user_ns: after.user_ns.saturating_sub(before.user_ns),
+                    system_ns: after.system_ns.saturating_sub(before.system_ns),
+                    interrupt_ns: after.interrupt_ns.saturating_sub(before.interrupt_ns),
                     idle_ns: after.idle_ns.saturating_sub(before.idle_ns),
                     stolen_ns: after.stolen_ns.saturating_sub(before.stolen_ns),
                 },
@@ -81,6 +89,8 @@ impl HostReading {
             ports: root.text("/proc/sys/net/ipv4/ip_local_port_range").map(|_| limits.ports),
             descriptors: Some(root.names("/proc/self/fd").len() as u64).filter(|open| *open > 0),
             descriptors_max: known(limits.descriptors),
+            // Whoever looked knows what that cost.
+            ..HostUse::default()
         }
     }
 }
@@ -144,8 +154,16 @@ fn cpus(root: &Root) -> Vec<CpuUse> {
         let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
         let at = |index: usize| ticks.get(index).copied().unwrap_or(0);
         let (idle, stolen) = (at(3) + at(4), at(7));
-        let busy = at(0) + at(1) + at(2) + at(5) + at(6);
-        Some(CpuUse { cpu, busy_ns: busy * TICK_NS, idle_ns: idle * TICK_NS, stolen_ns: stolen * TICK_NS })
+        let (user, system, interrupt) = (at(0) + at(1), at(2), at(5) + at(6));
+        Some(CpuUse {
+            cpu,
+            busy_ns: (user + system + interrupt) * TICK_NS,
+            user_ns: user * TICK_NS,
+            system_ns: system * TICK_NS,
+            interrupt_ns: interrupt * TICK_NS,
+            idle_ns: idle * TICK_NS,
+            stolen_ns: stolen * TICK_NS,
+        })
     };
     // The first line is the sum over all, and its name is followed by a space instead of a number.
     text.lines().filter(|line| !line.starts_with("cpu ")).filter_map(of_line).collect()
@@ -305,7 +323,7 @@ mod tests {
                 (
                     "/proc/stat",
                     format!(
-                        "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 {busy} 0 0 100 5 0 0 7 0 0\ncpu3 1 1 1 1 1 1 1 1\nintr 5\n"
+                        "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 {busy} 0 {busy} 100 5 3 {busy} 7 0 0\ncpu3 1 1 1 1 1 1 1 1\nintr 5\n"
                     ),
                 ),
                 ("/proc/sys/net/ipv4/ip_local_port_range", "1000 1999\n".to_owned()),
@@ -327,7 +345,17 @@ mod tests {
         assert_eq!((tcp.segments_sent, tcp.timeouts, tcp.syn_retransmitted), (0, 0, 0));
         assert_eq!((tcp.time_wait, tcp.in_use), (77, 7));
         assert_eq!(used.cpus.len(), 2);
-        assert_eq!(used.cpus[0], CpuUse { cpu: 0, busy_ns: 500_000_000, idle_ns: 0, stolen_ns: 0 });
+        assert_eq!(
+            used.cpus[0],
+            CpuUse {
+                cpu: 0,
+                busy_ns: 1_500_000_000,
+                user_ns: 500_000_000,
+                system_ns: 500_000_000,
+                interrupt_ns: 500_000_000,
+                ..CpuUse::default()
+            }
+        );
         let [eth0] = &used.interfaces[..] else { panic!("{:?}", used.interfaces) };
         assert_eq!((eth0.received_bytes, eth0.sent_bytes, eth0.speed_bps), (125_000, 0, Some(1_000_000_000)));
         assert!(!eth0.loopback);

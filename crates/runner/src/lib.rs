@@ -5,10 +5,13 @@
 //! [`observer::Observer`], ended early by an [`Interrupt`].
 #![forbid(unsafe_code)]
 
+pub mod agent;
+mod attended;
 pub mod calibrate;
 pub mod certify;
 pub mod checkfiles;
 pub mod clock;
+mod control_group;
 pub mod embedded;
 pub mod environment;
 mod fetch;
@@ -21,19 +24,28 @@ pub mod machine;
 pub mod mining;
 pub mod observer;
 pub mod order;
+mod origin;
 pub mod placement;
 pub mod preflight;
+mod process_tree;
 pub mod process_use;
 pub mod record_all;
 pub mod redaction;
+mod rounds;
 mod run;
+pub mod series;
+pub mod servers;
 pub mod store;
+pub mod supervisor;
 mod sweep;
 mod trace;
+mod under_test;
+mod window;
 mod workload_source;
+pub mod workout;
 
 pub use interrupt::Interrupt;
-pub use run::{RunError, RunOutcome, RunnerOptions, resolve_workload, run};
+pub use run::{Part, RunError, RunOutcome, RunnerOptions, resolve_workload, run};
 pub use sweep::SweepError;
 pub use workload_source::{WorkloadSourceError, load_workload};
 

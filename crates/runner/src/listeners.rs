@@ -8,7 +8,8 @@ use webstone_model::spec::parse_cpu_list;
 use webstone_server::Counters;
 
 use crate::machine::Root;
-use crate::process_use::{self, CpuTime};
+use crate::process_tree::ProcessTree;
+use crate::process_use::descendants;
 use crate::sweep::MeasuredServer;
 
 /// State of a listening socket in `/proc/net/tcp`.
@@ -25,11 +26,7 @@ pub(crate) struct ServerProcesses {
 
 /// The processes that listen on any of these ports; `None` where there are none to be seen.
 pub(crate) fn find(root: &Root, ports: &BTreeSet<u16>) -> Option<ServerProcesses> {
-    let sockets: BTreeSet<PathBuf> = ["/proc/net/tcp", "/proc/net/tcp6"]
-        .iter()
-        .flat_map(|path| listening(&root.text(path).unwrap_or_default(), ports))
-        .map(|inode| PathBuf::from(format!("socket:[{inode}]")))
-        .collect();
+    let sockets = sockets(root, ports);
     if sockets.is_empty() {
         return None;
     }
@@ -61,28 +58,49 @@ pub(crate) fn find(root: &Root, ports: &BTreeSet<u16>) -> Option<ServerProcesses
     })
 }
 
+/// Whether a descendant of a process listens on a port, as far as can be seen: not, where only others are seen to.
+pub(crate) fn is_held_by(root: &Root, port: u16, ancestor: u32) -> bool {
+    let sockets = sockets(root, &BTreeSet::from([port]));
+    if sockets.is_empty() {
+        // Nobody listens, or the kernel does not tell.
+        return root.text("/proc/net/tcp").is_none();
+    }
+    let ours = descendants(root, ancestor);
+    let is_hidden = |pid: &u32| root.names(&format!("/proc/{pid}/fd")).is_empty();
+    ours.iter().any(|pid| holds(root, *pid, &sockets) || is_hidden(pid))
+}
+
+/// Whether anybody listens on any of these ports.
+pub(crate) fn is_listening(root: &Root, ports: &BTreeSet<u16>) -> bool {
+    !sockets(root, ports).is_empty()
+}
+
+impl ServerProcesses {
+    /// Them and all that descend from them.
+    pub(crate) fn tree(&self) -> ProcessTree {
+        ProcessTree { root: self.root.clone(), heads: self.heads.clone(), with_heads: true }
+    }
+}
+
+/// The listening sockets of these ports, as `/proc/<pid>/fd` names them.
+fn sockets(root: &Root, ports: &BTreeSet<u16>) -> BTreeSet<PathBuf> {
+    ["/proc/net/tcp", "/proc/net/tcp6"]
+        .iter()
+        .flat_map(|path| listening(&root.text(path).unwrap_or_default(), ports))
+        .map(|inode| PathBuf::from(format!("socket:[{inode}]")))
+        .collect()
+}
+
 impl MeasuredServer for ServerProcesses {
     fn exit(&mut self) -> Option<String> {
         // It is not ours: what becomes of it shows in its answers.
         None
     }
 
-    fn level_starts(&mut self) {
-        self.heads.iter().for_each(|pid| process_use::reset_peak(&self.root, *pid));
-    }
+    fn level_starts(&mut self) {}
 
-    fn cpu_time(&self) -> Option<CpuTime> {
-        let times: Option<Vec<CpuTime>> =
-            self.heads.iter().map(|pid| process_use::cpu_time(&self.root, *pid)).collect();
-        let add = |a: CpuTime, b: CpuTime| CpuTime {
-            user_ns: a.user_ns + b.user_ns,
-            system_ns: a.system_ns + b.system_ns,
-        };
-        times?.into_iter().reduce(add)
-    }
-
-    fn resident_bytes_max(&self) -> Option<u64> {
-        self.heads.iter().map(|pid| process_use::resident_bytes_max(&self.root, *pid)).sum()
+    fn processes(&self) -> ProcessTree {
+        self.tree()
     }
 
     fn counted(&self) -> Option<Counters> {
@@ -152,6 +170,20 @@ mod tests {
         let server = find(&root, &BTreeSet::from([8080])).unwrap();
         assert_eq!((server.heads, server.cpus), (vec![7], vec![0, 1]));
         assert_eq!(find(&root, &BTreeSet::from([443])), None);
+    }
+
+    #[test]
+    fn a_port_is_held_by_a_descendant_or_by_somebody_else() {
+        let (keep, root) = root_with(&[
+            ("/proc/net/tcp", TCP),
+            ("/proc/7/task/7/children", "8"),
+            ("/proc/8/fd/0", ""),
+            ("/proc/9/task/9/children", "10"),
+            ("/proc/10/fd/0", ""),
+        ]);
+        std::os::unix::fs::symlink("socket:[4711]", keep.path().join("proc/8/fd/5")).unwrap();
+        let held = [7, 9].map(|ancestor| is_held_by(&root, 8080, ancestor));
+        assert_eq!((held, is_held_by(&root, 443, 7)), ([true, false], false));
     }
 
     #[test]

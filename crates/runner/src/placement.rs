@@ -3,7 +3,8 @@
 //! The rule: whole cores are shared out, never the hardware threads of one core, because two threads of a core slow
 //! each other down and a generator must not take from the server what it measures. A server on this host gets the
 //! lower half of the cores, and the odd one: a reference server spends more CPU on a request than the generator. A
-//! remote server leaves every core to the generator. What the specification says is followed and only commented on.
+//! remote server leaves every core to the generator. An origin that is started for a proxy gets cores that are left, else the
+//! smaller half of the proxy's, else of the generator's, else it shares the proxy's. What the specification says is followed and only commented on.
 
 use webstone_model::spec::{GeneratorSpec, ServerSpec, parse_cpu_list};
 
@@ -11,11 +12,22 @@ use webstone_model::spec::{GeneratorSpec, ServerSpec, parse_cpu_list};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerPlace {
     /// Started by this program, which pins it.
-    Embedded,
+    Ours,
     /// On this host, but somebody else's: it is left room and not pinned.
     ThisHost,
     /// On another host.
     Elsewhere,
+}
+
+impl ServerPlace {
+    /// Of a server of this program, or of one that is on this host or not.
+    pub(crate) fn of(ours: bool, this_host: bool) -> ServerPlace {
+        match (ours, this_host) {
+            (true, _) => ServerPlace::Ours,
+            (false, true) => ServerPlace::ThisHost,
+            (false, false) => ServerPlace::Elsewhere,
+        }
+    }
 }
 
 /// The CPUs that this process may use.
@@ -41,6 +53,8 @@ impl Cpus {
 pub struct Placement {
     /// CPUs of the server; of somebody else's those that it was found on; empty where that is not known.
     pub server: Vec<u32>,
+    /// CPUs of the origin that is started for a proxy; empty without one.
+    pub origin: Vec<u32>,
     /// CPUs of the generator's workers, in turn.
     pub workers_cpus: Vec<u32>,
     /// Number of workers, at least 1.
@@ -95,8 +109,12 @@ pub fn place(
 ) -> Result<Placement, PlacementError> {
     let asked_workers = listed("--cpus", &generator.cpus, cpus)?;
     let asked_server = match at {
-        ServerPlace::Embedded => listed("--server-cpus", &server.cpus, cpus)?,
+        ServerPlace::Ours => listed("--server-cpus", &server.cpus, cpus)?,
         _ => Vec::new(),
+    };
+    let asked_origin = match at == ServerPlace::Ours && server.starts_origin() {
+        true => Some(listed("--server-origin-cpus", &server.origin_cpus, cpus)?),
+        false => None,
     };
     let mut placement = Placement::default();
     let cores = within_quota(cpus, &mut placement.warnings);
@@ -119,12 +137,16 @@ pub fn place(
         (true, false) => but(&asked_server),
         (true, true) => for_workers,
     };
+    if let Some(asked) = asked_origin {
+        let decided = [!server.cpus.trim().is_empty(), !generator.cpus.trim().is_empty()];
+        give_origin(&mut placement, &cores, asked, decided);
+    }
     placement.workers = match generator.workers {
         0 => placement.workers_cpus.len() as u32,
         asked => asked,
     };
     comment(&mut placement, at, generator.pin, pinned_to);
-    if at != ServerPlace::Embedded {
+    if at != ServerPlace::Ours {
         placement.server = pinned_to.to_vec();
     }
     Ok(placement)
@@ -204,8 +226,38 @@ fn halves(cores: &[Vec<u32>], warnings: &mut Vec<String>) -> (Vec<u32>, Vec<u32>
     }
 }
 
+/// Gives the origin its CPUs. What was asked for is its own where the others may have some else; `decided` says whether the
+/// server's and the workers' were asked for, which stay as they are.
+fn give_origin(placement: &mut Placement, cores: &[Vec<u32>], asked: Vec<u32>, decided: [bool; 2]) {
+    let Placement { server, workers_cpus, origin, .. } = placement;
+    let leave = |cpus: &mut Vec<u32>, taken: &[u32], decided: bool| {
+        let left: Vec<u32> = cpus.iter().copied().filter(|cpu| !taken.contains(cpu)).collect();
+        if !decided && !left.is_empty() {
+            *cpus = left;
+        }
+    };
+    *origin = asked;
+    if origin.is_empty() {
+        // Whole cores only: those of which neither has a thread, then half of those that one has whole.
+        let whole = |of: &dyn Fn(&u32) -> bool| -> Vec<&Vec<u32>> {
+            cores.iter().filter(|core| core.iter().all(of)).collect()
+        };
+        let free = whole(&|cpu| !server.contains(cpu) && !workers_cpus.contains(cpu));
+        let halves = [(&*server, decided[0]), (&*workers_cpus, decided[1])].map(|(cpus, decided)| {
+            let own = if decided { Vec::new() } else { whole(&|cpu| cpus.contains(cpu)) };
+            own[own.len().div_ceil(2)..].to_vec()
+        });
+        let given = std::iter::once(free).chain(halves).find(|given| !given.is_empty());
+        *origin =
+            given.map_or_else(|| server.clone(), |given| given.into_iter().flatten().copied().collect());
+        origin.sort_unstable();
+    }
+    leave(server, origin, decided[0]);
+    leave(workers_cpus, origin, decided[1]);
+}
+
 fn comment(placement: &mut Placement, at: ServerPlace, pinned: bool, pinned_to: &[u32]) {
-    let Placement { server, workers_cpus, workers, warnings } = placement;
+    let Placement { server, workers_cpus, workers, warnings, .. } = placement;
     if workers_cpus.is_empty() {
         *workers = (*workers).max(1);
     }
@@ -233,6 +285,7 @@ fn comment(placement: &mut Placement, at: ServerPlace, pinned: bool, pinned_to: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use webstone_model::spec::Software;
 
     fn cpus(cores: &[&[u32]]) -> Cpus {
         Cpus { cores: cores.iter().map(|core| core.to_vec()).collect(), quota: None }
@@ -250,7 +303,7 @@ mod tests {
         for (n, server, workers) in
             [(2, "0", "1"), (3, "0-1", "2"), (4, "0-1", "2-3"), (7, "0-3", "4-6"), (64, "0-31", "32-63")]
         {
-            let placement = placed(&single(n), ServerPlace::Embedded, 0, "", "");
+            let placement = placed(&single(n), ServerPlace::Ours, 0, "", "");
             assert_eq!(cpu_list(&placement.server), server, "{n} CPUs");
             assert_eq!(cpu_list(&placement.workers_cpus), workers, "{n} CPUs");
             assert_eq!(placement.workers as usize, placement.workers_cpus.len());
@@ -260,7 +313,7 @@ mod tests {
 
     #[test]
     fn one_cpu_is_shared_with_a_warning() {
-        let placement = placed(&cpus(&[&[3]]), ServerPlace::Embedded, 0, "", "");
+        let placement = placed(&cpus(&[&[3]]), ServerPlace::Ours, 0, "", "");
         assert_eq!((placement.server, placement.workers_cpus, placement.workers), (vec![3], vec![3], 1));
         assert_eq!(placement.warnings.len(), 1);
         assert!(placement.warnings[0].contains("share CPU 3"), "{:?}", placement.warnings);
@@ -268,15 +321,14 @@ mod tests {
 
     #[test]
     fn hardware_threads_of_a_core_stay_together() {
-        let placement =
-            placed(&cpus(&[&[0, 4], &[1, 5], &[2, 6], &[3, 7]]), ServerPlace::Embedded, 0, "", "");
+        let placement = placed(&cpus(&[&[0, 4], &[1, 5], &[2, 6], &[3, 7]]), ServerPlace::Ours, 0, "", "");
         assert_eq!(cpu_list(&placement.server), "0-1,4-5");
         assert_eq!(cpu_list(&placement.workers_cpus), "2-3,6-7");
     }
 
     #[test]
     fn two_threads_of_one_core_are_split_with_a_warning() {
-        let placement = placed(&cpus(&[&[0, 1]]), ServerPlace::Embedded, 0, "", "");
+        let placement = placed(&cpus(&[&[0, 1]]), ServerPlace::Ours, 0, "", "");
         assert_eq!((placement.server, placement.workers_cpus), (vec![0], vec![1]));
         assert!(placement.warnings[0].contains("one physical core"), "{:?}", placement.warnings);
     }
@@ -306,14 +358,48 @@ mod tests {
     }
 
     #[test]
+    fn an_origin_has_cores_of_its_own_where_there_are_enough() {
+        let single = |n: u32| Cpus { cores: (0..n).map(|cpu| vec![cpu]).collect(), quota: None };
+        let placed = |cpus: &Cpus, generator: &str, server: &str, origin: &str| {
+            let generator = GeneratorSpec { cpus: generator.into(), ..GeneratorSpec::default() };
+            let server = ServerSpec {
+                software: Software::Haproxy,
+                cpus: server.into(),
+                origin_cpus: origin.into(),
+                ..ServerSpec::default()
+            };
+            let placed = place(cpus, ServerPlace::Ours, &generator, &server, &[]).unwrap();
+            assert_eq!(placed.workers as usize, placed.workers_cpus.len());
+            [placed.server, placed.origin, placed.workers_cpus].map(|cpus| cpu_list(&cpus)).join(" ")
+        };
+        // Proxy, origin, generator.
+        for (n, expected) in [(1, "0 0 0"), (2, "0 0 1"), (3, "0 1 2"), (4, "0 1 2-3"), (8, "0-1 2-3 4-7")] {
+            assert_eq!(placed(&single(n), "", "", ""), expected, "{n} CPUs");
+        }
+        let eight = single(8);
+        assert_eq!(placed(&eight, "7", "0-1", ""), "0-1 2-6 7", "what is left");
+        assert_eq!(placed(&eight, "", "0-1", ""), "0-1 5-7 2-4", "of the generator's");
+        assert_eq!(placed(&eight, "4-7", "0-3", ""), "0-3 0-3 4-7", "all were given away: the proxy's");
+        assert_eq!(placed(&eight, "", "", "7"), "0-3 7 4-6");
+        assert_eq!(placed(&eight, "", "", "0-3"), "0-3 0-3 4-7", "the proxy needs some");
+        assert_eq!(placed(&single(2), "", "", "1"), "0 1 1");
+        let threads = cpus(&[&[0, 4], &[1, 5], &[2, 6], &[3, 7]]);
+        assert_eq!(placed(&threads, "", "", ""), "0,4 1,5 2-3,6-7", "threads of a core stay together");
+        let without = ServerSpec { origin: Some("http://a:1".into()), ..ServerSpec::default() };
+        let server = ServerSpec { software: Software::Haproxy, ..without };
+        let placed = place(&eight, ServerPlace::Ours, &GeneratorSpec::default(), &server, &[]).unwrap();
+        assert_eq!((cpu_list(&placed.server).as_str(), placed.origin), ("0-3", vec![]));
+    }
+
+    #[test]
     fn what_is_asked_for_is_done() {
         let four = cpus(&[&[0], &[1], &[2], &[3]]);
-        let by_workers = placed(&four, ServerPlace::Embedded, 0, "0", "");
+        let by_workers = placed(&four, ServerPlace::Ours, 0, "0", "");
         assert_eq!((cpu_list(&by_workers.server).as_str(), by_workers.workers_cpus), ("1-3", vec![0]));
-        let by_server = placed(&four, ServerPlace::Embedded, 2, "", "3");
+        let by_server = placed(&four, ServerPlace::Ours, 2, "", "3");
         assert_eq!((by_server.server, cpu_list(&by_server.workers_cpus).as_str()), (vec![3], "0-2"));
         assert_eq!(by_server.workers, 2);
-        let overlap = placed(&four, ServerPlace::Embedded, 0, "1-2", "2-3");
+        let overlap = placed(&four, ServerPlace::Ours, 0, "1-2", "2-3");
         assert!(overlap.warnings[0].contains("share CPU 2"), "{:?}", overlap.warnings);
         let crowded = placed(&four, ServerPlace::Elsewhere, 8, "1", "");
         assert_eq!((crowded.workers, crowded.workers_cpus), (8, vec![1]));
@@ -323,11 +409,11 @@ mod tests {
     #[test]
     fn a_quota_bounds_the_cpus_used() {
         let limited = Cpus { quota: Some(2.5), ..cpus(&[&[0], &[1], &[2], &[3]]) };
-        let placement = placed(&limited, ServerPlace::Embedded, 0, "", "");
+        let placement = placed(&limited, ServerPlace::Ours, 0, "", "");
         assert_eq!((placement.server, placement.workers_cpus), (vec![0], vec![1]));
         assert!(placement.warnings[0].contains("2.50 CPUs of the 4"), "{:?}", placement.warnings);
         let starved = Cpus { quota: Some(0.5), ..cpus(&[&[0], &[1]]) };
-        assert_eq!(placed(&starved, ServerPlace::Embedded, 0, "", "").workers_cpus, [0]);
+        assert_eq!(placed(&starved, ServerPlace::Ours, 0, "", "").workers_cpus, [0]);
     }
 
     #[test]

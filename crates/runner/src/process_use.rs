@@ -1,4 +1,5 @@
-//! What a process and its descendants used: CPU time and peak memory, from `/proc`.
+//! One process in `/proc`: its CPU time, page faults and threads, and which others descend from it. A server's processes
+//! taken together are `process_tree`'s.
 //!
 //! `/proc/<pid>/stat` has user and system time in ticks of 10 ms, of all threads. `/proc/<pid>/task/*/schedstat` has the
 //! sum of both in nanoseconds, of living threads. So the sum is taken from there, where it is not less, and divided as
@@ -20,6 +21,11 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
+    /// Both together.
+    pub fn plus(self, other: CpuTime) -> CpuTime {
+        CpuTime { user_ns: self.user_ns + other.user_ns, system_ns: self.system_ns + other.system_ns }
+    }
+
     /// What was used since an earlier reading.
     pub fn since(self, earlier: CpuTime) -> CpuTime {
         CpuTime {
@@ -29,55 +35,46 @@ impl CpuTime {
     }
 }
 
-/// CPU time that a process, all its threads (ended ones too), its living descendants and the ones that it waited for
-/// have used. `None` when there is no such process.
-pub fn cpu_time(root: &Root, pid: u32) -> Option<CpuTime> {
-    let mut total = own_cpu_time(root, pid)?;
-    for child in descendants(root, pid) {
-        let time = own_cpu_time(root, child).unwrap_or_default();
-        total.user_ns += time.user_ns;
-        total.system_ns += time.system_ns;
+/// What `/proc/<pid>/stat` has of a process: of all its threads, ended ones too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    /// Its own CPU time, in whole ticks.
+    ticks: CpuTime,
+    /// That of the children that it has waited for.
+    of_children: CpuTime,
+    /// Page faults that needed no disk, of those children too.
+    pub(crate) faults_minor: u64,
+    /// Page faults that waited for a disk, of those children too.
+    pub(crate) faults_major: u64,
+    /// Living threads.
+    pub(crate) threads: u64,
+}
+
+impl Stat {
+    /// `None` when there is no such process.
+    pub(crate) fn read(root: &Root, pid: u32) -> Option<Stat> {
+        let stat = root.text(&format!("/proc/{pid}/stat"))?;
+        // The second field is the name in parentheses, which may hold spaces and parentheses itself (proc(5)).
+        let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_whitespace().collect();
+        // Numbers of proc_pid_stat(5); the third field is the first here.
+        let field = |number: usize| fields.get(number - 3).and_then(|text| text.parse::<u64>().ok());
+        Some(Stat {
+            faults_minor: field(10)? + field(11)?,
+            faults_major: field(12)? + field(13)?,
+            ticks: CpuTime { user_ns: field(14)? * TICK_NS, system_ns: field(15)? * TICK_NS },
+            of_children: CpuTime { user_ns: field(16)? * TICK_NS, system_ns: field(17)? * TICK_NS },
+            threads: field(20)?,
+        })
     }
-    Some(total)
-}
 
-/// Peak resident memory of a process and its descendants, in bytes: the sum of their own peaks since the last
-/// [`reset_peak`].
-pub fn resident_bytes_max(root: &Root, pid: u32) -> Option<u64> {
-    let peak = |pid: u32| {
-        let status = root.text(&format!("/proc/{pid}/status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-        Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
-    };
-    let own = peak(pid)?;
-    Some(own + descendants(root, pid).into_iter().filter_map(peak).sum::<u64>())
-}
-
-/// Starts peaks of resident memory anew (`/proc/<pid>/clear_refs`, value 5). Where the kernel does not allow it, the
-/// peak is that of the process' whole life.
-pub fn reset_peak(root: &Root, pid: u32) {
-    for pid in descendants(root, pid).into_iter().chain([pid]) {
-        root.write(&format!("/proc/{pid}/clear_refs"), "5");
+    /// CPU time of the process, and of the children that it has waited for. `scheduled_ns`: what its threads have run.
+    pub(crate) fn cpu(&self, scheduled_ns: u64) -> CpuTime {
+        refined(self.ticks, scheduled_ns).plus(self.of_children)
     }
-}
-
-fn own_cpu_time(root: &Root, pid: u32) -> Option<CpuTime> {
-    let stat = root.text(&format!("/proc/{pid}/stat"))?;
-    // The second field is the name in parentheses, which may hold spaces and parentheses itself (proc(5)).
-    let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_whitespace().collect();
-    // Fields 14 to 17 of proc(5): utime, stime, and those of children that were waited for.
-    let ticks = |field: usize| fields.get(field - 3).and_then(|text| text.parse::<u64>().ok());
-    let of_children = CpuTime { user_ns: ticks(16)? * TICK_NS, system_ns: ticks(17)? * TICK_NS };
-    let own = CpuTime { user_ns: ticks(14)? * TICK_NS, system_ns: ticks(15)? * TICK_NS };
-    let own = refined(own, scheduled_ns(root, pid));
-    Some(CpuTime {
-        user_ns: own.user_ns + of_children.user_ns,
-        system_ns: own.system_ns + of_children.system_ns,
-    })
 }
 
 /// Nanoseconds that the living threads of a process have run.
-fn scheduled_ns(root: &Root, pid: u32) -> u64 {
+pub(crate) fn scheduled_ns(root: &Root, pid: u32) -> u64 {
     let threads = root.names(&format!("/proc/{pid}/task")).into_iter();
     let run = |thread: String| {
         let text = root.text(&format!("/proc/{pid}/task/{thread}/schedstat"))?;
@@ -100,7 +97,8 @@ fn refined(ticks: CpuTime, sum_ns: u64) -> CpuTime {
     CpuTime { user_ns, system_ns: sum_ns - user_ns }
 }
 
-fn descendants(root: &Root, pid: u32) -> Vec<u32> {
+/// Every process that descends from this one, by their identifiers.
+pub(crate) fn descendants(root: &Root, pid: u32) -> Vec<u32> {
     let mut found = Vec::new();
     let mut open = vec![pid];
     while let Some(parent) = open.pop() {
@@ -122,30 +120,31 @@ fn descendants(root: &Root, pid: u32) -> Vec<u32> {
 mod tests {
     use super::*;
     use crate::machine::tests::root_with;
-    use std::process::Command;
 
     fn stat(pid: u32, times: [u64; 4]) -> String {
         let [utime, stime, cutime, cstime] = times;
-        format!("{pid} (a) b c) S 1 2 3 4 5 6 7 8 9 10 {utime} {stime} {cutime} {cstime} 20 0 1 0 99\n")
+        format!("{pid} (a) b c) S 1 2 3 4 5 6 7 8 9 10 {utime} {stime} {cutime} {cstime} 20 0 5 0 99\n")
     }
 
     #[test]
-    fn the_whole_tree_counts() {
+    fn fields_are_those_of_the_manual_whatever_the_name() {
+        let (_keep, root) = root_with(&[("/proc/10/stat", &stat(10, [1, 2, 3, 4]))]);
+        let found = Stat::read(&root, 10).unwrap();
+        assert_eq!((found.faults_minor, found.faults_major, found.threads), (7 + 8, 9 + 10, 5));
+        assert_eq!(found.cpu(0), CpuTime { user_ns: 4 * TICK_NS, system_ns: 6 * TICK_NS });
+        assert_eq!(Stat::read(&root, 99), None);
+    }
+
+    #[test]
+    fn descendants_of_every_thread_are_found() {
         let (_keep, root) = root_with(&[
-            ("/proc/10/stat", &stat(10, [1, 2, 3, 4])),
-            ("/proc/10/status", "VmHWM:\t     8 kB\n"),
             ("/proc/10/task/10/children", "11 "),
-            ("/proc/10/task/12/children", ""),
-            ("/proc/11/stat", &stat(11, [10, 20, 0, 0])),
-            ("/proc/11/status", "VmPeak: 99 kB\nVmHWM:\t     2 kB\n"),
+            ("/proc/10/task/12/children", "14"),
             ("/proc/11/task/11/children", "13"),
-            ("/proc/13/stat", &stat(13, [100, 200, 0, 0])),
         ]);
-        let expected = CpuTime { user_ns: 114 * TICK_NS, system_ns: 226 * TICK_NS };
-        assert_eq!(cpu_time(&root, 10), Some(expected));
-        assert_eq!(expected.since(CpuTime { user_ns: TICK_NS, system_ns: 0 }).user_ns, 113 * TICK_NS);
-        assert_eq!(resident_bytes_max(&root, 10), Some(10 << 10));
-        assert_eq!((cpu_time(&root, 99), resident_bytes_max(&root, 99)), (None, None));
+        let mut found = descendants(&root, 10);
+        found.sort_unstable();
+        assert_eq!(found, [11, 13, 14]);
     }
 
     #[test]
@@ -160,26 +159,7 @@ mod tests {
             ("/proc/10/task/10/schedstat", "10000000 7 3\n"),
             ("/proc/10/task/11/schedstat", "2000000 9 1\n"),
         ]);
-        let expected = CpuTime { user_ns: 12_000_000, system_ns: 5 * TICK_NS };
-        assert_eq!(cpu_time(&root, 10), Some(expected));
-    }
-
-    #[test]
-    fn a_real_child_that_works_uses_cpu_time() {
-        let mut child = Command::new("sh")
-            .args(["-c", "i=0; while :; do i=$((i+1)); done"])
-            .spawn()
-            .expect("every system has a shell");
-        let root = Root::default();
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        let used = || cpu_time(&root, child.id()).map_or(0, |time| time.user_ns + time.system_ns);
-        while used() < 5 * TICK_NS && std::time::Instant::now() < until {
-            std::thread::yield_now();
-        }
-        let (used, memory) = (used(), resident_bytes_max(&root, child.id()));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(used >= 5 * TICK_NS, "{used}");
-        assert!(memory.unwrap() > 4096);
+        let used = Stat::read(&root, 10).unwrap().cpu(scheduled_ns(&root, 10));
+        assert_eq!(used, CpuTime { user_ns: 12_000_000, system_ns: 5 * TICK_NS });
     }
 }

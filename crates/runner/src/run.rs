@@ -7,18 +7,19 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use webstone_engine::PlanError;
 use webstone_model::errors::Blame;
 use webstone_model::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
 use webstone_model::search::LOOK_FIRST;
-use webstone_model::spec::RunSpec;
+use webstone_model::spec::{RunSpec, Software};
 use webstone_model::workload::Workload;
 
+use crate::agent::{self, AgentError, ServerAgent};
 use crate::calibrate;
 use crate::clock;
-use crate::embedded::{EmbeddedServer, EmbeddedServerError, Launch};
+use crate::embedded::EmbeddedServerError;
 use crate::environment::configuration::{self, ConfigurationError};
 use crate::environment::{self, Subject};
 use crate::fetch::ByProbe;
@@ -35,13 +36,14 @@ use crate::preflight::needs::{Load, Severity, Shortage, shortages};
 use crate::preflight::target::{self, TargetError, TargetFacts};
 use crate::record_all::{RecordAll, RecordAllError};
 use crate::redaction;
+use crate::rounds;
+use crate::servers::{self, Refusal, ServerError};
 use crate::store::{Derived, Store, StoreError};
 use crate::sweep::{MeasuredServer, Sweep, SweepError};
 use crate::trace::{TraceWriter, nowhere};
+use crate::under_test::{self, UnderTest};
 use crate::workload_source::{WorkloadSourceError, load_workload};
 
-/// How long the embedded server may take to be ready: a fileset of gigabytes is read or made in it.
-const SERVER_PATIENCE: Duration = Duration::from_secs(30);
 /// Most memory that the embedded server keeps files in, in bytes; it makes the rest anew for each request.
 const SERVER_CACHE_BYTES_MAX: u64 = 1 << 30;
 
@@ -65,6 +67,24 @@ pub struct RunnerOptions {
     pub derive: Option<fn(&RunRecord) -> Vec<Derived>>,
     /// Where traced exchanges are written, where the specification asks for some.
     pub trace: Option<Box<dyn Write + Send>>,
+    /// Which part of the run is made.
+    pub part: Part,
+}
+
+/// Which part of a run is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    #[default]
+    Whole,
+    /// One iteration of every level, for a record that grows round by round and is finished with the last of them. What was
+    /// cut off is not kept: it is made again.
+    Round {
+        /// Which iteration, from 1.
+        iteration: u32,
+        /// The record so far; `None`: this begins it.
+        record: Option<PathBuf>,
+    },
 }
 
 impl Default for RunnerOptions {
@@ -84,6 +104,7 @@ impl Default for RunnerOptions {
             server_program: None,
             derive: None,
             trace: None,
+            part: Part::Whole,
         }
     }
 }
@@ -128,6 +149,12 @@ pub enum RunError {
     /// The embedded server did not start.
     #[error(transparent)]
     Server(#[from] EmbeddedServerError),
+    /// The server under test did not start.
+    #[error(transparent)]
+    UnderTest(#[from] Box<ServerError>),
+    /// The agent on the server's host did not start.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
     /// The engine cannot run the specification.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -156,6 +183,8 @@ impl RunError {
             RunError::Shortage(shortage) => Some(shortage.remedy.clone()),
             RunError::Target(error) => Some(error.hint.clone()),
             RunError::Server(error) => error.hint().map(str::to_owned),
+            RunError::UnderTest(error) => error.hint(),
+            RunError::Agent(error) => Some(error.hint()),
             RunError::Plan(error) => error.hint.clone(),
             RunError::Store(error) => error.hint().map(str::to_owned),
             RunError::RecordAll(error) => Some(error.hint().to_owned()),
@@ -173,9 +202,11 @@ impl RunError {
             | RunError::Configuration(_)
             | RunError::Placement(_)
             | RunError::Plan(_)
+            | RunError::Agent(AgentError::Command(_))
             | RunError::Interrupted => Blame::User,
             RunError::Target(error) if error.is_usage => Blame::User,
             RunError::Target(_) => Blame::Target,
+            RunError::UnderTest(error) if matches!(**error, ServerError::Refused(_)) => Blame::User,
             _ => Blame::Generator,
         }
     }
@@ -222,15 +253,18 @@ struct Prepared {
     /// The specification as the engine has it: target and workers decided.
     effective: RunSpec,
     generator: Box<dyn LoadGenerator>,
-    server: Option<EmbeddedServer>,
+    server: Option<UnderTest>,
     /// Somebody else's server on this host, where its processes can be seen.
     watched: Option<ServerProcesses>,
+    /// What watches it elsewhere.
+    agent: Option<ServerAgent>,
     /// Network interfaces towards the target.
     interfaces: BTreeSet<String>,
     store: Option<Store>,
     record_all: Option<RecordAll>,
     trace: Option<TraceWriter>,
     derive: Option<fn(&RunRecord) -> Vec<Derived>>,
+    part: Part,
 }
 
 fn prepare(
@@ -254,25 +288,23 @@ fn prepare(
         server_program,
         derive,
         trace,
+        part,
     } = options;
     let workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
     let configuration = configuration::read(&spec.server_config)?;
 
     observer.event(Event::Preparing("looking at this machine and the target"));
-    let embedded = spec.target.is_empty();
-    let mut facts = if embedded {
+    let ours = spec.target.is_empty();
+    let embedded = ours && spec.server.software == Software::Reference;
+    let mut facts = if ours {
         TargetFacts { this_host: true, ..TargetFacts::default() }
     } else {
         target::locate(&spec, &workload)?
     };
     let mut effective = spec.clone();
-    let at = match (embedded, facts.this_host) {
-        (true, _) => ServerPlace::Embedded,
-        (false, true) => ServerPlace::ThisHost,
-        (false, false) => ServerPlace::Elsewhere,
-    };
+    let at = ServerPlace::of(ours, facts.this_host);
     let watched = match at {
-        ServerPlace::ThisHost => {
+        ServerPlace::ThisHost if spec.server.agent.is_none() => {
             let ports = facts.addresses.iter().map(|address| address.port()).collect();
             listeners::find(&root, &ports)
         }
@@ -293,30 +325,24 @@ fn prepare(
     warnings.extend(foresee(&load, &root)?);
     going_on()?;
 
-    // The executable of an embedded server inherits the limits that were raised above.
-    let server = match embedded {
+    // A server inherits the limits that were raised above.
+    let server = match ours {
         true => {
-            observer.event(Event::Preparing("starting the embedded server"));
+            let starting =
+                if embedded { "starting the embedded server" } else { "starting the server under test" };
+            observer.event(Event::Preparing(starting));
             let program = server_program.map_or_else(std::env::current_exe, Ok).map_err(|source| {
                 EmbeddedServerError::Start { program: PathBuf::from("/proc/self/exe"), source }
             })?;
-            let launch = Launch {
-                program,
-                prefix: Vec::new(),
-                workload: spec.workload.clone(),
-                server: spec.server.clone(),
-                null: None,
-                cpus: placement.server.clone(),
-                patience: SERVER_PATIENCE,
-            };
-            let server = EmbeddedServer::start(&launch, interrupt);
+            let server = under_test::start(&spec, &workload, &placement, program, interrupt);
             going_on()?;
             Some(server?)
         }
         false => None,
     };
     if let Some(server) = &server {
-        effective.target = vec![server.url().to_owned()];
+        effective.target = vec![server.url.clone()];
+        warnings.extend(server.warnings.iter().cloned());
     }
     target::reach_hosts(&effective, &workload)?;
     going_on()?;
@@ -328,6 +354,14 @@ fn prepare(
         checked?;
         warnings.append(&mut facts.warnings);
     }
+    let started = spec.server.agent.as_ref().map(|command| {
+        observer.event(Event::Preparing("starting the agent on the server's host"));
+        let setting = agent::Setting { command, version: &tool.version, addresses: &facts.addresses };
+        ServerAgent::start(&setting, interrupt)
+    });
+    going_on()?;
+    let (agent, introduced) = started.transpose()?.unzip();
+    warnings.extend(introduced.iter().flat_map(|agent| agent.warnings.clone()));
     let generator = compile(&effective, &workload)?;
     let record_all = match &spec.generator.record_all {
         Some(path) => Some(RecordAll::create(path.as_ref())?),
@@ -342,7 +376,10 @@ fn prepare(
         tool: &tool,
         target_is_this_host: facts.this_host,
         addresses: &facts.addresses,
-        configuration,
+        configuration: [configuration, server.as_ref().map(|s| s.configuration.clone()).unwrap_or_default()]
+            .concat(),
+        server: server.as_ref().map(|s| s.facts.clone()).unwrap_or_default(),
+        server_host: introduced.as_ref().map(|agent| agent.host.clone()),
     };
     let environment = environment::gather(&root, subject);
     // The engine has the specification and the workload as they were given; the record has them without secrets.
@@ -366,15 +403,19 @@ fn prepare(
             server: facts.server,
             embedded,
             cpus: placement.server,
+            software: server.as_ref().and_then(|server| server.software.clone()),
+            agent: introduced.map(|agent| agent.record),
+            origin: server.as_ref().and_then(|server| Some(server.origin.as_ref()?.record.clone())),
         },
         warnings: warnings.iter().map(|warning| redaction::text(warning).text).collect(),
         iterations: Vec::new(),
         pages: Default::default(),
         spec,
     };
-    let store = match &runs_dir {
-        Some(runs) => Some(Store::create(runs, started, &mut record)?),
-        None => None,
+    let store = match (&part, &runs_dir) {
+        (Part::Round { record: Some(path), .. }, _) => Some(rounds::go_on(path, &mut record)?),
+        (_, Some(runs)) => Some(Store::create(runs, started, &mut record)?),
+        (_, None) => None,
     };
     Ok(Prepared {
         record,
@@ -382,21 +423,25 @@ fn prepare(
         generator,
         server,
         watched,
+        agent,
         interfaces,
         store,
         record_all,
         trace,
         derive,
+        part,
     })
 }
 
 impl Prepared {
     fn sweep(mut self, observer: &mut dyn Observer, interrupt: &Interrupt) -> RunOutcome {
         let load = &self.effective.load;
-        let course = match Course::of(&self.effective) {
-            Ok(course) => course,
+        let course = match &self.part {
+            Part::Round { iteration, .. } => {
+                Course::Listed(rounds::steps(&self.effective, *iteration, &self.record), 0)
+            }
             // `check_spec` has read the SLO before.
-            Err(_) => Course::Listed(Vec::new(), 0),
+            Part::Whole => Course::of(&self.effective).unwrap_or(Course::Listed(Vec::new(), 0)),
         };
         let steps = course.most();
         let each = load.warmup.as_duration() + load.duration.as_duration();
@@ -413,13 +458,17 @@ impl Prepared {
             paced,
         });
         let mut unstored = ();
+        let (server, origin) = match (&mut self.server, &mut self.watched) {
+            (Some(under_test), _) => {
+                (Some(&mut *under_test.server as &mut dyn MeasuredServer), under_test.origin.as_mut())
+            }
+            (None, watched) => (watched.as_mut().map(|watched| watched as &mut dyn MeasuredServer), None),
+        };
         let mut sweep = Sweep {
             generator: &*self.generator,
-            server: match (&mut self.server, &mut self.watched) {
-                (Some(server), _) => Some(server as &mut dyn MeasuredServer),
-                (None, Some(watched)) => Some(watched as &mut dyn MeasuredServer),
-                (None, None) => None,
-            },
+            server,
+            origin,
+            agent: self.agent.as_mut(),
             interfaces: &self.interfaces,
             sink: match &mut self.store {
                 Some(store) => store,
@@ -427,13 +476,17 @@ impl Prepared {
             },
             spec: &self.effective,
             course,
+            only_whole: self.part != Part::Whole,
             record_all: self.record_all.take(),
             trace: self.trace.take(),
             interrupt,
             observer,
         };
         let (state, error) = sweep.run(&mut self.record);
-        drop(self.server.take());
+        drop((self.server.take(), self.agent.take()));
+        if self.part != Part::Whole && !rounds::is_done(&self.record) {
+            return self.pause(state, error, observer);
+        }
         self.record.state = state;
         if let Some(find) = self.record.spec.find.clone().filter(|_| !self.record.iterations.is_empty()) {
             // The levels of a search are those that it took.
@@ -449,6 +502,19 @@ impl Prepared {
         }
         observer.event(Event::Finished { state, path: path.as_deref() });
         RunOutcome { record: Some(self.record), path, error }
+    }
+
+    /// Leaves a record to be gone on with.
+    fn pause(
+        mut self,
+        state: RunState,
+        error: Option<SweepError>,
+        observer: &mut dyn Observer,
+    ) -> RunOutcome {
+        let path = self.store.take().map(|store| store.path().to_owned());
+        observer.event(Event::Finished { state, path: path.as_deref() });
+        let interrupted = (state == RunState::Interrupted).then_some(RunError::Interrupted);
+        RunOutcome { record: Some(self.record), path, error: error.map(RunError::from).or(interrupted) }
     }
 
     /// Gives the record its final place. A record without a single iteration is not worth one.
@@ -482,6 +548,13 @@ fn check_spec(spec: &RunSpec) -> Result<(), RunError> {
     }
     if spec.load.iterations == 0 {
         return wrong("0 iterations measure nothing", "ask for at least one: -i 1");
+    }
+    if spec.server.agent.is_some() && (spec.target.is_empty() || spec.client.unix_socket.is_some()) {
+        let what = "--server-agent (server.agent) is for a server elsewhere, which is reached by its URL";
+        return wrong(what, "name the server's URL, or leave out the agent: here, webstone looks itself");
+    }
+    if spec.target.is_empty() {
+        servers::check(&spec.server).map_err(|Refusal { what, hint }| RunError::Spec { what, hint })?;
     }
     if let Some(find) = &spec.find {
         if let Err(error) = find.conditions() {

@@ -10,27 +10,34 @@ use std::time::{Duration, Instant};
 
 use webstone_engine::{EngineError, LevelOutcome, Phase};
 use webstone_model::identities::{self, Expectation};
-use webstone_model::record::{HostUse, IterationRecord, RunRecord, RunState, ScheduleKept, ServerUse};
+use webstone_model::record::{IterationRecord, RunRecord, RunState, ScheduleKept, ServerUse};
 use webstone_model::spec::RunSpec;
+use webstone_model::units::Nanos;
 use webstone_server::Counters;
 
+use crate::agent::{Elsewhere, ServerAgent};
 use crate::clock;
 use crate::generator::{Level, LoadGenerator, Outputs};
-use crate::host_use::HostReading;
 use crate::interrupt::Interrupt;
-use crate::machine::Root;
 use crate::observer::{Event, Observer, Position};
 use crate::order::{Course, Step};
-use crate::process_use::CpuTime;
+use crate::origin::Origin;
+use crate::process_tree::ProcessTree;
 use crate::record_all::{RecordAll, RecordAllError};
 use crate::redaction;
 use crate::store::{Store, StoreError};
 use crate::trace::TraceWriter;
+use crate::window::{Used, Watched, Window};
 
 /// Between two looks at a running level.
 const LOOK: Duration = Duration::from_millis(40);
 /// Between two looks where the window opens or closes.
 const CLOSE_LOOK: Duration = Duration::from_millis(4);
+/// How long before the window opens the origin behind a proxy is asked what it has counted: about as long as asking takes.
+const ASK_BEFORE: Duration = Duration::from_micros(400);
+/// The same where a number of pages ends the level: its clients stand still before the window opens, and a count that is taken
+/// then is exact. Less than the engine announces the opening ahead.
+const ASK_BEFORE_PAGES: Duration = Duration::from_millis(20);
 /// Between two ticks for the observer.
 const TICK: Duration = Duration::from_millis(100);
 /// Batches of transactions, and trace events, that may wait to be written.
@@ -39,16 +46,17 @@ const QUEUE: usize = 256;
 const COUNTER_LOOKS: u32 = 10;
 const COUNTER_PAUSE: Duration = Duration::from_millis(20);
 
+/// Why an agent has figures of the host, and none of the server.
+const NOT_SEEN: &str = "it could not see the server's processes at both ends of the window";
+
 /// The server under test, where it is ours to watch.
 pub(crate) trait MeasuredServer {
     /// How it ended, in words, if it did.
     fn exit(&mut self) -> Option<String>;
-    /// A level starts now: what was used and counted before is not its.
+    /// A level starts now: what it counted before is not the level's.
     fn level_starts(&mut self);
-    /// CPU time used in its whole life.
-    fn cpu_time(&self) -> Option<CpuTime>;
-    /// Peak resident memory since the level started, in bytes.
-    fn resident_bytes_max(&self) -> Option<u64>;
+    /// Its processes.
+    fn processes(&self) -> ProcessTree;
     /// What it counted since the level started.
     fn counted(&self) -> Option<Counters>;
 }
@@ -101,11 +109,17 @@ pub enum SweepError {
 pub(crate) struct Sweep<'a> {
     pub(crate) generator: &'a dyn LoadGenerator,
     pub(crate) server: Option<&'a mut dyn MeasuredServer>,
+    /// The server behind it, where it is a proxy.
+    pub(crate) origin: Option<&'a mut Origin>,
+    /// What watches the server on its own host, where it is not this one's to watch.
+    pub(crate) agent: Option<&'a mut ServerAgent>,
     /// Network interfaces towards the target.
     pub(crate) interfaces: &'a BTreeSet<String>,
     pub(crate) sink: &'a mut dyn Sink,
     pub(crate) spec: &'a RunSpec,
     pub(crate) course: Course,
+    /// Whether levels that the user cut off are left out of the record, to be made again.
+    pub(crate) only_whole: bool,
     pub(crate) record_all: Option<RecordAll>,
     /// Taken by the first level: the first exchanges of a run are that level's.
     pub(crate) trace: Option<TraceWriter>,
@@ -116,8 +130,21 @@ pub(crate) struct Sweep<'a> {
 impl Sweep<'_> {
     /// Runs all steps, appending to the record. Says how it ended, and why, if that was not the plan.
     pub(crate) fn run(&mut self, record: &mut RunRecord) -> (RunState, Option<SweepError>) {
+        let before = record.iterations.len();
+        let ended = self.all_steps(record);
+        let made = &record.iterations[before..];
+        let missing: Vec<&String> = made.iter().filter_map(|run| run.server_missing.as_ref()).collect();
+        if let Some(first) = missing.first() {
+            let times = format!("{} of {} timed runs", missing.len(), made.len());
+            let summary = format!("figures of the server are missing in {times}: {first}");
+            record.warnings.push(redaction::text(&summary).text);
+        }
+        ended
+    }
+
+    fn all_steps(&mut self, record: &mut RunRecord) -> (RunState, Option<SweepError>) {
         let most = self.course.most();
-        let mut taken = 0;
+        let (mut taken, before) = (0, record.iterations.len());
         while let Some(step) = self.course.next(&record.iterations) {
             if self.interrupt.count() > 0 {
                 return (RunState::Interrupted, None);
@@ -134,7 +161,8 @@ impl Sweep<'_> {
                 return (RunState::Failed, Some(error));
             }
         }
-        let whole = record.iterations.iter().filter(|iteration| !iteration.interrupted).count();
+        let made = record.iterations.iter().skip(before);
+        let whole = made.filter(|iteration| !iteration.interrupted).count();
         (if whole == taken { RunState::Complete } else { RunState::Interrupted }, None)
     }
 
@@ -143,15 +171,29 @@ impl Sweep<'_> {
         self.observer.event(Event::LevelStarted(at));
         if let Some(server) = &mut self.server {
             server.level_starts();
+            server.processes().reset_peak();
         }
-        let (result, used) = self.run_level(at, step);
+        if let Some(agent) = &mut self.agent {
+            agent.level_starts(self.interrupt);
+        }
+        if let Some(processes) = self.origin.as_ref().and_then(|origin| origin.view.processes.as_ref()) {
+            processes.reset_peak();
+        }
+        let (result, seen) = self.run_level(at, step);
         let outcome = result.map_err(|source| SweepError::Engine { clients: step.clients, source })?;
         // Ended before its window opened: there is nothing that could be kept.
-        if outcome.measured.window_ns > 0 || !outcome.interrupted {
-            record.iterations.push(self.iteration(step, outcome, used));
+        let cut_off_is_kept = outcome.measured.window_ns > 0 && !self.only_whole;
+        if cut_off_is_kept || !outcome.interrupted {
+            record.iterations.push(self.iteration(step, outcome, seen));
             let stored = self.sink.append(record);
-            let iteration = record.iterations.last().expect("pushed just now");
+            let (iteration, earlier) = record.iterations.split_last().expect("pushed just now");
             self.observer.event(Event::LevelEnded { at, iteration });
+            if let Some(reason) = &iteration.server_missing
+                && earlier.iter().all(|run| run.server_missing.as_ref() != Some(reason))
+            {
+                let text = format!("figures of the server are missing: {reason}");
+                self.observer.event(Event::Warning(&text));
+            }
             stored.map_err(|source| SweepError::Store { source })?;
         }
         if let Some(record_all) = &mut self.record_all {
@@ -161,14 +203,15 @@ impl Sweep<'_> {
     }
 
     fn alive(&mut self) -> Result<(), SweepError> {
-        match self.server.as_mut().and_then(|server| server.exit()) {
+        let origin = self.origin.as_mut().and_then(|origin| origin.exit());
+        match origin.or_else(|| self.server.as_mut()?.exit()) {
             Some(how) => Err(SweepError::ServerEnded(how)),
             None => Ok(()),
         }
     }
 
     /// Runs a level and returns what was used within the window.
-    fn run_level(&mut self, at: Position, step: Step) -> (Result<LevelOutcome, EngineError>, Used) {
+    fn run_level(&mut self, at: Position, step: Step) -> (Result<LevelOutcome, EngineError>, Seen) {
         let mut outputs = Outputs::default();
         let trace = self.trace.take().map(|writer| {
             let (sender, receiver) = sync_channel(QUEUE);
@@ -196,9 +239,15 @@ impl Sweep<'_> {
         watched
     }
 
-    fn watch(&mut self, at: Position, level: Box<dyn Level>) -> (Result<LevelOutcome, EngineError>, Used) {
+    fn watch(&mut self, at: Position, level: Box<dyn Level>) -> (Result<LevelOutcome, EngineError>, Seen) {
         let level = &*level;
-        let mut window = Window::opening(self.reading());
+        let server = self.server.as_ref().map(|server| server.processes());
+        let mut window = Window::before(Watched {
+            server,
+            origin: self.origin.as_ref().map(|origin| origin.view.clone()),
+            from_start: self.spec.load.warmup == Nanos::ZERO,
+            interfaces: self.interfaces,
+        });
         let mut ticked = Instant::now();
         let mut raised = 0;
         let result = std::thread::scope(|scope| {
@@ -206,7 +255,9 @@ impl Sweep<'_> {
             // The receiver waits for as long as the thread runs, so sending cannot fail.
             let thread = scope.spawn(move || drop(done.send(level.run())));
             loop {
-                match is_done.recv_timeout(self.patience(level)) {
+                let until_asked = window.waits_for_opening().then(|| self.until_asked(level)).flatten();
+                let patience = self.patience(level);
+                match is_done.recv_timeout(until_asked.map_or(patience, |left| left.min(patience))) {
                     Ok(result) => break result,
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => {
@@ -214,7 +265,15 @@ impl Sweep<'_> {
                         break Err(EngineError::WorkerPanicked(0));
                     }
                 }
-                window.look(level.phase(), || self.reading());
+                if until_asked.is_some() && self.until_asked(level) == Some(Duration::ZERO) {
+                    window.opens();
+                }
+                let phase = level.phase();
+                // Who is farther away is told first.
+                if let Some(agent) = &mut self.agent {
+                    agent.look(phase);
+                }
+                window.look(phase);
                 match (raised, self.interrupt.count()) {
                     (..2, 2..) => level.abort(),
                     (0, 1) => level.end_window(),
@@ -231,8 +290,14 @@ impl Sweep<'_> {
                 }
             }
         });
-        let used = window.used(self.reading());
-        (result, used)
+        let elsewhere = self.agent.as_mut().map(|agent| agent.used(self.interrupt));
+        (result, Seen { here: window.used(), elsewhere })
+    }
+
+    /// How long it is until the origin behind a proxy has to be asked, once it is known when the window opens.
+    fn until_asked(&self, level: &dyn Level) -> Option<Duration> {
+        let before = if self.spec.load.pages.is_some() { ASK_BEFORE_PAGES } else { ASK_BEFORE };
+        Some(level.opens_in()?.saturating_sub(before))
     }
 
     /// How long nothing can happen that must be seen at once.
@@ -249,15 +314,9 @@ impl Sweep<'_> {
         }
     }
 
-    fn reading(&self) -> Reading {
-        Reading {
-            cpu: self.server.as_ref().and_then(|server| server.cpu_time()),
-            host: HostReading::take(&Root::default(), self.interfaces),
-        }
-    }
-
-    fn iteration(&self, step: Step, outcome: LevelOutcome, used: Used) -> IterationRecord {
+    fn iteration(&self, step: Step, outcome: LevelOutcome, seen: Seen) -> IterationRecord {
         let LevelOutcome { mut measured, opened_at, interrupted } = outcome;
+        let Seen { here: used, elsewhere } = seen;
         measured.errors = redaction::errors(std::mem::take(&mut measured.errors));
         // Bytes can be compared only where every answer was read to its end.
         let whole =
@@ -269,14 +328,21 @@ impl Sweep<'_> {
             one_request_each: self.spec.client.parallel <= 1 && self.spec.load.pages.is_none(),
             server_bytes: counted.as_ref().map(|counted| counted.bytes_sent).filter(|_| whole),
         };
-        let server = self.server.as_ref().map(|server| ServerUse {
-            user_ns: used.cpu.unwrap_or_default().user_ns,
-            system_ns: used.cpu.unwrap_or_default().system_ns,
-            resident_bytes_max: server.resident_bytes_max().unwrap_or(0),
+        let server = self.server.as_ref().map(|_| ServerUse {
             accepted: counted.as_ref().map(|counted| counted.accepted),
             sent_bytes: counted.as_ref().map(|counted| counted.bytes_sent),
             requests: counted.as_ref().map(|counted| counted.requests),
+            ..used.server
         });
+        let elsewhere = elsewhere.map(|used| used.and_then(|used| used.on_time(measured.window_ns)));
+        let (server, server_host, server_missing) = match elsewhere {
+            None => (server, None, None),
+            Some(Ok(Elsewhere { host, server })) => {
+                let missing = server.is_none().then(|| NOT_SEEN.to_owned());
+                (server, Some(host), missing)
+            }
+            Some(Err(reason)) => (None, None, Some(reason)),
+        };
         IterationRecord {
             clients: step.clients,
             rate: step.rate,
@@ -289,6 +355,9 @@ impl Sweep<'_> {
             server,
             arm: step.arm,
             host: Some(used.host),
+            server_host,
+            server_missing,
+            origin: used.origin,
             pages_at: None,
         }
     }
@@ -308,48 +377,11 @@ impl Sweep<'_> {
     }
 }
 
-/// What is read where the window opens and where it closes.
-struct Reading {
-    cpu: Option<CpuTime>,
-    host: HostReading,
-}
-
-/// What was used between two readings.
-struct Used {
-    cpu: Option<CpuTime>,
-    host: HostUse,
-}
-
-/// The readings where the window opened and closed.
-struct Window {
-    opened: Reading,
-    is_open: bool,
-    closed: Option<Reading>,
-}
-
-impl Window {
-    fn opening(before: Reading) -> Window {
-        Window { opened: before, is_open: false, closed: None }
-    }
-
-    fn look(&mut self, phase: Phase, reading: impl FnOnce() -> Reading) {
-        match phase {
-            Phase::Measuring if !self.is_open => {
-                self.is_open = true;
-                self.opened = reading();
-            }
-            Phase::Draining | Phase::Done if self.closed.is_none() => self.closed = Some(reading()),
-            _ => {}
-        }
-    }
-
-    fn used(self, now: Reading) -> Used {
-        let closed = self.closed.unwrap_or(now);
-        Used {
-            cpu: closed.cpu.zip(self.opened.cpu).map(|(closed, opened)| closed.since(opened)),
-            host: self.opened.host.until(&closed.host, &Root::default()),
-        }
-    }
+/// What was seen while a window was open.
+struct Seen {
+    here: Used,
+    /// Of the server and its own host, where an agent was asked; or why that is not known.
+    elsewhere: Option<Result<Elsewhere, String>>,
 }
 
 #[cfg(test)]

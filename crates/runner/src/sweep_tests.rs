@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::SystemTime;
 
 use super::*;
+use crate::machine::Root;
 use crate::order::Course;
 use webstone_engine::{Live, TraceEvent, TraceKind, Transaction};
 use webstone_model::metrics::{ClientTotals, Counts, Interval, Lifetime, Measured, PageTotals, Series};
@@ -158,12 +159,15 @@ impl Level for Scripted {
     fn live(&self) -> Live {
         Live { requests: self.clients.into(), ..Live::default() }
     }
+
+    fn opens_in(&self) -> Option<Duration> {
+        None
+    }
 }
 
-/// A server that counts in known steps: each reading of its CPU time is 10 ms later.
+/// A server that counts what it is told.
 #[derive(Default)]
 struct Counting {
-    readings: AtomicU32,
     levels: u32,
     bytes_sent: u64,
     /// Ends when its exit is asked for the n-th time.
@@ -181,13 +185,9 @@ impl MeasuredServer for Counting {
         self.levels += 1;
     }
 
-    fn cpu_time(&self) -> Option<CpuTime> {
-        let n = u64::from(self.readings.fetch_add(1, Ordering::Relaxed));
-        Some(CpuTime { user_ns: n * 10_000_000, system_ns: n * 1_000 })
-    }
-
-    fn resident_bytes_max(&self) -> Option<u64> {
-        Some(4096)
+    fn processes(&self) -> ProcessTree {
+        // That of these tests: it is there, and that it works shows.
+        ProcessTree::of(&Root::default(), std::process::id())
     }
 
     fn counted(&self) -> Option<Counters> {
@@ -224,6 +224,7 @@ struct Stage {
     events: Vec<String>,
     /// Raise the interrupt when so many ticks were seen.
     raise_at_ticks: Vec<u32>,
+    only_whole: bool,
 }
 
 impl Stage {
@@ -241,6 +242,7 @@ impl Stage {
             trace: None,
             events: Vec::new(),
             raise_at_ticks: Vec::new(),
+            only_whole: false,
         }
     }
 
@@ -270,9 +272,12 @@ impl Stage {
             interfaces: &interfaces,
             generator: &self.script,
             server: self.server.as_mut().map(|server| server as &mut dyn MeasuredServer),
+            agent: None,
+            origin: None,
             sink: &mut self.sink,
             spec: &self.spec,
             course,
+            only_whole: self.only_whole,
             record_all: self.record_all.take(),
             trace: self.trace.take(),
             interrupt: &self.interrupt,
@@ -332,9 +337,11 @@ fn the_servers_use_is_that_of_the_window() {
     for iteration in &record.iterations {
         assert!(iteration.identities.iter().any(|check| check.number == 4 && check.holds));
         let server = iteration.server.unwrap();
-        // Two readings, or three where the level was looked at while it ran: the last minus the one before.
-        assert_eq!((server.user_ns, server.system_ns), (10_000_000, 1_000));
-        assert_eq!(server.resident_bytes_max, 4096);
+        let processes = server.processes.unwrap();
+        assert!(server.resident_bytes_max >= processes.resident_bytes && processes.resident_bytes > 0);
+        assert!(processes.processes_max >= 1 && processes.threads_max >= 2);
+        let host = iteration.host.as_ref().unwrap();
+        assert!(host.probes >= 2 && host.probe_cpu_ns > 0, "{host:?}");
         assert_eq!((server.accepted, server.sent_bytes, server.requests), (Some(3), Some(48), Some(2)));
     }
 }

@@ -21,6 +21,7 @@ use crate::directory::{OpenFile, Wait};
 use crate::exchange::Exchange;
 use crate::files::Source;
 use crate::fill::{BodyFill, FRAME_BYTES};
+use crate::gateway::HandlerBody;
 use crate::shard::Shared;
 use crate::wire::Wire;
 
@@ -43,6 +44,8 @@ pub(crate) enum Content {
     Set { path: Box<str>, size: u64 },
     /// A body made by rule.
     Made(Made),
+    /// What a handler outside says.
+    Handled(Box<HandlerBody>),
 }
 
 /// A body made by rule, in pieces.
@@ -76,7 +79,7 @@ pub(crate) enum Pieces {
 
 impl Pieces {
     /// Where the piece that begins at `offset` ends.
-    fn end(self, offset: u64, size: u64) -> u64 {
+    pub(crate) fn end(self, offset: u64, size: u64) -> u64 {
         let end = match self {
             Pieces::One => size,
             Pieces::Equal(count) => {
@@ -112,6 +115,7 @@ pub(crate) fn respond(
     let announced = content.announced();
     let body = if is_head || no_body || announced == Some(0) {
         exchange.complete();
+        content.finish();
         ServerBody { content: Content::Empty, state: State::default(), left: Some(0), exchange: None }
     } else {
         ServerBody { content, state: State::default(), left: announced, exchange: Some(exchange) }
@@ -139,6 +143,14 @@ impl Content {
             Content::Disk(file) => Some(file.size),
             Content::Set { size, .. } => Some(*size),
             Content::Made(made) => (!made.chunked).then_some(made.size),
+            Content::Handled(handled) => handled.length(),
+        }
+    }
+
+    /// Nothing more of it is wanted.
+    fn finish(self) {
+        if let Content::Handled(handled) = self {
+            handled.finish();
         }
     }
 }
@@ -168,7 +180,7 @@ impl ServerBody {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         let Some(exchange) = &self.exchange else { return Poll::Ready(Ok(Bytes::new())) };
         let state = &mut self.state;
-        let bytes = match &self.content {
+        let bytes = match &mut self.content {
             Content::Empty => Bytes::new(),
             Content::Whole(bytes) => bytes.slice(usize::try_from(state.offset).unwrap_or(usize::MAX)..),
             Content::Disk(file) => ready!(state.poll_disk(cx, file))?,
@@ -181,6 +193,13 @@ impl ServerBody {
                 state.after_frame(made, bytes.len() as u64, &exchange.wire);
                 bytes
             }
+            Content::Handled(handled) => {
+                let bytes = ready!(handled.poll_next(cx, self.left.unwrap_or(u64::MAX)))?;
+                if bytes.is_empty() && self.left.is_some() {
+                    return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+                }
+                bytes
+            }
         };
         state.offset += bytes.len() as u64;
         Poll::Ready(Ok(bytes))
@@ -190,6 +209,7 @@ impl ServerBody {
         match (&self.content, self.left) {
             (_, Some(left)) => left == 0,
             (Content::Made(made), None) => self.state.offset >= made.size,
+            (Content::Handled(handled), None) => handled.has_ended(),
             (_, None) => true,
         }
     }
@@ -217,6 +237,7 @@ impl Body for ServerBody {
             && let Some(exchange) = self.exchange.take()
         {
             exchange.complete();
+            std::mem::replace(&mut self.content, Content::Empty).finish();
         }
         Poll::Ready(if bytes.is_empty() { None } else { Some(Ok(Frame::data(bytes))) })
     }

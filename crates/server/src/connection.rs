@@ -29,11 +29,12 @@ const BUFFER_BYTES: usize = 128 * 1024;
 
 /// Serves a connection to its end. `peer` is `None` for Unix sockets.
 pub(crate) async fn run(stream: Stream, peer: Option<IpAddr>, shard: Rc<Shard>) {
-    let wire = Rc::new(Wire::new(stream, Rc::clone(&shard)));
+    let wire = Rc::new(Wire::new(stream, peer, Rc::clone(&shard)));
     let client = client_name(&shard, peer).await;
     let handler = Handler { shard: Rc::clone(&shard), wire: Rc::clone(&wire), client };
     let mut builder = http1::Builder::new();
-    builder.keep_alive(shard.shared.keep_alive).max_buf_size(BUFFER_BYTES);
+    // A client that closes its half behind a request is owed the answer (RFC 9112, 9.6).
+    builder.keep_alive(shard.shared.keep_alive).max_buf_size(BUFFER_BYTES).half_close(true);
     let mut connection = std::pin::pin!(builder.serve_connection(WireIo(Rc::clone(&wire)), handler));
     let result = std::future::poll_fn(|cx| match connection.as_mut().poll(cx) {
         Poll::Ready(result) => Poll::Ready(result),

@@ -36,6 +36,8 @@ pub struct Counters {
     pub bytes_received: u64,
     /// Bytes that the operating system took: whole answers, heads and framing included.
     pub bytes_sent: u64,
+    /// Of that, bodies of whole answers, without chunk framing.
+    pub body_bytes_sent: u64,
     /// `responses` by class of status.
     pub status: StatusClasses,
     /// Failed attempts to accept a connection (no free descriptor, no memory).
@@ -83,6 +85,7 @@ impl Counters {
             bad_requests: self.bad_requests.saturating_sub(earlier.bad_requests),
             bytes_received: self.bytes_received.saturating_sub(earlier.bytes_received),
             bytes_sent: self.bytes_sent.saturating_sub(earlier.bytes_sent),
+            body_bytes_sent: self.body_bytes_sent.saturating_sub(earlier.body_bytes_sent),
             status,
             accept_errors: self.accept_errors.saturating_sub(earlier.accept_errors),
             log_lines_dropped: self.log_lines_dropped.saturating_sub(earlier.log_lines_dropped),
@@ -110,9 +113,10 @@ pub(crate) enum Count {
     Redirection,
     ClientError,
     ServerError,
+    BodyBytesSent,
 }
 
-const COUNTS: usize = Count::ServerError as usize + 1;
+const COUNTS: usize = Count::BodyBytesSent as usize + 1;
 
 impl Count {
     /// The class of a status; `None` for 1xx, which is never a final answer.
@@ -178,6 +182,7 @@ impl ThreadCounters {
         sum.bad_requests += self.read(Count::BadRequests);
         sum.bytes_received += self.read(Count::BytesReceived);
         sum.bytes_sent += self.read(Count::BytesSent);
+        sum.body_bytes_sent += self.read(Count::BodyBytesSent);
         sum.status.success += self.read(Count::Success);
         sum.status.redirection += self.read(Count::Redirection);
         sum.status.client_error += self.read(Count::ClientError);

@@ -79,6 +79,7 @@ impl Exchange {
     pub(crate) fn count_complete(&mut self) {
         if !std::mem::replace(&mut self.ended, true) {
             self.wire.tally.add(Count::Responses, 1);
+            self.wire.tally.add(Count::BodyBytesSent, self.body_bytes);
             if let Some(class) = Count::of_status(self.status) {
                 self.wire.tally.add(class, 1);
             }

@@ -11,42 +11,42 @@ use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, IF_MODIFIED_SINCE, LAST_MODIFIED};
 use hyper::{Method, Request, Response, StatusCode};
 
-use crate::body::{Content, Made, Pieces, ServerBody, respond};
+use crate::body::{Content, Made, ServerBody, respond};
 use crate::control;
 use crate::exchange::Exchange;
 use crate::files::{self, FileError, FileHead, Found};
-use crate::fill::BodyFill;
-use crate::query::{Query, QueryError};
+use crate::gateway;
+use crate::query::QueryError;
+use crate::send::Send;
 use crate::test_answer;
 
-/// Body length of `/send` where none is asked for.
-pub(crate) const SEND_BYTES: u64 = 10_240;
-/// Longest body that a handler makes.
-pub(crate) const MADE_BYTES_MAX: u64 = 1 << 40;
-/// Longest request body that `/echo` keeps.
-const ECHO_BYTES_MAX: usize = 16 << 20;
+/// Longest request body that is kept, for `/echo` and for handlers outside.
+const KEPT_BYTES_MAX: usize = 16 << 20;
 
 /// Answers any request. The fast way, a file in this thread's memory, was tried before.
 pub(crate) async fn answer(exchange: Exchange, request: Request<Incoming>) -> Response<ServerBody> {
     let (parts, body) = request.into_parts();
     let echo = parts.uri.path() == "/echo" && exchange.shard.shared.test_handlers;
+    let outside = exchange.shard.shared.gateway.is_some() && gateway::is_handled(parts.uri.path());
     // A body is read to its end before the answer, so that closing never resets an answer on its way.
-    let body = match read_body(body, if echo { ECHO_BYTES_MAX } else { 0 }).await {
+    let body = match read_body(body, if echo || outside { KEPT_BYTES_MAX } else { 0 }).await {
         Ok(body) => body,
         Err(_) => return text(exchange, StatusCode::BAD_REQUEST, false, "the request's body is malformed\n"),
     };
     let is_head = parts.method == Method::HEAD;
     let tests = exchange.shard.shared.test_handlers;
     match parts.uri.path() {
+        _ if outside => match body {
+            Some(body) => gateway::answer(exchange, &parts, body).await,
+            None => too_long(exchange, is_head),
+        },
         "/send" => send(exchange, is_head, parts.uri.query()),
         control::COUNTERS_PATH => control::counters(exchange, is_head),
         control::REFUSE_PATH if tests => control::refuse(exchange, is_head, parts.uri.query()).await,
         "/test" | "/schedule" if tests => test_answer::answer(exchange, &parts).await,
         "/echo" if tests => match body {
             Some(body) => respond(exchange, StatusCode::OK, is_head, Content::Whole(body)),
-            None => {
-                text(exchange, StatusCode::PAYLOAD_TOO_LARGE, is_head, "the body is longer than 16 MiB\n")
-            }
+            None => too_long(exchange, is_head),
         },
         _ if is_head || parts.method == Method::GET => {
             let shard = Rc::clone(&exchange.shard);
@@ -60,6 +60,10 @@ pub(crate) async fn answer(exchange: Exchange, request: Request<Incoming>) -> Re
             response
         }
     }
+}
+
+fn too_long(exchange: Exchange, is_head: bool) -> Response<ServerBody> {
+    text(exchange, StatusCode::PAYLOAD_TOO_LARGE, is_head, "the body is longer than 16 MiB\n")
 }
 
 /// Answers with a file that was found, or says why there is none.
@@ -107,37 +111,19 @@ pub(crate) fn bad_query(exchange: Exchange, is_head: bool, error: &QueryError) -
     text(exchange, StatusCode::BAD_REQUEST, is_head, format!("{error}\n"))
 }
 
-/// The fill that a query asks for.
-pub(crate) fn fill(query: &Query, default: BodyFill) -> Result<BodyFill, QueryError> {
-    match query.text("fill") {
-        None => Ok(default),
-        Some("random") => Ok(BodyFill::Random),
-        Some("pattern") => Ok(BodyFill::Pattern),
-        Some("none") => Ok(BodyFill::Constant),
-        Some(other) => Err(QueryError(format!("fill={other}: write random, pattern or none"))),
-    }
-}
-
 fn send(exchange: Exchange, is_head: bool, query: Option<&str>) -> Response<ServerBody> {
-    let parameters = || -> Result<Made, QueryError> {
-        let query = Query::parse(query)?;
-        let size = query.count("size", 0, MADE_BYTES_MAX)?.unwrap_or(SEND_BYTES);
-        let writes = query.count("writes", 1, size.max(1))?;
-        let fill = fill(&query, BodyFill::Random)?;
-        query.finish("size, writes and fill")?;
-        Ok(Made {
-            fill,
-            size,
-            chunked: false,
-            pieces: writes.map_or(Pieces::One, Pieces::Equal),
-            separate: writes.is_some_and(|writes| writes > 1),
-            gap: Duration::ZERO,
-            pause: Duration::ZERO,
-        })
-    };
-    match parameters() {
+    match Send::parse(query) {
         Err(error) => bad_query(exchange, is_head, &error),
-        Ok(made) => {
+        Ok(send) => {
+            let made = Made {
+                fill: send.fill,
+                size: send.size,
+                chunked: false,
+                pieces: send.pieces(),
+                separate: send.writes > 1,
+                gap: Duration::ZERO,
+                pause: Duration::ZERO,
+            };
             let mut response = respond(exchange, StatusCode::OK, is_head, Content::Made(made));
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
             response

@@ -7,6 +7,7 @@ use webstone_model::spec::{ServerSpec, parse_cpu_list};
 
 use crate::error::ServeError;
 use crate::fileset::Fileset;
+use crate::gateway::GatewayOptions;
 
 /// Most bytes of files that are kept in memory unless asked otherwise.
 const CACHE_BYTES_MAX: u64 = 1 << 30;
@@ -25,6 +26,8 @@ pub struct ServeOptions {
     pub cache_bytes_max: u64,
     /// Whether `/test`, `/schedule`, `/echo` and `/.webstone/refuse` exist.
     pub test_handlers: bool,
+    /// The program that answers `/send`; `None`: the server does, by itself.
+    pub gateway: Option<GatewayOptions>,
     /// [`crate::serve()`] ends when its standard input ends: a child process dies with its parent.
     pub until_stdin_closes: bool,
 }
@@ -37,6 +40,7 @@ impl ServeOptions {
             fileset: Fileset::empty(),
             cache_bytes_max: CACHE_BYTES_MAX,
             test_handlers: true,
+            gateway: None,
             until_stdin_closes: false,
         }
     }

@@ -18,6 +18,7 @@ use crate::counters::{Counters, ThreadCounters};
 use crate::directory::Root;
 use crate::error::ServeError;
 use crate::files::{Files, Source};
+use crate::gateway::Gateway;
 use crate::listener::{Address, Listener};
 use crate::options::{self, Placement, ServeOptions};
 use crate::shard::{Shard, Shared};
@@ -102,8 +103,14 @@ impl Server {
     /// An option that cannot be met: an address in use or not of this host, a missing root, a log that cannot be
     /// written, a CPU that is not there.
     pub fn start(options: ServeOptions) -> Result<RunningServer, ServeError> {
-        let ServeOptions { server: spec, fileset, cache_bytes_max, test_handlers, until_stdin_closes: _ } =
-            options;
+        let ServeOptions {
+            server: spec,
+            fileset,
+            cache_bytes_max,
+            test_handlers,
+            gateway,
+            until_stdin_closes: _,
+        } = options;
         if spec.resolve_names && spec.access_log.is_none() {
             let hint = "add --access-log FILE, or leave --resolve-names out";
             let what = "--resolve-names: names stand in the access log, and there is none".to_owned();
@@ -114,6 +121,7 @@ impl Server {
             Some(root) => Source::Directory(Root::open(&root)?),
             None => Source::Set(fileset),
         };
+        let gateway = gateway.map(|gateway| Gateway::new(gateway, options::root(&spec))).transpose()?;
         let log_lines_dropped = Arc::new(AtomicU64::new(0));
         let log = match &spec.access_log {
             Some(path) => Some(LogWriter::open(path, &log_lines_dropped, &placement.all)?),
@@ -121,17 +129,18 @@ impl Server {
         };
         let listeners = Address::parse_list(&spec.listen)?
             .iter()
-            .map(|address| Listener::bind(address, spec.backlog))
+            .map(|address| Listener::bind(address, spec.reference_backlog()))
             .collect::<Result<Vec<Listener>, ServeError>>()?;
         let (acceptor, orders) = Acceptor::new(listeners.len());
         let shared = Arc::new(Shared {
-            files: Files::new(source, spec.cache, cache_bytes_max),
+            files: Files::new(source, spec.reference_caches(), cache_bytes_max),
             counters: placement.threads.iter().map(|_| ThreadCounters::default()).collect(),
             accept_errors: AtomicU64::new(0),
             log_lines_dropped: Arc::clone(&log_lines_dropped),
             keep_alive: spec.keep_alive,
             resolve_names: spec.resolve_names,
             test_handlers,
+            gateway,
             started: Instant::now(),
             test_counts: Mutex::default(),
             test_firsts: Mutex::default(),
@@ -143,7 +152,7 @@ impl Server {
             threads: placement.threads.len() as u64,
             cpus: placement.all.clone(),
             pid: std::process::id(),
-            notes: backlog_note(spec.backlog).into_iter().collect(),
+            notes: backlog_note(spec.reference_backlog()).into_iter().collect(),
         };
         let mut running = RunningServer { ready, shared, threads: Vec::new(), log };
         running.start_threads(placement, listeners.into_iter().zip(orders).collect())?;

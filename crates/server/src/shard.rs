@@ -11,6 +11,7 @@ use crate::accept::Acceptor;
 use crate::access_log::ThreadLog;
 use crate::counters::{Counters, ThreadCounters, ThreadTally};
 use crate::files::{FileTable, Files};
+use crate::gateway::{Gateway, Slots};
 use crate::wire::READ_BYTES;
 
 /// What all threads share; nothing in it is written on the way of a plain request.
@@ -23,6 +24,8 @@ pub(crate) struct Shared {
     pub(crate) keep_alive: bool,
     pub(crate) resolve_names: bool,
     pub(crate) test_handlers: bool,
+    /// The handler outside, where `/send` is one.
+    pub(crate) gateway: Option<Gateway>,
     pub(crate) started: Instant,
     /// How often each path of a test handler, query included, was asked for.
     pub(crate) test_counts: Mutex<HashMap<Box<str>, u64>>,
@@ -62,13 +65,17 @@ pub(crate) struct Shard {
     pub(crate) scratch: RefCell<Box<[u8]>>,
     /// State of the generator behind `fill=random`.
     pub(crate) random: Cell<u64>,
+    /// This thread's share of the handler outside.
+    pub(crate) slots: Slots,
 }
 
 impl Shard {
     pub(crate) fn new(shared: Arc<Shared>, index: usize, log: ThreadLog) -> Shard {
         let tally = Rc::new(ThreadTally { all: Arc::clone(&shared.counters), index });
+        let slots = Slots::new(shared.gateway.as_ref(), shared.counters.len());
         Shard {
             shared,
+            slots,
             tally,
             log,
             table: FileTable::default(),

@@ -48,8 +48,9 @@ use crate::delay;
 use crate::exchange::Exchange;
 use crate::faults::{self, At, Fault, Raw};
 use crate::fill::BodyFill;
-use crate::handlers::{MADE_BYTES_MAX, bad_query, fill};
+use crate::handlers::bad_query;
 use crate::query::{self, Query, QueryError};
+use crate::send::{MADE_BYTES_MAX, fill};
 
 /// Body length where none is asked for.
 const SIZE: u64 = 1000;

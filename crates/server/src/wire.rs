@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
@@ -50,6 +51,8 @@ impl Stream {
 pub(crate) struct Wire {
     stream: RefCell<Stream>,
     shard: Rc<Shard>,
+    /// Who is at the other end; `None` for Unix sockets.
+    pub(crate) peer: Option<IpAddr>,
     /// What this connection has added to the counters.
     pub(crate) tally: Tally,
     /// How often everything that hyper had buffered was handed over.
@@ -64,17 +67,26 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    pub(crate) fn new(stream: Stream, shard: Rc<Shard>) -> Wire {
+    pub(crate) fn new(stream: Stream, peer: Option<IpAddr>, shard: Rc<Shard>) -> Wire {
         let tally = Tally::accepted(&shard.tally);
         Wire {
             stream: RefCell::new(stream),
             shard,
+            peer,
             tally,
             flushes: Cell::new(0),
             flushed: RefCell::new(None),
             blocked: Cell::new(false),
             ended: Cell::new(false),
             read_to_end: Cell::new(false),
+        }
+    }
+
+    /// This end's address; `None` for Unix sockets.
+    pub(crate) fn local(&self) -> Option<SocketAddr> {
+        match &*self.stream.borrow() {
+            Stream::Tcp(stream) => stream.local_addr().ok(),
+            Stream::Unix(_) => None,
         }
     }
 

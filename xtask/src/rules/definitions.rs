@@ -7,13 +7,17 @@ use crate::tree::Tree;
 /// Where users read definitions.
 const DOCUMENT: &str = "docs/measurement.md";
 /// Structures whose every public field has a definition there.
-const DEFINED: [(&str, &str); 6] = [
+const DEFINED: [(&str, &str); 10] = [
     ("crates/model/src/figures.rs", "Figures"),
     ("crates/model/src/metrics/counts.rs", "Counts"),
     ("crates/model/src/metrics/fairness.rs", "Fairness"),
     ("crates/model/src/metrics/measured.rs", "Lifetime"),
     ("crates/model/src/metrics/totals.rs", "PageTotals"),
     ("crates/model/src/record.rs", "ServerUse"),
+    ("crates/model/src/record.rs", "ProcessUse"),
+    ("crates/model/src/record.rs", "OriginUse"),
+    ("crates/model/src/record.rs", "OriginCounts"),
+    ("crates/model/src/origin_figures.rs", "AskedFigures"),
 ];
 /// Where the names of error classes stand.
 const ERRORS: &str = "crates/model/src/errors.rs";

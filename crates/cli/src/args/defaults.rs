@@ -3,6 +3,7 @@
 use clap::{Arg, Command};
 use serde::Serialize;
 use webstone_model::search::SearchSpec;
+use webstone_model::series::Kind;
 use webstone_model::spec::{ClientSpec, GeneratorSpec, LoadSpec, RunSpec, ServerSpec};
 
 use crate::intent;
@@ -15,29 +16,56 @@ pub(super) fn documented(command: Command) -> Command {
     let checks = || vec![("timeout", run.client.request_timeout.to_string())];
     let run_defaults = [
         workload(),
-        load_of_run(&run.load),
+        only(load(&run.load), &RUN_LOAD),
         client(&run.client),
         generator(&run.generator),
-        embedded_server(&run.server),
+        own_server(&run.server),
+        elsewhere(),
         output(&run, "text"),
     ];
-    let hit_defaults =
-        [load_of_hit(&hit.load), client(&hit.client), generator(&hit.generator), output(&hit, "hit")];
+    let hit_defaults = [
+        only(load(&hit.load), &HIT_LOAD),
+        client(&hit.client),
+        generator(&hit.generator),
+        elsewhere(),
+        output(&hit, "hit"),
+    ];
     let find = intent::find_defaults(hit.clone());
     let search = find.find.clone().unwrap_or_default();
     let find_defaults = [
         search_of_find(&search),
-        load_of_find(&find.load),
+        only(load(&find.load), &["duration", "warmup", "arrivals", "when_busy"]),
         client(&find.client),
         generator(&find.generator),
+        elsewhere(),
         output(&find, "text"),
     ];
+    let series_defaults = |kind| {
+        let series = intent::series_defaults(kind);
+        let mut defaults = [
+            vec![("workload", series.workload.clone())],
+            only(load(&series.load), &RUN_LOAD),
+            client(&series.client),
+            generator(&series.generator),
+            own_server(&series.server),
+            output(&series, "text"),
+        ]
+        .concat();
+        // The name is the command's; of CPUs the server's are meant, which vary or do not.
+        defaults.retain(|(id, _)| !["cpus", "name"].contains(id));
+        defaults.push(("name", "the command's".to_owned()));
+        defaults
+    };
     let command = with_defaults(command, vec![("color", "auto".to_owned())]);
     command.mut_subcommands(|command| {
         let defaults = match command.get_name() {
             "run" => run_defaults.concat(),
             "hit" => hit_defaults.concat(),
             "find" => find_defaults.concat(),
+            "servers" => series_defaults(Kind::Servers),
+            "scale" => series_defaults(Kind::Scale),
+            "spice" => series_defaults(Kind::Spice),
+            "workout" => [client(&run.client), generator(&run.generator), own_server(&run.server)].concat(),
             "serve" => [workload(), server_alone(&run.server)].concat(),
             "genfiles" => workload(),
             "checkfiles" => [workload(), checks()].concat(),
@@ -50,7 +78,25 @@ pub(super) fn documented(command: Command) -> Command {
 /// Flags by their identifiers, each with its default in words.
 type Defaults = Vec<(&'static str, String)>;
 
-fn load_of_run(load: &LoadSpec) -> Defaults {
+/// Flags of the load that `run` has.
+const RUN_LOAD: [&str; 10] = [
+    "clients",
+    "rate",
+    "arrivals",
+    "when_busy",
+    "duration",
+    "iterations",
+    "pages",
+    "warmup",
+    "drain",
+    "order",
+];
+/// Flags of the load that `hit` has.
+const HIT_LOAD: [&str; 8] =
+    ["clients", "rate", "arrivals", "when_busy", "duration", "iterations", "requests", "warmup"];
+
+fn load(load: &LoadSpec) -> Defaults {
+    let pages = || load.pages.map_or("no limit".to_owned(), |pages| pages.to_string());
     vec![
         ("clients", load.clients.to_string()),
         ("rate", "none: closed loop".to_owned()),
@@ -58,33 +104,17 @@ fn load_of_run(load: &LoadSpec) -> Defaults {
         ("when_busy", name_of(&load.when_busy)),
         ("duration", load.duration.to_string()),
         ("iterations", load.iterations.to_string()),
-        ("pages", load.pages.map_or("no limit".to_owned(), |pages| pages.to_string())),
+        ("pages", pages()),
+        ("requests", pages()),
         ("warmup", load.warmup.to_string()),
         ("drain", load.drain.to_string()),
         ("order", name_of(&load.order)),
     ]
 }
 
-fn load_of_hit(load: &LoadSpec) -> Defaults {
-    vec![
-        ("clients", load.clients.to_string()),
-        ("rate", "none: closed loop".to_owned()),
-        ("arrivals", name_of(&load.arrivals)),
-        ("when_busy", name_of(&load.when_busy)),
-        ("duration", load.duration.to_string()),
-        ("iterations", load.iterations.to_string()),
-        ("requests", load.pages.map_or("no limit".to_owned(), |pages| pages.to_string())),
-        ("warmup", load.warmup.to_string()),
-    ]
-}
-
-fn load_of_find(load: &LoadSpec) -> Defaults {
-    vec![
-        ("duration", load.duration.to_string()),
-        ("warmup", load.warmup.to_string()),
-        ("arrivals", name_of(&load.arrivals)),
-        ("when_busy", name_of(&load.when_busy)),
-    ]
+/// Of a command that has only some of the flags.
+fn only(defaults: Defaults, flags: &[&str]) -> Defaults {
+    defaults.into_iter().filter(|(flag, _)| flags.contains(flag)).collect()
 }
 
 fn search_of_find(search: &SearchSpec) -> Defaults {
@@ -131,15 +161,29 @@ fn generator(generator: &GeneratorSpec) -> Defaults {
     ]
 }
 
-fn embedded_server(server: &ServerSpec) -> Defaults {
+fn own_server(server: &ServerSpec) -> Defaults {
     vec![
+        ("server", server.software.name().to_owned()),
+        ("server_program", "found by its name".to_owned()),
+        ("server_command", "none".to_owned()),
+        ("server_origin", "a reference server".to_owned()),
+        ("server_processes", server.processes.to_string()),
         ("server_listen", server.listen.clone()),
         ("server_threads", server.threads.to_string()),
         ("server_cpus", "chosen by webstone".to_owned()),
         ("server_root", "none".to_owned()),
-        ("server_log", "none".to_owned()),
-        ("server_backlog", server.backlog.to_string()),
+        ("server_log", "what the profile says; off of the reference server".to_owned()),
+        (
+            "server_backlog",
+            format!("what the profile says; {} of the reference server", server.reference_backlog()),
+        ),
+        ("server_interface", "none; native of the reference server".to_owned()),
+        ("server_handlers", server.handlers.to_string()),
     ]
+}
+
+fn elsewhere() -> Defaults {
+    vec![("server_agent", "none: of a server elsewhere only its answers are measured".to_owned())]
 }
 
 fn server_alone(server: &ServerSpec) -> Defaults {
@@ -149,7 +193,12 @@ fn server_alone(server: &ServerSpec) -> Defaults {
         ("cpus", "all that the process may use".to_owned()),
         ("root", "none".to_owned()),
         ("access_log", "none".to_owned()),
-        ("backlog", server.backlog.to_string()),
+        ("backlog", server.reference_backlog().to_string()),
+        ("interface", "native".to_owned()),
+        ("handler", "webstone's own".to_owned()),
+        ("handlers", server.handlers.to_string()),
+        ("handler_timeout", "30s".to_owned()),
+        ("handler_output_max", "1099511627776".to_owned()),
     ]
 }
 

@@ -3,13 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use webstone_model::arrivals::ArrivalProcess;
 use webstone_model::search::Over;
-use webstone_model::spec::WhenBusy;
 use webstone_model::threshold::Thresholds;
 use webstone_model::units::Nanos;
 
-use super::{ClientArgs, GeneratorArgs, OutputArgs, values};
+use super::{ClientArgs, GeneratorArgs, OpenLoopArgs, OutputArgs, ServerElsewhereArgs, values};
 
 /// `webstone find`.
 #[derive(Args, Debug)]
@@ -70,17 +68,9 @@ pub struct FindArgs {
     #[arg(short = 'c', long, value_name = "N", help_heading = "Load", value_parser = values::clients_max)]
     pub clients: Option<u32>,
 
-    /// Over rates: how arrivals are spaced
-    ///
-    /// Example: --arrivals poisson
-    #[arg(long, value_name = "PROCESS", help_heading = "Load", value_parser = values::arrivals())]
-    pub arrivals: Option<ArrivalProcess>,
-
-    /// Over rates: what becomes of an arrival that finds all clients busy
-    ///
-    /// Example: --when-busy skip
-    #[arg(long, value_name = "WHAT", help_heading = "Load", value_parser = values::when_busy())]
-    pub when_busy: Option<WhenBusy>,
+    /// Arrivals of an open loop.
+    #[command(flatten)]
+    pub open_loop: OpenLoopArgs,
 
     /// A workload instead of one URL: the name of a built-in one, or a file
     ///
@@ -107,6 +97,10 @@ pub struct FindArgs {
     /// Generator.
     #[command(flatten)]
     pub generator: GeneratorArgs,
+
+    /// Server elsewhere.
+    #[command(flatten)]
+    pub elsewhere: ServerElsewhereArgs,
 
     /// Output.
     #[command(flatten)]

@@ -20,7 +20,7 @@ pub struct GeneratorArgs {
     /// CPUs that workers are pinned to, in turn
     ///
     /// Example: --cpus 0-3,6
-    #[arg(long, value_name = "LIST", value_parser = values::cpu_list)]
+    #[arg(long, visible_alias = "generator-cpus", value_name = "LIST", value_parser = values::cpu_list)]
     pub cpus: Option<String>,
 
     /// Do not pin workers to CPUs

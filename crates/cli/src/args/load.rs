@@ -8,6 +8,23 @@ use webstone_model::units::Nanos;
 
 use super::values;
 
+/// What can be said of arrivals beside their rate.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Load")]
+pub struct OpenLoopArgs {
+    /// Open loop: how arrivals are spaced
+    ///
+    /// Example: --arrivals poisson
+    #[arg(long, value_name = "PROCESS", value_parser = values::arrivals())]
+    pub arrivals: Option<ArrivalProcess>,
+
+    /// Open loop: what becomes of an arrival that finds all clients busy
+    ///
+    /// Example: --when-busy skip
+    #[arg(long, value_name = "WHAT", value_parser = values::when_busy())]
+    pub when_busy: Option<WhenBusy>,
+}
+
 /// The load of `run`: a sweep.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Load")]
@@ -33,17 +50,9 @@ pub struct RunLoadArgs {
     #[arg(short = 'R', long, value_name = "RATES")]
     pub rate: Option<Rates>,
 
-    /// Open loop: how arrivals are spaced
-    ///
-    /// Example: --arrivals poisson
-    #[arg(long, value_name = "PROCESS", value_parser = values::arrivals())]
-    pub arrivals: Option<ArrivalProcess>,
-
-    /// Open loop: what becomes of an arrival that finds all clients busy
-    ///
-    /// Example: --when-busy skip
-    #[arg(long, value_name = "WHAT", value_parser = values::when_busy())]
-    pub when_busy: Option<WhenBusy>,
+    /// Arrivals of an open loop.
+    #[command(flatten)]
+    pub open_loop: OpenLoopArgs,
 
     /// Length of each level's measured window, without warm-up; 0s ends levels by --pages alone
     ///
@@ -119,17 +128,9 @@ pub struct HitLoadArgs {
     #[arg(short = 'R', long, value_name = "RATE", value_parser = values::one_rate)]
     pub rate: Option<Rates>,
 
-    /// Open loop: how arrivals are spaced
-    ///
-    /// Example: --arrivals poisson
-    #[arg(long, value_name = "PROCESS", value_parser = values::arrivals())]
-    pub arrivals: Option<ArrivalProcess>,
-
-    /// Open loop: what becomes of an arrival that finds all clients busy
-    ///
-    /// Example: --when-busy skip
-    #[arg(long, value_name = "WHAT", value_parser = values::when_busy())]
-    pub when_busy: Option<WhenBusy>,
+    /// Arrivals of an open loop.
+    #[command(flatten)]
+    pub open_loop: OpenLoopArgs,
 
     /// Length of the measured window
     ///

@@ -13,8 +13,10 @@ mod find;
 mod generator;
 mod load;
 mod output;
+mod series;
 mod server;
 mod values;
+mod workout;
 
 pub use certify::{ArchiveArgs, CertifyArgs, ListFormat, VerifyArgs};
 pub use client::ClientArgs;
@@ -22,10 +24,14 @@ pub use compare::{CompareArgs, ThresholdArgs};
 pub use files::{CheckfilesArgs, GenfilesArgs, MineArgs, WorkloadCommand, WorkloadFormat, WorkloadsArgs};
 pub use find::{CalibrateArgs, FindArgs, NullServerArgs};
 pub use generator::GeneratorArgs;
-pub use load::{HitLoadArgs, RunLoadArgs};
+pub use load::{HitLoadArgs, OpenLoopArgs, RunLoadArgs};
 pub use output::{ColorChoice, HistoryArgs, OutputArgs, ReportArgs};
-pub use server::{EmbeddedServerArgs, ServeArgs};
+pub use series::{SeriesArgs, ServersArgs, ServersCommand};
+pub use server::{
+    OwnServerArgs, RespondArgs, RespondProtocol, ServeArgs, ServerElsewhereArgs, SuperviseArgs,
+};
 pub(crate) use values::listen;
+pub use workout::WorkoutArgs;
 
 use std::path::PathBuf;
 
@@ -72,6 +78,8 @@ What people type:
   webstone run
       Benchmark the embedded server: the `standard` workload, four client counts, half a minute,
       a report, a record in runs/.
+  webstone run --server nginx:tuned
+      The same on nginx: configured, started, measured, stopped.
   webstone genfiles /var/www/html
       Write the workload's files where a real server can serve them.
   webstone checkfiles http://127.0.0.1:8080
@@ -88,6 +96,8 @@ What people type:
       Hold one run against another: faster, slower, or no difference shown.
   webstone find http://127.0.0.1:8080/ --slo 'p(99)<50ms,errors<0.1%'
       The highest load at which the server keeps that.
+  webstone servers nginx,apache,lighttpd,caddy
+      Server against server, ranked as far as they can be told apart.
 
 All commands:
 {subcommands}
@@ -105,8 +115,9 @@ Exit codes: 0 done · 1 webstone failed · 2 usage · 3 a threshold failed · 4 
 pub enum Command {
     /// Run the benchmark: a workload, a sweep over numbers of clients, a report, a record
     ///
-    /// With nothing given, the embedded reference server is started as a process of its own and measured. With a
-    /// URL, that server is measured; it has to serve the workload's files (see `genfiles` and `checkfiles`).
+    /// With nothing given, the embedded reference server is started as a process of its own and measured; with --server,
+    /// one of those that are installed here (see `servers`). With a URL, that server is measured; it has to serve the
+    /// workload's files (see `genfiles` and `checkfiles`).
     ///
     /// What is typed overrides the testbed file (-f), which overrides the defaults. --dump-spec prints the result.
     #[command(after_long_help = RUN_EXAMPLES)]
@@ -133,6 +144,14 @@ pub enum Command {
     /// one. The result is stored; runs on the same host with the same version quote their load as a share of it.
     #[command(after_long_help = CALIBRATE_EXAMPLES)]
     Calibrate(CalibrateArgs),
+
+    /// Stress a server: does it serve those who behave while others misbehave, does it leak, does it stay up?
+    ///
+    /// Well-behaved clients are measured alone, then in rounds among connections that break off, read or write slowly, close
+    /// their half, send headers of a megabyte or no HTTP at all, then alone again. Between the phases the server's processes are
+    /// looked at. The answers come with their evidence; one that is no gives exit code 3.
+    #[command(after_long_help = WORKOUT_EXAMPLES)]
+    Workout(Box<WorkoutArgs>),
 
     /// The server that `calibrate` measures against: the same answer to every request
     #[command(hide = true)]
@@ -202,6 +221,45 @@ pub enum Command {
     /// List the built-in workloads, or show one
     Workloads(WorkloadsArgs),
 
+    /// Measure server against server; without any, list the servers that can be started, with their versions here
+    ///
+    /// Every server (and profile, connection policy, number of CPUs, where several are given) is a cell, and each cell a run with
+    /// a record of its own. Iterations are interleaved over the cells: every level of every cell once, then, cells backwards,
+    /// once more. Servers have ranks as far as the 95 % intervals tell them apart. How long it takes is said beforehand; what is
+    /// interrupted or killed is gone on with by --resume.
+    #[command(after_long_help = SERVERS_EXAMPLES)]
+    Servers(Box<ServersArgs>),
+
+    /// Measure a server on 1, 2, 4 … CPUs under the same load
+    ///
+    /// The scaling table of the nineties (% over 1 CPU) with intervals, and the Universal Scalability Law fitted to it. The
+    /// generator has the same CPUs throughout. Otherwise as `servers`.
+    #[command(after_long_help = SCALE_EXAMPLES)]
+    Scale(Box<SeriesArgs>),
+
+    /// Watch a server on this host for a run elsewhere
+    ///
+    /// What a run on another host starts, as in `webstone run http://web1 --server-agent 'ssh root@web1 webstone agent'`. It
+    /// speaks with that run on standard input and output, listens on no network, and ends when its input does.
+    Agent,
+
+    /// Measure what dynamic answers cost against files: SPICE, over the interfaces of servers
+    ///
+    /// Every interface that the servers have here (CGI, FastCGI, PHP-FPM, modules, Lua, proxied applications …) answers with the
+    /// same number of bytes as the files have on average, under the same load. The request efficiency of each is its rate over
+    /// that of files, at the peaks and at 60 clients, with latency, fairness, the useful peak and CPU time a request. Without
+    /// servers, the reference server's interfaces are measured. Otherwise as `servers`.
+    #[command(after_long_help = SPICE_EXAMPLES)]
+    Spice(Box<SeriesArgs>),
+
+    /// Be the handler `send` for another server (webstone starts this by itself)
+    #[command(hide = true)]
+    Respond(RespondArgs),
+
+    /// Stand between a run and its server (webstone starts this by itself)
+    #[command(hide = true)]
+    Supervise(SuperviseArgs),
+
     /// Print a completion script for a shell
     ///
     /// Example: webstone completions bash > ~/.local/share/bash-completion/completions/webstone
@@ -223,6 +281,9 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   webstone run
   webstone run http://127.0.0.1:8080 -w standard -c 20..100+10 -d 10m -i 3
+  webstone run --server nginx --server-log off --server-cpus 0 -c 20..100+10
+  webstone run --server haproxy:tuned --server-origin http://192.0.2.7:8080
+  webstone run http://web1 --server-agent 'ssh root@web1 webstone agent'
   webstone run http://[::1]:8080 -c 1..256*2 --connections keep-alive --name nginx-keepalive
   webstone run -f testbed.toml -d 30s
   webstone run --format json | jq '.computed.levels[].figures.request_rate'
@@ -231,6 +292,37 @@ Examples:
 Exit codes: 0 done, 1 webstone failed, 2 usage, 3 a threshold failed, 4 the measurement is invalid (a broken identity, a
 level without a success, or errors above 1 %), 130 interrupted by Ctrl-C, 143 by SIGTERM. Interrupted once, a run ends its level, keeps
 and reports what was measured; interrupted twice, it stops at once.";
+
+const SERVERS_EXAMPLES: &str = "\
+Examples:
+  webstone servers
+  webstone servers show nginx:tuned
+  webstone servers nginx,apache,lighttpd,caddy -w standard -c 20..100+10 -d 1m -i 5
+  webstone servers nginx,apache --profiles stock,tuned --policies per-request,keep-alive --plan
+  webstone servers -f testbed.toml -o servers.html
+  webstone servers --resume runs/20260701T120000Z-servers
+  webstone report runs/20260701T120000Z-servers --format csv
+
+Exit codes: 0 done, 1 webstone or a cell failed, 2 usage, 4 the figures of a cell are invalid, 130 or 143 interrupted.";
+
+const SCALE_EXAMPLES: &str = "\
+Examples:
+  webstone scale nginx:tuned --cpus 1,2,4,8 -c 20..100+20 -d 1m -i 5
+  webstone scale nginx,apache,reference --cpus 1,2,4 -w silicon-surf
+  webstone scale -f testbed.toml --plan
+  webstone scale --resume runs/20260701T120000Z-scale
+
+Exit codes: as of `webstone servers`.";
+
+const SPICE_EXAMPLES: &str = "\
+Examples:
+  webstone spice nginx
+  webstone spice nginx,apache --interfaces static,cgi,fastcgi,php-fpm,lua,module -c 10..60+10 -d 1m -i 5
+  webstone spice apache --cpus 1,2,4 --plan
+  webstone spice nginx:tuned -w standard --policies per-request,keep-alive
+  webstone spice --resume runs/20260701T120000Z-spice
+
+Exit codes: as of `webstone servers`.";
 
 const HIT_EXAMPLES: &str = "\
 Examples:
@@ -261,6 +353,13 @@ Examples:
 
 Exit codes: 0 the limit was found, or the SLO is kept up to --to; 1 webstone failed, or noise leaves the edge undecided;
 2 usage; 3 the SLO is never kept; 4 the measurement is invalid; 130, 143 interrupted: what was measured is kept.";
+
+const WORKOUT_EXAMPLES: &str = "\
+Examples:
+  webstone workout
+  webstone workout http://127.0.0.1:8080 -c 50 -d 30s --offenders 64 --vary
+  webstone workout --server nginx:tuned --misdeeds slow-writer,slow-reader --offenders 500
+  webstone workout http://127.0.0.1:8080 -w workout-16k -n 200 --break";
 
 const CALIBRATE_EXAMPLES: &str = "\
 Examples:
@@ -302,7 +401,7 @@ Examples:
 /// `webstone run`.
 #[derive(Args, Debug)]
 pub struct RunArgs {
-    /// The server under test, as http://HOST:PORT; several are used in turn. Without one: the embedded server
+    /// The server under test, as http://HOST:PORT; several are used in turn. Without one: that of --server, or the embedded one
     ///
     /// Names a server only: which files are requested is the workload's matter, so a path other than / is refused.
     #[arg(value_name = "URL")]
@@ -343,9 +442,13 @@ pub struct RunArgs {
     #[command(flatten)]
     pub generator: GeneratorArgs,
 
-    /// Embedded server.
+    /// Server under test.
     #[command(flatten)]
-    pub server: EmbeddedServerArgs,
+    pub server: OwnServerArgs,
+
+    /// Server elsewhere.
+    #[command(flatten)]
+    pub elsewhere: ServerElsewhereArgs,
 
     /// Output.
     #[command(flatten)]
@@ -382,6 +485,10 @@ pub struct HitArgs {
     /// Generator.
     #[command(flatten)]
     pub generator: GeneratorArgs,
+
+    /// Server elsewhere.
+    #[command(flatten)]
+    pub elsewhere: ServerElsewhereArgs,
 
     /// Output.
     #[command(flatten)]

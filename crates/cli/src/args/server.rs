@@ -1,8 +1,11 @@
-//! Flags of the reference server: as a command of its own, and as the embedded target of `run`.
+//! Flags of servers: of the reference server as a command of its own, of the server that `run` starts and measures, and of
+//! the commands around them.
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use webstone_model::spec::{Interface, ServerChoice};
+use webstone_model::units::Nanos;
 
 use super::values;
 
@@ -63,26 +66,102 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", value_parser = values::count_u32)]
     pub backlog: Option<u32>,
 
+    /// Who answers /send: native (the server itself), or a program, through cgi, fastcgi or persistent
+    ///
+    /// `docs/interfaces.md` describes them.
+    ///
+    /// Example: --interface fastcgi
+    #[arg(long, value_name = "NAME", value_parser = values::interface)]
+    pub interface: Option<Interface>,
+
+    /// The program behind cgi, fastcgi or persistent, and its arguments; without it, webstone's own handler
+    ///
+    /// Split into words as a shell would; no shell is started.
+    ///
+    /// Example: --interface cgi --handler /usr/lib/cgi-bin/hello
+    #[arg(long, value_name = "COMMAND", requires = "interface")]
+    pub handler: Option<String>,
+
+    /// Requests that the handler has at once, and so its processes; 0: two for each thread of the server
+    ///
+    /// Example: --handlers 8
+    #[arg(long, value_name = "N", value_parser = values::number_u32)]
+    pub handlers: Option<u32>,
+
+    /// How long the handler may say nothing before it is ended
+    ///
+    /// Example: --handler-timeout 5s
+    #[arg(long, value_name = "TIME")]
+    pub handler_timeout: Option<Nanos>,
+
+    /// Most bytes of one answer of the handler
+    ///
+    /// Example: --handler-output-max 1g
+    #[arg(long, value_name = "BYTES", value_parser = values::count)]
+    pub handler_output_max: Option<u64>,
+
     /// End when standard input is closed, so that the server never outlives the program that started it
     #[arg(long)]
     pub until_stdin_closes: bool,
 }
 
-/// The embedded server of `run`.
+/// The server that `run` starts.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Embedded server")]
-pub struct EmbeddedServerArgs {
-    /// Address and port of the embedded server; port 0 takes a free one
+#[command(next_help_heading = "Server under test, where webstone starts it")]
+pub struct OwnServerArgs {
+    /// The server to start and measure, with its profile: stock, as Debian ships it, or tuned
+    ///
+    /// `webstone servers` lists them, with their versions where they are installed. Each runs in a directory of its own,
+    /// as a user without rights where possible, and is gone with everything it started when the run ends, however it ends.
+    ///
+    /// Example: --server nginx, or --server apache-prefork:tuned
+    #[arg(long, value_name = "SERVER[:PROFILE]", value_parser = values::server)]
+    pub server: Option<ServerChoice>,
+
+    /// The server's program, where it is not the one that is found by its name
+    ///
+    /// Example: --server-program /opt/nginx/sbin/nginx
+    #[arg(long, value_name = "PATH")]
+    pub server_program: Option<PathBuf>,
+
+    /// The command line of --server command, with {port}, {address}, {root}, {directory} and {threads} where they belong
+    ///
+    /// Split into words as a shell would; no shell is started.
+    ///
+    /// Example: --server-command 'busybox httpd -f -p {address}:{port} -h {root}'
+    #[arg(long, value_name = "COMMAND")]
+    pub server_command: Option<String>,
+
+    /// Of a proxy: the server behind it; without it, a reference server is started for the run
+    ///
+    /// Example: --server-origin http://192.0.2.7:8080
+    #[arg(long, value_name = "URL")]
+    pub server_origin: Option<String>,
+
+    /// CPUs of the origin that is started for a proxy
+    ///
+    /// Default: some of its own where there are enough, otherwise the proxy's. Example: --server-origin-cpus 1
+    #[arg(long, value_name = "LIST", value_parser = values::cpu_list)]
+    pub server_origin_cpus: Option<String>,
+
+    /// Address and port of the server; port 0 takes a free one
     ///
     /// Example: --server-listen 127.0.0.1:8080
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = values::listen)]
     pub server_listen: Option<String>,
 
-    /// Its threads; 0: one for each CPU it may run on
+    /// What works at a time: threads of the reference server and HAProxy, worker processes of nginx and lighttpd, request
+    /// workers of Apache, CPUs of Caddy; 0: one for each CPU it may run on, or what the profile says
     ///
     /// Example: --server-threads 1
-    #[arg(long, value_name = "N", value_parser = values::number_u32)]
+    #[arg(long, value_name = "N", visible_alias = "server-workers", value_parser = values::number_u32)]
     pub server_threads: Option<u32>,
+
+    /// Of Apache's event MPM: processes that its threads are divided among; 0: what the profile says
+    ///
+    /// Example: --server-processes 4
+    #[arg(long, value_name = "N", value_parser = values::number_u32)]
+    pub server_processes: Option<u32>,
 
     /// CPUs that it is pinned to
     ///
@@ -90,13 +169,18 @@ pub struct EmbeddedServerArgs {
     #[arg(long, value_name = "LIST", value_parser = values::cpu_list)]
     pub server_cpus: Option<String>,
 
-    /// Serve the files below this directory instead of the workload's from memory
+    /// Serve the files below this directory instead of the workload's
     ///
     /// Example: --server-root ./files
     #[arg(long, value_name = "DIR")]
     pub server_root: Option<PathBuf>,
 
-    /// Read files from disk for every request
+    /// Keep files (of a proxy: answers) at hand, where the profile does not: open_file_cache of nginx, MMapFile of Apache,
+    /// proxy_cache, and so on
+    #[arg(long, conflicts_with = "server_no_cache")]
+    pub server_cache: bool,
+
+    /// Keep none: files are read, or opened, for every request
     #[arg(long, visible_alias = "no-cache")]
     pub server_no_cache: bool,
 
@@ -104,19 +188,135 @@ pub struct EmbeddedServerArgs {
     #[arg(long)]
     pub server_no_keep_alive: bool,
 
-    /// Write an access log in Common Log Format
+    /// The access log: on (in the server's directory, gone with it), off, or a file to keep
     ///
-    /// Example: --server-log access.log
-    #[arg(long, value_name = "FILE")]
+    /// The reference server has no directory: it takes a file, or off.
+    ///
+    /// Example: --server-log off, or --server-log access.log
+    #[arg(long, value_name = "on|off|FILE")]
     pub server_log: Option<PathBuf>,
 
     /// Name clients in the access log instead of giving their addresses
     #[arg(long)]
     pub server_resolve_names: bool,
 
+    /// What answers /send: native, cgi, fastcgi, php-fpm and so on; `webstone servers` lists which server has which
+    ///
+    /// Whatever it needs (processes, modules, sources) is started, built and ended with the server. `docs/interfaces.md`
+    /// describes each.
+    ///
+    /// Example: --server nginx --server-interface fastcgi
+    #[arg(long, value_name = "NAME", value_parser = values::interface)]
+    pub server_interface: Option<Interface>,
+
+    /// Processes of the handler; 0: what the profile says
+    ///
+    /// Example: --server-handlers 8
+    #[arg(long, value_name = "N", value_parser = values::number_u32)]
+    pub server_handlers: Option<u32>,
+
     /// Length of its listen queue, in connections
     ///
     /// Example: --server-backlog 128
     #[arg(long, value_name = "N", value_parser = values::count_u32)]
     pub server_backlog: Option<u32>,
+}
+
+/// A server that webstone does not start, on a host of its own.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Server under test, elsewhere")]
+pub struct ServerElsewhereArgs {
+    /// The command that runs `webstone agent` on the server's host: what the server and its host do is measured through it
+    ///
+    /// Split into words as a shell would; no shell is started. It must ask for no password. The same version of webstone has to
+    /// be installed there; as root, or as the server's user, it sees the server's processes. `docs/servers.md` has more.
+    ///
+    /// Example: --server-agent 'ssh root@web1 webstone agent'
+    #[arg(long, value_name = "COMMAND")]
+    pub server_agent: Option<String>,
+}
+
+/// What `webstone respond` speaks.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum RespondProtocol {
+    /// One request, described by the environment.
+    Cgi,
+    /// FastCGI 1.0.
+    Fastcgi,
+    /// SCGI.
+    Scgi,
+    /// The protocol of uwsgi.
+    Uwsgi,
+    /// The persistent protocol of the reference server.
+    Persistent,
+}
+
+/// `webstone respond`: the handler `send` for another server.
+#[derive(Args, Debug)]
+pub struct RespondArgs {
+    /// What is spoken
+    #[arg(value_enum)]
+    pub protocol: RespondProtocol,
+
+    /// Where to listen; {slot} in it gives each process an address of its own
+    ///
+    /// Default: standard input is a listening socket. Example: --listen unix:/run/send.socket
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<String>,
+
+    /// Processes, each for one request at a time
+    ///
+    /// Default: 1. Example: --processes 4
+    #[arg(long, value_name = "N", value_parser = values::count_u32, requires = "listen")]
+    pub processes: Option<u32>,
+
+    /// End with this process
+    ///
+    /// Default: do not. Example: --beneath 123
+    #[arg(long, value_name = "PID", conflicts_with = "listen")]
+    pub beneath: Option<u32>,
+}
+
+/// `webstone supervise`: what stands between webstone and a server of somebody else.
+#[derive(Args, Debug)]
+pub struct SuperviseArgs {
+    /// Directory to remove in the end
+    ///
+    /// Default: none. Example: --remove /tmp/webstone-server-1
+    #[arg(long, value_name = "DIR")]
+    pub remove: Option<PathBuf>,
+
+    /// CPUs of the server
+    ///
+    /// Default: all. Example: --cpus 0-1
+    #[arg(long, value_name = "LIST", value_parser = values::cpu_list)]
+    pub cpus: Option<String>,
+
+    /// User and group of the server
+    ///
+    /// Default: webstone's own. Example: --user 33:33
+    #[arg(long, value_name = "UID:GID", value_parser = values::user)]
+    pub user: Option<(u32, u32)>,
+
+    /// File for the server's standard output
+    ///
+    /// Default: none. Example: --output access.log
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// A command behind the server, started before it
+    ///
+    /// Default: none. Example: --companion 'fcgiwrap -s unix:/tmp/socket'
+    #[arg(long = "companion", value_name = "COMMAND")]
+    pub companions: Vec<String>,
+
+    /// Become the server, beneath this supervisor
+    ///
+    /// Default: supervise. Example: --become 123
+    #[arg(long = "become", value_name = "PID")]
+    pub become_beneath: Option<u32>,
+
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub words: Vec<std::ffi::OsString>,
 }

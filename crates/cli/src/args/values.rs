@@ -14,8 +14,10 @@ use webstone_model::metric::Metric;
 use webstone_model::metrics::Histograms;
 use webstone_model::rate::{Rates, RatesError};
 use webstone_model::search::{LOOK_FIRST, Over, REPEATS_MAX};
+use webstone_model::series::{Caching, Delivery, DeliveryError};
 use webstone_model::spec::{
-    Backend, Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, WhenBusy, parse_cpu_list,
+    Backend, Check, ConnectionPolicy, HttpVersion, Interface, InterfaceError, Levels, Order, Profile,
+    Resolve, ServerChoice, ServerChoiceError, WhenBusy, parse_cpu_list,
 };
 use webstone_model::threshold::{GateError, Thresholds};
 use webstone_model::units::parse_count;
@@ -193,6 +195,38 @@ pub(crate) fn listen(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Whose choice a configuration is.
+pub(super) fn profile() -> impl TypedValueParser<Value = Profile> {
+    one_of([("stock", "as Debian ships it"), ("tuned", "for speed")])
+}
+
+/// Whether a server keeps at hand what it has once read.
+pub(super) fn caching() -> impl TypedValueParser<Value = Caching> {
+    one_of([("on", "answers, or files, are kept at hand"), ("off", "they are not")])
+}
+
+/// A server and its profile.
+pub(super) fn server(text: &str) -> Result<ServerChoice, String> {
+    text.parse().map_err(|error: ServerChoiceError| error.to_string())
+}
+
+/// An interface between a server and its handler.
+pub(super) fn interface(text: &str) -> Result<Interface, String> {
+    text.parse().map_err(|error: InterfaceError| error.to_string())
+}
+
+/// What a cell of a series answers with.
+pub(super) fn delivery(text: &str) -> Result<Delivery, String> {
+    text.parse().map_err(|error: DeliveryError| error.to_string())
+}
+
+/// The numbers of a user and a group.
+pub(super) fn user(text: &str) -> Result<(u32, u32), String> {
+    let numbers =
+        text.split_once(':').and_then(|(user, group)| Some((user.parse().ok()?, group.parse().ok()?)));
+    numbers.ok_or_else(|| format!("`{text}` is not two numbers; write them as in 33:33"))
+}
+
 /// The conditions of a search: of what clients see, at any level.
 pub(super) fn slo(text: &str) -> Result<Thresholds, String> {
     let thresholds: Thresholds = text.parse().map_err(|error: GateError| error.to_string())?;
@@ -311,6 +345,7 @@ mod tests {
         assert_eq!(read(&fail_when()), 3);
         assert_eq!(read(&over()), 2);
         assert_eq!(read(&comparison_format()), 3);
+        assert_eq!(read(&profile()), 2);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use webstone_model::comparison::{
-    Comparison, Difference, GateResult, Noise, Options, Weight, compare, differences,
+    Comparison, Difference, GateResult, Noise, Options, Weight, compare, differences, levels_named,
 };
 use webstone_model::record::RunRecord;
 use webstone_model::verdict::Standing;
@@ -39,6 +39,9 @@ pub(super) fn execute(args: &CompareArgs, console: &Console) -> Result<Exit, Fai
         select(&options, &loaded[0], record)?;
     }
     let comparison = compare(&loaded.iter().collect::<Vec<_>>(), &options);
+    if comparison.candidates.iter().all(|candidate| candidate.levels.is_empty()) {
+        return Err(nothing_in_common(&comparison));
+    }
     let drawn = console.report_options(args.output.is_some());
     let text = render_comparison(&comparison, args.format.unwrap_or_default(), &drawn)
         .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
@@ -97,6 +100,14 @@ fn comparable(
     ))
 }
 
+fn nothing_in_common(comparison: &Comparison) -> Failure {
+    let first = &comparison.candidates[0];
+    let (a, b) = (levels_named(&first.only_baseline), levels_named(&first.only_candidate));
+    let ids = [&comparison.records[0].id, &comparison.records[first.record].id];
+    Failure::usage(format!("no level is in both: {} has {a}, and {} has {b}", ids[0], ids[1]))
+        .hint("run both with the same levels: -c, or -R in open loop")
+}
+
 /// Every level that a gate selects is in both.
 fn select(options: &Options<'_>, baseline: &RunRecord, record: &RunRecord) -> Result<(), Failure> {
     let of = |record: &RunRecord| -> Vec<u32> {
@@ -106,10 +117,6 @@ fn select(options: &Options<'_>, baseline: &RunRecord, record: &RunRecord) -> Re
     both.retain(|clients| held.contains(clients));
     let missing = options.fail_if.iter().map(|one| (one.to_string(), one.missing_level(&both)));
     gates::select_levels("--fail-if", missing, &both)?;
-    if both.is_empty() && !options.fail_if.is_empty() {
-        return Err(Failure::usage("--fail-if: no level is in both runs, so that nothing can be compared")
-            .hint("run both with the same -c"));
-    }
     gates::select(&options.thresholds, &held)
 }
 

@@ -1,5 +1,6 @@
 //! The commands, one file each, and how errors of the other crates become messages.
 
+mod agent;
 mod archive;
 mod calibrate;
 mod certify;
@@ -13,13 +14,19 @@ mod manual;
 mod mine;
 mod records;
 mod report;
+mod respond;
 mod run;
+mod series;
 mod serve;
+mod servers;
+mod supervise;
 mod verify;
 mod workloads;
+mod workout;
 
 use std::ffi::OsString;
 
+use webstone_model::series::Kind;
 use webstone_model::workload::Workload;
 use webstone_runner::store::StoreError;
 
@@ -27,6 +34,7 @@ use crate::args::Command;
 use crate::console::Console;
 use crate::failure::{Exit, Failure};
 use crate::intent;
+pub(crate) use respond::as_cgi;
 
 /// Does what was asked for. `arguments` are those that were typed, the program's name first.
 pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Console) -> Result<Exit, Failure> {
@@ -37,6 +45,7 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
         Command::Hit(args) => run::execute(intent::of_hit(&args)?, console, command_line()),
         Command::Find(args) => run::execute(intent::of_find(&args)?, console, command_line()),
         Command::Calibrate(args) => calibrate::execute(&args, console),
+        Command::Workout(args) => workout::execute(&args, console),
         Command::NullServer(args) => calibrate::serve(&args),
         Command::Serve(args) => serve::execute(&args, console),
         Command::Genfiles(args) => genfiles::execute(&args, console),
@@ -49,6 +58,15 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
         Command::Compare(args) => compare::execute(&args, console),
         Command::History(args) => history::execute(&args, console),
         Command::Workloads(args) => workloads::execute(&args),
+        Command::Servers(args) if args.series.is_series() => {
+            series::execute(Kind::Servers, &args.series, console, command_line())
+        }
+        Command::Servers(args) => servers::execute(&args),
+        Command::Agent => agent::execute(),
+        Command::Respond(args) => respond::execute(args),
+        Command::Scale(args) => series::execute(Kind::Scale, &args, console, command_line()),
+        Command::Spice(args) => series::execute(Kind::Spice, &args, console, command_line()),
+        Command::Supervise(args) => supervise::execute(args),
         Command::Completions { shell } => completions::execute(shell),
         Command::Man { dir } => manual::execute(dir.as_deref()),
     }

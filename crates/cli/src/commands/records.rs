@@ -15,6 +15,12 @@ pub(super) fn load(named: &Path, runs_dir: Option<&Path>) -> Result<RunRecord, F
     Store::load(&path).map_err(|error| store_failure(&error))
 }
 
+/// The series that was named, where it is one.
+pub(super) fn series(named: &Path, runs_dir: Option<&Path>) -> Option<PathBuf> {
+    let below = runs_dir.unwrap_or(Path::new(RUNS_DIR)).join(named);
+    [named.to_owned(), below].into_iter().find(|path| webstone_runner::series::is_series(path))
+}
+
 /// The directory of the run that was named.
 pub(super) fn locate(named: &Path) -> Result<PathBuf, Failure> {
     Store::locate(&find(named, Path::new(RUNS_DIR))?).map_err(|error| store_failure(&error))

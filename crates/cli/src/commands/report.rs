@@ -25,6 +25,12 @@ pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Fail
     if let Some(name) = &args.histogram {
         options.histogram.clone_from(name);
     }
+    if let [only] = args.runs.as_slice()
+        && let Some(path) = records::series(only, args.runs_dir.as_deref())
+    {
+        let format = format_of(args.format, args.output.as_deref())?.unwrap_or_default();
+        return super::series::report(&path, format, args.output.as_deref(), console);
+    }
     let thresholds = gates::typed(&args.thresholds.threshold);
     let format = format_of(args.format, args.output.as_deref())?.unwrap_or_default();
     console::can_be_shown(format, args.output.as_deref())?;

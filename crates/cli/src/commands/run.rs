@@ -82,13 +82,13 @@ pub(super) fn dump(intent: &Intent) -> Result<Exit, Failure> {
 }
 
 /// A report that cannot be written is found before the run, not after it. What the file holds stays for now.
-fn can_be_written(path: &Path) -> Result<(), Failure> {
+pub(super) fn can_be_written(path: &Path) -> Result<(), Failure> {
     let opened = OpenOptions::new().append(true).create(true).open(path);
     opened.map(drop).map_err(|error| Failure::file("write the report to", path, &error))
 }
 
 /// What is kept beside a record, under its check sums. A page that cannot be made can be made later: it is left out.
-fn derived(record: &RunRecord) -> Vec<Derived> {
+pub(super) fn derived(record: &RunRecord) -> Vec<Derived> {
     let figures = Derived { name: FIGURES, bytes: webstone_report::figures::stored(record) };
     let page = render(record, Format::Html, &Options::default()).ok();
     std::iter::once(figures).chain(page.map(|bytes| Derived { name: REPORT, bytes })).collect()
@@ -106,9 +106,6 @@ fn report(record: &RunRecord, intent: &Intent, console: &Console) -> Result<Vec<
     Ok(outcomes)
 }
 
-/// Reasons of an invalid run that are repeated on standard error; the report has all.
-const REASONS_MAX: usize = 5;
-
 /// A run that ended as planned: can its figures be trusted, and do they keep the thresholds? Figures that cannot be
 /// trusted neither keep nor miss any.
 fn judged(record: Option<&RunRecord>, outcomes: &[Outcome]) -> Exit {
@@ -118,11 +115,8 @@ fn judged(record: Option<&RunRecord>, outcomes: &[Outcome]) -> Exit {
     if verdict.standing != Standing::Invalid {
         return search::of_record(record).map_or(kept, |finding| found(&finding));
     }
-    for reason in verdict.reasons.iter().take(REASONS_MAX) {
-        console::complain(format!("invalid: {}", reason.sentence));
-    }
-    if verdict.reasons.len() > REASONS_MAX {
-        console::complain(format!("invalid: and {} reasons more", verdict.reasons.len() - REASONS_MAX));
+    for reason in verdict.told() {
+        console::complain(format!("invalid: {reason}"));
     }
     Exit::Invalid
 }

@@ -1,7 +1,11 @@
 //! `webstone serve`: the reference server, in the foreground or as the child of a run.
 
+use std::ffi::OsString;
+
+use webstone_model::spec::{Interface, ServerSpec};
 use webstone_model::workload::content;
-use webstone_runner::server::{Fileset, ServeOptions, serve};
+use webstone_runner::server::{self, Fileset, GatewayOptions, ServeOptions, serve};
+use webstone_runner::servers;
 
 use super::load_workload;
 use crate::args::ServeArgs;
@@ -11,9 +15,11 @@ use crate::intent;
 
 pub(super) fn execute(args: &ServeArgs, console: &Console) -> Result<Exit, Failure> {
     let (spec, workload) = intent::of_serve(args)?;
+    let gateway = gateway(args, &spec)?;
     let has_root = spec.root.is_some();
     let mut options = ServeOptions::new(spec);
     options.until_stdin_closes = args.until_stdin_closes;
+    options.gateway = gateway;
     if !has_root {
         options.fileset = fileset(&workload)?;
     }
@@ -29,6 +35,61 @@ pub(super) fn execute(args: &ServeArgs, console: &Console) -> Result<Exit, Failu
         Some(error) => Err(Failure::failed(format!("--access-log: {error}"))),
         None => Ok(Exit::Done),
     }
+}
+
+/// The handler outside, where there is one.
+fn gateway(args: &ServeArgs, spec: &ServerSpec) -> Result<Option<GatewayOptions>, Failure> {
+    let asked = ServerSpec { interface: spec.interface, ..ServerSpec::default() };
+    servers::check(&asked).map_err(|refusal| Failure::usage(refusal.what).hint(refusal.hint))?;
+    let (interface, protocol) = match spec.interface {
+        Some(Interface::Cgi) => (server::Interface::Cgi, "cgi"),
+        Some(Interface::Fastcgi) => (server::Interface::FastCgi, "fastcgi"),
+        Some(Interface::Persistent) => (server::Interface::Persistent, "persistent"),
+        _ => {
+            let vain = [
+                ("--handler", args.handler.is_some()),
+                ("--handlers", spec.handlers > 0),
+                ("--handler-timeout", args.handler_timeout.is_some()),
+                ("--handler-output-max", args.handler_output_max.is_some()),
+            ];
+            return match vain.into_iter().find(|(_, given)| *given) {
+                None => Ok(None),
+                Some((option, _)) => Err(Failure::usage(format!(
+                    "{option} is for a program that answers /send, and the server does it by itself"
+                ))
+                .hint("add --interface cgi, fastcgi or persistent, or leave it out")),
+            };
+        }
+    };
+    let command: Vec<OsString> = match &args.handler {
+        Some(line) => shlex::split(line)
+            .ok_or_else(|| {
+                Failure::usage(format!("--handler `{line}`: a quote is not closed"))
+                    .hint("write it as for a shell, as in '/usr/lib/cgi-bin/hello --fast'")
+            })?
+            .into_iter()
+            .map(OsString::from)
+            .collect(),
+        None => {
+            let program = std::env::current_exe()
+                .map_err(|error| Failure::failed(format!("cannot tell where webstone itself is: {error}")))?;
+            let mut words = vec![program.into_os_string(), "respond".into(), protocol.into()];
+            if interface == server::Interface::FastCgi {
+                // It would wait for connections for ever if the server were killed.
+                words.extend(["--beneath".into(), std::process::id().to_string().into()]);
+            }
+            words
+        }
+    };
+    let mut options = GatewayOptions::new(interface, command);
+    options.slots = spec.handlers;
+    if let Some(most) = args.handler_timeout {
+        options.silence_max = most.as_duration();
+    }
+    if let Some(most) = args.handler_output_max {
+        options.output_bytes_max = most;
+    }
+    Ok(Some(options))
 }
 
 /// The generated files of a workload; what states no size is no file of it.

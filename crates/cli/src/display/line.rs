@@ -38,7 +38,11 @@ pub(super) struct Planned {
 
 /// What is about to happen.
 pub(super) fn opening(record: &RunRecord, steps: usize, planned: Option<Planned>) -> String {
-    let server = if record.target.embedded { "the embedded server at " } else { "" };
+    let server = match &record.target.software {
+        Some(software) => format!("{software} at "),
+        None if record.target.embedded => "the embedded server at ".to_owned(),
+        None => String::new(),
+    };
     if let Some(find) = &record.spec.find {
         let load = &record.spec.load;
         let each = load.warmup.as_duration() + load.duration.as_duration();
@@ -64,6 +68,21 @@ pub(super) fn opening(record: &RunRecord, steps: usize, planned: Option<Planned>
     let levels = if iterations == 1 { levels } else { format!("{levels} × {iterations} iterations") };
     let time = length(planned);
     format!("{} on {server}{}: {levels}{time}", record.workload.name, record.target.url)
+}
+
+/// A cell's part of a round of a series begins.
+pub(super) fn turn(
+    cell: &str,
+    (round, rounds): (u32, u32),
+    turns_left: u32,
+    time_left: Option<Duration>,
+) -> String {
+    let left = match (time_left, turns_left) {
+        (Some(time), _) => format!(", about {} left", wait(time)),
+        (None, 1) => String::new(),
+        (None, turns) => format!(", {turns} to go"),
+    };
+    format!("{cell}: round {round} of {rounds}{left}")
 }
 
 fn length(planned: Option<Planned>) -> String {

@@ -4,15 +4,18 @@
 mod line;
 mod numbers;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_runner::observer::{Event, Observer, Position};
+use webstone_runner::series::SeriesEvent;
 use webstone_runner::{Live, Phase};
 
 use crate::console::{self, Console};
+
+pub(crate) use numbers::wait;
 
 /// Shortest time between two drawings of the live line.
 const REDRAW_MIN: Duration = Duration::from_millis(100);
@@ -35,6 +38,8 @@ pub(crate) struct Display {
     drawn_at: Option<Instant>,
     /// Whether the cursor stands behind a live line.
     line_open: bool,
+    /// Warnings of the parts of a series, which nearly all have the same.
+    warned: BTreeSet<String>,
 }
 
 impl Display {
@@ -48,7 +53,28 @@ impl Display {
             recent: VecDeque::new(),
             drawn_at: None,
             line_open: false,
+            warned: BTreeSet::new(),
         }
+    }
+
+    /// One event of a series: a line for each cell's part of a round, then its levels.
+    pub(crate) fn series(&mut self, event: SeriesEvent<'_>) {
+        match event {
+            SeriesEvent::Turn { cell, round, rounds, turns_left, time_left } => {
+                let text = line::turn(&cell.name, (round, rounds), turns_left, time_left);
+                self.say(&text);
+            }
+            SeriesEvent::Failed { cell, error } => self.say(&format!("failed: {}: {error}", cell.name)),
+            SeriesEvent::Run(Event::RunStarted { record, .. }) => self.times_of(record),
+            SeriesEvent::Run(Event::Warning(text)) if !self.warned.insert(text.to_owned()) => {}
+            SeriesEvent::Run(event) => self.event(event),
+        }
+    }
+
+    fn times_of(&mut self, record: &RunRecord) {
+        let load = &record.spec.load;
+        self.window = load.duration.as_duration();
+        self.step = self.window + load.warmup.as_duration();
     }
 
     /// Prints a line of its own, above the live line.
@@ -73,9 +99,7 @@ impl Display {
     }
 
     fn started(&mut self, record: &RunRecord, steps: usize, planned: Option<line::Planned>) {
-        let load = &record.spec.load;
-        self.window = load.duration.as_duration();
-        self.step = self.window + load.warmup.as_duration();
+        self.times_of(record);
         self.say(&line::opening(record, steps, planned));
     }
 

@@ -39,7 +39,7 @@ pub(super) fn latency(seconds: f64) -> String {
 }
 
 /// A time to wait, rounded up to a second: `1 h 02 min`, `3 min 05 s`, `12 s`.
-pub(super) fn wait(time: Duration) -> String {
+pub(crate) fn wait(time: Duration) -> String {
     let seconds = time.as_millis().div_ceil(1000);
     match seconds {
         0..60 => format!("{seconds} s"),

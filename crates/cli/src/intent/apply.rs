@@ -7,7 +7,9 @@ use webstone_model::spec::{ClientSpec, ConnectionPolicy, GeneratorSpec, Levels, 
 use webstone_model::units::Nanos;
 
 use super::body;
-use crate::args::{ClientArgs, EmbeddedServerArgs, GeneratorArgs, HitLoadArgs, RunLoadArgs, ServeArgs};
+use crate::args::{
+    ClientArgs, GeneratorArgs, HitLoadArgs, OwnServerArgs, RunLoadArgs, ServeArgs, ServerElsewhereArgs,
+};
 use crate::failure::Failure;
 
 pub(super) fn load(args: &RunLoadArgs, spec: &mut LoadSpec) {
@@ -22,8 +24,8 @@ pub(super) fn load(args: &RunLoadArgs, spec: &mut LoadSpec) {
         spec.pages = args.pages;
     }
     let given = args.clients.is_some() || spec.clients != LoadSpec::default().clients;
-    set(&args.arrivals, &mut spec.arrivals);
-    set(&args.when_busy, &mut spec.when_busy);
+    set(&args.open_loop.arrivals, &mut spec.arrivals);
+    set(&args.open_loop.when_busy, &mut spec.when_busy);
     open_loop(args.rate.as_ref(), args.duration.is_some(), given, spec);
 }
 
@@ -57,8 +59,8 @@ pub(super) fn hit_load(args: &HitLoadArgs, spec: &mut LoadSpec) {
             spec.duration = Nanos::ZERO;
         }
     }
-    set(&args.arrivals, &mut spec.arrivals);
-    set(&args.when_busy, &mut spec.when_busy);
+    set(&args.open_loop.arrivals, &mut spec.arrivals);
+    set(&args.open_loop.when_busy, &mut spec.when_busy);
     open_loop(args.rate.as_ref(), args.duration.is_some(), args.clients.is_some(), spec);
 }
 
@@ -119,34 +121,56 @@ pub(super) fn generator(args: &GeneratorArgs, spec: &mut GeneratorSpec) {
     }
 }
 
-pub(super) fn embedded_server(args: &EmbeddedServerArgs, spec: &mut ServerSpec) {
+pub(super) fn own_server(args: &OwnServerArgs, spec: &mut ServerSpec) {
+    if let Some(choice) = args.server {
+        (spec.software, spec.profile) = (choice.software, choice.profile);
+    }
+    if let Some(path) = &args.server_program {
+        spec.program = Some(text(path));
+    }
+    spec.command = args.server_command.clone().or(spec.command.take());
+    spec.origin = args.server_origin.clone().or(spec.origin.take());
+    set(&args.server_origin_cpus, &mut spec.origin_cpus);
+    set(&args.server_processes, &mut spec.processes);
     set(&args.server_listen, &mut spec.listen);
     set(&args.server_threads, &mut spec.threads);
     set(&args.server_cpus, &mut spec.cpus);
-    set(&args.server_backlog, &mut spec.backlog);
+    spec.backlog = args.server_backlog.or(spec.backlog);
+    spec.interface = args.server_interface.or(spec.interface);
+    set(&args.server_handlers, &mut spec.handlers);
     if let Some(path) = &args.server_root {
         spec.root = Some(text(path));
     }
     if let Some(path) = &args.server_log {
         spec.access_log = Some(text(path));
     }
-    spec.cache &= !args.server_no_cache;
+    if args.server_cache || args.server_no_cache {
+        spec.cache = Some(args.server_cache);
+    }
     spec.keep_alive &= !args.server_no_keep_alive;
     spec.resolve_names |= args.server_resolve_names;
+}
+
+pub(super) fn elsewhere(args: &ServerElsewhereArgs, spec: &mut ServerSpec) {
+    spec.agent = args.server_agent.clone().or(spec.agent.take());
 }
 
 pub(super) fn server_alone(args: &ServeArgs, spec: &mut ServerSpec) {
     set(&args.listen, &mut spec.listen);
     set(&args.threads, &mut spec.threads);
     set(&args.cpus, &mut spec.cpus);
-    set(&args.backlog, &mut spec.backlog);
+    spec.backlog = args.backlog.or(spec.backlog);
+    spec.interface = args.interface.or(spec.interface);
+    set(&args.handlers, &mut spec.handlers);
     if let Some(path) = &args.root {
         spec.root = Some(text(path));
     }
     if let Some(path) = &args.access_log {
         spec.access_log = Some(text(path));
     }
-    spec.cache &= !args.no_cache;
+    if args.no_cache {
+        spec.cache = Some(false);
+    }
     spec.keep_alive &= !args.no_keep_alive;
     spec.resolve_names |= args.resolve_names;
 }

@@ -37,9 +37,13 @@ pub(crate) fn of_find(args: &FindArgs) -> Result<Intent, Failure> {
     spec = find_defaults(spec);
     spec.load.duration = args.duration.unwrap_or(spec.load.duration);
     spec.load.warmup = args.warmup.unwrap_or(spec.load.warmup);
-    spec.load.arrivals = args.arrivals.unwrap_or(spec.load.arrivals);
-    spec.load.when_busy = args.when_busy.unwrap_or(spec.load.when_busy);
+    spec.load.arrivals = args.open_loop.arrivals.unwrap_or(spec.load.arrivals);
+    spec.load.when_busy = args.open_loop.when_busy.unwrap_or(spec.load.when_busy);
     let search = search(args)?;
+    if spec.load.duration == Nanos::ZERO {
+        return Err(Failure::usage("--duration 0s: a timed run of no time shows nothing")
+            .hint("give each timed run a length, as in -d 3s"));
+    }
     if search.over == Over::Rate && spec.load.duration.as_secs_f64() * (search.from as f64) < 1.0 {
         return Err(Failure::usage(format!(
             "--from {}: not a single arrival is due within --duration, {}",
@@ -52,6 +56,7 @@ pub(crate) fn of_find(args: &FindArgs) -> Result<Intent, Failure> {
     spec.find = Some(search);
     apply::client(&args.client, &mut spec.client)?;
     apply::generator(&args.generator, &mut spec.generator);
+    apply::elsewhere(&args.elsewhere, &mut spec.server);
     let intent = finish(spec, workload, &args.output, !args.no_store, Format::Text)?;
     Ok(Intent { check_target: !args.client.no_check, ..intent })
 }
@@ -96,8 +101,8 @@ fn search(args: &FindArgs) -> Result<SearchSpec, Failure> {
         }
         let vain = [
             ("--clients says how many stand by for arrivals", args.clients.is_some()),
-            ("--arrivals says how arrivals are spaced", args.arrivals.is_some()),
-            ("--when-busy says what becomes of arrivals", args.when_busy.is_some()),
+            ("--arrivals says how arrivals are spaced", args.open_loop.arrivals.is_some()),
+            ("--when-busy says what becomes of arrivals", args.open_loop.when_busy.is_some()),
             ("--spin waits for arrivals", args.generator.spin),
         ];
         if let Some((what, _)) = vain.into_iter().find(|(_, given)| *given) {

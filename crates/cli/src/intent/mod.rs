@@ -5,8 +5,10 @@ mod apply;
 mod body;
 mod find;
 mod rules;
+mod series;
 mod target;
 mod testbed;
+mod workout;
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +23,9 @@ use crate::commands::gates;
 use crate::failure::Failure;
 
 pub(crate) use find::{find_defaults, of_find};
+pub(crate) use series::{SeriesIntent, of_series, series_defaults, series_format};
 pub(crate) use target::server_url;
+pub(crate) use workout::of_workout;
 
 /// Where records go unless --runs-dir says otherwise.
 pub(crate) const RUNS_DIR: &str = "runs";
@@ -51,10 +55,14 @@ pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
         Some(path) => testbed::read(path)?,
         None => RunSpec::default(),
     };
+    if spec.series.is_some() {
+        return Err(Failure::usage("the testbed file has a matrix (series), which is several runs")
+            .hint("`webstone servers -f FILE` and `webstone scale -f FILE` make them"));
+    }
     if !args.target.is_empty() {
         spec.target = args.target.iter().map(|url| server_url(url, "run")).collect::<Result<_, _>>()?;
     }
-    target::no_embedded_server(&args.server, &spec.target)?;
+    target::no_own_server(&args.server, &args.target, &mut spec.target)?;
     if let Some(workload) = &args.workload {
         spec.workload.clone_from(workload);
     }
@@ -62,7 +70,8 @@ pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
     apply::load(&args.load, &mut spec.load);
     apply::client(&args.client, &mut spec.client)?;
     apply::generator(&args.generator, &mut spec.generator);
-    apply::embedded_server(&args.server, &mut spec.server);
+    apply::own_server(&args.server, &mut spec.server);
+    apply::elsewhere(&args.elsewhere, &mut spec.server);
     let store = !args.no_store;
     let intent = finish(spec, None, &args.output, store, Format::Text)?;
     Ok(Intent {
@@ -79,6 +88,7 @@ pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
     apply::hit_load(&args.load, &mut spec.load);
     apply::client(&args.client, &mut spec.client)?;
     apply::generator(&args.generator, &mut spec.generator);
+    apply::elsewhere(&args.elsewhere, &mut spec.server);
     let store = args.store || args.output.runs_dir.is_some();
     let intent = finish(spec, Some(workload), &args.output, store, Format::Hit)?;
     Ok(Intent {

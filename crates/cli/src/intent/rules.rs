@@ -2,8 +2,11 @@
 //! of the file, so that either reader finds the place.
 
 use http::{HeaderName, HeaderValue, Method};
-use webstone_model::spec::{ClientSpec, ConnectionPolicy, LoadSpec, RunSpec, ServerSpec, parse_cpu_list};
+use webstone_model::spec::{
+    ClientSpec, ConnectionPolicy, LoadSpec, Logging, RunSpec, ServerSpec, Software, parse_cpu_list,
+};
 use webstone_model::units::Nanos;
+use webstone_runner::servers;
 
 use super::target;
 use crate::failure::Failure;
@@ -22,10 +25,30 @@ pub(super) fn check(spec: &RunSpec) -> Result<(), Failure> {
     open_loop(spec)?;
     client(&spec.client)?;
     cpus("--cpus (generator.cpus)", &spec.generator.cpus)?;
+    agent(spec)?;
     if spec.target.is_empty() {
         server(&spec.server)?;
+        own_server(&spec.server)?;
     }
     Ok(())
+}
+
+/// The rules of an agent: what it watches is elsewhere, and is found there by its port.
+fn agent(spec: &RunSpec) -> Result<(), Failure> {
+    const OPTION: &str = "--server-agent (server.agent)";
+    let Some(command) = &spec.server.agent else { return Ok(()) };
+    if shlex::split(command).is_none_or(|words| words.is_empty()) {
+        return Err(
+            wrong(OPTION, command, "no command").hint("write one, as in 'ssh root@web1 webstone agent'")
+        );
+    }
+    let instead = match (&spec.client.unix_socket, spec.target.first()) {
+        (Some(_), _) => "is asked over a Unix socket (--unix-socket)",
+        (None, None) => "is started here, by webstone",
+        (None, Some(_)) => return Ok(()),
+    };
+    Err(Failure::usage(format!("{OPTION} watches a server on another host, and this one {instead}"))
+        .hint("leave it out: here, webstone looks by itself"))
 }
 
 /// The rules of the reference server's settings.
@@ -36,16 +59,31 @@ pub(super) fn server(spec: &ServerSpec) -> Result<(), Failure> {
         return Err(Failure::usage(format!("the server's address (server.listen): {rule}"))
             .hint(remedy.unwrap_or_default()));
     }
-    if spec.resolve_names && spec.access_log.is_none() {
+    let logs = match spec.logging() {
+        Logging::Unsaid => spec.software != Software::Reference,
+        logging => logging != Logging::Off,
+    };
+    if spec.resolve_names && !logs {
         return Err(Failure::usage(
             "clients shall be named in the access log (server.resolve_names), but no access log is written",
         )
         .hint("add --access-log FILE (in `run`: --server-log FILE)"));
     }
-    if spec.backlog == 0 {
+    if spec.backlog == Some(0) {
         return Err(wrong("the listen queue (server.backlog)", "0", "less than 1").hint("write at least 1"));
     }
     Ok(())
+}
+
+/// The rules of a server that `run` starts: what its driver has no counterpart of.
+fn own_server(spec: &ServerSpec) -> Result<(), Failure> {
+    if let Some(origin) = &spec.origin {
+        target::server_url(origin, "run").map_err(|failure| Failure {
+            message: format!("--server-origin (server.origin): {}", failure.message),
+            ..failure
+        })?;
+    }
+    servers::check(spec).map_err(|refusal| Failure::usage(refusal.what).hint(refusal.hint))
 }
 
 /// The rules of an open loop, and of what means nothing without one.

@@ -2,7 +2,7 @@
 
 use http::Uri;
 
-use crate::args::EmbeddedServerArgs;
+use crate::args::OwnServerArgs;
 use crate::failure::Failure;
 
 /// A URL in its two parts.
@@ -73,25 +73,42 @@ pub(crate) fn server_url(typed: &str, command: &str) -> Result<String, Failure> 
     .hint(format!("for the workload, `webstone {command} {base}`; for this one URL, `webstone hit {typed}`")))
 }
 
-/// Flags of the embedded server make no sense where another server is measured.
-pub(super) fn no_embedded_server(args: &EmbeddedServerArgs, targets: &[String]) -> Result<(), Failure> {
+/// Flags of the server that webstone starts make no sense where another is measured. Where the other stands in the testbed
+/// file alone, `--server` is the newer word.
+pub(super) fn no_own_server(
+    args: &OwnServerArgs,
+    typed_targets: &[String],
+    targets: &mut Vec<String>,
+) -> Result<(), Failure> {
+    if args.server.is_some() && typed_targets.is_empty() {
+        targets.clear();
+    }
     let typed = [
+        ("--server", args.server.is_some()),
+        ("--server-program", args.server_program.is_some()),
+        ("--server-command", args.server_command.is_some()),
+        ("--server-origin", args.server_origin.is_some()),
+        ("--server-origin-cpus", args.server_origin_cpus.is_some()),
         ("--server-listen", args.server_listen.is_some()),
         ("--server-threads", args.server_threads.is_some()),
+        ("--server-processes", args.server_processes.is_some()),
         ("--server-cpus", args.server_cpus.is_some()),
         ("--server-root", args.server_root.is_some()),
+        ("--server-cache", args.server_cache),
         ("--server-no-cache", args.server_no_cache),
         ("--server-no-keep-alive", args.server_no_keep_alive),
         ("--server-log", args.server_log.is_some()),
         ("--server-resolve-names", args.server_resolve_names),
         ("--server-backlog", args.server_backlog.is_some()),
+        ("--server-interface", args.server_interface.is_some()),
+        ("--server-handlers", args.server_handlers.is_some()),
     ];
     let Some((option, _)) = typed.iter().find(|(_, typed)| *typed) else { return Ok(()) };
     let Some(url) = targets.first() else { return Ok(()) };
     Err(Failure::usage(format!(
-        "{option} is a setting of the embedded server, and the server under test is {url}"
+        "{option} is for a server that webstone starts, and the server under test is {url}"
     ))
-    .hint(format!("leave out {option}, or name no server to measure the embedded one")))
+    .hint(format!("leave out {option}, or name no URL to have a server started")))
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::program::{Said, only_entry, webstone, webstone_in};
 
-/// Runs below `runs/`: a, b (a, 5 % slower), c (a by another policy), d (a with one iteration), e (a again).
+/// Runs below `runs/`: a, b (a, 5 % slower), c (a by another policy), d (a with one iteration), e (a again), f (a at
+/// another level).
 fn records() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let ran = ["run", "-c", "2", "-d", "100ms", "-i", "3", "--warmup", "0", "--name", "a", "-q"];
@@ -21,6 +22,9 @@ fn records() -> tempfile::TempDir {
         ("3-c", |record| record["spec"]["client"]["connections"] = "keep-alive".into()),
         ("4-d", |record| record["iterations"].as_array_mut().unwrap().truncate(1)),
         ("5-e", |record| windows(record, 1.0)),
+        ("0-f", |record| {
+            record["iterations"].as_array_mut().unwrap().iter_mut().for_each(|i| i["clients"] = 4.into())
+        }),
     ] {
         let run = dir.path().join("runs").join(name);
         fs::create_dir(&run).unwrap();
@@ -136,6 +140,20 @@ fn what_is_not_comparable_is_refused_or_labelled() {
 }
 
 #[test]
+fn runs_without_a_level_in_common_are_refused() {
+    let dir = records();
+    for force in [&[][..], &["--force"]] {
+        let said = compare(dir.path(), &[&["1-a", "0-f"], force].concat());
+        assert_eq!((said.code, said.out.as_str()), (2, ""), "{said:?}");
+        assert_eq!(
+            said.err,
+            "error: no level is in both: 1-a has 2 clients, and 0-f has 4 clients\n\
+             hint: run both with the same levels: -c, or -R in open loop\n"
+        );
+    }
+}
+
+#[test]
 fn one_iteration_cannot_tell() {
     let dir = records();
     let dir = dir.path();
@@ -185,7 +203,7 @@ fn wrong_words_name_the_option_the_place_and_the_remedy() {
         ),
         (
             &["last~9", "last"],
-            "error: last~9: runs holds 5 runs\n\
+            "error: last~9: runs holds 6 runs\n\
              hint: `last` is the newest, `last~1` the one before; --runs-dir names another directory\n",
         ),
     ] {

@@ -83,6 +83,7 @@ fn manual_pages_are_written_for_every_command() {
         .collect();
     names.sort();
     let commands = [
+        "agent",
         "calibrate",
         "checkfiles",
         "archive",
@@ -97,9 +98,13 @@ fn manual_pages_are_written_for_every_command() {
         "mine",
         "report",
         "run",
+        "scale",
         "serve",
+        "servers",
+        "spice",
         "verify",
         "workloads",
+        "workout",
     ];
     let mut expected: Vec<String> = commands.iter().map(|command| format!("webstone-{command}.1")).collect();
     expected.push("webstone.1".to_owned());

@@ -2,18 +2,24 @@
 //! whole, because strangers read it.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests: a panic is how they fail")]
 
+mod agents;
 mod comparison;
 mod files;
 mod find;
 mod help;
+mod interfaces;
 mod interruption;
 mod large;
 #[path = "../../examples/large_record.rs"]
 mod large_record;
 mod messages;
+mod own_servers;
 mod program;
+mod proxies;
 mod runs;
+mod series;
 mod server;
 mod specification;
 mod trouble;
 mod trust;
+mod workout;

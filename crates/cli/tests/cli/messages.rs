@@ -193,8 +193,8 @@ fn options_that_exclude_each_other() {
     );
     says(
         &["run", "http://127.0.0.1:8080", "--no-cache"],
-        "error: --server-no-cache is a setting of the embedded server, and the server under test is http://127.0.0.1:8080\n\
-         hint: leave out --server-no-cache, or name no server to measure the embedded one",
+        "error: --server-no-cache is for a server that webstone starts, and the server under test is http://127.0.0.1:8080\n\
+         hint: leave out --server-no-cache, or name no URL to have a server started",
     );
 }
 

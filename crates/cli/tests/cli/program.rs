@@ -90,7 +90,12 @@ pub(crate) struct Running {
 impl Running {
     /// Starts a run.
     pub(crate) fn start(dir: &Path, arguments: &[&str]) -> Running {
-        let mut child = command(dir, arguments).spawn().unwrap();
+        Running::of(&mut command(dir, arguments))
+    }
+
+    /// Starts a run that a command says.
+    pub(crate) fn of(command: &mut Command) -> Running {
+        let mut child = command.spawn().unwrap();
         let err = BufReader::new(child.stderr.take().unwrap()).lines();
         Running { child, err }
     }
@@ -129,4 +134,9 @@ pub(crate) fn only_entry(dir: &Path) -> std::path::PathBuf {
     let entries: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(entries.len(), 1, "{entries:?}");
     entries[0].clone()
+}
+
+/// A short run on a slow machine may have figures that cannot be trusted; what is looked at here is not the figures.
+pub(crate) fn assert_ended(said: &Said) {
+    assert!([0, 4].contains(&said.code), "{}: {}", said.code, said.err);
 }

@@ -158,11 +158,11 @@ fn every_flag_of_the_embedded_server_reaches_its_place() {
     expected.server.threads = 3;
     expected.server.cpus = "1".into();
     expected.server.root = Some("/srv".into());
-    expected.server.cache = false;
+    expected.server.cache = Some(false);
     expected.server.keep_alive = false;
     expected.server.access_log = Some("a.log".into());
     expected.server.resolve_names = true;
-    expected.server.backlog = 7;
+    expected.server.backlog = Some(7);
     expected.client.unix_socket = Some("/s".into());
     expected.client.connections = ConnectionPolicy::KeepAlive;
     expected.generator.pin = false;

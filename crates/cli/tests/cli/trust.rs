@@ -9,7 +9,8 @@ use sha2::{Digest, Sha256};
 
 use crate::program::{Said, Server, only_entry, webstone_in};
 
-const FILES: [&str; 8] = [
+/// The files of a record that has no options of its own, beside `MANIFEST.sha256`.
+pub(crate) const FILES: [&str; 8] = [
     "environment.json",
     "figures.json",
     "histograms.hlog",
@@ -296,6 +297,12 @@ fn archives_are_the_same_bytes_and_verify_like_the_directory() {
         assert!(said.out.contains("8 files have the check sums"), "{}", said.out);
         let twice = webstone_in(dir.path(), &["archive", text(&run), "-o", name]);
         assert_eq!(twice.code, 1, "{twice:?}");
+        let mut longer = fs::read(dir.path().join(&second)).unwrap();
+        longer.push(0);
+        fs::write(dir.path().join(&second), longer).unwrap();
+        let said = webstone_in(dir.path(), &["verify", &second]);
+        assert_eq!(said.code, 6, "{said:?}");
+        assert!(said.out.contains("something was appended to it"), "{}", said.out);
     }
     let listed = Command::new("tar").args(["tzf", "a.tar.gz"]).current_dir(dir.path()).output().unwrap();
     assert_eq!(String::from_utf8(listed.stdout).unwrap().lines().count(), 9);

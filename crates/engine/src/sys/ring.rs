@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
-use io_uring::{IoUring, cqueue, opcode, squeue};
+use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 
 use super::backend::{Backend, Event, Outgoing, Setup};
 use super::ring_buffers::{RingBuffers, Taken};
@@ -498,7 +498,13 @@ impl Drop for Ring {
         // The kernel must not write to buffers, nor read requests, that are gone. What was not submitted never will be. What was
         // is marked as cancelled when this returns and touches no memory any more; as the ring defers its work to its own
         // thread's waiting (DEFER_TASKRUN), which is over, nothing is halfway through. It can fail only by finding nothing.
-        let _ = self.ring.submitter().register_sync_cancel(None, CancelBuilder::any());
+        let submitter = self.ring.submitter();
+        let _ = submitter.register_sync_cancel(None, CancelBuilder::any());
+        // The kernel lets go of a closed ring's sockets when it finds the time, on a busy machine seconds later, and until
+        // then servers take them for open. So what was cancelled ends here, and the table of files is emptied here.
+        // SAFETY: it submits nothing and has no argument; what it ends is the cancelled operations, as above.
+        let _ = unsafe { submitter.enter::<()>(0, 0, EnterFlags::GETEVENTS.bits(), None) };
+        let _ = submitter.unregister_files();
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::metrics::WorkerUse;
 use crate::record::{RunRecord, RunState};
-use crate::spec::{ClientSpec, LoadSpec, RunSpec};
+use crate::spec::{ClientSpec, LoadSpec, Logging, RunSpec};
 use crate::units::Nanos;
 
 /// What a difference means for a comparison.
@@ -54,6 +54,14 @@ const MACHINE: [(&str, &str); 8] = [
 /// Facts of the machine that are noted.
 const MACHINE_NOTED: [(&str, &str); 3] =
     [("kernel.release", "kernel"), ("sysctl", "kernel settings"), ("memory.bytes", "memory in bytes")];
+
+/// Facts of the server's own host that are noted, where an agent told them of both.
+const SERVER_HOST: [(&str, &str); 4] = [
+    ("hostname", "server's host"),
+    ("cpu.model", "server's CPU"),
+    ("memory.bytes", "server's memory in bytes"),
+    ("kernel.release", "server's kernel"),
+];
 
 /// Everything in which `candidate` differs from `baseline`, what forbids first.
 pub fn differences(baseline: &RunRecord, candidate: &RunRecord) -> Vec<Difference> {
@@ -159,7 +167,9 @@ impl Found {
 
     fn server(&mut self, a: &RunRecord, b: &RunRecord) {
         let placed = |record: &RunRecord| {
-            let cpus: Vec<String> = record.target.cpus.iter().map(u32::to_string).collect();
+            let by_agent = record.target.agent.as_ref().map(|agent| &agent.cpus);
+            let cpus: Vec<String> =
+                by_agent.unwrap_or(&record.target.cpus).iter().map(u32::to_string).collect();
             if cpus.is_empty() { "not told".to_owned() } else { cpus.join(",") }
         };
         self.check(Weight::Forbids, "CPUs of the server", placed(a), placed(b));
@@ -167,18 +177,32 @@ impl Found {
             record.target.server.clone().unwrap_or_else(|| "it did not tell its name".to_owned())
         };
         self.check(Weight::Noted, "server", named(a), named(b));
-        // The embedded server takes any free port; another address of it is no difference.
-        if !(a.target.embedded && b.target.embedded) {
+        for (fact, what) in SERVER_HOST {
+            let told = |record: &RunRecord| {
+                let value = record.environment.get("server.environment")?.get(fact)?;
+                Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+            };
+            if let (Some(one), Some(other)) = (told(a), told(b)) {
+                self.check(Weight::Noted, what, one, other);
+            }
+        }
+        // A server of ours takes any free port; another address of it is no difference.
+        if let (Some(one), Some(other)) = (&a.target.software, &b.target.software) {
+            self.check(Weight::Noted, "server's driver", one.name.clone(), other.name.clone());
+            self.check(Weight::Noted, "server's profile", one.profile.clone(), other.profile.clone());
+        } else if !(a.target.embedded && b.target.embedded) {
             self.check(Weight::Noted, "target", a.target.url.clone(), b.target.url.clone());
             return;
         }
         type Part = fn(&RunSpec) -> String;
         let settings: [(&str, Part); 5] = [
             ("server's threads", |spec| spec.server.threads.to_string()),
-            ("server keeps files in memory", |spec| yes(spec.server.cache)),
+            ("server keeps files in memory", |spec| yes(spec.server.reference_caches())),
             ("server keeps connections", |spec| yes(spec.server.keep_alive)),
-            ("server writes an access log", |spec| yes(spec.server.access_log.is_some())),
-            ("server's listen queue", |spec| spec.server.backlog.to_string()),
+            ("server writes an access log", |spec| {
+                yes(!matches!(spec.server.logging(), Logging::Unsaid | Logging::Off))
+            }),
+            ("server's listen queue", |spec| spec.server.reference_backlog().to_string()),
         ];
         for (what, part) in settings {
             self.check(Weight::Noted, what, part(&a.spec), part(&b.spec));

@@ -11,6 +11,7 @@
 mod comparable;
 mod gates;
 mod judging;
+mod ranking;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,10 +19,11 @@ use serde::Serialize;
 pub use comparable::{Difference, Weight, differences};
 pub use gates::{FailWhen, GateOutcome, GateResult};
 pub use judging::{Finding, Floor, FloorSource, ITERATIONS_MIN, Why, holm};
+pub use ranking::{NoRanking, Pair, Ranking, rank};
 
 use crate::metric::Metric;
 use crate::rate::RateProfile;
-use crate::record::{IterationRecord, RunRecord};
+use crate::record::{IterationRecord, RunRecord, load_name};
 use crate::spec::ConnectionPolicy;
 use crate::statistics::{self, Interval};
 use crate::threshold::{self, FailIf, Outcome, Threshold};
@@ -71,6 +73,19 @@ pub enum Noise<'a> {
     Percent(f64),
     /// From the two arms of another record, of the same level or, where that has none, of its noisiest one.
     Run(&'a RunRecord),
+}
+
+/// Names of levels in one: `1, 2, 4 clients`.
+pub fn levels_named(levels: &[String]) -> String {
+    let parted: Option<Vec<(&str, &str)>> = levels.iter().map(|level| level.rsplit_once(' ')).collect();
+    match parted.as_deref() {
+        // The last one's noun: of `1 client, 2 clients` it is the plural.
+        Some([.., (_, noun)]) if levels.len() > 1 => {
+            let numbers: Vec<&str> = parted.iter().flatten().map(|(number, _)| *number).collect();
+            format!("{} {noun}", numbers.join(", "))
+        }
+        _ => levels.join(", "),
+    }
 }
 
 /// Records, compared.
@@ -123,10 +138,10 @@ pub struct Candidate {
     pub record: usize,
     /// In what it differs from the baseline beside the figures.
     pub differences: Vec<Difference>,
-    /// Levels, by clients, that only the baseline has.
-    pub only_baseline: Vec<u32>,
-    /// Levels, by clients, that only this record has.
-    pub only_candidate: Vec<u32>,
+    /// Levels that only the baseline has, as `20 clients` or `1000 arrivals/s`.
+    pub only_baseline: Vec<String>,
+    /// Levels that only this record has.
+    pub only_candidate: Vec<String>,
     /// Every level that both have, ascending.
     pub levels: Vec<LevelComparison>,
 }
@@ -277,11 +292,9 @@ fn candidate(
         let rate = a.1[0].rate;
         rate == b.1[0].rate && (rate.is_some() || a.0 == b.0)
     };
-    let without = |a: &[Level<'_>], b: &[Level<'_>]| -> Vec<u32> {
-        a.iter()
-            .filter(|level| !b.iter().any(|other| same(level, other)))
-            .map(|(clients, _)| *clients)
-            .collect()
+    let without = |a: &[Level<'_>], b: &[Level<'_>]| -> Vec<String> {
+        let alone = a.iter().filter(|level| !b.iter().any(|other| same(level, other)));
+        alone.map(|(clients, runs)| load_name(*clients, runs[0].rate)).collect()
     };
     let levels = theirs
         .iter()

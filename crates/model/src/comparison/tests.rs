@@ -292,7 +292,10 @@ fn levels_of_one_record_only_are_named() {
     let b = record("b", &[(2, &[1.0]), (4, &[1.0])]);
     let candidate = compare(&[&a, &b], &Options::default()).candidates.remove(0);
     let levels: Vec<u32> = candidate.levels.iter().map(|level| level.clients).collect();
-    assert_eq!((levels, candidate.only_baseline, candidate.only_candidate), (vec![2], vec![1, 3], vec![4]));
+    assert_eq!(
+        (levels, levels_named(&candidate.only_baseline), levels_named(&candidate.only_candidate)),
+        (vec![2], "1, 3 clients".to_owned(), "4 clients".to_owned())
+    );
 }
 
 #[test]

@@ -12,6 +12,7 @@
 //! first value takes the path of a new chunk, and that unpacks.
 
 use std::fmt;
+use std::ops::ControlFlow;
 
 use hdrhistogram::serialization::Deserializer;
 
@@ -125,19 +126,28 @@ impl Histogram {
     /// The value at a quantile from 0 to 1: the highest value equivalent to the first bucket whose cumulative count
     /// reaches `quantile × len`, and never more than [`Histogram::max`]. 0 where there are no values.
     pub fn value_at_quantile(&self, quantile: f64) -> u64 {
-        if self.count == 0 {
-            return 0;
-        }
+        self.values_at_quantiles(&[quantile])[0]
+    }
+
+    /// The values at several quantiles, which ascend, read in one pass. See [`Histogram::value_at_quantile`].
+    pub fn values_at_quantiles(&self, ascending: &[f64]) -> Vec<u64> {
         // As HdrHistogram: at least one value must lie at or below the answer.
-        let wanted = ((quantile.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).clamp(1, self.count);
+        let rank = |quantile: &f64| {
+            ((quantile.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).clamp(1, self.count.max(1))
+        };
+        let mut wanted = ascending.iter().map(rank).peekable();
+        let mut values = Vec::with_capacity(ascending.len());
         let mut seen = 0;
-        for (lowest, width, count) in self.buckets() {
+        // Not a loop: what the counters come from is chained and flattened, which is slow when asked one by one.
+        let _ = self.buckets().try_for_each(|(lowest, width, count)| {
             seen = u64::saturating_add(seen, count);
-            if seen >= wanted {
-                return (lowest + width - 1).min(self.max);
+            while wanted.next_if(|rank| seen >= *rank).is_some() {
+                values.push((lowest + width - 1).min(self.max));
             }
-        }
-        self.max
+            if wanted.peek().is_some() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        values.resize(ascending.len(), if self.count == 0 { 0 } else { self.max });
+        values
     }
 
     /// The value at a percentile from 0 to 100. See [`Histogram::value_at_quantile`].

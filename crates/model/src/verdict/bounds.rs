@@ -22,6 +22,8 @@ pub const RUN_QUEUE_PERCENT_MAX: f64 = 5.0;
 /// Shortest window, in nanoseconds, of which a worker's CPU is judged: of a shorter one it says how it
 /// started, and nobody takes it for a benchmark (it is never certified).
 pub(super) const GENERATOR_WINDOW_NS_MIN: u64 = 100_000_000;
+/// What a hypervisor took of a CPU, in percent of its time, from which on nobody can tell what the server would have been limited by.
+pub(super) const STOLEN_PERCENT_MAX: f64 = 5.0;
 /// CPU time of the server in percent of its CPUs', from which on they are its ceiling.
 pub const SERVER_CPU_PERCENT_MAX: f64 = 95.0;
 /// Traffic in percent of the link's speed, from which on the link is at its practical limit. Full Ethernet frames of

@@ -5,10 +5,13 @@
 
 mod bounds;
 mod limit;
+#[cfg(test)]
+mod limit_tests;
 mod reasons;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -161,6 +164,8 @@ pub struct RuleResult {
 pub enum LimitingResource {
     /// The server's CPUs.
     Server,
+    /// The CPUs of the origin behind a proxy.
+    Origin,
     /// The network link.
     Network,
     /// The load generator.

@@ -219,15 +219,24 @@ fn server_host(record: &RunRecord) -> Finding {
     if let Some(stated) = stated(record, KEY) {
         return met(true, stated);
     }
-    if this_host(record) != Some(true) {
-        return met(false, format!("the server's host is not described; {}", how(KEY)));
-    }
+    let by_agent = record.environment.get("server.environment").and_then(Value::as_object);
+    let whose = match (by_agent, this_host(record)) {
+        (Some(_), _) => "the server's own, as its agent read it",
+        (None, Some(true)) => "this host",
+        (None, _) => {
+            let remedy = format!("{}, or give --server-agent", how(KEY));
+            return met(false, format!("the server's host is not described; {remedy}"));
+        }
+    };
+    let is_known = |fact: &str| match by_agent {
+        Some(facts) => facts.contains_key(fact),
+        None => record.environment.contains_key(fact),
+    };
     let needed = ["cpu.model", "memory.bytes", "kernel.release", "sysctl"];
-    let missing: Vec<&str> =
-        needed.into_iter().filter(|fact| !record.environment.contains_key(*fact)).collect();
+    let missing: Vec<&str> = needed.into_iter().filter(|fact| !is_known(fact)).collect();
     match missing.is_empty() {
-        true => met(true, "this host, in the environment"),
-        false => met(false, format!("this host, but {} could not be read; {}", missing.join(", "), how(KEY))),
+        true => met(true, format!("{whose}, in the environment")),
+        false => met(false, format!("{whose}, but {} could not be read; {}", missing.join(", "), how(KEY))),
     }
 }
 
@@ -244,8 +253,16 @@ fn load_generators(record: &RunRecord) -> Finding {
 }
 
 fn separate_hosts(record: &RunRecord) -> Finding {
+    let same_machine = record.environment.get("target.same_machine").and_then(Value::as_bool);
     match this_host(record) {
         Some(true) => met(false, "the server ran on the load generator's host, over its loopback"),
+        // Addresses of containers and network namespaces differ, their machine does not.
+        Some(false) if same_machine == Some(true) => {
+            met(false, "the server has another address, but its agent runs on the load generator's machine")
+        }
+        Some(false) if same_machine == Some(false) => {
+            met(true, "the server has another address, and its agent runs on another machine")
+        }
         Some(false) => met(true, "the server has another address than this host"),
         None => cannot_tell("the record does not say where the server ran"),
     }

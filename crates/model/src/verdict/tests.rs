@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::*;
-use crate::calibration::{Calibration, CalibrationRow, Ceiling, HostIdentity, Mode};
+use crate::calibration::{Calibration, CalibrationRow, HostIdentity, Mode};
 use crate::identities::IdentityCheck;
 use crate::metrics::{ClientTotals, GeneratorUse, Interval, Measured, Series, WorkerUse};
 use crate::record::{
-    Arm, CpuUse, HostUse, InterfaceUse, IterationRecord, RunState, SCHEMA_VERSION, ScheduleKept, ServerUse,
+    Arm, HostUse, InterfaceUse, IterationRecord, RunState, SCHEMA_VERSION, ScheduleKept, ServerUse,
     TargetRecord, TcpUse, Tool,
 };
 use crate::spec::{Levels, RunSpec};
 use crate::workload::builtin;
 
-const SECOND: u64 = 1_000_000_000;
+pub(super) const SECOND: u64 = 1_000_000_000;
 const LEVELS: [u32; 9] = [20, 30, 40, 50, 60, 70, 80, 90, 100];
 
 /// Ten minutes of 1,000 requests a second of 2 ms each, with a generator at a half and a server at 60 %.
@@ -115,21 +115,9 @@ fn valid() -> RunRecord {
 fn calibrated(mut record: RunRecord) -> RunRecord {
     let workers = &record.iterations[0].measured.generator.workers;
     let row = |mode, requests_per_s, response_bytes| CalibrationRow {
-        mode,
         backend: workers[0].backend.clone(),
         workers: workers.len() as u32,
-        clients: 64,
-        body_bytes: 500,
-        iterations: 3,
-        requests_per_s,
-        requests_reach_percent: None,
-        connections_per_s: 0.0,
-        throughput_bps: 0.0,
-        response_bytes,
-        cpu_per_request_s: 0.0,
-        worker_percent: 99.0,
-        server_percent: None,
-        ceiling: Ceiling::Generator,
+        ..CalibrationRow::sample(mode, requests_per_s, response_bytes)
     };
     let calibration = Calibration {
         made_at: "2026-11-21T17:00:00Z".to_owned(),
@@ -150,7 +138,7 @@ fn calibrate(record: &mut RunRecord) {
     *record = calibrated(record.clone());
 }
 
-fn changed(change: impl FnOnce(&mut RunRecord)) -> Verdict {
+pub(super) fn changed(change: impl FnOnce(&mut RunRecord)) -> Verdict {
     let mut record = valid();
     change(&mut record);
     of(&record)
@@ -325,7 +313,7 @@ fn each_rule_not_met_makes_it_uncertified() {
     uncertified(
         undisclosed("server.host"),
         "server-host",
-        "the server's host is not described; state \"server.host\" under [disclosure] in the testbed file",
+        "the server's host is not described; state \"server.host\" under [disclosure] in the testbed file, or give --server-agent",
     );
     uncertified(
         |record| record.workload_sha256 = "0".into(),
@@ -368,6 +356,21 @@ fn each_rule_not_met_makes_it_uncertified() {
         |record| drop(record.environment.insert("target.this_host".into(), json!(true))),
         "separate-hosts",
         "the server ran on the load generator's host, over its loopback",
+    );
+    uncertified(
+        |record| drop(record.environment.insert("target.same_machine".into(), json!(true))),
+        "separate-hosts",
+        "the server has another address, but its agent runs on the load generator's machine",
+    );
+    uncertified(
+        |record| {
+            record.spec.disclosure.remove("server.host");
+            let facts = json!({ "cpu.model": "Example", "memory.bytes": 1, "sysctl": {} });
+            record.environment.insert("server.environment".into(), facts);
+        },
+        "server-host",
+        "the server's own, as its agent read it, but kernel.release could not be read; state \"server.host\" under \
+         [disclosure] in the testbed file",
     );
     uncertified(
         |record| record.iterations.iter_mut().for_each(|run| run.arm = None),
@@ -437,110 +440,6 @@ fn the_embedded_server_discloses_itself() {
     });
     let ids: Vec<&str> = verdict.unmet_rules.iter().map(|rule| rule.id.as_str()).collect();
     assert_eq!(ids, ["separate-hosts"]);
-}
-
-#[track_caller]
-fn limited(change: impl Fn(&mut IterationRecord), resource: LimitingResource, sentence: &str) {
-    let verdict = changed(|record| {
-        record.spec.load.clients = Levels(vec![20]);
-        record.iterations.retain(|run| run.clients == 20);
-        record.iterations.iter_mut().for_each(change);
-    });
-    assert_eq!((verdict.limit.resource, verdict.limit.sentence.as_str()), (resource, sentence));
-    assert_eq!(verdict.level_limits, [LevelLimit { clients: 20, rate: None, limit: verdict.limit.clone() }]);
-}
-
-#[test]
-fn other_programs_on_the_servers_cpus_are_no_limit_of_the_server() {
-    let busy = |run: &mut IterationRecord, own: u64| {
-        run.server = Some(ServerUse { user_ns: own * SECOND, ..ServerUse::default() });
-        if let Some(host) = &mut run.host {
-            host.cpus = vec![
-                CpuUse { cpu: 0, busy_ns: 580 * SECOND, idle_ns: 10 * SECOND, stolen_ns: 10 * SECOND },
-                CpuUse { cpu: 1, busy_ns: 300 * SECOND, idle_ns: 300 * SECOND, stolen_ns: 0 },
-            ];
-        }
-    };
-    limited(
-        |run| busy(run, 60),
-        LimitingResource::Unknown,
-        "The limiting resource cannot be told: at 20 clients other programs had the server's CPUs: the server used \
-         10 % of its 1 CPU, and interrupts and other programs kept them busy for 98 % of the time in all.",
-    );
-    limited(
-        |run| busy(run, 400),
-        LimitingResource::Server,
-        "The server's CPU limits at 20 clients: the server used 67 % of its 1 CPU, and interrupts and other programs \
-         kept them busy for 98 % of the time in all.",
-    );
-    limited(
-        |run| run.measured.generator.workers[0].run_queue_ns = Some(270 * SECOND),
-        LimitingResource::Generator,
-        "The load generator limits at 20 clients: the generator's worker used 50 % of CPU 1 and waited 45 % of the \
-         time for other programs to leave it; what the server could do more is not seen.",
-    );
-}
-
-#[test]
-fn the_limiting_resource_is_told_with_its_evidence() {
-    limited(
-        |run| {
-            run.server =
-                Some(ServerUse { user_ns: 300 * SECOND, system_ns: 294 * SECOND, ..ServerUse::default() })
-        },
-        LimitingResource::Server,
-        "The server's CPU limits at 20 clients: the server used 99 % of its 1 CPU (the generator's worker used 50 % of CPU 1, eth0 received 400 Mbit/s, 40 % of the link's 1000).",
-    );
-    limited(
-        |run| run.host.as_mut().unwrap().interfaces[0].received_bytes = 600 * 117_000_000,
-        LimitingResource::Network,
-        "The network limits at 20 clients: eth0 received 936 Mbit/s, 94 % of the link's 1000 (the generator's worker used 50 % of CPU 1, the server used 60 % of its 1 CPU).",
-    );
-    limited(
-        |run| run.measured.generator.workers[0].user_ns = 580 * SECOND,
-        LimitingResource::Generator,
-        "The load generator limits at 20 clients: the generator's worker used 97 % of CPU 1; what the \
-         server could do more is not seen.",
-    );
-    limited(
-        |run| run.host.as_mut().unwrap().tcp.as_mut().unwrap().listen_overflows = 3,
-        LimitingResource::None,
-        "Neither server, network nor generator limits at 20 clients: the server used 60 % of its 1 CPU, eth0 received \
-         400 Mbit/s, 40 % of the link's 1000, the generator's worker used 50 % of CPU 1, 1 % of what it can do by its \
-         calibration; this host's kernel counted 12 listen-queue overflows, 0 of 20000 segments sent again (0 of them SYN). What limits is a lock, a \
-         queue or a setting of the server; this was the highest level, and more clients may raise the rate.",
-    );
-    limited(
-        |run| {
-            run.server = None;
-            run.host = None;
-        },
-        LimitingResource::Unknown,
-        "The limiting resource cannot be told: at 20 clients the CPU of the server was not measured; the generator's worker used 50 % of CPU 1, 1 % of what it can do by its calibration, the kernel's counters were not read.",
-    );
-}
-
-#[test]
-fn a_strange_server_on_this_host_is_seen_by_the_cpus_left_to_it() {
-    let verdict = changed(|record| {
-        record.environment.insert("target.this_host".into(), json!(true));
-        for run in &mut record.iterations {
-            run.server = None;
-            let host = run.host.as_mut().unwrap();
-            host.interfaces.clear();
-            let cpu = |cpu, busy_s: u64| CpuUse {
-                cpu,
-                busy_ns: busy_s * SECOND,
-                idle_ns: (600 - busy_s) * SECOND,
-                stolen_ns: 0,
-            };
-            host.cpus = vec![cpu(0, 590), cpu(1, 300)];
-        }
-    });
-    assert_eq!(verdict.limit.resource, LimitingResource::Server);
-    assert!(
-        verdict.limit.sentence.contains("the 1 CPU left to the server worked 98 % of the time, for whomever")
-    );
 }
 
 #[test]

@@ -135,6 +135,16 @@ fn stem(file: &str) -> Cow<'_, str> {
     if stem.is_empty() { Cow::Borrowed("workload") } else { Cow::Borrowed(stem) }
 }
 
+/// That a list is refused at `place` (line:column), for a reason that contains `what`, with a hint that contains `hint`.
+#[cfg(test)]
+pub(super) fn assert_refused(text: &str, place: &str, what: &str, hint: &str) {
+    let error = read(text, "list").expect_err(text);
+    let shown = error.to_string();
+    assert!(shown.starts_with(&format!("list:{place}: ")), "{text:?}: {shown}");
+    assert!(shown.contains(what), "{text:?}: {shown}");
+    assert!(error.hint.clone().unwrap_or_default().contains(hint), "{text:?}: {:?}", error.hint);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -173,6 +173,7 @@ pub(super) fn unknown_format(offset: usize, word: &str) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::super::read as read_workload;
+    use super::super::read::assert_refused;
 
     /// Section 7 of the WebStone paper, as it is printed there.
     const PAPER: &str = "#This file is used to configure the pages and files to be tested for. 6 40 3 \
@@ -241,11 +242,7 @@ mod tests {
             ("0\n", "1:1", "found `0`, expected the number of pages", ""),
             ("2\n9000000000000000000 1 /a\n9000000000000000000 1 /b", "3:1", "weights", "divide"),
         ] {
-            let error = read_workload(text, "list").unwrap_err();
-            let shown = error.to_string();
-            assert!(shown.starts_with(&format!("list:{place}: ")), "{text:?}: {shown}");
-            assert!(shown.contains(what), "{text:?}: {shown}");
-            assert!(error.hint.clone().unwrap_or_default().contains(hint), "{text:?}: {:?}", error.hint);
+            assert_refused(text, place, what, hint);
         }
     }
 

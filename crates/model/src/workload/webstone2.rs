@@ -113,6 +113,7 @@ fn read_line(line: &str, line_at: usize) -> Result<Option<(usize, Page)>, Fault>
 #[cfg(test)]
 mod tests {
     use super::super::read as read_workload;
+    use super::super::read::assert_refused;
 
     const STANDARD: &str = "# the standard list\n/file500.html 350 #500\n/file5k.html\t500\t#5125\n\n\
         /file50k.html 140 #51250 # fifty\n  /file500k.html 9 #512500\n/file5m.html #5248000\n";
@@ -175,11 +176,7 @@ mod tests {
             ("/a#top 1\n", "1:3", "`#`", "never sent"),
             ("http://h 1\n", "1:9", "no path", "slash"),
         ] {
-            let error = read_workload(text, "list").unwrap_err();
-            let shown = error.to_string();
-            assert!(shown.starts_with(&format!("list:{place}: ")), "{text:?}: {shown}");
-            assert!(shown.contains(what), "{text:?}: {shown}");
-            assert!(error.hint.clone().unwrap_or_default().contains(hint), "{text:?}: {:?}", error.hint);
+            assert_refused(text, place, what, hint);
         }
     }
 

@@ -14,6 +14,7 @@ out in NumPy the slow and obvious way. To make it again:
     mean, bootstrap     scipy.stats.bootstrap(method="BCa"), 400,000 resamples
     ratio, bootstrap    the same of two samples
     modified z-score    scipy.stats.median_abs_deviation(scale="normal")
+    scalability         scipy.optimize.curve_fit of the Universal Scalability Law, coefficients from 0 on
     MSER-5              the definition of White (1997), every truncation point of the first half by itself
 """
 
@@ -98,6 +99,20 @@ def mser5(series):
     }
 
 
+def scalability(name, n, x):
+    def law(n, rate, alpha, beta):
+        return rate * n / (1 + alpha * (n - 1) + beta * n * (n - 1))
+
+    n, x = numpy.array(n, float), numpy.array(x, float)
+    tight = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15, "max_nfev": 100_000}
+    starts = ([x[0], 0.01, 1e-4], [x[0], 0.1, 0.0], [x[0], 0.0, 1e-3], [1.2 * x[0], 0.3, 0.01])
+    fits = [optimize.curve_fit(law, n, x, p0=p0, bounds=(0, numpy.inf), **tight)[0] for p0 in starts]
+    best = min(fits, key=lambda fit: ((x - law(n, *fit)) ** 2).sum())
+    squares = float(((x - law(n, *best)) ** 2).sum())
+    rate, alpha, beta = map(float, best)
+    return {"name": name, "n": listed(n), "x": listed(x), "lambda": rate, "alpha": alpha, "beta": beta, "squares": squares}
+
+
 few = [rates(n, 1000, 20) for n in (2, 3, 5, 10, 19)]
 many = [numpy.round(random.lognormal(3, 0.4, n), 3) for n in (20, 30, 60)]
 seconds = numpy.arange(120)
@@ -126,6 +141,16 @@ json.dump(
             modified_z(numpy.array([2.1, 2.6, 2.4, 2.5, 2.3, 2.1, 2.3, 2.6, 8.2, 8.3])),
             modified_z(few[2]),
             modified_z(few[3]),
+        ],
+        # The first two: N. J. Gunther, Guerrilla Capacity Planning (2007), as R's package `usl` has them; the others:
+        # Mindcraft, "HP NetServer LT 6000r Web Server Performance" (2000), tables 2 to 5.
+        "scalability": [
+            scalability("raytracer", [1, 4, 8, 12, 16, 20, 24, 28, 32, 48, 64], [20, 78, 130, 170, 190, 200, 210, 230, 260, 280, 310]),
+            scalability("specsdm91", [1, 18, 36, 72, 108, 144, 216], [64.9, 995.9, 1652.4, 1853.2, 1828.9, 1775.0, 1702.2]),
+            scalability("ASP", [1, 2, 4, 6], [634, 920, 1369, 1688]),
+            scalability("ISAPI", [1, 2, 4, 6], [1271, 1854, 2136, 3238]),
+            scalability("e-commerce, ASP", [1, 2, 4, 6], [1144, 1768, 2644, 3265]),
+            scalability("e-commerce, ISAPI", [1, 2, 4, 6], [1409, 2183, 3389, 4275]),
         ],
         "mser5": [mser5(series) for series in (ramp, flat, late, odd)],
     },

@@ -1,12 +1,12 @@
 //! The comparison for a pull request: a line, a short table, and the rest folded away. GitHub's and GitLab's Markdown
 //! both draw it.
 
-use webstone_model::comparison::{Comparison, Finding, GateResult, Row, Weight};
+use webstone_model::comparison::{Comparison, Finding, GateResult, Row, Weight, levels_named};
 use webstone_model::metric::Metric;
 
 use super::{
-    clients, decimals, fail_when, floor_source, gate_change, gate_word, iterations, letter, name, scaled,
-    signed, summary,
+    decimals, fail_when, floor_source, gate_change, gate_word, iterations, letter, name, scaled, signed,
+    summary,
 };
 use crate::Options;
 use crate::screen::Screen;
@@ -83,7 +83,7 @@ fn details(screen: &Screen, comparison: &Comparison, out: &mut Vec<String>) {
         }
         for (who, levels) in [("A", &candidate.only_baseline), (&*letter, &candidate.only_candidate)] {
             if !levels.is_empty() {
-                out.push(format!("- only {who} has {}", clients(levels)));
+                out.push(format!("- only {who} has {}", levels_named(levels)));
             }
         }
         out.push(String::new());

@@ -265,12 +265,6 @@ fn fail_when(when: FailWhen) -> &'static str {
     }
 }
 
-/// `1, 2, 4 clients`.
-fn clients(levels: &[u32]) -> String {
-    let named: Vec<String> = levels.iter().map(u32::to_string).collect();
-    format!("{} clients", named.join(", "))
-}
-
 /// `3 iterations a level`, `2 to 3 iterations a level`.
 fn iterations((fewest, most): (usize, usize)) -> String {
     if fewest == most {

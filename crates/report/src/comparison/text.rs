@@ -1,11 +1,11 @@
 //! The comparison for a terminal: what was compared, what came out in a line, a table a level, the gates.
 
-use webstone_model::comparison::{Candidate, Comparison, Finding, GateResult, Row, Weight};
+use webstone_model::comparison::{Candidate, Comparison, Finding, GateResult, Row, Weight, levels_named};
 use webstone_model::verdict::Standing;
 
 use super::{
-    because, clients, decimals, fail_when, floor_source, gate_change, gate_word, iterations, letter, name,
-    scaled, signed, summary,
+    because, decimals, fail_when, floor_source, gate_change, gate_word, iterations, letter, name, scaled,
+    signed, summary,
 };
 use crate::Options;
 use crate::layout::{Room, Table, heading, labelled, push_line};
@@ -64,7 +64,7 @@ fn against(screen: &Screen, comparison: &Comparison, candidate: &Candidate, out:
     }
     for (who, levels) in [("A", &candidate.only_baseline), (letter.as_str(), &candidate.only_candidate)] {
         if !levels.is_empty() {
-            let text = format!("only {who} has {}", clients(levels));
+            let text = format!("only {who} has {}", levels_named(levels));
             labelled(screen, out, screen.caution(), 2, &text, Tone::Plain);
         }
     }

@@ -67,6 +67,37 @@ pub(super) fn of_column(sheet: &str, name: &str, unit: &str) -> Option<&'static 
         ("Machines", "generator" | "busiest") => GENERATOR_CPU,
         ("Machines", "server") => SERVER_CPU,
         ("Machines", "memory") => "def-the-server-under-test-resident_bytes_max",
+        ("Server", "user" | "system") => "def-the-server-under-test-cpu_user_percent-cpu_system_percent",
+        ("Server", "1,000 requests") => "def-the-server-under-test-cpu_per_1000_requests_s",
+        ("Server", "memory") if unit.starts_with("max") => "def-the-server-under-test-resident_bytes_max",
+        ("Server", "memory") => "def-the-server-under-test-proportional_bytes",
+        ("Server", "switches" | "preempted") => {
+            "def-the-server-under-test-switches_voluntary-switches_involuntary"
+        }
+        ("Server", "faults" | "from disk") => "def-the-server-under-test-faults_minor-faults_major",
+        ("Server", "disk read" | "written") => "def-the-server-under-test-disk_read_bytes-disk_written_bytes",
+        ("Server", "held up") => "def-the-server-under-test-throttled_ns",
+        ("Server", "descriptors" | "processes" | "threads") => {
+            "def-the-server-under-test-processes_max-threads_max-descriptors_max"
+        }
+        ("Origin", "requests") => "def-the-origin-behind-a-proxy-origin_request_rate",
+        ("Origin", "asked") => "def-the-origin-behind-a-proxy-origin_requests_per_request",
+        ("Origin", "hits") => "def-the-origin-behind-a-proxy-hit_percent",
+        ("Origin", "unchanged") => "def-the-origin-behind-a-proxy-revalidated_percent",
+        ("Origin", "saved") => "def-the-origin-behind-a-proxy-saved_percent",
+        ("Origin", "bodies") => "def-the-origin-behind-a-proxy-origin_body_bps",
+        ("Origin", "connects") => "def-the-origin-behind-a-proxy-origin_connections_per_request",
+        ("Origin", "user" | "system" | "1,000 requests" | "memory") => "def-the-origin-behind-a-proxy-server",
+        ("CPUs" | "CPUs there", "user" | "system" | "interrupts" | "idle" | "stolen") => {
+            "def-the-host-of-the-generator-cpus"
+        }
+        ("Network" | "Network there", "overflows") => "def-the-host-of-the-generator-listen_overflows",
+        ("Network" | "Network there", "sent again") => {
+            "def-the-host-of-the-generator-segments_sent-retransmitted"
+        }
+        ("Network" | "Network there", "received" | "sent" | "packets" | "dropped") => {
+            "def-the-host-of-the-generator-interfaces"
+        }
         ("Errors", "class" | "blames") => ERROR_CLASSES,
         _ => return None,
     })

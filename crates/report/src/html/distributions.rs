@@ -127,9 +127,11 @@ fn line(name: String, style: usize, histogram: &Histogram) -> Line {
     let mut points = Vec::new();
     if !histogram.is_empty() {
         let most = (histogram.len() as f64).log10().max(1.0);
-        for step in 0..=(most * RESOLUTION) as u32 {
-            let x = f64::from(step) / RESOLUTION;
-            let value = histogram.value_at_quantile(1.0 - 10_f64.powf(-x)) as f64 / NANOS_PER_SECOND as f64;
+        let places: Vec<f64> =
+            (0..=(most * RESOLUTION) as u32).map(|step| f64::from(step) / RESOLUTION).collect();
+        let quantiles: Vec<f64> = places.iter().map(|x| 1.0 - 10_f64.powf(-x)).collect();
+        for (x, nanos) in places.into_iter().zip(histogram.values_at_quantiles(&quantiles)) {
+            let value = nanos as f64 / NANOS_PER_SECOND as f64;
             // Below the clock's resolution there is nothing to show on a logarithmic axis.
             if value > 0.0 {
                 points.push(Point::new(x, value));

@@ -57,7 +57,7 @@ fn verdict(html: &mut Html, screen: &Screen, run: &Run<'_>, named: bool) {
     }
     if !reasons.is_empty() {
         html.raw("<ul>");
-        for sentence in problems::reasons(&run.verdict) {
+        for sentence in run.verdict.told() {
             html.element("li", &sentence);
         }
         html.raw("</ul>");

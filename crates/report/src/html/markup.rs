@@ -126,7 +126,8 @@ impl Html {
             }
         }
         self.raw("</tbody></table></div>\n");
-        for (_, note) in &sheet.notes {
+        let explanations = sheet.table.columns.iter().filter_map(|column| column.explanation);
+        for note in sheet.notes.iter().map(|(_, note)| note.as_str()).chain(explanations) {
             self.element("p class=\"note\"", note);
         }
         self

@@ -11,6 +11,7 @@ mod figure;
 mod headline;
 pub(crate) mod history;
 mod markup;
+mod matrix;
 mod pages;
 mod search;
 mod series;
@@ -31,6 +32,7 @@ use crate::summary::{self, Level};
 use crate::text::{header, sheets};
 use crate::{Charset, Options};
 use markup::{Html, spread};
+pub(crate) use matrix::of_series;
 
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
@@ -78,31 +80,43 @@ impl Run<'_> {
 /// The report of one record, or of several drawn into the same charts; each with the verdict on the whole of it.
 pub(crate) fn render(records: &[(&RunRecord, Verdict)], options: &Options) -> String {
     let screen = Screen::new(&Options { charset: Charset::Utf8, color: false, ..options.clone() });
-    let runs: Vec<Run<'_>> = names(records)
-        .into_iter()
-        .zip(records)
-        .map(|(name, (record, verdict))| {
-            let levels = summary::levels(record);
-            let statistics = levels.iter().map(|level| LevelStatistics::of(&level.runs)).collect();
-            Run { record, name, verdict: verdict.clone(), levels, statistics }
-        })
-        .collect();
+    let runs = runs(records);
+    page(&screen, &title(&runs), &subtitle(&runs), "", &runs, options)
+}
+
+fn runs<'a>(records: &[(&'a RunRecord, Verdict)]) -> Vec<Run<'a>> {
+    let run = |(name, (record, verdict)): (String, &(&'a RunRecord, Verdict))| {
+        let levels = summary::levels(record);
+        let statistics = levels.iter().map(|level| LevelStatistics::of(&level.runs)).collect();
+        Run { record, name, verdict: verdict.clone(), levels, statistics }
+    };
+    names(records).into_iter().zip(records).map(run).collect()
+}
+
+/// The page of these records; `before` is markup that stands before all that is drawn of them.
+fn page(
+    screen: &Screen,
+    title: &str,
+    subtitle: &str,
+    before: &str,
+    runs: &[Run<'_>],
+    options: &Options,
+) -> String {
     let mut html = Html::default();
-    let title = title(&runs);
-    head(&mut html, &title);
+    head(&mut html, title);
     html.raw("<header><p class=\"brand\">webstone report</p>");
     html.raw("<button id=\"theme\" type=\"button\" hidden>Theme: automatic</button>");
-    html.element("h1", &title).element("p class=\"sub\"", &subtitle(&runs)).raw("</header>\n");
+    html.element("h1", title).element("p class=\"sub\"", subtitle).raw("</header>\n");
     let mut body = Html::default();
-    body.raw("<main id=\"main\" tabindex=\"-1\">");
-    headline::draw(&mut body, &screen, &runs);
-    search::draw(&mut body, &screen, &runs);
-    sweep::draw(&mut body, &screen, &runs);
-    distributions::draw(&mut body, &screen, &runs);
-    series::draw(&mut body, &screen, &runs);
-    pages::draw(&mut body, &screen, &runs, options.pages_max);
-    tables(&mut body, &screen, &runs, options.pages_max);
-    disclosure::draw(&mut body, &screen, &runs);
+    body.raw("<main id=\"main\" tabindex=\"-1\">").raw(before);
+    headline::draw(&mut body, screen, runs);
+    search::draw(&mut body, screen, runs);
+    sweep::draw(&mut body, screen, runs);
+    distributions::draw(&mut body, screen, runs);
+    series::draw(&mut body, screen, runs);
+    pages::draw(&mut body, screen, runs, options.pages_max);
+    tables(&mut body, screen, runs, options.pages_max);
+    disclosure::draw(&mut body, screen, runs);
     body.section("definitions", "Definitions");
     body.raw(&definitions::markup()).raw("</section></main>");
     let body = body.finish();
@@ -144,7 +158,7 @@ fn title(runs: &[Run<'_>]) -> String {
         [only] => {
             let target = header::target(only.record);
             match &only.record.target.server {
-                Some(server) if !only.record.target.embedded => {
+                Some(server) if !only.record.target.embedded && only.record.target.software.is_none() => {
                     format!("{} on {server}, {target}", only.record.workload.name)
                 }
                 _ => format!("{} on {target}", only.record.workload.name),

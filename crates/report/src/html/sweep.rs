@@ -247,31 +247,34 @@ fn side_by_side(html: &mut Html, screen: &Screen, runs: &[Run<'_>], quantity: &Q
     .draw(html);
 }
 
+/// The line of a record: a point for each level that has one.
+fn line(
+    style: usize,
+    run: &Run<'_>,
+    name: impl Into<String>,
+    point: impl Fn(&Level<'_>) -> Option<Point>,
+) -> Line {
+    Line { name: name.into(), style, marked: true, points: run.levels.iter().filter_map(point).collect() }
+}
+
+/// A line of each record.
+fn line_each(runs: &[Run<'_>], point: impl Fn(&Level<'_>) -> Option<Point>) -> Vec<Line> {
+    runs.iter().enumerate().map(|(style, run)| line(style, run, run.name.clone(), &point)).collect()
+}
+
 /// Percentiles of the response time: four lines of one record, or the 99th of each of several.
 fn percentiles(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
     type Percentile = (&'static str, fn(&Distribution) -> f64);
     const ALL: [Percentile; 4] =
         [("p50", |d| d.p50_s), ("p90", |d| d.p90_s), ("p99", |d| d.p99_s), ("p99.9", |d| d.p99_9_s)];
-    let line = |style: usize, run: &Run<'_>, name: String, of: fn(&Distribution) -> f64| Line {
-        name,
-        style,
-        marked: true,
-        points: run
-            .levels
-            .iter()
-            .filter_map(|level| {
-                let distribution = level.distributions.response.as_ref()?;
-                Some(Point::new(level.load_number(), of(distribution)))
-            })
-            .collect(),
+    let point = |level: &Level<'_>, of: fn(&Distribution) -> f64| {
+        Some(Point::new(level.load_number(), of(level.distributions.response.as_ref()?)))
     };
     let lines: Vec<Line> = match runs {
         [only] => {
-            ALL.iter().enumerate().map(|(n, (name, of))| line(n, only, (*name).to_owned(), *of)).collect()
+            (0..).zip(ALL).map(|(n, (name, of))| line(n, only, name, |level| point(level, of))).collect()
         }
-        several => {
-            several.iter().enumerate().map(|(n, run)| line(n, run, run.name.clone(), |d| d.p99_s)).collect()
-        }
+        several => line_each(several, |level| point(level, |d| d.p99_s)),
     };
     let values: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.y).collect();
     if values.is_empty() {
@@ -303,25 +306,15 @@ fn percentiles(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
 /// Latency against the request rate, level after level in the order of load: where a line turns up, or back, the server
 /// has no more to give.
 fn against_rate(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
-    let line = |style: usize, run: &Run<'_>, name: String, of: fn(&Distribution) -> f64| Line {
-        name,
-        style,
-        marked: true,
-        points: run
-            .levels
-            .iter()
-            .filter_map(|level| {
-                Some(Point::new(level.figures.request_rate, of(level.distributions.response.as_ref()?)))
-            })
-            .collect(),
+    let point = |level: &Level<'_>, of: fn(&Distribution) -> f64| {
+        Some(Point::new(level.figures.request_rate, of(level.distributions.response.as_ref()?)))
     };
     let mut lines: Vec<Line> = match runs {
-        [only] => {
-            vec![line(0, only, "p50".to_owned(), |d| d.p50_s), line(2, only, "p99".to_owned(), |d| d.p99_s)]
-        }
-        several => {
-            several.iter().enumerate().map(|(n, run)| line(n, run, run.name.clone(), |d| d.p99_s)).collect()
-        }
+        [only] => vec![
+            line(0, only, "p50", |level| point(level, |d| d.p50_s)),
+            line(2, only, "p99", |level| point(level, |d| d.p99_s)),
+        ],
+        several => line_each(several, |level| point(level, |d| d.p99_s)),
     };
     lines.retain(|line| line.points.len() > 1);
     let points = || lines.iter().flat_map(|line| &line.points);
@@ -360,22 +353,15 @@ fn cpu(html: &mut Html, runs: &[Run<'_>]) {
     };
     let server: fn(&Level<'_>) -> Option<f64> =
         |level| level.server.as_ref().map(|server| server.cpu_percent / 100.0);
-    let line = |style: usize, run: &Run<'_>, name: String, of: fn(&Level<'_>) -> Option<f64>| Line {
-        name,
-        style,
-        marked: true,
-        points: run
-            .levels
-            .iter()
-            .filter_map(|level| Some(Point::new(level.load_number(), of(level)?)))
-            .collect(),
+    let point = |level: &Level<'_>, of: fn(&Level<'_>) -> Option<f64>| {
+        Some(Point::new(level.load_number(), of(level)?))
     };
     match runs {
         [only] => {
             let workers = only.levels.iter().map(|level| level.generator.workers).max().unwrap_or(0) as u64;
-            let lines = vec![
-                line(0, only, "load generator".to_owned(), generator),
-                line(1, only, "server".to_owned(), server),
+            let mut lines = vec![
+                line(0, only, "load generator", |level| point(level, generator)),
+                line(1, only, "server", |level| point(level, server)),
             ];
             let server = match only.record.target.cpus.len() as u64 {
                 _ if lines[1].points.is_empty() => "; the server’s could not be read".to_owned(),
@@ -383,6 +369,10 @@ fn cpu(html: &mut Html, runs: &[Run<'_>]) {
                 cpus => format!(", the server {}", count(cpus)),
             };
             let caption = format!("The load generator had {} to use{server}.", cpus(workers));
+            let behind = line(2, only, "origin", |level| {
+                Some(Point::new(level.load_number(), level.origin?.server?.cpu_percent / 100.0))
+            });
+            lines.extend(Some(behind).filter(|behind| !behind.points.is_empty()));
             cpu_chart(html, runs, "chart-cpu", "CPUs busy", None, &caption, lines);
         }
         several => {
@@ -390,8 +380,7 @@ fn cpu(html: &mut Html, runs: &[Run<'_>]) {
                 ("chart-cpu-generator", "CPUs busy, load generator", definitions::GENERATOR_CPU, generator),
                 ("chart-cpu-server", "CPUs busy, server", definitions::SERVER_CPU, server),
             ] {
-                let lines =
-                    several.iter().enumerate().map(|(n, run)| line(n, run, run.name.clone(), of)).collect();
+                let lines = line_each(several, |level| point(level, of));
                 cpu_chart(html, runs, id, title, Some(definition), "", lines);
             }
         }

@@ -1,5 +1,6 @@
 //! What ran against what, when, with which workload, from where.
 
+use serde_json::Value;
 use webstone_model::arrivals::ArrivalProcess;
 use webstone_model::calibration;
 use webstone_model::record::{RunRecord, RunState};
@@ -64,6 +65,7 @@ pub(crate) fn facts(screen: &Screen, record: &RunRecord) -> Vec<(&'static str, S
     fact("load", load(record));
     fact("clients", policy(&record.spec.client));
     fact("host", host(record));
+    fact("server on", server_host(record));
     fact("generator", calibration::said(record).into_iter().collect());
     let notes = record.spec.disclosure.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     fact("disclosed", notes);
@@ -75,7 +77,11 @@ pub(crate) fn facts(screen: &Screen, record: &RunRecord) -> Vec<(&'static str, S
 pub(crate) fn target(record: &RunRecord) -> String {
     match record.target.embedded {
         true => "the embedded server".to_owned(),
-        false => record.target.url.clone(),
+        false => record
+            .target
+            .software
+            .as_ref()
+            .map_or_else(|| record.target.url.clone(), |software| software.to_string()),
     }
 }
 
@@ -94,6 +100,9 @@ fn target_facts(record: &RunRecord) -> Vec<String> {
     facts.push(target.server.clone().unwrap_or_else(|| "server software not named".to_owned()));
     if target.embedded {
         facts.push("the embedded reference server".to_owned());
+    }
+    if let Some(ours) = &target.software {
+        facts.push(format!("started as {ours}: {}", ours.version));
     }
     if !target.cpus.is_empty() {
         let cpus: Vec<String> = target.cpus.iter().map(u32::to_string).collect();
@@ -202,7 +211,17 @@ pub(crate) fn policy(client: &ClientSpec) -> Vec<String> {
 
 /// The machine in a line: name, processor, memory, kernel. Everything else that was read is in the JSON.
 pub(crate) fn host(record: &RunRecord) -> Vec<String> {
-    let text = |name: &str| record.environment.get(name).and_then(serde_json::Value::as_str);
+    machine(&|name| record.environment.get(name))
+}
+
+/// The same of the server's, where an agent told of it.
+pub(crate) fn server_host(record: &RunRecord) -> Vec<String> {
+    let facts = record.environment.get("server.environment").and_then(Value::as_object);
+    facts.map_or_else(Vec::new, |facts| machine(&|name| facts.get(name)))
+}
+
+fn machine<'a>(fact: &dyn Fn(&str) -> Option<&'a Value>) -> Vec<String> {
+    let text = |name: &str| fact(name).and_then(Value::as_str);
     let online = text("cpu.online").and_then(|list| parse_cpu_list(list).ok()).map(|cpus| cpus.len() as u64);
     let allowed =
         text("cpu.allowed").and_then(|list| parse_cpu_list(list).ok()).map(|cpus| cpus.len() as u64);
@@ -214,7 +233,7 @@ pub(crate) fn host(record: &RunRecord) -> Vec<String> {
         (None, None) => String::new(),
     };
     let processor: Vec<&str> = text("cpu.model").into_iter().chain(Some(cpus.as_str())).collect();
-    let memory = record.environment.get("memory.bytes").and_then(serde_json::Value::as_u64);
+    let memory = fact("memory.bytes").and_then(Value::as_u64);
     vec![
         text("hostname").unwrap_or_default().to_owned(),
         processor.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "),

@@ -17,7 +17,7 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     let client_cost = Scale::seconds(screen, levels.iter().map(|l| l.generator.cpu_per_request_s));
     let delay = Scale::seconds(screen, levels.iter().filter_map(|l| l.generator.loop_delay_p99_s));
     let servers = || levels.iter().filter_map(|level| level.server.as_ref());
-    let server_cost = Scale::seconds(screen, servers().map(|s| s.cpu_per_request_s));
+    let server_cost = Scale::seconds(screen, servers().map(|s| s.cpu_per_1000_requests_s / 1000.0));
     let memory = Scale::bytes(servers().map(|s| s.resident_bytes_max as f64));
     let lags = || levels.iter().filter_map(|level| level.generator.receive_lag_s);
     let lag = Scale::seconds(screen, lags().map(|[_, p99, _]| p99));
@@ -31,24 +31,31 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     if generator {
         table.number("workers", "", Room::Optional(1));
         table.number("generator", "% of its CPUs", Room::Always);
-        table.number("busiest", "worker, %", Room::Optional(4));
+        table.number("busiest", "worker, %", Room::Optional(6));
         if waited {
-            table.number("kept off", "its CPU, %", Room::Optional(3));
+            table.number("kept off", "its CPU, %", Room::Optional(4));
+            table.explained(
+                "kept off its CPU: how long a worker was ready to run while something else ran there",
+            );
         }
         table.number("a request", client_cost.unit, Room::Always);
     }
     if delayed {
-        table.number("own delay", &format!("p99, {}", delay.unit), Room::Optional(2));
+        table.number("own delay", &format!("p99, {}", delay.unit), Room::Optional(5));
+        table.explained("own delay: from an event to its handling; a part of every latency above");
     }
     if lagged {
-        table.number("receive lag", &format!("p50, {}", lag.unit), Room::Optional(5));
-        table.number("receive lag", &format!("p99, {}", lag.unit), Room::Optional(2));
-        table.number("receive lag", &format!("max, {}", lag.unit), Room::Optional(5));
+        table.number("receive lag", &format!("p50, {}", lag.unit), Room::Optional(2));
+        table.number("receive lag", &format!("p99, {}", lag.unit), Room::Optional(3));
+        table.explained(
+            "receive lag: how long bytes had lain in the kernel when they were read, on one connection a worker",
+        );
+        table.number("receive lag", &format!("max, {}", lag.unit), Room::Optional(2));
     }
     if server {
         table.number("server", "% of a CPU", Room::Always);
         table.number("a request", server_cost.unit, Room::Always);
-        table.number("memory", &format!("max, {}", memory.unit), Room::Optional(3));
+        table.number("memory", &format!("max, {}", memory.unit), Room::Optional(4));
     }
     let dash = || screen.dash().to_owned();
     for level in levels {
@@ -76,7 +83,7 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
             match &level.server {
                 Some(used) => cells.extend([
                     format!("{:.0}", used.cpu_percent),
-                    server_cost.show(used.cpu_per_request_s),
+                    server_cost.show(used.cpu_per_1000_requests_s / 1000.0),
                     memory.show(used.resident_bytes_max as f64),
                 ]),
                 None => cells.extend([dash(), dash(), dash()]),
@@ -86,18 +93,5 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
         table.row_in(cells, if saturated { Tone::Alarm } else { Tone::Plain }, false);
     }
     let explanation = "CPU of the load generator, and of the server where it could be asked";
-    let mut sheet = Sheet::new("Machines", explanation, table);
-    if waited {
-        let note = "kept off its CPU: how long a worker was ready to run while something else ran there";
-        sheet.notes.push((Tone::Faint, note.to_owned()));
-    }
-    if delayed {
-        let note = "own delay: from an event to its handling; a part of every latency above";
-        sheet.notes.push((Tone::Faint, note.to_owned()));
-    }
-    if lagged {
-        let note = "receive lag: how long bytes had lain in the kernel when they were read, on one connection a worker";
-        sheet.notes.push((Tone::Faint, note.to_owned()));
-    }
-    Some(sheet)
+    Some(Sheet::new("Machines", explanation, table))
 }

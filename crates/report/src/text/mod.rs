@@ -1,15 +1,19 @@
 //! The report for a terminal. What makes the figures doubtful stands above the figures; after that, from the sweep as
 //! a whole to its details: levels, times, pages, fairness, machines, errors.
 
+mod cpus;
 pub(crate) mod errors;
 mod fairness;
 pub(crate) mod header;
 mod levels;
 mod machines;
+mod network;
 mod open_loop;
+mod origin;
 pub(crate) mod pages;
 pub(crate) mod problems;
 mod search;
+mod server;
 mod times;
 
 use webstone_model::record::RunRecord;
@@ -70,6 +74,12 @@ pub(crate) fn sheets(
         pages::sheet(screen, record, pages_max),
         fairness::sheet(screen, levels),
         machines::sheet(screen, levels),
+        server::sheet(screen, levels),
+        origin::sheet(screen, record, levels),
+        cpus::sheet(screen, record, levels),
+        cpus::elsewhere(screen, record, levels),
+        network::sheet(screen, levels),
+        network::elsewhere(screen, levels),
         errors::sheet(screen, record),
     ];
     first.into_iter().flatten().collect()

@@ -13,8 +13,6 @@ use crate::numbers::{count, counted, percent, seconds};
 use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
 
-/// Reasons of one cause that are shown one by one.
-const REASONS_MAX: usize = 4;
 /// Iterations named in one line.
 const NAMED_MAX: usize = 8;
 /// Share of the local ports, or of the files that may be open, from which on the report warns, in percent.
@@ -72,21 +70,6 @@ pub(crate) fn cautions(
     }
     found.extend(record.warnings.iter().map(|warning| ("WARNING", warning.clone())));
     found
-}
-
-/// The reasons of a verdict in sentences. Of each cause the first few are told, then their number: the same sentence of
-/// every iteration of every level hides the other causes.
-pub(crate) fn reasons(verdict: &Verdict) -> Vec<String> {
-    let mut sentences = Vec::new();
-    for cause in verdict.reasons.chunk_by(|a, b| a.cause == b.cause) {
-        // One more is as short as saying that there is one more.
-        let shown = if cause.len() == REASONS_MAX + 1 { cause.len() } else { REASONS_MAX };
-        sentences.extend(cause.iter().take(shown).map(|reason| reason.sentence.clone()));
-        if cause.len() > shown {
-            sentences.push(format!("and {} more of this kind", count((cause.len() - shown) as u64)));
-        }
-    }
-    sentences
 }
 
 /// The table of all run rules, at the end of the full report.
@@ -158,14 +141,14 @@ fn standing(record: &RunRecord, verdict: &Verdict, is_brief: bool) -> Problem {
             )
         }
         Standing::Invalid => {
-            let reasons = &verdict.reasons;
-            match &reasons[..] {
-                [only] => Problem::alarm(word, &only.sentence),
-                several => {
-                    let number = counted(several.len() as u64, "reason", "reasons");
+            let told = verdict.told();
+            match &told[..] {
+                [only] => Problem::alarm(word, only),
+                _ => {
+                    let number = counted(verdict.reasons.len() as u64, "reason", "reasons");
                     let mut problem =
                         Problem::alarm(word, &format!("do not trust these figures, for {number}"));
-                    problem.details = self::reasons(verdict);
+                    problem.details = told;
                     problem
                 }
             }
@@ -333,6 +316,15 @@ fn host(record: &RunRecord, found: &mut Vec<Caution>) {
         );
         found.push(("LISTEN QUEUE", text));
     }
+    let there = record.iterations.iter().filter_map(|run| run.server_host.as_ref()?.host.tcp);
+    let there = there.map(|tcp| tcp.listen_overflows).fold(0, u64::saturating_add);
+    if there > 0 {
+        let text = format!(
+            "connections found the listen queue full {} on the server's host: each waits a second or more for its next SYN",
+            counted(there, "time", "times")
+        );
+        found.push(("LISTEN QUEUE", text));
+    }
     let syn: u64 =
         uses().filter_map(|(_, host)| Some(host.tcp?.syn_retransmitted)).fold(0, u64::saturating_add);
     if syn > 0 && overflows == 0 {
@@ -342,12 +334,14 @@ fn host(record: &RunRecord, found: &mut Vec<Caution>) {
         );
         found.push(("RETRANSMISSIONS", text));
     }
-    type Pressure = (&'static str, fn(&HostUse) -> Option<(u64, u64)>);
+    type Pressure = (&'static str, &'static str, fn(&HostUse) -> Option<(u64, u64)>);
     let kinds: [Pressure; 2] = [
-        ("local ports", |host| Some((host.tcp?.time_wait + host.tcp?.in_use, host.ports?))),
-        ("files that may be open", |host| Some((host.descriptors?, host.descriptors_max?))),
+        ("sockets were in use or in TIME_WAIT", "local ports may be used", |host| {
+            Some((host.tcp?.time_wait + host.tcp?.in_use, host.ports?))
+        }),
+        ("files were open", "are allowed", |host| Some((host.descriptors?, host.descriptors_max?))),
     ];
-    for (what, of) in kinds {
+    for (used_for, allowed, of) in kinds {
         let share = |(used, limit): (u64, u64)| summary::quotient(used as f64 * 100.0, limit as f64);
         let worst = uses()
             .filter_map(|(run, host)| Some((run, of(host)?)))
@@ -356,10 +350,10 @@ fn host(record: &RunRecord, found: &mut Vec<Caution>) {
             continue;
         };
         let text = format!(
-            "{} of {} {what} were taken at {}",
+            "{} {used_for} at {}, and {} {allowed}",
             count(used),
-            count(limit),
-            summary::load(run.clients, run.rate)
+            summary::load(run.clients, run.rate),
+            count(limit)
         );
         found.push(("PRESSURE", text));
     }

@@ -1,7 +1,9 @@
 //! The tables of the sweep: one row a run, a level, an iteration, a distribution; and the curves of percentiles.
 
 use webstone_model::metrics::Histogram;
+use webstone_model::origin_figures::OriginFigures;
 use webstone_model::record::RunRecord;
+use webstone_model::server_figures::{ProcessFigures, ServerFigures};
 use webstone_model::statistics::Interval;
 use webstone_model::units::NANOS_PER_SECOND;
 use webstone_model::verdict::Verdict;
@@ -92,6 +94,7 @@ fn level_line(run: &str, level: &Level<'_>) -> Line {
     line.put("Generator busiest worker", "%", generator.map(|share| share.busiest_percent));
     line.put("Server CPU", "%", level.server.map(|share| share.cpu_percent));
     line.put("Server memory", "bytes", level.server.map(|share| share.resident_bytes_max));
+    server_columns(&mut line, level.server);
     line.put("Requests in the lowest iteration", "1/s", level.request_rates.0);
     line.put("Requests in the highest iteration", "1/s", level.request_rates.1);
     line.put("Rate", "1/s", level.rate.map(|rate| rate.to_string()));
@@ -100,6 +103,7 @@ fn level_line(run: &str, level: &Level<'_>) -> Line {
     line.put("Arrivals offered", "1/s", open_loop.map(|o| o.kept.offered_rate));
     line.put("Arrivals skipped", "", open_loop.map(|o| o.skipped));
     line.put("Schedule lag p99", "ms", open_loop.map(|o| o.kept.lag_p99_ns as f64 / 1e6));
+    origin_columns(&mut line, level.origin);
     // As distances, because that is what error bars are drawn from.
     let statistics = &level.statistics;
     for ((below, above, unit), shown, interval) in [
@@ -113,6 +117,44 @@ fn level_line(run: &str, level: &Level<'_>) -> Line {
         line.put(above, unit, interval.map(|interval| (interval.high - shown).max(0.0)));
     }
     line
+}
+
+/// The server's figures besides its CPU and its peak of memory.
+fn server_columns(line: &mut Line, server: Option<ServerFigures>) {
+    line.put("Server CPU in user mode", "%", server.map(|it| it.cpu_user_percent));
+    line.put("Server CPU in the kernel", "%", server.map(|it| it.cpu_system_percent));
+    line.put("Server CPU for 1,000 requests", "ms", server.map(|it| it.cpu_per_1000_requests_s * MS));
+    let processes = server.and_then(|it| it.processes);
+    let mut put = |heading, unit, of: fn(ProcessFigures) -> Option<f64>| {
+        line.put(heading, unit, processes.and_then(of))
+    };
+    put("Server memory, shared pages once", "bytes", |it| it.proportional_bytes.map(|bytes| bytes as f64));
+    put("Server voluntary switches a request", "", |it| Some(it.switches_voluntary_per_request));
+    put("Server involuntary switches", "1/s", |it| Some(it.switches_involuntary_per_s));
+    put("Server page faults", "1/s", |it| Some(it.faults_minor_per_s));
+    put("Server page faults from disk", "1/s", |it| Some(it.faults_major_per_s));
+    put("Server disk read", "bytes/s", |it| it.disk_read_bytes_per_s);
+    put("Server disk written", "bytes/s", |it| it.disk_written_bytes_per_s);
+    put("Server held up by a CPU quota", "%", |it| it.throttled_percent);
+    put("Server descriptors", "", |it| it.descriptors_max.map(|count| count as f64));
+    put("Server processes", "", |it| Some(it.processes_max as f64));
+    put("Server threads", "", |it| Some(it.threads_max as f64));
+}
+
+/// What the server behind a proxy did.
+fn origin_columns(line: &mut Line, origin: Option<OriginFigures>) {
+    let server = origin.and_then(|it| it.server);
+    line.put("Origin CPU", "%", server.map(|it| it.cpu_percent));
+    line.put("Origin CPU for 1,000 requests", "ms", server.map(|it| it.cpu_per_1000_requests_s * MS));
+    line.put("Origin memory", "bytes", server.map(|it| it.resident_bytes_max));
+    let asked = origin.and_then(|it| it.asked);
+    line.put("Origin requests", "1/s", asked.map(|it| it.origin_request_rate));
+    line.put("Origin requests a request", "", asked.and_then(|it| it.origin_requests_per_request));
+    line.put("Cache hits", "%", asked.and_then(|it| it.hit_percent));
+    line.put("Origin requests answered 304", "%", asked.and_then(|it| it.revalidated_percent));
+    line.put("Bytes saved", "%", asked.and_then(|it| it.saved_percent));
+    line.put("Origin bodies", "Mbit/s", asked.map(|it| it.origin_body_bps * MBIT));
+    line.put("Origin connections a request", "", asked.and_then(|it| it.origin_connections_per_request));
 }
 
 /// `Iterations`: everything that the CSV table of levels has, one row a timed run.
@@ -271,11 +313,13 @@ const STEPS: [f64; 8] = [1.0, 1.25, 1.6, 2.0, 2.5, 4.0, 5.0, 8.0];
 /// Response times in seconds at 1/(1 − p) = 1, 1.25, … as far as there are values.
 fn curve(histogram: &Histogram) -> Vec<f64> {
     let decades = (0..).map(|exponent| 10_f64.powi(exponent));
-    decades
+    let quantiles: Vec<f64> = decades
         .flat_map(|decade| STEPS.map(|step| step * decade))
         .take_while(|beyond| *beyond <= histogram.len() as f64)
-        .map(|beyond| histogram.value_at_quantile(1.0 - 1.0 / beyond) as f64 / NANOS_PER_SECOND as f64)
-        .collect()
+        .map(|beyond| 1.0 - 1.0 / beyond)
+        .collect();
+    let values = histogram.values_at_quantiles(&quantiles);
+    values.into_iter().map(|nanos| nanos as f64 / NANOS_PER_SECOND as f64).collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ use webstone_model::errors::{ErrorClass, ErrorExample};
 use webstone_model::identities::{Expectation, check};
 use webstone_model::metrics::{GeneratorUse, Histograms, Measured, OpenLoop, Series};
 use webstone_model::record::{
-    IterationRecord, RunRecord, RunState, SCHEMA_VERSION, ScheduleKept, ServerUse, TargetRecord, Tool,
+    CpuUse, HostUse, InterfaceUse, IterationRecord, OriginCounts, OriginRecord, OriginUse, ProcessUse,
+    RunRecord, RunState, SCHEMA_VERSION, ScheduleKept, ServerUse, SoftwareRecord, TargetRecord, Tool,
 };
 use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec};
 use webstone_model::threshold::{FailIfs, Thresholds};
@@ -19,6 +20,21 @@ use webstone_model::units::Nanos;
 use webstone_model::workload::{FileRequest, Page, Workload};
 
 use simulation::{Service, simulate};
+
+/// Those that every format has to bear.
+pub fn all() -> Vec<RunRecord> {
+    vec![
+        small(),
+        hit(),
+        errors(),
+        interrupted(),
+        nothing(),
+        refused(),
+        without_histograms(),
+        many_pages(),
+        paper::netsite(),
+    ]
+}
 
 /// Three levels, two iterations each, pages of one to three files, on the embedded server.
 pub fn small() -> RunRecord {
@@ -58,6 +74,45 @@ pub fn open_loop() -> RunRecord {
         open_loop.uncorrected.response = run.measured.histograms.response.clone();
         run.measured.open_loop = Some(open_loop);
         run.schedule = ScheduleKept::of(&run.measured);
+    }
+    record
+}
+
+/// The small sweep through a cache before an origin that webstone started; the level of 20 clients could not be asked.
+pub fn proxied() -> RunRecord {
+    let mut record = small();
+    record.target.embedded = false;
+    record.target.software = Some(SoftwareRecord {
+        name: "haproxy".to_owned(),
+        profile: "stock".to_owned(),
+        version: "HAProxy version 3.0.11".to_owned(),
+        ..SoftwareRecord::default()
+    });
+    record.target.origin = Some(OriginRecord {
+        url: "http://127.0.0.1:40124".to_owned(),
+        ours: true,
+        cpus: vec![1],
+        unseen: Vec::new(),
+    });
+    for run in &mut record.iterations {
+        let (counts, window_ns) = (run.measured.counts, run.measured.window_ns);
+        let requests = counts.succeeded / 10;
+        let counted = OriginCounts {
+            requests,
+            not_modified: requests / 5,
+            connections: requests / 4,
+            body_bytes: counts.body_bytes / 20,
+            sent_bytes: counts.body_bytes / 20 + 200 * requests,
+            received_bytes: 120 * requests,
+            elapsed_ns: window_ns,
+        };
+        let used = ServerUse {
+            user_ns: window_ns / 50,
+            system_ns: window_ns / 25,
+            resident_bytes_max: 9_400_000,
+            ..ServerUse::default()
+        };
+        run.origin = Some(OriginUse { server: Some(used), counted: (run.clients < 20).then_some(counted) });
     }
     record
 }
@@ -272,6 +327,7 @@ pub fn empty(id: &str, levels: &[u32], iterations: u32) -> RunRecord {
             server: Some("webstone/0.1.0".to_owned()),
             embedded: true,
             cpus: vec![0],
+            ..TargetRecord::default()
         },
         environment: [
             ("hostname".to_owned(), json!("bench1")),
@@ -312,10 +368,62 @@ pub fn iteration_of(
             user_ns: measured.window_ns / 8,
             system_ns: measured.window_ns / 8 * 3,
             resident_bytes_max: 18_300_000,
+            processes: Some(processes(&measured)),
             ..ServerUse::default()
         }),
+        host: Some(host(&measured)),
         measured,
         ..IterationRecord::default()
+    }
+}
+
+/// What a server of two processes does: it waits for each second request, and writes a log.
+fn processes(measured: &Measured) -> ProcessUse {
+    let ended = measured.counts.ended();
+    ProcessUse {
+        switches_voluntary: ended / 2,
+        switches_involuntary: ended / 100,
+        faults_minor: 1_200,
+        faults_major: 0,
+        disk_read_bytes: Some(0),
+        disk_written_bytes: Some(ended * 90),
+        throttled_ns: Some(0),
+        processes_max: 2,
+        threads_max: 2,
+        descriptors_max: Some(40),
+        resident_bytes: 17_900_000,
+        proportional_bytes: Some(11_400_000),
+    }
+}
+
+/// A host with the server on one CPU and the generator on another, and all their packets on its loopback.
+fn host(measured: &Measured) -> HostUse {
+    let window = measured.window_ns;
+    let cpu = |cpu, user_ns, system_ns, interrupt_ns| CpuUse {
+        cpu,
+        busy_ns: user_ns + system_ns + interrupt_ns,
+        user_ns,
+        system_ns,
+        interrupt_ns,
+        idle_ns: window - user_ns - system_ns - interrupt_ns,
+        stolen_ns: 0,
+    };
+    let (ended, bytes) = (measured.counts.ended(), measured.response_bytes.sum);
+    HostUse {
+        elapsed_ns: window,
+        probes: window / 1_000_000_000 + 2,
+        probe_cpu_ns: (window / 1_000_000_000 + 2) * 180_000,
+        cpus: vec![cpu(0, window / 8, window / 8 * 2, window / 8), cpu(2, window / 50, window / 33, 0)],
+        interfaces: vec![InterfaceUse {
+            name: "lo".to_owned(),
+            loopback: true,
+            received_bytes: bytes + 240 * ended,
+            sent_bytes: bytes + 240 * ended,
+            received_packets: 3 * ended,
+            sent_packets: 3 * ended,
+            ..InterfaceUse::default()
+        }],
+        ..HostUse::default()
     }
 }
 

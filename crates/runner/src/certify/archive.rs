@@ -6,11 +6,11 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read, Seek, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Component, Path, PathBuf};
 
 use flate2::Compression;
-use flate2::read::GzDecoder;
+use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use tempfile::TempDir;
 use zip::write::SimpleFileOptions;
@@ -22,6 +22,9 @@ const FILES_MAX: usize = 64;
 const BYTES_FREE: u64 = 64 << 20;
 const BYTES_EACH: u64 = 200;
 const BYTES_MAX: u64 = 8 << 30;
+
+/// Length of the record at the end of a zip file, its comment excepted (APPNOTE.TXT 4.3.16).
+const ZIP_END_BYTES: i64 = 22;
 
 /// The two forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,14 +178,30 @@ fn read_tar_gz(file: File, place: &mut Place) -> Result<(), String> {
             }
         }
     }
-    // What stands behind the end of the tar must still be a whole gzip stream: its check sum is there.
+    // What stands behind the end of the tar must still be a whole gzip stream, whose check sum is there, and hold nothing.
     let mut rest = tar.into_inner();
-    io::copy(&mut (&mut rest).take(place.left), &mut io::sink()).map(drop).map_err(broken)
+    let mut block = [0; 4096];
+    while place.left > 0 {
+        match rest.read(&mut block).map_err(broken)? {
+            0 => break,
+            read if block[..read].iter().any(|byte| *byte != 0) => return Err(behind_the_end()),
+            read => place.left = place.left.saturating_sub(read as u64),
+        }
+    }
+    match rest.into_inner().fill_buf().map_err(broken)?.is_empty() {
+        true => Ok(()),
+        false => Err(behind_the_end()),
+    }
+}
+
+fn behind_the_end() -> String {
+    "it goes on behind its end: something was appended to it".to_owned()
 }
 
 fn read_zip(file: File, place: &mut Place) -> Result<(), String> {
     let broken = |error: zip::result::ZipError| format!("it cannot be unpacked: {error}");
-    let mut zip = ZipArchive::new(BufReader::new(file)).map_err(broken)?;
+    let mut file = BufReader::new(file);
+    let mut zip = ZipArchive::new(&mut file).map_err(broken)?;
     if zip.len() > FILES_MAX {
         return Err(format!("it holds {} entries, and a record has fewer than {FILES_MAX}", zip.len()));
     }
@@ -197,7 +216,13 @@ fn read_zip(file: File, place: &mut Place) -> Result<(), String> {
             false => place.unpack(&name, &mut entry)?,
         }
     }
-    Ok(())
+    let (offset, end) = (zip.offset(), ZIP_END_BYTES + zip.comment().len() as i64);
+    let mut magic = [0; 4];
+    let found = file.seek(SeekFrom::End(-end)).and_then(|_| file.read_exact(&mut magic));
+    match found {
+        Ok(()) if magic == *b"PK\x05\x06" && offset == 0 => Ok(()),
+        _ => Err(behind_the_end()),
+    }
 }
 
 /// Where an archive is unpacked to, and what it may still bring.

@@ -68,22 +68,26 @@ pub(crate) fn read(paths: &[String]) -> Result<Vec<Value>, ConfigurationError> {
             );
             return Err(ConfigurationError::TooMuch { path, what });
         }
-        let path = path.display().to_string();
-        kept.push(match String::from_utf8(bytes) {
-            Ok(text) if !text.contains('\0') => {
-                let redacted = redaction::text(&text);
-                json!({
-                    "path": path,
-                    "sha256": format!("{:x}", Sha256::digest(&redacted.text)),
-                    "secrets_redacted": redacted.secrets,
-                    "text": redacted.text,
-                })
-            }
-            // It may be a key, and no reader of text would learn anything from it.
-            _ => json!({ "path": path, "left_out": "it is not text in UTF-8" }),
-        });
+        kept.push(self::kept(&path.display().to_string(), bytes));
     }
     Ok(kept)
+}
+
+/// One file as a record keeps it.
+pub(crate) fn kept(path: &str, bytes: Vec<u8>) -> Value {
+    match String::from_utf8(bytes) {
+        Ok(text) if !text.contains('\0') => {
+            let redacted = redaction::text(&text);
+            json!({
+                "path": path,
+                "sha256": format!("{:x}", Sha256::digest(&redacted.text)),
+                "secrets_redacted": redacted.secrets,
+                "text": redacted.text,
+            })
+        }
+        // It may be a key, and no reader of text would learn anything from it.
+        _ => json!({ "path": path, "left_out": "it is not text in UTF-8" }),
+    }
 }
 
 /// Directories deeper than this are no configuration, or a circle of links.

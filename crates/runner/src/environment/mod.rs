@@ -12,7 +12,7 @@ mod network;
 mod processor;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
@@ -32,6 +32,41 @@ pub struct Subject<'a> {
     pub addresses: &'a BTreeSet<SocketAddr>,
     /// The server's configuration files, as [`configuration`] reads them.
     pub configuration: Vec<Value>,
+    /// Facts about the server, by name, where webstone started it.
+    pub server: Vec<(&'static str, String)>,
+    /// Facts about the server's host, where an agent looked at it there.
+    pub server_host: Option<ServerHost>,
+}
+
+/// What an agent says of the host that it runs on.
+#[derive(Clone, Debug, Default)]
+pub struct ServerHost {
+    /// The same facts as of this host, by name.
+    pub facts: BTreeMap<String, Value>,
+    /// Whether it is the generator's machine, whatever its addresses are; `None` where the kernel does not tell.
+    pub same_machine: Option<bool>,
+}
+
+/// Everything that can be read of a host on which a server runs that an agent watches. `generator` are the addresses that the
+/// load comes from, `here` whether they are this host's.
+pub(crate) fn of_server_host(
+    root: &Root,
+    generator: &BTreeSet<IpAddr>,
+    here: bool,
+) -> BTreeMap<String, Value> {
+    let mut facts = Facts::below(root);
+    facts.add("architecture", "this program", Some(std::env::consts::ARCH));
+    kernel::gather(&mut facts);
+    processor::gather(&mut facts);
+    // Of the way back only the interface counts.
+    let towards = generator.iter().map(|address| SocketAddr::new(*address, 0)).collect();
+    network::gather(&mut facts, &towards, here, &ask);
+    facts.finish()
+}
+
+/// Which boot of which kernel this is: the same in every container and network namespace of a machine.
+pub(crate) fn boot(root: &Root) -> Option<String> {
+    root.text("/proc/sys/kernel/random/boot_id").filter(|boot| !boot.is_empty())
 }
 
 /// Everything that can be read of this machine, with what only this program knows.
@@ -42,7 +77,7 @@ pub fn gather(root: &Root, subject: Subject<'_>) -> BTreeMap<String, Value> {
 }
 
 fn gather_with(mut facts: Facts<'_>, subject: Subject<'_>, ask: network::Ask<'_>) -> BTreeMap<String, Value> {
-    let Subject { tool, target_is_this_host, addresses, configuration } = subject;
+    let Subject { tool, target_is_this_host, addresses, configuration, server, server_host } = subject;
     facts.add("tool", "this program", Some(json!(tool)));
     facts.add("architecture", "this program", Some(std::env::consts::ARCH));
     facts.add("target.this_host", "the target's addresses", Some(target_is_this_host));
@@ -53,9 +88,23 @@ fn gather_with(mut facts: Facts<'_>, subject: Subject<'_>, ask: network::Ask<'_>
     kernel::gather(&mut facts);
     processor::gather(&mut facts);
     network::gather(&mut facts, addresses, target_is_this_host, ask);
+    for (name, text) in server {
+        facts.add(name, "the server's driver", Some(text));
+    }
+    if let Some(ServerHost { facts: there, same_machine }) = server_host {
+        facts.add(
+            "target.same_machine",
+            "/proc/sys/kernel/random/boot_id here and at the agent",
+            same_machine,
+        );
+        let there: serde_json::Map<String, Value> = there.into_iter().collect();
+        facts.add("server.environment", "the agent on the server's host (--server-agent)", Some(there));
+    }
     let configuration = (!configuration.is_empty()).then_some(configuration);
     match configuration {
-        Some(files) => facts.add("server.configuration", "--server-config", Some(files)),
+        Some(files) => {
+            facts.add("server.configuration", "the server's driver, or --server-config", Some(files))
+        }
         None => facts.unknown("server.configuration", "--server-config was not given"),
     }
     facts.finish()
@@ -83,6 +132,8 @@ mod tests {
             target_is_this_host: this_host,
             addresses: &BTreeSet::new(),
             configuration: Vec::new(),
+            server: Vec::new(),
+            server_host: None,
         };
         gather_with(Facts::below(root), subject, &|_, _| None)
     }

@@ -22,7 +22,7 @@ pub(super) fn gather(facts: &mut Facts<'_>, addresses: &BTreeSet<SocketAddr>, th
     let mut towards: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for address in addresses {
         match interfaces_towards(root, [address.ip()], this_host).pop_first() {
-            Some(name) => towards.entry(name).or_default().push(address.to_string()),
+            Some(name) => towards.entry(name).or_default().push(named(address)),
             None => facts
                 .unknown("network.interfaces", &format!("no route to {address} in {ROUTES} and {ROUTES_6}")),
         }
@@ -37,6 +37,11 @@ pub(super) fn gather(facts: &mut Facts<'_>, addresses: &BTreeSet<SocketAddr>, th
         facts.add("network.interfaces", &source, Some(described));
     }
     facts.text("network.routes", ROUTES);
+}
+
+/// With its port, where it has one.
+fn named(address: &SocketAddr) -> String {
+    if address.port() == 0 { address.ip().to_string() } else { address.to_string() }
 }
 
 fn describe(root: &Root, name: &str, towards: Vec<String>, ask: Ask<'_>) -> Value {

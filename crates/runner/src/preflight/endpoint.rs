@@ -191,7 +191,7 @@ pub(super) fn speaks_tls(endpoint: &Endpoint) -> bool {
 }
 
 /// Whether an address is this host's own: loopback, or one that a socket can be bound to.
-pub(super) fn is_this_host(address: IpAddr) -> bool {
+pub(crate) fn is_this_host(address: IpAddr) -> bool {
     address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
 }
 

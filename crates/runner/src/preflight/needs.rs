@@ -8,7 +8,7 @@ use std::fmt;
 
 use webstone_model::addresses::AddressRange;
 use webstone_model::search::SearchSpec;
-use webstone_model::spec::{ConnectionPolicy, RunSpec};
+use webstone_model::spec::{ConnectionPolicy, RunSpec, Software};
 
 /// Descriptors beside connections: standard streams, record files, trace, name service, and the server's pipes.
 const DESCRIPTORS_FIXED: u64 = 64;
@@ -71,6 +71,7 @@ impl Load {
         // An open loop adds the schedule lag and three distributions from the actual start.
         let histograms = if spec.load.rate.is_some() { 10 } else { 6 }
             + 4 * u64::from(spec.generator.page_histograms).min(pages);
+        let is_embedded = spec.target.is_empty() && spec.server.software == Software::Reference;
         let listed = spec.load.levels() as u64 * u64::from(spec.load.iterations);
         let iterations = spec.find.as_ref().map_or(listed, SearchSpec::iterations_max);
         Load {
@@ -82,7 +83,7 @@ impl Load {
             sources: spec.client.source.iter().map(AddressRange::count).sum::<u64>().max(1),
             destinations: if spec.client.unix_socket.is_some() { 0 } else { destinations },
             loopback,
-            embedded_backlog: spec.target.is_empty().then_some(u64::from(spec.server.backlog)),
+            embedded_backlog: is_embedded.then_some(u64::from(spec.server.reference_backlog())),
             metrics_bytes: workers * histograms * webstone_model::metrics::Histogram::bytes_max() as u64,
             record_bytes: iterations * histograms * MEMORY_PER_HISTOGRAM,
             fileset_bytes: 0,

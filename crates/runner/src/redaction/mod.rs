@@ -70,6 +70,7 @@ pub fn spec(spec: &RunSpec) -> RunSpec {
     client.headers.iter_mut().for_each(|(name, secret)| *secret = value(name, secret));
     client.body = client.body.as_deref().map(|body| text(body).text);
     client.proxy = client.proxy.as_deref().map(|proxy| text(proxy).text);
+    kept.server.agent = kept.server.agent.as_deref().map(|agent| text(agent).text);
     kept.disclosure.values_mut().for_each(|words| *words = text(words).text);
     kept
 }

@@ -25,6 +25,19 @@ impl AppendFile {
         }
     }
 
+    /// A log that is there, up to `kept`: what lies behind it belongs to nothing and is cut off.
+    pub(super) fn reopen(path: PathBuf, kept: u64) -> Result<AppendFile, StoreError> {
+        let opened = OpenOptions::new().append(true).open(&path).and_then(|file| {
+            file.set_len(kept)?;
+            file.sync_data()?;
+            Ok(file)
+        });
+        match opened {
+            Ok(file) => Ok(AppendFile { path, file, kept }),
+            Err(error) => Err(StoreError::io("write", &path, error)),
+        }
+    }
+
     /// Appends and waits until the disk has it. After an error the log is what it was before.
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         if let Err(error) = self.file.write_all(bytes).and_then(|()| self.file.sync_data()) {
@@ -62,7 +75,7 @@ impl AppendFile {
 }
 
 /// Replaces a file: readers see the old content or the new, never a part. The old one survives every error.
-pub(super) fn replace(
+pub(crate) fn replace(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> Result<(), StoreError> {
@@ -83,7 +96,7 @@ pub(super) fn replace(
 }
 
 /// Waits until the disk has a directory's names.
-pub(super) fn sync_directory(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     File::open(path).and_then(|file| file.sync_all()).map_err(|error| StoreError::io("sync", path, error))
 }
 

@@ -76,6 +76,14 @@ pub(super) fn is_of_a_page(line: &str) -> bool {
     line.split(',').next().is_some_and(|tag| tag.starts_with("Tag=") && tag.contains(";page="))
 }
 
+/// Clients, rate and iteration that a line is of; `None` of a comment, the legend, and what is no line.
+pub(super) fn owner(line: &str) -> Option<(u32, Option<RateProfile>, u32)> {
+    let tag = line.strip_prefix("Tag=")?.split(',').next()?;
+    let value = |name: &str| tag.split(';').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+    let rate = value("rate").map(str::parse).transpose().ok()?;
+    Some((value("clients")?.parse().ok()?, rate, value("iteration")?.parse().ok()?))
+}
+
 /// One distribution, read back.
 #[derive(Debug)]
 pub(super) struct Line {

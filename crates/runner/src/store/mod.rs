@@ -31,6 +31,7 @@ mod hlog;
 mod manifest;
 mod pages;
 mod read;
+mod reopen;
 mod write;
 
 use std::io;
@@ -38,6 +39,7 @@ use std::path::{Path, PathBuf};
 
 use webstone_model::pages::PageRowsError;
 
+pub(crate) use append::{replace, sync_directory};
 pub use manifest::{Damage, Integrity};
 pub use write::Store;
 

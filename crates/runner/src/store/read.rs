@@ -92,18 +92,18 @@ pub(super) fn open_rows(directory: &Path, pages: usize) -> Result<RowsFile, Stor
 
 /// A line of `intervals.ndjson`.
 #[derive(Deserialize)]
-struct IntervalLine {
-    clients: u32,
+pub(super) struct IntervalLine {
+    pub(super) clients: u32,
     #[serde(default)]
-    rate: Option<RateProfile>,
-    iteration: u32,
+    pub(super) rate: Option<RateProfile>,
+    pub(super) iteration: u32,
     second: usize,
     #[serde(flatten)]
     interval: Interval,
 }
 
 /// Clients, rate and number of an iteration: no two of a record share them.
-type Name = (u32, Option<RateProfile>, u32);
+pub(super) type Name = (u32, Option<RateProfile>, u32);
 
 /// Where each iteration stands in the record.
 struct Places {

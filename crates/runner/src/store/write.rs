@@ -28,17 +28,17 @@ const SAME_SECOND_MAX: u32 = 10_000;
 #[derive(Debug)]
 pub struct Store {
     /// Directory that holds the runs.
-    runs: PathBuf,
-    id: String,
+    pub(super) runs: PathBuf,
+    pub(super) id: String,
     /// This run's directory, as it is named now.
-    directory: PathBuf,
-    base: SystemTime,
-    histograms: AppendFile,
-    intervals: AppendFile,
-    page_rows: AppendFile,
-    iterations: AppendFile,
+    pub(super) directory: PathBuf,
+    pub(super) base: SystemTime,
+    pub(super) histograms: AppendFile,
+    pub(super) intervals: AppendFile,
+    pub(super) page_rows: AppendFile,
+    pub(super) iterations: AppendFile,
     /// Iterations stored so far.
-    stored: usize,
+    pub(super) stored: usize,
 }
 
 /// A line of `intervals.ndjson`.
@@ -81,8 +81,7 @@ impl Store {
                 totals: Vec::new(),
                 source: Some(Arc::new(read::open_rows(&directory, record.workload.pages.len())?)),
             };
-            let empty = RunRecord { iterations: Vec::new(), ..record.clone() };
-            write_json(&directory.join(RECORD), &empty)?;
+            store.rewrite(record)?;
             write_json(&directory.join(ENVIRONMENT), &record.environment)?;
             sync_directory(&directory)?;
             sync_directory(runs)?;
@@ -138,6 +137,11 @@ impl Store {
     /// The run's directory, under the name that it has now.
     pub fn path(&self) -> &Path {
         &self.directory
+    }
+
+    /// Writes everything of the record but its iterations, which stand in a file of their own until it is finished.
+    pub(crate) fn rewrite(&self, record: &RunRecord) -> Result<(), StoreError> {
+        write_json(&self.directory.join(RECORD), &record.without_iterations())
     }
 
     /// Stores the first iteration of the record that is not stored yet, and lets go of what of it no report needs in memory.

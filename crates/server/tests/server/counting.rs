@@ -33,6 +33,7 @@ fn counts_and_bytes_are_exact_after_a_mixed_load() {
         expected.responses += part.responses;
         expected.faults += part.faults;
         expected.bytes_sent += part.bytes_sent;
+        expected.body_bytes_sent += part.body_bytes_sent;
         expected.bytes_received += part.bytes_received;
         expected.status.success += part.status.success;
         expected.status.client_error += part.status.client_error;
@@ -51,16 +52,22 @@ fn counts_and_bytes_are_exact_after_a_mixed_load() {
 /// A client that does one of several things, and what the server must have counted of it.
 fn one_client(url: &str, client: u64, expected: &mut Counters) {
     let mut peer = Peer::at(url);
+    // Of whole answers only.
+    let mut bodies = 0;
     match client % 5 {
         0 => {
             for _ in 0..10 {
-                assert_eq!(peer.get("/small.html").status, 200);
+                let answer = peer.get("/small.html");
+                assert_eq!(answer.status, 200);
+                bodies += answer.body.len();
             }
             expected.responses += 10;
             expected.status.success += 10;
         }
         1 => {
-            assert_eq!(peer.get("/none").status, 404);
+            let answer = peer.get("/none");
+            assert_eq!(answer.status, 404);
+            bodies += answer.body.len();
             expected.responses += 1;
             expected.status.client_error += 1;
         }
@@ -71,6 +78,7 @@ fn one_client(url: &str, client: u64, expected: &mut Counters) {
         }
         3 => {
             assert_eq!(peer.get("/large.bin").body.len(), 3_000_000);
+            bodies += 3_000_000;
             peer.send("HEAD /large.bin HTTP/1.1\r\nHost: t\r\n\r\n");
             peer.answer(true);
             expected.responses += 2;
@@ -82,6 +90,7 @@ fn one_client(url: &str, client: u64, expected: &mut Counters) {
             expected.faults += 1;
         }
     }
+    expected.body_bytes_sent += bodies as u64;
     expected.requests = expected.responses + expected.faults;
     expected.bytes_sent += peer.received;
     expected.bytes_received += peer.sent;

@@ -29,7 +29,13 @@ fn tree() -> tempfile::TempDir {
 
 fn serve(root: &Path, cache: bool) -> RunningServer {
     let root = Some(root.to_str().unwrap().to_owned());
-    Server::start(ServeOptions::new(ServerSpec { root, cache, threads: 1, ..ServerSpec::default() })).unwrap()
+    Server::start(ServeOptions::new(ServerSpec {
+        root,
+        cache: Some(cache),
+        threads: 1,
+        ..ServerSpec::default()
+    }))
+    .unwrap()
 }
 
 #[test]
@@ -173,7 +179,7 @@ fn peer_size(server: &RunningServer) -> usize {
 #[test]
 fn a_set_is_served_from_its_rule() {
     for (cache, cache_bytes_max) in [(true, 1 << 30), (false, 1 << 30), (true, 600)] {
-        let spec = ServerSpec { cache, threads: 2, ..ServerSpec::default() };
+        let spec = ServerSpec { cache: Some(cache), threads: 2, ..ServerSpec::default() };
         let options = ServeOptions { fileset: fileset(), cache_bytes_max, ..ServeOptions::new(spec) };
         let server = Server::start(options).unwrap();
         for _ in 0..4 {

@@ -49,6 +49,20 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
+fn a_client_that_closes_its_half_gets_its_answer() {
+    let server = server(1);
+    for path in ["/large.bin", "/small.html"] {
+        let mut peer = Peer::connect(&server);
+        peer.send(&format!("GET {path} HTTP/1.1\r\nHost: t\r\n\r\n"));
+        peer.stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let answer = peer.answer(false);
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.header("content-length").unwrap(), answer.body.len().to_string());
+        assert!(peer.is_closed());
+    }
+}
+
+#[test]
 fn the_client_may_end_the_connection() {
     let server = server(1);
     let mut peer = Peer::connect(&server);

@@ -42,16 +42,38 @@ pub fn builtins() -> &'static [Builtin] {
     &BUILTINS
 }
 
-/// The built-in workload of a name.
+/// The built-in workload of a name. `spice-N` is `spice` with N bytes: dynamic answers as large as somebody's files are on
+/// average.
 pub fn builtin(name: &str) -> Option<Workload> {
-    BUILTINS.iter().find(|builtin| builtin.name == name).map(Builtin::workload)
+    let named = || BUILTINS.iter().find(|builtin| builtin.name == name).map(Builtin::workload);
+    named().or_else(|| {
+        let size: u64 = name.strip_prefix("spice-")?.parse().ok()?;
+        let description =
+            format!("One dynamic answer of {size} bytes in four writes. Source: {SPICE_PAPER}.");
+        // Whatever else reads as the same number (+1, 01) is no name.
+        (name == format!("spice-{size}")).then(|| Workload {
+            name: name.to_owned(),
+            description,
+            feeds: Default::default(),
+            pages: vec![page(1, vec![spiced(size)])],
+        })
+    })
 }
+
+/// Bytes of SPICE's dynamic answer: the mean of WebBench's static responses.
+const SPICE_BYTES: u64 = 6_250;
+/// Writes in which it is sent.
+const SPICE_WRITES: u64 = 4;
 
 const WEBSTONE_PAPER: &str =
     "G. Trent, M. Sake, \"WebSTONE: The First Generation in HTTP Server Benchmarking\", 1995";
 const WASD: &str = "WASD HTTP server documentation, section 13, \"Server Performance\"";
 
-static BUILTINS: [Builtin; 12] = [
+const WEBSTONE_2: &str = "WebStone 2.0.1, its filelists";
+const SPICE_PAPER: &str =
+    "Mindcraft, \"Hewlett-Packard NetServer LT 6000r Web Server Performance Analysis and Details\"";
+
+static BUILTINS: [Builtin; 18] = [
     Builtin {
         name: "standard",
         summary: "WebStone 2's standard list: five files of 500 bytes to 5 MB, small ones most often; mean 19,773 bytes",
@@ -104,10 +126,58 @@ static BUILTINS: [Builtin; 12] = [
     Builtin {
         name: "webbench-static",
         summary: "6,000 files of 223 bytes to 529 kB, 60 MB in all, mean response 6,250 bytes (synthesised)",
-        source: "Mindcraft, \"Hewlett-Packard NetServer LT 6000r Web Server Performance Analysis and Details\"",
+        source: SPICE_PAPER,
         requests: None,
         clients: &[],
         pages: webbench_static,
+    },
+    Builtin {
+        name: "webbench-dynamic",
+        summary: "19 % of requests to the dynamic handler (6,250 bytes in four writes), 81 % as webbench-static",
+        source: "WebBench 5.0, as described by its users",
+        requests: None,
+        clients: &[],
+        pages: webbench_dynamic,
+    },
+    Builtin {
+        name: "spice",
+        summary: "One dynamic answer of 6,250 bytes in four writes: what an interface costs (spice-N: of N bytes)",
+        source: SPICE_PAPER,
+        requests: None,
+        clients: &[],
+        pages: || vec![page(1, vec![spiced(SPICE_BYTES)])],
+    },
+    Builtin {
+        name: "dynamic-light",
+        summary: "10 % of requests to the dynamic handler, sizes as in standard",
+        source: WEBSTONE_2,
+        requests: None,
+        clients: &[],
+        pages: || partly_dynamic(9, 1),
+    },
+    Builtin {
+        name: "dynamic-medium",
+        summary: "50 % of requests to the dynamic handler, sizes as in standard",
+        source: WEBSTONE_2,
+        requests: None,
+        clients: &[],
+        pages: || partly_dynamic(1, 1),
+    },
+    Builtin {
+        name: "dynamic-heavy",
+        summary: "All requests to the dynamic handler within the server, sizes as in standard",
+        source: WEBSTONE_2,
+        requests: None,
+        clients: &[],
+        pages: || partly_dynamic(0, 1),
+    },
+    Builtin {
+        name: "cgi-heavy",
+        summary: "All requests to the dynamic handler, through CGI (--server-interface cgi), sizes as in standard",
+        source: WEBSTONE_2,
+        requests: None,
+        clients: &[],
+        pages: || partly_dynamic(0, 1),
     },
     Builtin {
         name: "workout-0k",
@@ -161,6 +231,36 @@ fn page(weight: u64, files: Vec<FileRequest>) -> Page {
 
 fn one(url: &str, size: u64) -> Vec<Page> {
     vec![page(1, vec![file(url, size)])]
+}
+
+/// A request to the dynamic handler.
+fn sent(size: u64) -> FileRequest {
+    file(format!("/send?size={size}"), size)
+}
+
+/// The same for SPICE, whose programs "do the minimum processing needed": no character is computed, or the speed of a loop in
+/// the handler's language would hide what its interface costs.
+fn spiced(size: u64) -> FileRequest {
+    // A write has a byte at least; of an answer without any there is one.
+    let writes = SPICE_WRITES.min(size.max(1));
+    file(format!("/send?size={size}&writes={writes}&fill=none"), size)
+}
+
+/// `standard` with `files` parts of it as files and `dynamic` parts made by the handler, page by page.
+fn partly_dynamic(files: u64, dynamic: u64) -> Vec<Page> {
+    let of_files = standard().into_iter().map(|page| Page { weight: page.weight * files, ..page });
+    let of_handler = standard()
+        .into_iter()
+        .map(|list| page(list.weight * dynamic, vec![sent(list.files[0].size.unwrap_or_default())]));
+    of_files.chain(of_handler).filter(|page| page.weight > 0).collect()
+}
+
+fn webbench_dynamic() -> Vec<Page> {
+    let mut pages = webbench_static();
+    let total: u64 = pages.iter().map(|page| page.weight).sum();
+    pages.iter_mut().for_each(|page| page.weight *= 81);
+    pages.push(page(19 * total, vec![spiced(SPICE_BYTES)]));
+    pages
 }
 
 fn standard() -> Vec<Page> {

@@ -23,7 +23,7 @@ fn every_list_is_fixed() {
     assert_eq!(sums, expected);
 }
 
-const SUMS: [(&str, &str); 12] = [
+const SUMS: [(&str, &str); 18] = [
     ("standard", "a1afb3fb93936fe249f3407f1f73366d42c12ab397123dfbc9df3f98913415d6"),
     ("general-and-media", "98d9e1363715e8a46b6d64eabe31ee7c2b21b4f865385d7df6f736d9da0b9a19"),
     ("general-modem", "2e7684aed91d51f34762a716fa2bbdb4b35c1d2610d3d860e802286de2d04ec0"),
@@ -31,6 +31,12 @@ const SUMS: [(&str, &str); 12] = [
     ("media-rich", "d7529b76ffc63fd4dc8093a6d2e0abf4754dd9e3272a633bc3eb2dc6e9c2ee7b"),
     ("silicon-surf", "156680185cf729447267e1a99231628eb8a8fbf887dfe048a76cdd236a960d38"),
     ("webbench-static", "94aab9f096e042c940a7c94e3f769bffa370ef19b0bb278fbf8142f4ab590bad"),
+    ("webbench-dynamic", "93371fe16caea54357aded5b1ce95a7556df164f4a63373e60df781899a72f7c"),
+    ("spice", "bbb0db492246d66117bdea163d817ddb505ce577bac973071e34d4b50e8fb366"),
+    ("dynamic-light", "4dbbe9f1c8824967ae7acee5e80ee89ae7a14f984b5640f379e7b6d157486ef1"),
+    ("dynamic-medium", "522e26b0e2c4cd915ea2cc378e8dfd41793e897027a00ba8f1d496e1128dfff2"),
+    ("dynamic-heavy", "d1e4edc1d7492719cb8be2909553a2a2d8ecc34999c719fb46ca7bfa0664db6e"),
+    ("cgi-heavy", "d1e4edc1d7492719cb8be2909553a2a2d8ecc34999c719fb46ca7bfa0664db6e"),
     ("workout-0k", "4e2897d1f4f2ff7cb498f4309db575f71593a1df836be5b962083e272d3e0301"),
     ("workout-16k", "59693c99e540d680a7445cd4e00505b07f547320c6434a6b88a21041d48ca4d2"),
     ("workout-64k", "43a6d40403fad2f7505c13d4eddb9bc742ba3ad86109bb32c6fe7ba2f07f1825"),
@@ -159,5 +165,49 @@ fn workouts_and_transfers_are_one_file_each() {
         assert_eq!(sizes(&get(name)), [size]);
         let builtin = builtins().iter().find(|builtin| builtin.name == name).unwrap();
         assert_eq!((builtin.requests, builtin.clients), (Some(requests), &[1, 10][..]));
+    }
+}
+
+/// The white paper: the same answer every time, 6,250 bytes in four writes, as large as the mean static response.
+#[test]
+fn spice_answers_are_as_large_as_webbenchs_files() {
+    let workload = get("spice");
+    assert_eq!(&*workload.pages[0].files[0].url, "/send?size=6250&writes=4&fill=none");
+    let (of_files, of_program) = (get("webbench-static").mean_size().unwrap(), workload.mean_size().unwrap());
+    assert!((of_program / of_files - 1.0).abs() < 0.01, "{of_program} {of_files}");
+    let mixed = get("webbench-dynamic");
+    let of_handler: u64 = mixed
+        .pages
+        .iter()
+        .filter(|page| page.files[0].url.starts_with("/send"))
+        .map(|page| page.weight)
+        .sum();
+    assert_eq!((of_handler * 100, mixed.pages.len()), (mixed.total_weight() * 19, 6_001));
+    let of_size = get("spice-19773");
+    assert_eq!(&*of_size.pages[0].files[0].url, "/send?size=19773&writes=4&fill=none");
+    assert_eq!((of_size.name.as_str(), sizes(&of_size)[0]), ("spice-19773", 19_773));
+    assert_eq!(read(of_size.to_toml(), "x.toml").unwrap(), of_size);
+    assert_eq!(&*get("spice-0").pages[0].files[0].url, "/send?size=0&writes=1&fill=none");
+    for no_name in ["spice-", "spice-+1", "spice-01", "spice-1k", "spice--1"] {
+        assert!(builtin(no_name).is_none(), "{no_name}");
+    }
+}
+
+/// WebStone 2.0: light, medium and heavy are 10, 50 and 100 % dynamic; sizes follow the standard list.
+#[test]
+fn dynamic_shares_are_webstones() {
+    let mean = get("standard").mean_size().unwrap();
+    for (name, percent) in
+        [("dynamic-light", 10), ("dynamic-medium", 50), ("dynamic-heavy", 100), ("cgi-heavy", 100)]
+    {
+        let workload = get(name);
+        let of_handler: u64 = workload
+            .pages
+            .iter()
+            .filter(|page| page.files[0].url.starts_with("/send?size="))
+            .map(|page| page.weight)
+            .sum();
+        assert_eq!(of_handler * 100, workload.total_weight() * percent, "{name}");
+        assert!((workload.mean_size().unwrap() - mean).abs() < 1e-6, "{name}");
     }
 }

@@ -1,0 +1,217 @@
+//! The arguments of commands that make a series of runs: `servers`, `scale`, `spice`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use webstone_model::series::{Caching, Delivery};
+use webstone_model::spec::{Backend, ConnectionPolicy, Interface, Profile, ServerChoice};
+
+use super::{ClientArgs, OutputArgs, OwnServerArgs, RunLoadArgs, values};
+
+/// `webstone servers`.
+#[derive(Args, Debug)]
+#[command(disable_help_subcommand = true, args_conflicts_with_subcommands = true)]
+pub struct ServersArgs {
+    /// What to do; without it, and without servers, the servers are listed.
+    #[command(subcommand)]
+    pub command: Option<ServersCommand>,
+
+    /// A series.
+    #[command(flatten)]
+    pub series: SeriesArgs,
+}
+
+/// What `servers` does besides.
+#[derive(Debug, Subcommand)]
+pub enum ServersCommand {
+    /// List the servers that --server takes, with the version of each that is installed here
+    List,
+    /// Print the configuration that a server would run with, each choice of the tuned one with its reason
+    Show {
+        /// The server, with its profile: nginx, or nginx:tuned
+        #[arg(value_name = "SERVER[:PROFILE]", value_parser = values::server)]
+        server: ServerChoice,
+
+        /// What answers /send
+        ///
+        /// Default: nothing. Example: --interface fastcgi
+        #[arg(long, value_name = "NAME", value_parser = values::interface)]
+        interface: Option<Interface>,
+    },
+}
+
+/// A series: a matrix, the load of every cell, and where it goes.
+#[derive(Args, Debug)]
+pub struct SeriesArgs {
+    /// The servers, separated by commas, each with its profile: nginx,apache:tuned,caddy
+    #[arg(value_name = "SERVERS", value_delimiter = ',', value_parser = values::server)]
+    pub servers: Vec<ServerChoice>,
+
+    /// Testbed file: the matrix under `[series]`, the rest as of any run; flags override it
+    ///
+    /// Default: none. Example: -f testbed.toml
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    pub testbed: Option<PathBuf>,
+
+    /// Go on with a series that was interrupted or killed, where it was left
+    ///
+    /// Default: none, a new one begins. Example: --resume runs/20260701T120000Z-servers
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = [
+            "servers", "testbed", "workload", "dynamic_workload", "profiles", "interfaces", "policies", "caching", "cpus",
+            "clients", "rate", "duration",
+            "iterations", "warmup", "server", "name", "runs_dir", "dump_spec", "plan"
+        ]
+    )]
+    pub resume: Option<PathBuf>,
+
+    /// The workload: the name of a built-in one, or a file
+    ///
+    /// Example: -w general-and-media, or -w ./filelist
+    #[arg(short, long, value_name = "NAME|FILE")]
+    pub workload: Option<String>,
+
+    /// Profiles that every server is run in: stock, tuned, or both
+    ///
+    /// Default: the one that stands behind the server's name. Example: --profiles stock,tuned
+    #[arg(long, value_name = "LIST", help_heading = "Matrix", value_delimiter = ',', value_parser = values::profile())]
+    pub profiles: Vec<Profile>,
+
+    /// Interfaces between server and handler, each in a cell of its own; `static` serves files
+    ///
+    /// A server that has none of that name is left out there, and that is said.
+    ///
+    /// Default: of `spice` static and all that the servers have here; otherwise none vary.
+    /// Example: --interfaces static,cgi,fastcgi
+    #[arg(
+        long,
+        value_name = "LIST",
+        help_heading = "Matrix",
+        value_delimiter = ',',
+        value_parser = values::delivery,
+        conflicts_with = "server_interface"
+    )]
+    pub interfaces: Vec<Delivery>,
+
+    /// The workload where a program answers
+    ///
+    /// Default: of `spice` one answer as large as the files of --workload on average; otherwise that of --workload.
+    /// Example: --dynamic-workload spice
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Matrix")]
+    pub dynamic_workload: Option<String>,
+
+    /// Connection policies, each in a cell of its own
+    ///
+    /// Default: the one of --connections. Example: --policies per-request,keep-alive
+    #[arg(
+        long,
+        value_name = "LIST",
+        help_heading = "Matrix",
+        value_delimiter = ',',
+        value_parser = values::connection_policy(),
+        conflicts_with_all = ["connections", "keep_alive"]
+    )]
+    pub policies: Vec<ConnectionPolicy>,
+
+    /// Whether a proxy keeps answers (other servers: files) at hand, each in a cell of its own: on, off, or both
+    ///
+    /// Default: what the profile says. Example: --caching on,off
+    #[arg(
+        long,
+        value_name = "LIST",
+        help_heading = "Matrix",
+        value_delimiter = ',',
+        value_parser = values::caching(),
+        conflicts_with_all = ["server_cache", "server_no_cache"]
+    )]
+    pub caching: Vec<Caching>,
+
+    /// Numbers of CPUs of the server, each in a cell of its own
+    ///
+    /// The server is pinned to so many, one of each core before the second of any, and told to work with as many. The generator
+    /// keeps the same CPUs throughout: those that the server never gets, where there are any.
+    ///
+    /// Default: of `scale` 1, 2, 4 … up to those that there are; otherwise the server's CPUs do not vary.
+    /// Example: --cpus 1,2,4
+    #[arg(
+        long,
+        value_name = "LIST",
+        help_heading = "Matrix",
+        value_delimiter = ',',
+        value_parser = values::count_u32,
+        conflicts_with = "server_cpus"
+    )]
+    pub cpus: Vec<u32>,
+
+    /// Load.
+    #[command(flatten)]
+    pub load: RunLoadArgs,
+
+    /// Clients.
+    #[command(flatten)]
+    pub client: ClientArgs,
+
+    /// Worker threads of the generator; 0: one for each CPU that it has
+    ///
+    /// Example: -t 2
+    #[arg(
+        short = 't',
+        long,
+        visible_alias = "threads",
+        value_name = "N",
+        help_heading = "Generator",
+        value_parser = values::number_u32
+    )]
+    pub workers: Option<u32>,
+
+    /// CPUs that the generator's workers are pinned to
+    ///
+    /// Default: chosen by webstone. Example: --generator-cpus 4-7
+    #[arg(long, value_name = "LIST", help_heading = "Generator", value_parser = values::cpu_list)]
+    pub generator_cpus: Option<String>,
+
+    /// How event loops talk to the kernel
+    ///
+    /// Example: --backend io-uring
+    #[arg(long, value_name = "NAME", help_heading = "Generator", value_parser = values::backend())]
+    pub backend: Option<Backend>,
+
+    /// Server under test.
+    #[command(flatten)]
+    pub server: OwnServerArgs,
+
+    /// Output.
+    #[command(flatten)]
+    pub output: OutputArgs,
+
+    /// Print the series as a testbed file, and exit
+    #[arg(long, help_heading = "Output")]
+    pub dump_spec: bool,
+
+    /// Print the cells and the time that they will take, and exit
+    #[arg(long, help_heading = "Output")]
+    pub plan: bool,
+}
+
+impl SeriesArgs {
+    /// Whether anything was said that is about a series.
+    pub fn is_series(&self) -> bool {
+        let named = self.names_servers() || self.testbed.is_some() || self.resume.is_some();
+        let varied = !self.profiles.is_empty()
+            || !self.interfaces.is_empty()
+            || !self.caching.is_empty()
+            || !self.policies.is_empty()
+            || !self.cpus.is_empty();
+        let load = &self.load;
+        let loaded = load.clients.is_some() || load.duration.is_some() || load.iterations.is_some();
+        let more = self.workload.is_some() || self.plan || self.dump_spec || self.output.output.is_some();
+        named || varied || loaded || more
+    }
+
+    /// Whether servers are named.
+    pub fn names_servers(&self) -> bool {
+        !self.servers.is_empty() || self.server.server.is_some()
+    }
+}

@@ -1,0 +1,99 @@
+//! The arguments of `workout`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use webstone_model::units::Nanos;
+use webstone_model::workout::Misdeed;
+
+use super::{ClientArgs, GeneratorArgs, OwnServerArgs, values};
+
+/// `webstone workout`.
+#[derive(Args, Debug)]
+pub struct WorkoutArgs {
+    /// The server, as http://HOST:PORT. Without one: the embedded server, or the one that --server names
+    #[arg(value_name = "URL")]
+    pub url: Option<String>,
+
+    /// Well-behaved clients, which are measured
+    ///
+    /// Default: 10. Example: -c 50
+    #[arg(short = 'c', long, value_name = "N", help_heading = "Workout", value_parser = values::clients_max)]
+    pub clients: Option<u32>,
+
+    /// Length of each phase: before, each round, after
+    ///
+    /// Default: 5s, or no limit where --pages is given. Example: -d 30s
+    #[arg(short, long, value_name = "TIME", help_heading = "Workout")]
+    pub duration: Option<Nanos>,
+
+    /// Pages that the well-behaved fetch in each phase; with --duration, whichever ends first
+    ///
+    /// Default: no limit. Example: -n 200
+    #[arg(short = 'n', long, value_name = "N", help_heading = "Workout", value_parser = values::count)]
+    pub pages: Option<u64>,
+
+    /// Rounds among those that misbehave; what grows in each of them leaks
+    ///
+    /// Default: 3. Example: --rounds 10
+    #[arg(long, value_name = "N", help_heading = "Workout", value_parser = values::count_u32)]
+    pub rounds: Option<u32>,
+
+    /// Connections that misbehave at a time; 0: none, a plain stress test
+    ///
+    /// Default: 16. Example: --offenders 64
+    #[arg(long, value_name = "N", help_heading = "Workout", value_parser = values::number_u32)]
+    pub offenders: Option<u32>,
+
+    /// Misdeeds to choose from
+    ///
+    /// break-request, break-response (the connection is dropped at a random byte, by turns with FIN and with a reset),
+    /// slow-reader, slow-writer, half-closed (FIN behind the request, which is allowed), oversized-header (1 MiB), malformed
+    /// (a dozen kinds).
+    ///
+    /// Default: all of them. Example: --misdeeds slow-reader,malformed
+    #[arg(
+        long,
+        value_name = "NAMES",
+        help_heading = "Workout",
+        value_delimiter = ',',
+        conflicts_with = "break_"
+    )]
+    pub misdeeds: Vec<Misdeed>,
+
+    /// Drop connections at random points of request or response, and nothing else: break-request,break-response
+    #[arg(long = "break", help_heading = "Workout")]
+    pub break_: bool,
+
+    /// Change the number of those that misbehave ten times a second, from one to all
+    #[arg(long, help_heading = "Workout")]
+    pub vary: bool,
+
+    /// The workload: the name of a built-in one, or a file
+    ///
+    /// Default: standard. Example: -w workout-16k
+    #[arg(short, long, value_name = "NAME|FILE", help_heading = "Workout")]
+    pub workload: Option<String>,
+
+    /// Print everything as JSON
+    #[arg(long, help_heading = "Report and record")]
+    pub json: bool,
+
+    /// File to write the report to instead of standard output
+    ///
+    /// Default: standard output. Example: -o workout.txt
+    #[arg(short, long, value_name = "FILE", help_heading = "Report and record")]
+    pub output: Option<PathBuf>,
+
+    /// How the well-behaved talk.
+    #[command(flatten)]
+    pub client: ClientArgs,
+
+    /// The load generator.
+    #[command(flatten)]
+    pub generator: GeneratorArgs,
+
+    /// The server, where webstone starts it.
+    #[command(flatten)]
+    pub server: OwnServerArgs,
+}

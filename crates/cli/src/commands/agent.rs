@@ -1,0 +1,29 @@
+//! `webstone agent`: what a run elsewhere starts on the server's host, to look at the server there.
+
+use std::io::{self, IsTerminal};
+
+use webstone_runner::agent::serve;
+
+use crate::failure::{Exit, Failure};
+use crate::version;
+
+pub(super) fn execute() -> Result<Exit, Failure> {
+    if io::stdin().is_terminal() || io::stdout().is_terminal() {
+        return Err(Failure::usage(
+            "`webstone agent` speaks with a run on another host, not with people: its standard input and output are to be \
+             that run's, and this is a terminal",
+        )
+        .hint(
+            "on the host that makes the load: webstone run http://HOST --server-agent 'ssh root@HOST webstone agent' (and \
+             without `ssh -t`)",
+        ));
+    }
+    // Not the locked handle: the thread that answers outlives this call until the program ends.
+    match serve(io::stdin().lock(), io::stdout(), &version::tool().version) {
+        Ok(()) => Ok(Exit::Done),
+        Err(error) => {
+            let failure = Failure::failed(format!("agent: {error}"));
+            Err(error.hint().into_iter().fold(failure, Failure::hint))
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! `webstone servers` with servers, `webstone scale`: a series of runs, its report, and how it ended.
+
+use std::path::Path;
+use std::time::Duration;
+
+use webstone_model::record::RunRecord;
+use webstone_model::series::{Kind, Series};
+use webstone_model::spec::RunSpec;
+use webstone_model::units::Nanos;
+use webstone_model::verdict::{self, Standing};
+use webstone_report::{Format, render_series};
+use webstone_runner::RunnerOptions;
+use webstone_runner::series::{self, SeriesError, SeriesEvent, SeriesOutcome, SeriesStore};
+
+use super::{calibrate, run};
+use crate::args::SeriesArgs;
+use crate::console::{self, Console};
+use crate::display::Display;
+use crate::failure::{Exit, Failure};
+use crate::intent::{SeriesIntent, of_series, series_format};
+use crate::signals::SignalWatch;
+use crate::version;
+
+/// What an interrupted series says at once.
+const ENDING: &str =
+    "ending this level, which is made again when the series goes on (once more: stop at once)";
+
+pub(super) fn execute(
+    kind: Kind,
+    args: &SeriesArgs,
+    console: &Console,
+    command_line: Vec<String>,
+) -> Result<Exit, Failure> {
+    let format = series_format(args)?;
+    let output = args.output.output.as_deref();
+    let (store, check_target) = match &args.resume {
+        Some(path) => (SeriesStore::resume(path).map_err(|error| failure(&error))?, !args.client.no_check),
+        None => {
+            let intent = of_series(kind, args)?;
+            if args.dump_spec {
+                return dump(&intent);
+            }
+            let SeriesIntent { spec, matrix, check_target, runs_dir } = &intent;
+            let series = series::plan(kind, matrix, spec, version::tool(), &command_line)
+                .map_err(|error| failure(&error))?;
+            if args.plan {
+                console::print(plan(&series).as_bytes())?;
+                return Ok(Exit::Done);
+            }
+            if let Some(path) = output {
+                run::can_be_written(path)?;
+            }
+            let store = SeriesStore::create(runs_dir, &spec.name, series).map_err(|error| failure(&error))?;
+            (store, *check_target)
+        }
+    };
+    if store.series().kind != kind {
+        let (path, command) = (store.path().display(), store.series().kind.command());
+        return Err(Failure::usage(format!("{path} is a series of `webstone {command}`"))
+            .hint(format!("webstone {command} --resume {path}")));
+    }
+    console.note(format!("series: {}", store.path().display()));
+    if args.resume.is_none() {
+        console.note(length(store.series()));
+    }
+    for warning in &store.series().warnings {
+        console.note(format!("warning: {warning}"));
+    }
+    let signals = SignalWatch::saying(ENDING)?;
+    let options = || RunnerOptions {
+        tool: version::tool(),
+        command_line: command_line.clone(),
+        calibration: calibrate::file(),
+        check_target,
+        derive: Some(run::derived),
+        ..RunnerOptions::default()
+    };
+    let mut display = Display::new(*console, false);
+    let mut tell = |event: SeriesEvent<'_>| display.series(event);
+    let outcome = store.go_on(&options, &mut tell, &signals.interrupt);
+    drop(display);
+    let records =
+        series::records(store.path(), store.series()).map_err(|error| failure(&SeriesError::Store(error)))?;
+    if records.iter().any(Option::is_some) {
+        deliver(store.series(), &records, format, output, console)?;
+    }
+    ended(&store, &outcome, &records, &signals, console)
+}
+
+/// The report of a series that is stored.
+pub(super) fn report(
+    path: &Path,
+    format: Format,
+    output: Option<&Path>,
+    console: &Console,
+) -> Result<Exit, Failure> {
+    let (directory, series) = series::load(path).map_err(|error| failure(&error))?;
+    let records =
+        series::records(&directory, &series).map_err(|error| failure(&SeriesError::Store(error)))?;
+    deliver(&series, &records, format, output, console)?;
+    Ok(Exit::Done)
+}
+
+fn deliver(
+    series: &Series,
+    records: &[Option<RunRecord>],
+    format: Format,
+    output: Option<&Path>,
+    console: &Console,
+) -> Result<(), Failure> {
+    let options = console.report_options(output.is_some());
+    let bytes = render_series(series, records, format, &options)
+        .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
+    console::deliver(&bytes, output)
+}
+
+fn ended(
+    store: &SeriesStore,
+    outcome: &SeriesOutcome,
+    records: &[Option<RunRecord>],
+    signals: &SignalWatch,
+    console: &Console,
+) -> Result<Exit, Failure> {
+    let (series, path) = (store.series(), store.path().display());
+    let go_on = format!("webstone {} --resume {path}", series.kind.command());
+    if let Some(error) = &outcome.error {
+        return Err(super::store_failure(error));
+    }
+    if let (true, Some(exit)) = (outcome.interrupted, signals.exit()) {
+        console.note(format!("interrupted; to go on: {go_on}"));
+        return Ok(exit);
+    }
+    if !outcome.failed.is_empty() {
+        let told =
+            outcome.failed.iter().map(|(cell, error)| format!("{}: {error}", series.cells[*cell].name));
+        let told: Vec<String> = told.collect();
+        let what = format!("{} of {} cells failed: {}", told.len(), series.cells.len(), told.join("; "));
+        return Err(Failure::failed(what).hint(format!("the others are measured; to try again: {go_on}")));
+    }
+    let mut exit = Exit::Done;
+    for (cell, record) in series.cells.iter().zip(records) {
+        let Some(verdict) = record.as_ref().map(verdict::of) else { continue };
+        if verdict.standing == Standing::Invalid {
+            exit = Exit::Invalid;
+            let reason = verdict.reasons.first().map_or("", |reason| reason.sentence.as_str());
+            console::complain(format!("invalid: {}: {reason}", cell.name));
+        }
+    }
+    Ok(exit)
+}
+
+fn dump(intent: &SeriesIntent) -> Result<Exit, Failure> {
+    let whole = RunSpec { series: Some(intent.matrix.clone()), ..intent.spec.clone() };
+    let text = toml::to_string(&whole)
+        .map_err(|error| Failure::failed(format!("the specification cannot be written as TOML: {error}")))?;
+    console::print(text.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+/// The cells, a line each, and what they take.
+fn plan(series: &Series) -> String {
+    let mut text = String::new();
+    for cell in &series.cells {
+        let cpus = match cell.spec.server.cpus.as_str() {
+            "" => String::new(),
+            list => format!(", CPU {list}"),
+        };
+        text += &format!("{:<28} {}{cpus}, {}\n", cell.name, cell.at, cell.spec.workload);
+    }
+    series.warnings.iter().for_each(|warning| text += &format!("warning: {warning}\n"));
+    text + &length(series) + "\n"
+}
+
+/// How long a series takes.
+fn length(series: &Series) -> String {
+    let (cells, rounds) = (series.cells.len(), series.rounds);
+    let levels = series.cells.first().map_or(0, |cell| cell.spec.load.levels());
+    let time = Nanos(series.round_time().0.saturating_mul(u64::from(rounds)));
+    let counted = |number: usize, one: &str| match number {
+        1 => format!("1 {one}"),
+        several => format!("{several} {one}s"),
+    };
+    let under_load = match time {
+        Nanos::ZERO => "until their pages are fetched".to_owned(),
+        time => format!("{} under load", crate::display::wait(Duration::from_nanos(time.0))),
+    };
+    format!(
+        "{} × {} × {}: {under_load}, and {} of servers",
+        counted(cells, "cell"),
+        counted(levels, "level"),
+        counted(rounds as usize, "iteration"),
+        counted(cells * rounds as usize, "start"),
+    )
+}
+
+fn failure(error: &SeriesError) -> Failure {
+    let exit = match error {
+        SeriesError::Refused { .. } => Exit::Usage,
+        SeriesError::Store(_) | SeriesError::Busy(_) => Exit::Failed,
+    };
+    Failure { exit, message: error.to_string(), hint: error.hint() }
+}

@@ -1,0 +1,64 @@
+//! What `workout` was asked for: one level of well-behaved clients on a workload, and those that misbehave.
+
+use webstone_model::record::Tool;
+use webstone_model::spec::{Levels, RunSpec};
+use webstone_model::units::Nanos;
+use webstone_model::workout::Misdeed;
+use webstone_runner::workout::WorkoutOptions;
+
+use super::{apply, server_url, target};
+use crate::args::WorkoutArgs;
+use crate::failure::Failure;
+
+/// Well-behaved clients, and others, unless a number is given.
+const CLIENTS: u32 = 10;
+const OFFENDERS: u32 = 16;
+/// More threads than this are no use, and many machines do not have them.
+const OFFENDERS_MAX: u32 = 4096;
+const ROUNDS: u32 = 3;
+const DURATION: Nanos = Nanos::from_secs(5);
+
+pub(crate) fn of_workout(args: &WorkoutArgs, tool: Tool) -> Result<WorkoutOptions, Failure> {
+    let mut spec = RunSpec::default();
+    let urls: Vec<String> = args.url.iter().cloned().collect();
+    spec.target = urls.iter().map(|url| server_url(url, "workout")).collect::<Result<_, _>>()?;
+    target::no_own_server(&args.server, &urls, &mut spec.target)?;
+    if let Some(workload) = &args.workload {
+        spec.workload.clone_from(workload);
+    }
+    spec.load.clients = Levels(vec![args.clients.unwrap_or(CLIENTS)]);
+    spec.load.iterations = 1;
+    spec.load.duration = args.duration.unwrap_or(if args.pages.is_some() { Nanos::ZERO } else { DURATION });
+    if spec.load.duration == Nanos::ZERO && args.pages.is_none() {
+        return Err(Failure::usage("--duration 0s: a phase of no length shows nothing")
+            .hint("write a time, as in -d 5s, or a number of pages, as in -n 200"));
+    }
+    spec.load.pages = args.pages;
+    spec.load.warmup = Nanos::ZERO;
+    apply::client(&args.client, &mut spec.client)?;
+    apply::generator(&args.generator, &mut spec.generator);
+    apply::own_server(&args.server, &mut spec.server);
+    let offenders = args.offenders.unwrap_or(OFFENDERS);
+    if offenders > OFFENDERS_MAX {
+        return Err(Failure::usage(format!(
+            "--offenders {offenders}: each is a thread, and at most {OFFENDERS_MAX} can be had"
+        ))
+        .hint("write fewer; well-behaved clients (-c) may be many more"));
+    }
+    let misdeeds = match (args.break_, args.misdeeds.as_slice()) {
+        (true, _) => Misdeed::BREAKS.to_vec(),
+        (false, []) => Misdeed::ALL.to_vec(),
+        (false, some) => some.to_vec(),
+    };
+    Ok(WorkoutOptions {
+        tool,
+        spec,
+        workload: None,
+        misdeeds,
+        offenders,
+        vary: args.vary,
+        rounds: args.rounds.unwrap_or(ROUNDS),
+        check_target: !args.client.no_check,
+        server_program: None,
+    })
+}

@@ -1,0 +1,390 @@
+//! Servers of others that webstone runs: each driver against the real program, and that nothing of it is left, however the
+//! run ends.
+
+use std::fs;
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::program::{Running, Said, command, webstone, webstone_in};
+
+/// Longer than anything here takes on the slowest machine; a test that waits for it has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whether a program is there; if not, says so.
+#[expect(clippy::print_stdout, reason = "a skipped test says why")]
+pub(crate) fn is_installed(program: &str, package: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    let found = folders.any(|folder: PathBuf| folder.join(program).is_file());
+    if !found {
+        println!("skipped: {program} is not installed (Debian's package {package})");
+    }
+    found
+}
+
+/// A directory for everything temporary that a server without rights may look into.
+pub(crate) fn directory() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(dir.path().join("tmp")).unwrap();
+    fs::set_permissions(dir.path().join("tmp"), fs::Permissions::from_mode(0o755)).unwrap();
+    dir
+}
+
+/// A run with its temporary files in the directory.
+pub(crate) fn run_in(dir: &Path, arguments: &[&str]) -> Said {
+    let output = command(dir, arguments).env("TMPDIR", dir.join("tmp")).output().unwrap();
+    Said {
+        code: output.status.code().expect("ended by itself"),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn assert_nothing_is_left(dir: &Path, port: u16) {
+    let left: Vec<_> = fs::read_dir(dir.join("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "something still listens on port {port}");
+}
+
+/// The record of a run of a few pages, every answer of which was checked byte by byte and none of which failed. Pages end it,
+/// not time, in which a busy machine may answer nothing.
+pub(crate) fn measured(dir: &Path, server: &str, more: &[&str]) -> Value {
+    let arguments = ["run", "--server", server, "-c", "3", "-n", "60", "-d", "0s", "--warmup", "50ms"];
+    let arguments = [&arguments[..], &["--check", "content", "-q"]].concat();
+    let said = run_in(dir, &[arguments.as_slice(), &["--no-store", "--format", "json"], more].concat());
+    let record: Value =
+        serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{server} {more:?}: {}", said.err));
+    let iteration = &record["iterations"][0];
+    let counts = &iteration["measured"]["counts"];
+    assert_eq!(counts["failed"], 0, "{server} {more:?}: {}", iteration["measured"]["errors"]);
+    assert!(counts["succeeded"].as_u64().unwrap() > 0, "{server} {more:?}: {counts}");
+    assert_nothing_is_left(dir, port(record["target"]["url"].as_str().unwrap()));
+    record
+}
+
+fn port(url: &str) -> u16 {
+    url.rsplit_once(':').unwrap().1.parse().unwrap()
+}
+
+/// Both profiles, every connection policy.
+fn serves(server: &str, program: &str, package: &str) {
+    if !is_installed(program, package) {
+        return;
+    }
+    let dir = directory();
+    for profile in ["stock", "tuned"] {
+        let choice = format!("{server}:{profile}");
+        for policy in ["per-request", "keep-alive"] {
+            let record = measured(dir.path(), &choice, &["--connections", policy]);
+            let software = &record["target"]["software"];
+            assert_eq!((&software["name"], &software["profile"]), (&server.into(), &profile.into()));
+            assert!(
+                software["version"].as_str().unwrap().contains(|c: char| c.is_ascii_digit()),
+                "{software}"
+            );
+            assert!(Path::new(software["program"].as_str().unwrap()).ends_with(program));
+            let configuration = &record["environment"]["server.configuration"];
+            let text = configuration[0]["text"].as_str().unwrap();
+            assert!(text.contains(&format!("profile {profile}, written by webstone")), "{text}");
+            for fact in ["server.logging", "server.dns", "server.processes", "server.software"] {
+                assert!(record["environment"][fact].is_string(), "{server}: {fact}");
+            }
+            let used = &record["iterations"][0]["server"];
+            assert!(used["resident_bytes_max"].as_u64().unwrap() > 0, "{server}: {used}");
+        }
+    }
+    for option in ["--server-no-keep-alive", "--server-log=off", "--server-log=on", "--server-threads=2"] {
+        measured(dir.path(), server, &[option, "--connections", "keep-alive"]);
+    }
+}
+
+#[test]
+fn nginx_is_run() {
+    serves("nginx", "nginx", "nginx-light");
+}
+
+#[test]
+fn apache_with_threads_is_run() {
+    serves("apache", "apache2", "apache2");
+}
+
+#[test]
+fn apache_with_processes_is_run() {
+    serves("apache-prefork", "apache2", "apache2");
+}
+
+#[test]
+fn lighttpd_is_run() {
+    serves("lighttpd", "lighttpd", "lighttpd");
+}
+
+#[test]
+fn caddy_is_run() {
+    serves("caddy", "caddy", "caddy");
+}
+
+#[test]
+fn haproxy_is_run_before_an_origin() {
+    serves("haproxy", "haproxy", "haproxy");
+}
+
+#[test]
+fn nginx_is_run_before_an_origin() {
+    serves("nginx-proxy", "nginx", "nginx-light");
+}
+
+#[test]
+fn caches_are_switched_and_serve_the_same() {
+    for (server, program, package, options) in [
+        ("nginx", "nginx", "nginx-light", &["--server-cache"][..]),
+        ("nginx:tuned", "nginx", "nginx-light", &["--server-no-cache"]),
+        ("apache", "apache2", "apache2", &["--server-cache", "--server-no-cache"]),
+        ("lighttpd", "lighttpd", "lighttpd", &["--server-cache", "--server-no-cache"]),
+        ("nginx-proxy", "nginx", "nginx-light", &["--server-cache"]),
+        ("haproxy", "haproxy", "haproxy", &["--server-cache"]),
+    ] {
+        if !is_installed(program, package) {
+            continue;
+        }
+        let dir = directory();
+        for option in options {
+            measured(dir.path(), server, &[option]);
+        }
+    }
+}
+
+#[test]
+fn apaches_log_has_names_instead_of_addresses() {
+    if !is_installed("apache2", "apache2") {
+        return;
+    }
+    let dir = directory();
+    let first_word = |more: &[&str]| {
+        let log = dir.path().join("a.log");
+        let record = measured(dir.path(), "apache", &[["--server-log", "a.log"].as_slice(), more].concat());
+        let text = fs::read_to_string(&log).unwrap();
+        let answered = record["iterations"][0]["measured"]["lifetime"]["requests"].as_u64().unwrap();
+        // Besides the load, the files were asked for before it.
+        assert!(text.lines().count() as u64 >= answered, "{answered} requests");
+        text.split_whitespace().next().unwrap().to_owned()
+    };
+    assert_eq!(first_word(&[]), "127.0.0.1");
+    assert_ne!(first_word(&["--server-resolve-names"]), "127.0.0.1");
+}
+
+/// A server that leaves its parent, as daemons do.
+const DAEMON: &str = "\
+import functools, http.server, os, sys
+for _ in range(2):
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=sys.argv[3])
+os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+http.server.ThreadingHTTPServer((sys.argv[1], int(sys.argv[2])), handler).serve_forever()
+";
+
+#[test]
+fn a_daemon_is_a_server_too_and_does_not_get_away() {
+    // Not one of a user's own, into whose home a server without rights cannot look.
+    if !is_installed("/usr/bin/python3", "python3") {
+        return;
+    }
+    let dir = directory();
+    fs::write(dir.path().join("daemon.py"), DAEMON).unwrap();
+    let line = format!("/usr/bin/python3 {}/daemon.py {{address}} {{port}} {{root}}", dir.path().display());
+    let record = measured(dir.path(), "command", &["--server-command", &line]);
+    assert_eq!(record["target"]["software"]["name"], "command");
+    assert!(record["iterations"][0]["server"]["user_ns"].as_u64().unwrap() > 0);
+    killed_with(dir.path(), "command", &["--server-command", &line]);
+}
+
+/// Every process that descends from one.
+fn descendants(pid: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut open = vec![pid];
+    while let Some(parent) = open.pop() {
+        let threads = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+        for thread in threads {
+            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            let children: Vec<u32> =
+                children.split_whitespace().map(|child| child.parse().unwrap()).collect();
+            found.extend(&children);
+            open.extend(children);
+        }
+    }
+    found
+}
+
+/// A run that is killed while it measures takes its server along, whatever the server has become.
+fn killed_with(dir: &Path, server: &str, more: &[&str]) {
+    let arguments =
+        ["run", "--server", server, "-c", "2", "-d", "10m", "--warmup", "0s", "--trace", "3", "--no-store"];
+    let mut started = command(dir, &[arguments.as_slice(), more].concat());
+    let mut run = Running::of(started.env("TMPDIR", dir.join("tmp")));
+    run.wait_for("[3 ");
+    let processes = descendants(run.child.id());
+    // The supervisor and the server at least.
+    assert!(processes.len() >= 2, "{processes:?}");
+    run.signal("KILL");
+    let _ = run.end();
+    let is_alive = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // A zombie that nobody has waited for yet runs no more.
+        !stat.is_empty() && !stat.contains(") Z ")
+    };
+    let until = Instant::now() + PATIENCE;
+    while processes.iter().any(is_alive) || fs::read_dir(dir.join("tmp")).unwrap().next().is_some() {
+        let alive: Vec<_> = processes.iter().copied().filter(|pid| is_alive(pid)).collect();
+        assert!(Instant::now() < until, "{server}: {alive:?} of {processes:?} are left");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_killed_run_leaves_no_server_behind() {
+    for (server, program, package) in [
+        ("nginx", "nginx", "nginx-light"),
+        ("apache-prefork", "apache2", "apache2"),
+        ("apache:tuned", "apache2", "apache2"),
+        ("lighttpd:tuned", "lighttpd", "lighttpd"),
+        ("caddy", "caddy", "caddy"),
+        ("haproxy", "haproxy", "haproxy"),
+    ] {
+        if is_installed(program, package) {
+            killed_with(directory().path(), server, &[]);
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_run_stops_its_server() {
+    if !is_installed("nginx", "nginx-light") {
+        return;
+    }
+    let dir = directory();
+    let arguments =
+        ["run", "--server", "nginx", "-c", "2", "-d", "10m", "--warmup", "0s", "--trace", "3", "--no-store"];
+    let mut run = Running::of(command(dir.path(), &arguments).env("TMPDIR", dir.path().join("tmp")));
+    run.wait_for("[3 ");
+    run.signal("INT");
+    assert_eq!(run.end().code, 130);
+    assert!(fs::read_dir(dir.path().join("tmp")).unwrap().next().is_none());
+}
+
+#[test]
+fn a_server_that_does_not_start_is_quoted() {
+    let dir = directory();
+    let failing = "sh -c 'echo no such thing as {port} >&2; exit 3'";
+    let said = run_in(
+        dir.path(),
+        &["run", "--server", "command", "--server-command", failing, "--server-listen", "127.0.0.1:9"],
+    );
+    let shell = said.err.rsplit_once(": ").map_or("", |(_, line)| line).split(' ').next().unwrap_or_default();
+    assert!(shell.ends_with("/sh"), "{}", said.err);
+    assert_eq!(
+        (said.code, said.err.replace(shell, "SH").replace(", as the user www-data", "").as_str()),
+        (
+            1,
+            "error: command ended before it answered: exit status 3; it said:\n  no such thing as 9\n\
+             hint: start it by hand to see more: SH -c 'echo no such thing as 9 >&2; exit 3'\n"
+        )
+    );
+    assert!(fs::read_dir(dir.path().join("tmp")).unwrap().next().is_none());
+    if is_installed("nginx", "nginx-light") {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = listener.local_addr().unwrap().to_string();
+        let said = run_in(dir.path(), &["run", "--server", "nginx", "--server-listen", &taken]);
+        assert_eq!(said.code, 1);
+        assert!(
+            said.err.starts_with("error: nginx ended before it answered: exit status 1; it said:\n"),
+            "{}",
+            said.err
+        );
+        assert!(said.err.contains("Address already in use"), "{}", said.err);
+    }
+}
+
+#[test]
+fn what_cannot_be_run_is_told_before_anything_is_started() {
+    for (arguments, expected) in [
+        (
+            &["--server", "iis"][..],
+            "error: --server: `iis` names no server: there is no driver `iis`\n\
+             hint: write one of reference, nginx, apache, apache-prefork, lighttpd, caddy, haproxy, nginx-proxy, command, \
+             with :tuned behind it for the tuned profile\n",
+        ),
+        (
+            &["--server", "nginx", "http://127.0.0.1:1"],
+            "error: --server is for a server that webstone starts, and the server under test is http://127.0.0.1:1\n\
+             hint: leave out --server, or name no URL to have a server started\n",
+        ),
+        (
+            &["--server", "caddy", "--server-backlog", "7"],
+            "error: --server-backlog (server.backlog): Caddy takes the kernel's longest listen queue (net.core.somaxconn), \
+             and cannot be told another\nhint: leave it out, or choose another server\n",
+        ),
+        (
+            &["--server", "nginx", "--server-program", "/nonexistent/nginx"],
+            "error: there is no program `/nonexistent/nginx` for the server nginx\n\
+             hint: leave out --server-program (server.program) to have it found by its name\n",
+        ),
+        (
+            &["--server", "nginx", "--server-listen", "localhost:80"],
+            "error: --server-listen (server.listen): `localhost:80` is not one address and port: write it as in \
+             127.0.0.1:0 or [::1]:8080\nhint: only the reference server listens on several addresses and on sockets\n",
+        ),
+        (
+            &["--server", "haproxy", "--server-origin", "http://127.0.0.1:1"],
+            "error: --server-origin (server.origin): http://127.0.0.1:1 does not accept connections: Connection refused\n\
+             hint: start the server behind the proxy first, or leave the option out to have one started\n",
+        ),
+        (
+            &["--server-processes", "7"],
+            "error: --server-processes (server.processes) means nothing to the reference server\n\
+             hint: choose the server that is meant: --server nginx; `webstone servers` lists them\n",
+        ),
+    ] {
+        // A message of nginx' own program comes first where there is none.
+        if expected.contains("[::1]:8080") && !is_installed("nginx", "nginx-light") {
+            continue;
+        }
+        let said = webstone(&[["run"].as_slice(), arguments].concat());
+        assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (2, "", expected));
+    }
+}
+
+#[test]
+fn servers_are_listed_and_shown() {
+    let dir = directory();
+    let said = webstone_in(dir.path(), &["servers"]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    let names: Vec<&str> =
+        said.out.lines().skip(1).take(9).map(|line| line.split_whitespace().next().unwrap()).collect();
+    let expected = [
+        "reference",
+        "nginx",
+        "apache",
+        "apache-prefork",
+        "lighttpd",
+        "caddy",
+        "haproxy",
+        "nginx-proxy",
+        "command",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(webstone(&["servers", "list"]).out, said.out);
+    let shown = webstone(&["servers", "show", "nginx:tuned"]);
+    assert!(
+        shown.out.contains("worker_processes 1;") && shown.out.contains("# The log stays on"),
+        "{}",
+        shown.out
+    );
+    let shown = webstone(&["servers", "show", "command"]);
+    assert_eq!(shown.code, 2);
+}

@@ -1,0 +1,202 @@
+//! Proxies between clients and an origin, against the real programs: what the origin says it was asked is held against what
+//! clients asked for, to the request and to the byte. Runs begin without a warm-up and end by pages, so that the counts are
+//! exact.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::own_servers::{directory, is_installed, run_in};
+use crate::program::Server;
+
+/// The files and their sizes.
+const FILES: [(&str, u64); 5] =
+    [("/a.html", 700), ("/a1.bin", 1_000), ("/b.html", 12_345), ("/b1.bin", 70_001), ("/c.html", 1)];
+
+/// The proxies, the program of each, its package.
+const PROXIES: [(&str, &str, &str); 2] =
+    [("nginx-proxy", "nginx", "nginx-light"), ("haproxy", "haproxy", "haproxy")];
+
+/// Sixty pages, and nothing before.
+const SIXTY: [&str; 7] = ["-n", "60", "-d", "0s", "--warmup", "0s", "-q"];
+
+/// Each page has two files, the second of which is the first of the next.
+fn workload(dir: &Path) -> String {
+    let mut text = String::new();
+    for (place, (path, size)) in FILES.iter().enumerate() {
+        let (next, next_size) = FILES[(place + 1) % FILES.len()];
+        text += &format!(
+            "[[pages]]\n[[pages.files]]\nurl = \"{path}\"\nsize = {size}\n\
+             [[pages.files]]\nurl = \"{next}\"\nsize = {next_size}\n"
+        );
+    }
+    let file = dir.join("files.toml");
+    fs::write(&file, text).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+/// The record of a run of 60 pages an iteration, none of which failed.
+fn measured(dir: &Path, server: &str, more: &[&str]) -> Value {
+    let file = workload(dir);
+    let run =
+        ["run", "--server", server, "-w", &file, "--check", "content", "--no-store", "--format", "json"];
+    let said = run_in(dir, &[run.as_slice(), &SIXTY, more].concat());
+    let record: Value =
+        serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{server} {more:?}: {}", said.err));
+    for iteration in record["iterations"].as_array().unwrap() {
+        let counts = &iteration["measured"]["counts"];
+        assert_eq!((&counts["succeeded"], &counts["failed"]), (&120.into(), &0.into()), "{server} {more:?}");
+    }
+    record
+}
+
+/// What the origin counted in an iteration.
+fn counted<'a>(record: &'a Value, iteration: usize) -> impl Fn(&str) -> u64 + 'a {
+    let counted = &record["iterations"][iteration]["origin"]["counted"];
+    move |name| counted[name].as_u64().unwrap_or_else(|| panic!("{name} in {counted}"))
+}
+
+#[test]
+fn a_proxy_without_a_cache_asks_for_everything() {
+    for (server, program, package) in PROXIES {
+        if !is_installed(program, package) {
+            continue;
+        }
+        let dir = directory();
+        for (profile, clients) in [("stock", "3"), ("tuned", "1")] {
+            let choice = format!("{server}:{profile}");
+            let record = measured(dir.path(), &choice, &["--server-no-cache", "-c", clients, "-i", "2"]);
+            for iteration in [0, 1] {
+                let (asked, counts) =
+                    (counted(&record, iteration), &record["iterations"][iteration]["measured"]["counts"]);
+                assert_eq!((asked("requests"), asked("not_modified")), (120, 0), "{choice}");
+                assert_eq!(counts["body_bytes"], asked("body_bytes"), "{choice}");
+                assert!(asked("sent_bytes") > asked("body_bytes") && asked("received_bytes") > 120 * 20);
+                let connections = asked("connections");
+                match (server, profile) {
+                    // By default nginx speaks HTTP/1.0 to its origin.
+                    ("nginx-proxy", "stock") => assert_eq!(connections, 120),
+                    ("nginx-proxy", _) => assert!(connections <= 1, "{connections} of one client are kept"),
+                    _ => assert!(connections <= 120, "{connections}"),
+                }
+            }
+            let origin = &record["target"]["origin"];
+            assert_eq!(
+                (&origin["ours"], &origin["unseen"]),
+                (&true.into(), &Value::Array(vec![])),
+                "{choice}"
+            );
+            assert!(origin["url"].as_str().unwrap() != record["target"]["url"].as_str().unwrap());
+            // It is a process of its own, and neither's memory is in the other's.
+            let of = |whose: &str| record["iterations"][0][whose].clone();
+            assert_eq!(of("origin")["server"]["processes"]["processes_max"], 1, "{choice}");
+            assert!(of("origin")["server"]["resident_bytes_max"].as_u64().unwrap() > 0);
+            assert!(of("server")["requests"].is_null(), "the proxy counts nothing itself");
+        }
+    }
+}
+
+#[test]
+fn a_proxy_with_a_cache_asks_for_every_file_once() {
+    for (server, program, package) in PROXIES {
+        if !is_installed(program, package) {
+            continue;
+        }
+        let dir = directory();
+        // Unchecked: otherwise every file would be in the cache before the first level. One client: nobody else wants a file
+        // that is being fetched.
+        let cold = measured(dir.path(), server, &["--server-cache", "-c", "1", "-i", "2", "--no-check"]);
+        let (first, second) = (counted(&cold, 0), counted(&cold, 1));
+        let bytes: u64 = FILES.iter().map(|(_, size)| size).sum();
+        assert_eq!((first("requests"), first("body_bytes")), (FILES.len() as u64, bytes), "{server}");
+        let names = ["requests", "not_modified", "connections", "body_bytes", "sent_bytes", "received_bytes"];
+        assert_eq!(names.map(second), [0; 6], "{server}: its cache is full");
+        let warm = measured(dir.path(), server, &["--server-cache", "-c", "3"]);
+        assert_eq!(names.map(counted(&warm, 0)), [0; 6], "{server}: it was asked for its files before");
+    }
+}
+
+#[test]
+fn the_report_says_what_the_origin_was_asked() {
+    if !is_installed("nginx", "nginx-light") {
+        return;
+    }
+    let dir = directory();
+    let file = workload(dir.path());
+    let run =
+        ["run", "--server=nginx-proxy", "--server-cache", "-w", &file, "-c", "1", "--no-check", "--no-store"];
+    let said = run_in(dir.path(), &[&run[..], &SIXTY].concat());
+    let lines: Vec<&str> = said.out.lines().skip_while(|line| !line.starts_with("Origin")).collect();
+    assert!(lines[0].contains("what the proxy asked of webstone's own behind it"), "{}", said.out);
+    assert!(lines[1].contains("hits") && lines[2].contains("bytes, %"), "{}", said.out);
+    // 5 of 120 requests.
+    let cells: Vec<&str> = lines[4].split_whitespace().collect();
+    assert_eq!((cells[0], cells[2], cells[3]), ("1", "0.0417", "95.8"), "{}", said.out);
+}
+
+#[test]
+fn an_origin_that_was_started_elsewhere_is_seen_as_far_as_it_can_be() {
+    if !is_installed("haproxy", "haproxy") {
+        return;
+    }
+    let dir = directory();
+    let file = workload(dir.path());
+    let origin = Server::start(dir.path(), &["--workload", &file, "--listen", "127.0.0.1:0"]);
+    let record =
+        measured(dir.path(), "haproxy", &["--server-origin", &origin.url, "-c", "2", "--server-no-cache"]);
+    let behind = &record["target"]["origin"];
+    assert_eq!((&behind["ours"], &behind["unseen"]), (&false.into(), &Value::Array(vec![])), "{behind}");
+    assert_eq!(counted(&record, 0)("requests"), 120, "a server of this webstone tells what it counted");
+    assert_eq!(record["iterations"][0]["origin"]["server"]["processes"]["processes_max"], 1);
+    // A server of somebody else: its processes are seen, and what it was asked is not known.
+    let nginx = ["--server-origin", &origin.url, "--server-origin-cpus", "0"];
+    let said = run_in(dir.path(), &[["run", "--server=haproxy", "-q"].as_slice(), &nginx].concat());
+    assert_eq!(
+        (said.code, said.err.lines().next().unwrap()),
+        (
+            2,
+            "error: --server-origin-cpus (server.origin_cpus): an origin that is named is not started, and so not pinned"
+        )
+    );
+}
+
+#[test]
+fn caching_on_and_off_stand_in_one_report() {
+    if !is_installed("nginx", "nginx-light") {
+        return;
+    }
+    let dir = directory();
+    let file = workload(dir.path());
+    let series = [
+        "servers",
+        "nginx-proxy",
+        "--caching",
+        "on,off",
+        "-w",
+        &file,
+        "-c",
+        "1",
+        "-i",
+        "1",
+        "--format",
+        "csv",
+    ];
+    let said = run_in(dir.path(), &[&series[..], &SIXTY].concat());
+    // No cell of it has a comma.
+    let mut table = said.out.lines().map(|line| line.split(',').collect::<Vec<&str>>());
+    let names = table.next().unwrap();
+    let rows: Vec<[&str; 4]> = table
+        .map(|row| {
+            ["cell", "caching", "origin_requests_per_request", "origin_hit_percent"]
+                .map(|name| row[names.iter().position(|known| *known == name).unwrap()])
+        })
+        .collect();
+    // The check of the files before the load has filled the cache.
+    assert_eq!(
+        rows,
+        [["nginx-proxy-cache-on", "on", "0", "100"], ["nginx-proxy-cache-off", "off", "1", "0"]],
+        "{}",
+        said.err
+    );
+}

@@ -1,0 +1,427 @@
+//! Series of runs: interleaved, killed and gone on with, ranked, and refused where they make no sense.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::program::{Running, Said, assert_ended, command, only_entry, webstone, webstone_in};
+
+/// Two cells of the reference server, two levels, three rounds, as short as it gets.
+const CELLS: [&str; 5] =
+    ["servers", "reference", "--policies", "per-request,keep-alive", "--server-threads=1"];
+const SHORT: [&str; 12] =
+    ["-w", "workout-0k", "-c", "1,2", "-d", "150ms", "--warmup", "20ms", "-i", "3", "-t", "1"];
+
+fn series(dir: &Path, more: &[&str]) -> Said {
+    webstone_in(dir, &[CELLS.as_slice(), &SHORT, more].concat())
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// The records of a series, by the names of their cells.
+fn records(directory: &Path) -> Vec<(String, PathBuf)> {
+    let mut found: Vec<(String, PathBuf)> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .map(|path| (path.file_name().unwrap().to_str().unwrap()[17..].to_owned(), path))
+        .collect();
+    found.sort();
+    found
+}
+
+/// (cell, clients, iteration) of every iteration, in the order in which they ran.
+fn course(directory: &Path) -> Vec<(String, u64, u64)> {
+    let mut runs = Vec::new();
+    for (cell, path) in records(directory) {
+        let record = json(&fs::read_to_string(path.join("record.json")).unwrap());
+        for run in record["iterations"].as_array().unwrap() {
+            let number = |key: &str| run[key].as_u64().unwrap();
+            let at = run["started_at"].as_str().unwrap().to_owned();
+            runs.push((at, (cell.clone(), number("clients"), number("iteration"))));
+        }
+    }
+    runs.sort();
+    runs.into_iter().map(|(_, run)| run).collect()
+}
+
+/// There and back again: rounds of A B, B A, A B.
+fn there_and_back() -> Vec<(String, u64, u64)> {
+    let (a, b) = ("reference-per-request", "reference-keep-alive");
+    let rounds = [(a, 1), (b, 1), (b, 2), (a, 2), (a, 3), (b, 3)];
+    rounds
+        .iter()
+        .flat_map(|(cell, round)| [1, 2].map(|clients| ((*cell).to_owned(), clients, *round)))
+        .collect()
+}
+
+#[test]
+fn iterations_are_interleaved_over_cells_and_every_cell_is_a_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = series(dir.path(), &["--format", "json"]);
+    assert_ended(&said);
+    let directory = only_entry(&dir.path().join("runs"));
+    assert!(directory.file_name().unwrap().to_str().unwrap().ends_with("Z-servers"));
+    assert!(
+        said.err.contains("2 cells × 2 levels × 3 iterations: 3 s under load, and 6 starts of servers\n"),
+        "{}",
+        said.err
+    );
+    assert!(said.err.contains("reference-per-request: round 1 of 3, 6 to go\n"), "{}", said.err);
+    assert_eq!(course(&directory), there_and_back());
+    let report = json(&said.out);
+    assert_eq!(
+        (&report["computed"]["iterations_done"], &report["computed"]["iterations_planned"]),
+        (&12.into(), &12.into())
+    );
+    assert_eq!(report["series"]["cells"][1]["spec"]["client"]["connections"], "keep-alive");
+    for (_, path) in records(&directory) {
+        let said = webstone(&["verify", path.to_str().unwrap()]);
+        assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    }
+    // The report is made again, by path and by name, in every form.
+    let name = directory.file_name().unwrap().to_str().unwrap();
+    for (format, marks) in [
+        ("text", ["Levels of each cell", "reference-keep-alive"]),
+        ("markdown", ["#### Cells", "| reference-keep-alive |"]),
+        ("csv", ["cell,server,profile,", "reference-keep-alive,reference,stock,,keep-alive,"]),
+        ("html", ["<section id=\"matrix\"", "reference-keep-alive"]),
+    ] {
+        let said = webstone_in(dir.path(), &["report", name, "--format", format]);
+        assert_eq!(said.code, 0, "{format}: {}", said.err);
+        assert!(marks.iter().all(|mark| said.out.contains(mark)), "{format}: {}", said.out);
+    }
+    let rows = webstone_in(dir.path(), &["report", name, "--format", "csv"]).out;
+    assert_eq!(rows.lines().count(), 1 + 4, "a row a cell and level");
+}
+
+#[test]
+fn a_series_that_was_killed_goes_on_where_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = Running::start(dir.path(), &[CELLS.as_slice(), &SHORT].concat());
+    running.wait_for("reference-keep-alive: round 2 of 3");
+    running.signal("KILL");
+    assert_eq!(running.end().code, -1);
+    let directory = only_entry(&dir.path().join("runs"));
+    let name = directory.file_name().unwrap().to_str().unwrap().to_owned();
+    let said = webstone_in(dir.path(), &["report", &name]);
+    assert!(said.out.contains("Not finished: 4 of 12 iterations are made"), "{}{}", said.out, said.err);
+
+    let before: Vec<String> = kept(&directory);
+    assert_eq!(before.len(), 4);
+    let path = directory.to_str().unwrap();
+    let said = webstone_in(dir.path(), &["servers", "--resume", path, "-o", "report.json"]);
+    assert_ended(&said);
+    assert_eq!(course(&directory), there_and_back());
+    let report = json(&fs::read_to_string(dir.path().join("report.json")).unwrap());
+    assert_eq!(report["computed"]["iterations_done"], 12);
+    for (_, path) in records(&directory) {
+        assert_eq!(webstone(&["verify", path.to_str().unwrap()]).code, 0);
+        let record = json(&fs::read_to_string(path.join("record.json")).unwrap());
+        for run in record["iterations"].as_array().unwrap() {
+            let window = run["measured"]["window_ns"].as_u64().unwrap();
+            assert!(window >= 150_000_000, "{window} ns of a level that was not cut off");
+        }
+    }
+    let after: Vec<String> = course_times(&directory);
+    assert!(before.iter().all(|time| after.contains(time)), "{before:?} {after:?}");
+    // Nothing is left to be done, and that takes no server.
+    let again = webstone_in(dir.path(), &["servers", "--resume", path, "--format", "json"]);
+    assert!(!again.err.contains("round") && course(&directory).len() == 12, "{}", again.err);
+}
+
+/// When each iteration of unfinished records began.
+fn kept(directory: &Path) -> Vec<String> {
+    let logs = records(directory).into_iter().map(|(_, path)| path.join("iterations.ndjson"));
+    let text: String = logs.map(|log| fs::read_to_string(log).unwrap_or_default()).collect();
+    text.lines().map(|line| json(line)["started_at"].as_str().unwrap().to_owned()).collect()
+}
+
+fn course_times(directory: &Path) -> Vec<String> {
+    let of_record = |(_, path): (String, PathBuf)| {
+        let record = json(&fs::read_to_string(path.join("record.json")).unwrap());
+        let runs = record["iterations"].as_array().unwrap().clone();
+        runs.into_iter().map(|run| run["started_at"].as_str().unwrap().to_owned())
+    };
+    records(directory).into_iter().flat_map(of_record).collect()
+}
+
+#[test]
+fn an_interrupted_series_says_how_to_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = Running::start(
+        dir.path(),
+        &[CELLS.as_slice(), &["-w", "workout-0k", "-c", "1", "-d", "5s", "-i", "3"]].concat(),
+    );
+    running.wait_for("reference-per-request: round 1 of 3");
+    running.signal("INT");
+    let said = running.end();
+    assert_eq!(said.code, 130, "{}", said.err);
+    let directory = only_entry(&dir.path().join("runs"));
+    let name = directory.file_name().unwrap().to_str().unwrap();
+    assert!(
+        said.err.contains(&format!("interrupted; to go on: webstone servers --resume runs/{name}")),
+        "{}",
+        said.err
+    );
+    assert!(kept(&directory).is_empty(), "a level that was cut off is made again");
+}
+
+#[test]
+fn scaling_is_measured_on_as_many_cpus_as_were_asked_for() {
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let dir = tempfile::tempdir().unwrap();
+    let said = webstone_in(
+        dir.path(),
+        &[&["scale", "reference", "--cpus", "2,1", "--format", "json"], SHORT.as_slice()].concat(),
+    );
+    if cpus < 2 {
+        assert_eq!(said.code, 2, "{}", said.err);
+        return;
+    }
+    assert_ended(&said);
+    let report = json(&said.out);
+    let rows = report["computed"]["scaling"][0]["rows"].as_array().unwrap();
+    assert_eq!((&rows[0]["cpus"], &rows[1]["cpus"]), (&1.into(), &2.into()));
+    assert!(report["computed"]["scaling"][0]["no_law"].as_str().unwrap().contains("numbers of CPUs only"));
+    for cell in report["computed"]["cells"].as_array().unwrap() {
+        let got = cell["server_cpus"].as_array().unwrap().len() as u64;
+        assert_eq!(got, cell["at"]["cpus"].as_u64().unwrap(), "{cell}");
+        assert_eq!(cell["shared_cpus"].as_array().unwrap().is_empty(), got == 1 || cpus > 2, "{cell}");
+    }
+    let warned = said.err.contains("server and generator share CPU");
+    assert_eq!(warned, cpus == 2, "{}", said.err);
+}
+
+#[test]
+fn what_programs_answer_is_held_against_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = [
+        "spice",
+        "reference",
+        "--interfaces",
+        "persistent,cgi",
+        "-w",
+        "workout-16k",
+        "--warmup",
+        "20ms",
+        "-t",
+        "1",
+    ];
+    let said = webstone_in(
+        dir.path(),
+        &[&arguments[..], &["-c", "1,2", "-d", "0s", "-n", "40", "-i", "3", "--format", "json"]].concat(),
+    );
+    assert_ended(&said);
+    let report = json(&said.out);
+    let cells = report["series"]["cells"].as_array().unwrap();
+    let of = |key: &str| cells.iter().map(|cell| cell["spec"][key].as_str().unwrap()).collect::<Vec<_>>();
+    assert_eq!(of("name"), ["reference-static", "reference-persistent", "reference-cgi"]);
+    assert_eq!(of("workload"), ["workout-16k", "spice-16384", "spice-16384"], "as large as the files");
+    let spice = &report["computed"]["spice"][0];
+    let rows = spice["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row["interface"].as_str().unwrap()).collect();
+    assert_eq!(names, ["static", "persistent", "cgi"]);
+    // Every answer was looked at: 40 pages of 16,384 bytes in three rounds of two levels.
+    for (_, path) in records(&only_entry(&dir.path().join("runs"))) {
+        let record = json(&fs::read_to_string(path.join("record.json")).unwrap());
+        for run in record["iterations"].as_array().unwrap() {
+            let measured = &run["measured"];
+            let counts = &measured["counts"];
+            assert_eq!((&measured["errors"], &counts["failed"]), (&json("[]"), &0.into()), "{counts}");
+            assert!(counts["succeeded"].as_u64() >= Some(40), "{counts}");
+        }
+    }
+    // A process for each request costs more than one that stays, whatever the machine.
+    let rate = |row: usize| report["computed"]["cells"][row]["levels"][0]["request_rate"].as_f64().unwrap();
+    assert!(rate(2) < rate(1), "cgi {} persistent {}", rate(2), rate(1));
+    let name = only_entry(&dir.path().join("runs"));
+    let text = webstone_in(dir.path(), &["report", name.to_str().unwrap()]).out;
+    assert!(text.contains("SPICE  reference, per-request") && text.contains("efficiency"), "{text}");
+    let html = webstone_in(dir.path(), &["report", name.to_str().unwrap(), "--format", "html"]).out;
+    assert!(html.contains("Dynamic against static: reference"), "the page has its title");
+}
+
+#[test]
+fn a_plan_is_shown_without_anything_run_and_its_file_is_the_same_plan() {
+    let dir = tempfile::tempdir().unwrap();
+    let matrix = ["servers", "reference", "--policies", "per-request,keep-alive", "-c", "1,2", "-d", "10s"];
+    let plan = webstone_in(dir.path(), &[matrix.as_slice(), &["--plan"]].concat());
+    assert_eq!(
+        plan.out,
+        "reference-per-request        reference, per-request, standard\n\
+         reference-keep-alive         reference, keep-alive, standard\n\
+         2 cells × 2 levels × 3 iterations: 2 min 12 s under load, and 6 starts of servers\n"
+    );
+    let spec = webstone_in(dir.path(), &[matrix.as_slice(), &["--dump-spec"]].concat());
+    fs::write(dir.path().join("matrix.toml"), &spec.out).unwrap();
+    let again = webstone_in(dir.path(), &["servers", "-f", "matrix.toml", "--plan"]);
+    assert_eq!((again.code, &again.out), (0, &plan.out), "{}", again.err);
+    assert!(!dir.path().join("runs").exists());
+    let run = webstone_in(dir.path(), &["run", "-f", "matrix.toml"]);
+    assert_eq!(
+        (run.code, run.err.as_str()),
+        (
+            2,
+            "error: the testbed file has a matrix (series), which is several runs\n\
+             hint: `webstone servers -f FILE` and `webstone scale -f FILE` make them\n"
+        )
+    );
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_a_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("url.toml"), "target = ['http://192.0.2.1']\n").unwrap();
+    fs::write(dir.path().join("word.toml"), "[series]\nserver = ['nginx']\n").unwrap();
+    fs::write(dir.path().join("isapi.toml"), "[series]\ninterfaces = ['isapi']\n").unwrap();
+    fs::write(dir.path().join("sizes.txt"), "/a 1\n").unwrap();
+    let cases: [(&[&str], &str); 15] = [
+        (
+            &["servers", "--policies", "keep-alive"],
+            "error: no servers are named\n\
+             hint: name them, as in `webstone servers nginx,apache:tuned`; `webstone servers` lists them\n",
+        ),
+        (
+            &["servers", "-f", "isapi.toml"],
+            "error: testbed file isapi.toml, line 2, column 14: `isapi` names no interface\n\
+             hint: write static, or one of native, cgi, fastcgi, persistent, php-fpm, scgi, uwsgi, module, lua, njs, asgi, node\n",
+        ),
+        (
+            &["spice", "reference", "--interfaces", "static,lua"],
+            "error: interfaces (series.interfaces): lua: reference has no such interface\n\
+             hint: `webstone servers` lists which server has which interface, and what is missing here\n",
+        ),
+        (
+            &["spice", "reference", "--interfaces", "static"],
+            "error: interfaces (series.interfaces): `static` alone has nothing to be held against\n\
+             hint: name interfaces, as in --interfaces cgi,fastcgi; or leave the list out for all of them\n",
+        ),
+        (
+            &["spice", "reference", "--server-interface", "cgi"],
+            "error: --server-interface cgi (server.interface) is one interface, and `spice` measures several\n\
+             hint: write --interfaces cgi\n",
+        ),
+        (
+            &["spice", "reference", "-w", "sizes.txt"],
+            "error: the workload sizes.txt does not say how large its files are, so no dynamic answer can be as large\n\
+             hint: state sizes in it, or name the dynamic workload: --dynamic-workload spice\n",
+        ),
+        (
+            &["servers", "reference,reference"],
+            "error: servers (series.servers): reference is listed twice\n\
+             hint: name each once; -i sets how often every cell is measured\n",
+        ),
+        (
+            &["scale", "reference", "--cpus", "1"],
+            "error: scaling takes two numbers of CPUs or more, and there is one\n\
+             hint: list them, as in --cpus 1,2,4; on a machine with one CPU there is nothing to scale to\n",
+        ),
+        (
+            &["servers", "reference", "--format", "xlsx"],
+            "error: a series cannot be written as xlsx\n\
+             hint: write one of text, html, markdown, csv, json, or name the record of one cell\n",
+        ),
+        (
+            &["servers", "-f", "url.toml"],
+            "error: the testbed file names a target (http://192.0.2.1), and `servers` measures servers that it starts itself\n\
+             hint: leave out `target`; of servers elsewhere, make a run each and `webstone compare` them\n",
+        ),
+        (
+            &["servers", "-f", "word.toml"],
+            "error: testbed file word.toml, line 2, column 1: unknown field `server`, expected one of `servers`, `profiles`, \
+             `interfaces`, `dynamic_workload`, `caching`, `connections`, `cpus`\n\
+             hint: `webstone run --dump-spec` prints every key with its default\n",
+        ),
+        (
+            &["servers", "--resume", "."],
+            "error: . holds no series: there is no series.json in it\n\
+             hint: give the directory that a series named when it began\n",
+        ),
+        (
+            &["servers", "reference", "--server-cache", "-i", "0"],
+            "error: --iterations: `0` is less than 1\nhint: write at least 1\n",
+        ),
+        (
+            &["servers", "reference", "--server-processes", "2"],
+            "error: --server-processes (server.processes) means nothing to the reference server\n\
+             hint: choose the server that is meant: --server nginx; `webstone servers` lists them\n",
+        ),
+        (
+            &["scale", "reference", "--cpus", "1,4000"],
+            "error: 4000 CPUs for the server: this process may run on",
+        ),
+    ];
+    for (arguments, expected) in cases {
+        let said = webstone_in(dir.path(), arguments);
+        assert_eq!((said.code, said.out.as_str()), (2, ""), "{arguments:?}: {}", said.err);
+        assert!(said.err.starts_with(expected), "{arguments:?}: {}", said.err);
+    }
+    assert!(!dir.path().join("runs").exists(), "nothing is begun");
+    let unknown = webstone(&["servers", "reference,iis"]);
+    assert!(unknown.code == 2 && unknown.err.contains("there is no driver `iis`"), "{}", unknown.err);
+}
+
+#[test]
+fn a_series_with_secrets_is_stored_without_them_and_cannot_be_resumed() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = series(dir.path(), &["-H", "Authorization: Bearer abcdef0123456789", "-q"]);
+    assert_ended(&said);
+    let directory = only_entry(&dir.path().join("runs"));
+    let plan = fs::read_to_string(directory.join("series.json")).unwrap();
+    assert!(!plan.contains("abcdef0123456789"), "{plan}");
+    let said = webstone_in(dir.path(), &["servers", "--resume", directory.to_str().unwrap()]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("cannot be resumed: its specification held secrets"), "{}", said.err);
+}
+
+#[test]
+fn a_changed_record_is_not_gone_on_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = Running::start(dir.path(), &[CELLS.as_slice(), &SHORT].concat());
+    running.wait_for("reference-keep-alive: round 1 of 3");
+    running.signal("KILL");
+    running.end();
+    let directory = only_entry(&dir.path().join("runs"));
+    let (_, begun) =
+        records(&directory).into_iter().find(|(name, _)| name.starts_with("reference-per-request")).unwrap();
+    let file = begun.join("record.json");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("\"workload_sha256\": \"", "\"workload_sha256\": \"0")).unwrap();
+    let said = webstone_in(dir.path(), &["servers", "--resume", directory.to_str().unwrap(), "-q"]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.starts_with("error: 1 of 2 cells failed: reference-per-request: "), "{}", said.err);
+    assert!(said.err.contains("cannot be gone on with: the workload was workout-0k (0"), "{}", said.err);
+}
+
+/// The files that the documentation names lead to the plans that they promise.
+#[test]
+fn the_examples_can_be_planned() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let dir = tempfile::tempdir().unwrap();
+    let mut seen = 0;
+    for entry in fs::read_dir(&examples).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        // Others are workloads.
+        if !text.contains("[series]") {
+            continue;
+        }
+        seen += 1;
+        let file = path.to_str().unwrap();
+        // As the file itself says; the machine need not have all the CPUs.
+        let named = |kind: &&str| text.contains(&format!("webstone {kind} -f"));
+        let kind = ["scale", "spice", "servers"].into_iter().find(named).unwrap();
+        let said = command(dir.path(), &[kind, "-f", file, "--plan"]).output().unwrap();
+        let err = String::from_utf8(said.stderr).unwrap();
+        if err.contains("is not installed") || err.contains("CPUs for the server") {
+            println!("skipped: {file}: {}", err.trim_end());
+            continue;
+        }
+        assert!(said.status.success(), "{file}: {err}");
+    }
+    assert!(seen >= 4, "{seen} files");
+}

@@ -1,0 +1,129 @@
+//! Interfaces between a server and the handler `send` that it runs: the ways in which servers let programs answer.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How a server has `/send` answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Interface {
+    /// By itself: the reference server's own handler.
+    Native,
+    /// CGI/1.1: a process for each request.
+    Cgi,
+    /// FastCGI, with webstone's responder: a process for each request slot.
+    Fastcgi,
+    /// The persistent protocol of the reference server, after WASD's CGIplus.
+    Persistent,
+    /// PHP, through FastCGI and PHP-FPM.
+    PhpFpm,
+    /// SCGI, with webstone's responder.
+    Scgi,
+    /// The protocol of uwsgi, with webstone's responder.
+    Uwsgi,
+    /// A module in C within the server.
+    Module,
+    /// Lua within the server.
+    Lua,
+    /// JavaScript within the server.
+    Njs,
+    /// A Python application (ASGI, uvicorn) behind the server as a proxy.
+    Asgi,
+    /// A Node application behind the server as a proxy.
+    Node,
+}
+
+impl Interface {
+    /// All of them, in the order in which they are listed.
+    pub const ALL: [Interface; 12] = [
+        Interface::Native,
+        Interface::Cgi,
+        Interface::Fastcgi,
+        Interface::Persistent,
+        Interface::PhpFpm,
+        Interface::Scgi,
+        Interface::Uwsgi,
+        Interface::Module,
+        Interface::Lua,
+        Interface::Njs,
+        Interface::Asgi,
+        Interface::Node,
+    ];
+
+    /// Its name on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Interface::Native => "native",
+            Interface::Cgi => "cgi",
+            Interface::Fastcgi => "fastcgi",
+            Interface::Persistent => "persistent",
+            Interface::PhpFpm => "php-fpm",
+            Interface::Scgi => "scgi",
+            Interface::Uwsgi => "uwsgi",
+            Interface::Module => "module",
+            Interface::Lua => "lua",
+            Interface::Njs => "njs",
+            Interface::Asgi => "asgi",
+            Interface::Node => "node",
+        }
+    }
+
+    /// What it is, in a few words.
+    pub fn summary(self) -> &'static str {
+        match self {
+            Interface::Native => "the reference server itself",
+            Interface::Cgi => "CGI/1.1, a process for each request",
+            Interface::Fastcgi => "FastCGI, a process for each request slot",
+            Interface::Persistent => "processes that stay, as WASD's CGIplus",
+            Interface::PhpFpm => "PHP behind FastCGI (PHP-FPM)",
+            Interface::Scgi => "SCGI, a process for each request slot",
+            Interface::Uwsgi => "uwsgi's protocol, a process for each request slot",
+            Interface::Module => "a module in C, within the server",
+            Interface::Lua => "Lua, within the server",
+            Interface::Njs => "JavaScript, within the server",
+            Interface::Asgi => "Python (ASGI, uvicorn) behind the server as a proxy",
+            Interface::Node => "Node behind the server as a proxy",
+        }
+    }
+}
+
+impl fmt::Display for Interface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Why a text names no interface.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` names no interface; write one of {names}", names = Interface::ALL.map(Interface::name).join(", "))]
+pub struct InterfaceError {
+    text: String,
+}
+
+impl FromStr for Interface {
+    type Err = InterfaceError;
+
+    fn from_str(text: &str) -> Result<Interface, InterfaceError> {
+        let found = Interface::ALL.into_iter().find(|interface| interface.name() == text);
+        found.ok_or_else(|| InterfaceError { text: text.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_the_same_everywhere() {
+        for interface in Interface::ALL {
+            assert_eq!(interface.name().parse(), Ok(interface));
+            let written = toml::Value::try_from(interface).unwrap();
+            assert_eq!(written.as_str(), Some(interface.name()), "files use the same name");
+        }
+        let message = "isapi".parse::<Interface>().unwrap_err().to_string();
+        assert!(message.contains("`isapi`") && message.contains("native, cgi"), "{message}");
+    }
+}

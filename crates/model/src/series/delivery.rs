@@ -1,0 +1,106 @@
+//! How the answers of a cell come about: from files, or from a program through an interface.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+
+use crate::interfaces::Interface;
+
+/// What a cell of a series answers with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Files.
+    Static,
+    /// The handler `send`, through an interface.
+    Dynamic(Interface),
+}
+
+impl Delivery {
+    /// Its name on the command line and in files: `static`, or that of the interface.
+    pub fn name(self) -> &'static str {
+        match self {
+            Delivery::Static => "static",
+            Delivery::Dynamic(interface) => interface.name(),
+        }
+    }
+
+    /// The interface, where it is one.
+    pub fn interface(self) -> Option<Interface> {
+        match self {
+            Delivery::Static => None,
+            Delivery::Dynamic(interface) => Some(interface),
+        }
+    }
+}
+
+impl fmt::Display for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Why a text names neither files nor an interface.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` names no interface; write static, or one of {names}", names = Interface::ALL.map(Interface::name).join(", "))]
+pub struct DeliveryError {
+    text: String,
+}
+
+impl FromStr for Delivery {
+    type Err = DeliveryError;
+
+    fn from_str(text: &str) -> Result<Delivery, DeliveryError> {
+        if text == Delivery::Static.name() {
+            return Ok(Delivery::Static);
+        }
+        text.parse().map(Delivery::Dynamic).map_err(|_| DeliveryError { text: text.to_owned() })
+    }
+}
+
+impl Serialize for Delivery {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Delivery {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Delivery, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Delivery {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Delivery".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let _ = generator;
+        let names = std::iter::once(Delivery::Static).chain(Interface::ALL.map(Delivery::Dynamic));
+        schemars::json_schema!({
+            "description": "What a cell of a series answers with: `static` for files, or an interface.",
+            "type": "string",
+            "enum": names.map(Delivery::name).collect::<Vec<_>>(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_named_alike_everywhere() {
+        for name in ["static", "cgi", "php-fpm"] {
+            let delivery: Delivery = name.parse().unwrap();
+            assert_eq!(serde_json::to_value(delivery).unwrap(), name);
+            assert_eq!(serde_json::from_value::<Delivery>(name.into()).unwrap(), delivery);
+        }
+        assert_eq!("fastcgi".parse(), Ok(Delivery::Dynamic(Interface::Fastcgi)));
+        assert!(
+            "files".parse::<Delivery>().unwrap_err().to_string().starts_with("`files` names no interface")
+        );
+    }
+}

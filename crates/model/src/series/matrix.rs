@@ -1,0 +1,313 @@
+//! The matrix of a series: what is varied, and the cells that follow from it. The `[series]` of a testbed file.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Cell, Coordinates, Delivery};
+use crate::spec::{ConnectionPolicy, Profile, RunSpec, ServerChoice, Software};
+
+/// Most cells of a series. A matrix of more is a slip of the keyboard.
+pub const CELLS_MAX: usize = 1_000;
+
+/// What a series varies. What is not listed is the same in every cell, as the rest of the testbed file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Matrix {
+    /// Servers, with their profiles where `profiles` lists none: `nginx`, `apache:tuned`.
+    pub servers: Vec<ServerChoice>,
+    /// Profiles that every server is run in, if it has any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<Profile>,
+    /// Server-side interfaces that answers come through; `static` serves files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<Delivery>,
+    /// The workload of cells whose answers come from a program; where it is absent, theirs is that of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dynamic_workload: Option<String>,
+    /// Whether a proxy keeps answers (of other servers: files) at hand: `on`, `off`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub caching: Vec<Caching>,
+    /// Connection policies.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub connections: Vec<ConnectionPolicy>,
+    /// Numbers of CPUs that the server gets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<u32>,
+}
+
+/// Whether a server keeps at hand what it has once read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Caching {
+    /// It does: `--server-cache`.
+    On,
+    /// It does not: `--server-no-cache`.
+    Off,
+}
+
+impl Caching {
+    /// Its name on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Caching::On => "on",
+            Caching::Off => "off",
+        }
+    }
+}
+
+/// Why a matrix has no cells.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct MatrixError {
+    /// What is wrong, with the key of the file.
+    pub what: String,
+    /// What to do about it.
+    pub hint: &'static str,
+}
+
+impl Matrix {
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Matrix::default()
+    }
+
+    /// The servers, each in every profile that is asked for.
+    fn choices(&self, own: ServerChoice) -> Result<Vec<ServerChoice>, MatrixError> {
+        let servers = if self.servers.is_empty() { vec![own] } else { self.servers.clone() };
+        if self.profiles.is_empty() {
+            return Ok(servers);
+        }
+        if let Some(twice) = servers.iter().find(|choice| choice.profile == Profile::Tuned) {
+            return Err(MatrixError {
+                what: format!(
+                    "{twice} names a profile, and the profiles of every server are listed (series.profiles)"
+                ),
+                hint: "leave the profile out of the server's name, or leave out the list of profiles",
+            });
+        }
+        let has_profiles = |software| !matches!(software, Software::Reference | Software::Command);
+        let in_each = servers.iter().flat_map(|choice| {
+            let profiles = match has_profiles(choice.software) {
+                true => self.profiles.as_slice(),
+                false => &[Profile::Stock],
+            };
+            profiles.iter().map(|profile| ServerChoice { profile: *profile, ..*choice })
+        });
+        Ok(in_each.collect())
+    }
+
+    /// Every cell, servers varying slowest, then CPUs and caching fastest, with a specification made from `base`: everything but what
+    /// takes a machine to tell (which CPUs) is filled in.
+    ///
+    /// # Errors
+    /// Where something is listed twice, contradicts itself, or makes more than [`CELLS_MAX`] cells.
+    pub fn cells(&self, base: &RunSpec) -> Result<Vec<Cell>, MatrixError> {
+        let own = ServerChoice { software: base.server.software, profile: base.server.profile };
+        let choices = self.choices(own)?;
+        once("servers", &choices)?;
+        once("profiles", &self.profiles)?;
+        once("interfaces", &self.interfaces)?;
+        once("caching", &self.caching)?;
+        once("connections", &self.connections)?;
+        once("cpus", &self.cpus)?;
+        if self.cpus.contains(&0) {
+            return Err(MatrixError {
+                what: "cpus (series.cpus): a server cannot run on 0 CPUs".to_owned(),
+                hint: "write numbers from 1: 1,2,4",
+            });
+        }
+        let deliveries: Vec<Option<&Delivery>> = or_none(&self.interfaces);
+        let caching: Vec<Option<&Caching>> = or_none(&self.caching);
+        let policies: Vec<Option<&ConnectionPolicy>> = or_none(&self.connections);
+        let counts: Vec<Option<&u32>> = or_none(&self.cpus);
+        let number = [choices.len(), deliveries.len(), caching.len(), policies.len(), counts.len()]
+            .into_iter()
+            .fold(1_usize, usize::saturating_mul);
+        if number > CELLS_MAX {
+            return Err(MatrixError {
+                what: format!("the matrix has {number} cells, and a series takes at most {CELLS_MAX}"),
+                hint: "list less of one of its dimensions, or make several series",
+            });
+        }
+        let mut cells = Vec::with_capacity(number);
+        for choice in &choices {
+            for delivery in &deliveries {
+                for policy in &policies {
+                    for count in &counts {
+                        cells.extend(caching.iter().map(|caching| {
+                            cached(self.cell(base, *choice, delivery.copied(), *policy, *count), *caching)
+                        }));
+                    }
+                }
+            }
+        }
+        Ok(cells)
+    }
+
+    fn cell(
+        &self,
+        base: &RunSpec,
+        choice: ServerChoice,
+        delivery: Option<Delivery>,
+        policy: Option<&ConnectionPolicy>,
+        cpus: Option<&u32>,
+    ) -> Cell {
+        let mut spec = base.clone();
+        spec.series = None;
+        (spec.server.software, spec.server.profile) = (choice.software, choice.profile);
+        let mut name = choice.software.name().to_owned();
+        if choice.profile == Profile::Tuned {
+            name += "-tuned";
+        }
+        if let Some(delivery) = delivery {
+            name += &format!("-{delivery}");
+            spec.server.interface = delivery.interface();
+            if let (Delivery::Dynamic(_), Some(workload)) = (delivery, &self.dynamic_workload) {
+                spec.workload.clone_from(workload);
+            }
+        }
+        if let Some(policy) = policy {
+            spec.client.connections = *policy;
+            name += match policy {
+                ConnectionPolicy::PerRequest => "-per-request",
+                ConnectionPolicy::PerPage => "-per-page",
+                ConnectionPolicy::KeepAlive => "-keep-alive",
+            };
+        }
+        if let Some(cpus) = cpus {
+            name += &format!("-{cpus}cpu");
+        }
+        spec.name.clone_from(&name);
+        let at = Coordinates {
+            server: choice,
+            interface: delivery,
+            caching: None,
+            connections: spec.client.connections,
+            cpus: cpus.copied(),
+        };
+        Cell { name, at, spec }
+    }
+}
+
+/// A cell with its cache switched, where caching varies; its name says so.
+fn cached(mut cell: Cell, caching: Option<&Caching>) -> Cell {
+    if let Some(caching) = caching {
+        cell.spec.server.cache = Some(*caching == Caching::On);
+        cell.name += &format!("-cache-{}", caching.name());
+        cell.spec.name.clone_from(&cell.name);
+    }
+    cell.at.caching = caching.copied();
+    cell
+}
+
+/// Nothing listed is one cell that leaves it alone.
+fn or_none<T>(listed: &[T]) -> Vec<Option<&T>> {
+    if listed.is_empty() { vec![None] } else { listed.iter().map(Some).collect() }
+}
+
+fn once<T: PartialEq + Serialize>(key: &str, listed: &[T]) -> Result<(), MatrixError> {
+    let twice = listed.iter().enumerate().find(|(place, value)| listed[..*place].contains(value));
+    let Some((_, value)) = twice else { return Ok(()) };
+    let value = serde_json::to_value(value).unwrap_or_default();
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    Err(MatrixError {
+        what: format!("{key} (series.{key}): {text} is listed twice"),
+        hint: "name each once; -i sets how often every cell is measured",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interfaces::Interface;
+
+    fn names(matrix: &str) -> Result<Vec<String>, String> {
+        let matrix: Matrix = toml::from_str(matrix).unwrap();
+        let cells = matrix.cells(&RunSpec::default()).map_err(|error| error.what)?;
+        Ok(cells.into_iter().map(|cell| cell.name).collect())
+    }
+
+    #[test]
+    fn cells_are_every_combination_and_are_named_by_what_varies() {
+        assert_eq!(names("").unwrap(), ["reference"]);
+        assert_eq!(
+            names("servers = ['nginx', 'apache:tuned']\ncpus = [1, 2]").unwrap(),
+            ["nginx-1cpu", "nginx-2cpu", "apache-tuned-1cpu", "apache-tuned-2cpu"]
+        );
+        assert_eq!(
+            names("servers = ['reference', 'nginx']\nprofiles = ['stock', 'tuned']").unwrap(),
+            ["reference", "nginx", "nginx-tuned"]
+        );
+        assert_eq!(
+            names(
+                "servers = ['nginx']\nconnections = ['per-request', 'keep-alive']\ninterfaces = ['static']"
+            )
+            .unwrap(),
+            ["nginx-static-per-request", "nginx-static-keep-alive"]
+        );
+    }
+
+    #[test]
+    fn caching_on_and_off_are_cells_of_their_own() {
+        let matrix: Matrix =
+            toml::from_str("servers = ['haproxy', 'nginx-proxy']\ncaching = ['on', 'off']").unwrap();
+        let cells = matrix.cells(&RunSpec::default()).unwrap();
+        let told: Vec<(&str, Option<bool>, String)> =
+            cells.iter().map(|cell| (&*cell.name, cell.spec.server.cache, cell.at.to_string())).collect();
+        let expected = [
+            ("haproxy-cache-on", Some(true), "haproxy, cache on, per-request"),
+            ("haproxy-cache-off", Some(false), "haproxy, cache off, per-request"),
+            ("nginx-proxy-cache-on", Some(true), "nginx-proxy, cache on, per-request"),
+            ("nginx-proxy-cache-off", Some(false), "nginx-proxy, cache off, per-request"),
+        ];
+        assert_eq!(told, expected.map(|(name, cache, at)| (name, cache, at.to_owned())));
+        assert!(cells.iter().all(|cell| cell.spec.name == cell.name));
+    }
+
+    #[test]
+    fn what_does_not_vary_is_what_the_specification_says() {
+        let matrix: Matrix = toml::from_str("connections = ['keep-alive']").unwrap();
+        let mut base = RunSpec::default();
+        base.server.software = Software::Lighttpd;
+        base.workload = "general".into();
+        let cells = matrix.cells(&base).unwrap();
+        assert_eq!(cells.len(), 1);
+        let spec = &cells[0].spec;
+        assert_eq!((spec.server.software, spec.workload.as_str()), (Software::Lighttpd, "general"));
+        assert_eq!(
+            (spec.client.connections, spec.name.as_str()),
+            (ConnectionPolicy::KeepAlive, "lighttpd-keep-alive")
+        );
+    }
+
+    #[test]
+    fn programs_answer_a_workload_of_their_own() {
+        let matrix: Matrix =
+            toml::from_str("interfaces = ['static', 'cgi']\ndynamic_workload = 'spice'").unwrap();
+        let mut base = RunSpec { workload: "webbench-static".into(), ..RunSpec::default() };
+        base.server.interface = Some(Interface::Native);
+        let cells = matrix.cells(&base).unwrap();
+        let of = |cell: &Cell| (cell.spec.workload.clone(), cell.spec.server.interface);
+        assert_eq!(of(&cells[0]), ("webbench-static".to_owned(), None));
+        assert_eq!(of(&cells[1]), ("spice".to_owned(), Some(Interface::Cgi)));
+        assert_eq!((cells[0].at.is_dynamic(), cells[1].at.is_dynamic()), (false, true));
+    }
+
+    #[test]
+    fn contradictions_are_told() {
+        for (matrix, error) in [
+            ("servers = ['nginx', 'nginx']", "servers (series.servers): nginx is listed twice"),
+            ("caching = ['on', 'on']", "caching (series.caching): on is listed twice"),
+            ("cpus = [2, 1, 2]", "cpus (series.cpus): 2 is listed twice"),
+            ("cpus = [0]", "cpus (series.cpus): a server cannot run on 0 CPUs"),
+            (
+                "servers = ['nginx:tuned']\nprofiles = ['stock']",
+                "nginx:tuned names a profile, and the profiles of every server are listed (series.profiles)",
+            ),
+        ] {
+            assert_eq!(names(matrix).unwrap_err(), error);
+        }
+        let many = format!("cpus = {:?}", (1..=1001).collect::<Vec<u32>>());
+        assert!(names(&many).unwrap_err().contains("1001 cells"));
+    }
+}

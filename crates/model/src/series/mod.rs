@@ -1,0 +1,152 @@
+//! A series: runs over a matrix of servers, interfaces, connection policies and CPUs, their iterations interleaved, and
+//! what follows from all of them together: ranks, scaling, the efficiency of interfaces.
+//!
+//! A cell of the matrix is an ordinary run with a record of its own. Here stand the plan ([`Series`]), which is stored
+//! beside the records, and what is computed from plan and records ([`Summary`]). Definitions: `docs/measurement.md`,
+//! "Series".
+
+mod delivery;
+mod matrix;
+mod scalability;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use delivery::{Delivery, DeliveryError};
+pub use matrix::{CELLS_MAX, Caching, Matrix, MatrixError};
+pub use scalability::{FittedPoint, NoFit, POINTS_MIN, Scalability};
+pub use summary::{
+    CellSummary, LevelSummary, Ranked, Ranks, Scaling, ScalingRow, Spice, SpiceRow, Summary, USEFUL_JAIN_MIN,
+    USEFUL_LATENCY_S_MAX,
+};
+
+use crate::record::Tool;
+use crate::spec::{ConnectionPolicy, RunSpec, ServerChoice};
+use crate::units::Nanos;
+
+/// Version of `series.json`. It grows when a reader of the older one would misread.
+pub const SERIES_SCHEMA: u32 = 1;
+
+/// What a series is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Server against server: `webstone servers`.
+    Servers,
+    /// CPUs against CPUs: `webstone scale`.
+    Scale,
+    /// Dynamic against static: `webstone spice`.
+    Spice,
+}
+
+impl Kind {
+    /// The command that makes it.
+    pub fn command(self) -> &'static str {
+        match self {
+            Kind::Servers => "servers",
+            Kind::Scale => "scale",
+            Kind::Spice => "spice",
+        }
+    }
+}
+
+/// A series as it is planned: `series.json`. How far it is, its records tell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Series {
+    /// [`SERIES_SCHEMA`] of the writer.
+    pub schema: u32,
+    /// Name of its directory.
+    pub id: String,
+    /// What it is made for.
+    pub kind: Kind,
+    /// The program that planned it.
+    pub tool: Tool,
+    /// When it began (RFC 3339, UTC).
+    pub started_at: String,
+    /// The command line, as typed, without secrets.
+    pub command_line: Vec<String>,
+    /// Iterations of each level of each cell: rounds through all of them.
+    pub rounds: u32,
+    /// What was foreseen.
+    pub warnings: Vec<String>,
+    /// Whether the specifications held secrets, which are not stored: such a series cannot be resumed.
+    #[serde(default)]
+    pub without_secrets: bool,
+    /// The cells.
+    pub cells: Vec<Cell>,
+}
+
+/// A cell of the matrix: one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cell {
+    /// Its name, which is its run's and tells it from all others.
+    pub name: String,
+    /// Where it stands in the matrix.
+    pub at: Coordinates,
+    /// The run.
+    pub spec: RunSpec,
+}
+
+/// A cell's place in the matrix.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Coordinates {
+    /// The server and its profile.
+    pub server: ServerChoice,
+    /// The interface that answers come through; absent where interfaces do not vary.
+    pub interface: Option<Delivery>,
+    /// Whether the server caches; absent where caching does not vary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caching: Option<Caching>,
+    /// Connection policy.
+    pub connections: ConnectionPolicy,
+    /// Number of CPUs of the server; absent where it does not vary.
+    pub cpus: Option<u32>,
+}
+
+impl Coordinates {
+    /// Whether answers are made by a program.
+    pub fn is_dynamic(&self) -> bool {
+        matches!(self.interface, Some(Delivery::Dynamic(_)))
+    }
+}
+
+impl fmt::Display for Coordinates {
+    /// `nginx:tuned, cgi, keep-alive, 2 CPUs`, `haproxy, cache on, keep-alive`: the server first.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.server.name())?;
+        if let Some(interface) = &self.interface {
+            write!(f, ", {interface}")?;
+        }
+        if let Some(caching) = self.caching {
+            write!(f, ", cache {}", caching.name())?;
+        }
+        let policy = match self.connections {
+            ConnectionPolicy::PerRequest => "per-request",
+            ConnectionPolicy::PerPage => "per-page",
+            ConnectionPolicy::KeepAlive => "keep-alive",
+        };
+        write!(f, ", {policy}")?;
+        match self.cpus {
+            Some(1) => f.write_str(", 1 CPU"),
+            Some(cpus) => write!(f, ", {cpus} CPUs"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Series {
+    /// Time under load that one round takes, warm-up included; of levels that pages end, nothing.
+    pub fn round_time(&self) -> Nanos {
+        let of_cell = |cell: &Cell| {
+            let load = &cell.spec.load;
+            let level = load.duration.0.saturating_add(load.warmup.0);
+            if load.duration == Nanos::ZERO { 0 } else { level.saturating_mul(load.levels() as u64) }
+        };
+        Nanos(self.cells.iter().map(of_cell).fold(0, u64::saturating_add))
+    }
+}

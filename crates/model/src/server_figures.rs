@@ -1,0 +1,261 @@
+//! The figures of the server under test in a level, computed from what its processes used in each iteration. Every formula is
+//! defined in `docs/measurement.md`.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::record::{IterationRecord, ProcessUse, ServerUse};
+use crate::units::NANOS_PER_SECOND;
+
+/// What the server used over the iterations of a level for which it could be looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct ServerFigures {
+    /// CPU time / window, in percent of one CPU.
+    pub cpu_percent: f64,
+    /// Of that, in user mode.
+    pub cpu_user_percent: f64,
+    /// Of that, in the kernel.
+    pub cpu_system_percent: f64,
+    /// CPU time for 1,000 ended requests, in seconds.
+    pub cpu_per_1000_requests_s: f64,
+    /// Peak resident memory, in bytes.
+    pub resident_bytes_max: u64,
+    /// What its processes did besides; absent where they could not be seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<ProcessFigures>,
+}
+
+/// What the server's processes did besides using CPU time, by request and second; and what there was of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct ProcessFigures {
+    /// Voluntary context switches an ended request.
+    pub switches_voluntary_per_request: f64,
+    /// Involuntary context switches a second.
+    pub switches_involuntary_per_s: f64,
+    /// Page faults without a disk, a second.
+    pub faults_minor_per_s: f64,
+    /// Page faults that waited for a disk, a second.
+    pub faults_major_per_s: f64,
+    /// Bytes that disks read for it, a second.
+    pub disk_read_bytes_per_s: Option<f64>,
+    /// Bytes that disks wrote for it, a second.
+    pub disk_written_bytes_per_s: Option<f64>,
+    /// Time for which a CPU quota held it up, in percent of the window.
+    pub throttled_percent: Option<f64>,
+    /// Most processes.
+    pub processes_max: u64,
+    /// Most threads.
+    pub threads_max: u64,
+    /// Most descriptors.
+    pub descriptors_max: Option<u64>,
+    /// Most resident memory that the close of a window found, in bytes.
+    pub resident_bytes: u64,
+    /// The same with shared pages divided among the processes that share them.
+    pub proportional_bytes: Option<u64>,
+}
+
+impl ServerFigures {
+    /// Over these iterations; those for which the server was not looked at would dilute its share, and are left out. `None`
+    /// where there is no other.
+    pub fn of(runs: &[&IterationRecord]) -> Option<ServerFigures> {
+        ServerFigures::over(runs, |run| run.server)
+    }
+
+    /// The same of the server behind a proxy; requests are the clients'.
+    pub fn of_origin(runs: &[&IterationRecord]) -> Option<ServerFigures> {
+        ServerFigures::over(runs, |run| run.origin?.server)
+    }
+
+    fn over(
+        runs: &[&IterationRecord],
+        of: fn(&IterationRecord) -> Option<ServerUse>,
+    ) -> Option<ServerFigures> {
+        let seen: Vec<(&IterationRecord, ServerUse)> =
+            runs.iter().filter_map(|run| Some((*run, of(run)?))).collect();
+        if seen.is_empty() {
+            return None;
+        }
+        let base = Base::of(&seen);
+        let mut figures = ServerFigures::default();
+        let (mut user_ns, mut system_ns) = (0.0, 0.0);
+        for (_, server) in &seen {
+            user_ns += server.user_ns as f64;
+            system_ns += server.system_ns as f64;
+            figures.resident_bytes_max = figures.resident_bytes_max.max(server.resident_bytes_max);
+        }
+        Some(ServerFigures {
+            cpu_percent: base.percent(user_ns + system_ns),
+            cpu_user_percent: base.percent(user_ns),
+            cpu_system_percent: base.percent(system_ns),
+            cpu_per_1000_requests_s: base.per_request((user_ns + system_ns) / NANOS_PER_SECOND as f64)
+                * 1000.0,
+            processes: ProcessFigures::of(&seen),
+            ..figures
+        })
+    }
+}
+
+impl ProcessFigures {
+    fn of(runs: &[(&IterationRecord, ServerUse)]) -> Option<ProcessFigures> {
+        let seen: Vec<(&IterationRecord, ServerUse)> =
+            runs.iter().copied().filter(|(_, server)| server.processes.is_some()).collect();
+        let base = Base::of(&seen);
+        let used = seen.iter().filter_map(|(_, server)| server.processes).reduce(together)?;
+        let per_s = |bytes: Option<u64>| bytes.map(|bytes| base.per_s(bytes as f64));
+        Some(ProcessFigures {
+            switches_voluntary_per_request: base.per_request(used.switches_voluntary as f64),
+            switches_involuntary_per_s: base.per_s(used.switches_involuntary as f64),
+            faults_minor_per_s: base.per_s(used.faults_minor as f64),
+            faults_major_per_s: base.per_s(used.faults_major as f64),
+            disk_read_bytes_per_s: per_s(used.disk_read_bytes),
+            disk_written_bytes_per_s: per_s(used.disk_written_bytes),
+            throttled_percent: used.throttled_ns.map(|nanos| base.percent(nanos as f64)),
+            processes_max: used.processes_max,
+            threads_max: used.threads_max,
+            descriptors_max: used.descriptors_max,
+            resident_bytes: used.resident_bytes,
+            proportional_bytes: used.proportional_bytes,
+        })
+    }
+}
+
+/// Two windows as one: what was counted is added, of what there was the most.
+fn together(a: ProcessUse, b: ProcessUse) -> ProcessUse {
+    let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
+    ProcessUse {
+        switches_voluntary: a.switches_voluntary.saturating_add(b.switches_voluntary),
+        switches_involuntary: a.switches_involuntary.saturating_add(b.switches_involuntary),
+        faults_minor: a.faults_minor.saturating_add(b.faults_minor),
+        faults_major: a.faults_major.saturating_add(b.faults_major),
+        disk_read_bytes: sum(a.disk_read_bytes, b.disk_read_bytes),
+        disk_written_bytes: sum(a.disk_written_bytes, b.disk_written_bytes),
+        throttled_ns: sum(a.throttled_ns, b.throttled_ns),
+        processes_max: a.processes_max.max(b.processes_max),
+        threads_max: a.threads_max.max(b.threads_max),
+        descriptors_max: a.descriptors_max.max(b.descriptors_max),
+        resident_bytes: a.resident_bytes.max(b.resident_bytes),
+        proportional_bytes: a.proportional_bytes.max(b.proportional_bytes),
+    }
+}
+
+/// For how long a window's server was looked at, in nanoseconds, and the requests that ended in that time: the window, or the
+/// time between an agent's two readings, in which they end at the window's rate.
+pub(crate) fn while_read(run: &IterationRecord) -> (f64, f64) {
+    let (window_ns, ended) = (run.measured.window_ns as f64, run.measured.counts.ended() as f64);
+    match run.server_host.as_ref().map(|elsewhere| elsewhere.host.elapsed_ns as f64) {
+        Some(read_ns) if read_ns > 0.0 => (read_ns, quotient(ended * read_ns, window_ns)),
+        _ => (window_ns, ended),
+    }
+}
+
+/// What shares and rates are of.
+struct Base {
+    window_ns: f64,
+    ended: f64,
+}
+
+impl Base {
+    fn of(runs: &[(&IterationRecord, ServerUse)]) -> Base {
+        let mut base = Base { window_ns: 0.0, ended: 0.0 };
+        for (run, _) in runs {
+            let (read_ns, ended) = while_read(run);
+            base.window_ns += read_ns;
+            base.ended += ended;
+        }
+        base
+    }
+
+    fn percent(&self, nanos: f64) -> f64 {
+        quotient(nanos * 100.0, self.window_ns)
+    }
+
+    fn per_s(&self, count: f64) -> f64 {
+        quotient(count * NANOS_PER_SECOND as f64, self.window_ns)
+    }
+
+    fn per_request(&self, amount: f64) -> f64 {
+        quotient(amount, self.ended)
+    }
+}
+
+/// a / b; a window of no length and one without requests give 0.
+fn quotient(a: f64, b: f64) -> f64 {
+    if b == 0.0 { 0.0 } else { a / b }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{Counts, Measured};
+    use crate::record::{HostUse, ServerHostUse};
+
+    fn run(server: Option<ServerUse>) -> IterationRecord {
+        let counts = Counts { succeeded: 1_900, failed: 100, ..Counts::default() };
+        let measured = Measured { window_ns: 2 * NANOS_PER_SECOND, counts, ..Measured::default() };
+        IterationRecord { server, measured, ..IterationRecord::default() }
+    }
+
+    #[test]
+    fn sums_are_of_all_windows_in_which_the_server_was_seen() {
+        let used = |switches_voluntary, descriptors_max| ServerUse {
+            user_ns: 300_000_000,
+            system_ns: 700_000_000,
+            resident_bytes_max: switches_voluntary,
+            processes: Some(ProcessUse {
+                switches_voluntary,
+                switches_involuntary: 8,
+                faults_minor: 40,
+                faults_major: 2,
+                disk_read_bytes: Some(4096),
+                disk_written_bytes: None,
+                throttled_ns: Some(200_000_000),
+                processes_max: 3,
+                threads_max: descriptors_max,
+                descriptors_max: Some(descriptors_max),
+                resident_bytes: 5,
+                proportional_bytes: Some(descriptors_max),
+            }),
+            ..ServerUse::default()
+        };
+        let runs = [run(Some(used(3_000, 9))), run(None), run(Some(used(5_000, 7)))];
+        let figures = ServerFigures::of(&runs.iter().collect::<Vec<_>>()).unwrap();
+        assert_eq!(
+            (figures.cpu_user_percent, figures.cpu_system_percent, figures.cpu_percent),
+            (15.0, 35.0, 50.0)
+        );
+        // 2 s of CPU time for 4,000 requests.
+        assert_eq!((figures.cpu_per_1000_requests_s, figures.resident_bytes_max), (0.5, 5_000));
+        let expected = ProcessFigures {
+            switches_voluntary_per_request: 2.0,
+            switches_involuntary_per_s: 4.0,
+            faults_minor_per_s: 20.0,
+            faults_major_per_s: 1.0,
+            disk_read_bytes_per_s: Some(2048.0),
+            disk_written_bytes_per_s: None,
+            throttled_percent: Some(10.0),
+            processes_max: 3,
+            threads_max: 9,
+            descriptors_max: Some(9),
+            resident_bytes: 5,
+            proportional_bytes: Some(9),
+        };
+        assert_eq!(figures.processes, Some(expected));
+    }
+
+    #[test]
+    fn an_agents_figures_are_of_its_own_interval() {
+        // Read over 2.5 s by the agent's clock, beside a window of 2 s with 2,000 requests: 2,500 end in that time.
+        let mut run = run(Some(ServerUse { user_ns: 1_250_000_000, ..ServerUse::default() }));
+        let host = HostUse { elapsed_ns: 2_500_000_000, ..HostUse::default() };
+        run.server_host = Some(ServerHostUse { host, ..ServerHostUse::default() });
+        let figures = ServerFigures::of(&[&run]).unwrap();
+        assert_eq!((figures.cpu_percent, figures.cpu_per_1000_requests_s), (50.0, 0.5));
+    }
+
+    #[test]
+    fn nothing_measured_gives_nothing() {
+        assert_eq!(ServerFigures::of(&[&run(None)]), None);
+        let empty = IterationRecord { server: Some(ServerUse::default()), ..IterationRecord::default() };
+        assert_eq!(ServerFigures::of(&[&empty]), Some(ServerFigures::default()));
+    }
+}

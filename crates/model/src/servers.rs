@@ -1,0 +1,350 @@
+//! The server under test that webstone starts itself, as it is asked for: which software, in which profile, with which
+//! of its settings changed. Part of [`crate::spec::RunSpec`].
+//!
+//! One set of options for every software: an option that a server has no counterpart of is refused by its driver with
+//! its name, never ignored. What is not said is left to the profile. How each server is found, configured and run stands
+//! in `webstone-runner`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::interfaces::Interface;
+
+/// A server that webstone can start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Software {
+    /// The reference server, embedded in webstone.
+    #[default]
+    Reference,
+    /// nginx, serving files.
+    Nginx,
+    /// Apache httpd with its event MPM.
+    Apache,
+    /// Apache httpd with its prefork MPM.
+    ApachePrefork,
+    /// lighttpd.
+    Lighttpd,
+    /// Caddy.
+    Caddy,
+    /// HAProxy as a proxy before an origin.
+    Haproxy,
+    /// nginx as a proxy before an origin, and with `cache` as a cache.
+    NginxProxy,
+    /// Any command line.
+    Command,
+}
+
+impl Software {
+    /// All of them, in the order in which they are listed.
+    pub const ALL: [Software; 9] = [
+        Software::Reference,
+        Software::Nginx,
+        Software::Apache,
+        Software::ApachePrefork,
+        Software::Lighttpd,
+        Software::Caddy,
+        Software::Haproxy,
+        Software::NginxProxy,
+        Software::Command,
+    ];
+
+    /// Its name on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Software::Reference => "reference",
+            Software::Nginx => "nginx",
+            Software::Apache => "apache",
+            Software::ApachePrefork => "apache-prefork",
+            Software::Lighttpd => "lighttpd",
+            Software::Caddy => "caddy",
+            Software::Haproxy => "haproxy",
+            Software::NginxProxy => "nginx-proxy",
+            Software::Command => "command",
+        }
+    }
+
+    /// Whether it stands before an origin instead of serving files itself.
+    pub fn is_proxy(self) -> bool {
+        matches!(self, Software::Haproxy | Software::NginxProxy)
+    }
+}
+
+/// Whose choice a configuration is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Profile {
+    /// As Debian's package ships it, reduced to what serves a benchmark.
+    #[default]
+    Stock,
+    /// For speed; each choice has its reason beside it in the file.
+    Tuned,
+}
+
+impl Profile {
+    /// Its name on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Profile::Stock => "stock",
+            Profile::Tuned => "tuned",
+        }
+    }
+}
+
+/// What `--server` names: a software and a profile, `nginx` or `nginx:tuned`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServerChoice {
+    /// The software.
+    pub software: Software,
+    /// Its profile.
+    pub profile: Profile,
+}
+
+impl fmt::Display for ServerChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.software.name(), self.profile.name())
+    }
+}
+
+/// Why a text names no server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` names no server: {rule}; write one of {names}, with :tuned behind it for the tuned profile", names = names())]
+pub struct ServerChoiceError {
+    text: String,
+    rule: String,
+}
+
+fn names() -> String {
+    Software::ALL.map(Software::name).join(", ")
+}
+
+impl ServerChoice {
+    /// As it is written where the stock profile goes without saying: `nginx`, `nginx:tuned`.
+    pub fn name(self) -> String {
+        match self.profile {
+            Profile::Stock => self.software.name().to_owned(),
+            Profile::Tuned => self.to_string(),
+        }
+    }
+}
+
+impl Serialize for ServerChoice {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for ServerChoice {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<ServerChoice, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for ServerChoice {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ServerChoice".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "description": "A server and its profile: nginx, nginx:tuned" })
+    }
+}
+
+impl FromStr for ServerChoice {
+    type Err = ServerChoiceError;
+
+    fn from_str(text: &str) -> Result<ServerChoice, ServerChoiceError> {
+        let error = |rule: String| ServerChoiceError { text: text.to_owned(), rule };
+        let (name, profile) = text.split_once(':').unwrap_or((text, "stock"));
+        let software = Software::ALL
+            .into_iter()
+            .find(|software| software.name() == name)
+            .ok_or_else(|| error(format!("there is no driver `{name}`")))?;
+        let profile = [Profile::Stock, Profile::Tuned]
+            .into_iter()
+            .find(|known| known.name() == profile)
+            .ok_or_else(|| error(format!("`{profile}` is no profile (stock, tuned)")))?;
+        if profile == Profile::Tuned && matches!(software, Software::Reference | Software::Command) {
+            return Err(error(format!("{name} has no profiles")));
+        }
+        Ok(ServerChoice { software, profile })
+    }
+}
+
+/// Length of the reference server's listen queue, in connections, unless something else is asked for.
+pub const REFERENCE_BACKLOG: u32 = 4096;
+
+/// The settings of the server that webstone starts; also the flags of `webstone serve`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerSpec {
+    /// Which server.
+    pub software: Software,
+    /// Whose choice its configuration is.
+    pub profile: Profile,
+    /// The program, where it is not the one that is found by its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// The command line of `software = "command"`, with `{port}`, `{address}`, `{root}`, `{directory}` and `{threads}`
+    /// where they belong. Split into words as a shell would; no shell is started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Of a proxy: the server behind it, as `http://HOST:PORT`. Absent: a reference server, started for the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// CPUs of the origin that is started for a proxy (`0-1,4`). Empty: chosen by the program.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub origin_cpus: String,
+    /// Address and port to listen on; port 0 takes a free one.
+    pub listen: String,
+    /// Serve files below this directory instead of the workload's fileset.
+    pub root: Option<String>,
+    /// What works at a time: threads of the reference server and HAProxy, worker processes of nginx and lighttpd, request
+    /// workers of Apache, CPUs of Caddy. 0: one for each CPU it may run on, or what the profile says.
+    pub threads: u32,
+    /// Of Apache's event MPM: processes that its threads are divided among. 0: what the profile says.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub processes: u32,
+    /// CPUs to be pinned to (`0-1,4`). Empty: chosen by the program.
+    pub cpus: String,
+    /// Whether files (of a proxy: answers) are kept at hand once read. Absent: what the profile says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<bool>,
+    /// Whether connections may be kept alive.
+    pub keep_alive: bool,
+    /// Access log: `on`, `off`, or a file. Absent: what the profile says.
+    pub access_log: Option<String>,
+    /// Whether the log names clients instead of giving their addresses.
+    pub resolve_names: bool,
+    /// Length of the listen queue. Absent: what the profile says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backlog: Option<u32>,
+    /// What answers `/send`. Absent: what the server does by itself, which only the reference server does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<Interface>,
+    /// Processes of the handler behind the interface. 0: what the profile says.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub handlers: u32,
+    /// Of a server elsewhere, whose URL is the target: the command that runs `webstone agent` on its host, as in
+    /// `ssh web1 webstone agent`. Split into words as a shell would; no shell is started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl Default for ServerSpec {
+    fn default() -> ServerSpec {
+        ServerSpec {
+            software: Software::Reference,
+            profile: Profile::Stock,
+            program: None,
+            command: None,
+            origin: None,
+            origin_cpus: String::new(),
+            listen: "127.0.0.1:0".to_owned(),
+            root: None,
+            threads: 0,
+            processes: 0,
+            cpus: String::new(),
+            cache: None,
+            keep_alive: true,
+            access_log: None,
+            resolve_names: false,
+            backlog: None,
+            interface: None,
+            handlers: 0,
+            agent: None,
+        }
+    }
+}
+
+/// What is asked for of the access log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Logging<'a> {
+    /// Nothing: the profile decides.
+    Unsaid,
+    /// None is written.
+    Off,
+    /// One is written, into the run's own directory.
+    On,
+    /// One is written into this file.
+    File(&'a str),
+}
+
+impl ServerSpec {
+    /// What is asked for of the access log.
+    pub fn logging(&self) -> Logging<'_> {
+        match self.access_log.as_deref() {
+            None => Logging::Unsaid,
+            Some("off") => Logging::Off,
+            Some("on") => Logging::On,
+            Some(path) => Logging::File(path),
+        }
+    }
+
+    /// Length of the reference server's listen queue, in connections.
+    pub fn reference_backlog(&self) -> u32 {
+        self.backlog.unwrap_or(REFERENCE_BACKLOG)
+    }
+
+    /// Whether an origin has to be started with it.
+    pub fn starts_origin(&self) -> bool {
+        self.software.is_proxy() && self.origin.is_none()
+    }
+
+    /// Whether the reference server keeps files in memory.
+    pub fn reference_caches(&self) -> bool {
+        self.cache.unwrap_or(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_a_software_and_a_profile() {
+        for software in Software::ALL {
+            let choice: ServerChoice = software.name().parse().unwrap();
+            assert_eq!(choice, ServerChoice { software, profile: Profile::Stock });
+            let written = toml::Value::try_from(software).unwrap();
+            assert_eq!(written.as_str(), Some(software.name()), "files use the same name");
+        }
+        let tuned: ServerChoice = "apache-prefork:tuned".parse().unwrap();
+        assert_eq!(tuned.to_string(), "apache-prefork:tuned");
+    }
+
+    #[test]
+    fn what_names_no_server_is_told_with_all_that_do() {
+        for (text, rule) in [
+            ("iis", "there is no driver `iis`"),
+            ("nginx:fast", "`fast` is no profile"),
+            ("", "there is no driver ``"),
+            ("reference:tuned", "reference has no profiles"),
+        ] {
+            let message = text.parse::<ServerChoice>().unwrap_err().to_string();
+            assert!(
+                message.contains(rule) && message.contains("nginx-proxy, command, with :tuned"),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_log_is_on_off_or_a_file() {
+        let logging = |text: Option<&str>| {
+            let spec = ServerSpec { access_log: text.map(str::to_owned), ..ServerSpec::default() };
+            format!("{:?}", spec.logging())
+        };
+        assert_eq!(logging(None), "Unsaid");
+        assert_eq!(logging(Some("on")), "On");
+        assert_eq!(logging(Some("off")), "Off");
+        assert_eq!(logging(Some("./off")), "File(\"./off\")");
+    }
+}

@@ -1,0 +1,132 @@
+//! A series as one table of comma-separated values: a row a cell and level, with what is known of its cell.
+
+use webstone_model::series::{Caching, CellSummary, LevelSummary, Summary};
+use webstone_model::statistics::Interval;
+
+const COLUMNS: [&str; 36] = [
+    "cell",
+    "server",
+    "profile",
+    "interface",
+    "connections",
+    "server_cpus",
+    "workload",
+    "record",
+    "standing",
+    "iterations",
+    "clients",
+    "rate",
+    "is_peak",
+    "is_useful_peak",
+    "request_rate",
+    "request_rate_low",
+    "request_rate_high",
+    "connection_rate",
+    "error_level_percent",
+    "latency_mean_s",
+    "latency_mean_low_s",
+    "latency_mean_high_s",
+    "latency_p99_s",
+    "throughput_bps",
+    "jain_pages",
+    "latency_spread",
+    "server_cpu_per_request_s",
+    "rank",
+    "more_percent",
+    "scaling_efficiency_percent",
+    "spice_efficiency_percent",
+    "caching",
+    "origin_requests_per_request",
+    "origin_hit_percent",
+    "origin_saved_percent",
+    "origin_cpu_percent",
+];
+
+pub(super) fn render(summary: &Summary) -> Result<Vec<u8>, csv::Error> {
+    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    writer.write_record(COLUMNS)?;
+    for (place, cell) in summary.cells.iter().enumerate() {
+        for (number, level) in cell.levels.iter().enumerate() {
+            let mut row = of_cell(cell);
+            row.extend(of_level(cell, number, level));
+            row.extend(of_peak(summary, place, cell.peak == Some(number)));
+            row.extend(of_origin(cell, level));
+            writer.write_record(row)?;
+        }
+    }
+    writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
+}
+
+fn text<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+fn of_cell(cell: &CellSummary) -> Vec<String> {
+    let at = &cell.at;
+    let connections = serde_json::to_value(at.connections).unwrap_or_default();
+    vec![
+        cell.name.clone(),
+        at.server.software.name().to_owned(),
+        at.server.profile.name().to_owned(),
+        at.interface.map_or_else(String::new, |interface| interface.to_string()),
+        connections.as_str().unwrap_or_default().to_owned(),
+        text(at.cpus),
+        cell.workload.clone(),
+        cell.record.clone().unwrap_or_default(),
+        text(cell.standing.map(|standing| standing.word())),
+        cell.iterations.to_string(),
+    ]
+}
+
+fn of_level(cell: &CellSummary, number: usize, level: &LevelSummary) -> Vec<String> {
+    let ends = |interval: Option<Interval>| [text(interval.map(|i| i.low)), text(interval.map(|i| i.high))];
+    let [rate_low, rate_high] = ends(level.request_rate_interval);
+    let [latency_low, latency_high] = ends(level.latency_mean_interval);
+    vec![
+        level.clients.to_string(),
+        text(level.rate),
+        (cell.peak == Some(number)).to_string(),
+        (cell.useful_peak == Some(number)).to_string(),
+        level.request_rate.to_string(),
+        rate_low,
+        rate_high,
+        level.connection_rate.to_string(),
+        level.error_level_percent.to_string(),
+        level.latency_mean_s.to_string(),
+        latency_low,
+        latency_high,
+        text(level.latency_p99_s),
+        level.throughput_bps.to_string(),
+        text(level.jain_pages),
+        text(level.latency_spread),
+        text(level.server_cpu_per_request_s),
+    ]
+}
+
+/// Of a proxy, whether it caches, and what it asked of the server behind it.
+fn of_origin(cell: &CellSummary, level: &LevelSummary) -> Vec<String> {
+    let asked = level.origin.and_then(|origin| origin.asked);
+    vec![
+        text(cell.at.caching.map(Caching::name)),
+        text(asked.and_then(|asked| asked.origin_requests_per_request)),
+        text(asked.and_then(|asked| asked.hit_percent)),
+        text(asked.and_then(|asked| asked.saved_percent)),
+        text(level.origin.and_then(|origin| origin.server).map(|server| server.cpu_percent)),
+    ]
+}
+
+/// What is known of the cell's peak, in its row.
+fn of_peak(summary: &Summary, place: usize, is_peak: bool) -> Vec<String> {
+    let of_cell = is_peak.then_some(place);
+    let ranked =
+        summary.ranks.iter().flat_map(|ranks| &ranks.ranked).find(|ranked| Some(ranked.cell) == of_cell);
+    let scaled =
+        summary.scaling.iter().flat_map(|scaling| &scaling.rows).find(|row| Some(row.cell) == of_cell);
+    let spiced = summary.spice.iter().flat_map(|spice| &spice.rows).find(|row| Some(row.cell) == of_cell);
+    vec![
+        text(ranked.and_then(|ranked| ranked.rank)),
+        text(scaled.and_then(|row| row.more_percent).map(|more| more.point)),
+        text(scaled.and_then(|row| row.efficiency_percent)),
+        text(spiced.and_then(|row| row.efficiency_percent).map(|efficiency| efficiency.point)),
+    ]
+}

@@ -1,0 +1,181 @@
+//! The report of a series: what its cells say together, as tables for a terminal, Markdown, HTML, JSON and CSV. The cells
+//! themselves are ordinary records, which every other report reads.
+//!
+//! What is said is computed by `webstone_model::series`; here it is laid out. Sheets are made once ([`sheets`]) and drawn by
+//! every format that has tables.
+
+mod csv;
+mod markdown;
+mod sheets;
+
+use serde::Serialize;
+use webstone_model::record::RunRecord;
+use webstone_model::series::{Kind, Series, Summary};
+
+use crate::layout::{Sheet, labelled, push_line, wrapped};
+use crate::numbers::{count, counted};
+use crate::screen::{Screen, Tone};
+use crate::{Charset, Format, Options, html};
+
+pub(crate) use sheets::{efficiency_lines, scaling_lines};
+
+/// Why no report could be made of a series.
+#[derive(Debug, thiserror::Error)]
+pub enum SeriesReportError {
+    /// A format that has no form for it.
+    #[error(
+        "a series cannot be written as {0}\nhint: write one of text, html, markdown, csv, json, or name the record of one cell"
+    )]
+    NoSuchForm(Format),
+    /// It could not be written as JSON.
+    #[error("the series cannot be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It could not be written as CSV.
+    #[error("the series cannot be written as CSV: {0}")]
+    Csv(#[from] ::csv::Error),
+}
+
+/// Whether a series can be written in a format.
+///
+/// # Errors
+/// [`SeriesReportError::NoSuchForm`].
+pub fn series_form(format: Format) -> Result<(), SeriesReportError> {
+    match format {
+        Format::Text | Format::Html | Format::Markdown | Format::Csv | Format::Json => Ok(()),
+        other => Err(SeriesReportError::NoSuchForm(other)),
+    }
+}
+
+/// Makes the report of a series from its plan and the record of each cell, as far as there is one.
+///
+/// # Errors
+/// [`SeriesReportError`].
+pub fn render_series(
+    series: &Series,
+    records: &[Option<RunRecord>],
+    format: Format,
+    options: &Options,
+) -> Result<Vec<u8>, SeriesReportError> {
+    series_form(format)?;
+    let summary = Summary::of(series, records);
+    let report = Report { series, summary: &summary };
+    match format {
+        Format::Json => {
+            #[derive(Serialize)]
+            struct Whole<'a> {
+                series: &'a Series,
+                computed: &'a Summary,
+            }
+            let mut bytes = serde_json::to_vec_pretty(&Whole { series, computed: &summary })?;
+            bytes.push(b'\n');
+            Ok(bytes)
+        }
+        Format::Csv => Ok(csv::render(&summary)?),
+        Format::Markdown => Ok(markdown::render(&report, &screen_of(options)).into_bytes()),
+        Format::Html => {
+            let screen = screen_of(options);
+            Ok(html::of_series(&screen, &report, records, options).into_bytes())
+        }
+        _ => Ok(text(&report, &Screen::new(options)).into_bytes()),
+    }
+}
+
+fn screen_of(options: &Options) -> Screen {
+    Screen::new(&Options { charset: Charset::Utf8, color: false, ..options.clone() })
+}
+
+/// A series with what was computed of it.
+pub(crate) struct Report<'a> {
+    pub(crate) series: &'a Series,
+    pub(crate) summary: &'a Summary,
+}
+
+impl Report<'_> {
+    /// What it is about, in a line.
+    pub(crate) fn title(&self) -> String {
+        let servers = |most: usize| {
+            let mut names: Vec<String> = Vec::new();
+            for cell in &self.series.cells {
+                let name = cell.at.server.name();
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            match names.len() {
+                number if number > most => format!("{number} servers"),
+                _ => names.join(", "),
+            }
+        };
+        let workload = self.series.cells.first().map_or("", |cell| cell.spec.workload.as_str());
+        match self.series.kind {
+            Kind::Servers => format!("Server against server: {} ({workload})", servers(6)),
+            Kind::Scale => format!("CPUs against CPUs: {} ({workload})", servers(6)),
+            Kind::Spice => format!("Dynamic against static: {}", servers(6)),
+        }
+    }
+
+    /// How far it is, and what is wrong with it.
+    pub(crate) fn notes(&self) -> Vec<(Tone, String)> {
+        let Summary { iterations_done, iterations_planned, cells, .. } = self.summary;
+        let mut notes = Vec::new();
+        if iterations_done < iterations_planned {
+            let text = format!(
+                "Not finished: {} of {} iterations are made; `webstone {} --resume DIR` goes on with the others.",
+                count(*iterations_done),
+                count(*iterations_planned),
+                self.series.kind.command()
+            );
+            notes.push((Tone::Caution, text));
+        }
+        for cell in cells.iter().filter(|cell| !cell.reasons.is_empty()) {
+            let more = match cell.reasons.len() {
+                1 => String::new(),
+                several => format!(" (and {})", counted(several as u64 - 1, "reason more", "reasons more")),
+            };
+            notes.push((Tone::Alarm, format!("{} is INVALID: {}{more}", cell.name, cell.reasons[0])));
+        }
+        notes.extend(
+            self.series.warnings.iter().map(|warning| (Tone::Caution, format!("Warning: {warning}."))),
+        );
+        for cell in cells {
+            if let Some(most) = cell.cpus_max {
+                let text = format!(
+                    "{} runs on {} and is configured to keep {} busy.",
+                    cell.name,
+                    counted(cell.server_cpus.len() as u64, "CPU", "CPUs"),
+                    counted(u64::from(most), "of them", "of them")
+                );
+                notes.push((Tone::Caution, text));
+            }
+        }
+        notes
+    }
+
+    /// What the report is made from, in a line.
+    pub(crate) fn subtitle(&self) -> String {
+        let (series, cells) = (self.series, self.series.cells.len() as u64);
+        format!(
+            "{}, {} of each level, interleaved; series {}",
+            counted(cells, "cell", "cells"),
+            counted(u64::from(series.rounds), "iteration", "iterations"),
+            series.id
+        )
+    }
+
+    pub(crate) fn sheets(&self, screen: &Screen) -> Vec<Sheet> {
+        sheets::sheets(screen, self.series.kind, self.summary)
+    }
+}
+
+fn text(report: &Report<'_>, screen: &Screen) -> String {
+    let mut out = String::new();
+    for line in wrapped(&screen.safe(&report.title()), screen.width) {
+        push_line(&mut out, &screen.paint(Tone::Strong, &line));
+    }
+    labelled(screen, &mut out, "", 0, &screen.safe(&report.subtitle()), Tone::Faint);
+    for (tone, note) in report.notes() {
+        labelled(screen, &mut out, "", 0, &screen.safe(&note), tone);
+    }
+    report.sheets(screen).iter().for_each(|sheet| sheet.draw(screen, &mut out));
+    out
+}

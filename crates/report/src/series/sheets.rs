@@ -1,0 +1,410 @@
+//! The tables of a series: ranks, scaling, SPICE, every cell at its peak, and the levels of each.
+
+use webstone_model::series::{
+    CellSummary, Kind, LevelSummary, Ranks, Scaling, Spice, Summary, USEFUL_JAIN_MIN, USEFUL_LATENCY_S_MAX,
+};
+use webstone_model::statistics::Interval;
+use webstone_model::verdict::Standing;
+
+use crate::layout::{Room, Sheet, Table};
+use crate::numbers::{Scale, count, decimal, seconds};
+use crate::screen::{Screen, Tone};
+
+/// What stands where Mindcraft's tables have it, too: a figure that is not the server's.
+const NOT_AVAILABLE: &str = "NA";
+
+pub(super) fn sheets(screen: &Screen, kind: Kind, summary: &Summary) -> Vec<Sheet> {
+    let draw = Draw { screen, summary, dash: screen.dash() };
+    let of = |kind: Kind| -> Vec<Sheet> {
+        match kind {
+            Kind::Servers => summary.ranks.iter().map(|ranks| draw.ranks(ranks)).collect(),
+            Kind::Scale => summary.scaling.iter().map(|scaling| draw.scaling(scaling)).collect(),
+            Kind::Spice => summary.spice.iter().map(|spice| draw.spice(spice)).collect(),
+        }
+    };
+    // What the series was made for comes first.
+    let others = [Kind::Servers, Kind::Scale, Kind::Spice].into_iter().filter(|other| *other != kind);
+    let mut sheets: Vec<Sheet> = std::iter::once(kind).chain(others).flat_map(of).collect();
+    if summary.cells.iter().any(|cell| cell.peak.is_some()) {
+        sheets.extend(draw.origin());
+        sheets.push(draw.cells());
+        sheets.push(draw.levels());
+    }
+    sheets
+}
+
+struct Draw<'a> {
+    screen: &'a Screen,
+    summary: &'a Summary,
+    dash: &'static str,
+}
+
+impl Draw<'_> {
+    fn cell(&self, place: usize) -> &CellSummary {
+        &self.summary.cells[place]
+    }
+
+    fn or_dash(&self, text: Option<String>) -> String {
+        text.unwrap_or_else(|| self.dash.to_owned())
+    }
+
+    fn rate(&self, value: f64) -> String {
+        decimal(value, if value < 100.0 { 1 } else { 0 })
+    }
+
+    /// Half of an interval's length, in percent of its point.
+    fn within(&self, interval: Option<Interval>) -> String {
+        let half = interval.filter(|interval| interval.samples > 1).and_then(|i| i.half_width_percent());
+        self.or_dash(half.map(|percent| format!("{}{percent:.1}%", self.screen.plus_minus())))
+    }
+
+    fn at(&self, level: &LevelSummary) -> String {
+        level.rate.map_or_else(|| count(level.clients.into()), |rate| format!("{rate}/s"))
+    }
+
+    fn latency(&self, level: Option<&LevelSummary>) -> String {
+        self.or_dash(level.map(|level| seconds(self.screen, level.latency_mean_s)))
+    }
+
+    fn told(&self, cell: &CellSummary) -> String {
+        self.latency(self.summary.clients_told.and_then(|clients| cell.level(clients)))
+    }
+
+    /// Head of the column that has the latency at a number of clients.
+    fn told_unit(&self) -> String {
+        self.summary.clients_told.map_or_else(String::new, |clients| format!("at {}", count(clients.into())))
+    }
+
+    fn ranks(&self, ranks: &Ranks) -> Sheet {
+        let mut table = Table::default();
+        table.number("rank", "", Room::Always).text("server", Room::Flexible(14));
+        table.number("peak", "requests/s", Room::Always).number("95%", "", Room::Always);
+        table.number("clients", "", Room::Optional(3)).number("of the first", "", Room::Optional(5));
+        table.number("latency", "at peak", Room::Optional(4));
+        table.number("server", "CPU/request", Room::Optional(2)).text("", Room::Flexible(8));
+        let best = ranks.ranked.first().and_then(|first| self.cell(first.cell).peak_level());
+        for ranked in &ranks.ranked {
+            let cell = self.cell(ranked.cell);
+            let level = cell.peak_level();
+            let share =
+                |level: &LevelSummary| best.map(|best| 100.0 * level.request_rate / best.request_rate);
+            let row = vec![
+                self.or_dash(ranked.rank.map(|rank| rank.to_string())),
+                cell.at.server.name(),
+                self.or_dash(level.map(|level| self.rate(level.request_rate))),
+                self.within(level.and_then(|level| level.request_rate_interval)),
+                self.or_dash(level.map(|level| self.at(level))),
+                self.or_dash(level.and_then(share).map(|share| format!("{share:.0}%"))),
+                self.latency(level),
+                self.cpu(level),
+                standing(cell),
+            ];
+            table.row_in(row, if cell.counts() { Tone::Plain } else { Tone::Alarm }, ranked.rank == Some(1));
+        }
+        let mut sheet = Sheet::new("Ranks", ranks.of.clone(), table);
+        let text = match &ranks.without {
+            Some(why) => format!("No ranks: {why}."),
+            None => {
+                let told = ranks.pairs.iter().filter(|pair| pair.differ).count();
+                format!(
+                    "A rank is 1 + the number of servers that are shown to be faster at their peaks: 95 % confidence over all \
+                     pairs together (Holm), beyond the scatter of iterations. {told} of {} pairs are told apart; servers \
+                     that are not share a rank where the same ones are ahead of them.",
+                    ranks.pairs.len()
+                )
+            }
+        };
+        sheet.notes.push((Tone::Faint, text));
+        sheet
+    }
+
+    fn cpu(&self, level: Option<&LevelSummary>) -> String {
+        self.or_dash(
+            level.and_then(|level| level.server_cpu_per_request_s).map(|value| seconds(self.screen, value)),
+        )
+    }
+
+    fn scaling(&self, scaling: &Scaling) -> Sheet {
+        let mut table = Table::default();
+        let base = scaling.rows.first().map_or(1, |row| row.cpus);
+        let over = format!("over {base} CPU{}", if base == 1 { "" } else { "s" });
+        table.number("CPUs", "", Room::Always).number("peak", "requests/s", Room::Always);
+        table.number("95%", "", Room::Always).number("clients", "", Room::Optional(2));
+        table.number("more", &over, Room::Always).number("95%", "from", Room::Optional(4));
+        table.number("", "to", Room::Optional(4)).number("efficiency", "", Room::Optional(5));
+        table.number("law", "requests/s", Room::Optional(3)).number("residual", "", Room::Optional(3));
+        table.text("", Room::Flexible(8));
+        for row in &scaling.rows {
+            let cell = self.cell(row.cell);
+            let more = row.more_percent;
+            let interval = more.filter(|more| more.samples > 2 && more.low != more.high);
+            let n = f64::from(row.cpus);
+            let law = scaling.law.as_ref().map(|law| self.rate(law.at(n)));
+            let point = scaling.law.as_ref().and_then(|law| law.points.iter().find(|point| point.n == n));
+            let percent = |value: f64| format!("{value:+.0}%");
+            let missing = |is_there: bool| if is_there { self.dash } else { NOT_AVAILABLE }.to_owned();
+            let mut remarks = Vec::new();
+            if !cell.shared_cpus.is_empty() {
+                remarks.push("shared CPUs".to_owned());
+            }
+            if !standing(cell).is_empty() {
+                remarks.push(standing(cell));
+            }
+            let line = vec![
+                count(row.cpus.into()),
+                row.peak_rate.map_or_else(|| NOT_AVAILABLE.to_owned(), |rate| self.rate(rate.point)),
+                self.within(row.peak_rate),
+                self.or_dash(cell.peak_level().map(|level| self.at(level))),
+                more.map_or_else(|| missing(row.cpus == base), |more| percent(more.point)),
+                self.or_dash(interval.map(|more| percent(more.low))),
+                self.or_dash(interval.map(|more| percent(more.high))),
+                self.or_dash(row.efficiency_percent.map(|percent| format!("{percent:.0}%"))),
+                self.or_dash(law),
+                self.or_dash(point.map(|point| format!("{:+.1}%", point.residual_percent))),
+                remarks.join(", "),
+            ];
+            let tone = match (cell.counts(), cell.shared_cpus.is_empty()) {
+                (false, _) => Tone::Alarm,
+                (true, false) => Tone::Caution,
+                (true, true) => Tone::Plain,
+            };
+            table.row_in(line, tone, false);
+        }
+        let mut sheet = Sheet::new("Scaling", scaling.of.clone(), table);
+        sheet.notes.extend(self.law(scaling).into_iter().map(|note| (Tone::Faint, note)));
+        sheet
+    }
+
+    fn law(&self, scaling: &Scaling) -> Vec<String> {
+        let mut notes = Vec::new();
+        if scaling.rows.iter().any(|row| row.peak_rate.is_none()) {
+            notes.push(format!(
+                "{NOT_AVAILABLE}: the run is invalid or not there, so the figure would not be the server's; it is in no fit."
+            ));
+        }
+        if scaling.rows.iter().any(|row| !self.cell(row.cell).shared_cpus.is_empty()) {
+            notes.push(
+                "Where server and generator share CPUs, what the generator takes is missing from the server: it scales better \
+                 than it looks. Measure from another host, or on a machine with CPUs to spare."
+                    .to_owned(),
+            );
+        }
+        let Some(law) = &scaling.law else {
+            notes.extend(scaling.no_law.iter().map(|why| format!("No law: {why}.")));
+            return notes;
+        };
+        let peak = match law.peak_n {
+            Some(n) => format!("most at {n:.1} CPUs, {} requests/s", self.rate(law.at(n))),
+            None if law.alpha > 0.0 => {
+                format!("rising towards {} requests/s, never falling", self.rate(law.lambda / law.alpha))
+            }
+            None => "rising with the CPUs without end".to_owned(),
+        };
+        notes.push(format!(
+            "Universal Scalability Law: one CPU {} requests/s, contention {:.4}, coherency {:.6}; {peak}.",
+            self.rate(law.lambda),
+            law.alpha,
+            law.beta
+        ));
+        notes.push(match law.degrees_of_freedom {
+            0 => "Three points settle three coefficients: that the law meets them shows nothing.".to_owned(),
+            _ => format!("Largest residual {:.1} %.", law.residual_percent_max()),
+        });
+        notes
+    }
+
+    fn spice(&self, spice: &Spice) -> Sheet {
+        let mut table = Table::default();
+        table.text("interface", Room::Flexible(10)).number("peak", "requests/s", Room::Always);
+        table.number("95%", "", Room::Optional(6)).number("clients", "", Room::Optional(3));
+        table.number("efficiency", "at peak", Room::Always);
+        table.number("", &self.told_unit(), Room::Optional(4));
+        table.number("latency", "at peak", Room::Always).number("", &self.told_unit(), Room::Always);
+        table.number("useful peak", "requests/s", Room::Optional(2)).number("Jain", "", Room::Optional(1));
+        table.number("server", "CPU/request", Room::Optional(5)).text("", Room::Flexible(8));
+        for row in &spice.rows {
+            let cell = self.cell(row.cell);
+            let level = cell.peak_level();
+            let useful = cell.useful_peak.map(|place| self.rate(cell.levels[place].request_rate));
+            let efficiency = |interval: Option<Interval>| match interval {
+                _ if !cell.at.is_dynamic() => self.dash.to_owned(),
+                Some(interval) => format!("{:.1}%", interval.point),
+                None => NOT_AVAILABLE.to_owned(),
+            };
+            let line = vec![
+                row.interface.to_string(),
+                self.or_dash(level.map(|level| self.rate(level.request_rate))),
+                self.within(level.and_then(|level| level.request_rate_interval)),
+                self.or_dash(level.map(|level| self.at(level))),
+                efficiency(row.efficiency_percent),
+                efficiency(row.efficiency_told_percent),
+                self.latency(level),
+                self.told(cell),
+                self.or_dash(useful),
+                self.or_dash(level.and_then(|level| level.jain_pages).map(|jain| format!("{jain:.3}"))),
+                self.cpu(level),
+                standing(cell),
+            ];
+            table.row_in(line, if cell.counts() { Tone::Plain } else { Tone::Alarm }, false);
+        }
+        let mut sheet = Sheet::new("SPICE", spice.of.clone(), table);
+        if spice
+            .rows
+            .iter()
+            .any(|row| self.cell(row.cell).at.is_dynamic() && row.efficiency_percent.is_none())
+        {
+            sheet.notes.push((
+                Tone::Faint,
+                format!(
+                    "{NOT_AVAILABLE}: the run of the files or of the interface is invalid or not there, so the efficiency would \
+                     not be the server's. CPU time a request does not depend on what the limit was."
+                ),
+            ));
+        }
+        sheet.notes.push((Tone::Faint, useful_rule(self.screen)));
+        sheet
+    }
+
+    fn cells(&self) -> Sheet {
+        let mut table = Table::default();
+        table.text("cell", Room::Flexible(14)).number("peak", "requests/s", Room::Always);
+        table.number("95%", "", Room::Always).number("clients", "", Room::Always);
+        table.number("latency", "at peak", Room::Always).number("", &self.told_unit(), Room::Optional(5));
+        table.number("latency", "p99, peak", Room::Optional(4));
+        table.number("useful peak", "requests/s", Room::Optional(2)).number("Jain", "", Room::Optional(1));
+        table.number("errors", "", Room::Optional(3));
+        table.number("server", "CPU/request", Room::Optional(6)).text("", Room::Flexible(8));
+        for cell in &self.summary.cells {
+            let level = cell.peak_level();
+            let useful = cell.useful_peak.map(|place| self.rate(cell.levels[place].request_rate));
+            let line = vec![
+                cell.name.clone(),
+                self.or_dash(level.map(|level| self.rate(level.request_rate))),
+                self.within(level.and_then(|level| level.request_rate_interval)),
+                self.or_dash(level.map(|level| self.at(level))),
+                self.latency(level),
+                self.told(cell),
+                self.or_dash(
+                    level.and_then(|level| level.latency_p99_s).map(|p99| seconds(self.screen, p99)),
+                ),
+                self.or_dash(useful),
+                self.or_dash(level.and_then(|level| level.jain_pages).map(|jain| format!("{jain:.3}"))),
+                self.or_dash(level.map(|level| format!("{:.1}%", level.error_level_percent))),
+                self.cpu(level),
+                standing(cell),
+            ];
+            table.row_in(line, if cell.counts() { Tone::Plain } else { Tone::Alarm }, false);
+        }
+        let mut sheet = Sheet::new("Cells", "each at the level of its highest rate", table);
+        sheet.notes.push((Tone::Faint, useful_rule(self.screen)));
+        sheet
+    }
+
+    /// What each proxy asked of the server behind it, at its peak; `None` where none of the cells is one.
+    fn origin(&self) -> Option<Sheet> {
+        let proxies =
+            || self.summary.cells.iter().filter(|cell| cell.levels.iter().any(|it| it.origin.is_some()));
+        proxies().next()?;
+        let mut table = Table::default();
+        table.text("cell", Room::Flexible(14)).number("peak", "requests/s", Room::Always);
+        table.number("caching", "% over off", Room::Optional(7)).number("hits", "", Room::Always);
+        table.number("origin", "requests/s", Room::Always).number("asked", "a request", Room::Always);
+        table.number("saved", "bytes", Room::Always).number("connects", "each asked", Room::Optional(3));
+        table.number("proxy", "CPU", Room::Optional(5)).number("origin", "CPU", Room::Optional(6));
+        table.text("", Room::Flexible(8));
+        let percent = |value: Option<f64>, decimals| {
+            self.or_dash(value.map(|value| format!("{}%", decimal(value, decimals))))
+        };
+        let share = |value: Option<f64>| self.or_dash(value.map(|value| decimal(value, 4)));
+        for cell in proxies() {
+            let level = cell.peak_level();
+            let origin = level.and_then(|level| level.origin);
+            let asked = origin.and_then(|origin| origin.asked);
+            let line = vec![
+                cell.name.clone(),
+                self.or_dash(level.map(|level| self.rate(level.request_rate))),
+                self.or_dash(self.summary.caching_gain_percent(cell).map(|more| format!("{more:+.0}%"))),
+                percent(asked.and_then(|asked| asked.hit_percent), 1),
+                self.or_dash(asked.map(|asked| self.rate(asked.origin_request_rate))),
+                share(asked.and_then(|asked| asked.origin_requests_per_request)),
+                percent(asked.and_then(|asked| asked.saved_percent), 1),
+                share(asked.and_then(|asked| asked.origin_connections_per_request)),
+                percent(level.and_then(|level| level.server_cpu_percent), 0),
+                percent(origin.and_then(|origin| origin.server).map(|server| server.cpu_percent), 0),
+                standing(cell),
+            ];
+            table.row_in(line, if cell.counts() { Tone::Plain } else { Tone::Alarm }, false);
+        }
+        let mut sheet =
+            Sheet::new("Origin", "what each proxy asked of the server behind it, at its peak", table);
+        let text = "Hits: valid answers for which the origin was not asked. CPU: 100 % is one CPU, all of the time. A cache \
+                    is empty when its round begins, because the proxy is started for it; the warm-up fills it.";
+        sheet.notes.push((Tone::Faint, text.to_owned()));
+        Some(sheet)
+    }
+
+    fn levels(&self) -> Sheet {
+        let mut table = Table::default();
+        table.number("clients", "", Room::Always).number("connects", "1/s", Room::Always);
+        table.number("requests", "1/s", Room::Always).number("95%", "", Room::Optional(2));
+        table.number("errors", "", Room::Always).number("latency", "", Room::Always);
+        table.number("throughput", "", Room::Always).number("Jain", "", Room::Optional(1));
+        for cell in self.summary.cells.iter().filter(|cell| !cell.levels.is_empty()) {
+            table.group(&cell.name);
+            for (place, level) in cell.levels.iter().enumerate() {
+                let line = vec![
+                    self.at(level),
+                    self.rate(level.connection_rate),
+                    self.rate(level.request_rate),
+                    self.within(level.request_rate_interval),
+                    format!("{:.1}%", level.error_level_percent),
+                    seconds(self.screen, level.latency_mean_s),
+                    Scale::bits_per_second([level.throughput_bps]).say(level.throughput_bps),
+                    self.or_dash(level.jain_pages.map(|jain| format!("{jain:.3}"))),
+                ];
+                table.row_in(line, Tone::Plain, cell.peak == Some(place) && cell.levels.len() > 1);
+            }
+        }
+        Sheet::new("Levels of each cell", "all iterations together; the peak is marked", table)
+    }
+}
+
+fn useful_rule(screen: &Screen) -> String {
+    format!(
+        "Useful peak: the highest rate at which clients are served equally (Jain's index over their pages, from {USEFUL_JAIN_MIN}) \
+         with a mean latency of at most {}.",
+        seconds(screen, USEFUL_LATENCY_S_MAX)
+    )
+}
+
+fn standing(cell: &CellSummary) -> String {
+    match cell.standing {
+        None => "not measured".to_owned(),
+        Some(Standing::Invalid) => Standing::Invalid.word().to_owned(),
+        Some(_) => String::new(),
+    }
+}
+
+/// For a chart: of every group, its name and peak rates over CPUs with their intervals.
+pub(crate) fn scaling_lines(summary: &Summary) -> Vec<(&Scaling, Vec<(f64, Interval)>)> {
+    let points = |scaling: &Scaling| -> Vec<(f64, Interval)> {
+        scaling.rows.iter().filter_map(|row| Some((f64::from(row.cpus), row.peak_rate?))).collect()
+    };
+    summary
+        .scaling
+        .iter()
+        .map(|scaling| (scaling, points(scaling)))
+        .filter(|(_, points)| !points.is_empty())
+        .collect()
+}
+
+/// For a chart: of every interface, its name and efficiency.
+pub(crate) fn efficiency_lines(summary: &Summary) -> Vec<(String, f64)> {
+    let rows = summary.spice.iter().flat_map(|spice| &spice.rows);
+    rows.filter_map(|row| {
+        let cell = &summary.cells[row.cell];
+        let efficiency = row.efficiency_percent.filter(|_| cell.at.is_dynamic())?;
+        Some((format!("{}, {}", cell.at.server.name(), row.interface), efficiency.point))
+    })
+    .collect()
+}

@@ -1,0 +1,97 @@
+//! What each CPU of this host, and of the server's where it is another, did at the level with the highest rate: whose work it was does not show, the kernel keeps no
+//! account of that, but which part of it was in programs, in the kernel and in interrupts.
+
+use std::collections::BTreeMap;
+
+use webstone_model::record::{CpuUse, HostUse, IterationRecord, RunRecord};
+
+use crate::layout::{Room, Sheet, Table};
+use crate::screen::Screen;
+use crate::summary::{self, Level};
+
+/// Most CPUs in the table: the busiest.
+const CPUS_MAX: usize = 16;
+
+pub(crate) fn sheet(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
+    let level = &levels[summary::peak(levels).unwrap_or(0)];
+    let (table, explanation) = table(level, "this host", of_generator, &|cpu| {
+        let workers = level.runs.iter().flat_map(|run| &run.measured.generator.workers);
+        let worker = workers.into_iter().any(|worker| worker.cpu == Some(cpu));
+        match (record.target.cpus.contains(&cpu), worker) {
+            (true, true) => "server and generator",
+            (true, false) => "server",
+            (false, true) => "generator",
+            (false, false) => screen.dash(),
+        }
+    })?;
+    Some(Sheet::new("CPUs", explanation, table))
+}
+
+/// The same of the server's host, where an agent looked at it there.
+pub(crate) fn elsewhere(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
+    let agent = record.target.agent.as_ref()?;
+    let level = &levels[summary::peak(levels).unwrap_or(0)];
+    let (table, explanation) = table(level, "the server's host", of_server, &|cpu| {
+        if agent.cpus.contains(&cpu) { "server" } else { screen.dash() }
+    })?;
+    Some(Sheet::new("CPUs there", explanation, table))
+}
+
+pub(super) fn of_generator(run: &IterationRecord) -> Option<&HostUse> {
+    run.host.as_ref()
+}
+
+pub(super) fn of_server(run: &IterationRecord) -> Option<&HostUse> {
+    run.server_host.as_ref().map(|elsewhere| &elsewhere.host)
+}
+
+/// A level's CPUs, and what the table is about. `given_to` names who was to run on a CPU.
+fn table(
+    level: &Level<'_>,
+    whose: &str,
+    of: fn(&IterationRecord) -> Option<&HostUse>,
+    given_to: &dyn Fn(u32) -> &'static str,
+) -> Option<(Table, String)> {
+    let mut uses: BTreeMap<u32, CpuUse> = BTreeMap::new();
+    for cpu in level.runs.iter().filter_map(|run| of(run)).flat_map(|host| &host.cpus) {
+        let sum = uses.entry(cpu.cpu).or_default();
+        sum.cpu = cpu.cpu;
+        sum.busy_ns += cpu.busy_ns;
+        sum.user_ns += cpu.user_ns;
+        sum.system_ns += cpu.system_ns;
+        sum.interrupt_ns += cpu.interrupt_ns;
+        sum.idle_ns += cpu.idle_ns;
+        sum.stolen_ns += cpu.stolen_ns;
+    }
+    // Older records know how busy a CPU was and no more.
+    if uses.values().all(|cpu| cpu.user_ns + cpu.system_ns + cpu.interrupt_ns == 0) {
+        return None;
+    }
+    let all = uses.len();
+    let mut busiest: Vec<CpuUse> = uses.into_values().collect();
+    busiest.sort_by_key(|cpu| (std::cmp::Reverse(cpu.busy_ns), cpu.cpu));
+    busiest.truncate(CPUS_MAX);
+    busiest.sort_by_key(|cpu| cpu.cpu);
+    let mut table = Table::default();
+    table.number("CPU", "", Room::Always);
+    for (name, rank) in [("user", 0), ("system", 0), ("interrupts", 0), ("idle", 0), ("stolen", 1)] {
+        table.number(name, "%", if rank == 0 { Room::Always } else { Room::Optional(rank) });
+    }
+    table.text("given to", Room::Optional(2));
+    for cpu in &busiest {
+        let total = (cpu.busy_ns + cpu.idle_ns + cpu.stolen_ns) as f64;
+        let percent = |nanos: u64| format!("{:.0}", summary::quotient(nanos as f64 * 100.0, total));
+        table.row(vec![
+            cpu.cpu.to_string(),
+            percent(cpu.user_ns),
+            percent(cpu.system_ns),
+            percent(cpu.interrupt_ns),
+            percent(cpu.idle_ns),
+            percent(cpu.stolen_ns),
+            given_to(cpu.cpu).to_owned(),
+        ]);
+    }
+    let shown = if all > CPUS_MAX { format!(", the {CPUS_MAX} busiest of {all}") } else { String::new() };
+    let at = level.load();
+    Some((table, format!("of {whose} at {at}, for whoever ran there{shown}")))
+}

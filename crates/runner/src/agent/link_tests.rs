@@ -1,0 +1,126 @@
+//! Agents that are none, played by shells, and what is said of them; late readings and strange clocks.
+
+use super::*;
+
+fn setting<'a>(command: &'a str, addresses: &'a BTreeSet<SocketAddr>) -> Setting<'a> {
+    Setting { command, version: "9.9.9", addresses }
+}
+
+/// What is said, and advised, of a command that is no good agent.
+fn refused(command: &str) -> (String, String) {
+    let addresses = BTreeSet::new();
+    let error = ServerAgent::start(&setting(command, &addresses), &Interrupt::default())
+        .map(|_| "it started")
+        .unwrap_err();
+    (error.to_string(), error.hint())
+}
+
+#[test]
+fn an_agent_that_does_not_start_is_quoted() {
+    let (error, hint) = refused("'");
+    assert_eq!(error, "--server-agent (server.agent): `'` is no command");
+    assert!(hint.contains("ssh web1 webstone agent"), "{hint}");
+    let (error, _) = refused("/nonexistent/ssh web1");
+    assert!(error.starts_with("cannot start the agent `/nonexistent/ssh web1`: No such file"), "{error}");
+    let (error, hint) = refused("sh -c 'echo Permission denied >&2; exit 255'");
+    assert_eq!(
+        error,
+        "the agent `sh -c 'echo Permission denied >&2; exit 255'` ended: exit status 255; it said:\n  Permission denied"
+    );
+    assert!(hint.contains("</dev/null` must ask for no password"), "{hint}");
+    let (error, hint) = refused("sh -c 'echo \"sh: webstone: not found\" >&2; exit 127'");
+    assert!(error.ends_with("ended: exit status 127; it said:\n  sh: webstone: not found"), "{error}");
+    assert!(hint.contains("copy webstone to that host"), "{hint}");
+}
+
+#[test]
+fn another_version_is_told_with_both_and_the_remedy() {
+    let (error, hint) = refused("sh -c 'echo WEBSTONE-AGENT 77 8.8.8; cat >/dev/null'");
+    let expected = format!(
+        "is of another version: webstone 9.9.9 here speaks version {PROTOCOL} of the agent's protocol, and webstone 8.8.8 on \
+         the other side version 77"
+    );
+    assert!(error.ends_with(&expected), "{error}");
+    assert_eq!(hint, "install the same version of webstone on both hosts");
+}
+
+#[test]
+fn what_makes_no_sense_is_shown() {
+    let (error, _) = refused("sh -c 'echo Last login: today; cat >/dev/null'");
+    assert!(
+        error.contains("makes no sense: it said `Last login: today` where a greeting was expected"),
+        "{error}"
+    );
+    let (_, hint) = refused("sh -c 'printf \"WEBSTONE-AGENT 1 0.1.0\\r\\n\"; cat >/dev/null'");
+    assert!(hint.contains("no `ssh -t`"), "{hint}");
+    let (error, _) = refused("sh -c 'echo WEBSTONE-AGENT 1 x; printf 12345678; cat >/dev/null'");
+    assert!(error.contains("makes no sense: a message of 825373492 bytes was announced"), "{error}");
+    let (error, _) = refused("cat");
+    assert!(error.contains("makes no sense: a message makes no sense: "), "{error}");
+    let (error, _) = refused("sh -c 'echo WEBSTONE-AGENT 1 x; printf \"\\0\\0\\0\"'");
+    assert!(error.contains("ended: exit status 0"), "{error}");
+}
+
+#[test]
+fn the_user_need_not_wait_for_a_silent_one() {
+    let interrupt = Interrupt::new();
+    let raised = interrupt.clone();
+    let thread = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        raised.raise();
+    });
+    let (addresses, since) = (BTreeSet::new(), Instant::now());
+    let error = ServerAgent::start(&setting("sleep 3600", &addresses), &interrupt).map(|_| ()).unwrap_err();
+    thread.join().unwrap();
+    assert!(error.to_string().contains("the run was interrupted"), "{error}");
+    assert!(since.elapsed() < START_PATIENCE, "{:?}", since.elapsed());
+}
+
+#[test]
+fn late_readings_are_of_no_window() {
+    let late = |opening, close| {
+        let host = ServerHostUse {
+            opening_delay_ns_max: opening,
+            close_delay_ns_max: close,
+            ..ServerHostUse::default()
+        };
+        Elsewhere { host, server: None }.on_time(1_000_000_000)
+    };
+    assert!(late(20_000_000, 30_000_000).is_ok());
+    assert_eq!(
+        late(20_000_000, 31_000_000).unwrap_err(),
+        "its readings were up to 51.0 ms late, more than 5 % of the window"
+    );
+    assert!(Elsewhere { host: ServerHostUse::default(), server: None }.on_time(0).is_ok());
+}
+
+#[test]
+fn a_clock_that_runs_differently_is_noticed() {
+    let bounds = (Duration::from_millis(990), Duration::from_millis(1010));
+    for fits in [980_000_000, 1_000_000_000, 1_022_000_000] {
+        assert_eq!(clocks_agree(fits, bounds), Ok(()), "{fits}");
+    }
+    for strange in [900_000_000, 1_100_000_000] {
+        let error = clocks_agree(strange, bounds).unwrap_err();
+        assert!(error.ends_with("apart here"), "{error}");
+    }
+}
+
+#[test]
+fn another_host_and_hidden_processes_are_doubted() {
+    let find = Find { ports: BTreeSet::from([80]), ..Find::default() };
+    let seen = Found { listens: true, cpus: Some(vec![0]), ..Found::default() };
+    assert!(doubts(&find, &seen).is_empty());
+    let strange = BTreeSet::from(["192.0.2.1".parse().unwrap()]);
+    let elsewhere = doubts(&find, &Found { strange, ..seen.clone() });
+    assert!(elsewhere[0].contains("does not have the address 192.0.2.1"), "{elsewhere:?}");
+    let hidden = doubts(&find, &Found { cpus: None, ..seen.clone() });
+    assert!(hidden[0].contains("may not see the processes that listen on port 80"), "{hidden:?}");
+    let nothing = doubts(&find, &Found { cpus: None, listens: false, ..seen });
+    assert!(nothing[0].contains("nothing listens on port 80"), "{nothing:?}");
+}
+
+#[test]
+fn the_way_to_this_host_is_the_loopback() {
+    assert_eq!(source_towards(&"127.0.0.1:80".parse().unwrap()), Some(Ipv4Addr::LOCALHOST.into()));
+}

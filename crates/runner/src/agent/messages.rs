@@ -1,0 +1,98 @@
+//! What a run asks of an agent, and what it answers. An agent answers every question once, in order, with its number.
+//!
+//! The questions about a server are a beginning: an agent that makes load would be asked for other things over the same stream,
+//! as further variants. Whoever changes what a message says, or adds one that an older agent must understand, raises
+//! [`PROTOCOL`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use webstone_model::record::{HostUse, ServerUse};
+
+/// Version of what is spoken. Both sides must speak the same.
+pub const PROTOCOL: u32 = 1;
+
+/// A message with its number, which its answer has too.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Numbered<T> {
+    pub(super) number: u64,
+    pub(super) message: T,
+}
+
+/// What an agent is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Ask {
+    /// Nothing but an answer, to time the way.
+    Echo,
+    /// The server that listens on these ports, and its host.
+    Find(Find),
+    /// A level is about to start: [`crate::window::Window::before`].
+    Level,
+    /// Its window has opened: a reading, and counts from now on.
+    Open,
+    /// Its window has closed: the second reading, and what was used between them.
+    Close,
+}
+
+/// Where the server is, seen from the generator.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Find {
+    /// Ports that it listens on.
+    pub(super) ports: BTreeSet<u16>,
+    /// Addresses that the load goes to.
+    pub(super) addresses: BTreeSet<IpAddr>,
+    /// Addresses that the load comes from.
+    pub(super) generator: BTreeSet<IpAddr>,
+}
+
+/// What it answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum Answer {
+    /// To [`Ask::Echo`]; named otherwise, so that a program that repeats what it reads is not taken for an agent.
+    Echoed,
+    /// To [`Ask::Find`].
+    Found(Box<Found>),
+    /// To [`Ask::Level`].
+    Ready,
+    /// To [`Ask::Open`].
+    Opened(Behind),
+    /// To [`Ask::Close`].
+    Closed(Box<Closed>),
+    /// To what cannot be done.
+    Refused(String),
+}
+
+/// How long before its answer was sent a reading was taken, by the agent's monotonic clock: the rest of a round trip bounds
+/// how late it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Behind {
+    pub(super) nanos: u64,
+}
+
+/// The server and its host, before the load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Found {
+    /// Whether anything listens on the ports.
+    pub(super) listens: bool,
+    /// CPUs that the processes which listen may run on; `None` where they cannot be seen.
+    pub(super) cpus: Option<Vec<u32>>,
+    /// Which of the addresses that the load goes to this host does not have.
+    pub(super) strange: BTreeSet<IpAddr>,
+    /// The boot of the kernel that the agent runs on.
+    pub(super) boot: Option<String>,
+    /// Facts about the host.
+    pub(super) environment: BTreeMap<String, Value>,
+}
+
+/// What was used in a window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Closed {
+    /// By the host.
+    pub(super) host: HostUse,
+    /// By the server; `None` where its processes could not be read both times.
+    pub(super) server: Option<ServerUse>,
+    /// When the second reading was taken.
+    pub(super) behind: Behind,
+}

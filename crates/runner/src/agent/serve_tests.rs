@@ -1,0 +1,160 @@
+//! The agent over streams and bytes: greetings, questions, strangers; and that it sees what a look from here sees.
+
+use super::*;
+use std::io::Cursor;
+use std::os::unix::net::UnixStream;
+
+fn greeting(protocol: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    greet(&mut bytes, &Greeting { protocol, version: "8.8.8".to_owned() }).unwrap();
+    bytes
+}
+
+/// What an agent says to these bytes before its input ends.
+fn served(bytes: Vec<u8>) -> Result<(), ServeError> {
+    serve(Cursor::new(bytes), io::sink(), "9.9.9")
+}
+
+#[test]
+fn the_end_of_its_input_ends_it_also_in_the_middle_of_a_message() {
+    assert!(served(Vec::new()).is_ok());
+    assert!(served(greeting(PROTOCOL)).is_ok());
+    let mut torn = greeting(PROTOCOL);
+    torn.extend(b"\0\0\0\x10{\"num");
+    assert!(served(torn).is_ok());
+}
+
+#[test]
+fn strangers_are_refused() {
+    let error = served(greeting(PROTOCOL + 1)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "webstone 9.9.9 here speaks version {PROTOCOL} of the agent's protocol, and webstone 8.8.8 on the other side \
+             version {}",
+            PROTOCOL + 1
+        )
+    );
+    assert_eq!(error.hint(), Some(SAME_VERSION));
+    let error = served(b"GET / HTTP/1.1\r\n".to_vec()).unwrap_err();
+    assert!(
+        error.to_string().starts_with("whoever started this agent is no webstone: it said `GET /"),
+        "{error}"
+    );
+    let mut unknown = Vec::new();
+    send(&mut unknown, &serde_json::json!({ "number": 1, "message": "SelfDestruct" })).unwrap();
+    for garbled in [&b"\xff\xff\xff\xff"[..], b"\0\0\0\x02{}", &unknown] {
+        let mut bytes = greeting(PROTOCOL);
+        bytes.extend(garbled);
+        assert!(matches!(served(bytes), Err(ServeError::Garbled(_))), "{garbled:?}");
+    }
+}
+
+/// An agent on a thread of its own, and the other end of its stream.
+fn agent() -> UnixStream {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let input = theirs.try_clone().unwrap();
+    std::thread::spawn(move || serve(input, theirs, "9.9.9"));
+    ours
+}
+
+fn asked(stream: &mut UnixStream, number: u64, message: Ask) -> Answer {
+    send(stream, &Numbered { number, message }).unwrap();
+    let answer: Numbered<Answer> = receive(stream).unwrap();
+    assert_eq!(answer.number, number);
+    answer.message
+}
+
+#[test]
+fn questions_are_answered_in_their_order_and_senseless_ones_refused() {
+    let mut stream = agent();
+    stream.write_all(&greeting(PROTOCOL)).unwrap();
+    assert_eq!(greeted(&mut stream).unwrap().version, "9.9.9");
+    assert_eq!(asked(&mut stream, 1, Ask::Echo), Answer::Echoed);
+    assert!(matches!(asked(&mut stream, 2, Ask::Open), Answer::Refused(_)));
+    assert!(matches!(asked(&mut stream, 3, Ask::Level), Answer::Refused(_)));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let loopback = BTreeSet::from([address.ip()]);
+    let find =
+        Find { ports: BTreeSet::from([address.port()]), addresses: loopback.clone(), generator: loopback };
+    let Answer::Found(found) = asked(&mut stream, 4, Ask::Find(find)) else { panic!("it looks") };
+    // The listener is the agent's own process here, which is never the server that it measures.
+    assert_eq!((found.listens, found.cpus, found.strange.len()), (true, None, 0));
+    assert_eq!(found.boot, environment::boot(&Root::default()));
+    assert!(found.environment.contains_key("kernel.release"));
+    assert_eq!(asked(&mut stream, 5, Ask::Level), Answer::Ready);
+    // A level that was given up is ended by the next.
+    assert_eq!(asked(&mut stream, 6, Ask::Level), Answer::Ready);
+    let since = Instant::now();
+    assert!(matches!(asked(&mut stream, 7, Ask::Open), Answer::Opened(_)));
+    // Counts once a second meanwhile.
+    std::thread::sleep(Duration::from_millis(1_200));
+    let Answer::Closed(closed) = asked(&mut stream, 8, Ask::Close) else { panic!("it closes") };
+    assert!(
+        closed.host.elapsed_ns >= 1_200_000_000
+            && closed.host.elapsed_ns <= since.elapsed().as_nanos() as u64
+    );
+    assert!(closed.host.probes >= 3, "{:?}", closed.host);
+    assert_eq!((closed.server, closed.host.descriptors), (None, None));
+    assert!(closed.host.interfaces.iter().all(|link| link.loopback));
+    assert_eq!(asked(&mut stream, 9, Ask::Echo), Answer::Echoed);
+}
+
+/// A process that listens and, told to, burns its CPU, with two descriptors more than its standard ones.
+struct Burner(std::process::Child);
+
+impl Drop for Burner {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn an_agent_sees_what_a_local_look_sees() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let burner = std::process::Command::new("sh")
+        .args(["-c", "exec 3</dev/null 4</dev/null; while :; do :; done"])
+        // The listening socket is its standard input, and nobody else's.
+        .stdin(std::os::fd::OwnedFd::from(listener))
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("every system has a shell");
+    let burner = Burner(burner);
+    let root = Root::default();
+    let tree = ProcessTree::of(&root, burner.0.id());
+    let used = || {
+        let cpu = tree.reading().unwrap().cpu;
+        cpu.user_ns + cpu.system_ns
+    };
+    let mut stream = agent();
+    stream.write_all(&greeting(PROTOCOL)).unwrap();
+    greeted(&mut stream).unwrap();
+    let loopback = BTreeSet::from([std::net::Ipv4Addr::LOCALHOST.into()]);
+    let find = Find { ports: BTreeSet::from([port]), addresses: loopback.clone(), generator: loopback };
+    let Answer::Found(found) = asked(&mut stream, 1, Ask::Find(find)) else { panic!("it looks") };
+    assert_eq!(found.cpus, Some(crate::machine::allowed_cpus(&root)));
+    asked(&mut stream, 2, Ask::Level);
+    let before_opening = used();
+    asked(&mut stream, 3, Ask::Open);
+    let after_opening = used();
+    while used() < after_opening + 300_000_000 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let before_close = used();
+    let Answer::Closed(closed) = asked(&mut stream, 4, Ask::Close) else { panic!("it closes") };
+    let after_close = used();
+    let server = closed.server.unwrap();
+    let seen = server.user_ns + server.system_ns;
+    let bounds = before_close - after_opening..=after_close - before_opening;
+    assert!(bounds.contains(&seen), "{seen} ns are not within {bounds:?}");
+    let (here, there) = (tree.present(), server.processes.unwrap());
+    assert_eq!((there.processes_max, there.threads_max), (1, 1));
+    // Whoever started this test may have left it descriptors, which every child of it has.
+    assert!(here.descriptors >= Some(5));
+    assert_eq!((here.processes, here.threads, here.descriptors), (1, 1, there.descriptors_max));
+    assert_eq!(there.resident_bytes, tree.memory().resident);
+    assert!(closed.host.probe_cpu_ns > 0);
+}

@@ -1,0 +1,191 @@
+//! A child process that lives as long as this program wants it: it ends by itself when its standard input ends, so that
+//! it never outlives this program however that dies. What it says on standard output is handed over line by line, the
+//! last lines of its standard error are kept for messages.
+//!
+//! It has a process group of its own, so that Ctrl-C on the terminal reaches this program alone, which then decides.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// Lines of its standard error that a message quotes.
+pub(crate) const LINES_KEPT: usize = 10;
+/// Between two looks whether it has ended.
+pub(crate) const POLL: Duration = Duration::from_millis(5);
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// Last lines of its standard error.
+    pub stderr: Vec<String>,
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&in_words(self.status))?;
+        f.write_str(&quoted(&self.stderr))
+    }
+}
+
+/// `exit status 1`, `killed by signal 9`.
+pub(crate) fn in_words(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal}"),
+        (None, None) => status.to_string(),
+    }
+}
+
+/// What it said, below a message.
+pub(crate) fn quoted(stderr: &[String]) -> String {
+    match stderr {
+        [] => "; it said nothing on standard error".to_owned(),
+        lines => format!("; it said:\n  {}", lines.join("\n  ")),
+    }
+}
+
+/// The process.
+#[derive(Debug)]
+pub(crate) struct Attended {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stderr: Arc<Mutex<VecDeque<String>>>,
+    readers: Vec<JoinHandle<()>>,
+    /// Whether its end has been waited for.
+    ended: bool,
+    /// How long it may take to end by itself, then on SIGTERM.
+    patience: [Duration; 2],
+}
+
+impl Attended {
+    /// Starts it. The channel gives the lines of its standard output.
+    pub(crate) fn start(
+        command: Command,
+        patience: [Duration; 2],
+    ) -> io::Result<(Attended, Receiver<String>)> {
+        let (sender, lines) = channel();
+        let attended = Attended::read_by(command, patience, move |stdout| hand_over(stdout, &sender))?;
+        Ok((attended, lines))
+    }
+
+    /// Starts it. Its standard output is read by `read`, on a thread of its own.
+    pub(crate) fn read_by(
+        mut command: Command,
+        patience: [Duration; 2],
+        read: impl FnOnce(ChildStdout) + Send + 'static,
+    ) -> io::Result<Attended> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()?;
+        let stderr = Arc::new(Mutex::new(VecDeque::new()));
+        let mut readers = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            readers.push(std::thread::spawn(move || read(stdout)));
+        }
+        if let Some(pipe) = child.stderr.take() {
+            let kept = Arc::clone(&stderr);
+            readers.push(std::thread::spawn(move || keep_last(pipe, &kept)));
+        }
+        let stdin = child.stdin.take();
+        Ok(Attended { stdin, child, stderr, readers, ended: false, patience })
+    }
+
+    /// Its standard input, until it is stopped.
+    pub(crate) fn stdin(&mut self) -> Option<&mut ChildStdin> {
+        self.stdin.as_mut()
+    }
+
+    /// Its process identifier.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it did.
+    pub(crate) fn exit(&mut self) -> Option<Exit> {
+        let status = self.child.try_wait().ok()??;
+        self.ended = true;
+        Some(Exit { status, stderr: self.last_words() })
+    }
+
+    /// Last lines of its standard error, once it has ended.
+    pub(crate) fn last_words(&self) -> Vec<String> {
+        // What it said last may still be in the pipe. A descendant of its may hold the pipe open for ever.
+        let until = Instant::now() + Duration::from_millis(500);
+        while !self.readers.iter().all(JoinHandle::is_finished) && Instant::now() < until {
+            std::thread::sleep(POLL);
+        }
+        self.last_lines()
+    }
+
+    /// Last lines of its standard error.
+    pub(crate) fn last_lines(&self) -> Vec<String> {
+        self.stderr.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// Stops it: by the end of its standard input, then SIGTERM, then SIGKILL. Always waits for its end.
+    pub(crate) fn stop(&mut self) {
+        drop(self.stdin.take());
+        if self.ended || self.ends_within(self.patience[0]) {
+            return;
+        }
+        // The process has not been waited for, so its identifier is still its own, and its group's.
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::TERM);
+        if self.ends_within(self.patience[1]) {
+            return;
+        }
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        self.ended = self.child.wait().is_ok();
+    }
+
+    fn ends_within(&mut self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(_)) => {
+                    self.ended = true;
+                    return true;
+                }
+                Ok(None) if Instant::now() < until => std::thread::sleep(POLL),
+                _ => return false,
+            }
+        }
+    }
+}
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Reads to the end, so that the process never blocks on a full pipe, whether or not somebody still listens.
+fn hand_over(stdout: impl Read, lines: &Sender<String>) {
+    for line in BufReader::new(stdout).lines() {
+        let Ok(line) = line else { break };
+        let _ = lines.send(line);
+    }
+}
+
+fn keep_last(stderr: impl Read, kept: &Mutex<VecDeque<String>>) {
+    for line in BufReader::new(stderr).split(b'\n') {
+        let Ok(line) = line else { break };
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() == LINES_KEPT {
+            kept.pop_front();
+        }
+        kept.push_back(String::from_utf8_lossy(&line).trim_end().to_owned());
+    }
+}

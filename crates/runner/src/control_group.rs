@@ -1,0 +1,110 @@
+//! How long a process was held up by the CPU quota of a control group: a server that is throttled answers late with a CPU
+//! that looks idle.
+
+use crate::machine::{Root, ancestors};
+
+/// Nanoseconds for which the control group of a process, or one around it, has been throttled so far: that of them which has
+/// been for longest, because a group waits with the one that holds it. `None` where the kernel counts nothing.
+pub(crate) fn throttled_ns(root: &Root, pid: u32) -> Option<u64> {
+    let membership = root.text(&format!("/proc/{pid}/cgroup"))?;
+    let of_line = |line: &str| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, group) = (fields.next()?, fields.next()?);
+        // Version 2 counts in microseconds, version 1 in nanoseconds.
+        let (mounts, name, unit_ns) = match controllers {
+            "" => (&["", "/unified"][..], "throttled_usec ", 1_000),
+            _ if controllers.split(',').any(|name| name == "cpu") => {
+                (&["/cpu", "/cpu,cpuacct"][..], "throttled_time ", 1)
+            }
+            _ => return None,
+        };
+        let files = ancestors(group).into_iter().flat_map(|group| {
+            mounts.iter().map(move |mount| format!("/sys/fs/cgroup{mount}{group}/cpu.stat"))
+        });
+        let counted = |path: String| {
+            let text = root.text(&path)?;
+            let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+            Some(value.trim().parse::<u64>().ok()? * unit_ns)
+        };
+        files.filter_map(counted).max()
+    };
+    membership.lines().filter_map(of_line).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::tests::root_with;
+
+    #[test]
+    fn the_longest_of_all_groups_around_counts() {
+        let (_keep, root) = root_with(&[
+            ("/proc/5/cgroup", "0::/a/b\n"),
+            ("/sys/fs/cgroup/a/b/cpu.stat", "usage_usec 9\nthrottled_usec 7\n"),
+            ("/sys/fs/cgroup/a/cpu.stat", "usage_usec 9\nnr_throttled 3\nthrottled_usec 12\n"),
+        ]);
+        assert_eq!(throttled_ns(&root, 5), Some(12_000));
+        let (_keep, root) = root_with(&[
+            ("/proc/5/cgroup", "4:memory:/x\n2:cpu,cpuacct:/a\n0::/\n"),
+            ("/sys/fs/cgroup/cpu/a/cpu.stat", "nr_periods 3\nnr_throttled 1\nthrottled_time 77\n"),
+        ]);
+        assert_eq!(throttled_ns(&root, 5), Some(77));
+        let (_keep, root) =
+            root_with(&[("/proc/5/cgroup", "0::/\n"), ("/sys/fs/cgroup/cpu.stat", "usage_usec 9\n")]);
+        assert_eq!((throttled_ns(&root, 5), throttled_ns(&root, 6)), (None, None));
+    }
+
+    /// A group of its own with a fifth of a CPU, where this user may make one.
+    fn small_group() -> Option<std::path::PathBuf> {
+        let name = format!("webstone-test-{}", std::process::id());
+        for (mount, file, quota) in [
+            ("cpu", "cpu.cfs_quota_us", "20000"),
+            ("cpu,cpuacct", "cpu.cfs_quota_us", "20000"),
+            ("", "cpu.max", "20000 100000"),
+        ] {
+            let directory = std::path::Path::new("/sys/fs/cgroup").join(mount).join(&name);
+            if std::fs::create_dir(&directory).is_err() {
+                continue;
+            }
+            let quota = std::fs::OpenOptions::new()
+                .write(true)
+                .open(directory.join(file))
+                .and_then(|mut file| std::io::Write::write_all(&mut file, quota.as_bytes()));
+            if quota.is_ok() {
+                return Some(directory);
+            }
+            let _ = std::fs::remove_dir(&directory);
+        }
+        None
+    }
+
+    #[test]
+    fn a_process_with_a_fifth_of_a_cpu_is_held_up_for_the_rest() {
+        let Some(group) = small_group() else {
+            println!("skipped: this user may not make a control group with a quota");
+            return;
+        };
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "read word; while :; do :; done"])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("every system has a shell");
+        std::fs::write(group.join("cgroup.procs"), child.id().to_string()).unwrap();
+        let root = Root::default();
+        let before = throttled_ns(&root, child.id()).unwrap();
+        let began = std::time::Instant::now();
+        std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"go\n").unwrap();
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        let (throttled, elapsed) =
+            (throttled_ns(&root, child.id()).unwrap() - before, began.elapsed().as_nanos() as u64);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        while group.exists() && began.elapsed().as_secs() < 10 {
+            let _ = std::fs::remove_dir(&group);
+        }
+        // 80 % of each 100 ms, less what its own 20 ms take longer where others want the CPU too; a hundred that are not over
+        // are not counted yet.
+        let share = throttled * 100 / elapsed;
+        assert!((30..=85).contains(&share), "{share} %");
+    }
+}

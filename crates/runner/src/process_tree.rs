@@ -1,0 +1,211 @@
+//! The processes of a server, taken together: what they have used so far, what there is of them now, their memory. Where the
+//! kernel keeps each number, and what is lost of processes that end, stands here; what is done with them, in `sweep`.
+//!
+//! A reading costs some system calls a thread, so it is taken where the window opens and where it closes. A look counts
+//! processes, threads and descriptors, which have no peaks that the kernel keeps; it is taken while the window is open.
+//! Memory is weighed behind the window, because the kernel walks page tables for it.
+
+use std::collections::BTreeMap;
+
+use webstone_model::record::ProcessUse;
+
+use crate::control_group::throttled_ns;
+use crate::machine::Root;
+use crate::process_use::{CpuTime, Stat, descendants, scheduled_ns};
+
+/// The processes of a server, by those that all others descend from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ProcessTree {
+    pub(crate) root: Root,
+    pub(crate) heads: Vec<u32>,
+    /// Whether the heads are the server's own. One that only stands between has waited for those that ended, so what these
+    /// used is found with it; but it has no part in what there is.
+    pub(crate) with_heads: bool,
+}
+
+/// What all processes have used in their lives, those that they waited for included.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TreeReading {
+    pub(crate) cpu: CpuTime,
+    faults_minor: u64,
+    faults_major: u64,
+    /// Bytes that disks read and wrote for them; `None` where this user may not ask.
+    disk: Option<(u64, u64)>,
+    /// Voluntary and involuntary context switches, by thread: the kernel does not add those of ended threads to anything that
+    /// can be read.
+    switches: BTreeMap<u32, (u64, u64)>,
+    throttled_ns: Option<u64>,
+}
+
+/// How many there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Present {
+    pub(crate) processes: u64,
+    pub(crate) threads: u64,
+    /// `None` where this user may not see them all.
+    pub(crate) descriptors: Option<u64>,
+}
+
+impl Present {
+    /// The most of either, number by number.
+    pub(crate) fn most(self, other: Present) -> Present {
+        Present {
+            processes: self.processes.max(other.processes),
+            threads: self.threads.max(other.threads),
+            descriptors: self.descriptors.max(other.descriptors),
+        }
+    }
+}
+
+/// Resident memory, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// Sum of the processes' own peaks since the last [`ProcessTree::reset_peak`].
+    pub(crate) resident_max: u64,
+    /// Sum of what is resident of each.
+    pub(crate) resident: u64,
+    /// The same with pages that several share divided among them; `None` where this user may not look at every process.
+    pub(crate) proportional: Option<u64>,
+}
+
+impl ProcessTree {
+    /// A process and all that descend from it.
+    pub(crate) fn of(root: &Root, head: u32) -> ProcessTree {
+        ProcessTree { root: root.clone(), heads: vec![head], with_heads: true }
+    }
+
+    /// All that descend from a process which is none of them.
+    pub(crate) fn beneath(root: &Root, head: u32) -> ProcessTree {
+        ProcessTree { with_heads: false, ..ProcessTree::of(root, head) }
+    }
+
+    fn all(&self) -> Vec<u32> {
+        let mut all = self.heads.clone();
+        all.extend(self.heads.iter().flat_map(|head| descendants(&self.root, *head)));
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    fn own(&self) -> Vec<u32> {
+        let mut own = self.all();
+        own.retain(|pid| self.with_heads || !self.heads.contains(pid));
+        own
+    }
+
+    /// What they have used so far; `None` when there is none.
+    pub(crate) fn reading(&self) -> Option<TreeReading> {
+        let root = &self.root;
+        let mut reading = TreeReading { disk: Some((0, 0)), ..TreeReading::default() };
+        let mut found = false;
+        for pid in self.all() {
+            let Some(stat) = Stat::read(root, pid) else { continue };
+            found = true;
+            reading.cpu = reading.cpu.plus(stat.cpu(scheduled_ns(root, pid)));
+            reading.faults_minor += stat.faults_minor;
+            reading.faults_major += stat.faults_major;
+            reading.disk = reading.disk.zip(disk(root, pid)).map(|(all, own)| (all.0 + own.0, all.1 + own.1));
+            for thread in root.names(&format!("/proc/{pid}/task")) {
+                let counted = switches(root, pid, &thread);
+                reading.switches.extend(thread.parse::<u32>().ok().zip(counted));
+            }
+        }
+        reading.throttled_ns = self.own().first().and_then(|pid| throttled_ns(root, *pid));
+        found.then_some(reading)
+    }
+
+    /// How many there are now.
+    pub(crate) fn present(&self) -> Present {
+        let mut present = Present { descriptors: Some(0), ..Present::default() };
+        for pid in self.own() {
+            let Some(stat) = Stat::read(&self.root, pid) else { continue };
+            present.processes += 1;
+            present.threads += stat.threads;
+            present.descriptors =
+                present.descriptors.zip(self.root.descriptors(pid)).map(|(all, own)| all + own);
+        }
+        present
+    }
+
+    /// Their memory now, and its peak.
+    pub(crate) fn memory(&self) -> Memory {
+        let mut memory = Memory { proportional: Some(0), ..Memory::default() };
+        for pid in self.own() {
+            let status = self.root.text(&format!("/proc/{pid}/status")).unwrap_or_default();
+            // One that has ended since, and a zombie, has none.
+            let Some(resident) = kibibytes(&status, "VmRSS:") else { continue };
+            memory.resident += resident;
+            memory.resident_max += kibibytes(&status, "VmHWM:").unwrap_or(resident);
+            let shared = self.root.text(&format!("/proc/{pid}/smaps_rollup"));
+            let shared = shared.and_then(|text| kibibytes(&text, "Pss:"));
+            memory.proportional = memory.proportional.zip(shared).map(|(all, own)| all + own);
+        }
+        memory
+    }
+
+    /// Starts peaks of resident memory anew (`/proc/<pid>/clear_refs`, value 5). Where the kernel does not allow it, the peak is
+    /// that of the process' whole life.
+    pub(crate) fn reset_peak(&self) {
+        for pid in self.own() {
+            self.root.write(&format!("/proc/{pid}/clear_refs"), "5");
+        }
+    }
+}
+
+impl TreeReading {
+    /// What was used from this reading to a later one, beside CPU time, as the record has it; with what was there of the
+    /// processes at most, and their memory.
+    pub(crate) fn until(&self, later: &TreeReading, present: Present, memory: Memory) -> ProcessUse {
+        let mut switches = (0, 0);
+        for (thread, after) in &later.switches {
+            let before = self.switches.get(thread).copied().unwrap_or_default();
+            switches.0 += after.0.saturating_sub(before.0);
+            switches.1 += after.1.saturating_sub(before.1);
+        }
+        let disk = self.disk.zip(later.disk);
+        ProcessUse {
+            switches_voluntary: switches.0,
+            switches_involuntary: switches.1,
+            faults_minor: later.faults_minor.saturating_sub(self.faults_minor),
+            faults_major: later.faults_major.saturating_sub(self.faults_major),
+            disk_read_bytes: disk.map(|(before, after)| after.0.saturating_sub(before.0)),
+            disk_written_bytes: disk.map(|(before, after)| after.1.saturating_sub(before.1)),
+            throttled_ns: self
+                .throttled_ns
+                .zip(later.throttled_ns)
+                .map(|(before, after)| after.saturating_sub(before)),
+            processes_max: present.processes,
+            threads_max: present.threads,
+            descriptors_max: present.descriptors,
+            resident_bytes: memory.resident,
+            proportional_bytes: memory.proportional,
+        }
+    }
+}
+
+/// A number of KiB behind a name, in bytes.
+fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
+/// A number behind a name.
+fn number(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
+}
+
+/// `/proc/<pid>/io`: what disks did for it, not what was found in the page cache. With all threads that have ended, and all
+/// children that were waited for.
+fn disk(root: &Root, pid: u32) -> Option<(u64, u64)> {
+    let text = root.text(&format!("/proc/{pid}/io"))?;
+    number(&text, "read_bytes:").zip(number(&text, "write_bytes:"))
+}
+
+fn switches(root: &Root, pid: u32, thread: &str) -> Option<(u64, u64)> {
+    let text = root.text(&format!("/proc/{pid}/task/{thread}/status"))?;
+    number(&text, "voluntary_ctxt_switches:").zip(number(&text, "nonvoluntary_ctxt_switches:"))
+}
+
+#[cfg(test)]
+#[path = "process_tree_tests.rs"]
+mod tests;

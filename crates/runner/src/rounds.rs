@@ -1,0 +1,89 @@
+//! A record that grows round by round: every level once, then, perhaps in another process and after other runs, every level
+//! once more. What each round has to make, and that it measures what the record began with.
+
+use std::path::Path;
+
+use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::spec::RunSpec;
+
+use crate::order::{self, Step};
+use crate::run::RunError;
+use crate::store::Store;
+
+/// Opens the record so far, which takes the place of the one that this round would have begun.
+///
+/// # Errors
+/// If it cannot be read, and if this round would measure something else.
+pub(crate) fn go_on(path: &Path, record: &mut RunRecord) -> Result<Store, RunError> {
+    let (store, mut begun) = Store::reopen(path)?;
+    if let Some((what, before, now)) = changed(&begun, record) {
+        return Err(RunError::Spec {
+            what: format!(
+                "{} cannot be gone on with: {what} was {before} when it began, and is {now}",
+                path.display()
+            ),
+            hint: "begin a new series, or put back what was there".to_owned(),
+        });
+    }
+    let new: Vec<String> =
+        record.warnings.iter().filter(|warning| !begun.warnings.contains(warning)).cloned().collect();
+    if !new.is_empty() {
+        begun.warnings.extend(new);
+        store.rewrite(&begun)?;
+    }
+    *record = begun;
+    Ok(store)
+}
+
+/// In what the two would measure different things: what, before, now.
+fn changed(begun: &RunRecord, now: &RunRecord) -> Option<(&'static str, String, String)> {
+    let software = |record: &RunRecord| match &record.target.software {
+        Some(software) => format!("{software} {} of {}", software.version, software.program),
+        None => "the reference server".to_owned(),
+    };
+    type Part = (&'static str, fn(&RunRecord) -> String);
+    let parts: [Part; 5] = [
+        ("webstone", |record| {
+            format!("{} {}", record.tool.version, record.tool.commit.as_deref().unwrap_or(""))
+        }),
+        ("the workload", |record| format!("{} ({:.12})", record.workload.name, record.workload_sha256)),
+        ("the list of the server's CPUs", |record| format!("{:?}", record.target.cpus)),
+        ("the list of the origin's CPUs", |record| {
+            record.target.origin.as_ref().map_or_else(String::new, |origin| format!("{:?}", origin.cpus))
+        }),
+        ("the host", |record| {
+            let name = record.environment.get("hostname").and_then(serde_json::Value::as_str);
+            name.unwrap_or("not told").to_owned()
+        }),
+    ];
+    let of_parts = parts.into_iter().map(|(what, part)| (what, part(begun), part(now)));
+    let mut all = of_parts.chain([("the server", software(begun), software(now))]);
+    let different = all.find(|(_, before, now)| before.trim() != now.trim());
+    let same = || begun.spec == now.spec;
+    different
+        .or_else(|| (!same()).then(|| ("its specification", "another one".to_owned(), "changed".to_owned())))
+}
+
+/// What a round has to make: of one iteration, the levels that are not there yet.
+pub(crate) fn steps(spec: &RunSpec, iteration: u32, record: &RunRecord) -> Vec<Step> {
+    missing(spec, record).into_iter().filter(|step| step.iteration == iteration).collect()
+}
+
+/// Whether all that the specification asks for is there.
+pub(crate) fn is_done(record: &RunRecord) -> bool {
+    missing(&record.spec, record).is_empty()
+}
+
+/// The lowest iteration of which something is missing; `None` where nothing is.
+pub(crate) fn next_round(record: &RunRecord) -> Option<u32> {
+    missing(&record.spec, record).iter().map(|step| step.iteration).min()
+}
+
+fn missing(spec: &RunSpec, record: &RunRecord) -> Vec<Step> {
+    let is = |step: &Step, run: &IterationRecord| {
+        (step.clients, step.rate, step.iteration) == (run.clients, run.rate, run.iteration)
+    };
+    let mut all = order::steps(&spec.load, spec.client.seed);
+    all.retain(|step| !record.iterations.iter().any(|run| is(step, run)));
+    all
+}

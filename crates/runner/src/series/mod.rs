@@ -1,0 +1,421 @@
+//! A series of runs: a directory with the plan (`series.json`) and an ordinary record for each cell of its matrix, iterations
+//! interleaved over the cells, gone on with wherever it was left.
+//!
+//! ```text
+//! runs/20260131T123005Z-servers/
+//!   series.json                         the plan (model::series::Series); written once
+//!   20260131T123005Z-nginx/             the record of a cell, as of any run
+//!   20260131T123106Z-caddy.partial/     one whose rounds are not all made
+//! ```
+//!
+//! How far a series is, its records tell, and nothing else: there is no state that could contradict them. A round is one
+//! iteration of every level of every cell; every second round takes the cells backwards (A B C, C B A, A B C), so that a
+//! machine that drifts evenly drifts for all alike. A server is started for its part of a round and stopped behind it: none
+//! takes CPU, memory or cache from another, and the iterations of a cell sample its starts as well, whose luck (placement in
+//! memory, seeds of hashes) is part of what parts two runs (T. Kalibera, R. Jones, *Rigorous Benchmarking in Reasonable Time*,
+//! ISMM 2013). What is killed loses the iteration that ran.
+
+mod cpus;
+mod interfaces;
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use webstone_model::record::{RunRecord, Tool};
+use webstone_model::series::{Cell, Kind, Matrix, SERIES_SCHEMA, Series};
+use webstone_model::spec::{RunSpec, parse_cpu_list};
+
+pub use interfaces::cells;
+
+use crate::clock;
+use crate::interrupt::Interrupt;
+use crate::machine::{self, Root};
+use crate::observer::Event;
+use crate::placement::cpu_list;
+use crate::redaction;
+use crate::rounds;
+use crate::run::{Part, RunError, RunnerOptions, run};
+use crate::servers::{self, Refusal};
+use crate::store::{Store, StoreError, replace, sync_directory};
+
+/// The plan of a series in its directory.
+pub const SERIES: &str = "series.json";
+/// Length of the time that begins a record's name, with the hyphen behind it: `20260131T123005Z-`.
+const STAMP_LENGTH: usize = 17;
+/// What stands behind the name of a record that is not finished.
+const PARTIAL: &str = ".partial";
+
+/// Why there is no series, or no more of it.
+#[derive(Debug, thiserror::Error)]
+pub enum SeriesError {
+    /// What was asked for cannot be had.
+    #[error("{what}")]
+    Refused {
+        /// What and why.
+        what: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// Its files cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Somebody else is at it.
+    #[error("{0} is being worked on by another webstone")]
+    Busy(PathBuf),
+}
+
+impl SeriesError {
+    /// What to do about it, where there is something.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            SeriesError::Refused { hint, .. } => Some(hint.clone()),
+            SeriesError::Store(error) => error.hint().map(str::to_owned),
+            SeriesError::Busy(_) => Some("wait for it to end, or end it".to_owned()),
+        }
+    }
+
+    fn refused(what: impl Into<String>, hint: impl Into<String>) -> SeriesError {
+        SeriesError::Refused { what: what.into(), hint: hint.into() }
+    }
+}
+
+impl From<Refusal> for SeriesError {
+    fn from(refusal: Refusal) -> SeriesError {
+        SeriesError::Refused { what: refusal.what, hint: refusal.hint }
+    }
+}
+
+/// Makes the plan of a series: every cell of the matrix, with the CPUs that this machine has for it. Everything that can be
+/// known to be wrong with a cell is found here, before the first is measured.
+///
+/// # Errors
+/// [`SeriesError::Refused`], with the cell.
+pub fn plan(
+    kind: Kind,
+    matrix: &Matrix,
+    base: &RunSpec,
+    tool: Tool,
+    command_line: &[String],
+) -> Result<Series, SeriesError> {
+    let (mut cells, mut warnings) = cells(kind, matrix, base)?;
+    warnings.extend(interfaces::unequal(&cells));
+    if !matrix.cpus.is_empty() {
+        let taken = parse_cpu_list(&base.generator.cpus).unwrap_or_default();
+        let shares = cpus::share(&machine::cpus(&Root::default()), &matrix.cpus, &taken).map_err(|what| {
+            SeriesError::refused(what, "ask for fewer, or widen the set (taskset, the container's cpuset)")
+        })?;
+        for cell in &mut cells {
+            let place = matrix.cpus.iter().position(|number| Some(*number) == cell.at.cpus);
+            cell.spec.server.cpus = place.map_or_else(String::new, |place| cpu_list(&shares.server[place]));
+            if taken.is_empty() {
+                cell.spec.generator.cpus = cpu_list(&shares.generator);
+            }
+        }
+        warnings.extend(shares.warnings);
+    }
+    for cell in &cells {
+        let of_cell =
+            |refusal: Refusal| Refusal { what: format!("{}: {}", cell.name, refusal.what), ..refusal };
+        servers::check(&cell.spec.server).map_err(of_cell)?;
+        servers::find(&cell.spec.server).map_err(of_cell)?;
+    }
+    Ok(Series {
+        schema: SERIES_SCHEMA,
+        id: String::new(),
+        kind,
+        tool,
+        started_at: clock::rfc3339(SystemTime::now()),
+        command_line: redaction::command_line(command_line),
+        rounds: base.load.iterations,
+        warnings,
+        without_secrets: false,
+        cells,
+    })
+}
+
+/// A series in its directory, which nobody else works on meanwhile.
+#[derive(Debug)]
+pub struct SeriesStore {
+    directory: PathBuf,
+    series: Series,
+    _lock: File,
+}
+
+impl SeriesStore {
+    /// Makes the directory of a planned series below `runs`.
+    pub fn create(runs: &Path, name: &str, mut series: Series) -> Result<SeriesStore, SeriesError> {
+        let io = |doing, path: &Path| {
+            let path = path.to_owned();
+            move |source| StoreError::Io { doing, path, source }
+        };
+        fs::create_dir_all(runs).map_err(io("create", runs))?;
+        let stamp = clock::file_name_stamp(SystemTime::now());
+        let mut number = 1;
+        let directory = loop {
+            series.id =
+                if number == 1 { format!("{stamp}-{name}") } else { format!("{stamp}-{name}-{number}") };
+            let directory = runs.join(&series.id);
+            match fs::create_dir(&directory) {
+                Ok(()) => break directory,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 10_000 => number += 1,
+                Err(error) => return Err(io("create", &directory)(error).into()),
+            }
+        };
+        let lock = locked(&directory)?;
+        let mut stored = series.clone();
+        for (cell, stored) in series.cells.iter().zip(&mut stored.cells) {
+            stored.spec = redaction::spec(&cell.spec);
+            series.without_secrets |= stored.spec != cell.spec;
+        }
+        stored.without_secrets = series.without_secrets;
+        replace(&directory.join(SERIES), |writer| {
+            serde_json::to_writer_pretty(&mut *writer, &stored)?;
+            writer.write_all(b"\n")
+        })?;
+        sync_directory(&directory)?;
+        sync_directory(runs)?;
+        Ok(SeriesStore { directory, series, _lock: lock })
+    }
+
+    /// Opens a series to go on with it.
+    pub fn resume(path: &Path) -> Result<SeriesStore, SeriesError> {
+        let (directory, series) = load(path)?;
+        if series.without_secrets {
+            return Err(SeriesError::refused(
+                format!(
+                    "{} cannot be resumed: its specification held secrets, which are not stored",
+                    directory.display()
+                ),
+                "begin it again with the command that is in its series.json",
+            ));
+        }
+        let lock = locked(&directory)?;
+        Ok(SeriesStore { directory, series, _lock: lock })
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Its plan.
+    pub fn series(&self) -> &Series {
+        &self.series
+    }
+
+    /// Goes through what is missing, round by round. `options` are those of each run, but for its part; `tell` hears of all.
+    /// A cell that fails is left behind, for a later attempt, and the others go on.
+    pub fn go_on(
+        &self,
+        options: &dyn Fn() -> RunnerOptions,
+        tell: &mut dyn FnMut(SeriesEvent<'_>),
+        interrupt: &std::sync::Arc<Interrupt>,
+    ) -> SeriesOutcome {
+        let mut outcome = SeriesOutcome::default();
+        let mut clock = Clock::default();
+        let mut todo = match self.todo() {
+            Ok(todo) => todo,
+            Err(error) => return SeriesOutcome { error: Some(error), ..outcome },
+        };
+        // The round that is least far; within it, cells there and back again.
+        while let Some(round) = todo.iter().map(|todo| todo.round).min() {
+            if interrupt.count() > 0 {
+                outcome.interrupted = true;
+                break;
+            }
+            let turn = |todo: &Todo| todo.round == round;
+            let place = if round % 2 == 1 { todo.iter().position(turn) } else { todo.iter().rposition(turn) };
+            let Some(place) = place else { break };
+            let (cell, record) = (&self.series.cells[todo[place].cell], todo[place].record.clone());
+            let turns_left: u32 = todo.iter().map(|todo| self.series.rounds + 1 - todo.round).sum();
+            let rounds = self.series.rounds;
+            tell(SeriesEvent::Turn { cell, round, rounds, turns_left, time_left: clock.left(turns_left) });
+            let started = Instant::now();
+            let of_run = options();
+            let of_run = RunnerOptions {
+                runs_dir: Some(self.directory.clone()),
+                // A server that had every file had them all written by webstone, and has them again.
+                check_target: of_run.check_target && record.is_none(),
+                part: Part::Round { iteration: round, record },
+                ..of_run
+            };
+            let mut observer = |event: Event<'_>| tell(SeriesEvent::Run(event));
+            let made = run(cell.spec.clone(), of_run, &mut observer, interrupt.clone());
+            match (made.error, &made.record) {
+                (Some(error), _) if interrupt.count() == 0 => {
+                    tell(SeriesEvent::Failed { cell, error: &error });
+                    outcome.failed.push((todo.remove(place).cell, error));
+                }
+                (None, Some(record)) => {
+                    clock.took(started.elapsed());
+                    match rounds::next_round(record) {
+                        Some(next) => todo[place] = Todo { round: next, record: made.path, ..todo[place] },
+                        None => drop(todo.remove(place)),
+                    }
+                }
+                _ => {
+                    outcome.interrupted = true;
+                    break;
+                }
+            }
+        }
+        outcome
+    }
+
+    /// What is missing of each cell.
+    fn todo(&self) -> Result<Vec<Todo>, StoreError> {
+        let mut todo = Vec::new();
+        for (cell, planned) in self.series.cells.iter().enumerate() {
+            let record = record_of(&self.directory, &planned.name)?;
+            let round = match &record {
+                None => 1,
+                Some(path) if is_finished(path) => continue,
+                // One that was killed between its last iteration and its end has its last round again, with nothing in it.
+                Some(path) => rounds::next_round(&Store::load(path)?).unwrap_or(self.series.rounds),
+            };
+            todo.push(Todo { cell, round, record });
+        }
+        Ok(todo)
+    }
+}
+
+/// The next part of a cell.
+struct Todo {
+    cell: usize,
+    round: u32,
+    record: Option<PathBuf>,
+}
+
+/// How long a turn takes.
+#[derive(Default)]
+struct Clock {
+    turns: u32,
+    time: Duration,
+}
+
+impl Clock {
+    fn took(&mut self, time: Duration) {
+        self.turns += 1;
+        self.time += time;
+    }
+
+    /// What so many turns will take, as those before did; `None` before the first has ended.
+    fn left(&self, turns: u32) -> Option<Duration> {
+        (self.turns > 0).then(|| self.time / self.turns * turns)
+    }
+}
+
+/// One thing that happened.
+#[derive(Debug)]
+pub enum SeriesEvent<'a> {
+    /// A cell's part of a round begins.
+    Turn {
+        /// The cell.
+        cell: &'a Cell,
+        /// Round, from 1.
+        round: u32,
+        /// Rounds of the series.
+        rounds: u32,
+        /// Turns that are left, this one included.
+        turns_left: u32,
+        /// What they will take, as those before did.
+        time_left: Option<Duration>,
+    },
+    /// Something happened in its run.
+    Run(Event<'a>),
+    /// The cell failed; the others go on.
+    Failed {
+        /// The cell.
+        cell: &'a Cell,
+        /// Why.
+        error: &'a RunError,
+    },
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct SeriesOutcome {
+    /// Whether the user ended it early.
+    pub interrupted: bool,
+    /// Cells that failed, by their places.
+    pub failed: Vec<(usize, RunError)>,
+    /// Why it could not go on at all.
+    pub error: Option<StoreError>,
+}
+
+/// Reads the plan of a series: its directory, or the `series.json` in it.
+pub fn load(path: &Path) -> Result<(PathBuf, Series), SeriesError> {
+    let directory = match path.file_name() {
+        Some(name) if name == SERIES => path.parent().filter(|parent| !parent.as_os_str().is_empty()),
+        _ => Some(path),
+    };
+    let directory = directory.unwrap_or(Path::new(".")).to_owned();
+    let file = directory.join(SERIES);
+    let text = fs::read_to_string(&file).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound if directory.is_dir() => SeriesError::refused(
+            format!("{} holds no series: there is no {SERIES} in it", directory.display()),
+            "give the directory that a series named when it began",
+        ),
+        _ => StoreError::Io { doing: "read", path: file.clone(), source }.into(),
+    })?;
+    let content =
+        |line: usize, what: String| StoreError::Content { file: file.clone(), line: line as u64, what };
+    let series: Series = serde_json::from_str(&text).map_err(|error| {
+        let what = error.to_string();
+        let what = what.split(" at line ").next().unwrap_or_default().to_owned();
+        content(error.line(), format!("column {}: {what}", error.column()))
+    })?;
+    if series.schema > SERIES_SCHEMA {
+        return Err(StoreError::Newer { file, found: series.schema, known: SERIES_SCHEMA }.into());
+    }
+    Ok((directory, series))
+}
+
+/// Whether a path is that of a series.
+pub fn is_series(path: &Path) -> bool {
+    path.join(SERIES).is_file() || (path.ends_with(SERIES) && path.is_file())
+}
+
+/// The record of each cell, as far as it is; `None` where nothing of a cell is stored.
+pub fn records(directory: &Path, series: &Series) -> Result<Vec<Option<RunRecord>>, StoreError> {
+    let of_cell = |cell: &Cell| match record_of(directory, &cell.name)? {
+        Some(path) => {
+            Store::load(&path).map(|record| Some(record).filter(|record| !record.iterations.is_empty()))
+        }
+        None => Ok(None),
+    };
+    series.cells.iter().map(of_cell).collect()
+}
+
+/// The directory of a cell's record: its name ends in the cell's, behind the time when it began.
+fn record_of(directory: &Path, cell: &str) -> Result<Option<PathBuf>, StoreError> {
+    let io = |source| StoreError::Io { doing: "read", path: directory.to_owned(), source };
+    let mut found: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(directory).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = name.strip_suffix(PARTIAL).unwrap_or(name);
+        // A directory without a record is one whose making was cut short.
+        if name.get(STAMP_LENGTH..) == Some(cell) && path.join(crate::store::RECORD).is_file() {
+            found.push(path);
+        }
+    }
+    found.sort_unstable();
+    Ok(found.into_iter().next())
+}
+
+fn is_finished(record: &Path) -> bool {
+    record.extension().is_none_or(|extension| extension != &PARTIAL[1..])
+}
+
+fn locked(directory: &Path) -> Result<File, SeriesError> {
+    let io = |source| StoreError::Io { doing: "lock", path: directory.to_owned(), source };
+    let file = File::open(directory).map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(SeriesError::Busy(directory.to_owned())),
+        Err(TryLockError::Error(source)) => Err(io(source).into()),
+    }
+}

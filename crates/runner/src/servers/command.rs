@@ -1,0 +1,75 @@
+//! Any server that a command line starts. Its words may hold what webstone knows and the server must: `{port}`, `{address}`
+//! (without the port), `{root}`, `{directory}` (its own, writable), `{threads}`. No shell is involved.
+
+use webstone_model::spec::Software;
+
+use super::{Choice, Disclosure, Driver, Refusal, Setup, Site};
+
+pub(super) struct CommandLine;
+
+impl Driver for CommandLine {
+    fn software(&self) -> Software {
+        Software::Command
+    }
+
+    fn programs(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn package(&self) -> &'static str {
+        ""
+    }
+
+    fn version_argument(&self) -> &'static str {
+        ""
+    }
+
+    fn without(&self, choice: Choice) -> Option<&'static str> {
+        match choice {
+            Choice::Root | Choice::Threads => None,
+            _ => Some("a command line of your own says this in its own words"),
+        }
+    }
+
+    fn configure(&self, site: &Site) -> Setup {
+        let line = site.spec.command.as_deref().unwrap_or_default();
+        let words = words(line).unwrap_or_default();
+        Setup {
+            arguments: words.iter().skip(1).map(|word| filled(word, site).into()).collect(),
+            disclosure: Disclosure {
+                logging: String::new(),
+                dns: String::new(),
+                processes: String::new(),
+                caching: String::new(),
+            },
+            ..Setup::default()
+        }
+    }
+}
+
+/// The words of a command line, quotes removed as a shell would.
+pub(super) fn words(line: &str) -> Result<Vec<String>, Refusal> {
+    let refusal = |what: &str| Refusal {
+        what: format!("--server-command (server.command): `{line}`: {what}"),
+        hint: "write it as for a shell, as in 'busybox httpd -f -p {address}:{port} -h {root}'".to_owned(),
+    };
+    let words = shlex::split(line).ok_or_else(|| refusal("a quote is not closed"))?;
+    if words.is_empty() {
+        return Err(refusal("there is no word in it"));
+    }
+    if !words.iter().any(|word| word.contains("{port}")) {
+        return Err(refusal("{port} is missing, so that it cannot know where to listen"));
+    }
+    Ok(words)
+}
+
+fn filled(word: &str, site: &Site) -> String {
+    let known = [
+        ("{port}", site.address.port().to_string()),
+        ("{address}", site.address.ip().to_string()),
+        ("{root}", site.root.display().to_string()),
+        ("{directory}", site.directory.display().to_string()),
+        ("{threads}", site.threads().to_string()),
+    ];
+    known.iter().fold(word.to_owned(), |word, (name, value)| word.replace(name, value))
+}

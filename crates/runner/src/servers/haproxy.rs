@@ -1,0 +1,95 @@
+//! HAProxy before an origin. The stock profile is Debian's `haproxy.cfg` with a frontend and a backend, which it has none of.
+//! Its log goes to standard output instead of syslog, and from there into a file: no syslog is needed, and none is flooded.
+
+use std::path::PathBuf;
+
+use webstone_model::spec::Software;
+
+use super::{Choice, Disclosure, Driver, Setup, Site, counted};
+
+pub(super) struct Haproxy;
+
+impl Driver for Haproxy {
+    fn software(&self) -> Software {
+        Software::Haproxy
+    }
+
+    fn programs(&self) -> &'static [&'static str] {
+        &["haproxy"]
+    }
+
+    fn package(&self) -> &'static str {
+        "haproxy"
+    }
+
+    fn version_argument(&self) -> &'static str {
+        "-v"
+    }
+
+    fn without(&self, choice: Choice) -> Option<&'static str> {
+        match choice {
+            Choice::ResolveNames => Some("HAProxy's log cannot name clients: HAProxy looks no address up"),
+            Choice::Processes => {
+                Some("HAProxy has one process; its threads are --server-threads (server.threads)")
+            }
+            _ => None,
+        }
+    }
+
+    fn configure(&self, site: &Site) -> Setup {
+        let (threads, caches) = (site.threads(), site.spec.cache == Some(true));
+        let log = site.log(true);
+        let mut text = format!(
+            "# HAProxy, profile {}, written by webstone.\nglobal\n    nbthread {threads}\n",
+            site.spec.profile.name()
+        );
+        if site.is_tuned() {
+            let connections = (2 * site.connections + 512).next_power_of_two().clamp(4096, 65_536);
+            text += &format!(
+                "    # More than the load has; the default follows the limit of descriptors.\n    maxconn {connections}\n"
+            );
+        }
+        if log.is_some() {
+            text += "    log stdout format raw local0\n";
+        }
+        text += "defaults\n    mode http\n    timeout connect 5000\n    timeout client 50000\n    timeout server 50000\n";
+        if log.is_some() {
+            text += "    log global\n    option httplog\n    option dontlognull\n";
+        }
+        text += match site.spec.keep_alive {
+            true => "    option http-keep-alive\n",
+            false => "    option httpclose\n",
+        };
+        if site.is_tuned() {
+            text += "    # A connection to the origin serves whoever comes next, its first request included.\n    http-reuse always\n";
+        }
+        let backlog = site.spec.backlog.map_or_else(String::new, |backlog| format!(" backlog {backlog}"));
+        text += &format!("frontend load\n    bind {}{backlog}\n", site.address);
+        if caches {
+            text += "    http-request cache-use answers\n    # An origin that says nothing of caching would not be cached.\n    \
+                     http-response set-header Cache-Control max-age=600\n    http-response cache-store answers\n";
+        }
+        text += &format!("    default_backend origin\nbackend origin\n    server origin {}\n", site.origin);
+        if caches {
+            text += "cache answers\n    total-max-size 256\n    max-object-size 16777216\n    max-age 600\n";
+        }
+        Setup {
+            files: vec![("haproxy.cfg".to_owned(), text)],
+            arguments: ["-db", "-f", &site.at("haproxy.cfg")].map(Into::into).to_vec(),
+            output: log.as_ref().map(PathBuf::from),
+            cpus_max: Some(threads),
+            disclosure: Disclosure {
+                logging: if log.is_some() {
+                    "access log, HAProxy's HTTP format, by pipe into a file"
+                } else {
+                    "no access log"
+                }
+                .to_owned(),
+                dns: "looks no name up".to_owned(),
+                processes: format!("one process, {}", counted(threads, "thread", "threads")),
+                caching: if caches { "answers of the origin, in memory" } else { "nothing" }.to_owned(),
+            },
+            ..Setup::default()
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! lighttpd. The stock profile is Debian's `lighttpd.conf`, which writes no access log.
+
+use webstone_model::spec::Software;
+
+use super::interfaces;
+use super::media_types;
+use super::{Choice, Disclosure, Driver, ERROR_LOG, Setup, Site, counted};
+
+pub(super) struct Lighttpd;
+
+/// Debian's choice of what requests are held against.
+const PARSE_OPTIONS: &str = "\
+server.http-parseopts = (
+    \"header-strict\" => \"enable\",
+    \"host-strict\" => \"enable\",
+    \"host-normalize\" => \"enable\",
+    \"url-normalize-unreserved\" => \"enable\",
+    \"url-normalize-required\" => \"enable\",
+    \"url-ctrls-reject\" => \"enable\",
+    \"url-path-2f-decode\" => \"enable\",
+    \"url-path-dotseg-remove\" => \"enable\",
+)
+";
+
+impl Driver for Lighttpd {
+    fn software(&self) -> Software {
+        Software::Lighttpd
+    }
+
+    fn programs(&self) -> &'static [&'static str] {
+        &["lighttpd"]
+    }
+
+    fn package(&self) -> &'static str {
+        "lighttpd"
+    }
+
+    fn version_argument(&self) -> &'static str {
+        "-v"
+    }
+
+    fn without(&self, choice: Choice) -> Option<&'static str> {
+        match choice {
+            Choice::ResolveNames => Some("lighttpd's log cannot name clients: lighttpd looks no address up"),
+            Choice::Processes => {
+                Some("lighttpd has one thread a process; their number is --server-threads (server.threads)")
+            }
+            _ => None,
+        }
+    }
+
+    fn configure(&self, site: &Site) -> Setup {
+        // Debian: one process. More share the listening socket and nothing else.
+        let workers = if site.is_tuned() { site.threads() } else { site.spec.threads.max(1) };
+        let log = site.log(false);
+        let mut modules: Vec<&str> = match site.is_tuned() {
+            false => vec!["indexfile", "access", "alias", "redirect", "dirlisting", "staticfile"],
+            true => vec!["indexfile", "staticfile"],
+        };
+        let more = interfaces::lighttpd::modules(site).iter().copied();
+        // Handlers before files: the first that takes a request has it.
+        let more: Vec<&str> = more.filter(|name| !modules.contains(name)).collect();
+        modules.splice(1..1, more);
+        let modules: Vec<String> = modules
+            .into_iter()
+            .chain(log.as_ref().map(|_| "accesslog"))
+            .map(|name| format!("\"mod_{name}\""))
+            .collect();
+        let mut text = format!(
+            "# lighttpd, profile {}, written by webstone.\nserver.modules = ( {} )\nserver.document-root = \"{}\"\nserver.bind = \"{}\"\nserver.port = {}\nserver.pid-file = \"{}\"\nserver.errorlog = \"{}\"\nserver.upload-dirs = ( \"{}\" )\n",
+            site.spec.profile.name(),
+            modules.join(", "),
+            site.root.display(),
+            bind(site),
+            site.address.port(),
+            site.at("lighttpd.pid"),
+            site.at(ERROR_LOG),
+            site.directory.display(),
+        );
+        text += PARSE_OPTIONS;
+        text += &interfaces::lighttpd::part(site);
+        text += "index-file.names = ( \"index.html\" )\n";
+        if !site.is_tuned() {
+            text += "url.access-deny = ( \"~\", \".inc\" )\nstatic-file.exclude-extensions = ( \".php\", \".pl\", \".fcgi\" )\n";
+        }
+        let types =
+            media_types::lines(|ending, media_type| format!("    \".{ending}\" => \"{media_type}\","));
+        text += &format!("mimetype.assign = (\n{types})\n");
+        if workers > 1 {
+            text += "# A process for each CPU: one alone uses one.\n";
+            text += &format!("server.max-worker = {workers}\n");
+        }
+        if let Some(backlog) = site.spec.backlog.or(site.is_tuned().then_some(4096)) {
+            text += &format!("server.listen-backlog = {backlog}\n");
+        }
+        let connections = 2 * site.connections + 1024;
+        if site.is_tuned() || connections > 4096 {
+            text += &format!(
+                "# Two descriptors a connection, its own and its file's.\nserver.max-fds = {}\nserver.max-connections = {connections}\n",
+                2 * connections
+            );
+        }
+        text += match (site.spec.keep_alive, site.is_tuned()) {
+            (false, _) => "server.max-keep-alive-requests = 0\n",
+            (true, true) => {
+                "# By default a connection ends after 1,000 requests.\nserver.max-keep-alive-requests = 65535\n"
+            }
+            (true, false) => "",
+        };
+        let caching = match site.spec.cache {
+            None => "facts of files for a second (stat cache, simple)",
+            Some(true) => {
+                text += "# Facts of files are kept until the kernel says that one has changed.\nserver.stat-cache-engine = \"inotify\"\n";
+                "facts of files until they change (stat cache, inotify)"
+            }
+            Some(false) => {
+                text += "server.stat-cache-engine = \"disable\"\n";
+                "nothing; the kernel's page cache"
+            }
+        };
+        if let Some(path) = &log {
+            text += &format!("accesslog.filename = \"{path}\"\n");
+        }
+        Setup {
+            files: vec![("lighttpd.conf".to_owned(), text)],
+            arguments: ["-D", "-f", &site.at("lighttpd.conf")].map(Into::into).to_vec(),
+            cpus_max: Some(workers),
+            disclosure: Disclosure {
+                logging: if log.is_some() {
+                    "access log, combined format, buffered"
+                } else {
+                    "no access log"
+                }
+                .to_owned(),
+                dns: "looks no name up".to_owned(),
+                processes: counted(workers, "process", "worker processes"),
+                caching: caching.to_owned(),
+            },
+            ..Setup::default()
+        }
+    }
+}
+
+/// An address as `server.bind` takes it: version 6 in brackets.
+fn bind(site: &Site) -> String {
+    match site.address.ip() {
+        std::net::IpAddr::V4(address) => address.to_string(),
+        std::net::IpAddr::V6(address) => format!("[{address}]"),
+    }
+}

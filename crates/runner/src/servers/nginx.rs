@@ -1,0 +1,184 @@
+//! nginx serving files. The stock profile is Debian's `nginx.conf` with its default site; what only TLS, mail or other
+//! sites need is left out.
+//!
+//! nginx's `worker_processes auto` and `worker_cpu_affinity auto` count the CPUs of the machine, not those that it may run
+//! on (`ngx_ncpu` is `sysconf(_SC_NPROCESSORS_ONLN)`), so both are always written out.
+
+use webstone_model::spec::Software;
+
+use super::interfaces;
+use super::media_types;
+use super::{Choice, Disclosure, Driver, ERROR_LOG, Setup, Site, counted};
+
+pub(super) struct Nginx;
+
+impl Driver for Nginx {
+    fn software(&self) -> Software {
+        Software::Nginx
+    }
+
+    fn programs(&self) -> &'static [&'static str] {
+        &["nginx"]
+    }
+
+    fn package(&self) -> &'static str {
+        "nginx-light"
+    }
+
+    fn version_argument(&self) -> &'static str {
+        "-V"
+    }
+
+    fn without(&self, choice: Choice) -> Option<&'static str> {
+        without(choice)
+    }
+
+    fn configure(&self, site: &Site) -> Setup {
+        let keeps_files = site.spec.cache.unwrap_or(site.is_tuned());
+        let mut http = files_common(site);
+        if keeps_files {
+            let most = site.files.len().next_power_of_two().max(1024);
+            http += &format!(
+                "    # Descriptors and facts of files are kept, so that a request costs no open(), fstat() and close().\n    \
+                 open_file_cache max={most} inactive=10m;\n    open_file_cache_valid 60s;\n    open_file_cache_min_uses 1;\n    \
+                 open_file_cache_errors on;\n"
+            );
+        }
+        // Debian's try_files asks for the file once more before it is opened.
+        let location = if site.is_tuned() { "" } else { "            try_files $uri $uri/ =404;\n" };
+        http += &interfaces::nginx::http(site);
+        http += &format!(
+            "    server {{\n        listen {}{} default_server;\n        root {};\n        index index.html index.htm;\n        \
+             server_name _;\n        location / {{\n{location}        }}\n{}    }}\n",
+            site.address,
+            listen_options(site),
+            site.root.display(),
+            interfaces::nginx::location(site)
+        );
+        let caching = match keeps_files {
+            true => {
+                "open descriptors of files (open_file_cache); the files themselves: the kernel's page cache"
+            }
+            false => "nothing; the kernel's page cache",
+        };
+        whole(site, &http, caching)
+    }
+}
+
+pub(super) fn without(choice: Choice) -> Option<&'static str> {
+    match choice {
+        Choice::ResolveNames => Some("nginx's log cannot name clients: nginx looks no address up"),
+        Choice::Processes => {
+            Some("nginx has one thread a process; their number is --server-threads (server.threads)")
+        }
+        _ => None,
+    }
+}
+
+/// Backlog, and a listening socket for each worker in the tuned profile.
+pub(super) fn listen_options(site: &Site) -> String {
+    let mut options = String::new();
+    if let Some(backlog) = site.spec.backlog.or(site.is_tuned().then_some(4096)) {
+        options += &format!(" backlog={backlog}");
+    }
+    // With one worker there is nothing to share.
+    if site.is_tuned() && site.threads() > 1 {
+        options += " reuseport";
+    }
+    options
+}
+
+/// What is in `http` whether files are served or passed on: how they are sent, logged, and connections kept.
+pub(super) fn files_common(site: &Site) -> String {
+    let mut http = "    sendfile on;\n    tcp_nopush on;\n    types_hash_max_size 2048;\n    default_type application/octet-stream;\n".to_owned();
+    http += &format!(
+        "    types {{\n{}    }}\n",
+        media_types::lines(|ending, media_type| format!("        {media_type} {ending};"))
+    );
+    if site.is_tuned() {
+        http += "    # Nothing is compressed that nobody asks to have compressed; this saves looking.\n    gzip off;\n";
+    } else {
+        http += "    gzip on;\n";
+    }
+    http += &match (site.log(true), site.is_tuned()) {
+        (None, _) => "    access_log off;\n".to_owned(),
+        (Some(path), false) => format!("    access_log {path};\n"),
+        (Some(path), true) => format!(
+            "    # The log stays on, as on a server that somebody answers for; written in pieces instead of by request.\n    \
+             access_log {path} combined buffer=64k flush=1s;\n"
+        ),
+    };
+    http += match (site.spec.keep_alive, site.is_tuned()) {
+        (false, _) => "    keepalive_timeout 0;\n",
+        (true, false) => "",
+        (true, true) => {
+            "    # The default ends a connection after 1,000 requests.\n    keepalive_requests 1000000;\n    keepalive_timeout 75s;\n"
+        }
+    };
+    // Places for temporary files, where the build knows them: by default they are the system's.
+    for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
+        if kind == "client_body" || !site.build.contains(&format!("--without-http_{kind}_module")) {
+            http += &format!("    {kind}_temp_path {};\n", site.at(&format!("{kind}-temp")));
+        }
+    }
+    http
+}
+
+/// The file around `http`, and how nginx is started with it.
+pub(super) fn whole(site: &Site, http: &str, caching: &str) -> Setup {
+    let workers = site.threads();
+    let connections = match site.is_tuned() {
+        // Each worker may get all clients at first, and a proxy has two connections for each.
+        true => (2 * site.connections + 512).next_power_of_two().clamp(4096, 65_536),
+        false => 768,
+    };
+    let mut text = format!(
+        "# nginx, profile {}, written by webstone.\ndaemon off;\npid {};\nerror_log {};\n# Debian: auto, which counts the machine's CPUs instead of those that it may run on.\nworker_processes {workers};\n",
+        site.spec.profile.name(),
+        site.at("nginx.pid"),
+        site.at(ERROR_LOG),
+    );
+    text += &interfaces::nginx::modules(site);
+    if site.is_tuned() {
+        text += "# More than a client ever needs; the default is the limit of a login.\n";
+        text += &format!("worker_rlimit_nofile {};\n", 2 * connections);
+        if workers as usize == site.cpus.len() && workers > 1 {
+            text += "# A worker a CPU: the scheduler need not move them.\n";
+            let masks: Vec<String> =
+                site.cpus.iter().map(|cpu| format!("1{}", "0".repeat(*cpu as usize))).collect();
+            text += &format!("worker_cpu_affinity {};\n", masks.join(" "));
+        }
+    }
+    text += &format!("events {{\n    worker_connections {connections};\n}}\nhttp {{\n{http}}}\n");
+    let mut setup = Setup {
+        files: vec![("nginx.conf".to_owned(), text)],
+        arguments: ["-c", &site.at("nginx.conf"), "-p", &site.at(""), "-e", &site.at(ERROR_LOG)]
+            .map(Into::into)
+            .to_vec(),
+        cpus_max: Some(workers),
+        disclosure: Disclosure {
+            logging: logging(site, if site.is_tuned() { ", in pieces of 64 KiB" } else { "" }),
+            dns: "looks no name up".to_owned(),
+            processes: format!("a master and {}", counted(workers, "worker process", "worker processes")),
+            caching: caching.to_owned(),
+        },
+        ..Setup::default()
+    };
+    if connections * u64::from(workers) < site.connections {
+        setup.warnings.push(format!(
+            "nginx's stock profile has room for {connections} connections a worker, and the load has {}: it will refuse \
+             some, as Debian's nginx would; --server {}:tuned has room",
+            site.connections,
+            site.spec.software.name()
+        ));
+    }
+    setup
+}
+
+/// What is told of an access log.
+pub(super) fn logging(site: &Site, how: &str) -> String {
+    match site.log(true) {
+        Some(_) => format!("access log, combined format{how}"),
+        None => "no access log".to_owned(),
+    }
+}

@@ -1,0 +1,74 @@
+//! nginx before an origin, and with `--server-cache` as a cache of its answers. Everything but the location is nginx's as it
+//! serves files.
+
+use webstone_model::spec::Software;
+
+use super::nginx::{self, Nginx};
+use super::{Choice, Driver, Setup, Site};
+
+pub(super) struct NginxProxy;
+
+impl Driver for NginxProxy {
+    fn software(&self) -> Software {
+        Software::NginxProxy
+    }
+
+    fn programs(&self) -> &'static [&'static str] {
+        Nginx.programs()
+    }
+
+    fn package(&self) -> &'static str {
+        Nginx.package()
+    }
+
+    fn version_argument(&self) -> &'static str {
+        Nginx.version_argument()
+    }
+
+    fn without(&self, choice: Choice) -> Option<&'static str> {
+        nginx::without(choice)
+    }
+
+    fn configure(&self, site: &Site) -> Setup {
+        let caches = site.spec.cache == Some(true);
+        let mut http = nginx::files_common(site);
+        http += &format!("    upstream origin {{\n        server {};\n", site.origin);
+        if site.is_tuned() {
+            http += "        # Connections to the origin are kept; by default each request makes one.\n        keepalive 64;\n";
+        }
+        http += "    }\n";
+        if caches {
+            http += &format!(
+                "    proxy_cache_path {} keys_zone=answers:16m max_size=1g inactive=60m use_temp_path=off;\n",
+                site.at("cache")
+            );
+        }
+        http += &format!(
+            "    server {{\n        listen {}{} default_server;\n        server_name _;\n        location / {{\n            \
+             proxy_pass http://origin;\n",
+            site.address,
+            nginx::listen_options(site)
+        );
+        // Debian's proxy_params.
+        http += "            proxy_set_header Host $http_host;\n            proxy_set_header X-Real-IP $remote_addr;\n            \
+                 proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;\n            \
+                 proxy_set_header X-Forwarded-Proto $scheme;\n";
+        if site.is_tuned() {
+            http += "            # What a kept connection to the origin needs.\n            proxy_http_version 1.1;\n            \
+                     proxy_set_header Connection \"\";\n";
+        }
+        if caches {
+            http += "            proxy_cache answers;\n            proxy_cache_valid 200 10m;\n";
+        }
+        if caches && site.is_tuned() {
+            http +=
+                "            # One request fetches what many wait for.\n            proxy_cache_lock on;\n";
+        }
+        http += "        }\n    }\n";
+        let caching = match caches {
+            true => "answers of the origin, on disk (proxy_cache)",
+            false => "nothing",
+        };
+        nginx::whole(site, &http, caching)
+    }
+}

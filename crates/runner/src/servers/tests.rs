@@ -1,0 +1,188 @@
+//! Configurations as text: what a choice of options must lead to, whichever programs are installed.
+
+use super::*;
+
+fn site(software: Software, profile: Profile, change: impl FnOnce(&mut Site)) -> Site {
+    let mut site = Site {
+        spec: ServerSpec { software, profile, ..ServerSpec::default() },
+        program: "/usr/sbin/x".into(),
+        directory: "/d".into(),
+        root: "/d/files".into(),
+        files: vec!["a.html".into(), "b/c.html".into()],
+        address: "127.0.0.1:8080".parse().unwrap(),
+        cpus: vec![0],
+        connections: 100,
+        origin: "127.0.0.1:9".into(),
+        build: String::new(),
+    };
+    change(&mut site);
+    site
+}
+
+fn configured(site: &Site) -> Setup {
+    driver(site.spec.software).unwrap().configure(site)
+}
+
+fn text(site: &Site) -> String {
+    configured(site).files.iter().map(|(_, text)| text.as_str()).collect()
+}
+
+/// Directives of a configuration, without comments and layout.
+fn has(site: &Site, directive: &str) -> bool {
+    text(site).lines().any(|line| line.trim() == directive)
+}
+
+/// Those that a driver configures.
+fn own() -> impl Iterator<Item = Software> {
+    Software::ALL.into_iter().filter(|software| !matches!(software, Software::Reference | Software::Command))
+}
+
+#[test]
+fn every_server_listens_where_it_is_told_and_stays_in_its_directory() {
+    for software in own() {
+        for profile in [Profile::Stock, Profile::Tuned] {
+            let site = site(software, profile, |site| site.spec.access_log = Some("on".into()));
+            let setup = configured(&site);
+            let text = text(&site);
+            assert!(text.contains("8080") && text.contains("127.0.0.1"), "{text}");
+            assert!(text.starts_with("# ") && text.contains(profile.name()), "{text}");
+            for path in text.split_whitespace().filter(|word| word.trim_matches('"').starts_with('/')) {
+                let path = path.trim_matches(['"', ';']);
+                let known =
+                    path.starts_with("/d") || path.starts_with("/usr/lib") || ["/", "/>"].contains(&path);
+                assert!(known, "{software:?}: {path} in {text}");
+            }
+            assert!(!setup.disclosure.processes.is_empty() && !setup.disclosure.dns.is_empty());
+            assert!(setup.disclosure.logging.starts_with("access log"), "{:?}", setup.disclosure);
+        }
+    }
+}
+
+#[test]
+fn a_tuned_choice_has_its_reason_beside_it() {
+    for software in own().filter(|software| *software != Software::Caddy) {
+        let site = site(software, Profile::Tuned, |_| ());
+        let comments = text(&site).lines().filter(|line| line.trim().starts_with('#')).count();
+        assert!(comments >= 3, "{software:?} has {comments} comments: {}", text(&site));
+    }
+}
+
+#[test]
+fn logging_is_switched_in_each_server() {
+    for software in own() {
+        let off = site(software, Profile::Stock, |site| site.spec.access_log = Some("off".into()));
+        let on = site(software, Profile::Stock, |site| site.spec.access_log = Some("on".into()));
+        let file = site(software, Profile::Stock, |site| site.spec.access_log = Some("/logs/a".into()));
+        let writes = |site: &Site| {
+            let setup = configured(site);
+            let output = setup.output.map(|path| path.display().to_string()).unwrap_or_default();
+            (text(site) + &output).matches("access.log").count()
+        };
+        assert_eq!((writes(&off), writes(&on)), (0, 1), "{software:?}");
+        assert_eq!(configured(&off).disclosure.logging, "no access log");
+        let output = configured(&file).output.map(|path| path.display().to_string()).unwrap_or_default();
+        assert!((text(&file) + &output).contains("/logs/a"), "{software:?}");
+    }
+}
+
+#[test]
+fn names_are_looked_up_by_apache_alone() {
+    let apache = site(Software::Apache, Profile::Stock, |site| site.spec.resolve_names = true);
+    assert!(has(&apache, "HostnameLookups On"));
+    for software in own().filter(|s| !matches!(s, Software::Apache | Software::ApachePrefork)) {
+        let spec = ServerSpec { software, resolve_names: true, ..ServerSpec::default() };
+        let refused = check(&spec).unwrap_err();
+        assert!(refused.what.starts_with("--server-resolve-names (server.resolve_names): "), "{refused}");
+    }
+}
+
+#[test]
+fn connections_are_kept_or_not() {
+    for (software, kept, ended) in [
+        (Software::Nginx, "keepalive_requests 1000000;", "keepalive_timeout 0;"),
+        (Software::Apache, "KeepAlive On", "KeepAlive Off"),
+        (Software::Lighttpd, "server.max-keep-alive-requests = 65535", "server.max-keep-alive-requests = 0"),
+        (Software::Caddy, "file_server", "header Connection close"),
+        (Software::Haproxy, "option http-keep-alive", "option httpclose"),
+    ] {
+        assert!(has(&site(software, Profile::Tuned, |_| ()), kept), "{software:?}");
+        assert!(
+            has(&site(software, Profile::Tuned, |site| site.spec.keep_alive = false), ended),
+            "{software:?}"
+        );
+    }
+}
+
+#[test]
+fn caches_are_switched_on_and_off() {
+    let with = |software, profile, cache| site(software, profile, |site| site.spec.cache = Some(cache));
+    let has_cache = |site: &Site, word: &str| text(site).contains(word);
+    assert!(has_cache(&with(Software::Nginx, Profile::Stock, true), "open_file_cache max=1024"));
+    assert!(!has_cache(&with(Software::Nginx, Profile::Tuned, false), "open_file_cache"));
+    assert!(has(&with(Software::Apache, Profile::Stock, true), "MMapFile \"/d/files/b/c.html\""));
+    assert!(has(&with(Software::Apache, Profile::Tuned, false), "EnableSendfile Off"));
+    assert!(has(&with(Software::Lighttpd, Profile::Stock, false), "server.stat-cache-engine = \"disable\""));
+    assert!(has(&with(Software::NginxProxy, Profile::Stock, true), "proxy_cache answers;"));
+    assert!(has(&with(Software::Haproxy, Profile::Stock, true), "http-request cache-use answers"));
+}
+
+#[test]
+fn workers_and_cpus_are_written_out() {
+    let two = |site: &mut Site| site.cpus = vec![1, 3];
+    let nginx = site(Software::Nginx, Profile::Tuned, two);
+    assert!(has(&nginx, "worker_processes 2;") && has(&nginx, "worker_cpu_affinity 10 1000;"));
+    assert!(text(&nginx).contains("backlog=4096 reuseport"));
+    assert_eq!(configured(&nginx).cpus_max, Some(2));
+    let one = site(Software::Lighttpd, Profile::Stock, two);
+    assert!(!text(&one).contains("max-worker"), "Debian's lighttpd has one process");
+    assert_eq!(configured(&one).cpus_max, Some(1));
+    let event = site(Software::Apache, Profile::Stock, |site| {
+        (site.spec.threads, site.spec.processes) = (64, 4);
+    });
+    assert!(
+        has(&event, "StartServers 4")
+            && has(&event, "ThreadsPerChild 16")
+            && has(&event, "MaxRequestWorkers 64")
+    );
+    let prefork = site(Software::ApachePrefork, Profile::Stock, |site| site.spec.threads = 7);
+    assert!(has(&prefork, "StartServers 7") && has(&prefork, "MaxRequestWorkers 7"));
+    assert_eq!(configured(&prefork).warnings.len(), 1, "100 connections cannot be kept by 7 processes");
+    let backlog = site(Software::Apache, Profile::Stock, |site| site.spec.backlog = Some(77));
+    assert!(has(&backlog, "ListenBacklog 77"));
+}
+
+#[test]
+fn a_command_line_is_filled_in() {
+    let site = site(Software::Command, Profile::Stock, |site| {
+        site.spec.command = Some("serve -p {port} 'a b' --root={root} {threads}".into());
+    });
+    assert_eq!(configured(&site).arguments, ["-p", "8080", "a b", "--root=/d/files", "1"]);
+    for (line, rule) in
+        [("serve 'x", "a quote is not closed"), ("serve", "{port} is missing"), (" ", "command line")]
+    {
+        let spec =
+            ServerSpec { software: Software::Command, command: Some(line.into()), ..ServerSpec::default() };
+        assert!(check(&spec).unwrap_err().what.contains(rule), "{line}");
+    }
+}
+
+#[test]
+fn options_of_another_server_are_refused() {
+    let refused = |change: fn(&mut ServerSpec)| {
+        let mut spec = ServerSpec { software: Software::Caddy, ..ServerSpec::default() };
+        change(&mut spec);
+        check(&spec).unwrap_err().what
+    };
+    assert!(refused(|spec| spec.backlog = Some(5)).contains("--server-backlog"));
+    assert!(refused(|spec| spec.cache = Some(true)).contains("--server-cache"));
+    assert!(refused(|spec| spec.origin = Some("http://x".into())).contains("--server-origin"));
+    assert!(refused(|spec| spec.command = Some("x".into())).contains("--server-command"));
+    assert!(
+        refused(|spec| *spec = ServerSpec { access_log: Some("on".into()), ..ServerSpec::default() })
+            .contains("reference")
+    );
+    let threads = |software, threads| check(&ServerSpec { software, threads, ..ServerSpec::default() });
+    assert!(threads(Software::Lighttpd, 1_025).unwrap_err().what.contains("1025 are more than 1024"));
+    assert_eq!((threads(Software::Lighttpd, 1_024), threads(Software::Apache, 1_025)), (Ok(()), Ok(())));
+    assert_eq!(check(&ServerSpec::default()), Ok(()));
+}

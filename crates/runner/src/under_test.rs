@@ -1,0 +1,143 @@
+//! The server under test where webstone starts it: the embedded reference server, or one of somebody else through its
+//! driver, with the origin behind it where it is a proxy.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+use webstone_model::record::SoftwareRecord;
+use webstone_model::spec::{RunSpec, ServerSpec, Software};
+use webstone_model::workload::Workload;
+
+use crate::embedded::{self, EmbeddedServer, EmbeddedServerError};
+use crate::interrupt::Interrupt;
+use crate::origin::Origin;
+use crate::placement::{Placement, cpu_list};
+use crate::run::RunError;
+use crate::servers::{self, RunningServer};
+use crate::sweep::MeasuredServer;
+
+/// How long a server may take to be ready: a fileset of gigabytes is read or made in it.
+const SERVER_PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server that answers, and what is known of it.
+pub(crate) struct UnderTest {
+    /// The server.
+    pub(crate) server: Box<dyn MeasuredServer>,
+    /// `http://address:port`.
+    pub(crate) url: String,
+    /// Its program, where it is not the embedded one.
+    pub(crate) software: Option<SoftwareRecord>,
+    /// Facts for the run rules, by name.
+    pub(crate) facts: Vec<(&'static str, String)>,
+    /// Its configuration files.
+    pub(crate) configuration: Vec<Value>,
+    /// What the user should know.
+    pub(crate) warnings: Vec<String>,
+    /// The server behind it, where it is a proxy. Lives as long as the proxy does.
+    pub(crate) origin: Option<Origin>,
+}
+
+/// Starts the server that a specification asks for, pinned to the CPUs of its placement, and the origin behind it. `program` is webstone's executable.
+pub(crate) fn start(
+    spec: &RunSpec,
+    workload: &Workload,
+    placement: &Placement,
+    program: PathBuf,
+    interrupt: &Interrupt,
+) -> Result<UnderTest, RunError> {
+    let cpus = placement.server.as_slice();
+    if spec.server.software == Software::Reference {
+        let server = EmbeddedServer::start(&embedded(spec, spec.server.clone(), cpus, program), interrupt)?;
+        return Ok(UnderTest {
+            url: server.url().to_owned(),
+            server: Box::new(server),
+            software: None,
+            facts: Vec::new(),
+            configuration: Vec::new(),
+            warnings: Vec::new(),
+            origin: None,
+        });
+    }
+    let refused = |error: servers::Refusal| RunError::UnderTest(Box::new(error.into()));
+    let origin = match (&spec.server.origin, spec.server.software.is_proxy()) {
+        (Some(url), true) => Some(Origin::at(url).map_err(refused)?),
+        (None, true) => {
+            let of_origin = ServerSpec { root: spec.server.root.clone(), ..ServerSpec::default() };
+            let launch = embedded(spec, of_origin, &placement.origin, program.clone());
+            Some(Origin::start(&launch, interrupt).map_err(EmbeddedServerError::of_origin)?)
+        }
+        (_, false) => None,
+    };
+    let mut warnings = Vec::new();
+    if let Some(origin) = &origin {
+        warnings.extend(origin.record.unseen.iter().cloned());
+        warnings.extend(shared_with(origin, placement));
+    }
+    let behind = origin.as_ref().map(|origin| origin.record.url.clone()).unwrap_or_default();
+    let launch = servers::Launch {
+        webstone: program,
+        spec: &spec.server,
+        workload,
+        cpus,
+        connections: connections(spec),
+        origin: behind.trim_start_matches("http://").trim_end_matches('/').to_owned(),
+        patience: SERVER_PATIENCE,
+    };
+    let server =
+        RunningServer::start(&launch, interrupt).map_err(|error| RunError::UnderTest(Box::new(error)))?;
+    warnings.extend(server.warnings().iter().cloned());
+    let mut facts = server.facts();
+    if let Some(origin) = &origin {
+        let ours = "a reference server of webstone's".to_owned();
+        facts.push(("server.origin", if origin.record.ours { ours } else { behind }));
+    }
+    Ok(UnderTest {
+        url: server.url().to_owned(),
+        software: Some(server.software()),
+        facts,
+        configuration: server.configuration(),
+        warnings,
+        server: Box::new(server),
+        origin,
+    })
+}
+
+fn embedded(spec: &RunSpec, server: ServerSpec, cpus: &[u32], program: PathBuf) -> embedded::Launch {
+    embedded::Launch {
+        program,
+        prefix: Vec::new(),
+        workload: spec.workload.clone(),
+        server,
+        null: None,
+        cpus: cpus.to_vec(),
+        patience: SERVER_PATIENCE,
+    }
+}
+
+/// What it means that the origin runs on CPUs of others.
+fn shared_with(origin: &Origin, placement: &Placement) -> Option<String> {
+    let with = |others: &[u32]| {
+        let shared: Vec<u32> =
+            origin.record.cpus.iter().copied().filter(|cpu| others.contains(cpu)).collect();
+        (!shared.is_empty()).then(|| cpu_list(&shared))
+    };
+    if let Some(cpus) = with(&placement.server) {
+        let remedy = match origin.record.ours {
+            true => "give --server-origin-cpus others, or --server-origin a server elsewhere,",
+            false => "pin it to others (taskset -c), or name one elsewhere,",
+        };
+        return Some(format!(
+            "the proxy and its origin share CPU {cpus}: the rate is that of both together; {remedy} to measure the proxy alone"
+        ));
+    }
+    with(&placement.workers_cpus).map(|cpus| {
+        format!("the origin and the generator share CPU {cpus}: what the origin takes, the load lacks")
+    })
+}
+
+/// Most connections that the load has at once.
+fn connections(spec: &RunSpec) -> u64 {
+    let clients = spec.load.clients.0.iter().copied().max().unwrap_or_default();
+    u64::from(clients) * u64::from(spec.client.parallel.max(1))
+}

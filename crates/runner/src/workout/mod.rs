@@ -1,0 +1,235 @@
+//! Stress tests: well-behaved clients, which the engine drives and measures as in any run, and others that misbehave.
+//! `misdeeds` has what those do, `offenders` how many at a time, `state` what the server's processes hold.
+//! What the answers mean is `webstone_model::workout`'s.
+
+mod misdeeds;
+mod offenders;
+mod state;
+
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use webstone_model::figures::Figures;
+use webstone_model::metrics::fairness;
+use webstone_model::record::{RunRecord, Tool};
+use webstone_model::spec::{RunSpec, ServerSpec};
+use webstone_model::units::NANOS_PER_SECOND;
+use webstone_model::workload::Workload;
+use webstone_model::workout::{Misdeed, Phase, PhaseRecord, Service, Tally, Workout};
+
+use crate::embedded::EmbeddedServerError;
+use crate::interrupt::Interrupt;
+use crate::machine::{Root, cpus};
+use crate::observer::Silent;
+use crate::placement::{ServerPlace, place};
+use crate::run::{RunError, RunnerOptions, resolve_workload, run};
+use crate::under_test;
+use misdeeds::Scene;
+use offenders::Offenders;
+
+/// Longest time for one misdeed: so long a slow one holds a server's connection.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Paths that misdeeds ask for, of a workload that may have a hundred thousand.
+const PATHS_MAX: usize = 1000;
+
+/// How to work a server out.
+#[derive(Clone, Debug)]
+pub struct WorkoutOptions {
+    /// The program, as records name it.
+    pub tool: Tool,
+    /// Target or server, load and clients of the well-behaved: one level.
+    pub spec: RunSpec,
+    /// The workload, where it is not the one that the specification names.
+    pub workload: Option<Workload>,
+    /// Misdeeds to choose from; at least one.
+    pub misdeeds: Vec<Misdeed>,
+    /// Connections that misbehave at a time.
+    pub offenders: u32,
+    /// Whether their number changes all the time.
+    pub vary: bool,
+    /// Phases among those that misbehave.
+    pub rounds: u32,
+    /// Whether the server is asked for its files beforehand.
+    pub check_target: bool,
+    /// webstone's executable; `None`: this one.
+    pub server_program: Option<PathBuf>,
+}
+
+/// Runs it; `ended` is told each phase. What was measured until an interruption is given back.
+///
+/// # Errors
+/// If the server cannot be started or reached before the first phase. What fails later is what the workout is about, and
+/// stands in it.
+pub fn workout(
+    options: &WorkoutOptions,
+    ended: &mut dyn FnMut(&PhaseRecord),
+    interrupt: &Arc<Interrupt>,
+) -> Result<Workout, RunError> {
+    let root = Root::default();
+    let mut spec = options.spec.clone();
+    let workload = options.workload.clone().map_or_else(|| resolve_workload(&spec), Ok)?;
+    let server = match spec.target.is_empty() {
+        true => {
+            let placement = place(&cpus(&root), ServerPlace::Ours, &spec.generator, &spec.server, &[])?;
+            let program =
+                options.server_program.clone().map_or_else(std::env::current_exe, Ok).map_err(|source| {
+                    EmbeddedServerError::Start { program: PathBuf::from("/proc/self/exe"), source }
+                })?;
+            let server = under_test::start(&spec, &workload, &placement, program, interrupt);
+            if interrupt.count() > 0 {
+                return Err(RunError::Interrupted);
+            }
+            Some(server?)
+        }
+        false => None,
+    };
+    if let Some(server) = &server {
+        spec.target = vec![server.url.clone()];
+        spec.server = ServerSpec::default();
+    }
+    let (address, host) = address_of(&spec.target[0])?;
+    let ports = BTreeSet::from([address.port()]);
+    let mut workout = Workout {
+        target: spec.target[0].clone(),
+        software: server.as_ref().and_then(|server| server.software.clone()),
+        clients: spec.load.clients.0.first().copied().unwrap_or(1),
+        offenders: options.offenders,
+        vary: options.vary,
+        seed: spec.client.seed,
+        phases: Vec::new(),
+    };
+    let during = (0..options.rounds).map(|_| Phase::During);
+    let plan = [Phase::Before].into_iter().chain(during).chain([Phase::After]);
+    for (number, phase) in plan.enumerate() {
+        let offenders = match phase {
+            Phase::During => {
+                let scene = Scene {
+                    address,
+                    host: host.clone(),
+                    paths: paths(&workload),
+                    patience: PATIENCE,
+                    stop: AtomicBool::new(false),
+                };
+                let seed = spec.client.seed.wrapping_add(number as u64);
+                let started = Offenders::start(
+                    Arc::new(scene),
+                    &options.misdeeds,
+                    options.offenders,
+                    options.vary,
+                    seed,
+                );
+                Some(started.map_err(|error| RunError::Spec {
+                    what: format!("{} offenders cannot be started: {error}", options.offenders),
+                    hint: "ask for fewer: --offenders 16".to_owned(),
+                })?)
+            }
+            Phase::Before | Phase::After => None,
+        };
+        let service = service(options, &spec, &workload, phase, interrupt);
+        let misdeeds: Vec<(Misdeed, Tally)> = offenders.map(Offenders::stop).unwrap_or_default();
+        if interrupt.count() > 0 {
+            break;
+        }
+        // A server that does not answer before anybody misbehaves is not one to be worked out.
+        let service =
+            if phase == Phase::Before { service? } else { service.unwrap_or_else(|error| failed(&error)) };
+        let record = PhaseRecord { phase, service, misdeeds, state: state::settled(&root, &ports) };
+        ended(&record);
+        workout.phases.push(record);
+    }
+    Ok(workout)
+}
+
+/// One run of the well-behaved.
+fn service(
+    options: &WorkoutOptions,
+    spec: &RunSpec,
+    workload: &Workload,
+    phase: Phase,
+    interrupt: &Arc<Interrupt>,
+) -> Result<Service, RunError> {
+    let run_options = RunnerOptions {
+        tool: options.tool.clone(),
+        runs_dir: None,
+        workload: Some(workload.clone()),
+        check_target: options.check_target && phase == Phase::Before,
+        ..RunnerOptions::default()
+    };
+    let outcome = run(spec.clone(), run_options, &mut Silent, Arc::clone(interrupt));
+    match (outcome.record, outcome.error) {
+        (_, Some(error)) => Err(error),
+        (Some(record), None) => Ok(seen(&record)),
+        (None, None) => Err(RunError::Interrupted),
+    }
+}
+
+fn seen(record: &RunRecord) -> Service {
+    let merged = RunRecord::merged(&record.iterations.iter().collect::<Vec<_>>());
+    let at = |percentile| {
+        merged.histograms.response.value_at_percentile(percentile) as f64 / NANOS_PER_SECOND as f64
+    };
+    Service {
+        succeeded: merged.counts.succeeded,
+        failed: merged.counts.failed,
+        request_rate: Figures::of(&merged).request_rate,
+        latency_p50_s: at(50.0),
+        latency_p99_s: at(99.0),
+        latency_max_s: merged.response.max as f64 / NANOS_PER_SECOND as f64,
+        starved: fairness(&merged.clients).map_or(0, |served| served.starved),
+        error: None,
+    }
+}
+
+fn failed(error: &RunError) -> Service {
+    Service { error: Some(error.to_string()), ..Service::default() }
+}
+
+/// Address, and host as requests name it, of `http://host:port`.
+fn address_of(url: &str) -> Result<(SocketAddr, String), RunError> {
+    let wrong = |why: String| RunError::Spec {
+        what: format!("{url} cannot be reached: {why}"),
+        hint: "name a server as http://HOST:PORT".to_owned(),
+    };
+    let uri: http::Uri = url.parse().map_err(|error: http::uri::InvalidUri| wrong(error.to_string()))?;
+    let host = uri.host().ok_or_else(|| wrong("it names no host".to_owned()))?;
+    let port = uri.port_u16().unwrap_or(80);
+    let mut addresses =
+        (host.trim_matches(['[', ']']), port).to_socket_addrs().map_err(|e| wrong(e.to_string()))?;
+    let address = addresses.next().ok_or_else(|| wrong("its name has no address".to_owned()))?;
+    Ok((address, uri.authority().map_or_else(|| host.to_owned(), ToString::to_string)))
+}
+
+/// Paths that the server serves.
+fn paths(workload: &Workload) -> Vec<String> {
+    let urls = workload.pages.iter().flat_map(|page| &page.files).map(|file| file.url.as_ref());
+    let mut paths: Vec<String> = urls
+        .filter(|url: &&str| url.starts_with('/') && !url.contains("{{"))
+        .take(PATHS_MAX)
+        .map(str::to_owned)
+        .collect();
+    if paths.is_empty() {
+        paths.push("/".to_owned());
+    }
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_become_addresses() {
+        let of = |url| address_of(url).unwrap();
+        assert_eq!(
+            of("http://127.0.0.1:8080"),
+            ("127.0.0.1:8080".parse().unwrap(), "127.0.0.1:8080".to_owned())
+        );
+        assert_eq!(of("http://[::1]:81/x"), ("[::1]:81".parse().unwrap(), "[::1]:81".to_owned()));
+        assert_eq!(of("http://127.0.0.1").0.port(), 80);
+        assert!(address_of("http://no.such.host.invalid:1").is_err());
+    }
+}
