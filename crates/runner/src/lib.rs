@@ -25,6 +25,7 @@ pub mod mining;
 pub mod observer;
 pub mod order;
 mod origin;
+mod own_group;
 pub mod placement;
 pub mod preflight;
 mod process_tree;

@@ -11,6 +11,7 @@ use webstone_model::record::ProcessUse;
 
 use crate::control_group::throttled_ns;
 use crate::machine::Root;
+use crate::own_group;
 use crate::process_use::{CpuTime, Stat, descendants, scheduled_ns};
 
 /// The processes of a server, by those that all others descend from.
@@ -110,8 +111,19 @@ impl ProcessTree {
                 reading.switches.extend(thread.parse::<u32>().ok().zip(counted));
             }
         }
+        if let Some(cpu) = self.counted_together() {
+            reading.cpu = cpu;
+        }
         reading.throttled_ns = self.own().first().and_then(|pid| throttled_ns(root, *pid));
         found.then_some(reading)
+    }
+
+    /// CPU time as the kernel counted it for all of them together, where they have a control group to themselves.
+    fn counted_together(&self) -> Option<CpuTime> {
+        match self.heads.as_slice() {
+            [supervisor] if !self.with_heads => own_group::cpu_time(&self.root, *supervisor),
+            _ => None,
+        }
     }
 
     /// How many there are now.

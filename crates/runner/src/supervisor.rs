@@ -29,6 +29,7 @@ use signal_hook::iterator::Signals;
 
 use crate::attended::in_words;
 use crate::machine::Root;
+use crate::own_group::OwnGroup;
 use crate::preflight::limits::raise_descriptors;
 use crate::process_use::descendants;
 
@@ -82,6 +83,7 @@ pub fn supervise(what: &Supervision, say: &mut dyn FnMut(String)) -> io::Result<
     // Taken over before there is a server: a signal in between must not leave one behind.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     raise_descriptors(SERVER_DESCRIPTORS);
+    let group = OwnGroup::join();
     let companions =
         what.companions.iter().map(|words| start(what, words, None)).collect::<io::Result<Vec<Pid>>>()?;
     let server = start(what, &what.words, what.output.as_deref())?;
@@ -91,6 +93,7 @@ pub fn supervise(what: &Supervision, say: &mut dyn FnMut(String)) -> io::Result<
         Supervisor { server, companions, status: None, broken: None, alone: false, is_over: false };
     supervisor.until_over(&events, say);
     supervisor.end_all(&events);
+    drop(group);
     if let Some(directory) = &what.remove {
         // What the server's user made in it may be in use for a moment longer; what is not there need not be removed.
         for _ in 0..3 {

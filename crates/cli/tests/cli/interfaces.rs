@@ -314,6 +314,55 @@ fn nothing_of_a_killed_server_is_left() {
     }
 }
 
+/// CPU time a request, in milliseconds, of a server whose CGI processes fill a million bytes with random text each.
+fn cgi_milliseconds(dir: &Path, server: &str) -> f64 {
+    let path = dir.join("dear.toml");
+    let text = "name = \"dear\"\n[[pages]]\nfiles = [{ url = \"/send?size=1000000\", size = 1000000 }]\n";
+    fs::write(&path, text).unwrap();
+    let record = measured(dir, server, &["--server-interface", "cgi", "-w", path.to_str().unwrap()]);
+    let of = |name: &str| -> f64 {
+        let runs = record["iterations"].as_array().unwrap().iter();
+        runs.map(|run| run["server"][name].as_f64().unwrap()).sum()
+    };
+    let requests: f64 = record["iterations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["measured"]["counts"]["succeeded"].as_f64().unwrap())
+        .sum();
+    (of("user_ns") + of("system_ns")) / 1e6 / requests
+}
+
+/// fcgiwrap and mod_cgid's daemon ignore the end of their CGI processes, lighttpd waits for its: the same program costs the same.
+#[test]
+fn cgi_processes_that_nobody_waits_for_count() {
+    if !["", "/unified"].iter().any(|mount| {
+        fs::OpenOptions::new().append(true).open(format!("/sys/fs/cgroup{mount}/cgroup.procs")).is_ok()
+            && Path::new(&format!("/sys/fs/cgroup{mount}/cgroup.controllers")).exists()
+    }) {
+        println!("skipped: this user may not make control groups of version 2");
+        return;
+    }
+    let needed = [
+        ("lighttpd", "lighttpd"),
+        ("nginx", "nginx-light"),
+        ("fcgiwrap", "fcgiwrap"),
+        ("apache2", "apache2"),
+    ];
+    if !needed.iter().all(|(program, package)| is_installed(program, package)) {
+        return;
+    }
+    let dir = directory();
+    let waited = cgi_milliseconds(dir.path(), "lighttpd");
+    for server in ["nginx", "apache"] {
+        let counted = cgi_milliseconds(dir.path(), server);
+        assert!(
+            (waited / 2.0..waited * 2.0).contains(&counted),
+            "{server}: {counted} ms; lighttpd: {waited} ms"
+        );
+    }
+}
+
 #[test]
 fn an_answer_of_wrong_length_is_an_error_with_its_url() {
     let dir = tempfile::tempdir().unwrap();

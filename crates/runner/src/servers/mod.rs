@@ -120,6 +120,8 @@ pub struct Setup {
     pub cpus_max: Option<u32>,
     /// What the user should know of this configuration.
     pub warnings: Vec<String>,
+    /// What the user should know where the server has no control group to itself, and `/proc` alone says what it used.
+    pub unseen: Vec<String>,
 }
 
 /// What WebStone's run rules ask of a server, in words.

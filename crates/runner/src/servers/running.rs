@@ -23,6 +23,7 @@ use crate::fetch::{ByProbe, Fetch};
 use crate::interrupt::Interrupt;
 use crate::listeners;
 use crate::machine::Root;
+use crate::own_group;
 use crate::placement::cpu_list;
 use crate::process_tree::ProcessTree;
 use crate::store::without_number;
@@ -349,6 +350,10 @@ fn attempt(
         root: Root::default(),
     };
     running.wait_until_ready(address, launch.patience, interrupt)?;
+    if own_group::cpu_time(&running.root, running.process.pid()).is_none() {
+        let unseen = std::mem::take(&mut running.setup.unseen);
+        running.setup.warnings.extend(unseen);
+    }
     Ok(running)
 }
 

@@ -194,7 +194,7 @@ pub(super) fn equip(site: &Site, setup: &mut Setup) {
         Interface::Cgi => {
             setup.executables.push(CGI_PROGRAM);
             if let Some(starter) = nobody_waits(software) {
-                setup.warnings.push(format!(
+                setup.unseen.push(format!(
                     "the server's CPU time is without that of its CGI processes: {starter} ignores their end (SIGCHLD), and \
                      the kernel then adds what they used to nobody; with lighttpd, apache-prefork and the reference server \
                      it is counted"
