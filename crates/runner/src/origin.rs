@@ -73,6 +73,26 @@ impl Origin {
             hint: "start the server behind the proxy first, or leave the option out to have one started"
                 .to_owned(),
         })?;
+        Ok(Origin::seen(url, &addresses))
+    }
+
+    /// What a forward proxy is asked for. It may be that only the proxy reaches it, so that it need not accept connections.
+    pub(crate) fn through_proxy(url: &str) -> Origin {
+        match reach(url) {
+            Ok(addresses) => Origin::seen(url, &addresses),
+            Err(error) => {
+                let unseen = format!(
+                    "neither the origin {url} nor what the proxy asks of it was measured: it does not accept connections from here: {}",
+                    without_number(&error)
+                );
+                let record =
+                    OriginRecord { url: url.to_owned(), ours: false, cpus: Vec::new(), unseen: vec![unseen] };
+                Origin { record, view: View { processes: None, counters_at: None }, ours: None }
+            }
+        }
+    }
+
+    fn seen(url: &str, addresses: &[SocketAddr]) -> Origin {
         let here = addresses.iter().all(|address| is_this_host(address.ip()));
         let ports = addresses.iter().map(SocketAddr::port).collect();
         let found = if here { listeners::find(&Root::default(), &ports) } else { None };
@@ -99,7 +119,7 @@ impl Origin {
         };
         let cpus = found.map(|found| found.cpus).unwrap_or_default();
         let record = OriginRecord { url: url.to_owned(), ours: false, cpus, unseen };
-        Ok(Origin { record, view, ours: None })
+        Origin { record, view, ours: None }
     }
 
     /// How it ended, in words, if it was ours and did.

@@ -26,7 +26,6 @@ use crate::fetch::ByProbe;
 use crate::generator::{self, Compile, LoadGenerator};
 use crate::host_use::interfaces_towards;
 use crate::interrupt::Interrupt;
-use crate::listeners::{self, ServerProcesses};
 use crate::machine::{Root, cpus};
 use crate::observer::{Event, Observer};
 use crate::order::Course;
@@ -41,7 +40,7 @@ use crate::servers::{self, Refusal, ServerError};
 use crate::store::{Derived, Store, StoreError};
 use crate::sweep::{MeasuredServer, Sweep, SweepError};
 use crate::trace::{TraceWriter, nowhere};
-use crate::under_test::{self, UnderTest};
+use crate::under_test::{self, Found, UnderTest};
 use crate::workload_source::{WorkloadSourceError, load_workload};
 
 /// Most memory that the embedded server keeps files in, in bytes; it makes the rest anew for each request.
@@ -254,8 +253,8 @@ struct Prepared {
     effective: RunSpec,
     generator: Box<dyn LoadGenerator>,
     server: Option<UnderTest>,
-    /// Somebody else's server on this host, where its processes can be seen.
-    watched: Option<ServerProcesses>,
+    /// Somebody else's.
+    found: Found,
     /// What watches it elsewhere.
     agent: Option<ServerAgent>,
     /// Network interfaces towards the target.
@@ -303,18 +302,13 @@ fn prepare(
     };
     let mut effective = spec.clone();
     let at = ServerPlace::of(ours, facts.this_host);
-    let watched = match at {
-        ServerPlace::ThisHost if spec.server.agent.is_none() => {
-            let ports = facts.addresses.iter().map(|address| address.port()).collect();
-            listeners::find(&root, &ports)
-        }
-        _ => None,
-    };
-    let found_on = watched.as_ref().map(|server| server.cpus.clone()).unwrap_or_default();
+    let found = under_test::find(&spec, at, &facts);
+    let found_on = found.processes.as_ref().map(|server| server.cpus.clone()).unwrap_or_default();
     let placement = place(&cpus(&root), at, &spec.generator, &spec.server, &found_on)?;
     let interfaces =
         interfaces_towards(&root, facts.addresses.iter().map(|address| address.ip()), facts.this_host);
     warnings.extend(placement.warnings.iter().cloned());
+    warnings.extend(found.warnings(&placement));
     effective.generator.workers = placement.workers;
     effective.generator.cpus = cpu_list(&placement.workers_cpus);
     let destinations = facts.addresses.len().max(1) as u64;
@@ -387,6 +381,7 @@ fn prepare(
     let mut workload = workload;
     redaction::workload(&mut workload);
     let started = SystemTime::now();
+    let behind = server.as_ref().map_or(&found.origin, |server| &server.origin).as_ref();
     let mut record = RunRecord {
         schema: SCHEMA_VERSION,
         id: String::new(),
@@ -405,7 +400,7 @@ fn prepare(
             cpus: placement.server,
             software: server.as_ref().and_then(|server| server.software.clone()),
             agent: introduced.map(|agent| agent.record),
-            origin: server.as_ref().and_then(|server| Some(server.origin.as_ref()?.record.clone())),
+            origin: behind.map(|origin| origin.record.clone()),
         },
         warnings: warnings.iter().map(|warning| redaction::text(warning).text).collect(),
         iterations: Vec::new(),
@@ -422,7 +417,7 @@ fn prepare(
         effective,
         generator,
         server,
-        watched,
+        found,
         agent,
         interfaces,
         store,
@@ -458,16 +453,18 @@ impl Prepared {
             paced,
         });
         let mut unstored = ();
-        let (server, origin) = match (&mut self.server, &mut self.watched) {
+        let (server, origin) = match (&mut self.server, &mut self.found) {
             (Some(under_test), _) => {
-                (Some(&mut *under_test.server as &mut dyn MeasuredServer), under_test.origin.as_mut())
+                (Some(&mut *under_test.server as &mut dyn MeasuredServer), &mut under_test.origin)
             }
-            (None, watched) => (watched.as_mut().map(|watched| watched as &mut dyn MeasuredServer), None),
+            (None, Found { processes, origin }) => {
+                (processes.as_mut().map(|processes| processes as &mut dyn MeasuredServer), origin)
+            }
         };
         let mut sweep = Sweep {
             generator: &*self.generator,
             server,
-            origin,
+            origin: origin.as_mut(),
             agent: self.agent.as_mut(),
             interfaces: &self.interfaces,
             sink: match &mut self.store {

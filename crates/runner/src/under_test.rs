@@ -1,5 +1,5 @@
 //! The server under test where webstone starts it: the embedded reference server, or one of somebody else through its
-//! driver, with the origin behind it where it is a proxy.
+//! driver, with the origin behind it where it is a proxy. And one that somebody else started, as far as it is seen.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,8 +11,11 @@ use webstone_model::workload::Workload;
 
 use crate::embedded::{self, EmbeddedServer, EmbeddedServerError};
 use crate::interrupt::Interrupt;
+use crate::listeners::{self, ServerProcesses};
+use crate::machine::Root;
 use crate::origin::Origin;
-use crate::placement::{Placement, cpu_list};
+use crate::placement::{Placement, ServerPlace, cpu_list};
+use crate::preflight::target::TargetFacts;
 use crate::run::RunError;
 use crate::servers::{self, RunningServer};
 use crate::sweep::MeasuredServer;
@@ -69,11 +72,7 @@ pub(crate) fn start(
         }
         (_, false) => None,
     };
-    let mut warnings = Vec::new();
-    if let Some(origin) = &origin {
-        warnings.extend(origin.record.unseen.iter().cloned());
-        warnings.extend(shared_with(origin, placement));
-    }
+    let mut warnings = warnings_of(origin.as_ref(), placement);
     let behind = origin.as_ref().map(|origin| origin.record.url.clone()).unwrap_or_default();
     let launch = servers::Launch {
         webstone: program,
@@ -101,6 +100,44 @@ pub(crate) fn start(
         server: Box::new(server),
         origin,
     })
+}
+
+/// A server that webstone did not start, as far as it can be seen from here.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// Its processes.
+    pub(crate) processes: Option<ServerProcesses>,
+    /// The server that clients ask for, where what they are connected to is a proxy.
+    pub(crate) origin: Option<Origin>,
+}
+
+/// Looks for a server that webstone did not start. Where clients go through a proxy, the proxy is the server that answers
+/// them, and their target is its origin.
+pub(crate) fn find(spec: &RunSpec, at: ServerPlace, facts: &TargetFacts) -> Found {
+    let processes = match at {
+        ServerPlace::ThisHost if spec.server.agent.is_none() => {
+            let ports = facts.addresses.iter().map(|address| address.port()).collect();
+            listeners::find(&Root::default(), &ports)
+        }
+        _ => None,
+    };
+    let origin = match (&spec.client.proxy, spec.target.as_slice()) {
+        (Some(_), [origin]) if origin.starts_with("http://") => Some(Origin::through_proxy(origin)),
+        _ => None,
+    };
+    Found { processes, origin }
+}
+
+impl Found {
+    /// What the user should know.
+    pub(crate) fn warnings(&self, placement: &Placement) -> Vec<String> {
+        warnings_of(self.origin.as_ref(), placement)
+    }
+}
+
+fn warnings_of(origin: Option<&Origin>, placement: &Placement) -> Vec<String> {
+    let Some(origin) = origin else { return Vec::new() };
+    origin.record.unseen.iter().cloned().chain(shared_with(origin, placement)).collect()
 }
 
 fn embedded(spec: &RunSpec, server: ServerSpec, cpus: &[u32], program: PathBuf) -> embedded::Launch {

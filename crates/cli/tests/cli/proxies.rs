@@ -200,3 +200,101 @@ fn caching_on_and_off_stand_in_one_report() {
         said.err
     );
 }
+
+/// Apache httpd as a forward proxy, ended when this is dropped.
+struct ForwardProxy {
+    child: std::process::Child,
+    url: String,
+    log: std::path::PathBuf,
+}
+
+impl ForwardProxy {
+    fn start(dir: &Path) -> ForwardProxy {
+        // Another program may take the port before httpd does.
+        for _ in 0..5 {
+            let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let modules = ["mpm_event", "authz_core", "proxy", "proxy_http"]
+                .map(|name| format!("LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n"));
+            let dir = dir.display();
+            let text = format!(
+                "{}ServerName localhost\nListen 127.0.0.1:{port}\nPidFile {dir}/httpd.pid\nDefaultRuntimeDir {dir}\n\
+                 ErrorLog {dir}/error.log\nTransferLog {dir}/access.log\nProxyRequests On\n\
+                 <Proxy *>\nRequire all granted\n</Proxy>\n",
+                modules.concat()
+            );
+            fs::write(format!("{dir}/httpd.conf"), text).unwrap();
+            let mut child = std::process::Command::new("apache2")
+                .args(["-d", &dir.to_string(), "-f", &format!("{dir}/httpd.conf"), "-DFOREGROUND"])
+                .spawn()
+                .unwrap();
+            while child.try_wait().unwrap().is_none() {
+                if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                    let log = Path::new(&dir.to_string()).join("access.log");
+                    return ForwardProxy { child, url: format!("http://127.0.0.1:{port}"), log };
+                }
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+        }
+        panic!("{}", fs::read_to_string(dir.join("error.log")).unwrap_or_default());
+    }
+
+    /// Request lines that it logged, once there are so many: httpd logs behind the answer.
+    fn logged(&self, expected: usize) -> Vec<String> {
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        loop {
+            let text = fs::read_to_string(&self.log).unwrap();
+            let lines: Vec<String> =
+                text.lines().map(|line| line.split('"').nth(1).unwrap().to_owned()).collect();
+            if lines.len() >= expected || std::time::Instant::now() > until {
+                return lines;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for ForwardProxy {
+    fn drop(&mut self) {
+        // Its workers end with it; SIGKILL would leave them behind.
+        let _ = std::process::Command::new("kill").arg(self.child.id().to_string()).status();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_forward_proxy_is_asked_for_every_file_by_its_whole_url() {
+    if !is_installed("apache2", "apache2") {
+        return;
+    }
+    let dir = directory();
+    let file = workload(dir.path());
+    let origin = Server::start(dir.path(), &["--workload", &file, "--listen", "127.0.0.1:0"]);
+    let proxy = ForwardProxy::start(dir.path());
+    for policy in ["keep-alive", "per-request"] {
+        let before = proxy.logged(0).len();
+        let run = ["run", &origin.url, "--proxy", &proxy.url, "-w", &file, "--check", "content"];
+        let more = ["--connections", policy, "--no-check", "-c", "3", "--no-store", "--format", "json"];
+        let said = run_in(dir.path(), &[&run[..], &more, &SIXTY].concat());
+        let record: Value =
+            serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{policy}: {}", said.err));
+        let counts = &record["iterations"][0]["measured"]["counts"];
+        assert_eq!((&counts["succeeded"], &counts["failed"]), (&120.into(), &0.into()), "{policy}");
+        let (asked, behind) = (counted(&record, 0), &record["target"]["origin"]);
+        assert_eq!(
+            (asked("requests"), &counts["body_bytes"]),
+            (120, &asked("body_bytes").into()),
+            "{policy}"
+        );
+        assert_eq!((&behind["url"], &behind["unseen"]), (&origin.url.clone().into(), &Value::Array(vec![])));
+        // Not the origin's processes, of which there is one.
+        assert!(
+            record["iterations"][0]["server"]["processes"]["processes_max"].as_u64() > Some(1),
+            "{policy}"
+        );
+        let mut logged = proxy.logged(before + 120).split_off(before);
+        logged.retain(|line| line.starts_with("GET "));
+        assert_eq!(logged.len(), 120, "{policy}");
+        let of_origin = format!("GET {}/", origin.url);
+        assert!(logged.iter().all(|line| line.starts_with(&of_origin)), "{policy}: {}", logged[0]);
+    }
+}
