@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use webstone_model::record::Tool;
 
 use crate::machine::Root;
+use crate::servers::on_path;
 use facts::Facts;
 
 /// What the run knows itself.
@@ -110,14 +111,11 @@ fn gather_with(mut facts: Facts<'_>, subject: Subject<'_>, ask: network::Ask<'_>
     facts.finish()
 }
 
-/// Asks a program, where it is installed; `/usr/sbin` is not on everybody's path.
+/// Asks a program, where it is installed. Found before it is started: a child that finds nothing costs milliseconds.
 fn ask(program: &str, arguments: &[&str]) -> Option<String> {
-    let places = [program.to_owned(), format!("/usr/sbin/{program}"), format!("/sbin/{program}")];
-    let output = places.iter().find_map(|place| {
-        let mut command = Command::new(place);
-        command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).stderr(Stdio::null());
-        command.output().ok()
-    })?;
+    let mut command = Command::new(on_path(program)?);
+    command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).stderr(Stdio::null());
+    let output = command.output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 

@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use webstone_model::spec::{Interface, Logging, Profile, ServerChoice, ServerSpec, Software};
 
 pub use problem::ServerError;
+pub(crate) use program::on_path;
 pub use program::{Installed, find};
 pub(crate) use running::{Launch, RunningServer};
 

@@ -61,7 +61,8 @@ pub fn find(spec: &ServerSpec) -> Result<Installed, Refusal> {
     Ok(Installed { version: version(&build), path, build })
 }
 
-pub(super) fn on_path(name: &str) -> Option<PathBuf> {
+/// A program by its name or path, also where it is installed for administrators only.
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         let path = std::path::absolute(name).ok()?;
         return is_program(&path).then_some(path);
