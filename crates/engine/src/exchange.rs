@@ -9,7 +9,7 @@ use webstone_model::spec::ConnectionPolicy;
 use crate::connection::State;
 use crate::plan::NO_TEMPLATE;
 use crate::sys::{Backend, Event, Outgoing};
-use crate::worker::{RESOLVER_TOKEN, Worker};
+use crate::worker::{RESOLVER_TOKEN, TICKER_TOKEN, Worker};
 
 impl<B: Backend> Worker<B> {
     /// Asks for a file: on a connection that the client keeps, or on a new one.
@@ -42,8 +42,11 @@ impl<B: Backend> Worker<B> {
     /// Handles one event of the batch.
     #[inline]
     pub(crate) fn handle(&mut self, event: Event) {
-        if event.token == RESOLVER_TOKEN {
-            return self.take_answers();
+        if event.token >= TICKER_TOKEN {
+            return match event.token {
+                RESOLVER_TOKEN => self.take_answers(),
+                _ => self.ticked(),
+            };
         }
         let index = event.token as u32;
         let connection = &self.connections[index as usize];

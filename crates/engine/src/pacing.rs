@@ -14,8 +14,8 @@ use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::client::Doing;
 use crate::plan::Plan;
-use crate::sys::Backend;
 use crate::sys::clock::now_ns;
+use crate::sys::{Backend, WITHOUT_END};
 use crate::worker::{Stage, Worker};
 
 /// How long before an arrival the worker is awake, at least and at most. A thread that sleeps with a timer slack of 1 ns
@@ -233,7 +233,10 @@ impl<B: Backend> Worker<B> {
     /// Waits for events until an instant or the next arrival, whichever is first: how many events there are.
     pub(crate) fn wait(&mut self, until_ns: u64, mut now: u64) -> std::io::Result<usize> {
         let Some(pacer) = &mut self.pacer else {
-            return self.backend.wait(until_ns.saturating_sub(now));
+            return self.backend.wait(match until_ns {
+                u64::MAX => WITHOUT_END,
+                _ => until_ns.saturating_sub(now),
+            });
         };
         let due_ns = pacer.due_ns();
         // With nothing to come before the next arrival, its last moment is the clock's alone.

@@ -22,7 +22,7 @@ use crate::plan::Plan;
 use crate::recorder::Recorder;
 use crate::resolver::Resolver;
 use crate::sys::clock::now_ns;
-use crate::sys::{Backend, Setup};
+use crate::sys::{Backend, Setup, Ticker};
 use crate::transactions::{TraceEvent, Transaction};
 
 /// How often a worker looks at [`Shared`] and publishes its totals.
@@ -36,6 +36,8 @@ pub const STARTED_AT_ONCE: u32 = 256;
 pub const STARTED_PER_SECOND: u64 = 1_000;
 /// What the resolver's event is registered under; no connection has this number.
 pub(crate) const RESOLVER_TOKEN: u64 = u64::MAX;
+/// What the ticker's event is registered under.
+pub(crate) const TICKER_TOKEN: u64 = u64::MAX - 1;
 /// No connection has this index.
 pub(crate) const NO_CONNECTION: u32 = u32::MAX;
 
@@ -142,6 +144,8 @@ pub(crate) struct Worker<B> {
     go_ns: u64,
     /// The clock as it was read last.
     clock_ns: u64,
+    /// Wakes the loop for what may come late by a tick. Watched as long as it lives.
+    ticker: Ticker,
     pub(crate) resolver: Option<Resolver>,
     /// The connection whose bytes the kernel stamps as they come in, or [`NO_CONNECTION`]. It is one at a time.
     pub(crate) stamped: u32,
@@ -167,11 +171,14 @@ impl<B: Backend> Worker<B> {
         if let Some(resolver) = &resolver {
             backend.watch(resolver.waker(), RESOLVER_TOKEN)?;
         }
+        let ticker = Ticker::every(TICK_NS)?;
+        backend.watch(&ticker, TICKER_TOKEN)?;
         Ok(Worker {
             number,
             cpu,
             stage: Stage::WarmUp,
             backend,
+            ticker,
             resolver,
             stamped: NO_CONNECTION,
             tickets: 0,
@@ -243,7 +250,8 @@ impl<B: Backend> Worker<B> {
             return Ok(());
         }
         let timer = self.timers.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
-        let mut until = self.tick_ns.min(self.sweep_at_ns).min(timer);
+        let mut until =
+            if self.minds_the_time() { self.tick_ns.min(self.sweep_at_ns).min(timer) } else { timer };
         if !self.runnable.is_empty() {
             until = now;
         } else if self.next_to_start < self.clients.len() as u32 {
@@ -263,6 +271,26 @@ impl<B: Backend> Worker<B> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a tick that comes late by another would be noticed. Where not, the loop waits without a time-out, and the ticker
+    /// wakes it: every figure is booked by the clock, not by when a tick was handled.
+    fn minds_the_time(&self) -> bool {
+        self.pacer.is_some()
+            || self.plan.page_limit.is_some()
+            || self.stage >= Stage::Draining
+            || self.sweep_every_ns < TICK_NS
+    }
+
+    /// The ticker woke the loop.
+    pub(crate) fn ticked(&mut self) {
+        self.ticker.take();
+        // Its instants and the loop's own drift against each other; what is nearly due need not wait for the next.
+        let now = now_ns();
+        if now + TICK_NS / 2 >= self.tick_ns {
+            self.clock_ns = now;
+            self.tick(now);
+        }
     }
 
     /// Reads the clock, and does what has become due since it was last read.

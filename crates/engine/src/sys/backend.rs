@@ -108,7 +108,7 @@ pub(crate) trait Backend: Sized {
     /// The socket of an index is about to be closed: nothing that it still has to tell matters.
     fn forget(&mut self, index: u32, socket: &Socket);
 
-    /// Waits up to `timeout_ns` and returns how many events there are.
+    /// Waits up to `timeout_ns`, or until there is an event where that is [`WITHOUT_END`], and returns how many there are.
     fn wait(&mut self, timeout_ns: u64) -> io::Result<usize>;
 
     /// The event of a number below what [`Backend::wait`] returned; each is taken once, in order. `None` for those that
@@ -140,5 +140,7 @@ impl Choice {
     }
 }
 
+/// A wait that only an event ends: it arms no timer.
+pub(crate) const WITHOUT_END: u64 = u64::MAX;
 /// Most body bytes thrown away by one call.
 pub(crate) const DISCARD_BYTES: usize = 4 * 1024 * 1024;

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
-use super::backend::{Backend, DISCARD_BYTES, Event, Outgoing, Setup};
+use super::backend::{Backend, DISCARD_BYTES, Event, Outgoing, Setup, WITHOUT_END};
 use super::{Address, Connect, Received, Socket};
 
 /// Events taken from the kernel at once.
@@ -109,10 +109,11 @@ impl Backend for Epoll {
             tv_sec: (timeout_ns / 1_000_000_000) as i64,
             tv_nsec: (timeout_ns % 1_000_000_000) as _,
         };
+        let timeout = (timeout_ns != WITHOUT_END).then_some(&timeout);
         let waited = if self.waits_by_poll {
-            wait_by_poll(&self.epoll, &mut self.events, &timeout)
+            wait_by_poll(&self.epoll, &mut self.events, timeout)
         } else {
-            epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout))
+            epoll::wait(&self.epoll, spare_capacity(&mut self.events), timeout)
         };
         match waited {
             Ok(_) | Err(Errno::INTR) => Ok(self.events.len()),
@@ -140,9 +141,9 @@ impl Backend for Epoll {
 fn wait_by_poll(
     epoll: &OwnedFd,
     events: &mut Vec<epoll::Event>,
-    timeout: &Timespec,
+    timeout: Option<&Timespec>,
 ) -> rustix::io::Result<usize> {
-    poll(&mut [PollFd::new(epoll, PollFlags::IN)], Some(timeout))?;
+    poll(&mut [PollFd::new(epoll, PollFlags::IN)], timeout)?;
     let space = events.spare_capacity_mut();
     // SAFETY: the kernel writes at most `space.len()` events to memory that is ours; rustix's event is the kernel's.
     let count =

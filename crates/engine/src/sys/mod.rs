@@ -11,10 +11,12 @@ mod ring_buffers;
 mod socket;
 mod stamps;
 pub(crate) mod thread;
+mod ticker;
 mod waker;
 
-pub(crate) use backend::{Backend, Choice, DISCARD_BYTES, Event, Outgoing, Setup};
+pub(crate) use backend::{Backend, Choice, DISCARD_BYTES, Event, Outgoing, Setup, WITHOUT_END};
 pub(crate) use epoll::Epoll;
 pub(crate) use ring::Ring;
 pub(crate) use socket::{Address, Connect, Received, Socket};
+pub(crate) use ticker::Ticker;
 pub(crate) use waker::Waker;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 
-use super::backend::{Backend, Event, Outgoing, Setup};
+use super::backend::{Backend, Event, Outgoing, Setup, WITHOUT_END};
 use super::ring_buffers::{RingBuffers, Taken};
 use super::{Address, Connect, Received, Socket};
 
@@ -443,8 +443,11 @@ impl Backend for Ring {
         }
         let timeout =
             Timespec::new().sec(timeout_ns / 1_000_000_000).nsec((timeout_ns % 1_000_000_000) as u32);
-        let arguments = SubmitArgs::new().timespec(&timeout);
-        match self.ring.submitter().submit_with_args(1, &arguments) {
+        let waited = match timeout_ns {
+            WITHOUT_END => self.ring.submitter().submit_and_wait(1),
+            _ => self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&timeout)),
+        };
+        match waited {
             Ok(_) => {}
             // Time is up, a signal came, or more completed than there was room for: all of it is picked up below.
             Err(error)
