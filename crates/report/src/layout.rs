@@ -3,6 +3,8 @@
 //!
 //! No table crate: those adapt by wrapping cells, and a number on two lines is no number.
 
+use std::collections::BTreeSet;
+
 use unicode_width::UnicodeWidthStr;
 
 use crate::screen::{Screen, Tone};
@@ -21,6 +23,8 @@ pub(crate) enum Room {
     Optional(u8),
     /// Is cut to what remains, but not below this width.
     Flexible(usize),
+    /// The same, and not so far that two of its cells that differ would look alike.
+    Distinct(usize),
 }
 
 /// A table that is filled row by row and drawn at the end.
@@ -197,6 +201,26 @@ impl Table {
         push_line(out, &format!("{}{}", " ".repeat(INDENT), screen.paint(tone, text.trim_end())));
     }
 
+    /// The smallest width of a column in which cells that differ are drawn differently, whatever the ellipsis.
+    fn distinct_width(&self, index: usize, least: usize, most: usize) -> usize {
+        let cells: BTreeSet<&str> = self
+            .lines
+            .iter()
+            .filter_map(|line| match line {
+                Line::Row { cells, .. } => Some(cells[index].as_str()),
+                _ => None,
+            })
+            .collect();
+        let drawn = |width: usize| -> BTreeSet<String> {
+            let fits = |text: &str| text.width() <= width;
+            let drawn = cells
+                .iter()
+                .map(|text| if fits(text) { (*text).to_owned() } else { cut(text, width, "...") });
+            drawn.collect()
+        };
+        (least..most).find(|width| drawn(*width).len() == cells.len()).unwrap_or(most)
+    }
+
     /// The columns that are drawn, with their widths.
     fn layout(&self, width_max: usize) -> Vec<(usize, usize)> {
         let mut widths: Vec<usize> =
@@ -205,6 +229,13 @@ impl Table {
             let Line::Row { cells, .. } = line else { continue };
             widths.iter_mut().zip(cells).for_each(|(width, cell)| *width = (*width).max(cell.width()));
         }
+        let least: Vec<Option<usize>> = (0..self.columns.len())
+            .map(|index| match self.columns[index].room {
+                Room::Flexible(least) => Some(least),
+                Room::Distinct(least) => Some(self.distinct_width(index, least, widths[index])),
+                _ => None,
+            })
+            .collect();
         let mut layout: Vec<(usize, usize)> = widths.into_iter().enumerate().collect();
         let total = |layout: &[(usize, usize)]| {
             layout.iter().map(|(_, width)| width + GAP).sum::<usize>() + INDENT - GAP
@@ -213,10 +244,7 @@ impl Table {
         let slack = |layout: &[(usize, usize)]| {
             layout
                 .iter()
-                .map(|(index, width)| match self.columns[*index].room {
-                    Room::Flexible(least) => width.saturating_sub(least),
-                    _ => 0,
-                })
+                .map(|(index, width)| least[*index].map_or(0, |least| width.saturating_sub(least)))
                 .sum::<usize>()
         };
         while total(&layout) - slack(&layout) > width_max {
@@ -229,7 +257,7 @@ impl Table {
         }
         let mut excess = total(&layout).saturating_sub(width_max);
         for (index, width) in &mut layout {
-            if let Room::Flexible(least) = self.columns[*index].room {
+            if let Some(least) = least[*index] {
                 let cut = excess.min(width.saturating_sub(least));
                 *width -= cut;
                 excess -= cut;
@@ -314,15 +342,14 @@ pub(crate) fn padded(text: &str, width: usize) -> String {
 fn fitted(text: &str, width: usize, left: bool, screen: &Screen) -> String {
     let own = text.width();
     if own > width {
-        return padded(&cut(text, width, screen), width);
+        return padded(&cut(text, width, screen.ellipsis()), width);
     }
     let fill = " ".repeat(width - own);
     if left { format!("{text}{fill}") } else { format!("{fill}{text}") }
 }
 
 /// Cuts in the middle: both the directory and the file name of a long URL tell something.
-fn cut(text: &str, width: usize, screen: &Screen) -> String {
-    let ellipsis = screen.ellipsis();
+fn cut(text: &str, width: usize, ellipsis: &str) -> String {
     let room = width.saturating_sub(ellipsis.width());
     let head = taken(text.chars(), room / 2);
     let tail: String = taken(text.chars().rev(), room - room / 2).chars().rev().collect();
@@ -395,6 +422,19 @@ mod tests {
     }
 
     #[test]
+    fn names_that_differ_look_different_and_columns_give_way() {
+        let mut table = Table::default();
+        table.text("cell", Room::Distinct(16));
+        table.number("hits", "1/s", Room::Always).number("extra", "", Room::Optional(1));
+        for name in ["nginx-proxy-cache-off", "nginx-proxy-tuned-cache-off"] {
+            table.row(vec![name.into(), "1".into(), "22".into()]);
+        }
+        // Shorter than the first name, both would be its head and its tail.
+        assert_eq!(table.layout(30), [(0, 22), (1, 4)]);
+        assert_eq!(table.layout(24), [(0, 21), (1, 4)]);
+    }
+
+    #[test]
     fn text_wraps_at_spaces_and_breaks_what_is_too_long() {
         assert_eq!(wrapped("aa bb ccccccc d", 5), ["aa bb", "ccccc", "cc d"]);
         assert_eq!(wrapped("", 5), [""]);
@@ -403,6 +443,6 @@ mod tests {
 
     #[test]
     fn wide_characters_are_counted_by_columns() {
-        assert_eq!(cut("漢字漢字漢字", 9, &screen(80)), "漢...字");
+        assert_eq!(cut("漢字漢字漢字", 9, "..."), "漢...字");
     }
 }

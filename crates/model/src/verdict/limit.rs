@@ -72,6 +72,14 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], highest: bool) -> Lim
                 format!("The server's CPU limits at {at}: {text}{besides}."),
             );
         }
+        if let Some((generator, _)) = &generator
+            && let Some((cpu, busy)) =
+                shared_cpu(record, runs).filter(|(_, busy)| *busy >= SERVER_CPU_PERCENT_MAX)
+        {
+            return unknown(&format!(
+                "at {at} server and generator share CPU {cpu}, which was busy for {busy:.0} % of the time: {text}, {generator}"
+            ));
+        }
         if let Some(busy) = server_cpus_busy(record, runs).filter(|busy| *busy >= SERVER_CPU_PERCENT_MAX) {
             // Where a kernel counts interrupts by themselves, the server's network work is in none of its processes.
             let text = format!(
@@ -248,6 +256,25 @@ fn server_cpus_busy(record: &RunRecord, runs: &[&IterationRecord]) -> Option<f64
         }
     }
     (sum.1 > 0.0).then(|| percent(sum.0, sum.1))
+}
+
+/// The busiest CPU that server and generator share, by its number, and how busy it was, in percent.
+fn shared_cpu(record: &RunRecord, runs: &[&IterationRecord]) -> Option<(u32, f64)> {
+    if record.target.agent.is_some() {
+        return None;
+    }
+    let mut times: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+    for run in runs {
+        let workers = || run.measured.generator.workers.iter().filter_map(|worker| worker.cpu);
+        let shared = |cpu: u32| record.target.cpus.contains(&cpu) && workers().any(|worker| worker == cpu);
+        for cpu in run.host.iter().flat_map(|host| &host.cpus).filter(|cpu| shared(cpu.cpu)) {
+            let (busy, all) = times.entry(cpu.cpu).or_default();
+            *busy += cpu.busy_ns as f64;
+            *all += cpu.busy_ns as f64 + cpu.idle_ns as f64 + cpu.stolen_ns as f64;
+        }
+    }
+    let shares = times.iter().map(|(cpu, (busy, all))| (*cpu, percent(*busy, *all)));
+    shares.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// The CPU of server and generator that a hypervisor took most of, by its number, and how much, in percent.

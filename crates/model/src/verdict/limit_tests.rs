@@ -100,6 +100,16 @@ fn the_limiting_resource_is_told_with_its_evidence() {
     );
     limited(
         |run| {
+            run.measured.generator.workers[0].cpu = Some(0);
+            let cpu = CpuUse { cpu: 0, busy_ns: 594 * SECOND, idle_ns: 6 * SECOND, ..CpuUse::default() };
+            run.host.as_mut().unwrap().cpus = vec![cpu];
+        },
+        LimitingResource::Unknown,
+        "The limiting resource cannot be told: at 20 clients server and generator share CPU 0, which was busy for 99 % of the \
+         time: the server used 60 % of its 1 CPU, the generator's worker used 50 % of CPU 0.",
+    );
+    limited(
+        |run| {
             run.server = None;
             run.host = None;
         },

@@ -133,7 +133,7 @@ impl Draw<'_> {
         table.number("more", &over, Room::Always).number("95%", "from", Room::Optional(4));
         table.number("", "to", Room::Optional(4)).number("efficiency", "", Room::Optional(5));
         table.number("law", "requests/s", Room::Optional(3)).number("residual", "", Room::Optional(3));
-        table.text("", Room::Flexible(8));
+        table.text("", Room::Flexible(11));
         for row in &scaling.rows {
             let cell = self.cell(row.cell);
             let more = row.more_percent;
@@ -267,7 +267,7 @@ impl Draw<'_> {
 
     fn cells(&self) -> Sheet {
         let mut table = Table::default();
-        table.text("cell", Room::Flexible(14)).number("peak", "requests/s", Room::Always);
+        table.text("cell", Room::Distinct(14)).number("peak", "requests/s", Room::Always);
         table.number("95%", "", Room::Always).number("clients", "", Room::Always);
         table.number("latency", "at peak", Room::Always).number("", &self.told_unit(), Room::Optional(5));
         table.number("latency", "p99, peak", Room::Optional(4));
@@ -306,7 +306,7 @@ impl Draw<'_> {
             || self.summary.cells.iter().filter(|cell| cell.levels.iter().any(|it| it.origin.is_some()));
         proxies().next()?;
         let mut table = Table::default();
-        table.text("cell", Room::Flexible(14)).number("peak", "requests/s", Room::Always);
+        table.text("cell", Room::Distinct(14)).number("peak", "requests/s", Room::Always);
         table.number("caching", "% over off", Room::Optional(7)).number("hits", "", Room::Always);
         table.number("origin", "requests/s", Room::Always).number("asked", "a request", Room::Always);
         table.number("saved", "bytes", Room::Always).number("connects", "each asked", Room::Optional(3));
@@ -337,8 +337,8 @@ impl Draw<'_> {
         }
         let mut sheet =
             Sheet::new("Origin", "what each proxy asked of the server behind it, at its peak", table);
-        let text = "Hits: valid answers for which the origin was not asked. CPU: 100 % is one CPU, all of the time. A cache \
-                    is empty when its round begins, because the proxy is started for it; the warm-up fills it.";
+        let text = "Hits: valid answers for which the origin was not asked. CPU: 100 % is one CPU, all of the time. A proxy \
+                    is started for each round with an empty cache, which the check of the files and the warm-up fill.";
         sheet.notes.push((Tone::Faint, text.to_owned()));
         Some(sheet)
     }
