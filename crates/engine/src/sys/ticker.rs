@@ -1,7 +1,7 @@
 //! Wakes an event loop every so often, so that its waits need no time-out.
 //!
 //! A wait with a time-out arms a timer of the kernel's and takes it back when something happens before: on a virtual machine
-//! that was 9 % of what a request on a kept connection cost (benchsuite, `keep-alive`). One that fires a hundred times a
+//! that was 7 to 9 % of what a request on a kept connection cost (benchsuite, `keep-alive`). One that fires a hundred times a
 //! second by itself costs nothing that can be measured.
 
 use std::io;
