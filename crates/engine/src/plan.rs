@@ -224,6 +224,12 @@ impl Plan {
         self.workers
     }
 
+    /// Whether bodies are received: because their content is checked, or because Unix sockets cannot throw bytes away.
+    pub(crate) fn receives_bodies(&self) -> bool {
+        let is_unix = |address: &Address| matches!(address, Address::Unix(_));
+        self.check == Check::Content || self.origins.iter().any(|origin| origin.addresses.iter().any(is_unix))
+    }
+
     pub(crate) fn slice(&self, slice: Slice) -> &[u8] {
         &self.bytes[slice.start()..slice.end()]
     }

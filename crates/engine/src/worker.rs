@@ -166,6 +166,7 @@ impl<B: Backend> Worker<B> {
             requests: plan.bytes.clone(),
             connections: clients as usize * plan.parallel.min(4) as usize,
             keeps_connections: plan.policy == ConnectionPolicy::KeepAlive,
+            receives_bodies: plan.receives_bodies(),
         })?;
         let resolver = plan.resolve_each.then(|| Resolver::start(clients)).transpose()?;
         if let Some(resolver) = &resolver {

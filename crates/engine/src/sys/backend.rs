@@ -36,6 +36,8 @@ pub(crate) struct Setup {
     pub(crate) connections: usize,
     /// Connections last, so that what is paid once for each is worth it.
     pub(crate) keeps_connections: bool,
+    /// Bodies are received, and not thrown away where [`Backend::DISCARDS`] allows it.
+    pub(crate) receives_bodies: bool,
 }
 
 /// Bytes to be written.

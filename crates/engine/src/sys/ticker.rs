@@ -43,7 +43,6 @@ impl AsFd for Ticker {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::{Duration, Instant};
 
     use super::*;
@@ -51,7 +50,7 @@ mod tests {
 
     fn wakes_again_and_again<B: Backend>() {
         let mut backend =
-            B::new(Setup { requests: Arc::default(), connections: 1, keeps_connections: true }).unwrap();
+            B::new(Setup { connections: 1, keeps_connections: true, ..Setup::default() }).unwrap();
         let began = Instant::now();
         let ticker = Ticker::every(2_000_000).unwrap();
         backend.watch(&ticker, 7).unwrap();
