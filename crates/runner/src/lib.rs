@@ -20,6 +20,7 @@ mod generator;
 mod host_use;
 mod interrupt;
 mod listeners;
+mod listening_sockets;
 pub mod machine;
 pub mod mining;
 pub mod observer;

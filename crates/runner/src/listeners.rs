@@ -7,13 +7,11 @@ use std::path::PathBuf;
 use webstone_model::spec::parse_cpu_list;
 use webstone_server::Counters;
 
+use crate::listening_sockets::listening;
 use crate::machine::Root;
 use crate::process_tree::ProcessTree;
 use crate::process_use::descendants;
 use crate::sweep::MeasuredServer;
-
-/// State of a listening socket in `/proc/net/tcp`.
-const LISTEN: &str = "0A";
 
 /// The processes of a server, by those among them that no other of them started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,10 +24,7 @@ pub(crate) struct ServerProcesses {
 
 /// The processes that listen on any of these ports; `None` where there are none to be seen.
 pub(crate) fn find(root: &Root, ports: &BTreeSet<u16>) -> Option<ServerProcesses> {
-    let sockets = sockets(root, ports);
-    if sockets.is_empty() {
-        return None;
-    }
+    let sockets = sockets(root, ports).filter(|sockets| !sockets.is_empty())?;
     let own = std::process::id();
     let pids: Vec<u32> = root
         .names("/proc")
@@ -60,10 +55,9 @@ pub(crate) fn find(root: &Root, ports: &BTreeSet<u16>) -> Option<ServerProcesses
 
 /// Whether a descendant of a process listens on a port, as far as can be seen: not, where only others are seen to.
 pub(crate) fn is_held_by(root: &Root, port: u16, ancestor: u32) -> bool {
-    let sockets = sockets(root, &BTreeSet::from([port]));
+    let Some(sockets) = sockets(root, &BTreeSet::from([port])) else { return true };
     if sockets.is_empty() {
-        // Nobody listens, or the kernel does not tell.
-        return root.text("/proc/net/tcp").is_none();
+        return false;
     }
     let ours = descendants(root, ancestor);
     let is_hidden = |pid: &u32| root.names(&format!("/proc/{pid}/fd")).is_empty();
@@ -72,7 +66,7 @@ pub(crate) fn is_held_by(root: &Root, port: u16, ancestor: u32) -> bool {
 
 /// Whether anybody listens on any of these ports.
 pub(crate) fn is_listening(root: &Root, ports: &BTreeSet<u16>) -> bool {
-    !sockets(root, ports).is_empty()
+    sockets(root, ports).is_some_and(|sockets| !sockets.is_empty())
 }
 
 impl ServerProcesses {
@@ -82,13 +76,10 @@ impl ServerProcesses {
     }
 }
 
-/// The listening sockets of these ports, as `/proc/<pid>/fd` names them.
-fn sockets(root: &Root, ports: &BTreeSet<u16>) -> BTreeSet<PathBuf> {
-    ["/proc/net/tcp", "/proc/net/tcp6"]
-        .iter()
-        .flat_map(|path| listening(&root.text(path).unwrap_or_default(), ports))
-        .map(|inode| PathBuf::from(format!("socket:[{inode}]")))
-        .collect()
+/// The listening sockets of these ports, as `/proc/<pid>/fd` names them; `None` where the kernel does not tell.
+fn sockets(root: &Root, ports: &BTreeSet<u16>) -> Option<BTreeSet<PathBuf>> {
+    let inodes = listening(root, ports)?;
+    Some(inodes.iter().map(|inode| PathBuf::from(format!("socket:[{inode}]"))).collect())
 }
 
 impl MeasuredServer for ServerProcesses {
@@ -106,17 +97,6 @@ impl MeasuredServer for ServerProcesses {
     fn counted(&self) -> Option<Counters> {
         None
     }
-}
-
-/// Inodes of the listening sockets of a port in `/proc/net/tcp`: number, local address, remote address, state, and the
-/// inode in the tenth column.
-fn listening(text: &str, ports: &BTreeSet<u16>) -> Vec<u64> {
-    let inode = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let port = u16::from_str_radix(words.get(1)?.rsplit_once(':')?.1, 16).ok()?;
-        (*words.get(3)? == LISTEN && ports.contains(&port)).then(|| words.get(9)?.parse().ok()).flatten()
-    };
-    text.lines().skip(1).filter_map(inode).collect()
 }
 
 fn holds(root: &Root, pid: u32, sockets: &BTreeSet<PathBuf>) -> bool {
@@ -143,13 +123,6 @@ mod tests {
         0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0\n   \
         1: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 4712 1 0\n   \
         2: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4713 1 0\n";
-
-    #[test]
-    fn only_listening_sockets_of_the_port_count() {
-        assert_eq!(listening(TCP, &BTreeSet::from([8080])), [4711]);
-        assert_eq!(listening(TCP, &BTreeSet::from([80])), Vec::<u64>::new());
-        assert_eq!(listening("no table", &BTreeSet::from([80])), Vec::<u64>::new());
-    }
 
     #[test]
     fn a_master_and_its_pinned_workers_are_one_server() {
