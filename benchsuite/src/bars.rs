@@ -69,6 +69,8 @@ pub struct Judged {
     pub measured: Option<Spread>,
     /// The same on the canned server, which does not decide.
     pub on_canned: Option<Spread>,
+    /// What the least client that these system calls allow reaches on its server, which does not decide either.
+    pub floor: Option<Spread>,
     /// How it came out.
     pub outcome: Outcome,
 }
@@ -128,14 +130,14 @@ impl Bar {
     }
 
     /// Holds the bar against what was measured.
-    pub fn judge(self, measured: Option<Spread>, on_canned: Option<Spread>) -> Judged {
+    pub fn judge(self, measured: Option<Spread>, on_canned: Option<Spread>, floor: Option<Spread>) -> Judged {
         let outcome = match measured {
             _ if self.pending.is_some() => Outcome::Pending,
             None => Outcome::NotMeasured,
             Some(measured) if measured.median <= self.at_most => Outcome::Met,
             Some(_) => Outcome::Missed,
         };
-        Judged { bar: self, measured, on_canned, outcome }
+        Judged { bar: self, measured, on_canned, floor, outcome }
     }
 }
 
@@ -179,8 +181,9 @@ mod tests {
             aim: None,
             pending: pending.map(str::to_owned),
         };
-        let judge =
-            |pending, values: &[f64]| bar(pending).judge(Spread::of(values.iter().copied()), None).outcome;
+        let judge = |pending, values: &[f64]| {
+            bar(pending).judge(Spread::of(values.iter().copied()), None, None).outcome
+        };
         assert_eq!(judge(None, &[0.4, 0.5, 0.9]), Outcome::Met);
         assert_eq!(judge(None, &[0.4, 0.51, 0.9]), Outcome::Missed);
         assert_eq!(judge(None, &[]), Outcome::NotMeasured);

@@ -25,7 +25,7 @@ use modes::{Case, Mode, Server};
 use nginx::Nginx;
 use run::Run;
 use session::Session;
-use tools::{Target, Tool};
+use tools::{Built, Target, Tool};
 
 /// Beyond its measured time a tool may take so long to start, drain and print.
 const GRACE: Duration = Duration::from_secs(30);
@@ -76,16 +76,19 @@ fn compare(arguments: &Arguments) -> Result<bool, String> {
     };
     let uses_canned = arguments.servers.contains(&Server::Canned);
     let canned = if uses_canned { Some(build("webstone-canned", false)?) } else { None };
+    let wants_floor = arguments.tools.is_empty() || arguments.tools.iter().any(|tool| tool == "floor");
+    let floor = if wants_floor { Some(build("webstone-floor", false)?) } else { None };
+    let built = Built { webstone, baseline, floor };
     let descriptors = children::raise_descriptor_limit()?;
     let cpus = Cpus::choose(arguments.server_cpu, arguments.client_cpu);
-    let tools = Tool::installed(&webstone, baseline.as_deref(), arguments)?;
+    let tools = Tool::installed(&built, arguments)?;
     let folder = tempfile::Builder::new()
         .prefix("webstone-benchsuite-")
         .tempdir()
         .map_err(|error| format!("no temporary directory: {error}"))?;
     let plan = plan(arguments, &cpus, descriptors);
     if plan.iter().any(|(_, server, _)| *server == Server::Nginx) {
-        nginx::write_files(folder.path(), &webstone)?;
+        nginx::write_files(folder.path(), &built.webstone)?;
     }
     let runs: usize = plan
         .iter()

@@ -29,6 +29,7 @@ pub struct Reading {
 /// If the numbers are not where they are expected.
 pub fn read(tool: &str, output: &str) -> Result<Reading, String> {
     let reading = match tool {
+        "floor" => floor(output),
         "wrk" => wrk(output),
         "ab" => ab(output),
         "h2load" => h2load(output),
@@ -78,6 +79,19 @@ fn webstone_bare(output: &str) -> Option<Reading> {
         lateness_p99_us: None,
     };
     (counts_nothing && requests > 0 && window_s > 0.0).then_some(reading)
+}
+
+/// `webstone-floor` of this suite.
+fn floor(output: &str) -> Option<Reading> {
+    let report: Value = serde_json::from_str(output).ok()?;
+    Some(Reading {
+        requests: report.get("requests")?.as_u64()?,
+        rate: report.get("rate")?.as_f64()?,
+        latency_s: None,
+        errors: 0,
+        window_cpu_s: Some(report.get("window_cpu_per_request_s")?.as_f64()?),
+        lateness_p99_us: None,
+    })
 }
 
 fn wrk(output: &str) -> Option<Reading> {
@@ -265,6 +279,10 @@ mod tests {
                 lateness_p99_us: None
             }
         );
+
+        let floor = r#"{"requests":1010,"rate":500.5,"window_cpu_per_request_s":7e-6}"#;
+        let reading = read("floor", floor).unwrap();
+        assert_eq!((reading.requests, reading.rate, reading.window_cpu_s), (1010, 500.5, Some(7e-6)));
 
         let k6 = r#"{"metrics":{"http_reqs":{"count":21000,"rate":20999.5},"http_req_duration":{"avg":2.5},"http_req_failed":{"value":0}}}"#;
         let reading = read("k6", k6).unwrap();

@@ -129,24 +129,26 @@ impl Session {
     }
 
     fn judge(&self, bar: Bar) -> Judged {
-        let on = |server: Server| {
+        let on = |server: Server, tool: &str| {
             let mode = Mode::ALL.into_iter().find(|mode| mode.name() == bar.mode)?;
             match bar.quantity {
                 Quantity::Cpu => {
-                    self.ratio(*mode.cases(server).first()?, &bar.tool, bar.against.as_deref()?, Run::cpu_us)
+                    self.ratio(*mode.cases(server).first()?, tool, bar.against.as_deref()?, Run::cpu_us)
                 }
-                Quantity::ConnectionBytes => self.connection_bytes(server, &bar.tool),
-                Quantity::CpuGrowth => self.cpu_growth(server, &bar.tool),
-                Quantity::SecondWorker => self.second_worker(server, &bar.tool, true),
+                Quantity::ConnectionBytes => self.connection_bytes(server, tool),
+                Quantity::CpuGrowth => self.cpu_growth(server, tool),
+                Quantity::SecondWorker => self.second_worker(server, tool, true),
                 Quantity::LatenessP99Us => {
                     let case = *mode.cases(server).first()?;
-                    self.by_round(|round| self.value(case, &bar.tool, round, Run::lateness_p99_us))
+                    self.by_round(|round| self.value(case, tool, round, Run::lateness_p99_us))
                 }
             }
         };
         let server = Server::ALL.into_iter().find(|server| server.name() == bar.server);
-        let (measured, on_canned) = (server.and_then(on), on(Server::Canned));
-        bar.judge(measured, on_canned)
+        let measured = server.and_then(|server| on(server, &bar.tool));
+        let floor = server.and_then(|server| on(server, "floor"));
+        let on_canned = on(Server::Canned, &bar.tool);
+        bar.judge(measured, on_canned, floor)
     }
 
     /// The runs of a tool in a case.

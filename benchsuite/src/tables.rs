@@ -212,16 +212,16 @@ fn bars(session: &Session, judged: &[Judged], text: &mut String) {
     let _ = write!(
         text,
         "\n## Bars\n\n\
-         | mode | tool | quantity | against | measured | quartiles | on canned | at most | aim | |\n\
-         |---|---|---|---|---:|---|---:|---:|---:|---|\n"
+         | mode | tool | quantity | against | measured | quartiles | on canned | floor | at most | aim | |\n\
+         |---|---|---|---|---:|---|---:|---:|---:|---:|---|\n"
     );
-    for Judged { bar, measured, on_canned, outcome } in listed {
+    for Judged { bar, measured, on_canned, floor, outcome } in listed {
         let decimals = bar.quantity.decimals();
         let shown = decimals.min(2);
         let why = bar.pending.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {} | {:.shown$} | {} | {}{why} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {:.shown$} | {} | {}{why} |",
             bar.mode,
             bar.tool,
             bar.quantity.name(),
@@ -229,6 +229,7 @@ fn bars(session: &Session, judged: &[Judged], text: &mut String) {
             median(*measured, decimals),
             quartiles(*measured, decimals),
             median(*on_canned, decimals),
+            median(*floor, decimals),
             bar.at_most,
             number(bar.aim, shown),
             outcome.name(),

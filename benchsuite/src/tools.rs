@@ -19,7 +19,7 @@ pub struct Known {
 }
 
 /// Every tool, webstone first.
-pub const KNOWN: [Known; 12] = [
+pub const KNOWN: [Known; 13] = [
     ours("webstone"),
     // Ends connections with a reset.
     ours("webstone-reset"),
@@ -31,6 +31,8 @@ pub const KNOWN: [Known; 12] = [
     ours("webstone-bare"),
     // Waits for the next request of a schedule awake.
     ours("webstone-spin"),
+    // One send and one receive a request, and nothing else: what no client of these system calls can go below.
+    Known { name: "floor", version: &[], install: "cargo build --release -p webstone-benchsuite" },
     Known { name: "wrk", version: &["-v"], install: "apt-get install wrk" },
     Known { name: "ab", version: &["-V"], install: "apt-get install apache2-utils" },
     Known { name: "h2load", version: &["--version"], install: "apt-get install nghttp2-client" },
@@ -45,6 +47,17 @@ pub const KNOWN: [Known; 12] = [
 
 const fn ours(name: &'static str) -> Known {
     Known { name, version: &["--version"], install: "cargo build --release" }
+}
+
+/// Programs of this tree.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// The program to measure.
+    pub webstone: PathBuf,
+    /// It without statistics.
+    pub baseline: Option<PathBuf>,
+    /// The least client.
+    pub floor: Option<PathBuf>,
 }
 
 /// webstone's exit code for a result that it calls invalid.
@@ -76,11 +89,7 @@ impl Tool {
     ///
     /// # Errors
     /// If one that is asked for is unknown or missing.
-    pub fn installed(
-        webstone: &Path,
-        baseline: Option<&Path>,
-        arguments: &Arguments,
-    ) -> Result<Vec<Tool>, String> {
+    pub fn installed(built: &Built, arguments: &Arguments) -> Result<Vec<Tool>, String> {
         let wanted = &arguments.tools;
         if let Some(unknown) = wanted.iter().find(|name| !KNOWN.iter().any(|known| known.name == **name)) {
             let known = KNOWN.map(|known| known.name).join(", ");
@@ -93,8 +102,9 @@ impl Tool {
                 continue;
             }
             let program = match name {
-                "webstone-bare" => baseline.map(Path::to_owned),
-                _ if name.starts_with("webstone") => Some(webstone.to_owned()),
+                "webstone-bare" => built.baseline.clone(),
+                "floor" => built.floor.clone(),
+                _ if name.starts_with("webstone") => Some(built.webstone.clone()),
                 _ => find(name),
             };
             let hint = if name == "webstone-bare" { "--baseline-webstone build" } else { install };
@@ -116,6 +126,7 @@ impl Tool {
             "webstone-size" | "webstone-content" => case.mode == Large,
             "webstone-bare" => matches!(case.mode, KeepAlive | PerRequest | Large),
             "webstone-spin" => case.mode == Pacing,
+            "floor" => matches!(case.mode, KeepAlive | Scale),
             "wrk" => case.mode != Pacing,
             "h2load" => matches!(case.mode, KeepAlive | Large | Scale | Workers),
             "ab" | "oha" | "hey" => !matches!(case.mode, Standard | Workers | Pacing),
@@ -166,6 +177,7 @@ impl Tool {
                 let keep = if keep { "-k" } else { "" };
                 add(&format!("-q -t {seconds} -n {most} -c {clients} {keep} {url}"));
             }
+            "floor" => add(&format!("{clients} {seconds} {url}")),
             "h2load" => add(&format!("--h1 -t{workers} -c{clients} -D {seconds}s {url}")),
             "oha" => {
                 let keep = if keep { "" } else { "--disable-keepalive" };
@@ -289,6 +301,7 @@ mod tests {
             ("wrk", Mode::Scale, 3, "wrk -t1 -c10000 -d3s --timeout 10s URL"),
             ("wrk", Mode::Workers, 2, "wrk -t2 -c128 -d3s URL"),
             ("wrk", Mode::Standard, 0, "wrk -t1 -c64 -d3s -s F/standard.lua http://127.0.0.1:8080"),
+            ("floor", Mode::Scale, 3, "floor 10000 3 URL"),
             ("ab", Mode::KeepAlive, 0, "ab -q -t 3 -n 1200000 -c 64 -k URL"),
             (
                 "webstone",
@@ -332,6 +345,7 @@ mod tests {
             ("webstone-content", Mode::KeepAlive),
             ("webstone-spin", Mode::KeepAlive),
             ("wrk", Mode::Pacing),
+            ("floor", Mode::PerRequest),
             ("h2load", Mode::PerRequest),
             ("oha", Mode::Standard),
             ("ab", Mode::Workers),
