@@ -59,13 +59,15 @@ fn incomplete(record: &RunRecord, reasons: &mut Vec<Reason>) {
         Some(_) => {
             ("a search that came to its end".to_owned(), format!("the search ended after {measured}: {why}"))
         }
-        None => (
-            format!("{planned} planned"),
-            format!(
-                "{whole} of {} were measured whole: {why}",
-                counted(planned, "planned timed run", "planned timed runs")
-            ),
-        ),
+        None => {
+            let due = counted(planned, "planned timed run", "planned timed runs");
+            // One that ended badly may have done so behind its last timed run.
+            let sentence = match whole >= planned && whole > 0 {
+                true => format!("{whole} of {due} were measured whole, but {why}"),
+                false => format!("{whole} of {due} were measured whole: {why}"),
+            };
+            (format!("{planned} planned"), sentence)
+        }
     };
     reasons.push(Reason {
         cause: Cause::Incomplete,

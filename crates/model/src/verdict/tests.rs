@@ -221,7 +221,7 @@ fn each_cause_makes_it_invalid_with_its_evidence() {
     invalid(
         |record| record.state = RunState::Failed,
         Cause::Incomplete,
-        "36 of 36 planned timed runs were measured whole: the run was ended by an error",
+        "36 of 36 planned timed runs were measured whole, but the run was ended by an error",
     );
     invalid(
         |record| record.iterations[4].interrupted = true,

@@ -9,7 +9,7 @@ use webstone_model::verdict::{
 };
 
 use crate::layout::{heading, labelled, push_line};
-use crate::numbers::{count, counted, percent, seconds};
+use crate::numbers::{count, counted, decimal, percent, seconds};
 use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
 
@@ -255,7 +255,7 @@ fn iterations(screen: &Screen, levels: &[Level<'_>], cautions: &mut Vec<Caution>
         for place in &level.statistics.outliers {
             let run = level.runs[*place];
             let rate = summary::request_rate(&run.measured);
-            apart.push(format!("{} ({rate:.0} requests/s)", named(run)));
+            apart.push(format!("{} ({} requests/s)", named(run), decimal(rate, 0)));
         }
         for (run, steady) in level.runs.iter().zip(&level.statistics.steady) {
             let Some(steady) = steady else { continue };
