@@ -5,12 +5,16 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let version = std::env::var("CARGO_PKG_VERSION").unwrap_or_default();
-    match git(&["rev-parse", "--short=12", "HEAD"]) {
+    // A commit does not tell what was built from a tree with changes that it lacks. The suffix is the model's `MODIFIED`.
+    match git(&["describe", "--always", "--exclude", "*", "--abbrev=12", "--dirty=-modified"]) {
         Some(commit) => {
             println!("cargo::rustc-env=WEBSTONE_COMMIT={commit}");
             println!("cargo::rustc-env=WEBSTONE_VERSION_LINE={version} ({commit})");
         }
         None => println!("cargo::rustc-env=WEBSTONE_VERSION_LINE={version}"),
+    }
+    for source in ["../../Cargo.toml", "../../Cargo.lock", "../../crates", "../../docs"] {
+        println!("cargo::rerun-if-changed={source}");
     }
     // The log of HEAD grows with every commit and checkout. Naming a file that does not exist would make every
     // build start anew, so it is named only if it is there.

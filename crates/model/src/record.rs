@@ -64,7 +64,7 @@ pub struct Tool {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// Commit it was built from, where known.
+    /// Commit it was built from, where known; `-modified` behind it says that the sources had changes it lacks.
     pub commit: Option<String>,
 }
 

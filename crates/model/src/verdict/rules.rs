@@ -328,7 +328,13 @@ fn steady_state(record: &RunRecord) -> Finding {
     }
 }
 
+/// Ends a commit's name where the program was built from sources with changes that the commit lacks.
+const MODIFIED: &str = "-modified";
+
 fn reproducible(record: &RunRecord) -> Finding {
+    if let Some(commit) = record.tool.commit.as_ref().filter(|commit| commit.ends_with(MODIFIED)) {
+        return met(false, format!("built from sources that no commit has: {commit}"));
+    }
     let facts = [
         ("command line", !record.command_line.is_empty()),
         ("program version", !record.tool.version.is_empty()),

@@ -386,6 +386,14 @@ fn each_rule_not_met_makes_it_uncertified() {
         "missing: commit",
     );
     uncertified(
+        |record| {
+            record.tool.commit = Some("abc-modified".to_owned());
+            calibrate(record);
+        },
+        "reproducible",
+        "built from sources that no commit has: abc-modified",
+    );
+    uncertified(
         |record| drop(record.environment.remove("calibration")),
         "calibration",
         "this host's generator was not calibrated; run `webstone calibrate`",
