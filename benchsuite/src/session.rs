@@ -291,6 +291,16 @@ mod tests {
         let report = fs::read_to_string(good.folder().join("report.md")).unwrap();
         assert!(report.contains("| keep-alive | webstone | CPU/request | wrk | 0.800 |"), "{report}");
 
+        let mut with_floor = session(&folder.path().join("floor"), [0.7, 0.8, 0.9]);
+        for round in 0..3 {
+            // Half of wrk's in each round, as the machine slows down.
+            with_floor.keep(run("floor", case, round, f64::from(1 << round) / 2.0, 300_000)).unwrap();
+        }
+        let judged = Bar::all().unwrap().into_iter().map(|bar| with_floor.judge(bar));
+        let floors: Vec<(String, f64)> =
+            judged.filter_map(|judged| Some((judged.bar.against?, judged.floor?.median))).collect();
+        assert_eq!(floors, [("wrk".to_owned(), 0.5)]);
+
         let bad = session(&folder.path().join("bad"), [0.7, 0.9, 0.9]);
         assert_eq!(bad.finish(), Ok(false));
     }

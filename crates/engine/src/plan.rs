@@ -427,6 +427,18 @@ mod tests {
         RunSpec { target: vec!["http://127.0.0.1:8080".into()], ..RunSpec::default() }
     }
 
+    #[test]
+    fn bodies_are_received_where_they_are_checked_or_cannot_be_thrown_away() {
+        let receives = |change: fn(&mut RunSpec)| {
+            let mut spec = spec();
+            change(&mut spec);
+            Plan::compile(&spec, &workload(&["/a"])).unwrap().receives_bodies()
+        };
+        assert!(!receives(|spec| spec.client.check = Check::Size));
+        assert!(receives(|spec| spec.client.check = Check::Content));
+        assert!(receives(|spec| spec.client.unix_socket = Some("/run/server.sock".into())));
+    }
+
     fn text(plan: &Plan, slice: Slice) -> String {
         String::from_utf8(plan.slice(slice).to_vec()).unwrap()
     }

@@ -116,18 +116,14 @@ fn status(root: &Root, pid: u32, field: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listening_sockets::tests::TABLE;
     use crate::machine::tests::root_with;
     use std::net::TcpListener;
-
-    const TCP: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
-        0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0\n   \
-        1: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 4712 1 0\n   \
-        2: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4713 1 0\n";
 
     #[test]
     fn a_master_and_its_pinned_workers_are_one_server() {
         let (keep, root) = root_with(&[
-            ("/proc/net/tcp", TCP),
+            ("/proc/net/tcp", TABLE),
             ("/proc/7/status", "Name: nginx\nPPid:\t1\nCpus_allowed_list:\t0-3\n"),
             ("/proc/8/status", "PPid:\t7\nCpus_allowed_list:\t0\n"),
             ("/proc/9/status", "PPid:\t7\nCpus_allowed_list:\t1\n"),
@@ -148,7 +144,7 @@ mod tests {
     #[test]
     fn a_port_is_held_by_a_descendant_or_by_somebody_else() {
         let (keep, root) = root_with(&[
-            ("/proc/net/tcp", TCP),
+            ("/proc/net/tcp", TABLE),
             ("/proc/7/task/7/children", "8"),
             ("/proc/8/fd/0", ""),
             ("/proc/9/task/9/children", "10"),
