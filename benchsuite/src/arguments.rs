@@ -13,7 +13,7 @@ usage: webstone-benchsuite [options]
   --modes LIST       of keep-alive, per-request, large, standard, scale, workers, pacing (all)
   --servers LIST     of nginx, canned (both)
   --tools LIST       of webstone, webstone-reset, webstone-size, webstone-content, webstone-bare, webstone-spin, floor,
-                     wrk, ab, h2load, oha, hey, k6 (all that are installed)
+                     floor-reset, floor-content, wrk, ab, h2load, oha, hey, k6 (all that are installed)
   --webstone PATH    the program to measure (built from this tree)
   --baseline-webstone PATH
                      webstone built with --cfg webstone_without_statistics, measured as webstone-bare; `build` builds it

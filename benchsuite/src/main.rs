@@ -76,7 +76,8 @@ fn compare(arguments: &Arguments) -> Result<bool, String> {
     };
     let uses_canned = arguments.servers.contains(&Server::Canned);
     let canned = if uses_canned { Some(build("webstone-canned", false)?) } else { None };
-    let wants_floor = arguments.tools.is_empty() || arguments.tools.iter().any(|tool| tool == "floor");
+    let wants_floor =
+        arguments.tools.is_empty() || arguments.tools.iter().any(|tool| tool.starts_with("floor"));
     let floor = if wants_floor { Some(build("webstone-floor", false)?) } else { None };
     let built = Built { webstone, baseline, floor };
     let descriptors = children::raise_descriptor_limit()?;

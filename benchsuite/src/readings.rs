@@ -29,7 +29,7 @@ pub struct Reading {
 /// If the numbers are not where they are expected.
 pub fn read(tool: &str, output: &str) -> Result<Reading, String> {
     let reading = match tool {
-        "floor" => floor(output),
+        _ if tool.starts_with("floor") => floor(output),
         "wrk" => wrk(output),
         "ab" => ab(output),
         "h2load" => h2load(output),

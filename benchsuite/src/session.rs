@@ -146,7 +146,7 @@ impl Session {
         };
         let server = Server::ALL.into_iter().find(|server| server.name() == bar.server);
         let measured = server.and_then(|server| on(server, &bar.tool));
-        let floor = server.and_then(|server| on(server, "floor"));
+        let floor = server.and_then(|server| on(server, floor_of(&bar.tool)?));
         let on_canned = on(Server::Canned, &bar.tool);
         bar.judge(measured, on_canned, floor)
     }
@@ -228,6 +228,16 @@ impl Session {
 
 fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+/// The least client that does what a variant of webstone does, if there is one.
+fn floor_of(tool: &str) -> Option<&'static str> {
+    match tool {
+        "webstone" => Some("floor"),
+        "webstone-reset" => Some("floor-reset"),
+        "webstone-content" => Some("floor-content"),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

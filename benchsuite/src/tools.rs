@@ -19,7 +19,7 @@ pub struct Known {
 }
 
 /// Every tool, webstone first.
-pub const KNOWN: [Known; 13] = [
+pub const KNOWN: [Known; 15] = [
     ours("webstone"),
     // Ends connections with a reset.
     ours("webstone-reset"),
@@ -32,7 +32,10 @@ pub const KNOWN: [Known; 13] = [
     // Waits for the next request of a schedule awake.
     ours("webstone-spin"),
     // One send and one receive a request, and nothing else: what no client of these system calls can go below.
-    Known { name: "floor", version: &[], install: "cargo build --release -p webstone-benchsuite" },
+    floor("floor"),
+    // The same with connections that end with a reset, and with large bodies that are received.
+    floor("floor-reset"),
+    floor("floor-content"),
     Known { name: "wrk", version: &["-v"], install: "apt-get install wrk" },
     Known { name: "ab", version: &["-V"], install: "apt-get install apache2-utils" },
     Known { name: "h2load", version: &["--version"], install: "apt-get install nghttp2-client" },
@@ -47,6 +50,10 @@ pub const KNOWN: [Known; 13] = [
 
 const fn ours(name: &'static str) -> Known {
     Known { name, version: &["--version"], install: "cargo build --release" }
+}
+
+const fn floor(name: &'static str) -> Known {
+    Known { name, version: &[], install: "cargo build --release -p webstone-benchsuite" }
 }
 
 /// Programs of this tree.
@@ -103,7 +110,7 @@ impl Tool {
             }
             let program = match name {
                 "webstone-bare" => built.baseline.clone(),
-                "floor" => built.floor.clone(),
+                _ if name.starts_with("floor") => built.floor.clone(),
                 _ if name.starts_with("webstone") => Some(built.webstone.clone()),
                 _ => find(name),
             };
@@ -126,7 +133,9 @@ impl Tool {
             "webstone-size" | "webstone-content" => case.mode == Large,
             "webstone-bare" => matches!(case.mode, KeepAlive | PerRequest | Large),
             "webstone-spin" => case.mode == Pacing,
-            "floor" => matches!(case.mode, KeepAlive | Scale),
+            "floor" => matches!(case.mode, KeepAlive | Scale | PerRequest),
+            "floor-reset" => case.mode == PerRequest,
+            "floor-content" => case.mode == Large,
             "wrk" => case.mode != Pacing,
             "h2load" => matches!(case.mode, KeepAlive | Large | Scale | Workers),
             "ab" | "oha" | "hey" => !matches!(case.mode, Standard | Workers | Pacing),
@@ -177,7 +186,15 @@ impl Tool {
                 let keep = if keep { "-k" } else { "" };
                 add(&format!("-q -t {seconds} -n {most} -c {clients} {keep} {url}"));
             }
-            "floor" => add(&format!("{clients} {seconds} {url}")),
+            floor if floor.starts_with("floor") => {
+                let way = match floor {
+                    "floor-reset" => "reset",
+                    "floor-content" => "receive",
+                    _ if keep => "keep-alive",
+                    _ => "per-request",
+                };
+                add(&format!("{clients} {seconds} {url} {way}"));
+            }
             "h2load" => add(&format!("--h1 -t{workers} -c{clients} -D {seconds}s {url}")),
             "oha" => {
                 let keep = if keep { "" } else { "--disable-keepalive" };
@@ -301,7 +318,9 @@ mod tests {
             ("wrk", Mode::Scale, 3, "wrk -t1 -c10000 -d3s --timeout 10s URL"),
             ("wrk", Mode::Workers, 2, "wrk -t2 -c128 -d3s URL"),
             ("wrk", Mode::Standard, 0, "wrk -t1 -c64 -d3s -s F/standard.lua http://127.0.0.1:8080"),
-            ("floor", Mode::Scale, 3, "floor 10000 3 URL"),
+            ("floor", Mode::Scale, 3, "floor 10000 3 URL keep-alive"),
+            ("floor", Mode::PerRequest, 0, "floor 64 3 URL per-request"),
+            ("floor-reset", Mode::PerRequest, 0, "floor-reset 64 3 URL reset"),
             ("ab", Mode::KeepAlive, 0, "ab -q -t 3 -n 1200000 -c 64 -k URL"),
             (
                 "webstone",
@@ -324,6 +343,7 @@ mod tests {
         ] {
             assert_eq!(command(name, mode, which).unwrap(), expected.replace("URL", url), "{name}");
         }
+        assert!(command("floor-content", Mode::Large, 0).unwrap().ends_with("/file500k.html receive"));
         assert!(command("webstone-reset", Mode::PerRequest, 0).unwrap().contains("--reset"));
     }
 
@@ -345,7 +365,8 @@ mod tests {
             ("webstone-content", Mode::KeepAlive),
             ("webstone-spin", Mode::KeepAlive),
             ("wrk", Mode::Pacing),
-            ("floor", Mode::PerRequest),
+            ("floor", Mode::Large),
+            ("floor-content", Mode::KeepAlive),
             ("h2load", Mode::PerRequest),
             ("oha", Mode::Standard),
             ("ab", Mode::Workers),

@@ -1,9 +1,13 @@
 //! The least that a client can do: one `send` and one `recv` for each request, edge-triggered, and nothing else. No request is
 //! timed, no answer is looked at but for its length, nothing ever times out, and the clock is read once a wait. What it needs is
 //! what the kernel and this machine ask of any load generator that is built on these system calls.
+//!
+//! With a connection per request the descriptor is used again, as webstone's is: `connect`, `send`, `recv`, and what ends the
+//! connection.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -12,15 +16,18 @@ use nix::sys::time::TimeValLike as _;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, sockopt};
 use serde_json::json;
 
-const USAGE: &str = "usage: webstone-floor CLIENTS SECONDS http://ADDRESS:PORT/PATH";
+const USAGE: &str =
+    "usage: webstone-floor CLIENTS SECONDS http://ADDRESS:PORT/PATH keep-alive|receive|per-request|reset";
 /// Long enough for all connections to be busy.
 const WARM_UP: Duration = Duration::from_millis(500);
-/// Events taken at once, and room for one read: as webstone's engine has them.
+/// Events taken at once, and room for one read, where bodies are small and where they are received whole: as webstone's
+/// engine has them.
 const BATCH: usize = 256;
 const BUFFER_BYTES: usize = 16 * 1024;
+const BODY_BYTES: usize = 160 * 1024;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -37,16 +44,36 @@ fn main() -> ExitCode {
     }
 }
 
+/// When connections end, and how much is read of them at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Never.
+    KeepAlive,
+    /// Never; answers are large, and are received into memory.
+    Receive,
+    /// Behind each answer, once the server has ended them.
+    PerRequest,
+    /// Behind each answer, with a reset.
+    Reset,
+}
+
+impl Way {
+    fn keeps(self) -> bool {
+        matches!(self, Way::KeepAlive | Way::Receive)
+    }
+}
+
 #[derive(Debug, PartialEq)]
 struct Load {
     clients: usize,
     duration: Duration,
     address: SocketAddr,
     request: String,
+    way: Way,
 }
 
 fn parse(words: &[String]) -> Result<Load, String> {
-    let [clients, seconds, url] = words else { return Err("three words are needed".to_owned()) };
+    let [clients, seconds, url, way] = words else { return Err("four words are needed".to_owned()) };
     let clients =
         clients.parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("{clients}: no number of clients"))?;
     let seconds = seconds.parse().map_err(|_| format!("{seconds}: no number of seconds"))?;
@@ -55,67 +82,65 @@ fn parse(words: &[String]) -> Result<Load, String> {
         .and_then(|rest| rest.split_once('/'))
         .ok_or_else(|| format!("{url}: not http://ADDRESS:PORT/PATH"))?;
     let address = authority.parse().map_err(|_| format!("{authority}: not ADDRESS:PORT"))?;
+    let way = match way.as_str() {
+        "keep-alive" => Way::KeepAlive,
+        "receive" => Way::Receive,
+        "per-request" => Way::PerRequest,
+        "reset" => Way::Reset,
+        _ => return Err(format!("{way}: none of keep-alive, receive, per-request, reset")),
+    };
     // As webstone's own: fields cost the server time, and its pace changes what clients need.
+    let close = if way.keeps() { "" } else { "Connection: close\r\n" };
     let request = format!(
-        "GET /{path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: webstone/{}\r\nAccept: */*\r\n\r\n",
+        "GET /{path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: webstone/{}\r\nAccept: */*\r\n{close}\r\n",
         env!("CARGO_PKG_VERSION")
     );
-    Ok(Load { clients, duration: Duration::from_secs(seconds), address, request })
+    Ok(Load { clients, duration: Duration::from_secs(seconds), address, request, way })
 }
 
 /// Loads the server, and says what it took as JSON.
 fn measure(load: &Load) -> io::Result<String> {
+    let length = length_of_answer(load)?;
+    let mut clients = Clients {
+        load,
+        length,
+        sockets: Vec::with_capacity(load.clients),
+        due: vec![UNASKED; load.clients],
+        buffer: vec![0; if load.way == Way::Receive { BODY_BYTES } else { BUFFER_BYTES }],
+        requests: 0,
+    };
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    let mut sockets = Vec::with_capacity(load.clients);
-    let mut length = 0;
-    for number in 0..load.clients as u64 {
-        let mut socket = TcpStream::connect(load.address)?;
-        socket.set_nodelay(true)?;
-        socket.write_all(load.request.as_bytes())?;
-        length = length_of_answer(&mut socket)?;
-        socket.set_nonblocking(true)?;
-        let interest = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&poll, &socket, epoll::EventData::new_u64(number), interest)?;
-        sockets.push(socket);
+    let family = if load.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    for number in 0..load.clients {
+        let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        let interest =
+            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        epoll::add(&poll, &socket, epoll::EventData::new_u64(number as u64), interest)?;
+        clients.sockets.push(socket);
+        clients.connect(number)?;
     }
-    let request = load.request.as_bytes();
-    for socket in &sockets {
-        send(socket, request, SendFlags::NOSIGNAL)?;
-    }
-    let mut due = vec![length; load.clients];
     let mut events = Vec::with_capacity(BATCH);
-    let mut buffer = vec![0; BUFFER_BYTES];
     let opens = Instant::now() + WARM_UP;
     let mut window: Option<(Instant, f64)> = None;
-    let (mut all, mut requests) = (load.clients as u64, 0_u64);
+    let mut before = 0;
     loop {
         events.clear();
         epoll::wait(&poll, spare_capacity(&mut events), None)?;
         for event in &events {
-            let number = event.data.u64() as usize;
-            let received = match recv(&sockets[number], &mut buffer[..], RecvFlags::empty()) {
-                Ok((received, _)) => received,
-                // The end of an answer whose event came as it had just been read with the rest.
-                Err(Errno::AGAIN) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            due[number] = due[number].checked_sub(received).filter(|_| received > 0).ok_or_else(unlike)?;
-            if due[number] == 0 {
-                due[number] = length;
-                requests += 1;
-                send(&sockets[number], request, SendFlags::NOSIGNAL)?;
-            }
+            clients.handle(event.data.u64() as usize, event.flags)?;
         }
         let now = Instant::now();
         match window {
             None if now >= opens => {
-                all += requests;
-                requests = 0;
+                before = clients.requests;
                 window = Some((now, own_cpu_s()?));
             }
             Some((opened, cpu_s)) if now - opened >= load.duration => {
+                let requests = clients.requests - before;
                 let report = json!({
-                    "requests": all + requests,
+                    "requests": clients.requests,
                     "rate": requests as f64 / (now - opened).as_secs_f64(),
                     "window_cpu_per_request_s": (own_cpu_s()? - cpu_s) / requests as f64,
                 });
@@ -126,26 +151,112 @@ fn measure(load: &Load) -> io::Result<String> {
     }
 }
 
-/// Head and body of the first answer, in bytes. Every other must be as long, and come in one piece or in pieces that fit.
-fn length_of_answer(socket: &mut TcpStream) -> io::Result<usize> {
+/// All clients, each with one connection.
+struct Clients<'a> {
+    load: &'a Load,
+    /// Bytes of an answer.
+    length: usize,
+    sockets: Vec<OwnedFd>,
+    /// Bytes of its answer that each has not read yet, [`UNASKED`] or [`ENDED`].
+    due: Vec<usize>,
+    buffer: Vec<u8>,
+    /// Answers that came whole.
+    requests: u64,
+}
+
+/// The connection does not stand yet.
+const UNASKED: usize = usize::MAX;
+/// The answer is whole, and the server is to end the connection.
+const ENDED: usize = 0;
+
+impl Clients<'_> {
+    fn handle(&mut self, number: usize, flags: epoll::EventFlags) -> io::Result<()> {
+        let ended = flags.contains(epoll::EventFlags::RDHUP);
+        match self.due[number] {
+            UNASKED => self.ask(number),
+            ENDED if ended => self.reconnect(number),
+            ENDED => Ok(()),
+            // It may be written to, which is no news.
+            _ if !flags.contains(epoll::EventFlags::IN) => Ok(()),
+            _ => self.receive(number, ended),
+        }
+    }
+
+    fn receive(&mut self, number: usize, ended: bool) -> io::Result<()> {
+        loop {
+            let received = match net::recv(&self.sockets[number], &mut self.buffer[..], RecvFlags::empty()) {
+                Ok((received, _)) => received,
+                // The end of an answer whose event came as it had just been read with the rest.
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            let due = self.due[number].checked_sub(received).filter(|_| received > 0).ok_or_else(unlike)?;
+            self.due[number] = due;
+            if due == 0 {
+                break;
+            }
+            if received < self.buffer.len() {
+                return Ok(());
+            }
+        }
+        self.requests += 1;
+        match self.load.way {
+            Way::KeepAlive | Way::Receive => self.ask(number),
+            Way::Reset => self.reconnect(number),
+            Way::PerRequest if ended => self.reconnect(number),
+            Way::PerRequest => Ok(()),
+        }
+    }
+
+    fn ask(&mut self, number: usize) -> io::Result<()> {
+        match net::send(&self.sockets[number], self.load.request.as_bytes(), SendFlags::NOSIGNAL) {
+            Ok(_) => self.due[number] = self.length,
+            // The connection does not stand yet.
+            Err(Errno::AGAIN) => self.due[number] = UNASKED,
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Ends the connection as the load has it, and asks on the next.
+    fn reconnect(&mut self, number: usize) -> io::Result<()> {
+        let socket = &self.sockets[number];
+        if self.load.way == Way::PerRequest {
+            net::shutdown(socket, Shutdown::Write)?;
+        }
+        net::connect_unspec(socket)?;
+        self.connect(number)
+    }
+
+    fn connect(&mut self, number: usize) -> io::Result<()> {
+        match net::connect(&self.sockets[number], &self.load.address) {
+            // On loopback it mostly stands when the call returns.
+            Ok(()) | Err(Errno::INPROGRESS) => self.ask(number),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Head and body of an answer, in bytes. Every other must be as long.
+fn length_of_answer(load: &Load) -> io::Result<usize> {
+    let mut socket = TcpStream::connect(load.address)?;
+    socket.write_all(load.request.as_bytes())?;
     let mut answer = vec![0; BUFFER_BYTES];
     let mut filled = 0;
     loop {
         let read = socket.read(&mut answer[filled..])?;
         if read == 0 {
-            return Err(io::Error::other("the first answer has no end, or more than 16 KiB"));
+            return Err(io::Error::other("the first answer has no end, or a head of more than 16 KiB"));
         }
         filled += read;
         let text = String::from_utf8_lossy(&answer[..filled]);
         let Some((head, _)) = text.split_once("\r\n\r\n") else { continue };
         let body = head.lines().filter_map(|line| line.split_once(':'));
-        let body = body
+        return body
             .filter(|(name, _)| name.eq_ignore_ascii_case("content-length"))
             .find_map(|(_, value)| value.trim().parse::<usize>().ok())
-            .ok_or_else(|| io::Error::other("the first answer has no Content-Length"))?;
-        if filled == head.len() + 4 + body {
-            return Ok(filled);
-        }
+            .map(|body| head.len() + 4 + body)
+            .ok_or_else(|| io::Error::other("the first answer has no Content-Length"));
     }
 }
 
@@ -172,42 +283,58 @@ mod tests {
     #[test]
     fn wrong_words_name_themselves() {
         for (text, part) in [
-            ("1 2", "three words"),
-            ("0 1 http://127.0.0.1:1/", "0: no number of clients"),
-            ("1 x http://127.0.0.1:1/", "x: no number of seconds"),
-            ("1 1 ftp://127.0.0.1:1/", "ftp://127.0.0.1:1/: not http://"),
-            ("1 1 http://localhost/", "localhost: not ADDRESS:PORT"),
+            ("1 2 http://127.0.0.1:1/", "four words"),
+            ("0 1 http://127.0.0.1:1/ reset", "0: no number of clients"),
+            ("1 x http://127.0.0.1:1/ reset", "x: no number of seconds"),
+            ("1 1 ftp://127.0.0.1:1/ reset", "ftp://127.0.0.1:1/: not http://"),
+            ("1 1 http://localhost/ reset", "localhost: not ADDRESS:PORT"),
+            ("1 1 http://127.0.0.1:1/ kept", "kept: none of keep-alive, receive, per-request, reset"),
         ] {
             let error = load(text).unwrap_err();
             assert!(error.contains(part), "{error}");
         }
     }
 
-    #[test]
-    fn every_answer_is_counted_once() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let server = std::thread::spawn(move || {
-            let (mut socket, _) = listener.accept().unwrap();
+    /// Answers `body` bytes until there is nobody left, and counts the answers; a connection is closed behind each where
+    /// the request asks for it.
+    fn serve(listener: &TcpListener, body: usize) -> u64 {
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {body}\r\n\r\n{}", "x".repeat(body));
+        let mut answered = 0;
+        for socket in listener.incoming() {
+            let mut socket = socket.unwrap();
             let mut request = [0; 4096];
-            let mut answered = 0;
             // Until the client is gone, which may leave a last answer unread.
-            while matches!(socket.read(&mut request), Ok(read) if read > 0) {
-                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
-                if socket.write_all(answer).is_err() {
+            while let Ok(read @ 1..) = socket.read(&mut request) {
+                if request[..read] == *b"stop" {
+                    return answered;
+                }
+                if socket.write_all(answer.as_bytes()).is_err() {
                     break;
                 }
                 answered += 1;
+                if String::from_utf8_lossy(&request[..read]).contains("close") {
+                    break;
+                }
             }
-            answered
-        });
-        let load =
-            Load { duration: Duration::from_millis(50), ..load(&format!("1 0 http://{address}/")).unwrap() };
-        let report: serde_json::Value = serde_json::from_str(&measure(&load).unwrap()).unwrap();
-        let requests = report["requests"].as_u64().unwrap();
-        let answered = server.join().unwrap();
-        // The last request may be under way.
-        assert!(requests > 1 && (requests..=requests + 1).contains(&answered), "{requests} of {answered}");
-        assert!(report["rate"].as_f64().unwrap() > 0.0);
+        }
+        answered
+    }
+
+    #[test]
+    fn every_answer_is_counted_once() {
+        for (way, body) in [("keep-alive", 5), ("receive", 500_000), ("per-request", 5), ("reset", 5)] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let server = std::thread::spawn(move || serve(&listener, body));
+            let load = load(&format!("1 0 http://{address}/ {way}")).unwrap();
+            let load = Load { duration: Duration::from_millis(50), ..load };
+            let report: serde_json::Value = serde_json::from_str(&measure(&load).unwrap()).unwrap();
+            TcpStream::connect(address).unwrap().write_all(b"stop").unwrap();
+            let (requests, answered) = (report["requests"].as_u64().unwrap(), server.join().unwrap());
+            // One was for the length alone, and the last may be under way.
+            assert!(requests > 1, "{way} {report}");
+            assert!((requests + 1..=requests + 2).contains(&answered), "{way}: {requests} of {answered}");
+            assert!(report["rate"].as_f64().unwrap() > 0.0, "{way}");
+        }
     }
 }
