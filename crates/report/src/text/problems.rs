@@ -1,7 +1,9 @@
 //! The verdict, what limits, and what else makes the figures doubtful. It stands above them, because a figure that is
 //! read first is believed.
 
+use webstone_model::addresses::AddressRange;
 use webstone_model::record::{HostUse, IterationRecord, RunRecord};
+use webstone_model::spec::RunSpec;
 use webstone_model::statistics::Steadiness;
 use webstone_model::verdict::{
     Cause, LOOP_DELAY_PERCENT_MAX, RUN_QUEUE_PERCENT_MAX, RuleStanding, Standing, Verdict, rules,
@@ -334,17 +336,15 @@ fn host(record: &RunRecord, found: &mut Vec<Caution>) {
         );
         found.push(("RETRANSMISSIONS", text));
     }
-    type Pressure = (&'static str, &'static str, fn(&HostUse) -> Option<(u64, u64)>);
-    let kinds: [Pressure; 2] = [
-        ("sockets were in use or in TIME_WAIT", "local ports may be used", |host| {
-            Some((host.tcp?.time_wait + host.tcp?.in_use, host.ports?))
-        }),
-        ("files were open", "are allowed", |host| Some((host.descriptors?, host.descriptors_max?))),
+    type Of = fn(&RunSpec, &HostUse) -> Option<(u64, u64)>;
+    let kinds: [(&str, &str, Of); 2] = [
+        ("local ports were in use or in TIME_WAIT", "may be used", ports),
+        ("files were open", "are allowed", |_, host| Some((host.descriptors?, host.descriptors_max?))),
     ];
     for (used_for, allowed, of) in kinds {
         let share = |(used, limit): (u64, u64)| summary::quotient(used as f64 * 100.0, limit as f64);
         let worst = uses()
-            .filter_map(|(run, host)| Some((run, of(host)?)))
+            .filter_map(|(run, host)| Some((run, of(&record.spec, host)?)))
             .max_by(|a, b| share(a.1).total_cmp(&share(b.1)));
         let Some((run, (used, limit))) = worst.filter(|(_, use_)| share(*use_) >= PRESSURE_PERCENT) else {
             continue;
@@ -359,10 +359,43 @@ fn host(record: &RunRecord, found: &mut Vec<Caution>) {
     }
 }
 
+/// Local ports that connections have, and how many there are from the addresses that they come from: each has them all, for
+/// one address and port of the target.
+fn ports(spec: &RunSpec, host: &HostUse) -> Option<(u64, u64)> {
+    let tcp = host.tcp?;
+    let sources = spec.client.source.iter().map(AddressRange::count).sum::<u64>().max(1);
+    // On loopback both ends are this host's, and one of them has the target's port.
+    let on_loopback = host.interfaces.iter().any(|link| link.loopback);
+    let in_use = if on_loopback { tcp.in_use / 2 } else { tcp.in_use };
+    Some((tcp.time_wait + in_use, host.ports?.saturating_mul(sources)))
+}
+
 fn listed(names: &[String]) -> String {
     let shown = names.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(NAMED_MAX) {
         0 => shown,
         more => format!("{shown} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use webstone_model::record::{InterfaceUse, TcpUse};
+
+    use super::*;
+
+    #[test]
+    fn ports_are_counted_by_where_connections_come_from() {
+        let mut spec = RunSpec::default();
+        let mut host = HostUse {
+            ports: Some(28_000),
+            tcp: Some(TcpUse { in_use: 40_000, time_wait: 5_000, ..TcpUse::default() }),
+            ..HostUse::default()
+        };
+        assert_eq!(ports(&spec, &host), Some((45_000, 28_000)));
+        host.interfaces = vec![InterfaceUse { loopback: true, ..InterfaceUse::default() }];
+        assert_eq!(ports(&spec, &host), Some((25_000, 28_000)), "both ends are here");
+        spec.client.source = vec!["127.0.0.2-127.0.0.9".parse().unwrap()];
+        assert_eq!(ports(&spec, &host), Some((25_000, 224_000)), "each address has them all");
     }
 }
