@@ -251,6 +251,11 @@ impl Start {
     }
 }
 
+/// Whether each worker has a table of open files of its own, so that the limit on descriptors is for each by itself.
+pub fn workers_own_descriptors() -> bool {
+    sys::thread::may_own_descriptors()
+}
+
 /// Starts the workers, each with its share of the clients, and waits until all are ready.
 fn start_workers(job: &LevelJob, shared: &Arc<Shared>, workers: u32) -> Result<Vec<Waiting>, EngineError> {
     let (ready, all_ready) = mpsc::channel();
@@ -264,6 +269,8 @@ fn start_workers(job: &LevelJob, shared: &Arc<Shared>, workers: u32) -> Result<V
         let (ready, plan, shared) = (ready.clone(), job.plan.clone(), shared.clone());
         let (trace, transactions) = (job.trace.clone(), job.transactions.clone());
         let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+            // Where it fails, all workers share the process's.
+            sys::thread::own_descriptors();
             // Pinning first: memory that the worker fills then lies near its CPU.
             let pinned = cpu.filter(|cpu| sys::thread::pin(*cpu).is_ok());
             let seat =

@@ -29,7 +29,9 @@ mod sys;
 mod transactions;
 mod worker;
 
-pub use level::{Control, EngineError, LevelJob, LevelOutcome, Live, Phase, run_level};
+pub use level::{
+    Control, EngineError, LevelJob, LevelOutcome, Live, Phase, run_level, workers_own_descriptors,
+};
 pub use plan::{Plan, PlanError};
 pub use probe::{Probe, ProbeError, ProbeResponse};
 pub use transactions::{TraceEvent, TraceKind, Transaction};

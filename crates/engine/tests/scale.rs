@@ -12,7 +12,7 @@ use std::process::Command;
 
 use peer::{errors, file, one_page, run, spec};
 use served::{Served, is_child, raise_descriptors, status};
-use webstone_engine::Plan;
+use webstone_engine::{Plan, workers_own_descriptors};
 use webstone_model::spec::{Backend, ConnectionPolicy};
 use webstone_model::units::Nanos;
 
@@ -23,6 +23,8 @@ const CLIENTS: u32 = 10_000;
 const BYTES_PER_CLIENT_MAX: u64 = 1024;
 /// Tells the generator's process its back end and the server's URL.
 const GENERATOR: &str = "WEBSTONE_TEST_GENERATOR";
+/// Tells a generator's process that may open few files the server's URL.
+const LIMITED: &str = "WEBSTONE_TEST_LIMITED";
 
 #[test]
 fn ten_thousand_clients_cost_at_most_one_kib_each() {
@@ -36,13 +38,54 @@ fn ten_thousand_clients_cost_at_most_one_kib_each() {
     }
     let served = Served::start();
     for name in ["epoll", "io-uring"] {
-        let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "generator", "--nocapture"])
-            .env(GENERATOR, format!("{name} {}", served.url))
-            .output()
-            .unwrap();
-        println!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "{name}");
+        in_a_process("generator", GENERATOR, &format!("{name} {}", served.url));
+    }
+}
+
+/// Runs a test of this file in a process of its own, told what to do by a variable.
+fn in_a_process(test: &str, variable: &str, value: &str) {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(variable, value)
+        .output()
+        .unwrap();
+    println!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{test}: {value}");
+}
+
+#[test]
+fn the_limit_of_open_files_is_for_each_worker_by_itself() {
+    if is_child() || std::env::var_os(LIMITED).is_some() {
+        return;
+    }
+    if !workers_own_descriptors() {
+        println!("skipped: this kernel gives a thread no table of open files of its own");
+        return;
+    }
+    raise_descriptors();
+    let served = Served::start();
+    in_a_process("limited_generator", LIMITED, &served.url);
+}
+
+/// A process that may open 400 files, and three workers with 300 connections each. Without the variable it has nothing to do.
+#[test]
+fn limited_generator() {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let Ok(url) = std::env::var(LIMITED) else { return };
+    setrlimit(Resource::Nofile, Rlimit { current: Some(400), maximum: Some(400) }).unwrap();
+    for backend in [Backend::Epoll, Backend::IoUring] {
+        let mut spec = spec(&url, ConnectionPolicy::KeepAlive, 3_000);
+        spec.generator.backend = backend;
+        spec.generator.workers = 3;
+        spec.client.first_byte_timeout = Nanos::from_secs(20);
+        spec.client.request_timeout = Nanos::from_secs(20);
+        let workload = one_page(vec![file("/test?size=500", Some(500))]);
+        if let Err(error) = Plan::compile(&spec, &workload) {
+            println!("skipped: {}", error.what);
+            continue;
+        }
+        let outcome = run(&spec, &workload, 900);
+        assert_eq!((errors(&outcome), outcome.measured.lifetime.connections), (vec![], 900), "{backend:?}");
     }
 }
 

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use peer::{file, run, spec};
 use served::{Served, is_child, raise_descriptors, status};
-use webstone_engine::{LevelOutcome, Plan};
+use webstone_engine::{LevelOutcome, Plan, workers_own_descriptors};
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::{Backend, Check, ConnectionPolicy, RunSpec};
 use webstone_model::units::Nanos;
@@ -43,6 +43,8 @@ const CERTAIN: u64 = 20;
 const LONG_LEVEL: Duration = Duration::from_secs(5);
 /// How often memory is looked at while a level runs.
 const SAMPLE_EVERY: Duration = Duration::from_millis(50);
+/// Descriptors of this process and of a worker that are no connections of clients.
+const OTHER_DESCRIPTORS: usize = 32;
 /// How long the kernel may take to let go of a level's connections.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -196,6 +198,13 @@ fn owned() -> Owned {
     Owned { descriptors, threads: status("Threads:"), resident_kib: status("VmRSS:") }
 }
 
+/// Files open in the fullest table of this process: each worker has one of its own, which is gone when the level is over.
+fn descriptors_of_a_thread() -> usize {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
+    // A thread may end meanwhile.
+    threads.filter_map(|thread| Some(std::fs::read_dir(thread.join("fd")).ok()?.count())).max().unwrap()
+}
+
 fn soak(name: &str, backend: Backend, url: &str, total: Duration) {
     let full = Full::new();
     let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -279,19 +288,28 @@ fn expected() -> impl Iterator<Item = ErrorClass> {
 /// Runs a level, whose identities must hold, and sees to it that it does not grow while it runs.
 fn run_watched(spec: &RunSpec, workload: &Workload, length: Duration) -> LevelOutcome {
     let done = AtomicBool::new(false);
-    let (outcome, samples) = std::thread::scope(|scope| {
+    let (outcome, (samples, descriptors)) = std::thread::scope(|scope| {
         let watcher = scope.spawn(|| {
-            let mut samples = Vec::new();
+            let (mut samples, mut most) = (Vec::new(), 0);
             while !done.load(Ordering::Relaxed) {
                 std::thread::sleep(SAMPLE_EVERY);
                 samples.push(status("VmRSS:"));
+                most = most.max(descriptors_of_a_thread());
             }
-            samples
+            (samples, most)
         });
         let outcome = run(spec, workload, CLIENTS);
         done.store(true, Ordering::Relaxed);
         (outcome, watcher.join().unwrap())
     });
+    // Where each file or page has a connection of its own, the one before may still wait for the server's end.
+    let connections = 2 * CLIENTS * spec.client.parallel;
+    let allowed =
+        (if workers_own_descriptors() { connections.div_ceil(WORKERS) } else { connections }) as usize;
+    assert!(
+        descriptors <= allowed + OTHER_DESCRIPTORS,
+        "{descriptors} descriptors for {connections} connections"
+    );
     if length >= LONG_LEVEL {
         let early = samples[samples.len() / 3];
         let late = *samples.iter().skip(samples.len() * 2 / 3).min().unwrap();

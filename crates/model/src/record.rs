@@ -235,9 +235,10 @@ pub struct HostUse {
     pub interfaces: Vec<InterfaceUse>,
     /// Local ports that the kernel may choose from, for each address and port of the target.
     pub ports: Option<u64>,
-    /// Files that this process had open when the window closed.
+    /// Files open in the fullest table of this process when the window closed; where the kernel lets it, each worker has a
+    /// table of its own.
     pub descriptors: Option<u64>,
-    /// Files that it may have open.
+    /// Files that a table may hold.
     pub descriptors_max: Option<u64>,
 }
 

@@ -87,7 +87,7 @@ impl HostReading {
                 },
             ),
             ports: root.text("/proc/sys/net/ipv4/ip_local_port_range").map(|_| limits.ports),
-            descriptors: Some(root.names("/proc/self/fd").len() as u64).filter(|open| *open > 0),
+            descriptors: root.own_descriptors(),
             descriptors_max: known(limits.descriptors),
             // Whoever looked knows what that cost.
             ..HostUse::default()

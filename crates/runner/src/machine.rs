@@ -65,13 +65,23 @@ impl Root {
 
     /// How many descriptors a process has open; `None` where this user may not see them.
     pub(crate) fn descriptors(&self, pid: u32) -> Option<u64> {
-        let directory = format!("/proc/{pid}/fd");
-        let path = self.path(&directory);
+        self.descriptors_in(&format!("/proc/{pid}/fd"))
+    }
+
+    /// How many descriptors are open in this process's fullest table, of which workers have one each; `None` where the
+    /// kernel does not tell.
+    pub(crate) fn own_descriptors(&self) -> Option<u64> {
+        let threads = self.names("/proc/self/task").into_iter();
+        threads.filter_map(|thread| self.descriptors_in(&format!("/proc/self/task/{thread}/fd"))).max()
+    }
+
+    fn descriptors_in(&self, directory: &str) -> Option<u64> {
+        let path = self.path(directory);
         let is_kernels =
             rustix::fs::statfs(&path).is_ok_and(|found| found.f_type == rustix::fs::PROC_SUPER_MAGIC);
         // Since Linux 6.2 the size of the directory is their number; listing ten thousand takes milliseconds.
         let size = path.metadata().map_or(0, |found| found.len());
-        let open = if is_kernels && size > 0 { size } else { self.names(&directory).len() as u64 };
+        let open = if is_kernels && size > 0 { size } else { self.names(directory).len() as u64 };
         // A process has its standard streams at least.
         Some(open).filter(|open| *open > 0)
     }

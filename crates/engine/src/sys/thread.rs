@@ -30,6 +30,33 @@ pub(crate) fn wake_punctually() {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
+/// Gives the calling thread a table of open files of its own, which holds standard input, output and error alone; whether
+/// the kernel let it.
+///
+/// While threads share one, each system call on a descriptor begins and ends with an atomic operation on the file's count
+/// of references (`fdget` of Linux, `fs/file.c`), a table that grows waits for every CPU, and all threads together may open
+/// no more files than one. The thread must use nothing from then on that was opened before.
+pub(crate) fn own_descriptors() -> bool {
+    let behind_standard_streams: libc::c_uint = 3;
+    // SAFETY: it closes descriptors in a table that is no other thread's; this one, by contract, uses none of them.
+    unsafe { close_range(behind_standard_streams, libc::c_uint::MAX, libc::CLOSE_RANGE_UNSHARE) }
+}
+
+/// Whether [`own_descriptors`] works: from Linux 5.9 on.
+pub(crate) fn may_own_descriptors() -> bool {
+    // SAFETY: no descriptor has this number, so that nothing is closed.
+    unsafe { close_range(libc::c_uint::MAX, libc::c_uint::MAX, 0) }
+}
+
+/// `close_range(2)`, which C libraries from before 2021 lack.
+///
+/// # Safety
+/// Nobody may use what it closes.
+unsafe fn close_range(first: libc::c_uint, last: libc::c_uint, flags: libc::c_uint) -> bool {
+    // SAFETY: three integers, as the call takes them; what it closes is the caller's to vouch for.
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) == 0 }
+}
+
 /// CPU time that the calling thread has used, and waited for, so far.
 pub(crate) fn cpu_use() -> CpuUse {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
@@ -66,6 +93,32 @@ mod tests {
         while super::super::clock::now_ns() - start < 30_000_000 {}
         let after = cpu_use();
         assert!(after.user_ns + after.system_ns > before.user_ns + before.system_ns);
+    }
+
+    #[test]
+    fn a_table_of_its_own_is_empty_and_leaves_the_others_alone() {
+        use std::io::{Read as _, Write as _};
+        if !may_own_descriptors() {
+            println!("skipped: this kernel gives a thread no table of its own");
+            return;
+        }
+        let (mut reader, mut writer) = std::io::pipe().unwrap();
+        let table = || std::fs::read_dir("/proc/thread-self/fd").unwrap().count();
+        let all = table();
+        let own = std::thread::spawn(move || {
+            assert!(own_descriptors());
+            let before = table();
+            let _open = std::fs::File::open("/dev/null").unwrap();
+            (before, table())
+        });
+        // One of each count is the folder that is read.
+        assert_eq!(own.join().unwrap(), (4, 5));
+        assert!(all >= 6 && table() >= 6, "the pipe is still in this thread's table");
+        writer.write_all(b"x").unwrap();
+        drop(writer);
+        let mut read = String::new();
+        reader.read_to_string(&mut read).unwrap();
+        assert_eq!(read, "x", "and no other thread kept its end open");
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub struct Load {
     pub reset: bool,
     /// Number of workers.
     pub workers: u64,
+    /// Each worker has a table of open files of its own, to which the limit on descriptors applies by itself.
+    pub workers_own_descriptors: bool,
     /// Local addresses that connections come from; at least 1.
     pub sources: u64,
     /// Addresses with ports that connections go to, each resolved one counted; 0 for a Unix socket.
@@ -80,6 +82,7 @@ impl Load {
             requests_per_connection: spec.client.requests_per_connection,
             reset: spec.client.reset,
             workers,
+            workers_own_descriptors: webstone_engine::workers_own_descriptors(),
             sources: spec.client.source.iter().map(AddressRange::count).sum::<u64>().max(1),
             destinations: if spec.client.unix_socket.is_some() { 0 } else { destinations },
             loopback,
@@ -90,18 +93,31 @@ impl Load {
         }
     }
 
-    /// Descriptors that the load needs at least.
+    /// Descriptors that the load needs at least, in the fullest table of open files.
     pub fn descriptors_min(&self) -> u64 {
-        self.connections + DESCRIPTORS_FIXED + self.workers * DESCRIPTORS_PER_WORKER
+        self.descriptors_for(self.connections)
     }
 
     /// Descriptors that it may come to need: where each file or page has a connection of its own, the one before may
     /// still wait for the server's end.
     pub fn descriptors(&self) -> u64 {
-        match self.policy {
-            ConnectionPolicy::KeepAlive => self.descriptors_min(),
-            _ => self.descriptors_min() + self.connections,
+        self.descriptors_for(match self.policy {
+            ConnectionPolicy::KeepAlive => self.connections,
+            _ => 2 * self.connections,
+        })
+    }
+
+    /// The fullest table is this process's where all workers share it, and the embedded server's where that has one
+    /// descriptor for each connection.
+    fn descriptors_for(&self, connections: u64) -> u64 {
+        match self.descriptors_are_shared_out() {
+            true => connections.div_ceil(self.workers) + DESCRIPTORS_FIXED + DESCRIPTORS_PER_WORKER,
+            false => connections + DESCRIPTORS_FIXED + self.workers * DESCRIPTORS_PER_WORKER,
         }
+    }
+
+    fn descriptors_are_shared_out(&self) -> bool {
+        self.workers_own_descriptors && self.embedded_backlog.is_none()
     }
 
     /// Connections a second that the client itself ends first, at most: those leave their TIME_WAIT, and with it a
@@ -209,9 +225,12 @@ fn descriptors(load: &Load, limits: &Limits) -> Option<Shortage> {
         _ => return None,
     };
     let wanted = round_up(load.descriptors());
+    let fewer = match load.descriptors_are_shared_out() {
+        true => "more workers or fewer clients",
+        false => "fewer clients or workers",
+    };
     let remedy = format!(
-        "ulimit -n {wanted} (as root, or with `* hard nofile {wanted}` in /etc/security/limits.conf), or use fewer \
-         clients or workers"
+        "ulimit -n {wanted} (as root, or with `* hard nofile {wanted}` in /etc/security/limits.conf), or use {fewer}"
     );
     Some(Shortage { resource: Resource::Descriptors, severity, needed, available, remedy })
 }
@@ -311,7 +330,7 @@ mod tests {
         spec.client.connections = policy;
         spec.generator.workers = 1;
         spec.target = vec!["http://192.0.2.1".into()];
-        Load::of(&spec, 5, 1, false)
+        Load { workers_own_descriptors: false, ..Load::of(&spec, 5, 1, false) }
     }
 
     fn found(load: &Load, limits: Limits) -> Vec<(Resource, Severity, u64, u64)> {
@@ -343,6 +362,21 @@ mod tests {
         let mut parallel = load(100, KeepAlive);
         parallel.connections *= 10;
         assert_eq!(found(&parallel, LINUX), [(Resource::Descriptors, Severity::Certain, 1072, 1024)]);
+    }
+
+    #[test]
+    fn workers_with_tables_of_their_own_need_their_share_each() {
+        let mut own = Load { workers_own_descriptors: true, ..load(20_000, ConnectionPolicy::KeepAlive) };
+        own.workers = 21;
+        // 953 connections at most, 64 fixed and 8 for the worker.
+        assert_eq!(found(&own, LINUX), [(Resource::Descriptors, Severity::Certain, 1025, 1024)]);
+        assert!(shortages(&own, &LINUX)[0].remedy.ends_with("more workers or fewer clients"));
+        own.workers = 22;
+        assert_eq!(found(&own, LINUX), []);
+        own.embedded_backlog = Some(1 << 20);
+        let needed = 20_000 + 64 + 22 * 8;
+        let embedded = found(&own, Limits { somaxconn: 1 << 20, ..LINUX });
+        assert_eq!(embedded[0], (Resource::Descriptors, Severity::Certain, needed, 1024));
     }
 
     #[test]
