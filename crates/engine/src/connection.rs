@@ -4,6 +4,7 @@
 
 use std::net::SocketAddr;
 
+use crate::body_sum::BodySum;
 use crate::h1::response::ResponseParser;
 use crate::sys::{Address, Socket};
 
@@ -65,8 +66,6 @@ pub(crate) struct Connection {
     pub(crate) server_keeps: bool,
     /// The response's head has been read.
     pub(crate) has_head: bool,
-    /// Check sum of the body so far, where contents are checked.
-    pub(crate) body_sum: u32,
     /// The round of the event loop in which the socket was connected: older events of it mean its predecessor.
     pub(crate) opened_in_round: u32,
     /// Client, by its index in the worker.
@@ -105,6 +104,8 @@ pub(crate) struct Connection {
     pub(crate) framing_bytes: u64,
     /// The part of a head that has come so far. Empty, and without memory, for nearly all connections.
     pub(crate) kept: Vec<u8>,
+    /// Check sum of the body so far; without memory where contents are not checked.
+    pub(crate) body_sum: Option<Box<BodySum>>,
     /// The request as filled from its template. Without memory where there is none.
     pub(crate) rendered: Vec<u8>,
 }
@@ -119,7 +120,6 @@ impl Connection {
             is_last: false,
             server_keeps: false,
             has_head: false,
-            body_sum: 0,
             opened_in_round: 0,
             client: 0,
             origin: 0,
@@ -145,6 +145,7 @@ impl Connection {
             body_bytes: 0,
             framing_bytes: 0,
             kept: Vec::new(),
+            body_sum: None,
             rendered: Vec::new(),
         }
     }
@@ -159,7 +160,6 @@ impl Connection {
         self.traced = 0;
         self.server_keeps = false;
         self.has_head = false;
-        self.body_sum = 0;
         self.parser = ResponseParser::new(to_head);
         self.intended_ns = intended_ns;
         self.start_ns = now;

@@ -1,19 +1,19 @@
-//! What the bodies of generated files must add up to, where contents are checked: the CRC-32 of RFC 1952 (that of gzip),
-//! computed once for each file. A body of the right length with other content passes with a chance of 2⁻³²; one with
-//! a single run of up to 32 wrong bits never does. To compare byte by byte would read twice as much memory for each body,
-//! and that is what a check costs: most processors compute this sum faster than they copy.
+//! What the bodies of generated files must add up to, where contents are checked: a [`BodySum`] of each file, computed once.
+//! A body of the right length with other content passes with a chance of less than 2⁻³². To compare byte by byte would read
+//! twice as much memory for each body, and that is what a check costs.
 
 use std::collections::HashMap;
 
-use crc32fast::Hasher;
 use webstone_model::workload::content::Content;
+
+use crate::body_sum::BodySum;
 
 /// Bytes of a file that are made at once.
 const PIECE_BYTES: u64 = 64 * 1024;
 
 /// The check sums of a plan's requests, in their order; `None` for those that ask for no generated file.
 #[derive(Debug)]
-pub(crate) struct Contents(Vec<Option<u32>>);
+pub(crate) struct Contents(Vec<Option<u64>>);
 
 impl Contents {
     /// From each request's content and size in bytes.
@@ -25,42 +25,33 @@ impl Contents {
     }
 
     /// Whether a whole body of this check sum is what the request must be answered with.
-    pub(crate) fn accepts(&self, request: u32, sum: u32) -> bool {
+    pub(crate) fn accepts(&self, request: u32, sum: u64) -> bool {
         self.0[request as usize].is_none_or(|expected| expected == sum)
     }
 }
 
-/// The check sum of what came before, whose own is `sum`, and `bytes`. That of nothing is 0.
-#[inline]
-pub(crate) fn extended(sum: u32, bytes: &[u8]) -> u32 {
-    let mut hasher = Hasher::new_with_initial(sum);
-    hasher.update(bytes);
-    hasher.finalize()
-}
-
-fn check_sum(content: Content, size: u64) -> u32 {
+fn check_sum(content: Content, size: u64) -> u64 {
     let mut piece = [0; PIECE_BYTES as usize];
-    let mut sum = 0;
+    let mut sum = BodySum::default();
     let mut at = 0;
     while at < size {
         let length = (size - at).min(PIECE_BYTES);
         let piece = &mut piece[..length as usize];
         content.fill(at, piece);
-        sum = extended(sum, piece);
+        sum.extend(piece);
         at += length;
     }
-    sum
+    sum.value()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn it_is_the_check_sum_of_gzip() {
-        // The check value of CRC-32 in G. Cook's catalogue of parametrised CRC algorithms.
-        assert_eq!(extended(0, b"123456789"), 0xcbf4_3926);
-        assert_eq!(extended(extended(0, b"1234"), b"56789"), 0xcbf4_3926);
+    fn of(body: &[u8], pieces: usize) -> u64 {
+        let mut sum = BodySum::default();
+        body.chunks(pieces).for_each(|piece| sum.extend(piece));
+        sum.value()
     }
 
     #[test]
@@ -71,17 +62,17 @@ mod tests {
         let mut body = vec![0; size];
         a.fill(0, &mut body);
         for pieces in [1, 7, 1000, 65_536, size] {
-            let sum = body.chunks(pieces).fold(0, extended);
+            let sum = of(&body, pieces);
             assert!(contents.accepts(0, sum), "{pieces}");
             assert!(contents.accepts(1, sum) && !contents.accepts(2, sum) && !contents.accepts(3, sum));
         }
-        assert!(contents.accepts(3, extended(0, &body[..10])));
+        assert!(contents.accepts(3, of(&body[..10], 10)));
         for at in [0, 1, size / 2, size - 1] {
             body[at] ^= 1;
-            assert!(!contents.accepts(0, extended(0, &body)), "byte {at}");
+            assert!(!contents.accepts(0, of(&body, size)), "byte {at}");
             body[at] ^= 1;
         }
         body.swap(100, 101);
-        assert!(!contents.accepts(0, extended(0, &body)));
+        assert!(!contents.accepts(0, of(&body, size)));
     }
 }

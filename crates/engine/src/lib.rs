@@ -4,6 +4,7 @@
 //! level against the target and returns what one measured window left behind. [`Control`] is how another thread ends
 //! it early and watches it live. Protocols are machines without I/O (`h1`); system calls and all unsafe live in `sys`.
 
+mod body_sum;
 mod client;
 mod connecting;
 mod connection;

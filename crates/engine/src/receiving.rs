@@ -5,7 +5,6 @@ use webstone_model::errors::ErrorClass;
 use webstone_model::spec::Check;
 
 use crate::connection::Family;
-use crate::contents;
 use crate::h1::response::{AtEnd, Malformed, Step};
 use crate::sys::{Backend, DISCARD_BYTES, Received};
 use crate::worker::Worker;
@@ -109,10 +108,13 @@ impl<B: Backend> Worker<B> {
                     connection.server_keeps = head.keep_alive;
                     connection.has_head = true;
                     connection.headers_done_ns = now;
+                    if self.plan.contents.is_some() {
+                        connection.body_sum.get_or_insert_default().clear();
+                    }
                 }
                 Step::Body => {
-                    if self.plan.contents.is_some() {
-                        connection.body_sum = contents::extended(connection.body_sum, &input[at..at + used]);
+                    if let Some(sum) = &mut connection.body_sum {
+                        sum.extend(&input[at..at + used]);
                     }
                     connection.body_bytes += used as u64;
                 }
@@ -170,7 +172,8 @@ impl<B: Backend> Worker<B> {
             });
         }
         if let Some(contents) = &self.plan.contents
-            && !contents.accepts(connection.request, connection.body_sum)
+            && !contents
+                .accepts(connection.request, connection.body_sum.as_ref().map_or(0, |sum| sum.value()))
         {
             return self.refuse(index, ErrorClass::WrongContent, ended, now, |c| {
                 format!("a body of {} bytes with another content than the generated file", c.body_bytes)

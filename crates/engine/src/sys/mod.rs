@@ -1,7 +1,8 @@
 //! Everything that talks to the operating system, and all unsafe of this crate.
 //!
 //! What a platform must provide: a [`Backend`] (edge-triggered readiness, or completions dressed as such), [`Socket`]
-//! operations, [`clock::now_ns`], [`thread::pin`] and [`thread::cpu_use`]. Nothing outside this folder assumes Linux.
+//! operations, [`clock::now_ns`], [`thread::pin`] and [`thread::cpu_use`]. Nothing outside this folder assumes Linux, or a
+//! kind of processor ([`vector`]).
 
 mod backend;
 pub(crate) mod clock;
@@ -12,6 +13,7 @@ mod socket;
 mod stamps;
 pub(crate) mod thread;
 mod ticker;
+pub(crate) mod vector;
 mod waker;
 
 pub(crate) use backend::{Backend, Choice, DISCARD_BYTES, Event, Outgoing, Setup, WITHOUT_END};
