@@ -235,8 +235,8 @@ pub struct HostUse {
     pub interfaces: Vec<InterfaceUse>,
     /// Local ports that the kernel may choose from, for each address and port of the target.
     pub ports: Option<u64>,
-    /// Files open in the fullest table of this process when the window closed; where the kernel lets it, each worker has a
-    /// table of its own.
+    /// Files open in the fullest table of this process, the most at either end of the window; where the kernel lets it, each
+    /// worker has a table of its own.
     pub descriptors: Option<u64>,
     /// Files that a table may hold.
     pub descriptors_max: Option<u64>,
@@ -275,7 +275,7 @@ pub struct TcpUse {
     pub syn_retransmitted: u64,
     /// Sockets in TIME_WAIT when the window closed (`tw`).
     pub time_wait: u64,
-    /// Sockets in use when the window closed (`inuse`).
+    /// Sockets in use, the most at either end of the window (`inuse`).
     pub in_use: u64,
 }
 

@@ -26,6 +26,7 @@ pub(crate) struct HostReading {
     tcp: Option<TcpUse>,
     cpus: Vec<CpuUse>,
     interfaces: Vec<InterfaceUse>,
+    descriptors: Option<u64>,
 }
 
 impl HostReading {
@@ -36,6 +37,7 @@ impl HostReading {
             tcp: tcp(root),
             cpus: cpus(root),
             interfaces: interfaces.iter().filter_map(|name| interface(root, name)).collect(),
+            descriptors: root.own_descriptors(),
         }
     }
 
@@ -57,6 +59,8 @@ impl HostReading {
                 retransmitted: after.retransmitted.saturating_sub(before.retransmitted),
                 timeouts: after.timeouts.saturating_sub(before.timeouts),
                 syn_retransmitted: after.syn_retransmitted.saturating_sub(before.syn_retransmitted),
+                // A short drain is over, and its connections are gone, before the close can be seen.
+                in_use: before.in_use.max(after.in_use),
                 ..after
             }),
             cpus: paired(
@@ -87,7 +91,7 @@ impl HostReading {
                 },
             ),
             ports: root.text("/proc/sys/net/ipv4/ip_local_port_range").map(|_| limits.ports),
-            descriptors: root.own_descriptors(),
+            descriptors: self.descriptors.max(later.descriptors),
             descriptors_max: known(limits.descriptors),
             // Whoever looked knows what that cost.
             ..HostUse::default()
@@ -368,6 +372,25 @@ mod tests {
         let reading = HostReading::take(&root, &BTreeSet::from(["eth0".to_owned()]));
         let used = reading.until(&reading, &root);
         assert_eq!((used.tcp, used.cpus, used.interfaces, used.ports), (None, vec![], vec![], None));
+    }
+
+    #[test]
+    fn what_a_worker_opened_counts_though_it_is_gone_at_the_close() {
+        let root = Root::default();
+        let lo = BTreeSet::from(["lo".to_owned()]);
+        let worker = std::thread::spawn(move || {
+            // A listener and both ends of each connection.
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let open: Vec<_> = (0..100)
+                .map(|_| (std::net::TcpStream::connect(address).unwrap(), listener.accept().unwrap()))
+                .collect();
+            (HostReading::take(&Root::default(), &lo), open.len())
+        });
+        let (reading, connections) = worker.join().unwrap();
+        let used = reading.until(&HostReading::take(&root, &BTreeSet::new()), &root);
+        assert!(used.descriptors > Some(2 * connections as u64), "{:?}", used.descriptors);
+        assert!(used.tcp.unwrap().in_use >= 2 * connections as u64, "{:?}", used.tcp);
     }
 
     #[test]
