@@ -2,18 +2,26 @@
 
 use std::process::Command;
 
+/// What the program is built from, seen from here.
+const SOURCES: [&str; 4] = ["../../Cargo.toml", "../../Cargo.lock", "../../crates", "../../docs"];
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let version = std::env::var("CARGO_PKG_VERSION").unwrap_or_default();
-    // A commit does not tell what was built from a tree with changes that it lacks. The suffix is the model's `MODIFIED`.
-    match git(&["describe", "--always", "--exclude", "*", "--abbrev=12", "--dirty=-modified"]) {
-        Some(commit) => {
+    match git(&["rev-parse", "--short=12", "HEAD"]) {
+        Some(mut commit) => {
+            // A commit does not tell what was built from sources that it lacks, new files among them. The suffix is the
+            // model's `MODIFIED`.
+            let status = ["--no-optional-locks", "status", "--porcelain", "--"];
+            if git(&[&status[..], &SOURCES].concat()).is_some() {
+                commit += "-modified";
+            }
             println!("cargo::rustc-env=WEBSTONE_COMMIT={commit}");
             println!("cargo::rustc-env=WEBSTONE_VERSION_LINE={version} ({commit})");
         }
         None => println!("cargo::rustc-env=WEBSTONE_VERSION_LINE={version}"),
     }
-    for source in ["../../Cargo.toml", "../../Cargo.lock", "../../crates", "../../docs"] {
+    for source in SOURCES {
         println!("cargo::rerun-if-changed={source}");
     }
     // The log of HEAD grows with every commit and checkout. Naming a file that does not exist would make every
