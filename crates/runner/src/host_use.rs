@@ -37,7 +37,7 @@ impl HostReading {
             tcp: tcp(root),
             cpus: cpus(root),
             interfaces: interfaces.iter().filter_map(|name| interface(root, name)).collect(),
-            descriptors: root.own_descriptors(),
+            descriptors: root.fullest_table(),
         }
     }
 

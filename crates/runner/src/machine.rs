@@ -70,7 +70,7 @@ impl Root {
 
     /// How many descriptors are open in this process's fullest table, of which workers have one each; `None` where the
     /// kernel does not tell.
-    pub(crate) fn own_descriptors(&self) -> Option<u64> {
+    pub(crate) fn fullest_table(&self) -> Option<u64> {
         let threads = self.names("/proc/self/task").into_iter();
         threads.filter_map(|thread| self.descriptors_in(&format!("/proc/self/task/{thread}/fd"))).max()
     }

@@ -261,3 +261,18 @@ fn two_arms_report_a_noise_floor() {
     assert!(report["iterations"][0]["server"]["resident_bytes_max"].as_u64().unwrap() > 0);
     assert!(report["iterations"][0]["host"]["tcp"]["segments_sent"].as_u64().unwrap() > 0);
 }
+
+#[test]
+fn open_files_and_sockets_are_counted_while_they_are_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let url = format!("{}/test?size=100", server.url);
+    let hit = ["hit", &url, "-c", "120", "-t", "2", "-d", "500ms", "--warmup", "300ms"];
+    let said = webstone_in(dir.path(), &[&hit[..], &["-q", "--format", "json"]].concat());
+    let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let host = &report["iterations"][0]["host"];
+    // Of the fullest table: each worker has one of its own, or, before Linux 5.9, all share one.
+    assert!(host["descriptors"].as_u64().unwrap() >= 60, "{host}");
+    // Both ends are here.
+    assert!(host["tcp"]["in_use"].as_u64().unwrap() >= 240, "{host}");
+}

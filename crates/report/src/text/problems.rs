@@ -193,7 +193,7 @@ fn kept_off(levels: &[Level<'_>], found: &mut Vec<Caution>) {
         .collect();
     if !levels.is_empty() {
         let text = format!(
-            "the load generator was ready to run while something else ran on its CPU, for up to {}: that time is in \
+            "the load generator was ready to run while something else, or another of its workers, had the CPU, for up to {}: that time is in \
              every latency; quiet this machine, or choose other CPUs with --cpus",
             listed(&levels)
         );

@@ -152,8 +152,10 @@ pub struct Limits {
 /// What is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
-    /// Open files.
+    /// Open files of the process.
     Descriptors,
+    /// Open files of one worker.
+    WorkerDescriptors,
     /// Local ports.
     Ports,
     /// The server's listen queue.
@@ -194,6 +196,9 @@ impl fmt::Display for Shortage {
             Resource::Descriptors => {
                 write!(f, "the run {may} {needed} file descriptors, and {available} are allowed")
             }
+            Resource::WorkerDescriptors => {
+                write!(f, "each worker {may} {needed} file descriptors, and {available} are allowed")
+            }
             Resource::Ports => write!(f, "the run {may} {needed} local ports, and there are {available}"),
             Resource::ListenQueue => {
                 write!(f, "{needed} clients may connect at once, and the listen queue holds {available}")
@@ -225,14 +230,14 @@ fn descriptors(load: &Load, limits: &Limits) -> Option<Shortage> {
         _ => return None,
     };
     let wanted = round_up(load.descriptors());
-    let fewer = match load.descriptors_are_shared_out() {
-        true => "more workers or fewer clients",
-        false => "fewer clients or workers",
+    let (resource, fewer) = match load.descriptors_are_shared_out() {
+        true => (Resource::WorkerDescriptors, "more workers or fewer clients"),
+        false => (Resource::Descriptors, "fewer clients or workers"),
     };
     let remedy = format!(
         "ulimit -n {wanted} (as root, or with `* hard nofile {wanted}` in /etc/security/limits.conf), or use {fewer}"
     );
-    Some(Shortage { resource: Resource::Descriptors, severity, needed, available, remedy })
+    Some(Shortage { resource, severity, needed, available, remedy })
 }
 
 fn ports(load: &Load, limits: &Limits) -> Option<Shortage> {
@@ -369,8 +374,10 @@ mod tests {
         let mut own = Load { workers_own_descriptors: true, ..load(20_000, ConnectionPolicy::KeepAlive) };
         own.workers = 21;
         // 953 connections at most, 64 fixed and 8 for the worker.
-        assert_eq!(found(&own, LINUX), [(Resource::Descriptors, Severity::Certain, 1025, 1024)]);
-        assert!(shortages(&own, &LINUX)[0].remedy.ends_with("more workers or fewer clients"));
+        assert_eq!(found(&own, LINUX), [(Resource::WorkerDescriptors, Severity::Certain, 1025, 1024)]);
+        let shortage = shortages(&own, &LINUX).remove(0);
+        assert_eq!(shortage.to_string(), "each worker needs 1025 file descriptors, and 1024 are allowed");
+        assert!(shortage.remedy.ends_with("more workers or fewer clients"));
         own.workers = 22;
         assert_eq!(found(&own, LINUX), []);
         own.embedded_backlog = Some(1 << 20);
