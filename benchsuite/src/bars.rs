@@ -17,9 +17,8 @@ pub struct Bar {
     /// What is limited.
     #[serde(default)]
     pub quantity: Quantity,
-    /// The server on which it is judged.
-    #[serde(default = "nginx")]
-    pub server: String,
+    /// The only server on which it is judged; absent: every server of the mode.
+    pub server: Option<String>,
     /// Largest value that passes.
     pub at_most: f64,
     /// What is known to be possible.
@@ -59,24 +58,23 @@ pub enum Outcome {
     Pending,
 }
 
-/// A bar with what was measured.
+/// A bar with what was measured on one server.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judged {
     /// The bar.
     #[serde(flatten)]
     pub bar: Bar,
-    /// What was measured on its server, round by round.
+    /// The server.
+    pub on: &'static str,
+    /// What was measured, round by round.
     pub measured: Option<Spread>,
-    /// The same on the canned server, which does not decide.
-    pub on_canned: Option<Spread>,
-    /// What the least client that these system calls allow reaches on its server, which does not decide either.
+    /// What the least client that these system calls allow reaches, which does not decide.
     pub floor: Option<Spread>,
+    /// Share of a CPU that the tool and the one it is compared with used, 0 to 1: medians. Where a client sleeps because the
+    /// server is slower, being woken is part of what a request costs it.
+    pub busy: Option<(f64, f64)>,
     /// How it came out.
     pub outcome: Outcome,
-}
-
-fn nginx() -> String {
-    "nginx".to_owned()
 }
 
 impl Quantity {
@@ -129,15 +127,14 @@ impl Bar {
         Ok(file.bar)
     }
 
-    /// Holds the bar against what was measured.
-    pub fn judge(self, measured: Option<Spread>, on_canned: Option<Spread>, floor: Option<Spread>) -> Judged {
-        let outcome = match measured {
+    /// How the bar comes out with what was measured.
+    pub fn outcome(&self, measured: Option<Spread>) -> Outcome {
+        match measured {
             _ if self.pending.is_some() => Outcome::Pending,
             None => Outcome::NotMeasured,
             Some(measured) if measured.median <= self.at_most => Outcome::Met,
             Some(_) => Outcome::Missed,
-        };
-        Judged { bar: self, measured, on_canned, floor, outcome }
+        }
     }
 }
 
@@ -157,9 +154,9 @@ mod tests {
             assert_ne!(mode.is_some() && known(&bar.tool), bar.pending.is_some(), "{bar:?}");
             assert_eq!(bar.against.is_some(), bar.quantity == Quantity::Cpu, "{bar:?}");
             assert!(bar.against.as_deref().is_none_or(known), "{bar:?}");
-            let server = Server::ALL.into_iter().find(|server| server.name() == bar.server);
             let servers = mode.map_or(&Server::ALL[..], Mode::servers);
-            assert!(server.is_some_and(|server| servers.contains(&server)), "{bar:?}");
+            let is_loaded = |name: &String| servers.iter().any(|server| server.name() == name);
+            assert!(bar.server.as_ref().is_none_or(is_loaded), "{bar:?}");
             assert!(bar.aim.is_none_or(|aim| aim < bar.at_most), "{bar:?}");
         }
         let key = |bar: &Bar| (bar.mode.clone(), bar.tool.clone(), bar.against.clone(), bar.quantity.name());
@@ -176,14 +173,12 @@ mod tests {
             tool: "webstone".into(),
             against: Some("wrk".into()),
             quantity: Quantity::Cpu,
-            server: nginx(),
+            server: None,
             at_most: 0.5,
             aim: None,
             pending: pending.map(str::to_owned),
         };
-        let judge = |pending, values: &[f64]| {
-            bar(pending).judge(Spread::of(values.iter().copied()), None, None).outcome
-        };
+        let judge = |pending, values: &[f64]| bar(pending).outcome(Spread::of(values.iter().copied()));
         assert_eq!(judge(None, &[0.4, 0.5, 0.9]), Outcome::Met);
         assert_eq!(judge(None, &[0.4, 0.51, 0.9]), Outcome::Missed);
         assert_eq!(judge(None, &[]), Outcome::NotMeasured);

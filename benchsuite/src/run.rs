@@ -83,6 +83,11 @@ impl Run {
         window.or_else(|| self.cpu_us())
     }
 
+    /// Share of a CPU that the process used from its start to its end.
+    pub fn busy(&self) -> Option<f64> {
+        self.reading.map(|_| (self.user_s + self.system_s) / self.wall_s)
+    }
+
     /// How late requests of a schedule were sent, 99th percentile in microseconds.
     pub fn lateness_p99_us(&self) -> Option<f64> {
         self.reading?.lateness_p99_us

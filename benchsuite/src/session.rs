@@ -112,7 +112,7 @@ impl Session {
     /// # Errors
     /// If they cannot be written, if webstone itself failed, or if it had errors.
     pub fn finish(&self) -> Result<bool, String> {
-        let judged: Vec<Judged> = Bar::all()?.into_iter().map(|bar| self.judge(bar)).collect();
+        let judged: Vec<Judged> = Bar::all()?.iter().flat_map(|bar| self.judge(bar)).collect();
         let text = tables::report(self, &judged);
         println!("\n{text}");
         self.write("report.md", &text)?;
@@ -128,27 +128,54 @@ impl Session {
         Ok(judged.iter().all(|judged| judged.outcome != Outcome::Missed))
     }
 
-    fn judge(&self, bar: Bar) -> Judged {
-        let on = |server: Server, tool: &str| {
-            let mode = Mode::ALL.into_iter().find(|mode| mode.name() == bar.mode)?;
-            match bar.quantity {
-                Quantity::Cpu => {
-                    self.ratio(*mode.cases(server).first()?, tool, bar.against.as_deref()?, Run::cpu_us)
-                }
-                Quantity::ConnectionBytes => self.connection_bytes(server, tool),
-                Quantity::CpuGrowth => self.cpu_growth(server, tool),
-                Quantity::SecondWorker => self.second_worker(server, tool, true),
-                Quantity::LatenessP99Us => {
-                    let case = *mode.cases(server).first()?;
-                    self.by_round(|round| self.value(case, tool, round, Run::lateness_p99_us))
-                }
+    /// The bar on each server that was loaded; on the first of its servers where none was.
+    fn judge(&self, bar: &Bar) -> Vec<Judged> {
+        let mode = Mode::ALL.into_iter().find(|mode| mode.name() == bar.mode);
+        let is_its = |server: &Server| bar.server.as_ref().is_none_or(|name| name == server.name());
+        let servers = mode.map_or(&Server::ALL[..], Mode::servers).iter().copied().filter(is_its);
+        let on = |server: Server| {
+            let of = |tool: &str| self.measured(bar, mode?, server, tool);
+            let measured = of(&bar.tool);
+            Judged {
+                bar: bar.clone(),
+                on: server.name(),
+                measured,
+                floor: floor_of(&bar.tool).and_then(of),
+                busy: mode.and_then(|mode| self.busy(bar, mode, server)),
+                outcome: bar.outcome(measured),
             }
         };
-        let server = Server::ALL.into_iter().find(|server| server.name() == bar.server);
-        let measured = server.and_then(|server| on(server, &bar.tool));
-        let floor = server.and_then(|server| on(server, floor_of(&bar.tool)?));
-        let on_canned = on(Server::Canned, &bar.tool);
-        bar.judge(measured, on_canned, floor)
+        let mut judged: Vec<Judged> = servers.map(on).collect();
+        let any = judged.iter().any(|judged| judged.measured.is_some());
+        if any {
+            judged.retain(|judged| judged.measured.is_some());
+        } else {
+            judged.truncate(1);
+        }
+        judged
+    }
+
+    fn measured(&self, bar: &Bar, mode: Mode, server: Server, tool: &str) -> Option<Spread> {
+        match bar.quantity {
+            Quantity::Cpu => {
+                self.ratio(*mode.cases(server).first()?, tool, bar.against.as_deref()?, Run::cpu_us)
+            }
+            Quantity::ConnectionBytes => self.connection_bytes(server, tool),
+            Quantity::CpuGrowth => self.cpu_growth(server, tool),
+            Quantity::SecondWorker => self.second_worker(server, tool, true),
+            Quantity::LatenessP99Us => {
+                let case = *mode.cases(server).first()?;
+                self.by_round(|round| self.value(case, tool, round, Run::lateness_p99_us))
+            }
+        }
+    }
+
+    /// Share of a CPU that a bar's two tools used.
+    fn busy(&self, bar: &Bar, mode: Mode, server: Server) -> Option<(f64, f64)> {
+        let case = *mode.cases(server).first()?;
+        let of =
+            |tool: &str| Spread::of(self.runs_of(case, tool).filter_map(Run::busy)).map(|busy| busy.median);
+        Some((of(&bar.tool)?, of(bar.against.as_deref()?)?))
     }
 
     /// The runs of a tool in a case.
@@ -299,20 +326,33 @@ mod tests {
             "{stored}"
         );
         let report = fs::read_to_string(good.folder().join("report.md")).unwrap();
-        assert!(report.contains("| keep-alive | webstone | CPU/request | wrk | 0.800 |"), "{report}");
+        assert!(report.contains("| keep-alive | webstone | CPU/request | wrk | nginx | 0.800 | 0.750 to 0.850 | - | 53 % / 67 % |"), "{report}");
 
         let mut with_floor = session(&folder.path().join("floor"), [0.7, 0.8, 0.9]);
         for round in 0..3 {
             // Half of wrk's in each round, as the machine slows down.
             with_floor.keep(run("floor", case, round, f64::from(1 << round) / 2.0, 300_000)).unwrap();
         }
-        let judged = Bar::all().unwrap().into_iter().map(|bar| with_floor.judge(bar));
+        let bars = Bar::all().unwrap();
+        let judged = bars.iter().flat_map(|bar| with_floor.judge(bar));
         let floors: Vec<(String, f64)> =
             judged.filter_map(|judged| Some((judged.bar.against?, judged.floor?.median))).collect();
         assert_eq!(floors, [("wrk".to_owned(), 0.5)]);
 
         let bad = session(&folder.path().join("bad"), [0.7, 0.9, 0.9]);
         assert_eq!(bad.finish(), Ok(false));
+
+        // Met on one server, missed on the other.
+        let mut half = session(&folder.path().join("half"), [0.7, 0.8, 0.8]);
+        let canned = Mode::KeepAlive.cases(Server::Canned)[0];
+        half.keep(run("wrk", canned, 0, 1.0, 300_000)).unwrap();
+        half.keep(run("webstone", canned, 0, 0.9, 300_000)).unwrap();
+        let to_wrk =
+            bars.iter().find(|bar| bar.mode == "keep-alive" && bar.against.as_deref() == Some("wrk"));
+        let judged: Vec<_> =
+            half.judge(to_wrk.unwrap()).iter().map(|judged| (judged.on, judged.outcome)).collect();
+        assert_eq!(judged, [("nginx", Outcome::Met), ("canned", Outcome::Missed)]);
+        assert_eq!(half.finish(), Ok(false));
     }
 
     #[test]
@@ -334,7 +374,7 @@ mod tests {
         // 500 bytes are within the bar, growth is not.
         assert_eq!(session.finish(), Ok(false));
         let report = fs::read_to_string(session.folder().join("report.md")).unwrap();
-        assert!(report.contains("| scale | webstone | bytes/connection | - | 500 |"), "{report}");
+        assert!(report.contains("| scale | webstone | bytes/connection | - | nginx | 500 |"), "{report}");
     }
 
     #[test]

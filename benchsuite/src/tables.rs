@@ -212,24 +212,27 @@ fn bars(session: &Session, judged: &[Judged], text: &mut String) {
     let _ = write!(
         text,
         "\n## Bars\n\n\
-         | mode | tool | quantity | against | measured | quartiles | on canned | floor | at most | aim | |\n\
-         |---|---|---|---|---:|---|---:|---:|---:|---:|---|\n"
+         `busy`: shares of a CPU that the tool and the one it is compared with used.\n\n\
+         | mode | tool | quantity | against | server | measured | quartiles | floor | busy | at most | aim | |\n\
+         |---|---|---|---|---|---:|---|---:|---:|---:|---:|---|\n"
     );
-    for Judged { bar, measured, on_canned, floor, outcome } in listed {
+    for Judged { bar, on, measured, floor, busy, outcome } in listed {
         let decimals = bar.quantity.decimals();
         let shown = decimals.min(2);
         let why = bar.pending.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        let percent = |(tool, against): (f64, f64)| format!("{:.0} % / {:.0} %", tool * 1e2, against * 1e2);
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {:.shown$} | {} | {}{why} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.shown$} | {} | {}{why} |",
             bar.mode,
             bar.tool,
             bar.quantity.name(),
             bar.against.as_deref().unwrap_or("-"),
+            if measured.is_some() { on } else { "-" },
             median(*measured, decimals),
             quartiles(*measured, decimals),
-            median(*on_canned, decimals),
             median(*floor, decimals),
+            busy.map_or("-".to_owned(), percent),
             bar.at_most,
             number(bar.aim, shown),
             outcome.name(),
