@@ -5,6 +5,7 @@ mod arguments;
 mod bars;
 mod canned;
 mod children;
+mod disturbance;
 mod modes;
 mod nginx;
 mod readings;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use arguments::{Arguments, Baseline};
 use canned::Canned;
 use children::{Cpus, Group, How};
+use disturbance::Disturbance;
 use modes::{Case, Mode, Server};
 use nginx::Nginx;
 use run::Run;
@@ -115,6 +117,7 @@ fn compare(arguments: &Arguments) -> Result<bool, String> {
         let target = Target { base_url: started.base_url(), folder: folder.path(), cpus: &cpus };
         println!("{} on {}, {}", mode.name(), server.name(), target.base_url);
         for round in 0..arguments.rounds {
+            session.note(Disturbance::look(cpus.client));
             for case in &cases {
                 let able: Vec<&Tool> = tools.iter().filter(|tool| tool.can(*case)).collect();
                 for step in 0..able.len() {

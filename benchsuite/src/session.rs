@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::arguments::Arguments;
 use crate::bars::{Bar, Judged, Outcome, Quantity};
 use crate::children::Cpus;
+use crate::disturbance::Disturbance;
 use crate::modes::{Case, MEMORY_BETWEEN, Mode, Server};
 use crate::run::Run;
 use crate::statistics::Spread;
@@ -24,6 +25,8 @@ pub struct Session {
     pub tools: Vec<Tool>,
     /// When, where and how, in a line.
     pub heading: String,
+    /// What was seen of others on the clients' CPU, before each round.
+    pub disturbances: Vec<Disturbance>,
 }
 
 impl Session {
@@ -79,6 +82,7 @@ impl Session {
             folder,
             runs: Vec::new(),
             tools: tools.to_vec(),
+            disturbances: Vec::new(),
         };
         session.write("environment.json", &format!("{environment:#}\n"))?;
         Ok(session)
@@ -87,6 +91,11 @@ impl Session {
     /// Where it is kept.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Notes how much others took of the clients' CPU.
+    pub fn note(&mut self, disturbance: Disturbance) {
+        self.disturbances.push(disturbance);
     }
 
     /// Adds a run and stores it.
@@ -116,6 +125,7 @@ impl Session {
         let text = tables::report(self, &judged);
         println!("\n{text}");
         self.write("report.md", &text)?;
+        self.write("disturbances.json", &format!("{:#}\n", json!(self.disturbances)))?;
         self.write("bars.json", &format!("{:#}\n", json!(judged)))?;
         let failed = self.runs.iter().filter(|run| run.tool.starts_with("webstone"));
         let failed = failed.filter(|run| run.reading.is_none_or(|reading| reading.errors > 0)).count();
@@ -314,7 +324,10 @@ mod tests {
     #[test]
     fn ratios_are_paired_by_round_and_bars_decide() {
         let folder = tempfile::tempdir().unwrap();
-        let good = session(folder.path(), [0.7, 0.8, 0.9]);
+        let mut good = session(folder.path(), [0.7, 0.8, 0.9]);
+        for (taken, longest_us) in [(0.01, 40.0), (0.03, 20.0), (0.0, 5.0)] {
+            good.note(Disturbance { taken, longest_us });
+        }
         let case = Mode::KeepAlive.cases(Server::Nginx)[0];
         let ratio = good.ratio(case, "webstone", "wrk", Run::cpu_us).unwrap();
         assert!((ratio.median - 0.8).abs() < 1e-9 && (ratio.max - 0.9).abs() < 1e-9, "{ratio:?}");
@@ -326,6 +339,11 @@ mod tests {
             "{stored}"
         );
         let report = fs::read_to_string(good.folder().join("report.md")).unwrap();
+        assert!(
+            report
+                .contains("taken by others for 1.00 % of the time (3 looks; at most 3.00 %, 40 µs at once)"),
+            "{report}"
+        );
         assert!(report.contains("| keep-alive | webstone | CPU/request | wrk | nginx | 0.800 | 0.750 to 0.850 | - | 53 % / 67 % |"), "{report}");
 
         let mut with_floor = session(&folder.path().join("floor"), [0.7, 0.8, 0.9]);

@@ -16,6 +16,7 @@ pub fn report(session: &Session, judged: &[Judged]) -> String {
         let _ = write!(text, "\n- {}: {}", tool.name, tool.version);
     }
     text.push('\n');
+    disturbances(session, &mut text);
     for mode in Mode::ALL {
         for server in mode.servers() {
             let cases = mode.cases(*server);
@@ -33,6 +34,18 @@ pub fn report(session: &Session, judged: &[Judged]) -> String {
     cost_of_measuring(session, &mut text);
     bars(session, judged, &mut text);
     text
+}
+
+fn disturbances(session: &Session, text: &mut String) {
+    let taken = Spread::of(session.disturbances.iter().map(|seen| seen.taken * 1e2));
+    let longest = Spread::of(session.disturbances.iter().map(|seen| seen.longest_us));
+    if let (Some(taken), Some(longest)) = (taken, longest) {
+        let _ = writeln!(
+            text,
+            "\nBefore rounds the clients' CPU was taken by others for {:.2} % of the time ({} looks; at most {:.2} %, {:.0} µs at once).",
+            taken.median, taken.count, taken.max, longest.max
+        );
+    }
 }
 
 fn comparison(session: &Session, case: Case, text: &mut String) {
