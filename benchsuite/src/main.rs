@@ -117,7 +117,7 @@ fn compare(arguments: &Arguments) -> Result<bool, String> {
         let target = Target { base_url: started.base_url(), folder: folder.path(), cpus: &cpus };
         println!("{} on {}, {}", mode.name(), server.name(), target.base_url);
         for round in 0..arguments.rounds {
-            session.note(Disturbance::look(cpus.client));
+            session.note(Disturbance::look(cpus.client))?;
             for case in &cases {
                 let able: Vec<&Tool> = tools.iter().filter(|tool| tool.can(*case)).collect();
                 for step in 0..able.len() {

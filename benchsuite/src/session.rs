@@ -94,8 +94,12 @@ impl Session {
     }
 
     /// Notes how much others took of the clients' CPU.
-    pub fn note(&mut self, disturbance: Disturbance) {
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn note(&mut self, disturbance: Disturbance) -> Result<(), String> {
         self.disturbances.push(disturbance);
+        self.write("disturbances.json", &format!("{:#}\n", json!(self.disturbances)))
     }
 
     /// Adds a run and stores it.
@@ -125,7 +129,6 @@ impl Session {
         let text = tables::report(self, &judged);
         println!("\n{text}");
         self.write("report.md", &text)?;
-        self.write("disturbances.json", &format!("{:#}\n", json!(self.disturbances)))?;
         self.write("bars.json", &format!("{:#}\n", json!(judged)))?;
         let failed = self.runs.iter().filter(|run| run.tool.starts_with("webstone"));
         let failed = failed.filter(|run| run.reading.is_none_or(|reading| reading.errors > 0)).count();
@@ -326,12 +329,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut good = session(folder.path(), [0.7, 0.8, 0.9]);
         for (taken, longest_us) in [(0.01, 40.0), (0.03, 20.0), (0.0, 5.0)] {
-            good.note(Disturbance { taken, longest_us });
+            good.note(Disturbance { taken, longest_us }).unwrap();
         }
         let case = Mode::KeepAlive.cases(Server::Nginx)[0];
         let ratio = good.ratio(case, "webstone", "wrk", Run::cpu_us).unwrap();
         assert!((ratio.median - 0.8).abs() < 1e-9 && (ratio.max - 0.9).abs() < 1e-9, "{ratio:?}");
         assert_eq!(good.finish(), Ok(true));
+        let stored = fs::read_to_string(good.folder().join("disturbances.json")).unwrap();
+        assert_eq!(stored.matches("longest_us").count(), 3, "{stored}");
         let stored = fs::read_to_string(good.folder().join("runs.ndjson")).unwrap();
         assert_eq!(stored.lines().count(), 6);
         assert!(
