@@ -276,3 +276,20 @@ fn open_files_and_sockets_are_counted_while_they_are_open() {
     // Both ends are here.
     assert!(host["tcp"]["in_use"].as_u64().unwrap() >= 240, "{host}");
 }
+
+#[test]
+fn contents_that_nobody_knows_are_not_said_to_be_checked_in_silence() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let url = format!("{}/test?size=100", server.url);
+    let hit = |check: &str| {
+        webstone_in(
+            dir.path(),
+            &["hit", &url, "-c", "1", "-n", "10", "--check", check, "-q", "--format", "json"],
+        )
+    };
+    let said = "contents are to be checked, but the workload states no size for 1 of its 1 files";
+    let checked = hit("content");
+    assert!(checked.out.contains(said), "{}\n{}", checked.out, checked.err);
+    assert!(!hit("status").out.contains(said));
+}
