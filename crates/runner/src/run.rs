@@ -13,7 +13,7 @@ use webstone_engine::PlanError;
 use webstone_model::errors::Blame;
 use webstone_model::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
 use webstone_model::search::LOOK_FIRST;
-use webstone_model::spec::{Check, RunSpec, Software};
+use webstone_model::spec::{RunSpec, Software};
 use webstone_model::workload::Workload;
 
 use crate::agent::{self, AgentError, ServerAgent};
@@ -291,7 +291,7 @@ fn prepare(
     } = options;
     let workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
     let configuration = configuration::read(&spec.server_config)?;
-    warnings.extend(unknown_contents(&spec, &workload));
+    warnings.extend(target::unknown_contents(&spec, &workload));
 
     observer.event(Event::Preparing("looking at this machine and the target"));
     let ours = spec.target.is_empty();
@@ -584,19 +584,6 @@ fn foresee(load: &Load, root: &Root) -> Result<Vec<String>, RunError> {
         notes.push(format!("{shortage}; to be sure: {}", shortage.remedy));
     }
     Ok(notes)
-}
-
-/// What to say where contents are to be checked and some are not known.
-fn unknown_contents(spec: &RunSpec, workload: &Workload) -> Option<String> {
-    let files = || workload.pages.iter().flat_map(|page| &page.files);
-    let unknown = files().filter(|file| file.size.is_none()).count();
-    (spec.client.check == Check::Content && unknown > 0).then(|| {
-        format!(
-            "contents are to be checked, but the workload states no size for {unknown} of its {} files, and only a generated \
-             file, whose size is stated, has a known content: of their answers the status alone is checked",
-            files().count()
-        )
-    })
 }
 
 /// Bytes of all distinct files of a workload.

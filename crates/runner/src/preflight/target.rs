@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use webstone_engine::{ProbeError, ProbeResponse};
 use webstone_model::errors::ErrorClass;
-use webstone_model::spec::RunSpec;
+use webstone_model::spec::{Check, RunSpec};
 use webstone_model::workload::{RequestDetail, Workload};
 
 use super::endpoint::{Endpoint, endpoint, is_this_host, reach, reach_socket, resolve, speaks_tls};
@@ -111,6 +111,19 @@ fn check_every_file(
         return Ok(());
     }
     Err(files_error(workload, &report.problems, report.checked))
+}
+
+/// What to say where contents are to be checked and some are not known.
+pub(crate) fn unknown_contents(spec: &RunSpec, workload: &Workload) -> Option<String> {
+    let files = || workload.pages.iter().flat_map(|page| &page.files);
+    let unknown = files().filter(|file| file.size.is_none()).count();
+    (spec.client.check == Check::Content && unknown > 0).then(|| {
+        format!(
+            "contents are to be checked, but the workload states no size for {unknown} of its {} files, and only a generated \
+             file, whose size is stated, has a known content: of their answers the status alone is checked",
+            files().count()
+        )
+    })
 }
 
 fn files_error(workload: &Workload, problems: &[FileProblem], checked: u64) -> TargetError {
