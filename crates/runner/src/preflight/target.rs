@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use webstone_engine::{ProbeError, ProbeResponse};
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::{Check, RunSpec};
-use webstone_model::workload::{RequestDetail, Workload};
+use webstone_model::workload::{FileRequest, RequestDetail, Workload};
 
 use super::endpoint::{Endpoint, endpoint, is_this_host, reach, reach_socket, resolve, speaks_tls};
 use crate::checkfiles::{CheckOptions, FILES_HINT, FileProblem, FileProblemKind, check_with, distinct};
@@ -116,11 +116,15 @@ fn check_every_file(
 /// What to say where contents are to be checked and some are not known.
 pub(crate) fn unknown_contents(spec: &RunSpec, workload: &Workload) -> Option<String> {
     let files = || workload.pages.iter().flat_map(|page| &page.files);
-    let unknown = files().filter(|file| file.size.is_none()).count();
+    let is_generated = |file: &FileRequest| {
+        let method = file.detail.method.as_deref().unwrap_or(&spec.client.method);
+        file.size.is_some() && method == "GET" && !file.url.contains('?')
+    };
+    let unknown = files().filter(|file| !is_generated(file)).count();
     (spec.client.check == Check::Content && unknown > 0).then(|| {
         format!(
-            "contents are to be checked, but the workload states no size for {unknown} of its {} files, and only a generated \
-             file, whose size is stated, has a known content: of their answers the status alone is checked",
+            "contents are to be checked, but of {unknown} of the workload's {} files none is known: that of a generated file is, \
+             whose size is stated and which is asked for by GET and without a query",
             files().count()
         )
     })
