@@ -12,7 +12,7 @@ use webstone_model::record::ProcessUse;
 use crate::control_group::throttled_ns;
 use crate::machine::Root;
 use crate::own_group;
-use crate::process_use::{CpuTime, Stat, descendants, scheduled_ns};
+use crate::process_use::{CpuReading, Stat, descendants, scheduled_ns};
 
 /// The processes of a server, by those that all others descend from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) struct ProcessTree {
 /// What all processes have used in their lives, those that they waited for included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TreeReading {
-    pub(crate) cpu: CpuTime,
+    pub(crate) cpu: CpuReading,
     faults_minor: u64,
     faults_major: u64,
     /// Bytes that disks read and wrote for them; `None` where this user may not ask.
@@ -119,9 +119,11 @@ impl ProcessTree {
     }
 
     /// CPU time as the kernel counted it for all of them together, where they have a control group to themselves.
-    fn counted_together(&self) -> Option<CpuTime> {
+    fn counted_together(&self) -> Option<CpuReading> {
         match self.heads.as_slice() {
-            [supervisor] if !self.with_heads => own_group::cpu_time(&self.root, *supervisor),
+            [supervisor] if !self.with_heads => {
+                own_group::cpu_time(&self.root, *supervisor).map(CpuReading::exact)
+            }
             _ => None,
         }
     }

@@ -2,8 +2,9 @@
 //! taken together are `process_tree`'s.
 //!
 //! `/proc/<pid>/stat` has user and system time in ticks of 10 ms, of all threads. `/proc/<pid>/task/*/schedstat` has the
-//! sum of both in nanoseconds, of living threads. So the sum is taken from there, where it is not less, and divided as
-//! the ticks are.
+//! sum of both in nanoseconds, of living threads. So the sum is taken from there, where it is not less. What was used
+//! between two readings is the difference of their sums, divided as the ticks in between are: were each reading divided by
+//! itself, time could move from one part to the other between them, and the parts would not add up.
 
 use crate::machine::Root;
 
@@ -26,12 +27,44 @@ impl CpuTime {
         CpuTime { user_ns: self.user_ns + other.user_ns, system_ns: self.system_ns + other.system_ns }
     }
 
-    /// What was used since an earlier reading.
-    pub fn since(self, earlier: CpuTime) -> CpuTime {
-        CpuTime {
-            user_ns: self.user_ns.saturating_sub(earlier.user_ns),
-            system_ns: self.system_ns.saturating_sub(earlier.system_ns),
-        }
+    fn whole(self) -> u64 {
+        self.user_ns + self.system_ns
+    }
+}
+
+/// What has been used up to a reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CpuReading {
+    /// In nanoseconds, user and system together.
+    pub(crate) whole_ns: u64,
+    /// What is known of user and system apart.
+    parts: CpuTime,
+}
+
+impl CpuReading {
+    /// Where both parts are known as exactly as their sum.
+    pub(crate) fn exact(parts: CpuTime) -> CpuReading {
+        CpuReading { whole_ns: parts.whole(), parts }
+    }
+
+    /// Both together.
+    pub(crate) fn plus(self, other: CpuReading) -> CpuReading {
+        CpuReading { whole_ns: self.whole_ns + other.whole_ns, parts: self.parts.plus(other.parts) }
+    }
+
+    /// What was used since an earlier reading. Where no tick passed, it is divided as all that was ever used.
+    pub(crate) fn since(self, earlier: CpuReading) -> CpuTime {
+        let between = CpuTime {
+            user_ns: self.parts.user_ns.saturating_sub(earlier.parts.user_ns),
+            system_ns: self.parts.system_ns.saturating_sub(earlier.parts.system_ns),
+        };
+        let parts = if between.whole() > 0 { between } else { self.parts };
+        let whole_ns = self.whole_ns.saturating_sub(earlier.whole_ns);
+        let user_ns = match parts.whole() {
+            0 => whole_ns / 2,
+            whole => (u128::from(whole_ns) * u128::from(parts.user_ns) / u128::from(whole)) as u64,
+        };
+        CpuTime { user_ns, system_ns: whole_ns - user_ns }
     }
 }
 
@@ -67,9 +100,11 @@ impl Stat {
         })
     }
 
-    /// CPU time of the process, and of the children that it has waited for. `scheduled_ns`: what its threads have run.
-    pub(crate) fn cpu(&self, scheduled_ns: u64) -> CpuTime {
-        refined(self.ticks, scheduled_ns).plus(self.of_children)
+    /// CPU time of the process, and of the children that it has waited for. `scheduled_ns`: what its threads have run. Ticks
+    /// round down, so a sum that is smaller than theirs means that threads have ended whose time it lacks.
+    pub(crate) fn cpu(&self, scheduled_ns: u64) -> CpuReading {
+        let own = CpuReading { whole_ns: self.ticks.whole().max(scheduled_ns), parts: self.ticks };
+        own.plus(CpuReading::exact(self.of_children))
     }
 }
 
@@ -81,20 +116,6 @@ pub(crate) fn scheduled_ns(root: &Root, pid: u32) -> u64 {
         text.split_whitespace().next()?.parse::<u64>().ok()
     };
     threads.filter_map(run).sum()
-}
-
-/// Time in ticks, stretched to a sum that is known more exactly. Ticks round down, so a smaller sum means that threads
-/// have ended whose time it lacks.
-fn refined(ticks: CpuTime, sum_ns: u64) -> CpuTime {
-    let whole = ticks.user_ns + ticks.system_ns;
-    if sum_ns <= whole {
-        return ticks;
-    }
-    let user_ns = match whole {
-        0 => sum_ns / 2,
-        _ => (u128::from(sum_ns) * u128::from(ticks.user_ns) / u128::from(whole)) as u64,
-    };
-    CpuTime { user_ns, system_ns: sum_ns - user_ns }
 }
 
 /// Every process that descends from this one, by their identifiers.
@@ -131,7 +152,7 @@ mod tests {
         let (_keep, root) = root_with(&[("/proc/10/stat", &stat(10, [1, 2, 3, 4]))]);
         let found = Stat::read(&root, 10).unwrap();
         assert_eq!((found.faults_minor, found.faults_major, found.threads), (7 + 8, 9 + 10, 5));
-        assert_eq!(found.cpu(0), CpuTime { user_ns: 4 * TICK_NS, system_ns: 6 * TICK_NS });
+        assert_eq!(found.cpu(0), CpuReading::exact(CpuTime { user_ns: 4 * TICK_NS, system_ns: 6 * TICK_NS }));
         assert_eq!(Stat::read(&root, 99), None);
     }
 
@@ -148,18 +169,36 @@ mod tests {
     }
 
     #[test]
-    fn a_more_exact_sum_is_divided_as_the_ticks_are() {
-        let ticks = CpuTime { user_ns: TICK_NS, system_ns: 3 * TICK_NS };
-        assert_eq!(refined(ticks, 44_000_000), CpuTime { user_ns: 11_000_000, system_ns: 33_000_000 });
-        assert_eq!(refined(ticks, 4 * TICK_NS - 1), ticks, "a thread has ended");
-        let short = refined(CpuTime::default(), 9_000_001);
-        assert_eq!((short.user_ns, short.system_ns), (4_500_000, 4_500_001));
+    fn the_sum_is_the_exact_one_where_no_thread_has_ended() {
         let (_keep, root) = root_with(&[
-            ("/proc/10/stat", &stat(10, [1, 0, 0, 5])),
-            ("/proc/10/task/10/schedstat", "10000000 7 3\n"),
+            ("/proc/10/stat", &stat(10, [1, 2, 0, 5])),
+            ("/proc/10/task/10/schedstat", "30000000 7 3\n"),
             ("/proc/10/task/11/schedstat", "2000000 9 1\n"),
         ]);
-        let used = Stat::read(&root, 10).unwrap().cpu(scheduled_ns(&root, 10));
-        assert_eq!(used, CpuTime { user_ns: 12_000_000, system_ns: 5 * TICK_NS });
+        let stat = Stat::read(&root, 10).unwrap();
+        assert_eq!(stat.cpu(scheduled_ns(&root, 10)).whole_ns, 32_000_000 + 5 * TICK_NS);
+        assert_eq!(stat.cpu(3 * TICK_NS - 1).whole_ns, 8 * TICK_NS, "a thread has ended");
+    }
+
+    #[test]
+    fn what_was_used_between_readings_is_divided_as_its_ticks_are_and_adds_up() {
+        let reading = |whole_ns: u64, user: u64, system: u64| CpuReading {
+            whole_ns,
+            parts: CpuTime { user_ns: user * TICK_NS, system_ns: system * TICK_NS },
+        };
+        let between = |later: CpuReading, earlier: CpuReading| {
+            let CpuTime { user_ns, system_ns } = later.since(earlier);
+            (user_ns, system_ns)
+        };
+        // Younger than a tick where it was first read: neither half of that is taken back later.
+        assert_eq!(between(reading(306_000_000, 30, 0), reading(6_000_000, 0, 0)), (300_000_000, 0));
+        assert_eq!(between(reading(90_000_001, 3, 5), reading(50_000_000, 2, 2)), (10_000_000, 30_000_001));
+        // No tick in between, and none ever.
+        assert_eq!(between(reading(48_000_000, 1, 3), reading(44_000_000, 1, 3)), (1_000_000, 3_000_000));
+        assert_eq!(between(reading(9_000_001, 0, 0), reading(0, 0, 0)), (4_500_000, 4_500_001));
+        // Time that was known exactly is known in ticks alone, once its process has ended.
+        assert_eq!(between(reading(40_000_000, 1, 3), reading(44_000_000, 1, 3)), (0, 0));
+        let exact = |user_ns, system_ns| CpuReading::exact(CpuTime { user_ns, system_ns });
+        assert_eq!(between(exact(5_000, 9_000), exact(1_000, 2_000)), (4_000, 7_000));
     }
 }

@@ -125,10 +125,7 @@ fn an_agent_sees_what_a_local_look_sees() {
     let burner = Burner(burner);
     let root = Root::default();
     let tree = ProcessTree::of(&root, burner.0.id());
-    let used = || {
-        let cpu = tree.reading().unwrap().cpu;
-        cpu.user_ns + cpu.system_ns
-    };
+    let used = || tree.reading().unwrap().cpu.whole_ns;
     let mut stream = agent();
     stream.write_all(&greeting(PROTOCOL)).unwrap();
     greeted(&mut stream).unwrap();
