@@ -297,7 +297,15 @@ mod tests {
             error.to_string(),
             "the embedded server ended before it was ready: exit status 3; it said:\n  no such port"
         );
-        let mut server = start(&shell("echo READY x; echo dying >&2; kill -9 $$")).unwrap();
+        // Dies once somebody has seen that it is ready.
+        let directory = tempfile::tempdir().unwrap();
+        let seen = directory.path().join("seen");
+        let script = format!(
+            "echo READY x; until [ -e {} ]; do sleep 0.01; done; echo dying >&2; kill -9 $$",
+            seen.display()
+        );
+        let mut server = start(&shell(&script)).unwrap();
+        std::fs::write(&seen, "").unwrap();
         let until = Instant::now() + Duration::from_secs(20);
         let told = loop {
             match MeasuredServer::exit(&mut server) {
