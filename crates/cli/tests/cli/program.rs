@@ -114,9 +114,15 @@ impl Running {
 
     /// Waits for its end: the exit code (−1 if a signal ended it), and the rest of what it said.
     pub(crate) fn end(mut self) -> Said {
-        let mut out = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        let mut stdout = self.child.stdout.take().unwrap();
+        // Both at once: neither pipe may fill up while the other is waited for.
+        let reader = std::thread::spawn(move || {
+            let mut out = String::new();
+            stdout.read_to_string(&mut out).unwrap();
+            out
+        });
         let err: Vec<String> = self.err.by_ref().map_while(Result::ok).collect();
+        let out = reader.join().unwrap();
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
         Said { code, out, err: err.join("\n") }
     }
