@@ -263,9 +263,8 @@ impl Plan {
 
     /// Content and size of the generated file that a request asks for; `None` where it asks for anything else.
     fn generated_file(&self, request: &RequestPlan, file: &FileRequest) -> Option<(Content, u64)> {
-        let method = file.detail.method.as_deref().unwrap_or(&self.method);
-        let is_file = request.template == NO_TEMPLATE && method == "GET" && !file.url.contains('?');
-        Some((Content::of(&file.url), file.size.filter(|_| is_file)?))
+        let size = file.generated_size(&self.method).filter(|_| request.template == NO_TEMPLATE)?;
+        Some((Content::of(&file.url), size))
     }
 
     fn request(
@@ -330,8 +329,8 @@ impl Plan {
             keep,
             last,
             size: file
-                .size
-                .filter(|_| spec.client.check != Check::Status && method != "HEAD")
+                .known_size(&self.method)
+                .filter(|_| spec.client.check != Check::Status)
                 .unwrap_or(u64::MAX),
             status: detail.status.unwrap_or(0),
             is_head: method == "HEAD",

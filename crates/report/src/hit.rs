@@ -89,7 +89,7 @@ fn asked(screen: &Screen, record: &RunRecord, level: &Level<'_>, out: &mut Strin
             1 => String::new(),
             several => format!("{several} iterations together"),
         },
-        header::policy(&record.spec.client).swap_remove(0),
+        header::policy(record).swap_remove(0),
     ];
     let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
     hanging(&parts.join(screen.dot()), screen.width)

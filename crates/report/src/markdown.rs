@@ -211,7 +211,7 @@ fn facts(record: &RunRecord, verdict: &Verdict, out: &mut String) {
         ]),
     );
     fact("load", joined(header::load(record)));
-    fact("clients", joined(header::policy(&record.spec.client)));
+    fact("clients", joined(header::policy(record)));
     fact("host", joined(header::host(record)));
     fact("server's host", joined(header::server_host(record)));
     fact(

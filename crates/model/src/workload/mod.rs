@@ -101,6 +101,24 @@ pub struct RequestDetail {
     pub body: Option<String>,
 }
 
+impl FileRequest {
+    /// Bytes that the body of an answer must have, where that is known. `method` is the run's.
+    pub fn known_size(&self, method: &str) -> Option<u64> {
+        self.size.filter(|_| self.method(method) != "HEAD")
+    }
+
+    /// Size of the generated file that it asks for, of which every byte is known ([`content`]); `None` where it asks for
+    /// anything else: with a query, a template or another method than GET, or where no size is stated. `method` is the run's.
+    pub fn generated_size(&self, method: &str) -> Option<u64> {
+        let is_file = !self.url.contains('?') && !self.url.contains("{{");
+        self.size.filter(|_| is_file && self.method(method) == "GET")
+    }
+
+    fn method<'a>(&'a self, run: &'a str) -> &'a str {
+        self.detail.method.as_deref().unwrap_or(run)
+    }
+}
+
 impl RequestDetail {
     /// Whether it is a plain request of the run's method that expects success.
     pub fn is_plain(&self) -> bool {
@@ -161,3 +179,24 @@ impl Workload {
 
 /// U+FEFF, with which some editors begin a UTF-8 file.
 const BYTE_ORDER_MARK: char = '\u{feff}';
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_an_answer_no_more_is_known_than_the_workload_says() {
+        let file = |url: &str, size: Option<u64>, method: Option<&str>| {
+            let detail = RequestDetail { method: method.map(str::to_owned), ..RequestDetail::default() };
+            FileRequest { url: url.into(), size, detail: Box::new(detail) }
+        };
+        let known = |file: FileRequest, run: &str| (file.known_size(run), file.generated_size(run));
+        assert_eq!(known(file("/a", Some(7), None), "GET"), (Some(7), Some(7)));
+        assert_eq!(known(file("/a", None, None), "GET"), (None, None));
+        assert_eq!(known(file("/a?b", Some(7), None), "GET"), (Some(7), None));
+        assert_eq!(known(file("/{{seq}}", Some(7), None), "GET"), (Some(7), None));
+        assert_eq!(known(file("/a", Some(7), None), "HEAD"), (None, None));
+        assert_eq!(known(file("/a", Some(7), Some("GET")), "HEAD"), (Some(7), Some(7)));
+        assert_eq!(known(file("/a", Some(7), Some("POST")), "GET"), (Some(7), None));
+    }
+}

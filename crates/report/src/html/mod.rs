@@ -171,7 +171,7 @@ fn title(runs: &[Run<'_>]) -> String {
 fn subtitle(runs: &[Run<'_>]) -> String {
     match runs {
         [only] => {
-            let policy = header::policy(&only.record.spec.client);
+            let policy = header::policy(only.record);
             let connections = policy.first().cloned().unwrap_or_default();
             format!("{}, {connections}; run {}", date_time(&only.record.started_at), only.record.id)
         }

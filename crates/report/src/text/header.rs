@@ -8,6 +8,7 @@ use webstone_model::spec::{
     Check, ClientSpec, ConnectionPolicy, HttpVersion, Order, Resolve, WhenBusy, parse_cpu_list,
 };
 use webstone_model::units::Nanos;
+use webstone_model::workload::Workload;
 
 use crate::asctime::{date_time, seconds_between};
 use crate::layout::{hanging, labelled, push_line};
@@ -63,7 +64,7 @@ pub(crate) fn facts(screen: &Screen, record: &RunRecord) -> Vec<(&'static str, S
     fact("target", target_facts(record));
     fact("workload", workload(record));
     fact("load", load(record));
-    fact("clients", policy(&record.spec.client));
+    fact("clients", policy(record));
     fact("host", host(record));
     fact("server on", server_host(record));
     fact("generator", calibration::said(record).into_iter().collect());
@@ -176,7 +177,8 @@ pub(crate) fn arrivals(process: ArrivalProcess) -> &'static str {
     }
 }
 
-pub(crate) fn policy(client: &ClientSpec) -> Vec<String> {
+pub(crate) fn policy(record: &RunRecord) -> Vec<String> {
+    let client = &record.spec.client;
     let connections = match (client.connections, client.requests_per_connection) {
         (ConnectionPolicy::PerRequest, _) => "a new connection for each request".to_owned(),
         (ConnectionPolicy::PerPage, _) => "a new connection for each page".to_owned(),
@@ -189,12 +191,8 @@ pub(crate) fn policy(client: &ClientSpec) -> Vec<String> {
         HttpVersion::Http10 => "HTTP/1.0",
         HttpVersion::Http11 => "HTTP/1.1",
     };
-    let checked = match client.check {
-        Check::Status => "status checked",
-        Check::Size => "status and size checked",
-        Check::Content => "status, size and content checked",
-    };
-    let mut facts = vec![connections, format!("{} {version}", client.method), checked.to_owned()];
+    let mut facts =
+        vec![connections, format!("{} {version}", client.method), checked(client, &record.workload)];
     if client.parallel > 1 {
         facts.push(format!("{} files of a page at once", client.parallel));
     }
@@ -207,6 +205,27 @@ pub(crate) fn policy(client: &ClientSpec) -> Vec<String> {
     facts.extend(client.proxy.iter().map(|proxy| format!("through the proxy {proxy}")));
     facts.extend(client.unix_socket.iter().map(|path| format!("over the Unix socket {path}")));
     facts
+}
+
+/// What answers were compared with: of a file whose size nobody stated, the status alone.
+fn checked(client: &ClientSpec, workload: &Workload) -> String {
+    let files = || workload.pages.iter().flat_map(|page| &page.files);
+    let all = files().count();
+    let sized = files().filter(|file| file.known_size(&client.method).is_some()).count();
+    let generated = files().filter(|file| file.generated_size(&client.method).is_some()).count();
+    let of_all = counted(all as u64, "file", "files");
+    match (client.check, sized, generated) {
+        (Check::Status, ..) => "status checked".to_owned(),
+        (Check::Size, 0, _) => "status checked, no size known".to_owned(),
+        (Check::Size, ..) if sized == all => "status and size checked".to_owned(),
+        (Check::Size, ..) => format!("status checked, size of {sized} of {of_all}"),
+        (Check::Content, 0, _) => "status checked, no size and no content known".to_owned(),
+        (Check::Content, ..) if generated == all => "status, size and content checked".to_owned(),
+        (Check::Content, _, 0) if sized == all => "status and size checked, no content known".to_owned(),
+        (Check::Content, ..) => {
+            format!("status checked, size of {sized} and content of {generated} of {of_all}")
+        }
+    }
 }
 
 /// The machine in a line: name, processor, memory, kernel. Everything else that was read is in the JSON.
@@ -241,4 +260,36 @@ fn machine<'a>(fact: &dyn Fn(&str) -> Option<&'a Value>) -> Vec<String> {
         memory.map(|size| format!("{} memory", bytes(size))).unwrap_or_default(),
         text("kernel.release").map(|release| format!("Linux {release}")).unwrap_or_default(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use webstone_model::workload::{FileRequest, Page};
+
+    #[test]
+    fn it_says_what_was_checked_and_of_how_many_files() {
+        let said = |check: Check, files: &[(&str, Option<u64>)]| {
+            let file = |(url, size): &(&str, Option<u64>)| FileRequest {
+                url: (*url).into(),
+                size: *size,
+                ..FileRequest::default()
+            };
+            let page = Page { weight: 1, files: files.iter().map(file).collect(), think: Nanos::ZERO };
+            let workload = Workload { pages: vec![page], ..Workload::default() };
+            checked(&ClientSpec { check, ..ClientSpec::default() }, &workload)
+        };
+        let (known, dynamic, typed) = (("/a", Some(1)), ("/cgi?1", Some(1)), ("/b", None));
+        assert_eq!(said(Check::Status, &[known]), "status checked");
+        assert_eq!(said(Check::Size, &[known, dynamic]), "status and size checked");
+        assert_eq!(said(Check::Size, &[typed]), "status checked, no size known");
+        assert_eq!(said(Check::Size, &[known, typed]), "status checked, size of 1 of 2 files");
+        assert_eq!(said(Check::Content, &[known]), "status, size and content checked");
+        assert_eq!(said(Check::Content, &[typed]), "status checked, no size and no content known");
+        assert_eq!(said(Check::Content, &[dynamic]), "status and size checked, no content known");
+        assert_eq!(
+            said(Check::Content, &[known, dynamic, typed]),
+            "status checked, size of 2 and content of 1 of 3 files"
+        );
+    }
 }

@@ -290,7 +290,7 @@ pub(super) fn disclosure<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
             ("target.url".to_owned(), record.target.url.clone().into()),
             ("target.server".to_owned(), record.target.server.clone().into()),
             ("target.embedded".to_owned(), record.target.embedded.into()),
-            ("clients".to_owned(), header::policy(&record.spec.client).join(" · ").into()),
+            ("clients".to_owned(), header::policy(record).join(" · ").into()),
             ("workload.name".to_owned(), record.workload.name.clone().into()),
             ("workload.pages".to_owned(), record.workload.pages.len().into()),
             ("workload.mean body, bytes".to_owned(), record.workload.mean_size().into()),

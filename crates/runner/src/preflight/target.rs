@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use webstone_engine::{ProbeError, ProbeResponse};
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::{Check, RunSpec};
-use webstone_model::workload::{FileRequest, RequestDetail, Workload};
+use webstone_model::workload::{RequestDetail, Workload};
 
 use super::endpoint::{Endpoint, endpoint, is_this_host, reach, reach_socket, resolve, speaks_tls};
 use crate::checkfiles::{CheckOptions, FILES_HINT, FileProblem, FileProblemKind, check_with, distinct};
@@ -116,11 +116,7 @@ fn check_every_file(
 /// What to say where contents are to be checked and some are not known.
 pub(crate) fn unknown_contents(spec: &RunSpec, workload: &Workload) -> Option<String> {
     let files = || workload.pages.iter().flat_map(|page| &page.files);
-    let is_generated = |file: &FileRequest| {
-        let method = file.detail.method.as_deref().unwrap_or(&spec.client.method);
-        file.size.is_some() && method == "GET" && !file.url.contains('?')
-    };
-    let unknown = files().filter(|file| !is_generated(file)).count();
+    let unknown = files().filter(|file| file.generated_size(&spec.client.method).is_none()).count();
     (spec.client.check == Check::Content && unknown > 0).then(|| {
         format!(
             "contents are to be checked, but of {unknown} of the workload's {} files none is known: that of a generated file is, \
