@@ -9,6 +9,7 @@ mod client;
 mod connecting;
 mod connection;
 mod contents;
+mod disturbance;
 mod exchange;
 mod failing;
 mod failure;
@@ -30,6 +31,7 @@ mod sys;
 mod transactions;
 mod worker;
 
+pub use disturbance::disturbance;
 pub use level::{
     Control, EngineError, LevelJob, LevelOutcome, Live, Phase, run_level, workers_own_descriptors,
 };

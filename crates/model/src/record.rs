@@ -227,6 +227,9 @@ pub struct HostUse {
     /// CPU time that those looks took of this host, in nanoseconds.
     #[serde(skip_serializing_if = "is_zero")]
     pub probe_cpu_ns: u64,
+    /// What others took of the generator's CPUs just before the level; absent in older records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disturbance: Option<Disturbance>,
     /// Counters of TCP; absent where they could not be read.
     pub tcp: Option<TcpUse>,
     /// CPU by CPU, in ascending order of number.
@@ -240,6 +243,38 @@ pub struct HostUse {
     pub descriptors: Option<u64>,
     /// Files that a table may hold.
     pub descriptors_max: Option<u64>,
+}
+
+/// How much of a CPU others took while a thread on it did nothing but read the clock: what lay between two readings by more than
+/// 2 µs. Other programs, interrupts, and other virtual machines of the same host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Disturbance {
+    /// How long was looked, in nanoseconds: the sum, where several CPUs were looked at.
+    pub looked_ns: u64,
+    /// Of that, what others took.
+    pub taken_ns: u64,
+    /// The most that was taken at once.
+    pub longest_ns: u64,
+}
+
+impl Disturbance {
+    /// Both looks together.
+    pub fn plus(self, other: Disturbance) -> Disturbance {
+        Disturbance {
+            looked_ns: self.looked_ns + other.looked_ns,
+            taken_ns: self.taken_ns + other.taken_ns,
+            longest_ns: self.longest_ns.max(other.longest_ns),
+        }
+    }
+
+    /// 100 × taken / looked; 0 where nothing was looked at.
+    pub fn taken_percent(self) -> f64 {
+        match self.looked_ns {
+            0 => 0.0,
+            looked_ns => self.taken_ns as f64 * 100.0 / looked_ns as f64,
+        }
+    }
 }
 
 /// What the kernel of the server's host counted while a window was open, as an agent read it there.

@@ -218,6 +218,10 @@ fn server_columns(row: &mut Row, run: &IterationRecord) {
     let probed = host.filter(|host| host.probes > 0);
     row.maybe("probes", probed.map(|host| host.probes));
     row.maybe("probe_cpu_s", probed.map(|host| seconds(host.probe_cpu_ns)));
+    let seen = host.and_then(|host| host.disturbance);
+    row.maybe("disturbance_looked_s", seen.map(|seen| seconds(seen.looked_ns)));
+    row.maybe("disturbance_taken_s", seen.map(|seen| seconds(seen.taken_ns)));
+    row.maybe("disturbance_longest_s", seen.map(|seen| seconds(seen.longest_ns)));
 }
 
 /// What an agent read of the server's host.

@@ -286,6 +286,16 @@ fn of_host(metrics: &mut Metrics, labels: &Labels, host: &HostUse) {
             tcp.listen_overflows as f64,
         );
     }
+    if let Some(seen) = host.disturbance {
+        for (name, kind, nanos) in [
+            ("looked_seconds_total", counter, seen.looked_ns),
+            ("taken_seconds_total", counter, seen.taken_ns),
+            ("longest_seconds", Kind::Gauge, seen.longest_ns),
+        ] {
+            let name = format!("webstone_disturbance_{name}");
+            metrics.add(kind, &name, &help(section, "disturbance"), labels, seconds(nanos));
+        }
+    }
     if host.probes > 0 {
         metrics.add(counter, "webstone_probes_total", &help(section, "probes"), labels, host.probes as f64);
         let text = help(section, "probe_cpu_ns");

@@ -10,7 +10,7 @@ use webstone_model::figures::Figures;
 use webstone_model::metrics::{Counts, Fairness, GeneratorUse, Lifetime, Measured, fairness};
 use webstone_model::origin_figures::OriginFigures;
 use webstone_model::rate::RateProfile;
-use webstone_model::record::{IterationRecord, RunRecord, ScheduleKept, load_name};
+use webstone_model::record::{Disturbance, IterationRecord, RunRecord, ScheduleKept, load_name};
 use webstone_model::server_figures::ServerFigures;
 use webstone_model::statistics::LevelStatistics;
 use webstone_model::units::NANOS_PER_SECOND;
@@ -219,6 +219,11 @@ fn generator_share(generator: &GeneratorUse, window_ns: u64, figures: &Figures) 
             (!lag.is_empty()).then(|| all.map(|nanos| nanos as f64 / NANOS_PER_SECOND as f64))
         },
     }
+}
+
+/// What others took of the generator's CPUs before some runs, where somebody looked.
+pub(crate) fn disturbance<'a>(runs: impl IntoIterator<Item = &'a IterationRecord>) -> Option<Disturbance> {
+    runs.into_iter().filter_map(|run| run.host.as_ref()?.disturbance).reduce(Disturbance::plus)
 }
 
 /// a / b, and 0 where b is 0: a table has no use for NaN.

@@ -4,7 +4,7 @@
 
 mod records;
 
-use webstone_model::record::RunRecord;
+use webstone_model::record::{Disturbance, RunRecord};
 use webstone_report::{Format, Options, ReportError, render, render_all};
 
 fn html(record: &RunRecord) -> String {
@@ -140,6 +140,25 @@ fn cautions_stand_in_the_verdict_and_in_markdown() {
         assert!(text.contains("for up to 10 % of a window at 5 clients"), "{text}");
         assert!(text.contains("the histograms and the series do not hold every response"), "{text}");
     }
+}
+
+#[test]
+fn others_on_the_generators_cpu_are_a_caution_from_one_percent_on() {
+    let said = |looked_ns: u64, taken_ns: u64| {
+        let mut record = records::small();
+        for run in &mut record.iterations {
+            let seen = Disturbance { looked_ns, taken_ns, longest_ns: 2_000_000 };
+            run.host.get_or_insert_default().disturbance = Some(seen);
+        }
+        let text = String::from_utf8(render(&record, Format::Text, &Options::default()).unwrap()).unwrap();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let warned = said(100_000_000, 2_500_000);
+    assert!(warned.contains("DISTURBED") && warned.contains("others took 2.50 %"), "{warned}");
+    assert!(warned.contains("at most 2.00 ms at once"), "{warned}");
+    assert!(!said(100_000_000, 900_000).contains("DISTURBED"));
+    // Looked at for less than 50 ms in all: one tick could be all of it.
+    assert!(!said(1_000_000, 900_000).contains("DISTURBED"));
 }
 
 #[test]

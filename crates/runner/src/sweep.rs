@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use webstone_engine::{EngineError, LevelOutcome, Phase};
 use webstone_model::identities::{self, Expectation};
-use webstone_model::record::{IterationRecord, RunRecord, RunState, ScheduleKept, ServerUse};
-use webstone_model::spec::RunSpec;
+use webstone_model::record::{Disturbance, IterationRecord, RunRecord, RunState, ScheduleKept, ServerUse};
+use webstone_model::spec::{RunSpec, parse_cpu_list};
 use webstone_model::units::Nanos;
 use webstone_server::Counters;
 
@@ -40,6 +40,10 @@ const ASK_BEFORE: Duration = Duration::from_micros(400);
 const ASK_BEFORE_PAGES: Duration = Duration::from_millis(20);
 /// Between two ticks for the observer.
 const TICK: Duration = Duration::from_millis(100);
+/// Before a level, others on the generator's CPUs are looked for: for this part of its duration, but within these bounds.
+const DURATIONS_PER_DISTURBANCE: u32 = 50;
+const DISTURBANCE_MIN: Duration = Duration::from_millis(10);
+const DISTURBANCE_MAX: Duration = Duration::from_millis(100);
 /// Batches of transactions, and trace events, that may wait to be written.
 const QUEUE: usize = 256;
 /// How often the server is asked again where its count of bytes is not yet the client's, and how long between.
@@ -169,6 +173,7 @@ impl Sweep<'_> {
     fn step(&mut self, at: Position, step: Step, record: &mut RunRecord) -> Result<(), SweepError> {
         self.alive()?;
         self.observer.event(Event::LevelStarted(at));
+        let disturbance = self.disturbance();
         if let Some(server) = &mut self.server {
             server.level_starts();
             server.processes().reset_peak();
@@ -179,7 +184,8 @@ impl Sweep<'_> {
         if let Some(processes) = self.origin.as_ref().and_then(|origin| origin.view.processes.as_ref()) {
             processes.reset_peak();
         }
-        let (result, seen) = self.run_level(at, step);
+        let (result, mut seen) = self.run_level(at, step);
+        seen.here.host.disturbance = disturbance;
         let outcome = result.map_err(|source| SweepError::Engine { clients: step.clients, source })?;
         // Ended before its window opened: there is nothing that could be kept.
         let cut_off_is_kept = outcome.measured.window_ns > 0 && !self.only_whole;
@@ -208,6 +214,14 @@ impl Sweep<'_> {
             Some(how) => Err(SweepError::ServerEnded(how)),
             None => Ok(()),
         }
+    }
+
+    /// What others take of the generator's CPUs, of which its own share no counter need tell.
+    fn disturbance(&self) -> Option<Disturbance> {
+        let cpus = parse_cpu_list(&self.spec.generator.cpus).unwrap_or_default();
+        let length = self.spec.load.duration.as_duration() / DURATIONS_PER_DISTURBANCE;
+        let length = length.clamp(DISTURBANCE_MIN, DISTURBANCE_MAX);
+        Some(webstone_engine::disturbance(&cpus, length)).filter(|seen| seen.looked_ns > 0)
     }
 
     /// Runs a level and returns what was used within the window.

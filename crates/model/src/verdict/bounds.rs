@@ -19,6 +19,10 @@ pub const RATE_MISSED_PERCENT_MAX: f64 = 1.0;
 pub(super) const RUN_QUEUE_WINDOW_NS_MIN: u64 = 2_000_000_000;
 /// Time that a worker waited for its CPU in percent of the window, from which on reports warn.
 pub const RUN_QUEUE_PERCENT_MAX: f64 = 5.0;
+/// What others took of the generator's CPUs before the levels, in percent, from which on reports warn.
+pub const DISTURBED_PERCENT_MAX: f64 = 1.0;
+/// How long must have been looked for that in all, in nanoseconds: a shorter look can fall into a single tick.
+pub const DISTURBANCE_NS_MIN: u64 = 50_000_000;
 /// Shortest window, in nanoseconds, of which a worker's CPU is judged: of a shorter one it says how it
 /// started, and nobody takes it for a benchmark (it is never certified).
 pub(super) const GENERATOR_WINDOW_NS_MIN: u64 = 100_000_000;

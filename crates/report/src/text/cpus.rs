@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use webstone_model::record::{CpuUse, HostUse, IterationRecord, RunRecord};
 
 use crate::layout::{Room, Sheet, Table};
-use crate::screen::Screen;
+use crate::numbers::{percent, seconds};
+use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
 
 /// Most CPUs in the table: the busiest.
@@ -24,7 +25,16 @@ pub(crate) fn sheet(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -
             (false, false) => screen.dash(),
         }
     })?;
-    Some(Sheet::new("CPUs", explanation, table))
+    let seen = summary::disturbance(&record.iterations);
+    let note = seen.map(|seen| {
+        let (taken, longest) = (seen.taken_percent(), seconds(screen, seen.longest_ns as f64 / 1e9));
+        format!(
+            "others took {} of the generator's CPUs before the levels, at most {longest} at once",
+            percent(taken)
+        )
+    });
+    let notes = note.map(|text| (Tone::Faint, text)).into_iter().collect();
+    Some(Sheet { notes, ..Sheet::new("CPUs", explanation, table) })
 }
 
 /// The same of the server's host, where an agent looked at it there.

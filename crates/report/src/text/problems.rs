@@ -6,8 +6,8 @@ use webstone_model::record::{HostUse, IterationRecord, RunRecord};
 use webstone_model::spec::RunSpec;
 use webstone_model::statistics::Steadiness;
 use webstone_model::verdict::{
-    Cause, LOOP_DELAY_PERCENT_MAX, RUN_QUEUE_PERCENT_MAX, RuleStanding, Standing, Verdict, rules,
-    run_queue_percent,
+    Cause, DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, RUN_QUEUE_PERCENT_MAX,
+    RuleStanding, Standing, Verdict, rules, run_queue_percent,
 };
 
 use crate::layout::{heading, labelled, push_line};
@@ -59,6 +59,7 @@ pub(crate) fn cautions(
     let mut found = Vec::new();
     errors(record, verdict, &mut found);
     kept_off(levels, &mut found);
+    disturbed(screen, record, &mut found);
     generator_delay(screen, levels, &mut found);
     iterations(screen, levels, &mut found);
     noise(levels, &mut found);
@@ -198,6 +199,22 @@ fn kept_off(levels: &[Level<'_>], found: &mut Vec<Caution>) {
             listed(&levels)
         );
         found.push(("KEPT OFF ITS CPU", text));
+    }
+}
+
+/// CPUs of the generator that others took a good part of before the levels.
+fn disturbed(screen: &Screen, record: &RunRecord, found: &mut Vec<Caution>) {
+    let seen = summary::disturbance(&record.iterations)
+        .filter(|seen| seen.looked_ns >= DISTURBANCE_NS_MIN && seen.taken_percent() >= DISTURBED_PERCENT_MAX);
+    if let Some(seen) = seen {
+        let text = format!(
+            "others took {} of the generator's CPU before the levels, up to {} at once: other programs, or other virtual machines of the \
+             same host, which no counter of this one need tell. Latencies have such gaps in them too; quiet this machine, or measure \
+             on one that is nobody else's",
+            percent(seen.taken_percent()),
+            seconds(screen, seen.longest_ns as f64 / 1e9)
+        );
+        found.push(("DISTURBED", text));
     }
 }
 

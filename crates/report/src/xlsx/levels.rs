@@ -92,6 +92,9 @@ fn level_line(run: &str, level: &Level<'_>) -> Line {
     let generator = (level.generator.workers > 0).then_some(&level.generator);
     line.put("Generator CPU", "%", generator.map(|share| share.cpu_percent));
     line.put("Generator busiest worker", "%", generator.map(|share| share.busiest_percent));
+    let seen = summary::disturbance(level.runs.iter().copied());
+    line.put("Generator CPU taken by others before", "%", seen.map(|seen| seen.taken_percent()));
+    line.put("Generator CPU taken at once", "ms", seen.map(|seen| seen.longest_ns as f64 / 1e6));
     line.put("Server CPU", "%", level.server.map(|share| share.cpu_percent));
     line.put("Server memory", "bytes", level.server.map(|share| share.resident_bytes_max));
     server_columns(&mut line, level.server);

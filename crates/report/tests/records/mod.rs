@@ -11,8 +11,9 @@ use webstone_model::errors::{ErrorClass, ErrorExample};
 use webstone_model::identities::{Expectation, check};
 use webstone_model::metrics::{GeneratorUse, Histograms, Measured, OpenLoop, Series};
 use webstone_model::record::{
-    CpuUse, HostUse, InterfaceUse, IterationRecord, OriginCounts, OriginRecord, OriginUse, ProcessUse,
-    RunRecord, RunState, SCHEMA_VERSION, ScheduleKept, ServerUse, SoftwareRecord, TargetRecord, Tool,
+    CpuUse, Disturbance, HostUse, InterfaceUse, IterationRecord, OriginCounts, OriginRecord, OriginUse,
+    ProcessUse, RunRecord, RunState, SCHEMA_VERSION, ScheduleKept, ServerUse, SoftwareRecord, TargetRecord,
+    Tool,
 };
 use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec};
 use webstone_model::threshold::{FailIfs, Thresholds};
@@ -413,6 +414,7 @@ fn host(measured: &Measured) -> HostUse {
         elapsed_ns: window,
         probes: window / 1_000_000_000 + 2,
         probe_cpu_ns: (window / 1_000_000_000 + 2) * 180_000,
+        disturbance: Some(Disturbance { looked_ns: 100_000_000, taken_ns: 180_000, longest_ns: 9_000 }),
         cpus: vec![cpu(0, window / 8, window / 8 * 2, window / 8), cpu(2, window / 50, window / 33, 0)],
         interfaces: vec![InterfaceUse {
             name: "lo".to_owned(),
