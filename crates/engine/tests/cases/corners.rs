@@ -182,7 +182,7 @@ fn limits_of_the_system_are_respected() {
 /// A worker that was kept from its sockets for a known time shows it: in how long bytes lay in the kernel.
 #[test]
 fn a_worker_that_sleeps_shows_in_the_receive_lag() {
-    const NAP: Duration = Duration::from_millis(120);
+    const NAP: Duration = Duration::from_millis(500);
     let server = server();
     let mut spec = spec(server.url(), ConnectionPolicy::KeepAlive, 0);
     spec.load.pages = None;
@@ -193,8 +193,9 @@ fn a_worker_that_sleeps_shows_in_the_receive_lag() {
     let level = |slow: bool| {
         let plan =
             Arc::new(Plan::compile(&spec, &one_page(vec![file("/test?size=100", Some(100))])).unwrap());
-        // Nobody waits in this channel: the worker stands still until what it measured of 1,024 requests is taken. Seven
-        // clients: were they a divisor of that, it might always be the watched one behind which it stops.
+        // Nobody waits in this channel: the worker stands still until what it measured of 1,024 requests is taken, which is a nap
+        // after the last 1,024 less what these took. Seven clients: were they a divisor of that, it might always be the watched
+        // one behind which it stops.
         let (sender, receiver) = mpsc::sync_channel(0);
         let reader = std::thread::spawn(move || {
             while receiver.recv().is_ok() {
@@ -212,8 +213,8 @@ fn a_worker_that_sleeps_shows_in_the_receive_lag() {
     let nap_ns = NAP.as_nanos() as u64;
     // Bytes come some time after the worker stopped, so their wait is shorter than the nap; on a machine where the server is
     // kept from its CPU it may be short in every nap of a level, and there are few.
-    let longest = (0..10).map(|_| level(true).max()).find(|longest| *longest >= nap_ns / 4);
-    assert!(longest.is_some(), "none of a quarter of a nap");
+    let longest = (0..10).map(|_| level(true).max()).find(|longest| *longest >= nap_ns / 8);
+    assert!(longest.is_some(), "none of an eighth of a nap");
     assert!(quick.value_at_percentile(50.0) < nap_ns / 10, "{} ns", quick.value_at_percentile(50.0));
 }
 
