@@ -88,31 +88,45 @@ fn identities(run: &IterationRecord, reasons: &mut Vec<Reason>) {
     }
 }
 
-/// Over all iterations of a level, so that one bad second of a short iteration does not condemn a long run.
+/// Over all iterations of a level, so that one bad second of a short iteration does not condemn a long run; but one in which
+/// nothing succeeded is no measurement of what the others measured: clients that are refused wait, and fail too seldom to
+/// show in a share.
 fn errors(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
     let sum = |of: fn(&IterationRecord) -> u64| runs.iter().map(|run| of(run)).fold(0, u64::saturating_add);
     let succeeded = sum(|run| run.measured.counts.succeeded);
     let failed = sum(|run| run.measured.counts.failed);
     let share = percent(failed as f64, succeeded.saturating_add(failed) as f64);
     let (cause, measured, limit, sentence) = if succeeded == 0 {
-        let what = match failed {
-            0 => "no request ended inside the measured window".to_owned(),
-            _ => format!("no request succeeded, {failed} failed"),
-        };
-        (Cause::NothingSucceeded, format!("{failed} failed"), "1 valid response".to_owned(), what)
-    } else if share > ERRORS_PERCENT_MAX {
+        let (measured, limit, what) = nothing_succeeded(failed);
+        (Cause::NothingSucceeded, measured, limit, what)
+    } else {
+        let in_vain = runs.iter().filter(|run| !run.interrupted && run.measured.counts.succeeded == 0);
+        for run in in_vain {
+            let (measured, limit, what) = nothing_succeeded(run.measured.counts.failed);
+            reasons.push(of_run(run, Cause::NothingSucceeded, measured, limit, &what));
+        }
+        if share <= ERRORS_PERCENT_MAX {
+            return;
+        }
         let what = format!(
             "{} of the requests failed ({failed} of {}), and more than {ERRORS_PERCENT_MAX} % is too many",
             rounded(share, ERRORS_PERCENT_MAX),
             succeeded.saturating_add(failed)
         );
         (Cause::Errors, rounded(share, ERRORS_PERCENT_MAX), format!("{ERRORS_PERCENT_MAX} %"), what)
-    } else {
-        return;
     };
     let (clients, rate) = (Some(runs[0].clients), runs[0].rate);
     let sentence = format!("{}: {sentence}", level(runs[0]));
     reasons.push(Reason { cause, clients, rate, iteration: None, measured, limit, sentence });
+}
+
+/// What was measured, what it has to be, and a sentence about it.
+fn nothing_succeeded(failed: u64) -> (String, String, String) {
+    let what = match failed {
+        0 => "no request ended inside the measured window".to_owned(),
+        _ => format!("no request succeeded, {failed} failed"),
+    };
+    (format!("{failed} failed"), "1 valid response".to_owned(), what)
 }
 
 fn saturated(run: &IterationRecord, reasons: &mut Vec<Reason>) {

@@ -257,6 +257,28 @@ fn one_percent_of_errors_is_still_valid_and_a_hair_more_is_not() {
 }
 
 #[test]
+fn a_timed_run_in_which_nothing_succeeded_is_no_measurement() {
+    let died = |record: &mut RunRecord| {
+        failing(record, 99_000, 1);
+        let last = record.iterations.iter_mut().rfind(|run| run.clients == 50).unwrap();
+        (last.measured.counts.succeeded, last.measured.counts.failed) = (0, 20);
+        last.iteration
+    };
+    let mut number = 0;
+    let verdict = changed(|record| number = died(record));
+    let said: Vec<&str> = verdict.reasons.iter().map(|reason| reason.sentence.as_str()).collect();
+    let expected = format!("50 clients, iteration {number}: no request succeeded, 20 failed");
+    assert!(said.contains(&expected.as_str()), "{said:?}");
+    assert!(verdict.reasons.iter().all(|reason| reason.cause != Cause::Errors), "{said:?}");
+    // One that the user cut off is incomplete, and no more.
+    let verdict = changed(|record| {
+        died(record);
+        record.iterations.iter_mut().rfind(|run| run.clients == 50).unwrap().interrupted = true;
+    });
+    assert!(verdict.reasons.iter().all(|reason| reason.cause == Cause::Incomplete), "{:?}", verdict.reasons);
+}
+
+#[test]
 fn nothing_measured_is_invalid() {
     let verdict = changed(|record| {
         record.iterations.clear();
