@@ -55,7 +55,7 @@ impl OriginFigures {
 impl AskedFigures {
     fn of(runs: &[&IterationRecord]) -> Option<AskedFigures> {
         let seen: Vec<(&IterationRecord, OriginCounts)> =
-            runs.iter().filter_map(|run| Some((*run, run.origin?.counted?))).collect();
+            runs.iter().filter_map(|run| Some((*run, run.origin.as_ref()?.counted?))).collect();
         if seen.is_empty() {
             return None;
         }

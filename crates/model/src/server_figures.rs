@@ -58,19 +58,19 @@ impl ServerFigures {
     /// Over these iterations; those for which the server was not looked at would dilute its share, and are left out. `None`
     /// where there is no other.
     pub fn of(runs: &[&IterationRecord]) -> Option<ServerFigures> {
-        ServerFigures::over(runs, |run| run.server)
+        ServerFigures::over(runs, |run| run.server.as_ref())
     }
 
     /// The same of the server behind a proxy; requests are the clients'.
     pub fn of_origin(runs: &[&IterationRecord]) -> Option<ServerFigures> {
-        ServerFigures::over(runs, |run| run.origin?.server)
+        ServerFigures::over(runs, |run| run.origin.as_ref()?.server.as_ref())
     }
 
     fn over(
         runs: &[&IterationRecord],
-        of: fn(&IterationRecord) -> Option<ServerUse>,
+        of: fn(&IterationRecord) -> Option<&ServerUse>,
     ) -> Option<ServerFigures> {
-        let seen: Vec<(&IterationRecord, ServerUse)> =
+        let seen: Vec<(&IterationRecord, &ServerUse)> =
             runs.iter().filter_map(|run| Some((*run, of(run)?))).collect();
         if seen.is_empty() {
             return None;
@@ -96,11 +96,11 @@ impl ServerFigures {
 }
 
 impl ProcessFigures {
-    fn of(runs: &[(&IterationRecord, ServerUse)]) -> Option<ProcessFigures> {
-        let seen: Vec<(&IterationRecord, ServerUse)> =
+    fn of(runs: &[(&IterationRecord, &ServerUse)]) -> Option<ProcessFigures> {
+        let seen: Vec<(&IterationRecord, &ServerUse)> =
             runs.iter().copied().filter(|(_, server)| server.processes.is_some()).collect();
         let base = Base::of(&seen);
-        let used = seen.iter().filter_map(|(_, server)| server.processes).reduce(together)?;
+        let used = seen.iter().filter_map(|(_, server)| server.processes.clone()).reduce(together)?;
         let per_s = |bytes: Option<u64>| bytes.map(|bytes| base.per_s(bytes as f64));
         Some(ProcessFigures {
             switches_voluntary_per_request: base.per_request(used.switches_voluntary as f64),
@@ -135,6 +135,9 @@ fn together(a: ProcessUse, b: ProcessUse) -> ProcessUse {
         descriptors_max: a.descriptors_max.max(b.descriptors_max),
         resident_bytes: a.resident_bytes.max(b.resident_bytes),
         proportional_bytes: a.proportional_bytes.max(b.proportional_bytes),
+        run_queue_ns: sum(a.run_queue_ns, b.run_queue_ns),
+        // Threads of two windows are not the same ones.
+        busiest: Vec::new(),
     }
 }
 
@@ -155,7 +158,7 @@ struct Base {
 }
 
 impl Base {
-    fn of(runs: &[(&IterationRecord, ServerUse)]) -> Base {
+    fn of(runs: &[(&IterationRecord, &ServerUse)]) -> Base {
         let mut base = Base { window_ns: 0.0, ended: 0.0 };
         for (run, _) in runs {
             let (read_ns, ended) = while_read(run);
@@ -214,6 +217,7 @@ mod tests {
                 descriptors_max: Some(descriptors_max),
                 resident_bytes: 5,
                 proportional_bytes: Some(descriptors_max),
+                ..ProcessUse::default()
             }),
             ..ServerUse::default()
         };

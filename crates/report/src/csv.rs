@@ -177,12 +177,12 @@ fn open_loop_columns(row: &mut Row, run: &IterationRecord) {
 
 /// What the server's processes did besides, the network towards it, and what looking cost.
 fn server_columns(row: &mut Row, run: &IterationRecord) {
-    let used = run.server.and_then(|server| server.processes);
+    let used = run.server.as_ref().and_then(|server| server.processes.as_ref());
     row.maybe(
         "server_cpu_per_1000_requests_s",
         ServerFigures::of(&[run]).map(|it| it.cpu_per_1000_requests_s),
     );
-    let mut count = |name: &str, of: fn(ProcessUse) -> Option<u64>| row.maybe(name, used.and_then(of));
+    let mut count = |name: &str, of: fn(&ProcessUse) -> Option<u64>| row.maybe(name, used.and_then(of));
     count("server_switches_voluntary", |used| Some(used.switches_voluntary));
     count("server_switches_involuntary", |used| Some(used.switches_involuntary));
     count("server_faults_minor", |used| Some(used.faults_minor));
@@ -250,11 +250,11 @@ fn server_host_columns(row: &mut Row, run: &IterationRecord) {
 
 /// What the server behind a proxy did; empty of others.
 fn origin_columns(row: &mut Row, run: &IterationRecord) {
-    let used = run.origin.and_then(|origin| origin.server);
+    let used = run.origin.as_ref().and_then(|origin| origin.server.as_ref());
     row.maybe("origin_user_s", used.map(|used| seconds(used.user_ns)));
     row.maybe("origin_system_s", used.map(|used| seconds(used.system_ns)));
     row.maybe("origin_resident_max_bytes", used.map(|used| used.resident_bytes_max));
-    let counted = run.origin.and_then(|origin| origin.counted);
+    let counted = run.origin.as_ref().and_then(|origin| origin.counted);
     let mut count = |name: &str, of: fn(OriginCounts) -> u64| row.maybe(name, counted.map(of));
     count("origin_requests", |it| it.requests);
     count("origin_not_modified", |it| it.not_modified);
@@ -344,9 +344,9 @@ fn machines(row: &mut Row, run: &IterationRecord, figures: &Figures) {
     row.maybe("generator_user_s", known.then(|| seconds(workers.iter().map(|w| w.user_ns).sum())));
     row.maybe("generator_system_s", known.then(|| seconds(workers.iter().map(|w| w.system_ns).sum())));
     row.maybe("generator_cpu_per_request_s", known.then_some(figures.generator_cpu_per_request_s));
-    row.maybe("server_user_s", run.server.map(|server| seconds(server.user_ns)));
-    row.maybe("server_system_s", run.server.map(|server| seconds(server.system_ns)));
-    row.maybe("server_resident_max_bytes", run.server.map(|server| server.resident_bytes_max));
+    row.maybe("server_user_s", run.server.as_ref().map(|server| seconds(server.user_ns)));
+    row.maybe("server_system_s", run.server.as_ref().map(|server| seconds(server.system_ns)));
+    row.maybe("server_resident_max_bytes", run.server.as_ref().map(|server| server.resident_bytes_max));
 }
 
 fn pages(record: &RunRecord, writer: &mut Writer<'_>) -> Result<(), ReportError> {

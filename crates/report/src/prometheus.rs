@@ -182,7 +182,7 @@ fn of_iteration(metrics: &mut Metrics, run: &Labels, iteration: &IterationRecord
         let (name, cost) = ("webstone_server_cpu_per_1000_requests_seconds", figures.cpu_per_1000_requests_s);
         put(Kind::Gauge, name, ("The server", "cpu_per_1000_requests_s"), &labels, cost);
     }
-    if let Some(used) = iteration.server.and_then(|server| server.processes) {
+    if let Some(used) = iteration.server.as_ref().and_then(|server| server.processes.as_ref()) {
         of_processes(metrics, &labels, &used);
     }
     if let Some(origin) = &iteration.origin {
@@ -223,7 +223,7 @@ fn of_processes(metrics: &mut Metrics, labels: &Labels, used: &ProcessUse) {
 /// What the server behind a proxy did.
 fn of_origin(metrics: &mut Metrics, labels: &Labels, origin: &OriginUse) {
     let section = "The origin behind a proxy";
-    if let Some(used) = origin.server {
+    if let Some(used) = &origin.server {
         for (mode, nanos) in [("user", used.user_ns), ("system", used.system_ns)] {
             let (name, labels) = ("webstone_origin_cpu_seconds_total", labels.with("mode", mode));
             metrics.add(Kind::Counter, name, &help(section, "server"), &labels, seconds(nanos));

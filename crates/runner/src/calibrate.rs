@@ -214,7 +214,7 @@ fn read_row(case: Case, clients: u32, record: &RunRecord, server_cpus: usize) ->
     let statistics = LevelStatistics::of(&runs);
     let sum = |of: fn(&IterationRecord) -> f64| runs.iter().map(|run| of(run)).sum::<f64>();
     let window_ns = sum(|run| run.measured.window_ns as f64).max(1.0);
-    let server_ns = sum(|run| run.server.map_or(0.0, |used| (used.user_ns + used.system_ns) as f64));
+    let server_ns = sum(|run| run.server.as_ref().map_or(0.0, |used| (used.user_ns + used.system_ns) as f64));
     let places = runs.first().map_or(0, |run| run.measured.generator.workers.len());
     let of_worker = |place: usize| {
         let used = |run: &&IterationRecord| {

@@ -31,6 +31,11 @@ impl Root {
         Some(text.trim_end().to_owned())
     }
 
+    /// A whole file that holds a name given by somebody else, of which some bytes may be no text.
+    pub fn lossy_text(&self, path: &str) -> Option<String> {
+        Some(String::from_utf8_lossy(&fs::read(self.path(path)).ok()?).into_owned())
+    }
+
     /// A file that holds one number.
     pub fn number(&self, path: &str) -> Option<u64> {
         self.text(path)?.trim().parse().ok()

@@ -5,14 +5,15 @@
 //! processes, threads and descriptors, which have no peaks that the kernel keeps; it is taken while the window is open.
 //! Memory is weighed behind the window, because the kernel walks page tables for it.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use webstone_model::record::ProcessUse;
+use webstone_model::record::{ProcessUse, ThreadUse};
 
 use crate::control_group::throttled_ns;
 use crate::machine::Root;
 use crate::own_group;
-use crate::process_use::{CpuReading, Stat, descendants, scheduled_ns};
+use crate::process_use::{CpuReading, Scheduled, Stat, descendants};
 
 /// The processes of a server, by those that all others descend from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,10 +33,20 @@ pub(crate) struct TreeReading {
     faults_major: u64,
     /// Bytes that disks read and wrote for them; `None` where this user may not ask.
     disk: Option<(u64, u64)>,
-    /// Voluntary and involuntary context switches, by thread: the kernel does not add those of ended threads to anything that
-    /// can be read.
-    switches: BTreeMap<u32, (u64, u64)>,
+    /// By thread: the kernel does not add what ended threads did to anything that can be read.
+    threads: BTreeMap<u32, ThreadReading>,
     throttled_ns: Option<u64>,
+}
+
+/// What one thread has done in its life.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct ThreadReading {
+    process: u32,
+    name: String,
+    /// Voluntary and involuntary context switches.
+    switches: (u64, u64),
+    /// `None` where the kernel does not tell.
+    scheduled: Option<Scheduled>,
 }
 
 /// How many there are.
@@ -102,14 +113,18 @@ impl ProcessTree {
         for pid in self.all() {
             let Some(stat) = Stat::read(root, pid) else { continue };
             found = true;
-            reading.cpu = reading.cpu.plus(stat.cpu(scheduled_ns(root, pid)));
+            let mut scheduled_ns = 0;
+            for name in root.names(&format!("/proc/{pid}/task")) {
+                let (Ok(number), Some(thread)) = (name.parse(), ThreadReading::read(root, pid, &name)) else {
+                    continue;
+                };
+                scheduled_ns += thread.scheduled.map_or(0, |scheduled| scheduled.cpu_ns);
+                reading.threads.insert(number, thread);
+            }
+            reading.cpu = reading.cpu.plus(stat.cpu(scheduled_ns));
             reading.faults_minor += stat.faults_minor;
             reading.faults_major += stat.faults_major;
             reading.disk = reading.disk.zip(disk(root, pid)).map(|(all, own)| (all.0 + own.0, all.1 + own.1));
-            for thread in root.names(&format!("/proc/{pid}/task")) {
-                let counted = switches(root, pid, &thread);
-                reading.switches.extend(thread.parse::<u32>().ok().zip(counted));
-            }
         }
         if let Some(cpu) = self.counted_together() {
             reading.cpu = cpu;
@@ -171,11 +186,29 @@ impl TreeReading {
     /// processes at most, and their memory.
     pub(crate) fn until(&self, later: &TreeReading, present: Present, memory: Memory) -> ProcessUse {
         let mut switches = (0, 0);
-        for (thread, after) in &later.switches {
-            let before = self.switches.get(thread).copied().unwrap_or_default();
-            switches.0 += after.0.saturating_sub(before.0);
-            switches.1 += after.1.saturating_sub(before.1);
+        let mut run_queue_ns = None;
+        let mut busiest = Vec::new();
+        for (number, after) in &later.threads {
+            // One that ended may have left its number to another.
+            let before = self.threads.get(number).filter(|before| before.process == after.process);
+            let was = before.map(|before| before.switches).unwrap_or_default();
+            switches.0 += after.switches.0.saturating_sub(was.0);
+            switches.1 += after.switches.1.saturating_sub(was.1);
+            let Some(scheduled) = after.scheduled else { continue };
+            let was = before.and_then(|before| before.scheduled).unwrap_or_default();
+            let used = ThreadUse {
+                process: after.process,
+                thread: *number,
+                name: after.name.clone(),
+                cpu_ns: scheduled.cpu_ns.saturating_sub(was.cpu_ns),
+                run_queue_ns: scheduled.run_queue_ns.saturating_sub(was.run_queue_ns),
+            };
+            run_queue_ns = Some(run_queue_ns.unwrap_or(0) + used.run_queue_ns);
+            busiest.push(used);
         }
+        busiest.sort_by_key(|used| Reverse((used.cpu_ns, used.run_queue_ns)));
+        busiest.truncate(ProcessUse::BUSIEST_MAX);
+        busiest.retain(|used| used.cpu_ns > 0);
         let disk = self.disk.zip(later.disk);
         ProcessUse {
             switches_voluntary: switches.0,
@@ -193,6 +226,8 @@ impl TreeReading {
             descriptors_max: present.descriptors,
             resident_bytes: memory.resident,
             proportional_bytes: memory.proportional,
+            run_queue_ns,
+            busiest,
         }
     }
 }
@@ -215,9 +250,19 @@ fn disk(root: &Root, pid: u32) -> Option<(u64, u64)> {
     number(&text, "read_bytes:").zip(number(&text, "write_bytes:"))
 }
 
-fn switches(root: &Root, pid: u32, thread: &str) -> Option<(u64, u64)> {
-    let text = root.text(&format!("/proc/{pid}/task/{thread}/status"))?;
-    number(&text, "voluntary_ctxt_switches:").zip(number(&text, "nonvoluntary_ctxt_switches:"))
+impl ThreadReading {
+    /// `/proc/<pid>/task/<thread>/status` and `schedstat`; `None` when there is no such thread.
+    fn read(root: &Root, pid: u32, thread: &str) -> Option<ThreadReading> {
+        let text = root.lossy_text(&format!("/proc/{pid}/task/{thread}/status"))?;
+        let name = text.lines().find_map(|line| line.strip_prefix("Name:")).unwrap_or_default();
+        let switches = number(&text, "voluntary_ctxt_switches:").zip(number(&text, "nonvoluntary_ctxt_switches:"));
+        Some(ThreadReading {
+            process: pid,
+            name: ThreadUse::plain_name(name),
+            switches: switches.unwrap_or_default(),
+            scheduled: Scheduled::read(root, pid, thread),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -71,6 +71,8 @@ fn what_was_used_is_the_difference_of_two_readings() {
         descriptors_max: Some(3 * 2),
         resident_bytes: (3 * 6) << 10,
         proportional_bytes: Some((3 * 3) << 10),
+        run_queue_ns: None,
+        busiest: Vec::new(),
     };
     assert_eq!(used, expected);
     assert_eq!(tree.memory().resident_max, (3 * 8) << 10);
@@ -93,6 +95,49 @@ fn what_may_not_be_seen_is_absent() {
     assert_eq!((used.processes_max, used.resident_bytes), (1, 6 << 10));
     let more = Present { processes: 1, threads: 9, descriptors: Some(4) };
     assert_eq!(more.most(tree.present()), more);
+}
+
+#[test]
+fn threads_are_told_apart_by_what_they_used() {
+    let mut before = [files(1, [0; 2], [0; 4], [0; 2]), files(2, [0; 2], [0; 4], [0; 2])].concat();
+    before.push(("/proc/1/task/1/children".to_owned(), "2".to_owned()));
+    before.push(("/proc/1/task/1/schedstat".to_owned(), "100 10 1".to_owned()));
+    before.push(("/proc/2/task/2/schedstat".to_owned(), "5000 200 1".to_owned()));
+    // A second thread of the first process was born, with a name that nobody should print; five more of the other, of which the
+    // least busy are not kept.
+    let mut after = before.clone();
+    let schedstat = |process: u32, thread: u32| format!("/proc/{process}/task/{thread}/schedstat");
+    let status = |process: u32, thread: u32| format!("/proc/{process}/task/{thread}/status");
+    after.retain(|(path, _)| *path != schedstat(2, 2));
+    after.push((schedstat(2, 2), "9000 300 1".to_owned()));
+    after.push((schedstat(1, 3), "7000 50 1".to_owned()));
+    after.push((status(1, 3), "Name:\tno\u{1b}[2Jise\n".to_owned()));
+    for thread in 4..9 {
+        after.push((schedstat(2, thread), format!("{thread} 1 1")));
+        after.push((status(2, thread), "Name:\tidle\n".to_owned()));
+    }
+    let (_keep, root) = below(&before);
+    let opened = ProcessTree::of(&root, 1).reading().unwrap();
+    let (_keep, root) = below(&after);
+    let tree = ProcessTree::of(&root, 1);
+    let used = opened.until(&tree.reading().unwrap(), tree.present(), tree.memory());
+    let thread = |process, thread, name: &str, cpu_ns, run_queue_ns| ThreadUse {
+        process,
+        thread,
+        name: name.to_owned(),
+        cpu_ns,
+        run_queue_ns,
+    };
+    assert_eq!(used.run_queue_ns, Some(100 + 50 + 5));
+    assert_eq!(
+        used.busiest,
+        [
+            thread(1, 3, "no?[2Jise", 7000, 50),
+            thread(2, 2, "x", 4000, 100),
+            thread(2, 8, "idle", 8, 1),
+            thread(2, 7, "idle", 7, 1)
+        ]
+    );
 }
 
 /// A script that says when it is ready and does its work when it is told to.
@@ -307,6 +352,48 @@ fn two_that_want_one_cpu_are_switched_against_their_will() {
     let (_, used, _) = worker.work();
     // The scheduler lets either run for some milliseconds at a time.
     assert!(used.switches_involuntary >= 5, "{used:?}");
+}
+
+/// Where the kernel keeps no account of its scheduling, it said so.
+fn threads(used: &ProcessUse) -> Option<&[ThreadUse]> {
+    if used.run_queue_ns.is_none() {
+        skipped("this kernel does not tell how long a thread waited for its CPU");
+        return None;
+    }
+    Some(&used.busiest)
+}
+
+#[test]
+fn the_thread_that_burns_is_the_busiest_by_its_own_account() {
+    // Python's threads have the process's name, so the one that burns gives itself one.
+    let script = "def burn():\n    import ctypes\n    ctypes.CDLL(None).prctl(15, b'burner', 0, 0, 0)\n    \
+                  end = time.thread_time() + 0.2\n    while time.thread_time() < end: pass\n    time.sleep(600)\n\
+                  ready()\nfor task in burn, lambda: time.sleep(600): threading.Thread(target=task, daemon=True).start()\n\
+                  while burnt('user') + burnt('system') < 0.2: time.sleep(0.01)\n";
+    let Some(mut worker) = Worker::start(script) else { return };
+    let (cpu, used, _) = worker.work();
+    let Some([busiest, others @ ..]) = threads(&used) else { return };
+    assert_eq!((busiest.process, &*busiest.name), (worker.child.id(), "burner"));
+    assert_ne!(busiest.thread, busiest.process, "it is not the first thread");
+    assert!((190 * MILLISECOND..=cpu.user_ns + cpu.system_ns).contains(&busiest.cpu_ns), "{used:?}");
+    let rest: u64 = others.iter().map(|thread| thread.cpu_ns).sum();
+    assert!(busiest.cpu_ns + rest <= cpu.user_ns + cpu.system_ns, "{used:?}");
+}
+
+#[test]
+fn two_that_share_a_cpu_wait_for_each_other() {
+    // Both burn 200 ms of CPU time, and until the first has done so the other wants the CPU too: however busy the machine is,
+    // they wait 200 ms at least, together.
+    let script = "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nreader, writer = os.pipe()\nready()\n\
+                  child = os.fork()\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass\n\
+                  if child == 0:\n    os.write(writer, b'.')\n    sys.stdin.readline()\n    os._exit(0)\nos.read(reader, 1)\n";
+    let Some(mut worker) = Worker::start(script) else { return };
+    let (_, used, _) = worker.work();
+    let Some(busiest) = threads(&used) else { return };
+    let waited: u64 = busiest.iter().map(|thread| thread.run_queue_ns).sum();
+    assert_eq!(busiest.len(), 2, "{used:?}");
+    assert_eq!(used.run_queue_ns, Some(waited));
+    assert!(waited >= 190 * MILLISECOND, "{used:?}");
 }
 
 #[test]

@@ -86,7 +86,7 @@ pub(crate) struct Stat {
 impl Stat {
     /// `None` when there is no such process.
     pub(crate) fn read(root: &Root, pid: u32) -> Option<Stat> {
-        let stat = root.text(&format!("/proc/{pid}/stat"))?;
+        let stat = root.lossy_text(&format!("/proc/{pid}/stat"))?;
         // The second field is the name in parentheses, which may hold spaces and parentheses itself (proc(5)).
         let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_whitespace().collect();
         // Numbers of proc_pid_stat(5); the third field is the first here.
@@ -108,14 +108,24 @@ impl Stat {
     }
 }
 
-/// Nanoseconds that the living threads of a process have run.
-pub(crate) fn scheduled_ns(root: &Root, pid: u32) -> u64 {
-    let threads = root.names(&format!("/proc/{pid}/task")).into_iter();
-    let run = |thread: String| {
+/// How the scheduler has treated a thread so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Scheduled {
+    /// Nanoseconds that it has run.
+    pub(crate) cpu_ns: u64,
+    /// Nanoseconds that it was ready to run and did not.
+    pub(crate) run_queue_ns: u64,
+}
+
+impl Scheduled {
+    /// `/proc/<pid>/task/<thread>/schedstat` (Linux, `Documentation/scheduler/sched-stats.rst`). `None` where there is no such
+    /// thread, or a kernel that keeps no account: it says zero to a thread that has run.
+    pub(crate) fn read(root: &Root, pid: u32, thread: &str) -> Option<Scheduled> {
         let text = root.text(&format!("/proc/{pid}/task/{thread}/schedstat"))?;
-        text.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    threads.filter_map(run).sum()
+        let mut numbers = text.split_whitespace().map(str::parse::<u64>);
+        let mut next = || numbers.next()?.ok();
+        Some(Scheduled { cpu_ns: next()?, run_queue_ns: next()? }).filter(|it| it.cpu_ns > 0)
+    }
 }
 
 /// Every process that descends from this one, by their identifiers.
@@ -174,9 +184,14 @@ mod tests {
             ("/proc/10/stat", &stat(10, [1, 2, 0, 5])),
             ("/proc/10/task/10/schedstat", "30000000 7 3\n"),
             ("/proc/10/task/11/schedstat", "2000000 9 1\n"),
+            ("/proc/10/task/12/schedstat", "0 0 0\n"),
         ]);
         let stat = Stat::read(&root, 10).unwrap();
-        assert_eq!(stat.cpu(scheduled_ns(&root, 10)).whole_ns, 32_000_000 + 5 * TICK_NS);
+        let of = |thread| Scheduled::read(&root, 10, thread);
+        assert_eq!(of("11"), Some(Scheduled { cpu_ns: 2_000_000, run_queue_ns: 9 }));
+        assert_eq!((of("12"), of("13")), (None, None), "none has zero but one that is not counted");
+        let scheduled_ns = ["10", "11"].iter().filter_map(|thread| of(thread)).map(|it| it.cpu_ns).sum();
+        assert_eq!(stat.cpu(scheduled_ns).whole_ns, 32_000_000 + 5 * TICK_NS);
         assert_eq!(stat.cpu(3 * TICK_NS - 1).whole_ns, 8 * TICK_NS, "a thread has ended");
     }
 

@@ -336,7 +336,7 @@ fn the_servers_use_is_that_of_the_window() {
     assert_eq!(stage.server.unwrap().levels, 2);
     for iteration in &record.iterations {
         assert!(iteration.identities.iter().any(|check| check.number == 4 && check.holds));
-        let server = iteration.server.unwrap();
+        let server = iteration.server.clone().unwrap();
         let processes = server.processes.unwrap();
         assert!(server.resident_bytes_max >= processes.resident_bytes && processes.resident_bytes > 0);
         assert!(processes.processes_max >= 1 && processes.threads_max >= 2);

@@ -130,7 +130,7 @@ fn a_run_on_the_embedded_server_is_exact() {
         assert_exact(&record);
         assert!(record.target.embedded && record.target.server.is_some());
         for iteration in &record.iterations {
-            let server = iteration.server.unwrap();
+            let server = iteration.server.as_ref().unwrap();
             assert_eq!(server.accepted, Some(iteration.measured.lifetime.connections));
             assert_eq!(server.requests, Some(iteration.measured.lifetime.requests));
             assert!(server.resident_bytes_max > 0 && server.user_ns + server.system_ns > 0);

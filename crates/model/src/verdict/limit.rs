@@ -210,7 +210,7 @@ fn server(record: &RunRecord, runs: &[&IterationRecord]) -> Option<(String, f64)
 fn own_use(record: &RunRecord, runs: &[&IterationRecord]) -> Option<(String, f64)> {
     let (mut used_ns, mut window_ns) = (0.0, 0.0);
     for run in runs {
-        let Some(server) = run.server else { continue };
+        let Some(server) = &run.server else { continue };
         used_ns += server.user_ns as f64 + server.system_ns as f64;
         window_ns += while_read(run).0;
     }

@@ -394,6 +394,7 @@ fn processes(measured: &Measured) -> ProcessUse {
         descriptors_max: Some(40),
         resident_bytes: 17_900_000,
         proportional_bytes: Some(11_400_000),
+        ..ProcessUse::default()
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use webstone_engine::Phase;
-use webstone_model::record::{AgentRecord, ServerHostUse, ServerUse};
+use webstone_model::record::{AgentRecord, ProcessUse, ServerHostUse, ServerUse};
 
 use super::frames::{FrameError, GREETING, Greeting, greet, greeted, receive, send};
 use super::messages::{Answer, Ask, Closed, Find, Found, Numbered, PROTOCOL};
@@ -310,6 +310,10 @@ impl ServerAgent {
         let bounds = (apart.saturating_sub(opening_delay), apart + close_delay);
         Ok(clocks_agree(closed.host.elapsed_ns, bounds).map(|()| {
             let Closed { host, server, .. } = closed;
+            let server = server.map(|server| ServerUse {
+                processes: server.processes.map(ProcessUse::bounded),
+                ..server
+            });
             Elsewhere {
                 host: ServerHostUse {
                     host,

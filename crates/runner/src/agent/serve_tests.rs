@@ -154,4 +154,9 @@ fn an_agent_sees_what_a_local_look_sees() {
     assert_eq!((here.processes, here.threads, here.descriptors), (1, 1, there.descriptors_max));
     assert_eq!(there.resident_bytes, tree.memory().resident);
     assert!(closed.host.probe_cpu_ns > 0);
+    if there.run_queue_ns.is_some() {
+        let told: u64 = there.busiest.iter().map(|thread| thread.cpu_ns).sum();
+        assert_eq!(there.busiest[0].thread, tree.heads[0]);
+        assert!(told <= seen && told * 10 >= seen * 9, "{there:?}");
+    }
 }
