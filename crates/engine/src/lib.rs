@@ -27,6 +27,7 @@ mod receiving;
 mod recorder;
 mod request_template;
 mod resolver;
+mod stalls;
 mod sys;
 mod transactions;
 mod worker;

@@ -21,6 +21,7 @@ use crate::pacing::Pacer;
 use crate::plan::Plan;
 use crate::recorder::Recorder;
 use crate::resolver::Resolver;
+use crate::stalls::{STALL_NS, Stalls};
 use crate::sys::clock::now_ns;
 use crate::sys::{Backend, Setup, Ticker};
 use crate::transactions::{TraceEvent, Transaction};
@@ -144,6 +145,9 @@ pub(crate) struct Worker<B> {
     go_ns: u64,
     /// The clock as it was read last.
     clock_ns: u64,
+    /// The same before the events at hand were waited for.
+    slept_from_ns: u64,
+    stalls: Stalls,
     /// Wakes the loop for what may come late by a tick. Watched as long as it lives.
     ticker: Ticker,
     pub(crate) resolver: Option<Resolver>,
@@ -208,6 +212,8 @@ impl<B: Backend> Worker<B> {
             drain_end_ns: u64::MAX,
             go_ns: 0,
             clock_ns: 0,
+            slept_from_ns: 0,
+            stalls: Stalls::default(),
             trace: None,
             transactions: None,
             transaction_buffer: Vec::new(),
@@ -222,6 +228,7 @@ impl<B: Backend> Worker<B> {
         while now_ns() < go_ns {
             std::thread::sleep(std::time::Duration::from_nanos(go_ns.saturating_sub(now_ns())));
         }
+        self.clock_ns = now_ns();
         self.stand_by(go_ns);
         while self.stage != Stage::Done {
             self.turn()?;
@@ -237,14 +244,20 @@ impl<B: Backend> Worker<B> {
         if now >= self.next_arrival_ns {
             self.release_arrivals();
         }
-        self.start_clients(now);
-        self.wake_clients(now);
+        let mut began = self.start_clients(now);
+        began |= self.wake_clients(now);
         while let Some(client) = self.runnable.pop() {
             self.advance(client, now);
+            began = true;
         }
         if now >= self.sweep_at_ns {
             self.sweep_at_ns = now + self.sweep_every_ns;
             self.enforce_deadlines(now);
+            began = true;
+        }
+        if began {
+            // However many there were, this was work and no stall.
+            self.clock_ns = now_ns();
         }
         if self.stage == Stage::Draining && (self.active == 0 || now >= self.drain_end_ns) {
             self.stage = Stage::Done;
@@ -263,6 +276,8 @@ impl<B: Backend> Worker<B> {
         self.loops += 1;
         self.events += count as u64;
         self.reported_ns = now_ns();
+        self.slept_from_ns = self.clock_ns;
+        self.clock_ns = self.reported_ns;
         for index in 0..count {
             if let Some(event) = self.backend.event(index) {
                 self.handle(event);
@@ -295,7 +310,10 @@ impl<B: Backend> Worker<B> {
 
     /// The ticker woke the loop.
     pub(crate) fn ticked(&mut self) {
-        self.ticker.take();
+        if let Some(ticks) = self.ticker.take() {
+            let woken_ns = self.reported_ns.min(self.shared.close_ns.load(Relaxed));
+            self.stalls.ticks(ticks.due_ns, ticks.count, TICK_NS, self.slept_from_ns, woken_ns);
+        }
         // Its instants and the loop's own drift against each other; what is nearly due need not wait for the next.
         let now = now_ns();
         self.clock_ns = now;
@@ -308,11 +326,19 @@ impl<B: Backend> Worker<B> {
     #[inline]
     pub(crate) fn now(&mut self) -> u64 {
         let now = now_ns();
+        if now - self.clock_ns >= STALL_NS {
+            self.stood_still(now);
+        }
         self.clock_ns = now;
         if now >= self.tick_ns {
             self.tick(now);
         }
         now
+    }
+
+    #[cold]
+    fn stood_still(&mut self, now: u64) {
+        self.stalls.gap(self.clock_ns, now.min(self.shared.close_ns.load(Relaxed)));
     }
 
     /// Notes how long an event waited behind others of its batch: the generator's own delay.
@@ -380,6 +406,7 @@ impl<B: Backend> Worker<B> {
     fn open(&mut self, at_ns: u64) {
         self.stage = Stage::Measuring;
         self.recorder.open(at_ns);
+        self.stalls.open(at_ns);
         self.recorder.measured.counts.carried_in = u64::from(self.active);
         if let (Some(pacer), Some(open_loop)) = (&mut self.pacer, &mut self.recorder.measured.open_loop) {
             open_loop.carried_in = pacer.queued;
@@ -409,7 +436,11 @@ impl<B: Backend> Worker<B> {
             }
         }
         self.close_schedule(at_ns);
+        self.stalls.close();
         let worker = WorkerUse {
+            stalls: self.stalls.count,
+            stalled_ns: self.stalls.all_ns,
+            stalled_ns_max: self.stalls.longest_ns,
             spun_ns: self.pacer.as_ref().map_or(0, |pacer| pacer.spun_ns),
             cpu: self.cpu,
             backend: B::NAME.to_owned(),
@@ -465,11 +496,13 @@ impl<B: Backend> Worker<B> {
 
     /// Starts clients at a pace: a few hundred may wait for their first answer at a time, so that a listen queue is
     /// not flooded, but a slow server holds nobody back for long.
-    fn start_clients(&mut self, now: u64) {
+    /// Whether any was.
+    fn start_clients(&mut self, now: u64) -> bool {
         let all = self.clients.len() as u32;
         if self.next_to_start >= all || self.stage == Stage::Draining {
-            return;
+            return false;
         }
+        let before = self.next_to_start;
         let by_time = (now.saturating_sub(self.go_ns) * STARTED_PER_SECOND / 1_000_000_000) as u32;
         while self.next_to_start < all
             && (self.first_answers_due < STARTED_AT_ONCE || self.next_to_start < by_time)
@@ -479,18 +512,23 @@ impl<B: Backend> Worker<B> {
             self.first_answers_due += 1;
             self.start_page(client, now, now);
         }
+        self.next_to_start > before
     }
 
-    fn wake_clients(&mut self, now: u64) {
+    /// Whether any client's pause has ended.
+    fn wake_clients(&mut self, now: u64) -> bool {
+        let mut any = false;
         while let Some(Reverse((at, client))) = self.timers.peek().copied() {
             if at > now {
-                return;
+                break;
             }
+            any = true;
             self.timers.pop();
             let since = self.clients[client as usize].waiting_since_ns;
             self.recorder.waited(since, now);
             self.client_is_free(client, now);
         }
+        any
     }
 
     /// A connection that nobody uses.

@@ -230,6 +230,18 @@ pub struct HostUse {
     /// What others took of the generator's CPUs just before the level; absent in older records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
+    /// What other programs used: all but this one, the server's processes and the kernel's own threads. Absent in older records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub others: Option<OthersUse>,
+    /// CPUs of the server on which a thread looked for time that no counter knows, where this host is a virtual machine.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub watched: Vec<CpuWatch>,
+    /// Time for which a CPU quota held this program up, in nanoseconds; absent where the kernel counts none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throttled_ns: Option<u64>,
+    /// Time for which the host was suspended, in nanoseconds.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub suspended_ns: u64,
     /// Counters of TCP; absent where they could not be read.
     pub tcp: Option<TcpUse>,
     /// CPU by CPU, in ascending order of number.
@@ -275,6 +287,43 @@ impl Disturbance {
             looked_ns => self.taken_ns as f64 * 100.0 / looked_ns as f64,
         }
     }
+}
+
+/// CPU time that other programs used in a window, on whichever CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct OthersUse {
+    /// All of them, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Those that used most, most first; at most four.
+    pub busiest: Vec<OtherUse>,
+}
+
+/// CPU time of one other program in a window.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct OtherUse {
+    /// Its process identifier.
+    pub process: u32,
+    /// Its name, as the kernel has it.
+    pub name: String,
+    /// CPU time of it and of the children that it waited for, in nanoseconds.
+    pub cpu_ns: u64,
+}
+
+/// A thread on a CPU asked to be woken every 10 ms: how often it was not, though no other thread had the CPU. A hypervisor
+/// that gives the CPU to another virtual machine does that, and need not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CpuWatch {
+    /// The CPU's number.
+    pub cpu: u32,
+    /// How long it was watched, in nanoseconds.
+    pub watched_ns: u64,
+    /// 10 ms for each time that it came a millisecond or more too late, in nanoseconds.
+    pub stalled_ns: u64,
+    /// The longest that it came too late, in nanoseconds.
+    pub stalled_ns_max: u64,
 }
 
 /// What the kernel of the server's host counted while a window was open, as an agent read it there.
@@ -332,6 +381,12 @@ pub struct CpuUse {
     pub idle_ns: u64,
     /// Time that a hypervisor gave to somebody else.
     pub stolen_ns: u64,
+    /// Time for which its heat slowed it down (`core_throttle_total_time_ms`); 0 where the processor does not tell.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub heat_ns: u64,
+    /// Its clock when the window closed, in hertz (`scaling_cur_freq`); absent where the kernel does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frequency_hz: Option<u64>,
 }
 
 /// What went over a network interface in a window.
@@ -520,7 +575,7 @@ impl ThreadUse {
     }
 }
 
-fn is_zero(number: &u64) -> bool {
+pub(crate) fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 

@@ -9,13 +9,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 
+use rustix::time::{ClockId, clock_gettime};
 use webstone_model::record::{CpuUse, HostUse, InterfaceUse, TcpUse};
 
+use crate::control_group::throttled_ns;
 use crate::machine::Root;
+use crate::others::OthersReading;
 use crate::preflight::limits;
+use crate::process_use::TICK_NS;
 
-/// Nanoseconds of one tick in `/proc/stat` (USER_HZ is 100).
-const TICK_NS: u64 = 10_000_000;
+/// The two clocks are read one after the other: what lies between them by less than this, in nanoseconds, is no suspend.
+const SUSPEND_NS_MIN: u64 = 10_000_000;
 /// `/sys/class/net/<name>/speed` is in Mbit/s.
 const MEGABIT: u64 = 1_000_000;
 
@@ -27,6 +31,10 @@ pub(crate) struct HostReading {
     cpus: Vec<CpuUse>,
     interfaces: Vec<InterfaceUse>,
     descriptors: Option<u64>,
+    others: OthersReading,
+    throttled_ns: Option<u64>,
+    /// How far the clock that runs on while the host is suspended is ahead of the one that does not.
+    asleep_ns: u64,
 }
 
 impl HostReading {
@@ -38,6 +46,9 @@ impl HostReading {
             cpus: cpus(root),
             interfaces: interfaces.iter().filter_map(|name| interface(root, name)).collect(),
             descriptors: root.fullest_table(),
+            others: OthersReading::take(root),
+            throttled_ns: throttled_ns(root, std::process::id()),
+            asleep_ns: asleep_ns(),
         }
     }
 
@@ -46,12 +57,20 @@ impl HostReading {
         self.at
     }
 
-    /// What was counted from this reading to a later one.
-    pub(crate) fn until(&self, later: &HostReading, root: &Root) -> HostUse {
+    /// What was counted from this reading to a later one. `own`: processes that, with all that descend from them, are no others.
+    pub(crate) fn until(&self, later: &HostReading, root: &Root, own: &BTreeSet<u32>) -> HostUse {
         let limits = limits::read(root);
         let known = |limit: u64| Some(limit).filter(|limit| *limit < u64::MAX);
         HostUse {
             elapsed_ns: (later.at - self.at).as_nanos() as u64,
+            others: self.others.until(&later.others, own),
+            throttled_ns: self
+                .throttled_ns
+                .zip(later.throttled_ns)
+                .map(|(before, after)| after.saturating_sub(before)),
+            suspended_ns: Some(later.asleep_ns.saturating_sub(self.asleep_ns))
+                .filter(|slept_ns| *slept_ns >= SUSPEND_NS_MIN)
+                .unwrap_or(0),
             tcp: self.tcp.zip(later.tcp).map(|(before, after)| TcpUse {
                 listen_overflows: after.listen_overflows.saturating_sub(before.listen_overflows),
                 listen_drops: after.listen_drops.saturating_sub(before.listen_drops),
@@ -75,6 +94,8 @@ impl HostReading {
                     interrupt_ns: after.interrupt_ns.saturating_sub(before.interrupt_ns),
                     idle_ns: after.idle_ns.saturating_sub(before.idle_ns),
                     stolen_ns: after.stolen_ns.saturating_sub(before.stolen_ns),
+                    heat_ns: after.heat_ns.saturating_sub(before.heat_ns),
+                    frequency_hz: after.frequency_hz,
                 },
             ),
             interfaces: paired(
@@ -97,6 +118,15 @@ impl HostReading {
             ..HostUse::default()
         }
     }
+}
+
+/// Time for which this host has been suspended since it was started.
+fn asleep_ns() -> u64 {
+    let nanos = |clock| {
+        let now = clock_gettime(clock);
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    };
+    nanos(ClockId::Boottime).saturating_sub(nanos(ClockId::Monotonic))
 }
 
 /// Entries of two readings that name the same thing, as their difference.
@@ -152,6 +182,7 @@ fn sockets(root: &Root) -> (u64, u64) {
 /// `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal in ticks, a line each CPU.
 fn cpus(root: &Root) -> Vec<CpuUse> {
     let text = root.text("/proc/stat").unwrap_or_default();
+    let of_cpu = |cpu: u32, file: &str| root.number(&format!("/sys/devices/system/cpu/cpu{cpu}/{file}"));
     let of_line = |line: &str| {
         let mut words = line.strip_prefix("cpu")?.split_whitespace();
         let cpu = words.next()?.parse().ok()?;
@@ -167,6 +198,10 @@ fn cpus(root: &Root) -> Vec<CpuUse> {
             interrupt_ns: interrupt * TICK_NS,
             idle_ns: idle * TICK_NS,
             stolen_ns: stolen * TICK_NS,
+            // Milliseconds; of a processor that throttles its cores by heat.
+            heat_ns: of_cpu(cpu, "thermal_throttle/core_throttle_total_time_ms").unwrap_or(0) * 1_000_000,
+            // Kilohertz.
+            frequency_hz: of_cpu(cpu, "cpufreq/scaling_cur_freq").map(|khz| khz * 1_000),
         })
     };
     // The first line is the sum over all, and its name is followed by a space instead of a number.
@@ -343,7 +378,7 @@ mod tests {
         };
         let (before, ..) = read(&files(10, 4, 100, 1_000));
         let (after, _keep, root) = read(&files(15, 6, 150, 126_000));
-        let used = before.until(&after, &root);
+        let used = before.until(&after, &root, &BTreeSet::new());
         let tcp = used.tcp.unwrap();
         assert_eq!((tcp.listen_overflows, tcp.listen_drops, tcp.retransmitted), (5, 5, 2));
         assert_eq!((tcp.segments_sent, tcp.timeouts, tcp.syn_retransmitted), (0, 0, 0));
@@ -370,7 +405,7 @@ mod tests {
     fn what_cannot_be_read_is_left_out() {
         let (_keep, root) = root_with(&[]);
         let reading = HostReading::take(&root, &BTreeSet::from(["eth0".to_owned()]));
-        let used = reading.until(&reading, &root);
+        let used = reading.until(&reading, &root, &BTreeSet::new());
         assert_eq!((used.tcp, used.cpus, used.interfaces, used.ports), (None, vec![], vec![], None));
     }
 
@@ -388,7 +423,7 @@ mod tests {
             (HostReading::take(&Root::default(), &lo), open.len())
         });
         let (reading, connections) = worker.join().unwrap();
-        let used = reading.until(&HostReading::take(&root, &BTreeSet::new()), &root);
+        let used = reading.until(&HostReading::take(&root, &BTreeSet::new()), &root, &BTreeSet::new());
         assert!(used.descriptors > Some(2 * connections as u64), "{:?}", used.descriptors);
         assert!(used.tcp.unwrap().in_use >= 2 * connections as u64, "{:?}", used.tcp);
     }
@@ -397,7 +432,11 @@ mod tests {
     fn this_machine_counts() {
         let root = Root::default();
         let reading = HostReading::take(&root, &interfaces_towards(&root, [], true));
-        let used = reading.until(&HostReading::take(&root, &BTreeSet::from(["lo".to_owned()])), &root);
+        let used = reading.until(
+            &HostReading::take(&root, &BTreeSet::from(["lo".to_owned()])),
+            &root,
+            &BTreeSet::new(),
+        );
         assert!(used.tcp.is_some() && !used.cpus.is_empty() && used.descriptors > Some(2));
         assert!(used.interfaces[0].loopback);
     }

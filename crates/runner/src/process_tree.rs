@@ -255,7 +255,8 @@ impl ThreadReading {
     fn read(root: &Root, pid: u32, thread: &str) -> Option<ThreadReading> {
         let text = root.lossy_text(&format!("/proc/{pid}/task/{thread}/status"))?;
         let name = text.lines().find_map(|line| line.strip_prefix("Name:")).unwrap_or_default();
-        let switches = number(&text, "voluntary_ctxt_switches:").zip(number(&text, "nonvoluntary_ctxt_switches:"));
+        let switches =
+            number(&text, "voluntary_ctxt_switches:").zip(number(&text, "nonvoluntary_ctxt_switches:"));
         Some(ThreadReading {
             process: pid,
             name: ThreadUse::plain_name(name),

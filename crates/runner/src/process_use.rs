@@ -10,7 +10,7 @@ use crate::machine::Root;
 
 /// Nanoseconds of one tick in `/proc/<pid>/stat`: USER_HZ is 100 on every architecture that Linux 5 and later and this
 /// program run on.
-const TICK_NS: u64 = 10_000_000;
+pub(crate) const TICK_NS: u64 = 10_000_000;
 
 /// CPU time of a process tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use webstone_engine::PlanError;
 use webstone_model::errors::Blame;
 use webstone_model::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
 use webstone_model::search::LOOK_FIRST;
-use webstone_model::spec::{RunSpec, Software};
+use webstone_model::spec::{RunSpec, Software, parse_cpu_list};
 use webstone_model::workload::Workload;
 
 use crate::agent::{self, AgentError, ServerAgent};
@@ -453,6 +453,7 @@ impl Prepared {
             planned,
             paced,
         });
+        let server_cpus = watched_cpus(&self.record, &self.effective);
         let mut unstored = ();
         let (server, origin) = match (&mut self.server, &mut self.found) {
             (Some(under_test), _) => {
@@ -468,6 +469,7 @@ impl Prepared {
             origin: origin.as_mut(),
             agent: self.agent.as_mut(),
             interfaces: &self.interfaces,
+            server_cpus,
             sink: match &mut self.store {
                 Some(store) => store,
                 None => &mut unstored,
@@ -568,6 +570,14 @@ fn check_spec(spec: &RunSpec) -> Result<(), RunError> {
         }
     }
     Ok(())
+}
+
+/// CPUs of this host on which server and origin run, but those of the generator's workers, who watch their own.
+fn watched_cpus(record: &RunRecord, spec: &RunSpec) -> Vec<u32> {
+    let workers = parse_cpu_list(&spec.generator.cpus).unwrap_or_default();
+    let origin = record.target.origin.iter().flat_map(|origin| &origin.cpus);
+    let all: BTreeSet<u32> = record.target.cpus.iter().chain(origin).copied().collect();
+    all.into_iter().filter(|cpu| !workers.contains(cpu)).collect()
 }
 
 /// Raises what may be raised and returns what the user should know. What cannot work is an error.

@@ -119,6 +119,8 @@ pub(crate) struct Sweep<'a> {
     pub(crate) agent: Option<&'a mut ServerAgent>,
     /// Network interfaces towards the target.
     pub(crate) interfaces: &'a BTreeSet<String>,
+    /// CPUs of this host that the server and its origin run on, as far as they are known.
+    pub(crate) server_cpus: Vec<u32>,
     pub(crate) sink: &'a mut dyn Sink,
     pub(crate) spec: &'a RunSpec,
     pub(crate) course: Course,
@@ -261,6 +263,7 @@ impl Sweep<'_> {
             origin: self.origin.as_ref().map(|origin| origin.view.clone()),
             from_start: self.spec.load.warmup == Nanos::ZERO,
             interfaces: self.interfaces,
+            cpus: self.server_cpus.clone(),
         });
         let mut ticked = Instant::now();
         let mut raised = 0;

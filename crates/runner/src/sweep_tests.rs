@@ -270,6 +270,7 @@ impl Stage {
         let interfaces = BTreeSet::new();
         let mut sweep = Sweep {
             interfaces: &interfaces,
+            server_cpus: Vec::new(),
             generator: &self.script,
             server: self.server.as_mut().map(|server| server as &mut dyn MeasuredServer),
             agent: None,

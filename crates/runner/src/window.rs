@@ -8,10 +8,12 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use webstone_engine::Phase;
-use webstone_model::record::{HostUse, OriginCounts, OriginUse, ServerUse};
+use webstone_model::record::{CpuWatch, HostUse, OriginCounts, OriginUse, ServerUse};
 use webstone_server::Counters;
 
 use crate::clock::own_cpu_time;
+use crate::cpu_watch::Watch;
+use crate::environment::is_virtual;
 use crate::host_use::HostReading;
 use crate::machine::Root;
 use crate::origin::View;
@@ -32,6 +34,8 @@ pub(crate) struct Watched<'a> {
     pub(crate) from_start: bool,
     /// Network interfaces towards the target.
     pub(crate) interfaces: &'a BTreeSet<String>,
+    /// CPUs of this host that the server and its origin may run on, as far as they are known.
+    pub(crate) cpus: Vec<u32>,
 }
 
 /// The processes of a server over a window.
@@ -115,6 +119,8 @@ pub(crate) struct Window<'a> {
     counted: Counted,
     host: HostReading,
     is_open: bool,
+    watch: Option<Watch>,
+    stalls: Vec<CpuWatch>,
     host_closed: Option<HostReading>,
     looks: u64,
     cost: Duration,
@@ -147,6 +153,8 @@ impl<'a> Window<'a> {
             host: HostReading::take(&Root::default(), watched.interfaces),
             watched,
             is_open: false,
+            watch: None,
+            stalls: Vec::new(),
             host_closed: None,
             looks: 0,
             cost: Duration::ZERO,
@@ -182,6 +190,7 @@ impl<'a> Window<'a> {
                 self.server.open();
                 self.origin.open();
                 self.host = HostReading::take(&Root::default(), self.watched.interfaces);
+                self.watch = is_virtual(&Root::default()).then(|| Watch::begin(&self.watched.cpus));
                 (self.looks, self.cost) = Default::default();
                 self.count(began);
             }
@@ -218,6 +227,7 @@ impl<'a> Window<'a> {
         self.server.close();
         self.origin.close();
         self.host_closed = Some(HostReading::take(&Root::default(), self.watched.interfaces));
+        self.stalls = self.watch.take().map(Watch::end).unwrap_or_default();
         self.count(began);
         // Behind the window, because it takes longer than all the rest.
         self.server.weigh();
@@ -230,12 +240,16 @@ impl<'a> Window<'a> {
             self.close();
         }
         let closed = self.host_closed.take().expect("closed just now, or before");
+        let trees = self.server.tree.iter().chain(&self.origin.tree);
+        let mut own: BTreeSet<u32> = trees.flat_map(|tree| tree.heads.iter().copied()).collect();
+        own.insert(std::process::id());
         let seen = self.origin.tree.is_some().then(|| self.origin.used());
         Used {
             host: HostUse {
                 probes: self.looks,
                 probe_cpu_ns: self.cost.as_nanos() as u64,
-                ..self.host.until(&closed, &Root::default())
+                watched: std::mem::take(&mut self.stalls),
+                ..self.host.until(&closed, &Root::default(), &own)
             },
             server: self.server.used(),
             origin: self
@@ -253,7 +267,7 @@ mod tests {
     use crate::machine::tests::root_with;
 
     fn watched(server: Option<ProcessTree>, interfaces: &BTreeSet<String>) -> Watched<'_> {
-        Watched { server, origin: None, from_start: true, interfaces }
+        Watched { server, origin: None, from_start: true, interfaces, cpus: Vec::new() }
     }
 
     /// A process with so many ticks of user time, threads and descriptors.

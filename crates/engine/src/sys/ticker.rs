@@ -11,10 +11,24 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
+use super::clock::now_ns;
+
 /// A descriptor that reports once in a period, as long as [`Ticker::take`] follows each report.
 #[derive(Debug)]
 pub(crate) struct Ticker {
     descriptor: OwnedFd,
+    period_ns: u64,
+    /// When the next report is due, by the clock of [`now_ns`].
+    due_ns: u64,
+}
+
+/// Reports that were taken back together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticks {
+    /// When the first of them was due.
+    pub(crate) due_ns: u64,
+    /// How many there were: more than one where nobody looked for longer than a period.
+    pub(crate) count: u64,
 }
 
 impl Ticker {
@@ -22,17 +36,30 @@ impl Ticker {
     pub(crate) fn every(period_ns: u64) -> io::Result<Ticker> {
         let descriptor =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-        let period = Timespec { tv_sec: 0, tv_nsec: period_ns as _ };
-        let times = Itimerspec { it_interval: period, it_value: period };
-        timerfd_settime(&descriptor, TimerfdTimerFlags::empty(), &times)?;
-        Ok(Ticker { descriptor })
+        // Absolute, so that it is known when each report is due, however late this thread is served here.
+        let due_ns = now_ns() + period_ns;
+        let times = Itimerspec { it_interval: time(period_ns), it_value: time(due_ns) };
+        timerfd_settime(&descriptor, TimerfdTimerFlags::ABSTIME, &times)?;
+        Ok(Ticker { descriptor, period_ns, due_ns })
     }
 
-    /// Takes a report back: the kernel sets its timer again when it is read.
-    pub(crate) fn take(&self) {
+    /// Takes the reports so far back: the kernel sets its timer again when it is read. `None` where there was none.
+    pub(crate) fn take(&mut self) -> Option<Ticks> {
         let mut count = [0; 8];
-        let _ = rustix::io::read(&self.descriptor, &mut count);
+        let read = rustix::io::read(&self.descriptor, &mut count).unwrap_or(0);
+        let count = u64::from_ne_bytes(count);
+        if read != count.to_ne_bytes().len() || count == 0 {
+            return None;
+        }
+        let ticks = Ticks { due_ns: self.due_ns, count };
+        self.due_ns += count * self.period_ns;
+        Some(ticks)
     }
+}
+
+fn time(nanos: u64) -> Timespec {
+    const SECOND: u64 = 1_000_000_000;
+    Timespec { tv_sec: (nanos / SECOND) as _, tv_nsec: (nanos % SECOND) as _ }
 }
 
 impl AsFd for Ticker {
@@ -52,15 +79,30 @@ mod tests {
         let mut backend =
             B::new(Setup { connections: 1, keeps_connections: true, ..Setup::default() }).unwrap();
         let began = Instant::now();
-        let ticker = Ticker::every(2_000_000).unwrap();
+        let mut ticker = Ticker::every(2_000_000).unwrap();
         backend.watch(&ticker, 7).unwrap();
-        for _ in 0..5 {
+        let (mut due_ns, mut ticks) = (0, 0);
+        while ticks < 5 {
             // A wait may end for nothing (a signal, a completion that says nothing).
             while backend.wait(WITHOUT_END).unwrap() == 0 {}
             assert_eq!(backend.event(0).map(|event| (event.token, event.readable)), Some((7, true)));
-            ticker.take();
+            let taken = ticker.take().expect("it reported");
+            if ticks > 0 {
+                assert_eq!(taken.due_ns, due_ns);
+            }
+            due_ns = taken.due_ns + taken.count * 2_000_000;
+            ticks += taken.count;
         }
         assert!(began.elapsed() >= Duration::from_millis(9), "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn reports_that_nobody_took_are_counted() {
+        let mut ticker = Ticker::every(1_000_000).unwrap();
+        assert_eq!(ticker.take(), None);
+        std::thread::sleep(Duration::from_millis(12));
+        let taken = ticker.take().expect("twelve periods have passed");
+        assert!(taken.count >= 11 && taken.due_ns + (taken.count - 1) * 1_000_000 <= now_ns(), "{taken:?}");
     }
 
     #[test]

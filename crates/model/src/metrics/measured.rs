@@ -78,6 +78,17 @@ pub struct WorkerUse {
     /// Time that it was ready to run and its CPU ran something else, in nanoseconds (the second number of Linux'
     /// `/proc/thread-self/schedstat`); absent where the kernel does not tell.
     pub run_queue_ns: Option<u64>,
+    /// Times that it stood still for 2 ms or longer without a reason of its own: between two readings of its clock while it
+    /// handled events, or behind the instant at which its ticker should have woken it.
+    #[serde(skip_serializing_if = "crate::record::is_zero")]
+    pub stalls: u64,
+    /// Time of those stalls, in nanoseconds: a late tick stands for the 10 ms between two ticks. Waiting for the CPU
+    /// (`run_queue_ns`) is in it; what goes beyond that, no counter of the kernel knows.
+    #[serde(skip_serializing_if = "crate::record::is_zero")]
+    pub stalled_ns: u64,
+    /// The longest of them, in nanoseconds.
+    #[serde(skip_serializing_if = "crate::record::is_zero")]
+    pub stalled_ns_max: u64,
     /// Rounds of its event loop.
     pub loops: u64,
     /// Events that it handled.
@@ -237,6 +248,9 @@ impl Measured {
             if let Some(waited) = theirs.run_queue_ns {
                 add(mine.run_queue_ns.get_or_insert(0), waited);
             }
+            add(&mut mine.stalls, theirs.stalls);
+            add(&mut mine.stalled_ns, theirs.stalled_ns);
+            mine.stalled_ns_max = mine.stalled_ns_max.max(theirs.stalled_ns_max);
             add(&mut mine.loops, theirs.loops);
             add(&mut mine.events, theirs.events);
         }

@@ -310,10 +310,8 @@ impl ServerAgent {
         let bounds = (apart.saturating_sub(opening_delay), apart + close_delay);
         Ok(clocks_agree(closed.host.elapsed_ns, bounds).map(|()| {
             let Closed { host, server, .. } = closed;
-            let server = server.map(|server| ServerUse {
-                processes: server.processes.map(ProcessUse::bounded),
-                ..server
-            });
+            let server = server
+                .map(|server| ServerUse { processes: server.processes.map(ProcessUse::bounded), ..server });
             Elsewhere {
                 host: ServerHostUse {
                     host,

@@ -173,13 +173,20 @@ fn level(
     asks: &Receiver<Numbered<Ask>>,
 ) -> io::Result<Option<Numbered<Ask>>> {
     // Found anew: a server that was restarted between levels is still the server.
-    let server = listeners::find(&Root::default(), &place.ports).map(|server| server.tree());
+    let found = listeners::find(&Root::default(), &place.ports);
+    let cpus = found.as_ref().map(|server| server.cpus.clone()).unwrap_or_default();
+    let server = found.map(|server| server.tree());
     let is_seen = server.is_some();
     if let Some(server) = &server {
         ProcessTree::reset_peak(server);
     }
-    let mut window =
-        Window::before(Watched { server, origin: None, from_start: false, interfaces: &place.interfaces });
+    let mut window = Window::before(Watched {
+        server,
+        origin: None,
+        from_start: false,
+        interfaces: &place.interfaces,
+        cpus,
+    });
     say(output, number, Answer::Ready)?;
     loop {
         let ask = match window.until_look().map(|wait| asks.recv_timeout(wait)) {

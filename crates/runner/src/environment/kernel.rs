@@ -137,6 +137,11 @@ const VENDORS: [(&str, &str); 14] = [
 ];
 
 /// What points to a virtual machine or a container, and what it is called where that is known.
+/// Whether this host is a virtual machine, as far as it tells.
+pub(crate) fn is_virtual(root: &Root) -> bool {
+    virtualisation(root).is_some_and(|facts| facts.get("machine").is_some())
+}
+
 fn virtualisation(root: &Root) -> Option<Value> {
     let dmi = |file: &str| root.text(&format!("/sys/class/dmi/id/{file}")).filter(|text| !text.is_empty());
     let named = ["product_name", "sys_vendor", "board_vendor", "bios_vendor"].into_iter().filter_map(dmi);

@@ -20,6 +20,8 @@ use webstone_model::record::Tool;
 
 use crate::machine::Root;
 use crate::servers::on_path;
+pub(crate) use kernel::is_virtual;
+
 use facts::Facts;
 
 /// What the run knows itself.

@@ -1,0 +1,118 @@
+//! Time in which a worker stood still without a reason of its own: its CPU was given to something else, or to another virtual
+//! machine, or the whole process was stopped. Some of that no counter of the kernel tells.
+//!
+//! Two signs, which exclude each other. While the worker is awake it reads the clock with every event, so a gap between two
+//! readings is a stall. While it sleeps its ticker wakes it at instants known beforehand, so a late tick is one: those are
+//! samples, and each stands for the period between two ticks. What the kernel calls waiting for a CPU is among these stalls; it
+//! is known exactly from elsewhere, and whoever judges takes it out.
+
+/// Shorter gaps have causes of the worker's own: a large write, interrupts, a page fault.
+pub(crate) const STALL_NS: u64 = 2_000_000;
+
+/// The stalls of a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stalls {
+    /// How many.
+    pub(crate) count: u64,
+    /// Estimated time of all, in nanoseconds.
+    pub(crate) all_ns: u64,
+    /// The longest, in nanoseconds, from its first sign to its end.
+    pub(crate) longest_ns: u64,
+    /// The last one before the window, which may reach into it.
+    before: (u64, u64),
+    is_open: bool,
+}
+
+impl Stalls {
+    /// The window opened at `open_ns`; a stall that has hidden that until now is in it.
+    pub(crate) fn open(&mut self, open_ns: u64) {
+        let (from_ns, to_ns) = self.before;
+        *self = Stalls { is_open: true, ..Stalls::default() };
+        if to_ns > open_ns {
+            self.gap(from_ns.max(open_ns), to_ns);
+        }
+    }
+
+    /// The window has closed.
+    pub(crate) fn close(&mut self) {
+        self.is_open = false;
+    }
+
+    /// Between these two instants the worker was awake and read no clock.
+    pub(crate) fn gap(&mut self, from_ns: u64, to_ns: u64) {
+        let length_ns = to_ns.saturating_sub(from_ns);
+        self.add(from_ns, to_ns, length_ns);
+    }
+
+    /// The worker was awake until `awake_ns`, slept, and woke at `woken_ns`; meanwhile `count` ticks were due, the first at
+    /// `due_ns`, one every `period_ns`.
+    pub(crate) fn ticks(&mut self, due_ns: u64, count: u64, period_ns: u64, awake_ns: u64, woken_ns: u64) {
+        // A tick that was due before the worker slept was not late on account of its sleep.
+        let from_ns = due_ns.max(awake_ns);
+        let Some(beyond_ns) = woken_ns.checked_sub(from_ns + STALL_NS) else { return };
+        let late = (beyond_ns / period_ns + 1).min(count);
+        self.add(from_ns, woken_ns, late * period_ns);
+    }
+
+    fn add(&mut self, from_ns: u64, to_ns: u64, estimate_ns: u64) {
+        if !self.is_open {
+            self.before = (from_ns, to_ns);
+            return;
+        }
+        self.count += 1;
+        self.all_ns += estimate_ns;
+        self.longest_ns = self.longest_ns.max(to_ns.saturating_sub(from_ns));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn open() -> Stalls {
+        let mut stalls = Stalls::default();
+        stalls.open(100 * MS);
+        stalls
+    }
+
+    #[test]
+    fn a_late_tick_stands_for_its_period() {
+        let mut stalls = open();
+        // Awake until 205 ms, due at 210, woken at 211: in time. At 215: late.
+        stalls.ticks(210 * MS, 1, 10 * MS, 205 * MS, 211 * MS);
+        assert_eq!((stalls.count, stalls.all_ns), (0, 0));
+        stalls.ticks(210 * MS, 1, 10 * MS, 205 * MS, 215 * MS);
+        assert_eq!((stalls.count, stalls.all_ns, stalls.longest_ns), (1, 10 * MS, 5 * MS));
+        // Due while the worker was busy.
+        stalls.ticks(220 * MS, 1, 10 * MS, 224 * MS, 225 * MS);
+        assert_eq!(stalls.count, 1);
+    }
+
+    #[test]
+    fn a_stop_is_as_long_as_it_was() {
+        let mut stalls = open();
+        // Due at 1,000, 1,010 … 2,490; woken at 2,500.
+        stalls.ticks(1_000 * MS, 150, 10 * MS, 995 * MS, 2_500 * MS);
+        assert_eq!((stalls.all_ns, stalls.longest_ns), (1_500 * MS, 1_500 * MS));
+        // The last of them was not late.
+        let mut stalls = open();
+        stalls.ticks(1_000 * MS, 3, 10 * MS, 995 * MS, 1_021 * MS);
+        assert_eq!(stalls.all_ns, 20 * MS);
+    }
+
+    #[test]
+    fn only_what_reaches_into_the_window_counts() {
+        let mut stalls = Stalls::default();
+        stalls.gap(10 * MS, 150 * MS);
+        assert_eq!((stalls.count, stalls.all_ns), (0, 0));
+        stalls.open(100 * MS);
+        assert_eq!((stalls.count, stalls.all_ns, stalls.longest_ns), (1, 50 * MS, 50 * MS));
+        stalls.open(200 * MS);
+        assert_eq!(stalls.count, 0);
+        stalls.close();
+        stalls.gap(300 * MS, 400 * MS);
+        assert_eq!(stalls.count, 0);
+    }
+}

@@ -1,0 +1,130 @@
+//! Time that a hypervisor takes of the server's CPUs without telling the kernel: a thread on each of them asks to be woken
+//! every 10 ms and looks how late it comes. What it waited for other threads is known and taken out.
+//!
+//! It costs the CPU some hundredths of a percent, and is there only on virtual machines. A worker of the load generator sees
+//! the same of its own CPU by itself (`engine/src/stalls.rs`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use webstone_model::record::CpuWatch;
+
+const PERIOD: Duration = Duration::from_millis(10);
+/// Coming less late than this is the timer's own doing, or an interrupt's.
+const LATE: Duration = Duration::from_millis(1);
+/// CPUs that are watched at most: beyond, those of the lowest numbers stand for all.
+const CPUS_MAX: usize = 16;
+
+/// Watches until it is asked for what it saw.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<Option<CpuWatch>>>,
+}
+
+impl Watch {
+    /// Begins to watch these CPUs. One that this program may not use is left out.
+    pub(crate) fn begin(cpus: &[u32]) -> Watch {
+        let over = Arc::new(AtomicBool::new(false));
+        let threads = cpus.iter().take(CPUS_MAX).filter_map(|cpu| {
+            let (cpu, over) = (*cpu, Arc::clone(&over));
+            std::thread::Builder::new()
+                .name("watch".to_owned())
+                .spawn(move || pin(cpu).then(|| watch(cpu, &over)))
+                .ok()
+        });
+        Watch { threads: threads.collect(), over }
+    }
+
+    /// Ends, and says what was seen, CPU by CPU.
+    pub(crate) fn end(mut self) -> Vec<CpuWatch> {
+        self.over.store(true, Relaxed);
+        self.threads.drain(..).filter_map(|thread| thread.join().ok()?).collect()
+    }
+}
+
+impl Drop for Watch {
+    /// Where nobody asks, its threads end all the same.
+    fn drop(&mut self) {
+        self.over.store(true, Relaxed);
+    }
+}
+
+fn pin(cpu: u32) -> bool {
+    let mut set = rustix::thread::CpuSet::new();
+    if cpu as usize >= rustix::thread::CpuSet::MAX_CPU {
+        return false;
+    }
+    set.set(cpu as usize);
+    rustix::thread::sched_setaffinity(None, &set).is_ok()
+}
+
+fn watch(cpu: u32, over: &AtomicBool) -> CpuWatch {
+    let began = Instant::now();
+    let mut seen = CpuWatch { cpu, ..CpuWatch::default() };
+    let mut due = began + PERIOD;
+    let mut waited = run_queue();
+    while !over.load(Relaxed) {
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        let late = due.elapsed();
+        if late >= LATE {
+            let now = run_queue();
+            let queued = waited.zip(now).map_or(Duration::ZERO, |(before, now)| now.saturating_sub(before));
+            waited = now;
+            note(&mut seen, late, queued);
+        }
+        while due <= Instant::now() {
+            due += PERIOD;
+        }
+    }
+    seen.watched_ns = began.elapsed().as_nanos() as u64;
+    seen
+}
+
+/// It came so late, and of that it stood in line for the CPU.
+fn note(seen: &mut CpuWatch, late: Duration, queued: Duration) {
+    let Some(unknown) = late.checked_sub(queued).filter(|unknown| *unknown >= LATE) else { return };
+    let periods = (unknown - LATE).as_nanos() / PERIOD.as_nanos() + 1;
+    seen.stalled_ns += periods as u64 * PERIOD.as_nanos() as u64;
+    seen.stalled_ns_max = seen.stalled_ns_max.max(unknown.as_nanos() as u64);
+}
+
+/// How long this thread has stood in line for a CPU; `None` where the kernel does not count that.
+fn run_queue() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    Some(Duration::from_nanos(text.split_whitespace().nth(1)?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn only_what_nobody_accounts_for_is_a_stall() {
+        let mut seen = CpuWatch::default();
+        note(&mut seen, 5 * MS, Duration::ZERO);
+        assert_eq!((seen.stalled_ns, seen.stalled_ns_max), (10_000_000, 5_000_000));
+        // Other threads had the CPU.
+        note(&mut seen, 5 * MS, 5 * MS);
+        note(&mut seen, 5 * MS, 9 * MS);
+        assert_eq!(seen.stalled_ns, 10_000_000);
+        // Eleven, 21 and 31 ms late, but for 2: three periods.
+        note(&mut seen, 31 * MS, 2 * MS);
+        assert_eq!((seen.stalled_ns, seen.stalled_ns_max), (40_000_000, 29_000_000));
+    }
+
+    #[test]
+    fn every_cpu_that_can_be_had_is_watched() {
+        let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+        let cpu = (0..1024).find(|cpu| allowed.is_set(*cpu)).unwrap() as u32;
+        let watch = Watch::begin(&[cpu, 1_000_000]);
+        std::thread::sleep(50 * MS);
+        let seen = watch.end();
+        assert_eq!(seen.iter().map(|seen| seen.cpu).collect::<Vec<_>>(), [cpu]);
+        assert!(seen[0].watched_ns >= 50_000_000, "{seen:?}");
+    }
+}
