@@ -77,6 +77,7 @@ fn empty(name: &str, levels: u32, pages: u32) -> RunRecord {
         target: TargetRecord { url: "http://127.0.0.1:1/".to_owned(), ..TargetRecord::default() },
         environment: Default::default(),
         warnings: Vec::new(),
+        voids: Vec::new(),
         iterations: Vec::new(),
         pages: Default::default(),
     }

@@ -52,6 +52,10 @@ pub struct RunRecord {
     pub warnings: Vec<String>,
     /// The timed runs, in the order in which they ran.
     pub iterations: Vec<IterationRecord>,
+    /// Timed runs that were void and were repeated: no figure has anything of them. Each has its counts and what disturbed it,
+    /// without distributions, series, and totals of pages and clients.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub voids: Vec<IterationRecord>,
     /// Page by page: sums in `pages.csv`, rows in `page-rows.csv.gz`.
     #[serde(skip)]
     pub pages: StoredPages,
@@ -616,6 +620,7 @@ impl RunRecord {
             environment: self.environment.clone(),
             warnings: self.warnings.clone(),
             iterations: Vec::new(),
+            voids: self.voids.clone(),
             pages: StoredPages::default(),
         }
     }

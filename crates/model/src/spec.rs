@@ -97,6 +97,9 @@ pub struct LoadSpec {
     pub drain: Nanos,
     /// Order of levels and iterations.
     pub order: Order,
+    /// Void timed runs of a level that are repeated at most: those in which so much CPU time was taken from the generator or the
+    /// server that they say nothing. 0: none.
+    pub retries: u32,
     /// Whether each level's iterations are two interleaved arms of the same thing, to learn the noise floor.
     pub aa: bool,
 }
@@ -114,6 +117,7 @@ impl Default for LoadSpec {
             warmup: Nanos::from_secs(1),
             drain: Nanos::from_secs(2),
             order: Order::Interleaved,
+            retries: 2,
             aa: false,
         }
     }

@@ -84,6 +84,7 @@ fn what_it_means(standing: Standing) -> &'static str {
     match standing {
         Standing::Valid => "every run rule is met",
         Standing::Uncertified => "sound, but not every run rule is met: good for work, not for publication",
+        Standing::Disturbed => "the figures are in doubt",
         Standing::Invalid => "not to be used",
     }
 }

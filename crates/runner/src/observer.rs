@@ -72,6 +72,13 @@ pub enum Event<'a> {
         /// What it left behind.
         iteration: &'a IterationRecord,
     },
+    /// A timed run was void and will be made again; it is on the disk as such.
+    Void {
+        /// Which.
+        at: Position,
+        /// What was taken from whom, in a sentence without its end.
+        why: &'a str,
+    },
     /// Something that the user should know and that stops nothing. It is in the record's warnings as well.
     Warning(&'a str),
     /// The run is over, however it ended. [`crate::run()`] returns the record and the error next.

@@ -53,6 +53,14 @@ impl Course {
         }
     }
 
+    /// A step whose timed run was void: it is made again. Of a sweep at its end, behind all that is still to come, because what
+    /// disturbed it may not be over; a search asks for the same load again by itself.
+    pub(crate) fn again(&mut self, step: Step) {
+        if let Course::Listed(steps, _) = self {
+            steps.push(step);
+        }
+    }
+
     /// The next step, after what was measured.
     pub(crate) fn next(&mut self, measured: &[IterationRecord]) -> Option<Step> {
         match self {

@@ -405,6 +405,7 @@ fn prepare(
         },
         warnings: warnings.iter().map(|warning| redaction::text(warning).text).collect(),
         iterations: Vec::new(),
+        voids: Vec::new(),
         pages: Default::default(),
         spec,
     };

@@ -13,6 +13,7 @@ use webstone_model::identities::{self, Expectation};
 use webstone_model::record::{Disturbance, IterationRecord, RunRecord, RunState, ScheduleKept, ServerUse};
 use webstone_model::spec::{RunSpec, parse_cpu_list};
 use webstone_model::units::Nanos;
+use webstone_model::verdict::{self, Loss, Worth};
 use webstone_server::Counters;
 
 use crate::agent::{Elsewhere, ServerAgent};
@@ -69,17 +70,27 @@ pub(crate) trait MeasuredServer {
 pub(crate) trait Sink {
     /// Keeps the one that is the record's last.
     fn append(&mut self, record: &mut RunRecord) -> Result<(), StoreError>;
+    /// Keeps the void ones.
+    fn keep_voids(&mut self, record: &RunRecord) -> Result<(), StoreError>;
 }
 
 impl Sink for Store {
     fn append(&mut self, record: &mut RunRecord) -> Result<(), StoreError> {
         Store::append(self, record)
     }
+
+    fn keep_voids(&mut self, record: &RunRecord) -> Result<(), StoreError> {
+        Store::rewrite(self, record)
+    }
 }
 
 /// For runs that are not stored.
 impl Sink for () {
     fn append(&mut self, _record: &mut RunRecord) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn keep_voids(&mut self, _record: &RunRecord) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -149,8 +160,7 @@ impl Sweep<'_> {
     }
 
     fn all_steps(&mut self, record: &mut RunRecord) -> (RunState, Option<SweepError>) {
-        let most = self.course.most();
-        let (mut taken, before) = (0, record.iterations.len());
+        let (mut taken, before, voids_before) = (0, record.iterations.len(), record.voids.len());
         while let Some(step) = self.course.next(&record.iterations) {
             if self.interrupt.count() > 0 {
                 return (RunState::Interrupted, None);
@@ -158,7 +168,7 @@ impl Sweep<'_> {
             taken += 1;
             let at = Position {
                 step: taken,
-                steps: most,
+                steps: self.course.most(),
                 clients: step.clients,
                 rate: step.rate,
                 iteration: step.iteration,
@@ -169,6 +179,7 @@ impl Sweep<'_> {
         }
         let made = record.iterations.iter().skip(before);
         let whole = made.filter(|iteration| !iteration.interrupted).count();
+        let whole = whole + record.voids.len() - voids_before;
         (if whole == taken { RunState::Complete } else { RunState::Interrupted }, None)
     }
 
@@ -192,7 +203,11 @@ impl Sweep<'_> {
         // Ended before its window opened: there is nothing that could be kept.
         let cut_off_is_kept = outcome.measured.window_ns > 0 && !self.only_whole;
         if cut_off_is_kept || !outcome.interrupted {
-            record.iterations.push(self.iteration(step, outcome, seen));
+            let iteration = self.iteration(step, outcome, seen);
+            if self.may_be_repeated(record, &iteration) {
+                return self.void(at, step, iteration, record);
+            }
+            record.iterations.push(iteration);
             let stored = self.sink.append(record);
             let (iteration, earlier) = record.iterations.split_last().expect("pushed just now");
             self.observer.event(Event::LevelEnded { at, iteration });
@@ -207,6 +222,38 @@ impl Sweep<'_> {
         if let Some(record_all) = &mut self.record_all {
             record_all.checked()?;
         }
+        self.alive()
+    }
+
+    /// Whether a timed run is void and one more attempt is left to its level. Nothing that it measured is looked at. Where every
+    /// transaction is written down, it is in the file already.
+    fn may_be_repeated(&self, record: &RunRecord, run: &IterationRecord) -> bool {
+        let level = |other: &&IterationRecord| (other.clients, other.rate) == (run.clients, run.rate);
+        let used = record.voids.iter().filter(level).count();
+        !run.interrupted
+            && self.record_all.is_none()
+            && used < self.spec.load.retries as usize
+            && verdict::worth(record, run) == Worth::Void
+    }
+
+    /// Keeps a void timed run as such, and has it made again.
+    fn void(
+        &mut self,
+        at: Position,
+        step: Step,
+        mut run: IterationRecord,
+        record: &mut RunRecord,
+    ) -> Result<(), SweepError> {
+        let measured = &mut run.measured;
+        measured.histograms = Default::default();
+        (measured.pages, measured.clients, measured.page_histograms) = Default::default();
+        (measured.series, measured.open_loop) = Default::default();
+        let why = verdict::losses(record, &run).first().map(Loss::sentence).unwrap_or_default();
+        record.voids.push(run);
+        self.course.again(step);
+        let stored = self.sink.keep_voids(record);
+        self.observer.event(Event::Void { at, why: &why });
+        stored.map_err(|source| SweepError::Store { source })?;
         self.alive()
     }
 

@@ -8,7 +8,9 @@ use super::*;
 use crate::machine::Root;
 use crate::order::Course;
 use webstone_engine::{Live, TraceEvent, TraceKind, Transaction};
-use webstone_model::metrics::{ClientTotals, Counts, Interval, Lifetime, Measured, PageTotals, Series};
+use webstone_model::metrics::{
+    ClientTotals, Counts, Interval, Lifetime, Measured, PageTotals, Series, WorkerUse,
+};
 use webstone_model::rate::RateProfile;
 use webstone_model::spec::{Levels, Order};
 
@@ -76,6 +78,8 @@ pub(crate) enum Act {
     Panic,
     /// Fails.
     Fail,
+    /// Ends by itself at once, and its worker stood still for so many thousandths of the window.
+    Stalled(u64),
 }
 
 /// Levels by script; the last act repeats. Counts what was asked of it.
@@ -126,7 +130,7 @@ impl Level for Scripted {
                     source: std::io::ErrorKind::Other.into(),
                 });
             }
-            Act::End => 0,
+            Act::End | Act::Stalled(_) => 0,
             Act::UntilEnded | Act::WarmUpUntilEnded => 1,
             Act::UntilAborted => 2,
         };
@@ -137,6 +141,11 @@ impl Level for Scripted {
         let mut measured = sound(self.clients);
         if self.act == Act::WarmUpUntilEnded {
             measured = Measured::default();
+        }
+        if let Act::Stalled(thousandths) = self.act {
+            let stalled_ns = thousandths * 1_000_000;
+            let worker = WorkerUse { cpu: Some(5), stalls: 1, stalled_ns, ..WorkerUse::default() };
+            measured.generator.workers = vec![WorkerUse { stalled_ns_max: stalled_ns, ..worker }];
         }
         Ok(LevelOutcome { measured, opened_at: SystemTime::UNIX_EPOCH, interrupted: wanted > 0 })
     }
@@ -198,6 +207,7 @@ impl MeasuredServer for Counting {
 /// Keeps what it is given, and fails from the n-th on.
 struct Failing {
     kept: Vec<(u32, u32)>,
+    voids: usize,
     fails_at: usize,
 }
 
@@ -209,6 +219,11 @@ impl Sink for Failing {
             return Err(StoreError::Io { doing: "write", path: "runs/x".into(), source });
         }
         self.kept.push((iteration.clients, iteration.iteration));
+        Ok(())
+    }
+
+    fn keep_voids(&mut self, record: &RunRecord) -> Result<(), StoreError> {
+        self.voids = record.voids.len();
         Ok(())
     }
 }
@@ -236,7 +251,7 @@ impl Stage {
             spec,
             script: Script::new(acts),
             server: None,
-            sink: Failing { kept: Vec::new(), fails_at: usize::MAX },
+            sink: Failing { kept: Vec::new(), voids: 0, fails_at: usize::MAX },
             interrupt: Interrupt::new(),
             record_all: None,
             trace: None,
@@ -261,6 +276,7 @@ impl Stage {
             Event::LevelStarted(at) => {
                 events.push(format!("start {}/{} {}#{}", at.step, at.steps, at.clients, at.iteration));
             }
+            Event::Void { at, why } => events.push(format!("void {}/{}: {why}", at.step, at.steps)),
             Event::LevelEnded { at, iteration } => {
                 assert_eq!((at.clients, at.iteration), (iteration.clients, iteration.iteration));
                 events.push(format!("end {}", at.step));
@@ -306,6 +322,52 @@ fn every_step_runs_in_order_and_is_kept() {
     assert_eq!(stage.events.join(","), events);
     assert_eq!(record.whole().counts.succeeded, 10);
     assert!(record.iterations.iter().all(|it| it.identities.iter().all(|check| check.holds)));
+}
+
+#[test]
+fn a_void_timed_run_is_kept_as_such_and_made_again_at_the_end() {
+    let mut stage = Stage::new(&[2, 3], 1, &[Act::Stalled(60), Act::Stalled(20), Act::End]);
+    let (record, state, error) = stage.run();
+    assert_eq!((state, error), (RunState::Complete, None));
+    assert_eq!(measured_steps(&record), [(3, 1), (2, 1)]);
+    assert_eq!(stage.sink.kept, [(3, 1), (2, 1)]);
+    let [void] = &record.voids[..] else { panic!("{:?}", record.voids) };
+    assert_eq!((void.clients, void.iteration, void.measured.counts.succeeded), (2, 1, 2));
+    assert!(void.measured.histograms.response.is_empty() && void.measured.clients.is_empty());
+    assert_eq!(stage.sink.voids, 1);
+    let events = "start 1/2 2#1,void 1/2: worker 0 of the load generator on CPU 5 lost 6.0 % of its CPU time: the virtual \
+                  machine's host had it, or the process was stopped,start 2/3 3#1,end 2,start 3/3 2#1,end 3";
+    assert_eq!(stage.events.join(","), events);
+}
+
+#[test]
+fn a_level_is_repeated_at_most_so_often_and_then_stands_as_it_is() {
+    let mut stage = Stage::new(&[2, 3], 2, &[Act::Stalled(60)]);
+    stage.spec.load.retries = 3;
+    let (record, state, _) = stage.run();
+    assert_eq!(state, RunState::Complete);
+    let of = |runs: &[IterationRecord], clients| runs.iter().filter(|run| run.clients == clients).count();
+    assert_eq!([of(&record.voids, 2), of(&record.voids, 3)], [3, 3]);
+    assert_eq!([of(&record.iterations, 2), of(&record.iterations, 3)], [2, 2]);
+    let verdict = verdict::of(&record);
+    assert_eq!(verdict.standing, verdict::Standing::Invalid);
+    assert_eq!(verdict.reasons.iter().filter(|reason| reason.cause == verdict::Cause::Disturbed).count(), 4);
+
+    let mut never = Stage::new(&[2], 1, &[Act::Stalled(60)]);
+    never.spec.load.retries = 0;
+    let (record, ..) = never.run();
+    assert_eq!((record.voids.len(), record.iterations.len()), (0, 1));
+}
+
+#[test]
+fn a_disturbed_timed_run_is_not_repeated_and_leaves_a_doubt() {
+    let mut stage = Stage::new(&[2], 1, &[Act::Stalled(30)]);
+    let (record, ..) = stage.run();
+    assert_eq!((record.voids.len(), record.iterations.len()), (0, 1));
+    let verdict = verdict::of(&record);
+    let doubts: Vec<_> = verdict.doubts.iter().map(|doubt| doubt.cause).collect();
+    assert_eq!(doubts, [verdict::Cause::Disturbed]);
+    assert!(!verdict.reasons.iter().any(|reason| reason.cause == verdict::Cause::Disturbed));
 }
 
 #[test]

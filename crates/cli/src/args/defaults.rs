@@ -34,7 +34,7 @@ pub(super) fn documented(command: Command) -> Command {
     let search = find.find.clone().unwrap_or_default();
     let find_defaults = [
         search_of_find(&search),
-        only(load(&find.load), &["duration", "warmup", "arrivals", "when_busy"]),
+        only(load(&find.load), &["duration", "warmup", "arrivals", "when_busy", "retries"]),
         client(&find.client),
         generator(&find.generator),
         elsewhere(),
@@ -79,7 +79,7 @@ pub(super) fn documented(command: Command) -> Command {
 type Defaults = Vec<(&'static str, String)>;
 
 /// Flags of the load that `run` has.
-const RUN_LOAD: [&str; 10] = [
+const RUN_LOAD: [&str; 11] = [
     "clients",
     "rate",
     "arrivals",
@@ -90,10 +90,11 @@ const RUN_LOAD: [&str; 10] = [
     "warmup",
     "drain",
     "order",
+    "retries",
 ];
 /// Flags of the load that `hit` has.
-const HIT_LOAD: [&str; 8] =
-    ["clients", "rate", "arrivals", "when_busy", "duration", "iterations", "requests", "warmup"];
+const HIT_LOAD: [&str; 9] =
+    ["clients", "rate", "arrivals", "when_busy", "duration", "iterations", "requests", "warmup", "retries"];
 
 fn load(load: &LoadSpec) -> Defaults {
     let pages = || load.pages.map_or("no limit".to_owned(), |pages| pages.to_string());
@@ -109,6 +110,7 @@ fn load(load: &LoadSpec) -> Defaults {
         ("warmup", load.warmup.to_string()),
         ("drain", load.drain.to_string()),
         ("order", name_of(&load.order)),
+        ("retries", load.retries.to_string()),
     ]
 }
 

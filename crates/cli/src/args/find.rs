@@ -7,7 +7,7 @@ use webstone_model::search::Over;
 use webstone_model::threshold::Thresholds;
 use webstone_model::units::Nanos;
 
-use super::{ClientArgs, GeneratorArgs, OpenLoopArgs, OutputArgs, ServerElsewhereArgs, values};
+use super::{ClientArgs, GeneratorArgs, OpenLoopArgs, OutputArgs, RetryArgs, ServerElsewhereArgs, values};
 
 /// `webstone find`.
 #[derive(Args, Debug)]
@@ -89,6 +89,10 @@ pub struct FindArgs {
     /// Example: --warmup 2s
     #[arg(long, value_name = "TIME", help_heading = "Load")]
     pub warmup: Option<Nanos>,
+
+    /// What becomes of void timed runs.
+    #[command(flatten)]
+    pub retry: RetryArgs,
 
     /// Clients.
     #[command(flatten)]

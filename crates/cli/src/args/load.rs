@@ -99,6 +99,10 @@ pub struct RunLoadArgs {
     #[arg(long, value_name = "TIME")]
     pub drain: Option<Nanos>,
 
+    /// What becomes of void timed runs.
+    #[command(flatten)]
+    pub retry: RetryArgs,
+
     /// Order in which levels and iterations run
     ///
     /// Example: --order sequential
@@ -160,7 +164,27 @@ pub struct HitLoadArgs {
     #[arg(long, value_name = "TIME")]
     pub warmup: Option<Nanos>,
 
+    /// What becomes of void timed runs.
+    #[command(flatten)]
+    pub retry: RetryArgs,
+
     /// Accepted because hands know it from wrk: the distribution of the response time is always printed
     #[arg(long)]
     pub latency: bool,
+}
+
+/// What becomes of void timed runs.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Load")]
+pub struct RetryArgs {
+    /// Repeat at most N disturbed timed runs of each level
+    ///
+    /// A timed run in which others took 5 % or more of the generator's or the server's CPU time (other programs, the host of a
+    /// virtual machine, a CPU quota, heat), or in which the machine stood still for a second, is void: it is kept in the record,
+    /// counts for no figure, and is repeated. The rule looks at nothing that was measured. If
+    /// the last attempt is void too, the run is INVALID. Not used with --record-all.
+    ///
+    /// Example: --retries 5
+    #[arg(long, value_name = "N", value_parser = values::number_u32)]
+    pub retries: Option<u32>,
 }

@@ -24,7 +24,7 @@ pub use compare::{CompareArgs, ThresholdArgs};
 pub use files::{CheckfilesArgs, GenfilesArgs, MineArgs, WorkloadCommand, WorkloadFormat, WorkloadsArgs};
 pub use find::{CalibrateArgs, FindArgs, NullServerArgs};
 pub use generator::GeneratorArgs;
-pub use load::{HitLoadArgs, OpenLoopArgs, RunLoadArgs};
+pub use load::{HitLoadArgs, OpenLoopArgs, RetryArgs, RunLoadArgs};
 pub use output::{ColorChoice, HistoryArgs, OutputArgs, ReportArgs};
 pub use series::{SeriesArgs, ServersArgs, ServersCommand};
 pub use server::{

@@ -157,6 +157,11 @@ pub(super) fn ended(at: Position, iteration: &IterationRecord) -> String {
     )
 }
 
+/// A timed run that is void and will be repeated.
+pub(super) fn void(at: Position, why: &str) -> String {
+    format!("{}: void, will be repeated: {why}", place(at))
+}
+
 /// The text cut to a terminal's width, so that it never wraps and can be erased.
 pub(super) fn fitted(text: &str, width: usize) -> String {
     // The last column is left free: some terminals wrap when it is written.

@@ -146,6 +146,11 @@ impl Observer for Display {
             Event::LevelStarted(_) => self.recent.clear(),
             Event::Tick { at, phase, live } => self.tick(at, phase, live),
             Event::LevelEnded { at, iteration } => self.ended(at, iteration),
+            Event::Void { at, why } => {
+                self.recent.clear();
+                let text = line::void(at, why);
+                self.say(&text);
+            }
             Event::Warning(_) if self.warnings_later => {}
             Event::Warning(text) => self.say(&format!("warning: {text}")),
             Event::Finished { .. } => self.clear(),

@@ -19,6 +19,7 @@ pub(super) fn load(args: &RunLoadArgs, spec: &mut LoadSpec) {
     set(&args.warmup, &mut spec.warmup);
     set(&args.drain, &mut spec.drain);
     set(&args.order, &mut spec.order);
+    set(&args.retry.retries, &mut spec.retries);
     spec.aa |= args.aa;
     if args.pages.is_some() {
         spec.pages = args.pages;
@@ -53,6 +54,7 @@ pub(super) fn hit_load(args: &HitLoadArgs, spec: &mut LoadSpec) {
     set(&args.duration, &mut spec.duration);
     set(&args.iterations, &mut spec.iterations);
     set(&args.warmup, &mut spec.warmup);
+    set(&args.retry.retries, &mut spec.retries);
     if args.requests.is_some() {
         spec.pages = args.requests;
         if args.duration.is_none() {

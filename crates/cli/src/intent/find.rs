@@ -39,6 +39,7 @@ pub(crate) fn of_find(args: &FindArgs) -> Result<Intent, Failure> {
     spec.load.warmup = args.warmup.unwrap_or(spec.load.warmup);
     spec.load.arrivals = args.open_loop.arrivals.unwrap_or(spec.load.arrivals);
     spec.load.when_busy = args.open_loop.when_busy.unwrap_or(spec.load.when_busy);
+    spec.load.retries = args.retry.retries.unwrap_or(LoadSpec::default().retries);
     let search = search(args)?;
     if spec.load.duration == Nanos::ZERO {
         return Err(Failure::usage("--duration 0s: a timed run of no time shows nothing")

@@ -40,6 +40,7 @@ pub(crate) fn record(id: &str, levels: &[(u32, &[f64])]) -> RunRecord {
         target: TargetRecord { url: "http://127.0.0.1:1".to_owned(), ..TargetRecord::default() },
         environment: BTreeMap::from([("hostname".to_owned(), "box".into())]),
         warnings: Vec::new(),
+        voids: Vec::new(),
         pages: Default::default(),
     }
 }

@@ -19,6 +19,20 @@ pub const RATE_MISSED_PERCENT_MAX: f64 = 1.0;
 pub(super) const RUN_QUEUE_WINDOW_NS_MIN: u64 = 2_000_000_000;
 /// Time that a worker waited for its CPU in percent of the window, from which on reports warn.
 pub const RUN_QUEUE_PERCENT_MAX: f64 = 5.0;
+/// CPU time that others took from a worker or from the server in a window, in percent, below which it is clean. A quiet machine
+/// with its own services takes some tenths.
+pub const TAKEN_PERCENT_CLEAN: f64 = 2.0;
+/// The same from which on the window is void: a change of a few percent, which people look for, would drown in it.
+pub const TAKEN_PERCENT_VOID: f64 = 5.0;
+/// A single stall, in nanoseconds, from which on a window is not clean however long it is: it is in the highest percentiles of
+/// every latency.
+pub const STALL_NS_CLEAN: u64 = 250_000_000;
+/// A single stall, in nanoseconds, from which on a window is void however long it is.
+pub const STALL_NS_VOID: u64 = 1_000_000_000;
+/// Shortest window, in nanoseconds, of which it is judged what others took: a shorter one can lie in one slice of theirs.
+pub const JUDGED_WINDOW_NS_MIN: u64 = 1_000_000_000;
+/// A level's 95 % interval of the request rate, in percent of its value, from which on nothing can be concluded from it.
+pub const INTERVAL_PERCENT_MAX: f64 = 100.0;
 /// What others took of the generator's CPUs before the levels, in percent, from which on reports warn.
 pub const DISTURBED_PERCENT_MAX: f64 = 1.0;
 /// How long must have been looked for that in all, in nanoseconds: a shorter look can fall into a single tick.

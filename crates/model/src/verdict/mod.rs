@@ -1,9 +1,12 @@
-//! What a record's figures are worth, told from the record alone: VALID, UNCERTIFIED or INVALID, why, and which
+//! What a record's figures are worth, told from the record alone: VALID, UNCERTIFIED, DISTURBED or INVALID, why, and which
 //! resource limited them. Nothing here can be typed in: whoever has the record computes the same verdict.
 //!
 //! Definitions: `docs/measurement.md`, "Verdict".
 
 mod bounds;
+mod disturbance;
+#[cfg(test)]
+mod disturbance_tests;
 mod limit;
 #[cfg(test)]
 mod limit_tests;
@@ -20,24 +23,27 @@ use crate::rate::RateProfile;
 use crate::record::RunRecord;
 
 pub use bounds::{
-    DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, ERRORS_PERCENT_MAX, LINK_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX,
-    RATE_MISSED_PERCENT_MAX, RUN_QUEUE_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX, SERVER_CPU_PERCENT_MAX,
-    WORKER_CPU_PERCENT_MAX, run_queue_percent,
+    DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, ERRORS_PERCENT_MAX, INTERVAL_PERCENT_MAX,
+    JUDGED_WINDOW_NS_MIN, LINK_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, RATE_MISSED_PERCENT_MAX,
+    RUN_QUEUE_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, STALL_NS_CLEAN, STALL_NS_VOID,
+    TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID, WORKER_CPU_PERCENT_MAX, run_queue_percent,
 };
+pub use disturbance::{Loss, Worth, losses, worth};
 pub use rules::rules;
 
 /// The verdict on a record.
 pub fn of(record: &RunRecord) -> Verdict {
-    let reasons = reasons::reasons(record);
+    let (reasons, doubts) = reasons::reasons(record);
     let mut unmet_rules = rules(record);
     unmet_rules.retain(|rule| rule.standing != RuleStanding::Met);
     let (limit, level_limits) = limit::limits(record);
-    let standing = match (reasons.is_empty(), unmet_rules.is_empty()) {
-        (false, _) => Standing::Invalid,
-        (true, false) => Standing::Uncertified,
-        (true, true) => Standing::Valid,
+    let standing = match (reasons.is_empty(), doubts.is_empty(), unmet_rules.is_empty()) {
+        (false, _, _) => Standing::Invalid,
+        (true, false, _) => Standing::Disturbed,
+        (true, true, false) => Standing::Uncertified,
+        (true, true, true) => Standing::Valid,
     };
-    Verdict { standing, reasons, unmet_rules, limit, level_limits }
+    Verdict { standing, reasons, doubts, unmet_rules, limit, level_limits }
 }
 
 /// What the figures of a run are worth.
@@ -48,6 +54,9 @@ pub enum Standing {
     Valid,
     /// Sound, but run rules are not met: good for work, not for publication.
     Uncertified,
+    /// In doubt: the machine was disturbed while it was measured, though not so much that the figures are void, or iterations
+    /// differ so much that nothing can be concluded from them.
+    Disturbed,
     /// Not to be used: the figures are wrong, or are of something other than the server.
     Invalid,
 }
@@ -58,6 +67,7 @@ impl Standing {
         match self {
             Standing::Valid => "VALID",
             Standing::Uncertified => "UNCERTIFIED",
+            Standing::Disturbed => "DISTURBED",
             Standing::Invalid => "INVALID",
         }
     }
@@ -70,6 +80,9 @@ pub struct Verdict {
     pub standing: Standing,
     /// Why it is invalid; empty otherwise.
     pub reasons: Vec<Reason>,
+    /// What leaves its figures in doubt without making it invalid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<Reason>,
     /// Run rules that are not met, or of which the record cannot tell.
     pub unmet_rules: Vec<RuleResult>,
     /// Which resource limited the run, judged at its peak.
@@ -78,7 +91,7 @@ pub struct Verdict {
     pub level_limits: Vec<LevelLimit>,
 }
 
-/// What makes a run invalid.
+/// What makes a run invalid, or leaves it in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
@@ -98,9 +111,13 @@ pub enum Cause {
     RateMissed,
     /// Clients completed no page.
     ClientsStarved,
+    /// Others took CPU time from the generator or the server.
+    Disturbed,
+    /// Iterations of a level differ so much that nothing can be concluded.
+    Imprecise,
 }
 
-/// Why a run is invalid, with the evidence.
+/// Why a run is invalid or in doubt, with the evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reason {
     /// The kind.

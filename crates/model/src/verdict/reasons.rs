@@ -1,21 +1,30 @@
 //! What makes a run INVALID. One function a cause; each reason carries the measured value and the limit that it broke.
 
 use super::bounds::{
-    ERRORS_PERCENT_MAX, GENERATOR_WINDOW_NS_MIN, RATE_MISSED_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX,
+    ERRORS_PERCENT_MAX, GENERATOR_WINDOW_NS_MIN, INTERVAL_PERCENT_MAX, RATE_MISSED_PERCENT_MAX,
+    SCHEDULE_LAG_PERCENT_MAX, STALL_NS_CLEAN, STALL_NS_VOID, TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID,
     WORKER_CPU_PERCENT_MAX, counted, level, percent, run_queue_percent, time, worker_percent,
 };
+use super::disturbance::{self, Worth};
 use super::{Cause, Reason};
 use crate::metrics::fairness;
 use crate::record::{IterationRecord, RunRecord, RunState};
 use crate::search;
+use crate::statistics;
 
-/// Everything that makes the run invalid, the gravest causes first.
-pub(super) fn reasons(record: &RunRecord) -> Vec<Reason> {
-    let mut reasons = Vec::new();
+/// Everything that makes the run invalid, and everything that leaves it in doubt; the gravest causes first.
+pub(super) fn reasons(record: &RunRecord) -> (Vec<Reason>, Vec<Reason>) {
+    let (mut reasons, mut doubts) = (Vec::new(), Vec::new());
+    for run in &record.iterations {
+        disturbed(record, run, &mut reasons, &mut doubts);
+    }
+    for (_, runs) in record.levels() {
+        imprecise(&runs, &mut doubts);
+    }
     for run in &record.iterations {
         identities(run, &mut reasons);
         if run.measured.window_ns >= GENERATOR_WINDOW_NS_MIN {
-            saturated(run, &mut reasons);
+            saturated(record, run, &mut reasons);
         }
         schedule(record, run, &mut reasons);
         starved(record, run, &mut reasons);
@@ -27,7 +36,67 @@ pub(super) fn reasons(record: &RunRecord) -> Vec<Reason> {
     incomplete(record, &mut reasons);
     // Stable: inside a cause, in the order of the record.
     reasons.sort_by_key(|reason| reason.cause);
-    reasons
+    doubts.sort_by_key(|reason| reason.cause);
+    (reasons, doubts)
+}
+
+/// What others took while the window was open: where it is void, and was not repeated, the run is invalid.
+fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>, doubts: &mut Vec<Reason>) {
+    let losses = disturbance::losses(record, run);
+    // One sentence a window: the worst tells what to do, and the others would say the same of the next CPU.
+    let Some(worst) = losses.first() else { return };
+    let by_share = worst.percent >= TAKEN_PERCENT_CLEAN;
+    let measured = match by_share {
+        true => format!("{:.1} %", worst.percent),
+        false => time(worst.stalled_ns_max as f64),
+    };
+    let (to, percent, stall_ns) = match worst.worth {
+        Worth::Void => (reasons, TAKEN_PERCENT_VOID, STALL_NS_VOID),
+        _ => (doubts, TAKEN_PERCENT_CLEAN, STALL_NS_CLEAN),
+    };
+    let limit = if by_share { format!("{percent} %") } else { time(stall_ns as f64) };
+    to.push(of_run(run, Cause::Disturbed, measured, limit, &worst.sentence()));
+}
+
+/// Iterations that differ so much that their mean says nothing.
+fn imprecise(runs: &[&IterationRecord], doubts: &mut Vec<Reason>) {
+    let whole: Vec<&IterationRecord> = runs.iter().copied().filter(|run| !run.interrupted).collect();
+    let rates: Vec<f64> = whole.iter().map(|run| rate(run)).collect();
+    let (lowest, highest) =
+        rates.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
+    // No interval is wider than that of two values, 2 × 12.7 times half of their distance: nothing to resample.
+    if (highest - lowest) * 13.0 <= statistics::mean(&rates) {
+        return;
+    }
+    let Some(interval) = statistics::mean_interval(&rates) else { return };
+    let width = percent(interval.high - interval.low, interval.point);
+    if width <= INTERVAL_PERCENT_MAX {
+        return;
+    }
+    let sentence = format!(
+        "nothing can be concluded: its {} range from {lowest:.0} to {highest:.0} requests/s, and the 95 % interval is \
+         ±{:.0} %",
+        counted(rates.len() as u64, "iteration", "iterations"),
+        width / 2.0
+    );
+    let (clients, rate) = (Some(runs[0].clients), runs[0].rate);
+    doubts.push(Reason {
+        cause: Cause::Imprecise,
+        clients,
+        rate,
+        iteration: None,
+        measured: format!("±{:.0} %", width / 2.0),
+        limit: format!("±{:.0} %", INTERVAL_PERCENT_MAX / 2.0),
+        sentence: format!("{}: {sentence}", level(runs[0])),
+    });
+}
+
+/// Valid responses a second.
+fn rate(run: &IterationRecord) -> f64 {
+    match run.measured.window_ns {
+        0 => 0.0,
+        window_ns => run.measured.counts.succeeded as f64 * 1e9 / window_ns as f64,
+    }
 }
 
 fn of_run(run: &IterationRecord, cause: Cause, measured: String, limit: String, sentence: &str) -> Reason {
@@ -129,11 +198,13 @@ fn nothing_succeeded(failed: u64) -> (String, String, String) {
     (format!("{failed} failed"), "1 valid response".to_owned(), what)
 }
 
-fn saturated(run: &IterationRecord, reasons: &mut Vec<Reason>) {
+fn saturated(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>) {
+    // Then it is told what had the CPU, and that is what there is to be done about it.
+    let is_void = disturbance::worth(record, run) == Worth::Void;
     for (number, worker) in run.measured.generator.workers.iter().enumerate() {
         let used = worker_percent(worker, run.measured.window_ns);
         let waited = run_queue_percent(worker, run.measured.window_ns);
-        if used + waited < WORKER_CPU_PERCENT_MAX {
+        if used + waited < WORKER_CPU_PERCENT_MAX || (is_void && used < WORKER_CPU_PERCENT_MAX) {
             continue;
         }
         let place = worker.cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();

@@ -69,7 +69,7 @@ fn iteration(clients: u32, iteration: u32) -> IterationRecord {
 }
 
 /// Meets every rule.
-fn valid() -> RunRecord {
+pub(super) fn valid() -> RunRecord {
     let mut spec = RunSpec { target: vec!["http://192.0.2.7/".into()], ..RunSpec::default() };
     spec.load.clients = Levels(LEVELS.to_vec());
     spec.load.iterations = 4;
@@ -106,6 +106,7 @@ fn valid() -> RunRecord {
             ("cpu.model".into(), json!("Example")),
         ]),
         warnings: Vec::new(),
+        voids: Vec::new(),
         pages: Default::default(),
         iterations: (1..=4).flat_map(|i| LEVELS.map(|clients| iteration(clients, i))).collect(),
     })
@@ -176,11 +177,19 @@ fn each_cause_makes_it_invalid_with_its_evidence() {
          figures show its limit, not the server's",
     );
     invalid(
-        |record| record.iterations[0].measured.generator.workers[0].run_queue_ns = Some(246 * SECOND),
+        |record| {
+            let worker = &mut record.iterations[0].measured.generator.workers[0];
+            (worker.system_ns, worker.run_queue_ns) = (228 * SECOND, Some(24 * SECOND));
+        },
         Cause::GeneratorSaturated,
-        "20 clients, iteration 1: worker 0 on CPU 1 of the load generator used 50.0 % of its CPU, and waited for it \
-         41.0 % of the time while other programs had it; from 90 % together on the figures show its limit, not the \
+        "20 clients, iteration 1: worker 0 on CPU 1 of the load generator used 88.0 % of its CPU, and waited for it \
+         4.0 % of the time while other programs had it; from 90 % together on the figures show its limit, not the \
          server's",
+    );
+    invalid(
+        |record| record.iterations[0].measured.generator.workers[0].run_queue_ns = Some(246 * SECOND),
+        Cause::Disturbed,
+        "20 clients, iteration 1: worker 0 of the load generator on CPU 1 lost 41.0 % of its CPU time: other programs had it",
     );
     invalid(
         |record| {
@@ -297,7 +306,7 @@ fn limits_are_not_broken_by_what_lies_below_them() {
     let verdict = changed(|record| {
         let run = &mut record.iterations[0];
         run.measured.generator.workers[0].system_ns = 200 * SECOND;
-        run.measured.generator.workers[0].run_queue_ns = Some(39 * SECOND);
+        run.measured.generator.workers[0].run_queue_ns = Some(11 * SECOND);
         run.schedule = Some(ScheduleKept {
             asked_rate: 1000.0,
             offered_rate: 990.5,

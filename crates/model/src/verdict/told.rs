@@ -10,9 +10,9 @@ const OTHERS_MAX: usize = 8;
 const ONE_BY_ONE_MAX: usize = 4;
 
 impl Verdict {
-    /// Its reasons in sentences, the gravest first.
+    /// Why it is invalid, or else what leaves it in doubt, in sentences, the gravest first.
     pub fn told(&self) -> Vec<String> {
-        told(&self.reasons)
+        told(if self.reasons.is_empty() { &self.doubts } else { &self.reasons })
     }
 }
 

@@ -32,10 +32,14 @@ fn records(screen: &Screen, comparison: &Comparison, out: &mut String) {
         let parts = [&record.id, &record.workload, server, &iterations(record.iterations)];
         let text = screen.safe(&parts.join(screen.dot()));
         let label = format!("{}  {}", letter(index), record.standing.word());
-        let tone = if record.standing == Standing::Invalid { Tone::Alarm } else { Tone::Plain };
+        let tone = match record.standing {
+            Standing::Invalid => Tone::Alarm,
+            Standing::Disturbed => Tone::Caution,
+            Standing::Valid | Standing::Uncertified => Tone::Plain,
+        };
         labelled(screen, out, &label, 16, &text, tone);
         for reason in &record.reasons {
-            labelled(screen, out, "", 16, &screen.safe(reason), Tone::Alarm);
+            labelled(screen, out, "", 16, &screen.safe(reason), tone);
         }
     }
 }

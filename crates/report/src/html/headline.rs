@@ -29,10 +29,11 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
 }
 
 fn verdict(html: &mut Html, screen: &Screen, run: &Run<'_>, named: bool) {
-    let Verdict { standing, reasons, unmet_rules, limit, .. } = &run.verdict;
+    let Verdict { standing, unmet_rules, limit, .. } = &run.verdict;
     let (class, meaning) = match standing {
         Standing::Valid => ("valid", "every run rule is met"),
         Standing::Uncertified => ("uncertified", "sound figures; not every run rule is met"),
+        Standing::Disturbed => ("disturbed", "the figures are in doubt"),
         Standing::Invalid => ("invalid", "do not use these figures"),
     };
     html.raw("<div class=\"verdict ").raw(class).raw("\">");
@@ -55,9 +56,10 @@ fn verdict(html: &mut Html, screen: &Screen, run: &Run<'_>, named: bool) {
     if let Some(state) = state {
         html.element("p", state);
     }
-    if !reasons.is_empty() {
+    let told = run.verdict.told();
+    if !told.is_empty() {
         html.raw("<ul>");
-        for sentence in run.verdict.told() {
+        for sentence in told {
             html.element("li", &sentence);
         }
         html.raw("</ul>");

@@ -380,8 +380,8 @@ fn useful_rule(screen: &Screen) -> String {
 fn standing(cell: &CellSummary) -> String {
     match cell.standing {
         None => "not measured".to_owned(),
-        Some(Standing::Invalid) => Standing::Invalid.word().to_owned(),
-        Some(_) => String::new(),
+        Some(standing @ (Standing::Disturbed | Standing::Invalid)) => standing.word().to_owned(),
+        Some(Standing::Valid | Standing::Uncertified) => String::new(),
     }
 }
 

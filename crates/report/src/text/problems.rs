@@ -6,8 +6,8 @@ use webstone_model::record::{HostUse, IterationRecord, RunRecord};
 use webstone_model::spec::RunSpec;
 use webstone_model::statistics::Steadiness;
 use webstone_model::verdict::{
-    Cause, DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, RUN_QUEUE_PERCENT_MAX,
-    RuleStanding, Standing, Verdict, rules, run_queue_percent,
+    Cause, DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, Loss, RUN_QUEUE_PERCENT_MAX,
+    RuleStanding, Standing, Verdict, losses, rules, run_queue_percent,
 };
 
 use crate::layout::{heading, labelled, push_line};
@@ -17,6 +17,8 @@ use crate::summary::{self, Level};
 
 /// Iterations named in one line.
 const NAMED_MAX: usize = 8;
+/// Void timed runs that are told of: each has a sentence of its own.
+const VOIDS_MAX: usize = 3;
 /// Share of the local ports, or of the files that may be open, from which on the report warns, in percent.
 const PRESSURE_PERCENT: f64 = 80.0;
 
@@ -58,7 +60,8 @@ pub(crate) fn cautions(
 ) -> Vec<Caution> {
     let mut found = Vec::new();
     errors(record, verdict, &mut found);
-    kept_off(levels, &mut found);
+    voids(record, &mut found);
+    kept_off(record, levels, &mut found);
     disturbed(screen, record, &mut found);
     generator_delay(screen, levels, &mut found);
     iterations(screen, levels, &mut found);
@@ -143,18 +146,20 @@ fn standing(record: &RunRecord, verdict: &Verdict, is_brief: bool) -> Problem {
                 &format!("sound, but {} of {} run rules {verb} not met{which}", count(unmet), count(all)),
             )
         }
-        Standing::Invalid => {
-            let told = verdict.told();
-            match &told[..] {
-                [only] => Problem::alarm(word, only),
-                _ => {
-                    let number = counted(verdict.reasons.len() as u64, "reason", "reasons");
-                    let mut problem =
-                        Problem::alarm(word, &format!("do not trust these figures, for {number}"));
-                    problem.details = told;
-                    problem
-                }
-            }
+        Standing::Disturbed => in_doubt(Problem::caution, word, "these figures are in doubt", verdict),
+        Standing::Invalid => in_doubt(Problem::alarm, word, "do not trust these figures", verdict),
+    }
+}
+
+fn in_doubt(problem: fn(&str, &str) -> Problem, word: &str, what: &str, verdict: &Verdict) -> Problem {
+    let told = verdict.told();
+    match &told[..] {
+        [only] => problem(word, only),
+        _ => {
+            let reasons =
+                verdict.reasons.len().max(verdict.doubts.len() * usize::from(verdict.reasons.is_empty()));
+            let number = counted(reasons as u64, "reason", "reasons");
+            Problem { details: told, ..problem(word, &format!("{what}, for {number}")) }
         }
     }
 }
@@ -179,10 +184,30 @@ fn errors(record: &RunRecord, verdict: &Verdict, found: &mut Vec<Caution>) {
     ));
 }
 
-/// Levels at which workers stood in line for their CPU, which something else had.
-fn kept_off(levels: &[Level<'_>], found: &mut Vec<Caution>) {
+/// Timed runs that were void, and what disturbed them.
+fn voids(record: &RunRecord, found: &mut Vec<Caution>) {
+    if record.voids.is_empty() {
+        return;
+    }
+    let told: Vec<String> = record
+        .voids
+        .iter()
+        .map(|run| {
+            let why = losses(record, run).first().map(Loss::sentence).unwrap_or_default();
+            format!("iteration {} at {}: {why}", run.iteration, summary::load(run.clients, run.rate))
+        })
+        .collect();
+    let number = counted(told.len() as u64, "timed run was", "timed runs were");
+    let text = format!("{number} void and repeated, and count for no figure: {}", listed(&told, VOIDS_MAX));
+    found.push(("VOID", text));
+}
+
+/// Levels at which workers waited for their CPU while another worker or the server had it. What other programs took is in the
+/// verdict.
+fn kept_off(record: &RunRecord, levels: &[Level<'_>], found: &mut Vec<Caution>) {
+    let is_told = |run: &&&IterationRecord| losses(record, run).is_empty();
     let waited = |level: &Level<'_>| {
-        let shares = level.runs.iter().flat_map(|run| {
+        let shares = level.runs.iter().filter(is_told).flat_map(|run| {
             let workers = run.measured.generator.workers.iter();
             workers.map(|worker| run_queue_percent(worker, run.measured.window_ns))
         });
@@ -194,9 +219,9 @@ fn kept_off(levels: &[Level<'_>], found: &mut Vec<Caution>) {
         .collect();
     if !levels.is_empty() {
         let text = format!(
-            "the load generator was ready to run while something else, or another of its workers, had the CPU, for up to {}: that time is in \
-             every latency; quiet this machine, or choose other CPUs with --cpus",
-            listed(&levels)
+            "the load generator waited for its CPU while the server or another of its workers had it, for up to {}: that \
+             time is in every latency; give it CPUs of its own with --cpus",
+            listed(&levels, NAMED_MAX)
         );
         found.push(("KEPT OFF ITS CPU", text));
     }
@@ -208,13 +233,12 @@ fn disturbed(screen: &Screen, record: &RunRecord, found: &mut Vec<Caution>) {
         .filter(|seen| seen.looked_ns >= DISTURBANCE_NS_MIN && seen.taken_percent() >= DISTURBED_PERCENT_MAX);
     if let Some(seen) = seen {
         let text = format!(
-            "others took {} of the generator's CPU before the levels, up to {} at once: other programs, or other virtual machines of the \
-             same host, which no counter of this one need tell. Latencies have such gaps in them too; quiet this machine, or measure \
-             on one that is nobody else's",
+            "before the levels, others took {} of the generator's CPU, up to {} at once: other programs, or other virtual \
+             machines on the same host. Latencies contain such gaps as well; stop other programs, or use a dedicated machine",
             percent(seen.taken_percent()),
             seconds(screen, seen.longest_ns as f64 / 1e9)
         );
-        found.push(("DISTURBED", text));
+        found.push(("DISTURBED BEFORE LEVELS", text));
     }
 }
 
@@ -233,7 +257,7 @@ fn generator_delay(screen: &Screen, levels: &[Level<'_>], found: &mut Vec<Cautio
     if !delayed.is_empty() {
         let text = format!(
             "of the median latency, more than {LOOP_DELAY_PERCENT_MAX} % is the load generator's own delay: {}",
-            listed(&delayed)
+            listed(&delayed, NAMED_MAX)
         );
         found.push(("OWN DELAY", text));
     }
@@ -257,7 +281,7 @@ fn cut_short(levels: &[Level<'_>], found: &mut Vec<Caution>) {
         let text = format!(
             "the histograms and the series do not hold every response: {}; percentiles and charts by the second are of \
              a part only, and webstone verify names the damaged file",
-            listed(&lacking)
+            listed(&lacking, NAMED_MAX)
         );
         found.push(("DAMAGED RECORD", text));
     }
@@ -292,7 +316,7 @@ fn iterations(screen: &Screen, levels: &[Level<'_>], cautions: &mut Vec<Caution>
     }
     let mut say = |title: &'static str, text: &str, found: Vec<String>| {
         if !found.is_empty() {
-            cautions.push((title, format!("{text}: {}", listed(&found))));
+            cautions.push((title, format!("{text}: {}", listed(&found, NAMED_MAX))));
         }
     };
     say(
@@ -317,7 +341,7 @@ fn noise(levels: &[Level<'_>], found: &mut Vec<Caution>) {
         let text = format!(
             "both arms measure the same, and more than chance parts them at {}: the machine or the server changed \
              meanwhile",
-            listed(&parted)
+            listed(&parted, NAMED_MAX)
         );
         found.push(("A/A ARMS DIFFER", text));
     }
@@ -387,9 +411,9 @@ fn ports(spec: &RunSpec, host: &HostUse) -> Option<(u64, u64)> {
     Some((tcp.time_wait + in_use, host.ports?.saturating_mul(sources)))
 }
 
-fn listed(names: &[String]) -> String {
-    let shown = names.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(NAMED_MAX) {
+fn listed(names: &[String], most: usize) -> String {
+    let shown = names.iter().take(most).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(most) {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }

@@ -341,6 +341,7 @@ pub fn empty(id: &str, levels: &[u32], iterations: u32) -> RunRecord {
         ]
         .into(),
         warnings: Vec::new(),
+        voids: Vec::new(),
         iterations: Vec::new(),
         pages: Default::default(),
     }

@@ -192,6 +192,7 @@ pub(crate) mod tests {
             target: TargetRecord { url: "http://127.0.0.1:1".into(), ..TargetRecord::default() },
             environment: BTreeMap::from([("kernel".to_owned(), "6.18".into())]),
             warnings: vec!["w".into()],
+            voids: Vec::new(),
             iterations: Vec::new(),
             pages: Default::default(),
         }
