@@ -311,7 +311,7 @@ pub struct OtherUse {
     pub process: u32,
     /// Its name, as the kernel has it.
     pub name: String,
-    /// CPU time of it and of the children that it waited for, in nanoseconds.
+    /// Its own CPU time, in nanoseconds.
     pub cpu_ns: u64,
 }
 

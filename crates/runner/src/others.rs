@@ -24,6 +24,8 @@ pub(crate) struct OthersReading(BTreeMap<u32, Process>);
 struct Process {
     parent: u32,
     name: String,
+    /// Its own.
+    own_ns: u64,
     /// Of it and the children that it waited for.
     cpu_ns: u64,
 }
@@ -45,9 +47,10 @@ impl OthersReading {
         let mut sum: i128 = 0;
         let mut busiest = Vec::new();
         for (process, now) in later.0.iter().filter(|(process, _)| other(later, **process)) {
-            let before_ns = self.0.get(process).map_or(0, |before| before.cpu_ns);
-            let cpu_ns = now.cpu_ns.saturating_sub(before_ns);
-            sum += i128::from(now.cpu_ns) - i128::from(before_ns);
+            let before = self.0.get(process);
+            sum += i128::from(now.cpu_ns) - i128::from(before.map_or(0, |before| before.cpu_ns));
+            // By its own time: a shell, or init, is not who used what its children did.
+            let cpu_ns = now.own_ns.saturating_sub(before.map_or(0, |before| before.own_ns));
             if cpu_ns > 0 {
                 busiest.push(OtherUse { process: *process, name: now.name.clone(), cpu_ns });
             }
@@ -88,9 +91,10 @@ fn read(root: &Root, process: u32) -> Option<Process> {
     if field(9)? & KERNEL_THREAD != 0 {
         return None;
     }
-    let ticks = field(14)? + field(15)? + field(16)? + field(17)?;
+    let own_ns = (field(14)? + field(15)?) * TICK_NS;
+    let cpu_ns = own_ns + (field(16)? + field(17)?) * TICK_NS;
     let name = stat.get(open + 1..close)?.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-    Some(Process { parent: u32::try_from(field(4)?).ok()?, name, cpu_ns: ticks * TICK_NS })
+    Some(Process { parent: u32::try_from(field(4)?).ok()?, name, own_ns, cpu_ns })
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::bounds::{
 };
 use super::rules::this_host;
 use crate::metrics::WorkerUse;
-use crate::record::{HostUse, IterationRecord, OthersUse, RunRecord};
+use crate::record::{HostUse, IterationRecord, OthersUse, RunRecord, ThreadUse};
 
 /// What a window is worth, by what disturbed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -209,7 +209,10 @@ fn of_server(record: &RunRecord, run: &IterationRecord) -> Option<Loss> {
         let (busy, used) =
             (of_server.clone().map(|cpu| cpu.busy_ns).sum::<u64>(), used_there(record, run, cpus));
         let elsewhere = if cpus.is_empty() { u64::MAX } else { busy.saturating_sub(used) };
-        seat.add(Taker::Programs, queued.min(others.cpu_ns).min(elsewhere).min(could_ns));
+        let by_all = queued.min(others.cpu_ns).min(elsewhere).min(could_ns);
+        // One thread that does all the work loses as much as is taken of its one CPU.
+        let by_one = busiest_alone(&processes?.busiest).min(others.cpu_ns).min(elsewhere).min(window_ns);
+        seat.add(Taker::Programs, by_all.max(by_one.saturating_mul(seats)));
     }
     let stolen: u64 = of_server.clone().map(|cpu| cpu.stolen_ns).sum();
     let watched = host.watched.iter().filter(|watch| cpus.contains(&watch.cpu));
@@ -225,6 +228,14 @@ fn of_server(record: &RunRecord, run: &IterationRecord) -> Option<Loss> {
     let rest: f64 = seat.taken.iter().map(|(_, share)| share).sum::<f64>() - by_programs;
     let can_be_void = is_ours || rest >= TAKEN_PERCENT_VOID;
     Some(seat.loss(can_be_void.then_some(TAKEN_PERCENT_VOID)))
+}
+
+/// How long the thread waited for a CPU that used more CPU time than all other threads of its server together; 0 where
+/// there is none.
+fn busiest_alone(busiest: &[ThreadUse]) -> u64 {
+    let Some((first, others)) = busiest.split_first() else { return 0 };
+    let rest = others.iter().map(|thread| thread.cpu_ns).fold(0, u64::saturating_add);
+    if first.cpu_ns > rest { first.run_queue_ns } else { 0 }
 }
 
 /// What held the whole host up.

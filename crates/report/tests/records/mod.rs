@@ -409,7 +409,7 @@ fn host(measured: &Measured) -> HostUse {
         system_ns,
         interrupt_ns,
         idle_ns: window - user_ns - system_ns - interrupt_ns,
-        stolen_ns: 0,
+        ..CpuUse::default()
     };
     let (ended, bytes) = (measured.counts.ended(), measured.response_bytes.sum);
     HostUse {

@@ -57,13 +57,12 @@ pub fn simulate(workload: &Workload, clients: u32, window_ns: u64, service: &Ser
 pub fn worker(measured: &Measured) -> WorkerUse {
     WorkerUse {
         backend: "epoll".to_owned(),
-        spun_ns: 0,
-        run_queue_ns: None,
         cpu: Some(1),
         user_ns: measured.counts.ended() * 4_000,
         system_ns: measured.counts.ended() * 26_000,
         loops: measured.counts.ended() / 2,
         events: measured.counts.ended() * 3,
+        ..WorkerUse::default()
     }
 }
 
