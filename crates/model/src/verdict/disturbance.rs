@@ -108,6 +108,7 @@ impl Seat<'_> {
     fn loss(self, void_at: Option<f64>) -> Loss {
         let all: f64 = self.taken.iter().map(|(_, share)| share).sum();
         let is_void = void_at.is_some_and(|bound| all >= bound) || self.stalled_ns_max >= STALL_NS_VOID;
+        let all = all.min(100.0);
         let worth = match is_void {
             true => Worth::Void,
             false if all >= TAKEN_PERCENT_CLEAN || self.stalled_ns_max >= STALL_NS_CLEAN => Worth::Disturbed,
