@@ -154,8 +154,8 @@ fn judged(comparison: &Comparison, force: bool) -> Result<Exit, Failure> {
         Some(gate) => {
             let level = gates::clients(gate.clients);
             Err(Failure::failed(format!("--fail-if: `{}` cannot be judged at {level}", gate.condition)).hint(
-                "an interval takes at least two iterations of each run: measure with -i 3 or more, or judge the bare \
-                 figures with --fail-when measured",
+                "an interval takes at least two iterations of each run, and one that is wider than its value decides nothing: \
+                 measure with -i 3 or more on a quiet machine, or judge the bare figures with --fail-when measured",
             ))
         }
     }

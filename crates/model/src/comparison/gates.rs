@@ -31,7 +31,7 @@ pub enum GateResult {
     Passed,
     /// It is met.
     Failed,
-    /// There is no interval to tell from, or no value.
+    /// There is no interval to tell from, no value, or an interval that is wider than its value.
     CannotTell,
 }
 
@@ -83,7 +83,7 @@ fn one(condition: &FailIf, fail_when: FailWhen, candidates: &[Candidate]) -> Vec
         .map(|(record, clients, row)| {
             let shown = row.change.as_ref().and_then(|_| shown.next());
             let failed = match fail_when {
-                FailWhen::Shown => shown,
+                FailWhen::Shown => shown.filter(|_| !row.is_inconclusive()),
                 FailWhen::Measured => row.point().map(|point| condition.holds(point)),
                 FailWhen::Possible => {
                     row.change.map(|change| condition.holds(change.low) || condition.holds(change.high))

@@ -68,6 +68,8 @@ pub enum Why {
     TooFewIterations,
     /// The baseline's mean is 0: there is no ratio.
     NoRatio,
+    /// The interval of one of the two is wider than its mean: nothing can be concluded from it.
+    TooWide,
     /// The interval contains no change at all.
     WithinInterval,
     /// The interval excludes no change, and not the noise floor.
@@ -194,6 +196,15 @@ fn is_outside(change: &Interval, floor: &Floor) -> bool {
 }
 
 impl Row {
+    /// Whether the 95 % interval of one of both means is wider than the mean. Errors may be none and then have no relative
+    /// width; they are compared by difference.
+    pub(crate) fn is_inconclusive(&self) -> bool {
+        let is_wide = |samples: &[f64]| {
+            statistics::mean_interval(samples).is_some_and(|interval| interval.is_wider_than_its_value())
+        };
+        self.metric != Metric::Errors && (is_wide(&self.baseline.samples) || is_wide(&self.candidate.samples))
+    }
+
     /// Whether a change is shown with some confidence.
     pub(crate) fn shown_at(&self, confidence: f64) -> bool {
         self.change_at(confidence).is_some_and(|change| is_outside(&change, &self.floor))
@@ -245,6 +256,9 @@ pub(super) fn judge_family(candidates: &mut [Candidate], place: usize) {
     }
     for (member, _) in members.iter().zip(&shown).filter(|(_, shown)| **shown) {
         let row = &mut rows[*member];
+        if row.is_inconclusive() {
+            continue;
+        }
         let more = row.change.is_some_and(|change| change.point > 0.0);
         row.why = None;
         row.finding = if more == row.metric.more_is_better() { Finding::Better } else { Finding::Worse };
@@ -259,6 +273,7 @@ fn unshown(row: &Row) -> (Finding, Option<Why>) {
         None if fewest < 2 => (Finding::CannotTell, Why::TooFewIterations),
         None => (Finding::CannotTell, Why::NoRatio),
         Some(_) if fewest < ITERATIONS_MIN => (Finding::CannotTell, Why::TooFewIterations),
+        Some(_) if row.is_inconclusive() => (Finding::CannotTell, Why::TooWide),
         Some(change) if is_outside(change, &row.floor) => (Finding::NoDifferenceShown, Why::Corrected),
         Some(change) if change.contains(0.0) => (Finding::NoDifferenceShown, Why::WithinInterval),
         Some(_) => (Finding::NoDifferenceShown, Why::WithinNoise),

@@ -127,7 +127,7 @@ pub struct Compared {
     pub iterations: (usize, usize),
     /// What its figures are worth.
     pub standing: Standing,
-    /// Why it is invalid; empty otherwise.
+    /// Why it is invalid or in doubt; empty otherwise.
     pub reasons: Vec<String>,
 }
 
@@ -274,7 +274,7 @@ fn compared(record: &RunRecord) -> Compared {
         workload: record.workload.name.clone(),
         iterations: (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0)),
         standing: verdict.standing,
-        reasons: verdict.reasons.into_iter().map(|reason| reason.sentence).collect(),
+        reasons: verdict.told(),
     }
 }
 

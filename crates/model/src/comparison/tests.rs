@@ -181,6 +181,31 @@ fn too_few_iterations_cannot_tell_that_there_is_no_difference() {
     );
 }
 
+/// Iterations of 23, 117 and 287 requests/s among 18,000, as a host that took half of a CPU made them.
+#[test]
+fn nothing_is_concluded_from_an_interval_that_is_wider_than_its_value() {
+    let wide = [23.0, 18_000.0, 17_900.0, 287.0];
+    for (a, b) in [(&wide, &[18_000.0, 18_010.0, 17_990.0, 18_020.0]), (&wide, &wide)] {
+        assert_eq!(finding(a, b), (Finding::CannotTell, Some(Why::TooWide)));
+        assert_eq!(finding(b, a), (Finding::CannotTell, Some(Why::TooWide)));
+    }
+    // Half of the value up and down is the bound; a difference that would be shown is not claimed beyond it either.
+    let (steady, few) = ([1000.0, 1001.0, 999.0], [10.0, 6.0, 8.0]);
+    assert_eq!(finding(&steady, &few), (Finding::CannotTell, Some(Why::TooWide)));
+    let fewer = [10.0, 9.5, 9.8];
+    assert_eq!(finding(&steady, &fewer), (Finding::Worse, None));
+    // A condition is neither met nor missed.
+    let of = |b: &[f64], fail_when: FailWhen| {
+        let (a, b) = (record("a", &[(1, &steady)]), record("b", &[(1, b)]));
+        let fail_if = "rate<-3%".parse::<FailIfs>().unwrap().0;
+        let options = Options { fail_if, fail_when, ..Options::default() };
+        compare(&[&a, &b], &options).fail_if[0].result
+    };
+    assert_eq!(of(&few, FailWhen::Shown), GateResult::CannotTell);
+    assert_eq!(of(&few, FailWhen::Measured), GateResult::Failed, "asked for the bare figures");
+    assert_eq!(of(&fewer, FailWhen::Shown), GateResult::Failed);
+}
+
 #[test]
 fn a_change_of_errors_is_a_difference_and_needs_no_errors_before() {
     let make = |id: &str, failed: [u64; 3]| {

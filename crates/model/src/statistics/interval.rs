@@ -53,8 +53,31 @@ impl Interval {
         (self.point != 0.0).then(|| 100.0 * self.half_width() / self.point.abs())
     }
 
+    /// Whether it is longer than the value that it stands around: nothing can be concluded from such an estimate.
+    pub fn is_wider_than_its_value(&self) -> bool {
+        self.high - self.low > self.point.abs()
+    }
+
     /// Whether a value lies in it.
     pub fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_is_wider_than_its_value_from_half_of_it_up_and_down() {
+        let around = |low, high| Interval { point: 100.0, low, high, ..Interval::bare(100.0) };
+        assert!(!around(50.0, 150.0).is_wider_than_its_value());
+        assert!(around(49.0, 150.0).is_wider_than_its_value());
+        assert!(around(-400.0, 600.0).is_wider_than_its_value());
+        assert!(
+            !Interval::bare(100.0).is_wider_than_its_value(),
+            "a bare point has no interval to be judged by"
+        );
+        assert!(!Interval::bare(0.0).is_wider_than_its_value());
     }
 }

@@ -68,7 +68,9 @@ fn details(screen: &Screen, comparison: &Comparison, out: &mut Vec<String>) {
     out.push(String::new());
     for (index, record) in comparison.records.iter().enumerate() {
         out.extend(
-            record.reasons.iter().map(|reason| format!("- {} is invalid: {}", letter(index), escape(reason))),
+            record.reasons.iter().map(|reason| {
+                format!("- {} is {}: {}", letter(index), record.standing.word(), escape(reason))
+            }),
         );
     }
     for candidate in &comparison.candidates {

@@ -108,7 +108,11 @@ fn summary(screen: &Screen, candidate: &Candidate) -> String {
         rows(candidate, metric).filter(|(_, row)| row.finding == finding).count()
     };
     let metric = Metric::Rate;
+    let too_wide = rows(candidate, metric).filter(|(_, row)| row.why == Some(Why::TooWide)).count();
     let mut line = match (found(metric, Finding::Better), found(metric, Finding::Worse)) {
+        (0, 0) if found(metric, Finding::CannotTell) == levels && too_wide > 0 => {
+            "nothing can be concluded: the interval of a request rate is wider than the rate".to_owned()
+        }
         (0, 0) if found(metric, Finding::CannotTell) == levels => "cannot tell".to_owned(),
         (0, 0) => "no difference shown".to_owned(),
         (_, 0) => "faster".to_owned(),
@@ -139,6 +143,9 @@ fn summary(screen: &Screen, candidate: &Candidate) -> String {
         if levels > 1 {
             let differing = found(metric, Finding::Better) + found(metric, Finding::Worse);
             line.push_str(&format!("; shown at {differing} of {levels} levels"));
+            if too_wide > 0 && too_wide < levels {
+                line.push_str(&format!(", nothing can be concluded at {too_wide}"));
+            }
         }
         if let (Finding::NoDifferenceShown, Some(from)) = (row.finding, row.shows_from) {
             line.push_str(&format!("; a change of {from:.1} % would have been shown"));
@@ -228,6 +235,7 @@ fn because(why: Why) -> &'static str {
         Why::NotMeasured => "not measured in both",
         Why::TooFewIterations => "too few iterations; three of each are the least",
         Why::NoRatio => "the baseline is 0",
+        Why::TooWide => "the interval of one of the two is wider than its value, so nothing can be concluded",
         Why::WithinInterval => "the interval contains no change",
         Why::WithinNoise => "not beyond the noise floor",
         Why::Corrected => "it may be luck among so many levels",
