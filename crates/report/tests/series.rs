@@ -5,7 +5,9 @@ mod records;
 
 use serde_json::Value;
 use webstone_model::record::RunRecord;
-use webstone_model::series::{Kind, Matrix, SERIES_SCHEMA, Series};
+use webstone_model::series::{Cell, Kind, Matrix, SERIES_SCHEMA, Series};
+use webstone_model::spec::Levels;
+use webstone_model::units::NANOS_PER_SECOND;
 use webstone_report::{Format, Options, render_series};
 
 /// Two servers on one and two CPUs; of the last cell nothing is measured.
@@ -73,13 +75,173 @@ fn every_other_form_has_every_cell_and_nothing_becomes_markup() {
     let mut lines = csv.lines();
     let columns = lines.next().unwrap().split(',').count();
     let rows: Vec<&str> = lines.collect();
-    assert_eq!(rows.len(), 9, "three cells of three levels");
+    assert_eq!(rows.len(), 10, "three cells of three levels, and the one that nothing was measured of");
     assert!(rows.iter().all(|row| row.split(',').count() == columns), "{csv}");
     assert!(rows[8].starts_with("apache-tuned-1cpu,apache,tuned,,"), "{csv}");
+    assert!(
+        rows[9].starts_with("apache-tuned-2cpu,apache,tuned,,") && rows[9].ends_with(",not measured"),
+        "{csv}"
+    );
     let json: Value = serde_json::from_str(&rendered(Format::Json)).unwrap();
     assert_eq!(json["computed"]["cells"].as_array().unwrap().len(), 4);
     assert_eq!(json["computed"]["cells"][3]["record"], Value::Null);
     assert_eq!(json["series"]["cells"][1]["at"]["cpus"], 2);
+}
+
+/// A record whose iterations had these rates, and a warning of its own.
+fn with_rates(small: &RunRecord, cell: &Cell, rates: &[u64], warning: &str) -> RunRecord {
+    let mut run = small.iterations[0].clone();
+    run.clients = 10;
+    let of = |(place, rate): (usize, &u64)| {
+        let mut run = run.clone();
+        run.iteration = place as u32 + 1;
+        let seconds = run.measured.window_ns / NANOS_PER_SECOND;
+        run.measured.counts.succeeded = rate * seconds;
+        run
+    };
+    RunRecord {
+        id: cell.name.clone(),
+        spec: cell.spec.clone(),
+        iterations: rates.iter().enumerate().map(of).collect(),
+        warnings: vec![warning.to_owned()],
+        ..small.clone()
+    }
+}
+
+/// A series whose cells have these rates.
+fn with(matrix: &str, kind: Kind, rates: &[&[u64]]) -> (Series, Vec<Option<RunRecord>>) {
+    let mut small = records::small();
+    small.spec.load.clients = Levels(vec![10]);
+    small.spec.load.iterations = rates[0].len() as u32;
+    let matrix: Matrix = toml::from_str(matrix).unwrap();
+    let cells = matrix.cells(&small.spec).unwrap();
+    let (plan, _) = series();
+    let records = cells
+        .iter()
+        .zip(rates)
+        .map(|(cell, rates)| Some(with_rates(&small, cell, rates, "the <link> is slow")));
+    let records = records.collect();
+    (Series { kind, rounds: rates[0].len() as u32, warnings: Vec::new(), cells, ..plan }, records)
+}
+
+fn in_every_form(series: &Series, records: &[Option<RunRecord>]) -> Vec<(Format, String)> {
+    let forms = [Format::Text, Format::Markdown, Format::Html, Format::Csv, Format::Json];
+    let of = |format| {
+        let bytes = render_series(series, records, format, &Options::default()).unwrap();
+        (format, String::from_utf8(bytes).unwrap())
+    };
+    forms.map(of).to_vec()
+}
+
+/// One line, without the marks that a format needs, so that a sentence is found wherever it is broken.
+fn flat(text: &str) -> String {
+    let plain = text.replace("&lt;", "<").replace("&gt;", ">").replace("&#39;", "'");
+    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn ranks_are_ranges_and_who_cannot_be_told_apart_is_said() {
+    let (series, records) = with(
+        "servers = ['nginx', 'apache', 'caddy', 'lighttpd']",
+        Kind::Servers,
+        &[
+            &[38_381, 46_300, 30_462, 51_700, 25_062],
+            &[65_000, 65_900, 64_100, 66_600, 63_400],
+            &[37_043, 37_900, 36_186, 38_300, 35_786],
+            &[10, 10_000, 20, 12, 9_000],
+        ],
+    );
+    for (format, raw) in in_every_form(&series, &records) {
+        let text = flat(&raw);
+        match format {
+            Format::Json => {
+                let json: Value = serde_json::from_str(&text).unwrap();
+                let ranked = json["computed"]["ranks"][0]["ranked"].as_array().unwrap().clone();
+                assert_eq!(ranked[1]["rank"], serde_json::json!({"best": 2, "worst": 3}));
+                assert_eq!(ranked[1]["not_told_from"], serde_json::json!([1, 2]));
+                assert!(ranked[3]["without"].as_str().unwrap().contains("nothing can be concluded"));
+            }
+            Format::Csv => {
+                let mut rows = csv::Reader::from_reader(raw.as_bytes());
+                let head = rows.headers().unwrap().clone();
+                let nginx = rows.records().next().unwrap().unwrap();
+                let of = |name: &str| nginx.get(head.iter().position(|it| it == name).unwrap()).unwrap();
+                let told = ["rank_best", "rank_worst", "not_told_from"].map(of);
+                assert_eq!(told, ["2", "3", "apache | caddy"]);
+            }
+            _ => {
+                for part in [
+                    "1–2",
+                    "2–3",
+                    "Cannot be told apart: apache from nginx; nginx from caddy.",
+                    "No rank: lighttpd (DISTURBED).",
+                    "lighttpd is DISTURBED: 10 clients: nothing can be concluded: its 5 iterations range from 10 to 10000 requests/s",
+                ] {
+                    assert!(text.contains(part), "{format}: {part}\n{text}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_is_an_alarm_in_every_form() {
+    let (series, records) = with(
+        "servers = ['nginx']\ncpus = [1, 2]",
+        Kind::Scale,
+        &[&[300, 303, 297], &[19_593, 19_700, 19_486]],
+    );
+    for (format, text) in in_every_form(&series, &records) {
+        let text = flat(&text);
+        for part in
+            ["nginx-2cpu: an efficiency of 3266 % (", "Most likely nginx-1cpu, which it is measured by"]
+        {
+            assert!(text.contains(part), "{format}: {part}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn efficiencies_have_their_intervals_in_every_form() {
+    let (series, records) = with(
+        "servers = ['nginx']\ninterfaces = ['static', 'cgi']",
+        Kind::Spice,
+        &[&[10_000, 10_100, 9_900], &[1_000, 1_010, 990]],
+    );
+    for (format, text) in in_every_form(&series, &records) {
+        let part = match format {
+            Format::Csv => ",10,9.77",
+            Format::Json => "\"efficiency_percent\"",
+            _ => "10.0% (9.8 to 10.2)",
+        };
+        assert!(flat(&text).contains(part), "{format}: {part}\n{text}");
+    }
+}
+
+#[test]
+fn what_the_reports_of_cells_warn_of_is_in_every_form() {
+    let (series, records) = with(
+        "servers = ['nginx', 'apache']",
+        Kind::Servers,
+        &[&[1000, 1010, 990, 2000, 1005], &[2000, 2020, 1980, 1999, 2001]],
+    );
+    for (format, text) in in_every_form(&series, &records) {
+        let text = flat(&text);
+        for part in ["OUTLIERS", "apart from the other iterations of their level", "the <link> is slow"] {
+            assert!(text.contains(part), "{format}: {part}\n{text}");
+        }
+        if format != Format::Json && format != Format::Csv {
+            assert_eq!(
+                text.matches("the <link> is slow").count(),
+                if format == Format::Html { 3 } else { 1 },
+                "{format}"
+            );
+            assert!(
+                text.contains("WARNING, nginx, apache: the <link>"),
+                "{format}: said once of both\n{text}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -19,7 +19,7 @@ use serde::Serialize;
 pub use comparable::{Difference, Weight, differences};
 pub use gates::{FailWhen, GateOutcome, GateResult};
 pub use judging::{Finding, Floor, FloorSource, ITERATIONS_MIN, Why, holm};
-pub use ranking::{NoRanking, Pair, Ranking, rank};
+pub use ranking::{NoRanking, Pair, RankRange, Ranking, rank};
 
 use crate::metric::Metric;
 use crate::rate::RateProfile;

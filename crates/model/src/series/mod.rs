@@ -5,6 +5,7 @@
 //! beside the records, and what is computed from plan and records ([`Summary`]). Definitions: `docs/measurement.md`,
 //! "Series".
 
+mod alarms;
 mod delivery;
 mod matrix;
 mod scalability;
@@ -17,6 +18,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use alarms::{Alarm, AlarmKind, EFFICIENCY_BARE_PERCENT_MAX};
 pub use delivery::{Delivery, DeliveryError};
 pub use matrix::{CELLS_MAX, Caching, Matrix, MatrixError};
 pub use scalability::{FittedPoint, NoFit, POINTS_MIN, Scalability};

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Caching, Cell, Coordinates, Delivery, Scalability, Series};
-use crate::comparison::{self, Pair};
+use super::{Alarm, Caching, Cell, Coordinates, Delivery, Scalability, Series, alarms};
+use crate::comparison::{self, Pair, RankRange};
 use crate::figures::Figures;
 use crate::metric::{Metric, Reading};
 use crate::metrics::fairness;
@@ -41,6 +41,8 @@ pub struct Summary {
     pub scaling: Vec<Scaling>,
     /// Interfaces against files.
     pub spice: Vec<Spice>,
+    /// Figures that cannot be true, or that nothing can be concluded from.
+    pub alarms: Vec<Alarm>,
 }
 
 /// A cell.
@@ -66,7 +68,7 @@ pub struct CellSummary {
     pub iterations: usize,
     /// What its figures are worth.
     pub standing: Option<Standing>,
-    /// Why they are worth nothing; empty otherwise.
+    /// Why they are worth nothing, or in doubt; empty otherwise.
     pub reasons: Vec<String>,
     /// What limited it at its peak.
     pub limit: Option<String>,
@@ -123,19 +125,23 @@ pub struct Ranks {
     pub of: String,
     /// The ranked, the fastest first.
     pub ranked: Vec<Ranked>,
-    /// Every pair of those that have ranks, as places in `ranked`.
+    /// Every pair of those that have a rank, as places in `ranked`.
     pub pairs: Vec<Pair>,
     /// Why there are none; null where there are.
     pub without: Option<String>,
 }
 
-/// A place in a ranking.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+/// One of a ranking.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Ranked {
     /// Which cell.
     pub cell: usize,
-    /// 1 + the number of those shown to be faster; null where figures are invalid, or no ranks can be told.
-    pub rank: Option<u32>,
+    /// The places that it may have among those that have a rank; null where it has none.
+    pub rank: Option<RankRange>,
+    /// Cells that it cannot be told from.
+    pub not_told_from: Vec<usize>,
+    /// Why it has no rank, where others may have one.
+    pub without: Option<String>,
 }
 
 /// One server on several numbers of CPUs.
@@ -162,8 +168,8 @@ pub struct ScalingRow {
     pub peak_rate: Option<Interval>,
     /// How much more than on the fewest CPUs, in percent, with its interval; null of that itself, and where one has no rate.
     pub more_percent: Option<Interval>,
-    /// Peak rate / (CPUs × peak rate on the fewest, a CPU), in percent.
-    pub efficiency_percent: Option<f64>,
+    /// Peak rate / (CPUs × peak rate on the fewest, a CPU), in percent, with its interval.
+    pub efficiency_percent: Option<Interval>,
 }
 
 /// Interfaces of a server against its files.
@@ -225,7 +231,7 @@ impl CellSummary {
         let all_levels = levels.len() >= cell.spec.load.levels();
         summary.iterations = if all_levels { levels.iter().map(of_level).min().unwrap_or(0) } else { 0 };
         summary.standing = Some(verdict.standing);
-        summary.reasons = verdict.reasons.into_iter().map(|reason| reason.sentence).collect();
+        summary.reasons = verdict.told();
         summary.limit = Some(verdict.limit.sentence);
         summary.levels = levels.iter().map(|(clients, runs)| LevelSummary::of(*clients, runs)).collect();
         let highest = |is_fit: &dyn Fn(&LevelSummary) -> bool| {
@@ -247,9 +253,24 @@ impl CellSummary {
         self.levels.iter().find(|level| level.clients == clients && level.rate.is_none())
     }
 
-    /// Whether its figures are worth something.
+    /// Whether its figures are the server's. What does not count is in no rank, no fit and no quotient.
     pub fn counts(&self) -> bool {
         self.standing.is_some_and(|standing| standing != Standing::Invalid)
+    }
+
+    /// Whether nothing leaves its figures in doubt.
+    pub fn is_sound(&self) -> bool {
+        self.standing.is_some_and(|standing| standing <= Standing::Uncertified)
+    }
+
+    /// Why it may have no rank, in words; `None` where it may.
+    pub fn without_rank(&self) -> Option<String> {
+        let Some(standing) = self.standing else { return Some("not measured".to_owned()) };
+        if !self.is_sound() {
+            let reason = self.reasons.first().map_or(String::new(), |reason| format!(": {reason}"));
+            return Some(format!("{}{reason}", standing.word()));
+        }
+        self.peak.is_none().then(|| "no request succeeded".to_owned())
     }
 
     /// What it shares with cells that differ in server and profile alone.
@@ -327,7 +348,7 @@ impl Summary {
         let clients_told = clients_told(&cells);
         let whole = Whole { cells: &cells, records, clients_told };
         let planned = |cell: &Cell| cell.spec.load.levels() as u64 * u64::from(series.rounds);
-        Summary {
+        let mut summary = Summary {
             iterations_done: records.iter().flatten().map(|record| record.iterations.len() as u64).sum(),
             iterations_planned: series.cells.iter().map(planned).sum(),
             clients_told,
@@ -346,8 +367,16 @@ impl Summary {
                 .into_iter()
                 .filter_map(|group| whole.spice(group))
                 .collect(),
+            alarms: Vec::new(),
             cells,
-        }
+        };
+        summary.alarms = alarms::of(&summary);
+        summary
+    }
+
+    /// The alarms of a cell.
+    pub fn alarms_of(&self, cell: usize) -> impl Iterator<Item = &Alarm> {
+        self.alarms.iter().filter(move |alarm| alarm.cell == cell)
     }
 }
 
@@ -412,21 +441,36 @@ impl Whole<'_> {
             return None;
         }
         group.sort_by(|a, b| self.peak_rate(*b).total_cmp(&self.peak_rate(*a)));
-        let fit = |cell: &usize| self.cells[*cell].counts() && self.cells[*cell].peak.is_some();
-        let (ranked, unranked): (Vec<usize>, Vec<usize>) = group.into_iter().partition(fit);
+        let why = |cell: &usize| self.cells[*cell].without_rank();
+        let (ranked, unranked): (Vec<usize>, Vec<usize>) =
+            group.into_iter().partition(|cell| why(cell).is_none());
         let levels: Vec<Vec<&IterationRecord>> =
             ranked.iter().filter_map(|cell| Some(self.runs(*cell, self.cells[*cell].peak?))).collect();
         let ranking = comparison::rank(Metric::Rate, &levels);
-        let rank = |place: usize| ranking.as_ref().ok().map(|ranking| ranking.ranks[place]);
-        let with_rank =
-            ranked.iter().enumerate().map(|(place, cell)| Ranked { cell: *cell, rank: rank(place) });
-        let without_rank = unranked.iter().map(|cell| Ranked { cell: *cell, rank: None });
-        Some(Ranks {
-            of,
-            ranked: with_rank.chain(without_rank).collect(),
-            without: ranking.as_ref().err().map(ToString::to_string),
-            pairs: ranking.map(|ranking| ranking.pairs).unwrap_or_default(),
-        })
+        let without = ranking.as_ref().err().map(ToString::to_string);
+        let (ranks, pairs) = ranking.map(|ranking| (ranking.ranks, ranking.pairs)).unwrap_or_default();
+        let not_told_from = |place: usize| -> Vec<usize> {
+            let untold = pairs.iter().filter(|pair| !pair.differ);
+            let other = untold.filter_map(|pair| match (pair.first == place, pair.second == place) {
+                (true, _) => Some(ranked[pair.second]),
+                (_, true) => Some(ranked[pair.first]),
+                _ => None,
+            });
+            other.collect()
+        };
+        let with_rank = ranked.iter().enumerate().map(|(place, cell)| Ranked {
+            cell: *cell,
+            rank: ranks.get(place).copied(),
+            not_told_from: not_told_from(place),
+            without: None,
+        });
+        let without_rank = unranked.iter().map(|cell| Ranked {
+            cell: *cell,
+            rank: None,
+            not_told_from: Vec::new(),
+            without: why(cell),
+        });
+        Some(Ranks { of, ranked: with_rank.chain(without_rank).collect(), without, pairs })
     }
 
     fn scaling(&self, (of, mut group): Group) -> Option<Scaling> {
@@ -449,8 +493,12 @@ impl Whole<'_> {
             cpus: cpus(*cell),
             peak_rate: mean_with_interval(rates),
             more_percent: (*cell != group[0]).then(|| ratio(rates, base)).flatten().map(percent_more),
-            efficiency_percent: quotient(rates, base)
-                .map(|speedup| 100.0 * speedup * base_cpus / f64::from(cpus(*cell))),
+            efficiency_percent: match *cell == group[0] {
+                true => (!base.is_empty()).then(|| Interval::bare(100.0)),
+                false => {
+                    ratio(rates, base).map(|more| percent(times(more, base_cpus / f64::from(cpus(*cell)))))
+                }
+            },
         };
         let rows: Vec<ScalingRow> = group.iter().zip(&rates).map(row).collect();
         let points: Vec<(f64, f64)> =
@@ -476,11 +524,18 @@ impl Whole<'_> {
             self.cells[cell].levels.iter().position(|level| level.clients == clients)
         };
         let peak = |cell: usize| self.cells[cell].peak;
+        let efficiency = |cell: usize, level: &dyn Fn(usize) -> Option<usize>| {
+            let of_files = rates(files, level(files));
+            match cell == files {
+                true => (!of_files.is_empty()).then(|| Interval::bare(100.0)),
+                false => ratio(&rates(cell, level(cell)), &of_files).map(percent),
+            }
+        };
         let row = |cell: usize| SpiceRow {
             cell,
             interface: self.cells[cell].at.interface.unwrap_or(Delivery::Static),
-            efficiency_percent: ratio(&rates(cell, peak(cell)), &rates(files, peak(files))).map(percent),
-            efficiency_told_percent: ratio(&rates(cell, told(cell)), &rates(files, told(files))).map(percent),
+            efficiency_percent: efficiency(cell, &peak),
+            efficiency_told_percent: efficiency(cell, &told),
         };
         Some(Spice { of, rows: of_spice.into_iter().map(row).collect() })
     }
@@ -502,8 +557,12 @@ fn ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
     statistics::ratio_interval(a, b).or_else(|| quotient(a, b).map(Interval::bare))
 }
 
+fn times(ratio: Interval, factor: f64) -> Interval {
+    Interval { point: factor * ratio.point, low: factor * ratio.low, high: factor * ratio.high, ..ratio }
+}
+
 fn percent(ratio: Interval) -> Interval {
-    Interval { point: 100.0 * ratio.point, low: 100.0 * ratio.low, high: 100.0 * ratio.high, ..ratio }
+    times(ratio, 100.0)
 }
 
 fn percent_more(ratio: Interval) -> Interval {

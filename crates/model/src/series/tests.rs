@@ -4,6 +4,7 @@ use super::*;
 use crate::comparison::fixture;
 use crate::record::RunRecord;
 use crate::spec::{Levels, Software};
+use crate::statistics::Interval;
 
 /// A series of this matrix, and for each cell a record with these request rates: a level a list, an iteration a number.
 fn series(matrix: &str, clients: &[u32], rates: &[&[&[u64]]]) -> (Series, Vec<Option<RunRecord>>) {
@@ -55,7 +56,7 @@ fn scaling_tables_are_those_that_mindcraft_printed() {
         let more: Vec<i64> =
             rows.iter().filter_map(|row| Some(row.more_percent?.point.round() as i64)).collect();
         assert_eq!(more, printed);
-        assert_eq!((rows[0].more_percent, rows[0].efficiency_percent), (None, Some(100.0)));
+        assert_eq!((rows[0].more_percent, rows[0].efficiency_percent), (None, Some(Interval::bare(100.0))));
         assert!(summary.scaling[0].law.is_some());
     }
 }
@@ -69,7 +70,9 @@ fn two_numbers_of_cpus_have_a_table_and_no_law() {
     assert_eq!(scaling.rows.iter().map(|row| row.cpus).collect::<Vec<_>>(), [1, 2], "in ascending order");
     let more = scaling.rows[1].more_percent.unwrap();
     assert!((more.point - 50.0).abs() < 1e-9 && more.low < 50.0 && more.high > 50.0, "{more:?}");
-    assert_eq!(scaling.rows[1].efficiency_percent, Some(75.0));
+    let efficiency = scaling.rows[1].efficiency_percent.unwrap();
+    assert!((efficiency.point - 75.0).abs() < 1e-9 && efficiency.low < 75.0 && efficiency.high > 75.0);
+    assert_eq!(efficiency.high - efficiency.low, (more.high - more.low) / 2.0, "half of it: two CPUs");
     assert!(scaling.no_law.as_ref().unwrap().contains("2 numbers of CPUs"), "{scaling:?}");
 }
 
@@ -89,24 +92,110 @@ fn servers_are_ranked_at_their_peaks_and_alike_cells_only() {
     );
     let summary = Summary::of(&series, &records);
     assert_eq!(summary.ranks.len(), 2);
-    let ranks: Vec<Vec<(String, Option<u32>)>> = summary
+    let ranks: Vec<Vec<(String, Places)>> = summary
         .ranks
         .iter()
         .map(|ranks| {
-            let of = |ranked: &Ranked| (summary.cells[ranked.cell].at.server.name(), ranked.rank);
+            let of = |ranked: &Ranked| (summary.cells[ranked.cell].at.server.name(), places(ranked));
             ranks.ranked.iter().map(of).collect()
         })
         .collect();
-    let named = |list: &[(&str, u32)]| -> Vec<(String, Option<u32>)> {
+    let named = |list: &[(&str, (u32, u32))]| -> Vec<(String, Places)> {
         list.iter().map(|(name, rank)| ((*name).to_owned(), Some(*rank))).collect()
     };
     let of: Vec<&str> = summary.ranks.iter().map(|ranks| ranks.of.as_str()).collect();
     assert_eq!(of, ["standard, per-request", "standard, keep-alive"]);
-    assert_eq!(ranks[0], named(&[("caddy", 1), ("apache", 2), ("nginx", 2)]));
-    assert_eq!(ranks[1], named(&[("caddy", 1), ("nginx", 1), ("apache", 3)]));
+    assert_eq!(ranks[0], named(&[("caddy", (1, 1)), ("apache", (2, 3)), ("nginx", (2, 3))]));
+    assert_eq!(ranks[1], named(&[("caddy", (1, 2)), ("nginx", (1, 2)), ("apache", (3, 3))]));
+    let untold: Vec<&[usize]> = summary.ranks[0].ranked.iter().map(|it| &*it.not_told_from).collect();
+    assert_eq!(untold, [&[][..], &[0], &[2]], "by cell: apache and nginx");
     assert_eq!(summary.cells[0].peak_level().unwrap().clients, 10);
     assert_eq!(summary.clients_told, Some(10), "60 is no level of theirs");
     assert_eq!((summary.iterations_done, summary.iterations_planned), (36, 36));
+}
+
+/// Best and worst place.
+type Places = Option<(u32, u32)>;
+
+fn places(ranked: &Ranked) -> Places {
+    ranked.rank.map(|rank| (rank.best, rank.worst))
+}
+
+#[test]
+fn an_interval_wider_than_its_rate_has_no_rank_and_says_so() {
+    let (series, records) = series(
+        "servers = ['nginx', 'apache', 'caddy']",
+        &[5],
+        &[&[&[23, 117, 18_000]], &[&[2000, 2010, 1990]], &[&[500, 505, 495]]],
+    );
+    let summary = Summary::of(&series, &records);
+    let ranked = &summary.ranks[0].ranked;
+    assert_eq!(ranked.iter().map(places).collect::<Vec<_>>(), [Some((1, 1)), Some((2, 2)), None]);
+    let without = ranked[2].without.as_deref().unwrap();
+    assert!(without.starts_with("DISTURBED: ") && without.contains("nothing can be concluded"), "{without}");
+    assert!(summary.cells[0].counts() && !summary.cells[0].is_sound());
+}
+
+/// Two CPUs that do 65 times the work of one, as a base kept off its CPU made it look.
+#[test]
+fn more_than_the_cpus_can_do_is_an_alarm_that_names_the_base() {
+    let of = |two: [u64; 3]| {
+        let (series, records) =
+            series("servers = ['nginx']\ncpus = [1, 2]", &[5], &[&[&[300, 303, 297]], &[&two]]);
+        Summary::of(&series, &records)
+    };
+    let summary = of([19_593, 19_700, 19_486]);
+    let [alarm] = &summary.alarms[..] else { panic!("{:?}", summary.alarms) };
+    assert_eq!((alarm.cell, alarm.kind), (1, AlarmKind::Superlinear));
+    let start = "nginx-2cpu: an efficiency of 3266 % (";
+    assert!(alarm.sentence.starts_with(start), "{}", alarm.sentence);
+    assert!(alarm.sentence.contains("Most likely nginx-1cpu"), "{}", alarm.sentence);
+    // Twice the work is what two CPUs can do, and a little more is what noise can do.
+    for two in [[600, 606, 594], [602, 608, 596], [300, 303, 297]] {
+        assert_eq!(of(two).alarms, []);
+    }
+    // Nothing can be concluded about the scaling, though each rate is known well enough to be one.
+    let summary = of([718, 482, 600]);
+    assert!(summary.cells.iter().all(CellSummary::is_sound));
+    let kinds: Vec<AlarmKind> = summary.alarms.iter().map(|alarm| alarm.kind).collect();
+    assert_eq!(kinds, [AlarmKind::Inconclusive], "{:?}", summary.alarms);
+    // Where a verdict says so already, it is not said again.
+    let summary = of([4000, 600, 1400]);
+    assert!(!summary.cells[1].is_sound() && summary.alarms.is_empty(), "{:?}", summary.alarms);
+    // But what cannot be is said of figures in doubt, too.
+    let summary = of([300_000, 150_000, 100_000]);
+    assert!(!summary.cells[1].is_sound() && summary.alarms[0].kind == AlarmKind::Superlinear);
+}
+
+#[test]
+fn one_iteration_is_no_excuse_for_what_cannot_be() {
+    let of = |two: u64| {
+        let (series, records) = series("servers = ['nginx']\ncpus = [1, 2]", &[5], &[&[&[1000]], &[&[two]]]);
+        Summary::of(&series, &records).alarms
+    };
+    assert_eq!((of(2100), of(2190)), (vec![], vec![]));
+    assert_eq!(of(2300)[0].kind, AlarmKind::Superlinear);
+}
+
+#[test]
+fn programs_faster_than_files_are_an_alarm() {
+    let (series, records) = series(
+        "servers = ['nginx']\ninterfaces = ['static', 'cgi', 'fastcgi']",
+        &[10, 60],
+        &[
+            &[&[1000, 1010, 990], &[900, 909, 891]],
+            &[&[1003, 1013, 993], &[905, 914, 896]],
+            &[&[990, 999, 981], &[1500, 1515, 1485]],
+        ],
+    );
+    let summary = Summary::of(&series, &records);
+    let [alarm] = &summary.alarms[..] else { panic!("{:?}", summary.alarms) };
+    assert_eq!((alarm.cell, alarm.kind), (2, AlarmKind::FasterThanFiles));
+    assert!(
+        alarm.sentence.contains("150 % (") && alarm.sentence.contains("nginx-static"),
+        "{}",
+        alarm.sentence
+    );
 }
 
 #[test]
@@ -119,8 +208,10 @@ fn what_is_invalid_or_missing_has_no_rank_and_is_in_no_table() {
     records[1].as_mut().unwrap().iterations.pop();
     records[3] = None;
     let summary = Summary::of(&series, &records);
-    let ranks: Vec<Option<u32>> = summary.ranks[0].ranked.iter().map(|ranked| ranked.rank).collect();
-    assert_eq!(ranks, [Some(1), Some(2), None, None]);
+    let ranks: Vec<Places> = summary.ranks[0].ranked.iter().map(places).collect();
+    assert_eq!(ranks, [Some((1, 1)), Some((2, 2)), None, None]);
+    let why: Vec<Option<&str>> = summary.ranks[0].ranked.iter().map(|it| it.without.as_deref()).collect();
+    assert!(why[2].unwrap().starts_with("INVALID: ") && why[3] == Some("not measured"), "{why:?}");
     assert!(!summary.cells[1].counts() && !summary.cells[1].reasons.is_empty(), "an iteration is missing");
     assert_eq!((summary.iterations_done, summary.iterations_planned), (8, 12));
     assert_eq!(summary.cells[3].record, None);

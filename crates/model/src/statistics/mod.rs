@@ -18,6 +18,7 @@ pub use level::{LevelStatistics, request_rate_noise, steady_state};
 pub use noise::{NoiseFloor, noise_floor};
 pub use outliers::{OUTLIER_SAMPLES_MIN, OUTLIER_SHARE_MIN, OUTLIER_Z, modified_z, outliers};
 pub use steady::{MSER_BATCH, MSER_BATCHES_MIN, SHIFT_PERCENT_MAX, Steadiness, SteadyState, mser5};
+pub(crate) use student::log_reach_at;
 pub use student::{student_difference_at, student_mean, student_mean_at, student_ratio, student_ratio_at};
 
 /// The 95 % interval of the mean of a sample, by the bootstrap from [`BOOTSTRAP_SAMPLES_MIN`] values on and by

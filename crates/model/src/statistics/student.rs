@@ -57,6 +57,14 @@ pub fn student_difference_at(a: &[f64], b: &[f64], confidence: f64) -> Option<In
     made([point, point - reach, point + reach], a.len() + b.len(), confidence)
 }
 
+/// How far the interval of a mean reaches, on the logarithm and so relative to the mean. `None` below two values, where a
+/// value is negative or not finite, or the mean is 0.
+pub(crate) fn log_reach_at(samples: &[f64], confidence: f64) -> Option<f64> {
+    super::interval_ratio(samples, samples)?;
+    let error = variance(samples) / (samples.len() as f64 * mean(samples).powi(2));
+    Some(quantile(samples.len() as f64 - 1.0, confidence)? * error.sqrt())
+}
+
 /// Welch's degrees of freedom, from the variances of the two means.
 fn freedom(va: f64, vb: f64, a: &[f64], b: &[f64]) -> f64 {
     (va + vb).powi(2) / (va.powi(2) / (a.len() as f64 - 1.0) + vb.powi(2) / (b.len() as f64 - 1.0))

@@ -87,12 +87,17 @@ pub(super) struct BarFigure<'a> {
     pub(super) style: usize,
     pub(super) scale: Scale,
     pub(super) rows: Vec<(String, f64)>,
+    /// What stands behind each value, as its interval; empty where values have none.
+    pub(super) intervals: Vec<String>,
 }
 
 impl BarFigure<'_> {
     pub(super) fn draw(self, html: &mut Html) {
-        let rows: Vec<(String, f64, String)> =
-            self.rows.into_iter().map(|(name, value)| (name, value, self.scale.say_or_dash(value))).collect();
+        let behind = self.intervals.iter().map(String::as_str).chain(std::iter::repeat(""));
+        let row = |((name, value), behind): ((String, f64), &str)| {
+            (name, value, format!("{}{behind}", self.scale.say_or_dash(value)))
+        };
+        let rows: Vec<(String, f64, String)> = self.rows.into_iter().zip(behind).map(row).collect();
         let most = rows.iter().filter(|row| row.1.is_finite()).max_by(|a, b| a.1.total_cmp(&b.1));
         let description = most.map_or_else(String::new, |(name, _, shown)| {
             format!("{} bars; the longest is {name} with {shown}.", rows.len())

@@ -11,7 +11,7 @@ use crate::Options;
 use crate::chart::{Axis, Line, Point};
 use crate::numbers::{Scale, count};
 use crate::screen::{Screen, Tone};
-use crate::series::{Report, efficiency_lines, scaling_lines};
+use crate::series::{Report, efficiency_lines, notes, range, scaling_lines};
 
 /// Steps in which a fitted law is drawn.
 const LAW_STEPS: u32 = 48;
@@ -35,6 +35,13 @@ pub(crate) fn of_series(
     }
     for sheet in report.sheets(screen).iter().filter(|sheet| sheet.title != "Levels of each cell") {
         matrix.element("h3", sheet.title).sheet(sheet, &|_| true);
+    }
+    if !report.cell_notes.is_empty() {
+        matrix.element("h3", notes::TITLE).raw("<ul>");
+        for note in notes::grouped(report) {
+            matrix.element("li", &note.sentence());
+        }
+        matrix.raw("</ul>");
     }
     matrix.raw("<div class=\"charts\">");
     scaling(&mut matrix, report);
@@ -100,8 +107,9 @@ fn efficiency(html: &mut Html, report: &Report<'_>) {
         definition: None,
         names: "server, interface",
         style: 0,
-        scale: Scale::plain(1, rows.iter().map(|row| row.1)),
-        rows,
+        scale: Scale::plain(1, rows.iter().map(|row| row.1.point)),
+        intervals: rows.iter().map(|(_, efficiency)| range(efficiency)).collect(),
+        rows: rows.into_iter().map(|(name, efficiency)| (name, efficiency.point)).collect(),
     }
     .draw(html);
 }

@@ -51,6 +51,7 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>], pages_max
             style: number,
             scale,
             rows: order.iter().map(|index| (name(run.record, *index), of(&totals[*index]))).collect(),
+            intervals: Vec::new(),
         };
         let values =
             |of: fn(&PageTotals) -> f64| order.iter().map(|index| of(&totals[*index])).collect::<Vec<_>>();

@@ -243,6 +243,7 @@ fn side_by_side(html: &mut Html, screen: &Screen, runs: &[Run<'_>], quantity: &Q
         rows: measured()
             .map(|(run, level)| (format!("{}, {}", run.name, level.load()), value(level)))
             .collect(),
+        intervals: Vec::new(),
     }
     .draw(html);
 }

@@ -1,9 +1,11 @@
 //! A series as one table of comma-separated values: a row a cell and level, with what is known of its cell.
 
 use webstone_model::series::{Caching, CellSummary, LevelSummary, Summary};
-use webstone_model::statistics::Interval;
+use webstone_model::statistics::{Interval, Method};
 
-const COLUMNS: [&str; 36] = [
+use super::{Report, notes};
+
+const COLUMNS: [&str; 48] = [
     "cell",
     "server",
     "profile",
@@ -31,18 +33,31 @@ const COLUMNS: [&str; 36] = [
     "jain_pages",
     "latency_spread",
     "server_cpu_per_request_s",
-    "rank",
+    "rank_best",
+    "rank_worst",
     "more_percent",
+    "more_low_percent",
+    "more_high_percent",
     "scaling_efficiency_percent",
+    "scaling_efficiency_low_percent",
+    "scaling_efficiency_high_percent",
     "spice_efficiency_percent",
+    "spice_efficiency_low_percent",
+    "spice_efficiency_high_percent",
+    "spice_efficiency_told_percent",
+    "spice_efficiency_told_low_percent",
+    "spice_efficiency_told_high_percent",
     "caching",
     "origin_requests_per_request",
     "origin_hit_percent",
     "origin_saved_percent",
     "origin_cpu_percent",
+    "not_told_from",
+    "notes",
 ];
 
-pub(super) fn render(summary: &Summary) -> Result<Vec<u8>, csv::Error> {
+pub(super) fn render(report: &Report<'_>) -> Result<Vec<u8>, csv::Error> {
+    let summary = report.summary;
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     writer.write_record(COLUMNS)?;
     for (place, cell) in summary.cells.iter().enumerate() {
@@ -51,6 +66,15 @@ pub(super) fn render(summary: &Summary) -> Result<Vec<u8>, csv::Error> {
             row.extend(of_level(cell, number, level));
             row.extend(of_peak(summary, place, cell.peak == Some(number)));
             row.extend(of_origin(cell, level));
+            row.push(notes::not_told_from(summary, place));
+            row.push(notes::of_cell(report, place));
+            writer.write_record(row)?;
+        }
+        // A cell that nothing was measured of has its row too: with its name, and why.
+        if cell.levels.is_empty() {
+            let mut row = of_cell(cell);
+            row.resize(COLUMNS.len() - 1, String::new());
+            row.push(notes::of_cell(report, place));
             writer.write_record(row)?;
         }
     }
@@ -59,6 +83,10 @@ pub(super) fn render(summary: &Summary) -> Result<Vec<u8>, csv::Error> {
 
 fn text<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
+}
+
+fn ends(interval: Option<Interval>) -> [String; 2] {
+    [text(interval.map(|it| it.low)), text(interval.map(|it| it.high))]
 }
 
 fn of_cell(cell: &CellSummary) -> Vec<String> {
@@ -79,7 +107,6 @@ fn of_cell(cell: &CellSummary) -> Vec<String> {
 }
 
 fn of_level(cell: &CellSummary, number: usize, level: &LevelSummary) -> Vec<String> {
-    let ends = |interval: Option<Interval>| [text(interval.map(|i| i.low)), text(interval.map(|i| i.high))];
     let [rate_low, rate_high] = ends(level.request_rate_interval);
     let [latency_low, latency_high] = ends(level.latency_mean_interval);
     vec![
@@ -123,10 +150,18 @@ fn of_peak(summary: &Summary, place: usize, is_peak: bool) -> Vec<String> {
     let scaled =
         summary.scaling.iter().flat_map(|scaling| &scaling.rows).find(|row| Some(row.cell) == of_cell);
     let spiced = summary.spice.iter().flat_map(|spice| &spice.rows).find(|row| Some(row.cell) == of_cell);
-    vec![
-        text(ranked.and_then(|ranked| ranked.rank)),
-        text(scaled.and_then(|row| row.more_percent).map(|more| more.point)),
-        text(scaled.and_then(|row| row.efficiency_percent)),
-        text(spiced.and_then(|row| row.efficiency_percent).map(|efficiency| efficiency.point)),
-    ]
+    let rank = ranked.and_then(|ranked| ranked.rank);
+    let mut columns = vec![text(rank.map(|rank| rank.best)), text(rank.map(|rank| rank.worst))];
+    let intervals = [
+        scaled.and_then(|row| row.more_percent),
+        scaled.and_then(|row| row.efficiency_percent),
+        spiced.and_then(|row| row.efficiency_percent),
+        spiced.and_then(|row| row.efficiency_told_percent),
+    ];
+    for interval in intervals {
+        let within = interval.filter(|interval| interval.method != Method::None);
+        let [low, high] = ends(within);
+        columns.extend([text(interval.map(|interval| interval.point)), low, high]);
+    }
+    columns
 }

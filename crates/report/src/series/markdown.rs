@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::Report;
+use super::{Report, notes};
 use crate::layout::{Line, Sheet};
 use crate::markdown::safe;
 use crate::screen::Screen;
@@ -17,6 +17,11 @@ pub(super) fn render(report: &Report<'_>, screen: &Screen) -> String {
         out.push('\n');
     }
     report.sheets(screen).iter().for_each(|sheet| draw(sheet, &mut out));
+    let of_cells = notes::grouped(report);
+    if !of_cells.is_empty() {
+        let _ = writeln!(out, "#### {}\n", notes::TITLE);
+        of_cells.iter().for_each(|note| out.push_str(&format!("- {}\n", safe(&note.sentence()))));
+    }
     out
 }
 

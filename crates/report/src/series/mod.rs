@@ -6,18 +6,19 @@
 
 mod csv;
 mod markdown;
+pub(crate) mod notes;
 mod sheets;
 
 use serde::Serialize;
 use webstone_model::record::RunRecord;
-use webstone_model::series::{Kind, Series, Summary};
+use webstone_model::series::{AlarmKind, Kind, Series, Summary};
 
 use crate::layout::{Sheet, labelled, push_line, wrapped};
 use crate::numbers::{count, counted};
 use crate::screen::{Screen, Tone};
 use crate::{Charset, Format, Options, html};
 
-pub(crate) use sheets::{efficiency_lines, scaling_lines};
+pub(crate) use sheets::{efficiency_lines, range, scaling_lines};
 
 /// Why no report could be made of a series.
 #[derive(Debug, thiserror::Error)]
@@ -58,19 +59,21 @@ pub fn render_series(
 ) -> Result<Vec<u8>, SeriesReportError> {
     series_form(format)?;
     let summary = Summary::of(series, records);
-    let report = Report { series, summary: &summary };
+    let report = Report { series, summary: &summary, cell_notes: notes::of(&screen_of(options), records) };
     match format {
         Format::Json => {
             #[derive(Serialize)]
             struct Whole<'a> {
                 series: &'a Series,
                 computed: &'a Summary,
+                notes: &'a [notes::CellNote],
             }
-            let mut bytes = serde_json::to_vec_pretty(&Whole { series, computed: &summary })?;
+            let whole = Whole { series, computed: &summary, notes: &report.cell_notes };
+            let mut bytes = serde_json::to_vec_pretty(&whole)?;
             bytes.push(b'\n');
             Ok(bytes)
         }
-        Format::Csv => Ok(csv::render(&summary)?),
+        Format::Csv => Ok(csv::render(&report)?),
         Format::Markdown => Ok(markdown::render(&report, &screen_of(options)).into_bytes()),
         Format::Html => {
             let screen = screen_of(options);
@@ -88,6 +91,8 @@ fn screen_of(options: &Options) -> Screen {
 pub(crate) struct Report<'a> {
     pub(crate) series: &'a Series,
     pub(crate) summary: &'a Summary,
+    /// What each record's own report warns of, cell by cell.
+    pub(crate) cell_notes: Vec<notes::CellNote>,
 }
 
 impl Report<'_> {
@@ -130,9 +135,16 @@ impl Report<'_> {
         for cell in cells.iter().filter(|cell| !cell.reasons.is_empty()) {
             let more = match cell.reasons.len() {
                 1 => String::new(),
-                several => format!(" (and {})", counted(several as u64 - 1, "reason more", "reasons more")),
+                several => format!(" (and {})", counted(several as u64 - 1, "more reason", "more reasons")),
             };
-            notes.push((Tone::Alarm, format!("{} is INVALID: {}{more}", cell.name, cell.reasons[0])));
+            let word = cell.standing.map_or("", |standing| standing.word());
+            let tone = if cell.counts() { Tone::Caution } else { Tone::Alarm };
+            notes.push((tone, format!("{} is {word}: {}{more}", cell.name, cell.reasons[0])));
+        }
+        notes.extend(self.summary.alarms.iter().map(|alarm| (Tone::Alarm, format!("{}.", alarm.sentence))));
+        if self.summary.alarms.iter().any(|alarm| alarm.kind == AlarmKind::Inconclusive) {
+            let text = "Intervals become narrower on a quiet machine, with longer windows (-d) and more iterations (-i).";
+            notes.push((Tone::Plain, text.to_owned()));
         }
         notes.extend(
             self.series.warnings.iter().map(|warning| (Tone::Caution, format!("Warning: {warning}."))),
@@ -163,7 +175,7 @@ impl Report<'_> {
     }
 
     pub(crate) fn sheets(&self, screen: &Screen) -> Vec<Sheet> {
-        sheets::sheets(screen, self.series.kind, self.summary)
+        sheets::sheets(screen, self)
     }
 }
 
@@ -177,5 +189,6 @@ fn text(report: &Report<'_>, screen: &Screen) -> String {
         labelled(screen, &mut out, "", 0, &screen.safe(&note), tone);
     }
     report.sheets(screen).iter().for_each(|sheet| sheet.draw(screen, &mut out));
+    notes::draw(screen, report, &mut out);
     out
 }

@@ -1,20 +1,23 @@
 //! The tables of a series: ranks, scaling, SPICE, every cell at its peak, and the levels of each.
 
+use webstone_model::comparison::RankRange;
 use webstone_model::series::{
-    CellSummary, Kind, LevelSummary, Ranks, Scaling, Spice, Summary, USEFUL_JAIN_MIN, USEFUL_LATENCY_S_MAX,
+    AlarmKind, CellSummary, Kind, LevelSummary, Ranked, Ranks, Scaling, Spice, Summary, USEFUL_JAIN_MIN,
+    USEFUL_LATENCY_S_MAX,
 };
-use webstone_model::statistics::Interval;
-use webstone_model::verdict::Standing;
+use webstone_model::statistics::{Interval, Method};
 
+use super::Report;
 use crate::layout::{Room, Sheet, Table};
-use crate::numbers::{Scale, count, decimal, seconds};
+use crate::numbers::{Scale, count, counted, decimal, seconds};
 use crate::screen::{Screen, Tone};
 
 /// What stands where Mindcraft's tables have it, too: a figure that is not the server's.
 const NOT_AVAILABLE: &str = "NA";
 
-pub(super) fn sheets(screen: &Screen, kind: Kind, summary: &Summary) -> Vec<Sheet> {
-    let draw = Draw { screen, summary, dash: screen.dash() };
+pub(super) fn sheets(screen: &Screen, report: &Report<'_>) -> Vec<Sheet> {
+    let (kind, summary) = (report.series.kind, report.summary);
+    let draw = Draw { screen, report, summary, dash: screen.dash() };
     let of = |kind: Kind| -> Vec<Sheet> {
         match kind {
             Kind::Servers => summary.ranks.iter().map(|ranks| draw.ranks(ranks)).collect(),
@@ -35,6 +38,7 @@ pub(super) fn sheets(screen: &Screen, kind: Kind, summary: &Summary) -> Vec<Shee
 
 struct Draw<'a> {
     screen: &'a Screen,
+    report: &'a Report<'a>,
     summary: &'a Summary,
     dash: &'static str,
 }
@@ -81,41 +85,121 @@ impl Draw<'_> {
         table.number("peak", "requests/s", Room::Always).number("95%", "", Room::Always);
         table.number("clients", "", Room::Optional(3)).number("of the first", "", Room::Optional(5));
         table.number("latency", "at peak", Room::Optional(4));
-        table.number("server", "CPU/request", Room::Optional(2)).text("", Room::Flexible(8));
-        let best = ranks.ranked.first().and_then(|first| self.cell(first.cell).peak_level());
+        table.number("server", "CPU/request", Room::Optional(2)).text("", Room::Flexible(12));
+        let first = ranks.ranked.iter().find(|ranked| ranked.without.is_none());
+        let best = first.and_then(|first| self.cell(first.cell).peak_level());
         for ranked in &ranks.ranked {
             let cell = self.cell(ranked.cell);
             let level = cell.peak_level();
             let share =
                 |level: &LevelSummary| best.map(|best| 100.0 * level.request_rate / best.request_rate);
             let row = vec![
-                self.or_dash(ranked.rank.map(|rank| rank.to_string())),
+                self.or_dash(ranked.rank.map(|rank| self.places(rank))),
                 cell.at.server.name(),
                 self.or_dash(level.map(|level| self.rate(level.request_rate))),
                 self.within(level.and_then(|level| level.request_rate_interval)),
                 self.or_dash(level.map(|level| self.at(level))),
-                self.or_dash(level.and_then(share).map(|share| format!("{share:.0}%"))),
+                self.or_dash(
+                    level
+                        .filter(|_| ranked.without.is_none())
+                        .and_then(share)
+                        .map(|share| format!("{share:.0}%")),
+                ),
                 self.latency(level),
                 self.cpu(level),
-                standing(cell),
+                self.remarks(ranked.cell),
             ];
-            table.row_in(row, if cell.counts() { Tone::Plain } else { Tone::Alarm }, ranked.rank == Some(1));
+            let is_first = ranked.rank.is_some_and(|rank| rank.worst == 1);
+            table.row_in(row, tone(cell), is_first);
         }
         let mut sheet = Sheet::new("Ranks", ranks.of.clone(), table);
-        let text = match &ranks.without {
-            Some(why) => format!("No ranks: {why}."),
-            None => {
-                let told = ranks.pairs.iter().filter(|pair| pair.differ).count();
-                format!(
-                    "A rank is 1 + the number of servers that are shown to be faster at their peaks: 95 % confidence over all \
-                     pairs together (Holm), beyond the scatter of iterations. {told} of {} pairs are told apart; servers \
-                     that are not share a rank where the same ones are ahead of them.",
-                    ranks.pairs.len()
-                )
+        if let Some(why) = &ranks.without {
+            sheet.notes.push((Tone::Faint, format!("No ranks: {why}.")));
+        }
+        sheet.notes.extend(self.untold(ranks).map(|text| (Tone::Plain, text)));
+        let without: Vec<String> =
+            ranks.ranked.iter().filter_map(|ranked| self.without_rank(ranked)).collect();
+        if !without.is_empty() {
+            sheet.notes.push((Tone::Caution, format!("No rank: {}.", without.join(", "))));
+        }
+        if ranks.without.is_none() {
+            let text = "A rank is the range from the best to the worst place that is possible. Best: 1 + the servers whose \
+                        whole 95 % interval lies above this one's rate; its own scatter gains it no place. Worst: the place, \
+                        by rate, of the last one that it cannot be told from (95 % confidence over all pairs together, \
+                        beyond the scatter of iterations).";
+            sheet.notes.push((Tone::Faint, text.to_owned()));
+        }
+        sheet
+    }
+
+    /// `nginx (INVALID)`; its reasons stand above all tables.
+    fn without_rank(&self, ranked: &Ranked) -> Option<String> {
+        let why = ranked.without.as_deref()?;
+        let cell = self.cell(ranked.cell);
+        let doubted = cell.standing.filter(|_| !cell.is_sound());
+        Some(format!("{} ({})", cell.at.server.name(), doubted.map_or(why, |standing| standing.word())))
+    }
+
+    /// `1–3`, or `2` alone.
+    fn places(&self, rank: RankRange) -> String {
+        match rank.best == rank.worst {
+            true => rank.best.to_string(),
+            false => format!("{}{}{}", rank.best, self.screen.dash(), rank.worst),
+        }
+    }
+
+    /// Who cannot be told from whom, each pair once; `None` where there are no ranks.
+    fn untold(&self, ranks: &Ranks) -> Option<String> {
+        if ranks.pairs.is_empty() {
+            return None;
+        }
+        let name = |place: usize| self.cell(ranks.ranked[place].cell).at.server.name();
+        let of = |place: usize| -> Vec<String> {
+            let untold = ranks.pairs.iter().filter(|pair| !pair.differ && pair.first == place);
+            untold.map(|pair| name(pair.second)).collect()
+        };
+        let lists: Vec<String> = (0..ranks.ranked.len())
+            .filter_map(|place| Some((place, of(place))).filter(|(_, others)| !others.is_empty()))
+            .map(|(place, others)| format!("{} from {}", name(place), others.join(", ")))
+            .collect();
+        Some(match lists.is_empty() {
+            true => "Every one can be told from every other.".to_owned(),
+            false => format!("Cannot be told apart: {}.", lists.join("; ")),
+        })
+    }
+
+    /// What is to be known of a cell before its figures are used, in a few words: its standing, its alarms, and how many notes
+    /// there are on it.
+    fn remarks(&self, place: usize) -> String {
+        let cell = self.cell(place);
+        let verdict = match cell.standing {
+            None => "not measured",
+            Some(standing) if !cell.is_sound() => standing.word(),
+            Some(_) => "",
+        };
+        let others = self.remarks_beside_verdict(place);
+        [verdict, &others].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ")
+    }
+
+    fn remarks_beside_verdict(&self, place: usize) -> String {
+        let mut remarks: Vec<&str> = Vec::new();
+        let mut remark = |text: &'static str| {
+            if !remarks.contains(&text) {
+                remarks.push(text);
             }
         };
-        sheet.notes.push((Tone::Faint, text));
-        sheet
+        for alarm in self.summary.alarms_of(place) {
+            remark(match alarm.kind {
+                AlarmKind::Inconclusive => "inconclusive",
+                AlarmKind::Superlinear | AlarmKind::FasterThanFiles => "IMPOSSIBLE",
+            });
+        }
+        let mut remarks: Vec<String> = remarks.into_iter().map(str::to_owned).collect();
+        let notes = self.report.cell_notes.iter().filter(|note| note.cell == place).count() as u64;
+        if notes > 0 {
+            remarks.push(counted(notes, "note", "notes"));
+        }
+        remarks.join(", ")
     }
 
     fn cpu(&self, level: Option<&LevelSummary>) -> String {
@@ -129,44 +213,38 @@ impl Draw<'_> {
         let base = scaling.rows.first().map_or(1, |row| row.cpus);
         let over = format!("over {base} CPU{}", if base == 1 { "" } else { "s" });
         table.number("CPUs", "", Room::Always).number("peak", "requests/s", Room::Always);
-        table.number("95%", "", Room::Always).number("clients", "", Room::Optional(2));
-        table.number("more", &over, Room::Always).number("95%", "from", Room::Optional(4));
-        table.number("", "to", Room::Optional(4)).number("efficiency", "", Room::Optional(5));
+        table.number("95%", "", Room::Optional(6)).number("clients", "", Room::Optional(2));
+        table.number("more", &over, Room::Always).number("efficiency", "", Room::Always);
         table.number("law", "requests/s", Room::Optional(3)).number("residual", "", Room::Optional(3));
-        table.text("", Room::Flexible(11));
+        table.text("", Room::Flexible(12));
         for row in &scaling.rows {
             let cell = self.cell(row.cell);
             let more = row.more_percent;
-            let interval = more.filter(|more| more.samples > 2 && more.low != more.high);
             let n = f64::from(row.cpus);
             let law = scaling.law.as_ref().map(|law| self.rate(law.at(n)));
             let point = scaling.law.as_ref().and_then(|law| law.points.iter().find(|point| point.n == n));
-            let percent = |value: f64| format!("{value:+.0}%");
             let missing = |is_there: bool| if is_there { self.dash } else { NOT_AVAILABLE }.to_owned();
-            let mut remarks = Vec::new();
+            let mut remarks = vec![self.remarks(row.cell)];
             if !cell.shared_cpus.is_empty() {
                 remarks.push("shared CPUs".to_owned());
             }
-            if !standing(cell).is_empty() {
-                remarks.push(standing(cell));
-            }
+            remarks.retain(|remark| !remark.is_empty());
             let line = vec![
                 count(row.cpus.into()),
                 row.peak_rate.map_or_else(|| NOT_AVAILABLE.to_owned(), |rate| self.rate(rate.point)),
                 self.within(row.peak_rate),
                 self.or_dash(cell.peak_level().map(|level| self.at(level))),
-                more.map_or_else(|| missing(row.cpus == base), |more| percent(more.point)),
-                self.or_dash(interval.map(|more| percent(more.low))),
-                self.or_dash(interval.map(|more| percent(more.high))),
-                self.or_dash(row.efficiency_percent.map(|percent| format!("{percent:.0}%"))),
+                more.map_or_else(|| missing(row.cpus == base), |more| with_range(&more, true)),
+                self.or_dash(row.efficiency_percent.map(|percent| with_range(&percent, false))),
                 self.or_dash(law),
                 self.or_dash(point.map(|point| format!("{:+.1}%", point.residual_percent))),
                 remarks.join(", "),
             ];
-            let tone = match (cell.counts(), cell.shared_cpus.is_empty()) {
-                (false, _) => Tone::Alarm,
-                (true, false) => Tone::Caution,
-                (true, true) => Tone::Plain,
+            let is_alarming = self.summary.alarms_of(row.cell).next().is_some();
+            let tone = match (is_alarming, cell.shared_cpus.is_empty(), tone(cell)) {
+                (true, _, _) => Tone::Alarm,
+                (false, false, Tone::Plain) => Tone::Caution,
+                (false, _, own) => own,
             };
             table.row_in(line, tone, false);
         }
@@ -221,14 +299,14 @@ impl Draw<'_> {
         table.number("", &self.told_unit(), Room::Optional(4));
         table.number("latency", "at peak", Room::Always).number("", &self.told_unit(), Room::Always);
         table.number("useful peak", "requests/s", Room::Optional(2)).number("Jain", "", Room::Optional(1));
-        table.number("server", "CPU/request", Room::Optional(5)).text("", Room::Flexible(8));
+        table.number("server", "CPU/request", Room::Optional(5)).text("", Room::Flexible(12));
         for row in &spice.rows {
             let cell = self.cell(row.cell);
             let level = cell.peak_level();
             let useful = cell.useful_peak.map(|place| self.rate(cell.levels[place].request_rate));
             let efficiency = |interval: Option<Interval>| match interval {
                 _ if !cell.at.is_dynamic() => self.dash.to_owned(),
-                Some(interval) => format!("{:.1}%", interval.point),
+                Some(interval) => with_range(&interval, false),
                 None => NOT_AVAILABLE.to_owned(),
             };
             let line = vec![
@@ -243,9 +321,10 @@ impl Draw<'_> {
                 self.or_dash(useful),
                 self.or_dash(level.and_then(|level| level.jain_pages).map(|jain| format!("{jain:.3}"))),
                 self.cpu(level),
-                standing(cell),
+                self.remarks(row.cell),
             ];
-            table.row_in(line, if cell.counts() { Tone::Plain } else { Tone::Alarm }, false);
+            let is_alarming = self.summary.alarms_of(row.cell).next().is_some();
+            table.row_in(line, if is_alarming { Tone::Alarm } else { tone(cell) }, false);
         }
         let mut sheet = Sheet::new("SPICE", spice.of.clone(), table);
         if spice
@@ -273,8 +352,9 @@ impl Draw<'_> {
         table.number("latency", "p99, peak", Room::Optional(4));
         table.number("useful peak", "requests/s", Room::Optional(2)).number("Jain", "", Room::Optional(1));
         table.number("errors", "", Room::Optional(3));
-        table.number("server", "CPU/request", Room::Optional(6)).text("", Room::Flexible(8));
-        for cell in &self.summary.cells {
+        table.number("server", "CPU/request", Room::Optional(6)).text("verdict", Room::Always);
+        table.text("", Room::Flexible(12));
+        for (place, cell) in self.summary.cells.iter().enumerate() {
             let level = cell.peak_level();
             let useful = cell.useful_peak.map(|place| self.rate(cell.levels[place].request_rate));
             let line = vec![
@@ -291,9 +371,10 @@ impl Draw<'_> {
                 self.or_dash(level.and_then(|level| level.jain_pages).map(|jain| format!("{jain:.3}"))),
                 self.or_dash(level.map(|level| format!("{:.1}%", level.error_level_percent))),
                 self.cpu(level),
-                standing(cell),
+                self.or_dash(cell.standing.map(|standing| standing.word().to_owned())),
+                self.remarks_beside_verdict(place),
             ];
-            table.row_in(line, if cell.counts() { Tone::Plain } else { Tone::Alarm }, false);
+            table.row_in(line, tone(cell), false);
         }
         let mut sheet = Sheet::new("Cells", "each at the level of its highest rate", table);
         sheet.notes.push((Tone::Faint, useful_rule(self.screen)));
@@ -302,8 +383,8 @@ impl Draw<'_> {
 
     /// What each proxy asked of the server behind it, at its peak; `None` where none of the cells is one.
     fn origin(&self) -> Option<Sheet> {
-        let proxies =
-            || self.summary.cells.iter().filter(|cell| cell.levels.iter().any(|it| it.origin.is_some()));
+        let cells = || self.summary.cells.iter().enumerate();
+        let proxies = || cells().filter(|(_, cell)| cell.levels.iter().any(|it| it.origin.is_some()));
         proxies().next()?;
         let mut table = Table::default();
         table.text("cell", Room::Distinct(14)).number("peak", "requests/s", Room::Always);
@@ -311,12 +392,12 @@ impl Draw<'_> {
         table.number("origin", "requests/s", Room::Always).number("asked", "a request", Room::Always);
         table.number("saved", "bytes", Room::Always).number("connects", "each asked", Room::Optional(3));
         table.number("proxy", "CPU", Room::Optional(5)).number("origin", "CPU", Room::Optional(6));
-        table.text("", Room::Flexible(8));
+        table.text("", Room::Flexible(12));
         let percent = |value: Option<f64>, decimals| {
             self.or_dash(value.map(|value| format!("{}%", decimal(value, decimals))))
         };
         let share = |value: Option<f64>| self.or_dash(value.map(|value| decimal(value, 4)));
-        for cell in proxies() {
+        for (place, cell) in proxies() {
             let level = cell.peak_level();
             let origin = level.and_then(|level| level.origin);
             let asked = origin.and_then(|origin| origin.asked);
@@ -331,9 +412,9 @@ impl Draw<'_> {
                 share(asked.and_then(|asked| asked.origin_connections_per_request)),
                 percent(level.and_then(|level| level.server_cpu_percent), 0),
                 percent(origin.and_then(|origin| origin.server).map(|server| server.cpu_percent), 0),
-                standing(cell),
+                self.remarks(place),
             ];
-            table.row_in(line, if cell.counts() { Tone::Plain } else { Tone::Alarm }, false);
+            table.row_in(line, tone(cell), false);
         }
         let mut sheet =
             Sheet::new("Origin", "what each proxy asked of the server behind it, at its peak", table);
@@ -377,12 +458,38 @@ fn useful_rule(screen: &Screen) -> String {
     )
 }
 
-fn standing(cell: &CellSummary) -> String {
-    match cell.standing {
-        None => "not measured".to_owned(),
-        Some(standing @ (Standing::Disturbed | Standing::Invalid)) => standing.word().to_owned(),
-        Some(Standing::Valid | Standing::Uncertified) => String::new(),
+fn tone(cell: &CellSummary) -> Tone {
+    match (cell.counts(), cell.is_sound()) {
+        (false, _) => Tone::Alarm,
+        (true, false) => Tone::Caution,
+        (true, true) => Tone::Plain,
     }
+}
+
+/// Decimals that a percentage deserves.
+fn decimals(percent: &Interval) -> usize {
+    usize::from(percent.point.abs() < 100.0)
+}
+
+/// ` (40.8 to 43.3)`, or nothing where there is no interval.
+pub(crate) fn range(percent: &Interval) -> String {
+    let digits = decimals(percent);
+    match percent.method {
+        Method::None => String::new(),
+        _ => format!(" ({} to {})", decimal(percent.low, digits), decimal(percent.high, digits)),
+    }
+}
+
+/// `42.0% (40.8 to 43.3)`, with a sign where it is a change.
+fn with_range(percent: &Interval, is_change: bool) -> String {
+    if !is_change {
+        return format!("{}%{}", decimal(percent.point, decimals(percent)), range(percent));
+    }
+    let ends = match percent.method {
+        Method::None => String::new(),
+        _ => format!(" ({:+.0} to {:+.0})", percent.low, percent.high),
+    };
+    format!("{:+.0}%{ends}", percent.point)
 }
 
 /// For a chart: of every group, its name and peak rates over CPUs with their intervals.
@@ -399,12 +506,12 @@ pub(crate) fn scaling_lines(summary: &Summary) -> Vec<(&Scaling, Vec<(f64, Inter
 }
 
 /// For a chart: of every interface, its name and efficiency.
-pub(crate) fn efficiency_lines(summary: &Summary) -> Vec<(String, f64)> {
+pub(crate) fn efficiency_lines(summary: &Summary) -> Vec<(String, Interval)> {
     let rows = summary.spice.iter().flat_map(|spice| &spice.rows);
     rows.filter_map(|row| {
         let cell = &summary.cells[row.cell];
         let efficiency = row.efficiency_percent.filter(|_| cell.at.is_dynamic())?;
-        Some((format!("{}, {}", cell.at.server.name(), row.interface), efficiency.point))
+        Some((format!("{}, {}", cell.at.server.name(), row.interface), efficiency))
     })
     .collect()
 }

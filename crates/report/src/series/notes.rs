@@ -1,0 +1,98 @@
+//! What the report of each cell warns of, in the report of the series: a warning that stands in a record's report alone is
+//! not read by whoever reads the ranks.
+
+use serde::Serialize;
+use webstone_model::record::RunRecord;
+use webstone_model::series::Summary;
+use webstone_model::verdict;
+
+use super::Report;
+use crate::layout::{heading, labelled};
+use crate::screen::{Screen, Tone};
+use crate::summary;
+use crate::text::problems;
+
+/// Head of the section.
+pub(crate) const TITLE: &str = "Notes on cells";
+
+/// A warning about one cell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct CellNote {
+    /// The cell, by its place.
+    pub(crate) cell: usize,
+    /// What it is about, in capitals: `OUTLIERS`.
+    pub(crate) title: &'static str,
+    /// In a sentence.
+    pub(crate) text: String,
+}
+
+/// All, cell by cell.
+pub(crate) fn of(screen: &Screen, records: &[Option<RunRecord>]) -> Vec<CellNote> {
+    let of_cell = |(cell, record): (usize, &Option<RunRecord>)| -> Vec<CellNote> {
+        let Some(record) = record else { return Vec::new() };
+        let cautions = problems::cautions(screen, record, &summary::levels(record), &verdict::of(record));
+        cautions.into_iter().map(|(title, text)| CellNote { cell, title, text }).collect()
+    };
+    records.iter().enumerate().flat_map(of_cell).collect()
+}
+
+/// One warning about one cell or several.
+pub(crate) struct Grouped<'a> {
+    cells: Vec<&'a str>,
+    title: &'static str,
+    text: &'a str,
+}
+
+impl Grouped<'_> {
+    /// `OUTLIERS, nginx: apart from …`.
+    pub(crate) fn sentence(&self) -> String {
+        format!("{}, {}: {}", self.title, self.cells.join(", "), self.text)
+    }
+}
+
+/// Warnings that are the same in several cells stand once.
+pub(crate) fn grouped<'a>(report: &'a Report<'_>) -> Vec<Grouped<'a>> {
+    let mut groups: Vec<Grouped<'a>> = Vec::new();
+    for note in &report.cell_notes {
+        let name = report.summary.cells[note.cell].name.as_str();
+        match groups.iter_mut().find(|group| group.title == note.title && group.text == note.text) {
+            Some(group) if group.cells.contains(&name) => {}
+            Some(group) => group.cells.push(name),
+            None => groups.push(Grouped { cells: vec![name], title: note.title, text: &note.text }),
+        }
+    }
+    groups
+}
+
+/// Draws the section for a terminal.
+pub(super) fn draw(screen: &Screen, report: &Report<'_>, out: &mut String) {
+    let groups = grouped(report);
+    if groups.is_empty() {
+        return;
+    }
+    heading(screen, out, TITLE, "");
+    for group in groups {
+        labelled(screen, out, screen.caution(), 3, &screen.safe(&group.sentence()), Tone::Caution);
+    }
+}
+
+/// Everything that is to be known of a cell, in one line for a table: why it is worth nothing, its alarms, its warnings.
+pub(super) fn of_cell(report: &Report<'_>, place: usize) -> String {
+    let cell = &report.summary.cells[place];
+    let word = cell.standing.map_or("not measured", |standing| standing.word());
+    let mut notes: Vec<String> = cell.reasons.iter().map(|reason| format!("{word}: {reason}")).collect();
+    if cell.standing.is_none() {
+        notes.push(word.to_owned());
+    }
+    notes.extend(report.summary.alarms_of(place).map(|alarm| alarm.sentence.clone()));
+    let own = report.cell_notes.iter().filter(|note| note.cell == place);
+    notes.extend(own.map(|note| format!("{}: {}", note.title, note.text)));
+    notes.join(" | ")
+}
+
+/// Names of the cells that one cannot be told from.
+pub(super) fn not_told_from(summary: &Summary, place: usize) -> String {
+    let ranked = summary.ranks.iter().flat_map(|ranks| &ranks.ranked).find(|ranked| ranked.cell == place);
+    let names = ranked.into_iter().flat_map(|ranked| &ranked.not_told_from);
+    names.map(|other| summary.cells[*other].name.as_str()).collect::<Vec<_>>().join(" | ")
+}
