@@ -7,6 +7,9 @@ const BACKOFF_NS_MIN: u64 = 10_000_000;
 /// Longest such wait.
 const BACKOFF_NS_MAX: u64 = 1_000_000_000;
 
+/// Of a client that no failure holds.
+pub(crate) const NOT_HELD: u64 = u64::MAX;
+
 /// What a client is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
@@ -41,6 +44,8 @@ pub(crate) struct Client {
     /// When the page was to start: in open loop earlier than it did, where no client was free.
     pub(crate) intended_ns: u64,
     pub(crate) waiting_since_ns: u64,
+    /// Since when it waits, behind a failure, for the events at hand to be handled; [`NOT_HELD`] when it does not.
+    pub(crate) held_since_ns: u64,
     /// Wait due at the end of the page; 0 without cause.
     pub(crate) backoff_due_ns: u64,
     backoff_last_ns: u64,
@@ -69,6 +74,7 @@ impl Client {
             page_start_ns: 0,
             intended_ns: 0,
             waiting_since_ns: 0,
+            held_since_ns: NOT_HELD,
             backoff_due_ns: 0,
             backoff_last_ns: 0,
             sequence: PageSequence::new(seed, u64::from(number)),

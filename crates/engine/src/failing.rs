@@ -4,6 +4,7 @@ use std::io;
 
 use webstone_model::errors::{ErrorClass, ErrorExample};
 
+use crate::client::NOT_HELD;
 use crate::connection::{Connection, State};
 use crate::failure::{class_of, describe};
 use crate::sys::Backend;
@@ -23,7 +24,7 @@ impl<B: Backend> Worker<B> {
         self.record_failure(index, class, now, detail);
         self.part(index, ended, now);
         self.request_ended(client, false);
-        self.runnable.push(client);
+        self.hold(client, now);
     }
 
     /// A system call on an established connection failed.
@@ -77,7 +78,31 @@ impl<B: Backend> Worker<B> {
             // The rest of the page would meet the same closed door.
             state.next_file = self.plan.pages[state.page as usize].requests;
         }
+        self.hold(client, now);
+    }
+
+    /// Lets a client go on once the events at hand are handled. With a few hundred clients whose connections are closed at
+    /// once that takes longer than a request, so it is booked: as waiting, because nothing is asked of the server meanwhile.
+    fn hold(&mut self, client: u32, now: u64) {
+        let state = &mut self.clients[client as usize];
+        if state.outstanding == 0 {
+            state.held_since_ns = now;
+        }
         self.runnable.push(client);
+    }
+
+    /// Goes on with every client that was held; whether there was one.
+    pub(crate) fn resume_held(&mut self, now: u64) -> bool {
+        let any_held = !self.runnable.is_empty();
+        while let Some(client) = self.runnable.pop() {
+            let state = &mut self.clients[client as usize];
+            let since_ns = std::mem::replace(&mut state.held_since_ns, NOT_HELD);
+            // A failure found while this round began is later than the round.
+            let resumed_ns = if since_ns == NOT_HELD { now } else { now.max(since_ns) };
+            self.recorder.waited(since_ns, resumed_ns);
+            self.advance(client, resumed_ns);
+        }
+        any_held
     }
 
     pub(crate) fn record_failure(

@@ -246,10 +246,7 @@ impl<B: Backend> Worker<B> {
         }
         let mut began = self.start_clients(now);
         began |= self.wake_clients(now);
-        while let Some(client) = self.runnable.pop() {
-            self.advance(client, now);
-            began = true;
-        }
+        began |= self.resume_held(now);
         if now >= self.sweep_at_ns {
             self.sweep_at_ns = now + self.sweep_every_ns;
             self.enforce_deadlines(now);
@@ -358,10 +355,11 @@ impl<B: Backend> Worker<B> {
             self.note_next_arrival();
         }
         if self.stage == Stage::WarmUp {
-            if close_ns <= now {
+            if close_ns <= now && close_ns <= open_ns {
                 // Ended before it opened: nothing is measured.
                 self.stop_all(now);
             } else if open_ns <= now {
+                // Even if it has closed meanwhile: a worker that was kept off its CPU all that time had its clients all the same.
                 self.open(open_ns);
             } else if self.shared.settle.load(Relaxed) && self.pages_in_progress == 0 {
                 self.shared.workers[self.number].settled.store(true, Relaxed);
@@ -434,6 +432,8 @@ impl<B: Backend> Worker<B> {
                 let since = client.waiting_since_ns;
                 self.recorder.waited(since, at_ns);
             }
+            let held_since_ns = self.clients[index].held_since_ns;
+            self.recorder.waited(held_since_ns, at_ns);
         }
         self.close_schedule(at_ns);
         self.stalls.close();

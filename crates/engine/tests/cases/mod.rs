@@ -1,5 +1,6 @@
 //! What must hold on every back end: `tests/epoll.rs` and `tests/io_uring.rs` each run all of it.
 
+mod booked_time;
 mod byte_peer;
 mod corners;
 mod open_loop;
