@@ -315,7 +315,7 @@ impl Recorder {
 /// The most memory that a worker's metrics may come to own: stated in every record.
 fn bytes_max(plan: &Plan, clients: usize, seconds: u64, is_open_loop: bool) -> u64 {
     let open_loop = if is_open_loop { 4 } else { 0 };
-    let histograms = (6 + open_loop + 4 * plan.histogram_pages.len()) * Histogram::bytes_max();
+    let histograms = (7 + open_loop + 4 * plan.histogram_pages.len()) * Histogram::bytes_max();
     let totals = plan.pages.len() * size_of::<PageTotals>() + clients * size_of::<ClientTotals>();
     (histograms + totals) as u64 + seconds * size_of::<Interval>() as u64
 }

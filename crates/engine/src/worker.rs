@@ -153,6 +153,8 @@ pub(crate) struct Worker<B> {
     pub(crate) resolver: Option<Resolver>,
     /// The connection whose bytes the kernel stamps as they come in, or [`NO_CONNECTION`]. It is one at a time.
     pub(crate) stamped: u32,
+    /// Connections until the kernel is asked how long one's handshake took.
+    pub(crate) connections_until_asked: u32,
     /// Questions put to the resolver so far.
     pub(crate) tickets: u32,
     pub(crate) trace: Option<SyncSender<TraceEvent>>,
@@ -186,6 +188,7 @@ impl<B: Backend> Worker<B> {
             ticker,
             resolver,
             stamped: NO_CONNECTION,
+            connections_until_asked: 1,
             tickets: 0,
             clients: (first_client..first_client + clients).map(|c| Client::new(plan.seed, c)).collect(),
             first_client,

@@ -151,6 +151,8 @@ pub struct GeneratorDelays {
     pub loop_delay: Option<Distribution>,
     /// How long bytes had lain in the kernel when they were read, on one connection a worker.
     pub receive_lag: Option<Distribution>,
+    /// How much longer connecting took for the client than for the kernel, of one connection in seventeen.
+    pub connect_lag: Option<Distribution>,
 }
 
 /// Percentiles of a time, from its histogram: three significant digits, never above the maximum. Seconds.
@@ -197,6 +199,7 @@ impl GeneratorDelays {
         GeneratorDelays {
             loop_delay: Distribution::of(&generator.loop_delay),
             receive_lag: Distribution::of(&generator.receive_lag),
+            connect_lag: Distribution::of(&generator.connect_lag),
         }
     }
 }

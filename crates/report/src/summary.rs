@@ -117,6 +117,8 @@ pub(crate) struct GeneratorShare {
     /// How long bytes lay in the kernel before they were read: median, 99th percentile and maximum in seconds, where it was
     /// measured.
     pub(crate) receive_lag_s: Option<[f64; 3]>,
+    /// How much longer connecting took for the client than for the kernel: the median, in seconds, where it was measured.
+    pub(crate) connect_lag_p50_s: Option<f64>,
 }
 
 /// Every level in ascending order of clients.
@@ -217,6 +219,10 @@ fn generator_share(generator: &GeneratorUse, window_ns: u64, figures: &Figures) 
             let lag = &generator.receive_lag;
             let all = [lag.value_at_percentile(50.0), lag.value_at_percentile(99.0), lag.max()];
             (!lag.is_empty()).then(|| all.map(|nanos| nanos as f64 / NANOS_PER_SECOND as f64))
+        },
+        connect_lag_p50_s: {
+            let lag = &generator.connect_lag;
+            (!lag.is_empty()).then(|| lag.value_at_percentile(50.0) as f64 / NANOS_PER_SECOND as f64)
         },
     }
 }

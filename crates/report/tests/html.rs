@@ -143,6 +143,25 @@ fn cautions_stand_in_the_verdict_and_in_markdown() {
 }
 
 #[test]
+fn connect_times_that_are_the_event_loops_are_a_caution() {
+    let said = |lag_ns: u64| {
+        let mut record = records::small();
+        for run in &mut record.iterations {
+            let lag = &mut run.measured.generator.connect_lag;
+            *lag = Default::default();
+            lag.record(lag_ns);
+        }
+        let text = String::from_utf8(render(&record, Format::Text, &Options::default()).unwrap()).unwrap();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    // Connects take from 40 to 70 µs.
+    let warned = said(30_000);
+    assert!(warned.contains("OWN DELAY: of the median connect time, more than 10 % is"), "{warned}");
+    assert!(warned.contains("30.0 µs of "), "{warned}");
+    assert!(!said(3_000).contains("of the median connect time"));
+}
+
+#[test]
 fn others_on_the_generators_cpu_are_a_caution_from_one_percent_on() {
     let said = |looked_ns: u64, taken_ns: u64| {
         let mut record = records::small();

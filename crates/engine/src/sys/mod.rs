@@ -7,6 +7,7 @@
 mod backend;
 pub(crate) mod clock;
 mod epoll;
+mod handshake;
 mod ring;
 mod ring_buffers;
 mod socket;

@@ -14,7 +14,7 @@ use rustix::net::{
     self, AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, sockopt,
 };
 
-use super::stamps;
+use super::{handshake, stamps};
 
 /// Where a connection goes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -142,6 +142,13 @@ impl Socket {
     #[inline]
     pub(crate) fn discard(&self, scratch: &mut [u8]) -> io::Result<Received> {
         received(net::recv(&self.descriptor, scratch, RecvFlags::TRUNC).map(|(_, n)| n))
+    }
+
+    /// How long the handshake took, from SYN to SYN-ACK, by the kernel's own measurement, in nanoseconds (a whole number of
+    /// microseconds). Asked before anything is sent, because the kernel goes on measuring. `None` where a segment was sent
+    /// again, of which the kernel measures the last one only, and where the socket is no TCP socket.
+    pub(crate) fn handshake_ns(&self) -> Option<u64> {
+        handshake::time_ns(self.descriptor.as_fd())
     }
 
     /// The error that an attempt to connect ended in.

@@ -2,6 +2,7 @@
 
 mod booked_time;
 mod byte_peer;
+mod connect_lag;
 mod corners;
 mod open_loop;
 pub(crate) mod peer;

@@ -275,6 +275,9 @@ fn worker_line(record: &str, run: &IterationRecord, number: usize, worker: &Work
     let lag = &run.measured.generator.receive_lag;
     let p99 = (!lag.is_empty()).then(|| lag.value_at_percentile(99.0) as f64 / NANOS_PER_SECOND as f64 * MS);
     line.put("Receive lag p99 of all workers", "ms", p99);
+    let lag = &run.measured.generator.connect_lag;
+    let p50 = (!lag.is_empty()).then(|| lag.value_at_percentile(50.0) as f64 / NANOS_PER_SECOND as f64 * MS);
+    line.put("Connect lag p50 of all workers", "ms", p50);
     line
 }
 

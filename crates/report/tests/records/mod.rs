@@ -243,6 +243,7 @@ pub fn without_histograms() -> RunRecord {
         run.measured.series = Series::default();
         run.measured.generator.loop_delay = Default::default();
         run.measured.generator.receive_lag = Default::default();
+        run.measured.generator.connect_lag = Default::default();
     }
     record
 }
@@ -358,6 +359,7 @@ pub fn iteration_of(
         workers: vec![simulation::worker(&measured)],
         loop_delay: simulation::loop_delay(),
         receive_lag: simulation::receive_lag(),
+        connect_lag: simulation::connect_lag(),
         metrics_bytes_max: 3 << 20,
     };
     IterationRecord {

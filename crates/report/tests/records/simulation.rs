@@ -80,6 +80,13 @@ pub fn receive_lag() -> Histogram {
     histogram
 }
 
+/// What the event loop adds to connect times, from 1 to 4 µs.
+pub fn connect_lag() -> Histogram {
+    let mut histogram = Histogram::new();
+    (1..=4).for_each(|microseconds| histogram.record(microseconds * 1_000));
+    histogram
+}
+
 struct Loop<'a> {
     measured: Measured,
     random: u64,

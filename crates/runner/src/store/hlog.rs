@@ -20,6 +20,7 @@ const SCHEDULE_LAG: &str = "schedule-lag";
 /// What an open loop's distributions from the actual start begin with.
 const UNCORRECTED: &str = "uncorrected-";
 const RECEIVE_LAG: &str = "receive-lag";
+const CONNECT_LAG: &str = "connect-lag";
 
 /// The head of a log whose timestamps count from `base`.
 pub(super) fn header(base: Duration, base_rfc3339: &str) -> String {
@@ -63,6 +64,7 @@ pub(super) fn lines(iteration: &IterationRecord, start: Duration) -> String {
         }
     }
     line(RECEIVE_LAG, None, &measured.generator.receive_lag);
+    line(CONNECT_LAG, None, &measured.generator.connect_lag);
     for page in &measured.page_histograms {
         for (kind, histogram) in page.histograms.named() {
             line(kind, Some(page.page), histogram);
@@ -147,6 +149,7 @@ impl Line {
                 measured.open_loop.get_or_insert_default().uncorrected.named_mut(&kind[UNCORRECTED.len()..])
             }
             None if kind == RECEIVE_LAG => Some(&mut measured.generator.receive_lag),
+            None if kind == CONNECT_LAG => Some(&mut measured.generator.connect_lag),
             None => measured.histograms.named_mut(&kind),
         };
         *slot.ok_or_else(unknown)? = histogram;
@@ -215,6 +218,7 @@ mod tests {
             ("clients=20;iteration=1;kind=page", max(response + 5)),
             ("clients=20;iteration=1;kind=loop-delay", max(199)),
             ("clients=20;iteration=1;kind=receive-lag", max(206)),
+            ("clients=20;iteration=1;kind=connect-lag", max(210)),
             ("clients=20;iteration=1;kind=response;page=0", max(response)),
         ];
         assert_eq!(found, expected.map(|(tag, max)| (tag.to_owned(), 199, max)));
@@ -251,6 +255,7 @@ mod tests {
         assert_eq!(measured.page_histograms, wanted.measured.page_histograms);
         assert_eq!(measured.generator.loop_delay, wanted.measured.generator.loop_delay);
         assert_eq!(measured.generator.receive_lag, wanted.measured.generator.receive_lag);
+        assert_eq!(measured.generator.connect_lag, wanted.measured.generator.connect_lag);
         assert_eq!(measured.histograms.response.max(), wanted.measured.response.max);
     }
 

@@ -210,6 +210,7 @@ pub(crate) mod tests {
             measured.histograms.page.record(nanos + 5);
             measured.generator.loop_delay.record(value);
             measured.generator.receive_lag.record(value + 7);
+            measured.generator.connect_lag.record(value + 11);
             page.response.record(nanos);
         }
         measured.counts.succeeded = 199;
