@@ -254,11 +254,30 @@ pub struct HostUse {
     pub interfaces: Vec<InterfaceUse>,
     /// Local ports that the kernel may choose from, for each address and port of the target.
     pub ports: Option<u64>,
+    /// The pair of addresses that had taken most of them, at either end of the window; absent in older records, where the kernel
+    /// did not tell, and where the sockets of the whole host were fewer than half of the ports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pair_ports: Option<PairPorts>,
     /// Files open in the fullest table of this process, the most at either end of the window; where the kernel lets it, each
     /// worker has a table of its own.
     pub descriptors: Option<u64>,
     /// Files that a table may hold.
     pub descriptors_max: Option<u64>,
+}
+
+/// Local ports that connections of one pair of addresses have. The kernel gives each pair all of its local ports, so the pair
+/// that has most is the first to run out of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PairPorts {
+    /// Local address.
+    pub source: String,
+    /// Address and port of the target.
+    pub target: String,
+    /// Local ports that connections between them have, whoever made them.
+    pub used: u64,
+    /// Of them, in TIME_WAIT.
+    pub time_wait: u64,
 }
 
 /// How much of a CPU others took while a thread on it did nothing but read the clock: what lay between two readings by more than

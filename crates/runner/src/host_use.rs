@@ -6,15 +6,16 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
-use webstone_model::record::{CpuUse, HostUse, InterfaceUse, TcpUse};
+use webstone_model::record::{CpuUse, HostUse, InterfaceUse, PairPorts, TcpUse};
 
 use crate::control_group::throttled_ns;
 use crate::machine::Root;
 use crate::others::OthersReading;
+use crate::pair_ports::fullest;
 use crate::preflight::limits;
 use crate::process_use::TICK_NS;
 
@@ -35,20 +36,29 @@ pub(crate) struct HostReading {
     throttled_ns: Option<u64>,
     /// How far the clock that runs on while the host is suspended is ahead of the one that does not.
     asleep_ns: u64,
+    pair_ports: Option<PairPorts>,
 }
 
 impl HostReading {
-    /// Reads everything; of interfaces, those named.
-    pub(crate) fn take(root: &Root, interfaces: &BTreeSet<String>) -> HostReading {
+    /// Reads everything; of interfaces, those named, and of local ports, those taken towards the targets.
+    pub(crate) fn take(
+        root: &Root,
+        interfaces: &BTreeSet<String>,
+        targets: &BTreeSet<SocketAddr>,
+    ) -> HostReading {
+        let at = Instant::now();
+        let tcp = tcp(root);
         HostReading {
-            at: Instant::now(),
-            tcp: tcp(root),
+            at,
+            tcp,
             cpus: cpus(root),
             interfaces: interfaces.iter().filter_map(|name| interface(root, name)).collect(),
             descriptors: root.fullest_table(),
             others: OthersReading::take(root),
             throttled_ns: throttled_ns(root, std::process::id()),
             asleep_ns: asleep_ns(),
+            // Last, because it takes longest.
+            pair_ports: tcp.filter(|tcp| may_lack_ports(root, tcp)).and_then(|_| fullest(targets).ok()?),
         }
     }
 
@@ -112,6 +122,11 @@ impl HostReading {
                 },
             ),
             ports: root.text("/proc/sys/net/ipv4/ip_local_port_range").map(|_| limits.ports),
+            pair_ports: [&self.pair_ports, &later.pair_ports]
+                .into_iter()
+                .flatten()
+                .max_by_key(|pair| pair.used)
+                .cloned(),
             descriptors: self.descriptors.max(later.descriptors),
             descriptors_max: known(limits.descriptors),
             // Whoever looked knows what that cost.
@@ -127,6 +142,12 @@ fn asleep_ns() -> u64 {
         now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
     };
     nanos(ClockId::Boottime).saturating_sub(nanos(ClockId::Monotonic))
+}
+
+/// Whether the host has so many sockets that one pair of addresses might have half of the local ports. Where not, the kernel
+/// need not be asked for every connection: that takes some milliseconds of a CPU for 10,000.
+fn may_lack_ports(root: &Root, tcp: &TcpUse) -> bool {
+    2 * (tcp.in_use + tcp.time_wait) >= limits::read(root).ports
 }
 
 /// Entries of two readings that name the same thing, as their difference.
@@ -374,7 +395,15 @@ mod tests {
         let read = |files: &[(&str, String)]| {
             let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
             let (_keep, root) = root_with(&files);
-            (HostReading::take(&root, &BTreeSet::from(["eth0".to_owned(), "gone".to_owned()])), _keep, root)
+            (
+                HostReading::take(
+                    &root,
+                    &BTreeSet::from(["eth0".to_owned(), "gone".to_owned()]),
+                    &BTreeSet::new(),
+                ),
+                _keep,
+                root,
+            )
         };
         let (before, ..) = read(&files(10, 4, 100, 1_000));
         let (after, _keep, root) = read(&files(15, 6, 150, 126_000));
@@ -404,7 +433,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_left_out() {
         let (_keep, root) = root_with(&[]);
-        let reading = HostReading::take(&root, &BTreeSet::from(["eth0".to_owned()]));
+        let reading = HostReading::take(&root, &BTreeSet::from(["eth0".to_owned()]), &BTreeSet::new());
         let used = reading.until(&reading, &root, &BTreeSet::new());
         assert_eq!((used.tcp, used.cpus, used.interfaces, used.ports), (None, vec![], vec![], None));
     }
@@ -420,10 +449,11 @@ mod tests {
             let open: Vec<_> = (0..100)
                 .map(|_| (std::net::TcpStream::connect(address).unwrap(), listener.accept().unwrap()))
                 .collect();
-            (HostReading::take(&Root::default(), &lo), open.len())
+            (HostReading::take(&Root::default(), &lo, &BTreeSet::new()), open.len())
         });
         let (reading, connections) = worker.join().unwrap();
-        let used = reading.until(&HostReading::take(&root, &BTreeSet::new()), &root, &BTreeSet::new());
+        let later = HostReading::take(&root, &BTreeSet::new(), &BTreeSet::new());
+        let used = reading.until(&later, &root, &BTreeSet::new());
         assert!(used.descriptors > Some(2 * connections as u64), "{:?}", used.descriptors);
         assert!(used.tcp.unwrap().in_use >= 2 * connections as u64, "{:?}", used.tcp);
     }
@@ -431,12 +461,9 @@ mod tests {
     #[test]
     fn this_machine_counts() {
         let root = Root::default();
-        let reading = HostReading::take(&root, &interfaces_towards(&root, [], true));
-        let used = reading.until(
-            &HostReading::take(&root, &BTreeSet::from(["lo".to_owned()])),
-            &root,
-            &BTreeSet::new(),
-        );
+        let reading = HostReading::take(&root, &interfaces_towards(&root, [], true), &BTreeSet::new());
+        let later = HostReading::take(&root, &BTreeSet::from(["lo".to_owned()]), &BTreeSet::new());
+        let used = reading.until(&later, &root, &BTreeSet::new());
         assert!(used.tcp.is_some() && !used.cpus.is_empty() && used.descriptors > Some(2));
         assert!(used.interfaces[0].loopback);
     }

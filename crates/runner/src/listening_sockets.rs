@@ -6,19 +6,14 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
-use netlink_packet_sock_diag::SockDiagMessage;
-use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
-use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, SocketId, StateFlags};
-use netlink_sys::protocols::NETLINK_SOCK_DIAG;
-use netlink_sys::{Socket, SocketAddr};
+use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6};
+use netlink_packet_sock_diag::inet::StateFlags;
 
 use crate::machine::Root;
+use crate::sock_diag::tcp_sockets;
 
 /// State of a listening socket in `/proc/net/tcp`.
 const LISTEN: &str = "0A";
-/// The kernel writes no larger piece of an answer (`NLMSG_GOODSIZE` is a page or 8 KiB; `recv` may ask for 32 KiB).
-const ANSWER_BYTES: usize = 32 * 1024;
 
 /// Inodes of the sockets that listen on any of these ports; `None` where the kernel does not tell.
 pub(crate) fn listening(root: &Root, ports: &BTreeSet<u16>) -> Option<Vec<u64>> {
@@ -35,49 +30,13 @@ pub(crate) fn listening(root: &Root, ports: &BTreeSet<u16>) -> Option<Vec<u64>> 
 
 /// The same of one address family, from the kernel.
 fn asked(family: u8, ports: &BTreeSet<u16>) -> io::Result<Vec<u64>> {
-    let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
-    socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
-    socket.send(&question(family), 0)?;
     let mut found = Vec::new();
-    let mut answer = vec![0; ANSWER_BYTES];
-    loop {
-        let length = socket.recv(&mut &mut answer[..], 0)?;
-        let mut rest = &answer[..length];
-        while !rest.is_empty() {
-            let message = NetlinkMessage::<SockDiagMessage>::deserialize(rest).map_err(io::Error::other)?;
-            match message.payload {
-                NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(socket))
-                    if ports.contains(&socket.header.socket_id.source_port) =>
-                {
-                    found.push(u64::from(socket.header.inode));
-                }
-                NetlinkPayload::Done(_) => return Ok(found),
-                NetlinkPayload::Error(error) => return Err(error.to_io()),
-                _ => {}
-            }
-            // Messages begin on multiples of four bytes (NLMSG_ALIGNTO).
-            let taken = (message.header.length as usize).next_multiple_of(4).max(4);
-            rest = rest.get(taken..).unwrap_or_default();
+    tcp_sockets(family, StateFlags::LISTEN, None, &mut |socket| {
+        if ports.contains(&socket.socket_id.source_port) {
+            found.push(u64::from(socket.inode));
         }
-    }
-}
-
-fn question(family: u8) -> Vec<u8> {
-    let mut header = NetlinkHeader::default();
-    header.flags = NLM_F_REQUEST | NLM_F_DUMP;
-    let request = InetRequest {
-        family,
-        protocol: IPPROTO_TCP,
-        extensions: ExtensionFlags::empty(),
-        states: StateFlags::LISTEN,
-        socket_id: if family == AF_INET { SocketId::new_v4() } else { SocketId::new_v6() },
-    };
-    let mut message = NetlinkMessage::new(header, SockDiagMessage::InetRequest(request).into());
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    bytes
+    })?;
+    Ok(found)
 }
 
 /// The same from the text of `/proc/net/tcp`: number, local address, remote address, state, and the inode in the tenth

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -259,6 +260,8 @@ struct Prepared {
     agent: Option<ServerAgent>,
     /// Network interfaces towards the target.
     interfaces: BTreeSet<String>,
+    /// Addresses of the target.
+    targets: BTreeSet<SocketAddr>,
     store: Option<Store>,
     record_all: Option<RecordAll>,
     trace: Option<TraceWriter>,
@@ -339,6 +342,9 @@ fn prepare(
         effective.target = vec![server.url.clone()];
         warnings.extend(server.warnings.iter().cloned());
     }
+    // A server of ours has its address only now.
+    let targets =
+        if ours { target::locate(&effective, &workload)?.addresses } else { facts.addresses.clone() };
     target::reach_hosts(&effective, &workload)?;
     going_on()?;
     if check_target {
@@ -422,6 +428,7 @@ fn prepare(
         found,
         agent,
         interfaces,
+        targets,
         store,
         record_all,
         trace,
@@ -471,6 +478,7 @@ impl Prepared {
             agent: self.agent.as_mut(),
             interfaces: &self.interfaces,
             server_cpus,
+            targets: &self.targets,
             sink: match &mut self.store {
                 Some(store) => store,
                 None => &mut unstored,

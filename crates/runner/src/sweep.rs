@@ -5,6 +5,7 @@
 //! is read there.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::mpsc::{RecvTimeoutError, channel, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -132,6 +133,8 @@ pub(crate) struct Sweep<'a> {
     pub(crate) interfaces: &'a BTreeSet<String>,
     /// CPUs of this host that the server and its origin run on, as far as they are known.
     pub(crate) server_cpus: Vec<u32>,
+    /// Addresses of the target.
+    pub(crate) targets: &'a BTreeSet<SocketAddr>,
     pub(crate) sink: &'a mut dyn Sink,
     pub(crate) spec: &'a RunSpec,
     pub(crate) course: Course,
@@ -311,6 +314,7 @@ impl Sweep<'_> {
             from_start: self.spec.load.warmup == Nanos::ZERO,
             interfaces: self.interfaces,
             cpus: self.server_cpus.clone(),
+            targets: self.targets,
         });
         let mut ticked = Instant::now();
         let mut raised = 0;

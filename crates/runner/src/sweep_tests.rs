@@ -283,10 +283,11 @@ impl Stage {
             }
             _ => {}
         };
-        let interfaces = BTreeSet::new();
+        let (interfaces, targets) = (BTreeSet::new(), BTreeSet::new());
         let mut sweep = Sweep {
             interfaces: &interfaces,
             server_cpus: Vec::new(),
+            targets: &targets,
             generator: &self.script,
             server: self.server.as_mut().map(|server| server as &mut dyn MeasuredServer),
             agent: None,

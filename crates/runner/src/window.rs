@@ -5,6 +5,7 @@
 //! Whoever watches the level calls `look` as often as it looks itself; what is to be done then is decided here.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use webstone_engine::Phase;
@@ -36,6 +37,8 @@ pub(crate) struct Watched<'a> {
     pub(crate) interfaces: &'a BTreeSet<String>,
     /// CPUs of this host that the server and its origin may run on, as far as they are known.
     pub(crate) cpus: Vec<u32>,
+    /// Addresses of the target, where its clients are on this host.
+    pub(crate) targets: &'a BTreeSet<SocketAddr>,
 }
 
 /// The processes of a server over a window.
@@ -150,7 +153,7 @@ impl<'a> Window<'a> {
                 opened: behind.and_then(View::counters),
                 closed: None,
             },
-            host: HostReading::take(&Root::default(), watched.interfaces),
+            host: HostReading::take(&Root::default(), watched.interfaces, watched.targets),
             watched,
             is_open: false,
             watch: None,
@@ -189,7 +192,8 @@ impl<'a> Window<'a> {
                 // The servers first, so that what reading the rest takes is not in their window.
                 self.server.open();
                 self.origin.open();
-                self.host = HostReading::take(&Root::default(), self.watched.interfaces);
+                self.host =
+                    HostReading::take(&Root::default(), self.watched.interfaces, self.watched.targets);
                 self.watch = is_virtual(&Root::default()).then(|| Watch::begin(&self.watched.cpus));
                 (self.looks, self.cost) = Default::default();
                 self.count(began);
@@ -226,7 +230,8 @@ impl<'a> Window<'a> {
         self.counted.closed = self.watched.origin.as_ref().and_then(View::counters);
         self.server.close();
         self.origin.close();
-        self.host_closed = Some(HostReading::take(&Root::default(), self.watched.interfaces));
+        self.host_closed =
+            Some(HostReading::take(&Root::default(), self.watched.interfaces, self.watched.targets));
         self.stalls = self.watch.take().map(Watch::end).unwrap_or_default();
         self.count(began);
         // Behind the window, because it takes longer than all the rest.
@@ -267,7 +272,8 @@ mod tests {
     use crate::machine::tests::root_with;
 
     fn watched(server: Option<ProcessTree>, interfaces: &BTreeSet<String>) -> Watched<'_> {
-        Watched { server, origin: None, from_start: true, interfaces, cpus: Vec::new() }
+        static NO_TARGETS: BTreeSet<SocketAddr> = BTreeSet::new();
+        Watched { server, origin: None, from_start: true, interfaces, cpus: Vec::new(), targets: &NO_TARGETS }
     }
 
     /// A process with so many ticks of user time, threads and descriptors.

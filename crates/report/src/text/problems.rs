@@ -64,6 +64,7 @@ pub(crate) fn cautions(
     kept_off(record, levels, &mut found);
     disturbed(screen, record, &mut found);
     generator_delay(screen, levels, &mut found);
+    connect_delay(screen, levels, &mut found);
     iterations(screen, levels, &mut found);
     noise(levels, &mut found);
     host(record, &mut found);
@@ -263,6 +264,28 @@ fn generator_delay(screen: &Screen, levels: &[Level<'_>], found: &mut Vec<Cautio
     }
 }
 
+/// Levels at which the generator itself is a good part of the connect times that it shows: more than the loop's delay, because
+/// a loop that is busy learns late that a connection stands.
+fn connect_delay(screen: &Screen, levels: &[Level<'_>], found: &mut Vec<Caution>) {
+    let delayed: Vec<String> = levels
+        .iter()
+        .filter_map(|level| {
+            let (own, connect) =
+                (level.generator.connect_lag_p50_s?, level.distributions.connect.as_ref()?.p50_s);
+            let text = format!("{} of {}", seconds(screen, own), seconds(screen, connect));
+            (own * 100.0 > connect * LOOP_DELAY_PERCENT_MAX).then(|| format!("{text} at {}", level.load()))
+        })
+        .collect();
+    if !delayed.is_empty() {
+        let text = format!(
+            "of the median connect time, more than {LOOP_DELAY_PERCENT_MAX} % is the load generator's own delay: {}; the network and \
+             the server took the rest",
+            listed(&delayed)
+        );
+        found.push(("OWN DELAY", text));
+    }
+}
+
 /// Levels of which the files beside `record.json` hold less than was counted: truncated since, or badly copied.
 fn cut_short(levels: &[Level<'_>], found: &mut Vec<Caution>) {
     let lacking: Vec<String> = levels
@@ -377,38 +400,78 @@ fn host(record: &RunRecord, found: &mut Vec<Caution>) {
         );
         found.push(("RETRANSMISSIONS", text));
     }
-    type Of = fn(&RunSpec, &HostUse) -> Option<(u64, u64)>;
-    let kinds: [(&str, &str, Of); 2] = [
-        ("local ports were in use or in TIME_WAIT", "may be used", ports),
-        ("files were open", "are allowed", |_, host| Some((host.descriptors?, host.descriptors_max?))),
-    ];
-    for (used_for, allowed, of) in kinds {
-        let share = |(used, limit): (u64, u64)| summary::quotient(used as f64 * 100.0, limit as f64);
-        let worst = uses()
-            .filter_map(|(run, host)| Some((run, of(&record.spec, host)?)))
-            .max_by(|a, b| share(a.1).total_cmp(&share(b.1)));
-        let Some((run, (used, limit))) = worst.filter(|(_, use_)| share(*use_) >= PRESSURE_PERCENT) else {
+    pressure(&record.spec, &record.iterations, found);
+}
+
+/// Local ports and open files that were nearly used up.
+fn pressure(spec: &RunSpec, runs: &[IterationRecord], found: &mut Vec<Caution>) {
+    type Of = fn(&RunSpec, &HostUse) -> Option<Pressure>;
+    let kinds: [Of; 2] = [ports, |_, host| {
+        Some(Pressure {
+            used: host.descriptors?,
+            limit: host.descriptors_max?,
+            what: "files were open".to_owned(),
+            allowed: "are allowed",
+        })
+    }];
+    for of in kinds {
+        let uses = runs.iter().filter_map(|run| Some((run, of(spec, run.host.as_ref()?)?)));
+        let worst = uses.max_by(|a, b| a.1.percent().total_cmp(&b.1.percent()));
+        let Some((run, worst)) = worst.filter(|(_, worst)| worst.percent() >= PRESSURE_PERCENT) else {
             continue;
         };
         let text = format!(
-            "{} {used_for} at {}, and {} {allowed}",
-            count(used),
+            "{} {} at {}, and {} {}",
+            count(worst.used),
+            worst.what,
             summary::load(run.clients, run.rate),
-            count(limit)
+            count(worst.limit),
+            worst.allowed
         );
         found.push(("PRESSURE", text));
     }
 }
 
-/// Local ports that connections have, and how many there are from the addresses that they come from: each has them all, for
-/// one address and port of the target.
-fn ports(spec: &RunSpec, host: &HostUse) -> Option<(u64, u64)> {
+/// How much of something is used.
+#[derive(Debug, PartialEq)]
+struct Pressure {
+    used: u64,
+    limit: u64,
+    /// What is used, with its verb.
+    what: String,
+    allowed: &'static str,
+}
+
+impl Pressure {
+    fn percent(&self) -> f64 {
+        summary::quotient(self.used as f64 * 100.0, self.limit as f64)
+    }
+}
+
+/// Local ports that connections have, and how many there are: of the pair of addresses that has most, where the kernel told, or
+/// else of the whole host, which is the most that one pair can have.
+fn ports(spec: &RunSpec, host: &HostUse) -> Option<Pressure> {
+    let (allowed, ports) = ("may be used", host.ports?);
+    if let Some(pair) = &host.pair_ports {
+        let what = format!(
+            "local ports were taken from {} to {} ({} in TIME_WAIT)",
+            pair.source,
+            pair.target,
+            count(pair.time_wait)
+        );
+        return Some(Pressure { used: pair.used, limit: ports, what, allowed });
+    }
     let tcp = host.tcp?;
     let sources = spec.client.source.iter().map(AddressRange::count).sum::<u64>().max(1);
     // On loopback both ends are this host's, and one of them has the target's port.
     let on_loopback = host.interfaces.iter().any(|link| link.loopback);
     let in_use = if on_loopback { tcp.in_use / 2 } else { tcp.in_use };
-    Some((tcp.time_wait + in_use, host.ports?.saturating_mul(sources)))
+    Some(Pressure {
+        used: tcp.time_wait + in_use,
+        limit: ports.saturating_mul(sources),
+        what: "local ports were in use or in TIME_WAIT on this host, for this target or another".to_owned(),
+        allowed,
+    })
 }
 
 fn listed(names: &[String], most: usize) -> String {
@@ -421,22 +484,52 @@ fn listed(names: &[String], most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use webstone_model::record::{InterfaceUse, TcpUse};
+    use webstone_model::record::{InterfaceUse, PairPorts, TcpUse};
 
     use super::*;
 
+    fn used(spec: &RunSpec, host: &HostUse) -> (u64, u64) {
+        let ports = ports(spec, host).unwrap();
+        (ports.used, ports.limit)
+    }
+
     #[test]
-    fn ports_are_counted_by_where_connections_come_from() {
+    fn without_pairs_ports_are_counted_by_where_connections_come_from() {
         let mut spec = RunSpec::default();
         let mut host = HostUse {
             ports: Some(28_000),
             tcp: Some(TcpUse { in_use: 40_000, time_wait: 5_000, ..TcpUse::default() }),
             ..HostUse::default()
         };
-        assert_eq!(ports(&spec, &host), Some((45_000, 28_000)));
+        assert_eq!(used(&spec, &host), (45_000, 28_000));
         host.interfaces = vec![InterfaceUse { loopback: true, ..InterfaceUse::default() }];
-        assert_eq!(ports(&spec, &host), Some((25_000, 28_000)), "both ends are here");
+        assert_eq!(used(&spec, &host), (25_000, 28_000), "both ends are here");
         spec.client.source = vec!["127.0.0.2-127.0.0.9".parse().unwrap()];
-        assert_eq!(ports(&spec, &host), Some((25_000, 224_000)), "each address has them all");
+        assert_eq!(used(&spec, &host), (25_000, 224_000), "each address has them all");
+    }
+
+    #[test]
+    fn what_others_have_in_time_wait_is_no_pressure() {
+        let host = |used, time_wait| HostUse {
+            ports: Some(28_000),
+            tcp: Some(TcpUse { in_use: 10, time_wait: 50_000, ..TcpUse::default() }),
+            pair_ports: Some(PairPorts {
+                source: "10.0.0.1".to_owned(),
+                target: "10.0.0.2:80".to_owned(),
+                used,
+                time_wait,
+            }),
+            ..HostUse::default()
+        };
+        let said = |host| {
+            let run = IterationRecord { clients: 3, host: Some(host), ..IterationRecord::default() };
+            let mut found = Vec::new();
+            pressure(&RunSpec::default(), &[run], &mut found);
+            found
+        };
+        assert_eq!(said(host(2_000, 1_000)), []);
+        let expected = "24,000 local ports were taken from 10.0.0.1 to 10.0.0.2:80 (23,000 in TIME_WAIT) at 3 clients, and 28,000 \
+                        may be used";
+        assert_eq!(said(host(24_000, 23_000)), [("PRESSURE", expected.to_owned())]);
     }
 }

@@ -180,12 +180,15 @@ fn level(
     if let Some(server) = &server {
         ProcessTree::reset_peak(server);
     }
+    // The clients' ports are another host's.
+    let targets = BTreeSet::new();
     let mut window = Window::before(Watched {
         server,
         origin: None,
         from_start: false,
         interfaces: &place.interfaces,
         cpus,
+        targets: &targets,
     });
     say(output, number, Answer::Ready)?;
     loop {

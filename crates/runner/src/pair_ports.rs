@@ -1,0 +1,104 @@
+//! Which local ports a run has taken. The kernel gives each pair of addresses (a source address, an address and port of the
+//! target) all of its local ports, so what runs out is one pair's ports, and neither the sockets of the host nor its
+//! connections in TIME_WAIT say how near that is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, TCP_TIME_WAIT};
+use netlink_packet_sock_diag::inet::StateFlags;
+use webstone_model::record::PairPorts;
+
+use crate::sock_diag::tcp_sockets;
+
+/// The pair of addresses that has most local ports, of those that lead to any of these targets; `None` where none has one.
+///
+/// # Errors
+/// If the kernel does not tell.
+pub(crate) fn fullest(targets: &BTreeSet<SocketAddr>) -> io::Result<Option<PairPorts>> {
+    // A socket that listens has no other end; all others hold a port, those in TIME_WAIT too.
+    let states = StateFlags::all().difference(StateFlags::LISTEN | StateFlags::CLOSE);
+    let mut pairs: BTreeMap<(IpAddr, SocketAddr), (u64, u64)> = BTreeMap::new();
+    let ports: BTreeSet<(u8, u16)> = targets
+        .iter()
+        .map(|target| (if target.is_ipv4() { AF_INET } else { AF_INET6 }, target.port()))
+        .collect();
+    for (family, port) in ports {
+        tcp_sockets(family, states.clone(), Some(port), &mut |socket| {
+            let id = &socket.socket_id;
+            let target = SocketAddr::new(id.destination_address, id.destination_port);
+            if targets.contains(&target) {
+                let (used, time_wait) = pairs.entry((id.source_address, target)).or_default();
+                *used += 1;
+                *time_wait += u64::from(socket.state == TCP_TIME_WAIT);
+            }
+        })?;
+    }
+    let fullest = pairs.into_iter().max_by_key(|(_, (used, _))| *used);
+    Ok(fullest.map(|((source, target), (used, time_wait))| PairPorts {
+        source: source.to_string(),
+        target: target.to_string(),
+        used,
+        time_wait,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Makes a connection between two listeners' ends: the client closes first, so TIME_WAIT is the client's.
+    fn ended_by_the_client(listener: &TcpListener) {
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        drop(client);
+        drop(server);
+    }
+
+    #[test]
+    fn only_the_ports_of_the_pair_count() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = TcpListener::bind(address) else {
+                println!("skipped: this host has no {address}");
+                continue;
+            };
+            let other = TcpListener::bind(address).unwrap();
+            let target = listener.local_addr().unwrap();
+            let targets = BTreeSet::from([target]);
+            assert_eq!(fullest(&targets).unwrap(), None, "nobody has connected");
+            let kept: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(target).unwrap()).collect();
+            (0..3).for_each(|_| drop(listener.accept().unwrap()));
+            (0..2).for_each(|_| ended_by_the_client(&listener));
+            // Another target's are another pair's, and so are those that the server's own side has in TIME_WAIT.
+            (0..9).for_each(|_| ended_by_the_client(&other));
+            let found = fullest(&targets).unwrap().unwrap();
+            assert_eq!(
+                (found.source.as_str(), found.target),
+                (&*target.ip().to_string(), target.to_string())
+            );
+            assert_eq!((found.used, found.time_wait), (5, 2));
+            drop(kept);
+        }
+    }
+
+    #[test]
+    fn pairs_are_told_apart_by_their_source_address() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = listener.local_addr().unwrap();
+        let from = |source: &str| {
+            let socket =
+                rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None);
+            let socket = socket.unwrap();
+            rustix::net::bind(&socket, &source.parse::<SocketAddr>().unwrap()).unwrap();
+            rustix::net::connect(&socket, &target).unwrap();
+            socket
+        };
+        let kept = ["127.0.0.2:0", "127.0.0.3:0", "127.0.0.3:0"].map(from);
+        let found = fullest(&BTreeSet::from([target])).unwrap().unwrap();
+        assert_eq!((found.source.as_str(), found.used, found.time_wait), ("127.0.0.3", 2, 0));
+        drop(kept);
+    }
+}
