@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use crate::figures::Figures;
 use crate::rate::RateProfile;
-use crate::record::{RunRecord, Tool, load_name};
+use crate::record::{Disturbance, RunRecord, Tool, load_name};
+use crate::verdict::{DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, RUN_QUEUE_PERCENT_MAX};
 
 /// Where a record's environment holds the calibration that the run was quoted against.
 pub const KEY: &str = "calibration";
@@ -31,6 +32,9 @@ pub struct Calibration {
     pub host: HostIdentity,
     /// Whether null server and workers had to share CPUs: what was measured is then of both together.
     pub shared_cpus: bool,
+    /// What others took of the workers' CPUs before anything was measured; absent in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disturbance: Option<Disturbance>,
     /// Everything that was measured.
     pub rows: Vec<CalibrationRow>,
 }
@@ -121,10 +125,33 @@ pub struct CalibrationRow {
     pub cpu_per_request_s: f64,
     /// CPU that the busiest worker used, in percent.
     pub worker_percent: f64,
+    /// Time that the worker that waited most was ready to run while something else had its CPU, in percent of the timed runs;
+    /// absent in older files, where the kernel did not tell, and where null server and workers had to share CPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_off_percent: Option<f64>,
     /// CPU that the null server used, in percent of its CPUs; null where it could not be read.
     pub server_percent: Option<f64>,
     /// What stood in the way of more.
     pub ceiling: Ceiling,
+}
+
+impl Calibration {
+    /// Whether others took so much of the generator's CPUs, before the measurement or in it, that it could have done more.
+    pub fn is_disturbed(&self) -> bool {
+        self.disturbance.is_some_and(is_disturbing) || self.rows.iter().any(CalibrationRow::is_disturbed)
+    }
+}
+
+impl CalibrationRow {
+    /// Whether something else had the CPU of a worker for a good part of the time, so that it could have done more.
+    pub fn is_disturbed(&self) -> bool {
+        self.kept_off_percent.is_some_and(|percent| percent > RUN_QUEUE_PERCENT_MAX)
+    }
+}
+
+/// Whether this is more than a quiet machine's own interrupts take.
+pub fn is_disturbing(seen: Disturbance) -> bool {
+    seen.looked_ns >= DISTURBANCE_NS_MIN && seen.taken_percent() >= DISTURBED_PERCENT_MAX
 }
 
 impl HostIdentity {
@@ -346,6 +373,7 @@ impl CalibrationRow {
             response_bytes,
             cpu_per_request_s: 0.0,
             worker_percent: 99.0,
+            kept_off_percent: None,
             server_percent: None,
             ceiling: Ceiling::Generator,
         }
@@ -362,6 +390,7 @@ mod tests {
             tool: Tool { version: "1".to_owned(), ..Tool::default() },
             host: HostIdentity { kernel: "6".to_owned(), ..HostIdentity::default() },
             shared_cpus: false,
+            disturbance: None,
             rows: vec![
                 CalibrationRow::sample(Mode::KeepAlive, 100_000.0, 1000.0),
                 CalibrationRow::sample(Mode::PerRequest, 25_000.0, 1000.0),

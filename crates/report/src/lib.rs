@@ -44,7 +44,7 @@ use webstone_model::pages::PageRowsError;
 use webstone_model::record::RunRecord;
 use webstone_model::verdict::{self, Verdict};
 
-pub use crate::calibration::{calibration_line, render_calibration};
+pub use crate::calibration::{calibration_line, disturbance_line, render_calibration};
 pub use crate::comparison::{ComparisonFormat, comparison_schema, render_comparison};
 pub use crate::format::{Format, UnknownFormat};
 pub use crate::json::{

@@ -18,7 +18,7 @@ use webstone_model::calibration::{
 use webstone_model::figures::Figures;
 use webstone_model::metrics::WorkerUse;
 use webstone_model::rate::{Rate, RateProfile, Rates};
-use webstone_model::record::{IterationRecord, RunRecord, Tool};
+use webstone_model::record::{Disturbance, IterationRecord, RunRecord, Tool};
 use webstone_model::spec::{
     Backend, Check, ClientSpec, ConnectionPolicy, Levels, LoadSpec, RunSpec, ServerSpec,
 };
@@ -40,6 +40,8 @@ use crate::run::{RunError, RunnerOptions, run};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time under load before each window.
 const WARMUP: Nanos = Nanos(NANOS_PER_SECOND / 2);
+/// How long others are looked for.
+const LOOK: Duration = Duration::from_millis(300);
 /// Starting a server, starting clients and draining, a row and timed run.
 const OVERHEAD: Duration = Duration::from_millis(300);
 
@@ -117,13 +119,20 @@ pub fn plan(options: &CalibrateOptions) -> Result<CalibrationPlan, RunError> {
     Ok(CalibrationPlan { cases, warnings, time, placement })
 }
 
-/// Measures every row of a plan; `measured` is told each.
+/// What others take of the CPUs that the workers of a plan will have. Nothing else of webstone runs meanwhile, so all of it is
+/// somebody else's.
+pub fn disturbance(plan: &CalibrationPlan) -> Disturbance {
+    webstone_engine::disturbance(&plan.placement.workers_cpus, LOOK)
+}
+
+/// Measures every row of a plan, of which is known what others take of its CPUs; `measured` is told each.
 ///
 /// # Errors
 /// If a server or a run fails, or the user ends it.
 pub fn calibrate(
     plan: &CalibrationPlan,
     options: &CalibrateOptions,
+    disturbance: Disturbance,
     measured: &mut dyn FnMut(&CalibrationRow),
     interrupt: &Arc<Interrupt>,
 ) -> Result<Calibration, RunError> {
@@ -139,7 +148,8 @@ pub fn calibrate(
         made_at: clock::rfc3339(SystemTime::now()),
         tool: options.tool.clone(),
         host: HostIdentity::of(&environment),
-        shared_cpus: placement.workers_cpus.iter().any(|cpu| placement.server.contains(cpu)),
+        shared_cpus: shares_cpus(placement),
+        disturbance: Some(disturbance).filter(|seen| seen.looked_ns > 0),
         rows,
     })
 }
@@ -195,7 +205,7 @@ fn row(
     }
     match (outcome.record, outcome.error) {
         (_, Some(error)) => Err(error),
-        (Some(record), None) => Ok(read_row(case, clients, &record, plan.placement.server.len())),
+        (Some(record), None) => Ok(read_row(case, clients, &record, &plan.placement)),
         (None, None) => Err(RunError::Interrupted),
     }
 }
@@ -208,7 +218,13 @@ fn too_fast(case: Case, before: &[CalibrationRow]) -> Rate {
     Rate::per_second((2.0 * reached).clamp(1000.0, 50e6) as u32)
 }
 
-fn read_row(case: Case, clients: u32, record: &RunRecord, server_cpus: usize) -> CalibrationRow {
+/// Whether null server and workers have a CPU in common.
+fn shares_cpus(placement: &Placement) -> bool {
+    placement.workers_cpus.iter().any(|cpu| placement.server.contains(cpu))
+}
+
+fn read_row(case: Case, clients: u32, record: &RunRecord, placement: &Placement) -> CalibrationRow {
+    let server_cpus = placement.server.len();
     let runs: Vec<&IterationRecord> = record.iterations.iter().collect();
     let figures = Figures::of(&RunRecord::merged(&runs));
     let statistics = LevelStatistics::of(&runs);
@@ -223,6 +239,10 @@ fn read_row(case: Case, clients: u32, record: &RunRecord, server_cpus: usize) ->
         100.0 * runs.iter().map(|run| used(run) as f64).sum::<f64>() / window_ns
     };
     let worker_percent = (0..places).map(of_worker).fold(0.0, f64::max);
+    let kept_off = |place: usize| {
+        let waits = runs.iter().map(|run| run.measured.generator.workers.get(place)?.run_queue_ns);
+        Some(100.0 * waits.sum::<Option<u64>>()? as f64 / window_ns)
+    };
     let backend = runs.first().and_then(|run| run.measured.generator.workers.first());
     CalibrationRow {
         mode: case.mode,
@@ -242,6 +262,11 @@ fn read_row(case: Case, clients: u32, record: &RunRecord, server_cpus: usize) ->
         },
         cpu_per_request_s: figures.generator_cpu_per_request_s,
         worker_percent,
+        // On a CPU of both, a worker waits for the null server.
+        kept_off_percent: (0..places)
+            .filter(|_| !shares_cpus(placement))
+            .filter_map(kept_off)
+            .reduce(f64::max),
         server_percent: (server_ns > 0.0 && server_cpus > 0)
             .then(|| 100.0 * server_ns / window_ns / server_cpus as f64),
         ceiling: if worker_percent >= WORKER_LIMIT_PERCENT { Ceiling::Generator } else { Ceiling::Elsewhere },
@@ -328,8 +353,12 @@ pub fn write(path: &Path, calibration: &Calibration) -> io::Result<()> {
     let mut text = serde_json::to_string_pretty(calibration)?;
     text.push('\n');
     let partial = path.with_extension("json.partial");
-    fs::write(&partial, text)?;
-    fs::rename(&partial, path)
+    let stored = fs::write(&partial, text).and_then(|()| fs::rename(&partial, path));
+    if stored.is_err() {
+        // On a full disk even the part that fitted is in the way.
+        let _ = fs::remove_file(&partial);
+    }
+    stored
 }
 
 /// The environment with the calibration of this host and program in it, where one is stored and fits; where it does not
@@ -388,6 +417,7 @@ mod tests {
             tool: options().tool,
             host: HostIdentity::of(&environment()),
             shared_cpus: false,
+            disturbance: None,
             rows: Vec::new(),
         };
         write(&path, &calibration).unwrap();

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use webstone_model::calibration::CalibrationRow;
+use webstone_model::calibration::{CalibrationRow, is_disturbing};
 use webstone_model::spec::parse_cpu_list;
 use webstone_model::units::Nanos;
-use webstone_report::{calibration_line, render_calibration};
+use webstone_report::{calibration_line, disturbance_line, render_calibration};
 use webstone_runner::calibrate::{self, CalibrateOptions};
 use webstone_runner::server::{NullOptions, serve_null};
 
@@ -52,6 +52,10 @@ pub(super) fn execute(args: &CalibrateArgs, console: &Console) -> Result<Exit, F
     let signals = SignalWatch::start()?;
     let plan = calibrate::plan(&how).map_err(|error| run::failure(&error))?;
     plan.warnings.iter().for_each(|warning| console.note(format!("warning: {warning}")));
+    let disturbance = calibrate::disturbance(&plan);
+    if is_disturbing(disturbance) {
+        console.note(format!("warning: {}", disturbance_line(disturbance)));
+    }
     console.note(format!(
         "calibrating the load generator of this host: {} rows of {} timed runs, about {}",
         plan.cases.len(),
@@ -64,11 +68,13 @@ pub(super) fn execute(args: &CalibrateArgs, console: &Console) -> Result<Exit, F
         number += 1;
         console.note(format!("[{number}/{rows}] {}", calibration_line(row)));
     };
-    match calibrate::calibrate(&plan, &how, &mut measured, &signals.interrupt) {
+    match calibrate::calibrate(&plan, &how, disturbance, &mut measured, &signals.interrupt) {
         Ok(calibration) => {
+            // What took minutes to measure is seen even where it cannot be kept, and kept even where it cannot be seen.
+            let printed = print(&calibration, args.json, &options);
             write(&path, &calibration)?;
             console.note(format!("calibration: {}", path.display()));
-            print(&calibration, args.json, &options)
+            printed
         }
         Err(error) => match signals.exit() {
             Some(exit) => {

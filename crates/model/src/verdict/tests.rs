@@ -125,6 +125,7 @@ fn calibrated(mut record: RunRecord) -> RunRecord {
         tool: record.tool.clone(),
         host: HostIdentity::of(&record.environment),
         shared_cpus: false,
+        disturbance: None,
         rows: vec![
             row(Mode::KeepAlive, 100_000.0, 700.0),
             row(Mode::PerRequest, 20_000.0, 700.0),
