@@ -9,6 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::record::SoftwareRecord;
+use crate::statistics::ratio_interval;
+use crate::verdict::DISTURBED_PERCENT_MAX;
 
 /// A way to misbehave. Each is done on a connection of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -128,6 +130,12 @@ pub struct Service {
     pub failed: u64,
     /// Valid responses a second.
     pub request_rate: f64,
+    /// The same of each timed run of the phase, where there were several: what tells a slower server from noise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub request_rates: Vec<f64>,
+    /// What others took of the load generator's CPUs before the timed runs, in percent; absent where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_percent: Option<f64>,
     /// Median response time in seconds.
     pub latency_p50_s: f64,
     /// 99th percentile of the response time in seconds.
@@ -227,8 +235,11 @@ pub struct Answer {
 
 /// Failed requests of the well-behaved, in percent, up to which a server counts as serving them.
 pub const FAILED_PERCENT_MAX: f64 = 0.1;
-/// Rate after a workout in percent of that before it, from which on a server has recovered: what remains is noise.
+/// Rate after a workout in percent of that before it, from which on a server has recovered. The whole 95 % interval of that share
+/// must lie above it, or below it, or nobody can tell.
 pub const RECOVERED_PERCENT_MIN: f64 = 80.0;
+/// Timed runs of the phases before and after: what the interval comes from.
+pub const TIMED_RUNS_ALONE: u32 = 5;
 /// Descriptors that may remain a round, whatever they are for.
 pub const DESCRIPTORS_FREE: u64 = 2;
 /// Growth of memory a round, in bytes and in percent, below which it is not called growth.
@@ -290,23 +301,44 @@ impl Workout {
     }
 
     fn recovers(&self) -> Answer {
+        let question = Question::Recovers;
         let service = |phase| self.of(phase).next().map(|phase| &phase.service);
         let (Some(before), Some(after)) = (service(Phase::Before), service(Phase::After)) else {
-            return unknown(Question::Recovers, "the workout did not come so far");
+            return unknown(question, "the workout did not come so far");
         };
+        if let Some(error) = &after.error {
+            return Answer { question, is_good: Some(false), evidence: error.clone() };
+        }
+        let failures = format!("{} of {} requests failed", after.failed, after.failed + after.succeeded);
+        if after.failed_percent() > FAILED_PERCENT_MAX {
+            return Answer { question, is_good: Some(false), evidence: failures };
+        }
         let share = 100.0 * after.request_rate / before.request_rate.max(f64::MIN_POSITIVE);
-        let evidence = match &after.error {
-            Some(error) => error.clone(),
-            None => format!(
-                "{share:.0} % of the rate before, {} of {} requests failed",
-                after.failed,
-                after.failed + after.succeeded
-            ),
+        let Some(interval) = ratio_interval(&after.request_rates, &before.request_rates) else {
+            let why = format!(
+                "{share:.0} % of the rate before, in too few timed runs to tell that from noise; {failures}"
+            );
+            return unknown(question, &why);
         };
-        let is_good = after.error.is_none()
-            && after.failed_percent() <= FAILED_PERCENT_MAX
-            && share >= RECOVERED_PERCENT_MIN;
-        Answer { question: Question::Recovers, is_good: Some(is_good), evidence }
+        // With all of its CPUs, the generator might have been faster by what others took of them: in either phase.
+        let left = |service: &Service| 1.0 - (service.taken_percent.unwrap_or(0.0) / 100.0).clamp(0.0, 0.99);
+        let (low, high) = (100.0 * interval.low * left(before), 100.0 * interval.high / left(after));
+        let is_good = match (low >= RECOVERED_PERCENT_MIN, high >= RECOVERED_PERCENT_MIN) {
+            (true, _) => Some(true),
+            (false, true) => None,
+            (false, false) => Some(false),
+        };
+        let taken = [before, after].iter().filter_map(|service| service.taken_percent).reduce(f64::max);
+        let taken = taken.filter(|percent| *percent >= DISTURBED_PERCENT_MAX);
+        let disturbed = taken.map_or_else(String::new, |percent| {
+            format!(", with up to {percent:.0} % of the generator's CPUs taken by others")
+        });
+        let evidence = format!(
+            "{:.0} % of the rate before (95 % interval {low:.0} to {high:.0} %{disturbed}), where {RECOVERED_PERCENT_MIN:.0} % are \
+             asked for; {failures}",
+            100.0 * interval.point
+        );
+        Answer { question, is_good, evidence }
     }
 
     /// What grows in every round grows on: the first round is left out, because it fills caches and pools.
@@ -389,6 +421,8 @@ mod tests {
             service: Service {
                 succeeded: 1000,
                 request_rate: rate,
+                // As far apart as iterations on a quiet machine are.
+                request_rates: [-0.02, -0.01, 0.0, 0.01, 0.02].map(|off| rate * (1.0 + off)).to_vec(),
                 latency_p99_s: 0.01,
                 ..Service::default()
             },
@@ -464,7 +498,7 @@ mod tests {
         starving.phases[2].service.starved = 1;
         assert_eq!(good(&starving)[0], Some(false));
         let mut slow = workout();
-        slow.phases[4].service.request_rate = 799.0;
+        slow.phases[4] = phase(Phase::After, 760.0, (30, 20 << 20));
         assert_eq!(good(&slow)[1], Some(false));
         let mut restarted = workout();
         restarted.phases[3].state.as_mut().unwrap().head = Some((11, 600));
@@ -489,5 +523,49 @@ mod tests {
             assert_eq!(serde_json::to_value(misdeed).unwrap(), misdeed.name());
         }
         assert!("loud".parse::<Misdeed>().unwrap_err().to_string().contains("slow-reader"));
+    }
+
+    #[test]
+    fn recovery_that_noise_could_explain_cannot_be_told() {
+        let recovers = |workout: &Workout| {
+            let answer = workout.answers().swap_remove(1);
+            (answer.is_good, answer.evidence)
+        };
+        let (good, evidence) = recovers(&workout());
+        assert_eq!(good, Some(true));
+        assert_eq!(
+            evidence,
+            "95 % of the rate before (95 % interval 93 to 97 %), where 80 % are asked for; 0 of 1000 requests failed"
+        );
+        // One rate each, as older versions had them: 95 % and 60 % alike may be noise.
+        for rate in [950.0, 600.0] {
+            let mut bare = workout();
+            bare.phases[0].service.request_rates = vec![1000.0];
+            bare.phases[4].service.request_rates = vec![rate];
+            assert_eq!(recovers(&bare).0, None);
+        }
+        // Noise on either side widens the interval; it makes neither a yes nor a no of what was none.
+        for (noisy, rate) in [(0, 950.0), (4, 950.0), (0, 700.0), (4, 700.0)] {
+            let mut unsure = workout();
+            unsure.phases[4] = phase(Phase::After, rate, (30, 20 << 20));
+            let rates = &mut unsure.phases[noisy].service.request_rates;
+            rates.iter_mut().zip([0.4, 0.9, 1.0, 1.1, 1.6]).for_each(|(rate, factor)| *rate *= factor);
+            assert_eq!(recovers(&unsure).0, None, "{:?}", recovers(&unsure));
+        }
+        // So does what others took of the generator's CPUs: the server may be as fast as before, or slower than it seems.
+        for (disturbed, rate) in [(4, 700.0), (0, 950.0)] {
+            let mut unsure = workout();
+            unsure.phases[4] = phase(Phase::After, rate, (30, 20 << 20));
+            unsure.phases[disturbed].service.taken_percent = Some(30.0);
+            let (good, evidence) = recovers(&unsure);
+            assert_eq!(good, None, "{evidence}");
+            assert!(
+                evidence.contains("with up to 30 % of the generator's CPUs taken by others"),
+                "{evidence}"
+            );
+        }
+        let mut failing = workout();
+        failing.phases[4].service.failed = 2;
+        assert_eq!(recovers(&failing), (Some(false), "2 of 1002 requests failed".to_owned()));
     }
 }

@@ -15,11 +15,12 @@ use std::time::Duration;
 
 use webstone_model::figures::Figures;
 use webstone_model::metrics::fairness;
-use webstone_model::record::{RunRecord, Tool};
+use webstone_model::record::{Disturbance, RunRecord, Tool};
 use webstone_model::spec::{RunSpec, ServerSpec};
-use webstone_model::units::NANOS_PER_SECOND;
+use webstone_model::units::{NANOS_PER_SECOND, Nanos};
+use webstone_model::verdict::DISTURBANCE_NS_MIN;
 use webstone_model::workload::Workload;
-use webstone_model::workout::{Misdeed, Phase, PhaseRecord, Service, Tally, Workout};
+use webstone_model::workout::{Misdeed, Phase, PhaseRecord, Service, TIMED_RUNS_ALONE, Tally, Workout};
 
 use crate::embedded::EmbeddedServerError;
 use crate::interrupt::Interrupt;
@@ -129,7 +130,7 @@ pub fn workout(
             }
             Phase::Before | Phase::After => None,
         };
-        let service = service(options, &spec, &workload, phase, interrupt);
+        let service = service(options, &divided(&spec, phase), &workload, phase, interrupt);
         let misdeeds: Vec<(Misdeed, Tally)> = offenders.map(Offenders::stop).unwrap_or_default();
         if interrupt.count() > 0 {
             break;
@@ -142,6 +143,18 @@ pub fn workout(
         workout.phases.push(record);
     }
     Ok(workout)
+}
+
+/// Alone, the well-behaved are measured in several timed runs that take as long as one among the others does.
+fn divided(spec: &RunSpec, phase: Phase) -> RunSpec {
+    let mut spec = spec.clone();
+    spec.load.iterations = 1;
+    if phase != Phase::During {
+        spec.load.iterations = TIMED_RUNS_ALONE;
+        spec.load.duration = Nanos(spec.load.duration.0.div_ceil(TIMED_RUNS_ALONE.into()));
+        spec.load.pages = spec.load.pages.map(|pages| pages.div_ceil(TIMED_RUNS_ALONE.into()));
+    }
+    spec
 }
 
 /// One run of the well-behaved.
@@ -176,6 +189,14 @@ fn seen(record: &RunRecord) -> Service {
         succeeded: merged.counts.succeeded,
         failed: merged.counts.failed,
         request_rate: Figures::of(&merged).request_rate,
+        request_rates: record.iterations.iter().map(|run| Figures::of(&run.measured).request_rate).collect(),
+        taken_percent: record
+            .iterations
+            .iter()
+            .filter_map(|run| run.host.as_ref()?.disturbance)
+            .reduce(Disturbance::plus)
+            .filter(|seen| seen.looked_ns >= DISTURBANCE_NS_MIN)
+            .map(|seen| seen.taken_percent()),
         latency_p50_s: at(50.0),
         latency_p99_s: at(99.0),
         latency_max_s: merged.response.max as f64 / NANOS_PER_SECOND as f64,
