@@ -56,18 +56,42 @@ fn serve(stream: &TcpStream, ask: &Sender<Queued>) {
     }
 }
 
-/// Searches until what is known of the server is found. A machine that is kept from its work for a tenth of a second gives the
-/// server another limit than it is known to have; it is not kept from it every time.
-fn searched(dir: &Path, arguments: &[&str], is_known: impl Fn(&Value) -> bool) -> (Said, Value) {
-    for attempt in 1.. {
+/// Searches until what is known of the server is found. A machine that is kept from its work gives the server another limit than
+/// it is known to have. `None` where it was so in four searches, by what their records say of the generator's CPUs; then no limit
+/// that was found was above the known one (`is_possible`). On a quiet machine a wrong limit fails.
+fn searched(
+    dir: &Path,
+    arguments: &[&str],
+    is_known: impl Fn(&Value) -> bool,
+    is_possible: impl Fn(&Value) -> bool,
+) -> Option<(Said, Value)> {
+    for _ in 0..4 {
         let _ = std::fs::remove_dir_all(dir.join("runs"));
         let said = webstone_in(dir, arguments);
         let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said:?}"));
-        if is_known(&report["computed"]["search"]) || attempt == 4 {
-            return (said, report);
+        let search = &report["computed"]["search"];
+        if is_known(search) {
+            return Some((said, report));
         }
+        assert!(is_possible(search), "{search:#}");
+        assert!(was_disturbed(&report), "on a quiet machine: {search:#}");
     }
-    unreachable!("the last attempt returns")
+    println!(
+        "skipped: others had the generator's CPUs in four searches, so that no known limit could be found"
+    );
+    None
+}
+
+/// Whether something else had the CPU of a worker, or took it before a level, for more than 5 % of the time.
+fn was_disturbed(report: &Value) -> bool {
+    let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+    report["iterations"].as_array().unwrap().iter().any(|run| {
+        let workers = run["measured"]["generator"]["workers"].as_array().unwrap();
+        let waited = workers.iter().map(|worker| number(&worker["run_queue_ns"])).fold(0.0, f64::max);
+        let before = &run["host"]["disturbance"];
+        waited > 0.05 * number(&run["measured"]["window_ns"])
+            || number(&before["taken_ns"]) > 0.05 * number(&before["looked_ns"])
+    })
 }
 
 const SHORT: [&str; 4] = ["-d", "400ms", "--warmup", "200ms"];
@@ -80,7 +104,10 @@ fn the_known_limit_is_found_and_every_level_is_in_the_record() {
     let arguments =
         ["find", &url, "--over", "clients", "--slo", "med<90ms,errors<1%", "--to", "64", "--format", "json"];
     let known = |search: &Value| (&search["kept"], &search["broken"]) == (&4.into(), &5.into());
-    let (said, report) = searched(dir.path(), &[&arguments[..], &SHORT].concat(), known);
+    // Five clients wait for 100 ms, however busy the machine is.
+    let possible = |search: &Value| search["kept"].as_u64().unwrap_or(0) <= 4;
+    let arguments = [&arguments[..], &SHORT].concat();
+    let Some((said, report)) = searched(dir.path(), &arguments, known, possible) else { return };
     let search = &report["computed"]["search"];
     assert_eq!(
         (&search["answer"], &search["kept"], &search["broken"]),
@@ -126,9 +153,9 @@ fn the_known_rate_of_a_server_lies_between_the_ends() {
         (150..=209).contains(&kept) && (190..=240).contains(&broken) && kept < broken
     };
     let arguments = [&arguments[..], &["-d", "600ms", "--warmup", "300ms"]].concat();
-    let (_, report) = searched(dir.path(), &arguments, known);
+    let possible = |search: &Value| search["kept"].as_u64().unwrap_or(0) <= 209;
+    let Some((_, report)) = searched(dir.path(), &arguments, known, possible) else { return };
     let search = &report["computed"]["search"];
-    assert!(known(search), "{search:#}");
     assert!(search["sentence"].as_str().unwrap().starts_with("med<35ms is kept at "), "{search}");
     assert_eq!(report["spec"]["find"]["over"], "rate");
     let of_level = |level: &Value| (level["rate"].clone(), level["clients"].as_u64().unwrap());
@@ -270,6 +297,17 @@ fn a_calibration_is_stored_shown_and_quoted_by_runs_that_it_fits() {
     assert_eq!(report["environment"]["calibration"], stored);
     let text = webstone_in(dir.path(), &[&run[..], &["text"]].concat()).out;
     assert!(text.contains("of what this generator can do here"), "{text}");
+}
+
+#[test]
+fn a_calibration_that_cannot_be_stored_is_printed_all_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = ["calibrate", "-d", "50ms", "-i", "1", "-o", "/dev/null/calibration.json"];
+    let said = webstone_in(dir.path(), &arguments);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.out.contains("keep-alive") && said.out.contains("Gbit/s"), "{}", said.out);
+    let error = said.err.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
+    assert!(error.contains("/dev/null/calibration.json"), "{}", said.err);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::peer::{Act, Peer, errors, file, one_page, run, spec};
+use super::peer::{Act, Peer, errors, file, impatient, one_page, run, spec};
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::ConnectionPolicy::{self, KeepAlive, PerRequest};
 
@@ -131,7 +131,8 @@ fn silence_times_out_in_the_class_of_its_moment() {
         ),
     ] {
         let peer = Peer::start(script);
-        let outcome = run(&spec(&peer.url, PerRequest, 2), &one_page(vec![file("/x", None)]), 2);
+        let spec = impatient(spec(&peer.url, PerRequest, 2), class);
+        let outcome = run(&spec, &one_page(vec![file("/x", None)]), 2);
         assert_eq!(errors(&outcome), [(class, 2)]);
     }
 }
@@ -222,7 +223,8 @@ fn a_listen_queue_that_never_empties_times_connects_out() {
     rustix::net::bind(&listener, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     rustix::net::listen(&listener, 0).unwrap();
     let address = std::net::SocketAddr::try_from(rustix::net::getsockname(&listener).unwrap()).unwrap();
-    let mut spec = spec(&format!("http://{address}"), PerRequest, 6);
+    let spec = spec(&format!("http://{address}"), PerRequest, 6);
+    let mut spec = impatient(spec, ErrorClass::FirstByteTimeout);
     spec.client.connect_timeout = webstone_model::units::Nanos::from_millis(300);
     let outcome = run(&spec, &one_page(vec![file("/x", None)]), 6);
     let timed_out = outcome.measured.errors.count(ErrorClass::ConnectTimeout);

@@ -25,18 +25,25 @@ fn server() -> RunningServer {
 #[test]
 fn a_level_may_end_with_everything_in_flight() {
     let server = server();
-    let workload = one_page(vec![file("/test?size=3000000&drip=1ms&bytes=20000", None)]);
+    // No answer is whole within two minutes.
+    let workload = one_page(vec![file("/test?size=3000000000&drip=1ms&bytes=20000", None)]);
     for policy in [ConnectionPolicy::KeepAlive, ConnectionPolicy::PerRequest] {
         for _ in 0..5 {
             let mut spec = spec(server.url(), policy, 0);
             spec.load.pages = None;
-            spec.load.duration = Nanos::from_millis(60);
             spec.load.drain = Nanos::ZERO;
             spec.client.check = Check::Content;
-            let outcome = run(&spec, &workload, 50);
-            assert_eq!(errors(&outcome), []);
-            assert_eq!(outcome.measured.counts.in_flight, 50);
-            assert_eq!(outcome.measured.lifetime.cut_off, 50);
+            // On a busy machine a worker may see a short window only when it is over, with nothing begun yet.
+            let all_in_flight = (0..8).any(|doubled| {
+                spec.load.duration = Nanos::from_millis(60 << doubled);
+                let outcome = run(&spec, &workload, 50);
+                let counts = outcome.measured.counts;
+                assert_eq!(errors(&outcome), []);
+                assert_eq!((counts.succeeded, counts.in_flight), (0, counts.started));
+                assert_eq!(outcome.measured.lifetime.cut_off, counts.in_flight);
+                counts.in_flight == 50
+            });
+            assert!(all_in_flight, "{policy:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //! the client reports must be that schedule: counts exact, bytes equal to the server's own, percentiles within the
 //! histogram's precision of the delay plus what the machine adds.
 
-use super::peer::{errors, file, one_page, run, spec};
+use super::peer::{errors, file, impatient, one_page, run, spec};
 use webstone_model::errors::ErrorClass;
 use webstone_model::metrics::Histogram;
 use webstone_model::spec::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
@@ -107,7 +107,7 @@ fn every_tenth(query: &str, size: u64, class: ErrorClass, retried_when_reused: b
     for policy in POLICIES {
         let server = server(1);
         let workload = one_page(vec![file(&format!("/test?{query}&size={size}&every=10"), Some(size))]);
-        let outcome = run(&spec(server.url(), policy, 60), &workload, 1);
+        let outcome = run(&impatient(spec(server.url(), policy, 60), class), &workload, 1);
         let counts = outcome.measured.counts;
         let asked = counts.succeeded + counts.failed + counts.stale_retries;
         let struck = asked / 10;
@@ -167,7 +167,7 @@ fn bytes_behind_a_response_never_pass_unseen() {
 fn a_drip_slower_than_the_time_out_is_a_time_out() {
     let server = server(1);
     let outcome = run(
-        &spec(server.url(), KeepAlive, 4),
+        &impatient(spec(server.url(), KeepAlive, 4), ErrorClass::RequestTimeout),
         &one_page(vec![file("/test?drip=100ms&bytes=10&size=1000", None)]),
         4,
     );

@@ -106,7 +106,8 @@ fn drain(stream: &mut TcpStream) {
     while matches!(stream.read(&mut sink), Ok(n) if n > 0) {}
 }
 
-/// A specification for short exact runs: `pages` pages, no warm-up, short time-outs.
+/// A specification for short exact runs: `pages` pages, no warm-up, and time-outs that no busy machine reaches. What is to time
+/// out has [`impatient`] clients.
 pub(crate) fn spec(url: &str, policy: ConnectionPolicy, pages: u64) -> RunSpec {
     let mut spec = RunSpec { target: vec![url.to_owned()], ..RunSpec::default() };
     spec.load.duration = Nanos::from_secs(30);
@@ -114,12 +115,22 @@ pub(crate) fn spec(url: &str, policy: ConnectionPolicy, pages: u64) -> RunSpec {
     spec.load.warmup = Nanos::ZERO;
     spec.load.drain = Nanos::from_millis(200);
     spec.client.connections = policy;
-    spec.client.connect_timeout = Nanos::from_secs(5);
-    spec.client.first_byte_timeout = Nanos::from_millis(400);
-    spec.client.request_timeout = Nanos::from_millis(800);
+    spec.client.connect_timeout = Nanos::from_secs(60);
+    spec.client.first_byte_timeout = Nanos::from_secs(60);
+    spec.client.request_timeout = Nanos::from_secs(60);
     spec.generator.workers = 1;
     spec.generator.pin = false;
     spec.generator.backend = if has_backend(&spec) { crate::BACKEND } else { Backend::Auto };
+    spec
+}
+
+/// The same, with a short time-out of one class; of another class, as it is.
+pub(crate) fn impatient(mut spec: RunSpec, class: ErrorClass) -> RunSpec {
+    match class {
+        ErrorClass::FirstByteTimeout => spec.client.first_byte_timeout = Nanos::from_millis(400),
+        ErrorClass::RequestTimeout => spec.client.request_timeout = Nanos::from_millis(800),
+        _ => {}
+    }
     spec
 }
 
