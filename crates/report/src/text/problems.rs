@@ -280,7 +280,7 @@ fn connect_delay(screen: &Screen, levels: &[Level<'_>], found: &mut Vec<Caution>
         let text = format!(
             "of the median connect time, more than {LOOP_DELAY_PERCENT_MAX} % is the load generator's own delay: {}; the network and \
              the server took the rest",
-            listed(&delayed)
+            listed(&delayed, NAMED_MAX)
         );
         found.push(("OWN DELAY", text));
     }
