@@ -59,6 +59,7 @@ fn serve(stream: &TcpStream, ask: &Sender<Queued>) {
 /// Searches until what is known of the server is found. A machine that is kept from its work gives the server another limit than
 /// it is known to have. `None` where it was so in four searches, by what their records say of the generator's CPUs; then no limit
 /// that was found was above the known one (`is_possible`). On a quiet machine a wrong limit fails.
+#[allow(clippy::print_stdout, reason = "a skipped test says why")]
 fn searched(
     dir: &Path,
     arguments: &[&str],
