@@ -183,7 +183,7 @@ fn of_iteration(metrics: &mut Metrics, run: &Labels, iteration: &IterationRecord
         put(Kind::Gauge, name, ("The server", "cpu_per_1000_requests_s"), &labels, cost);
     }
     if let Some(used) = iteration.server.as_ref().and_then(|server| server.processes.as_ref()) {
-        of_processes(metrics, &labels, &used);
+        of_processes(metrics, &labels, used);
     }
     if let Some(origin) = &iteration.origin {
         of_origin(metrics, &labels, origin);
