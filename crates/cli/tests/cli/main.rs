@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests: a panic is how they fail")]
 
 mod agents;
+mod bottlenecks;
 mod comparison;
 mod files;
 mod find;
@@ -16,6 +17,8 @@ mod messages;
 mod own_servers;
 mod program;
 mod proxies;
+#[path = "../../../model/tests/refuted/mod.rs"]
+mod refuted;
 mod runs;
 mod series;
 mod server;

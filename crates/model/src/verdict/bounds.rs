@@ -63,15 +63,6 @@ pub fn run_queue_percent(worker: &WorkerUse, window_ns: u64) -> f64 {
     }
 }
 
-/// The worker of an iteration that needed most of its CPU: its use, its CPU time and its waiting for it in percent.
-pub(super) fn busiest(run: &IterationRecord) -> Option<(&WorkerUse, f64, f64)> {
-    let window_ns = run.measured.window_ns;
-    let workers = run.measured.generator.workers.iter();
-    workers
-        .map(|worker| (worker, worker_percent(worker, window_ns), run_queue_percent(worker, window_ns)))
-        .max_by(|a, b| (a.1 + a.2).total_cmp(&(b.1 + b.2)))
-}
-
 /// 100 a / b; 0 where b is 0.
 pub(super) fn percent(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { 100.0 * a / b }

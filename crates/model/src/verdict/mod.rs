@@ -8,8 +8,6 @@ mod disturbance;
 #[cfg(test)]
 mod disturbance_tests;
 mod limit;
-#[cfg(test)]
-mod limit_tests;
 mod reasons;
 mod rules;
 #[cfg(test)]
@@ -179,17 +177,21 @@ pub struct RuleResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitingResource {
-    /// The server's CPUs.
+    /// The server's CPUs, or a quota on them.
     Server,
+    /// One thread of the server, or several, each of which cannot use more than one CPU.
+    ServerThread,
     /// The CPUs of the origin behind a proxy.
     Origin,
     /// The network link.
     Network,
     /// The load generator.
     Generator,
-    /// None of the three.
+    /// Open loop: all that was offered was answered.
+    OfferedRate,
+    /// None of these: CPUs were idle on both sides while answers were due.
     None,
-    /// What would tell was not measured.
+    /// It cannot be told: something was not measured, or nothing was at its ceiling and nothing idle.
     Unknown,
 }
 
