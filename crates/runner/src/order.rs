@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use webstone_model::rate::RateProfile;
-use webstone_model::record::{Arm, IterationRecord};
+use webstone_model::record::{Arm, RunRecord};
 use webstone_model::search::Search;
 use webstone_model::spec::{LoadSpec, Order, RunSpec};
 use webstone_model::threshold::GateError;
@@ -62,14 +62,15 @@ impl Course {
     }
 
     /// The next step, after what was measured.
-    pub(crate) fn next(&mut self, measured: &[IterationRecord]) -> Option<Step> {
+    pub(crate) fn next(&mut self, record: &RunRecord) -> Option<Step> {
+        let measured = &record.iterations;
         match self {
             Course::Listed(steps, at) => {
                 *at += 1;
                 steps.get(*at - 1).copied()
             }
             Course::Sought(search, taken) => {
-                measured.iter().skip(*taken).for_each(|run| search.observe_run(run));
+                measured.iter().skip(*taken).for_each(|run| search.observe_run(record, run));
                 *taken = measured.len();
                 let load = search.next()?;
                 let clients = search.spec().clients_at(load);

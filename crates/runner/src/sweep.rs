@@ -164,7 +164,7 @@ impl Sweep<'_> {
 
     fn all_steps(&mut self, record: &mut RunRecord) -> (RunState, Option<SweepError>) {
         let (mut taken, before, voids_before) = (0, record.iterations.len(), record.voids.len());
-        while let Some(step) = self.course.next(&record.iterations) {
+        while let Some(step) = self.course.next(record) {
             if self.interrupt.count() > 0 {
                 return (RunState::Interrupted, None);
             }

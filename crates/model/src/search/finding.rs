@@ -1,8 +1,11 @@
 //! What a search found, in figures and in one sentence.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::doubt::Doubt;
 use super::standing::{Once, interval, judge};
 use super::{Edges, LevelStanding, Over, Search, Walk, confidence, search_of};
 use crate::figures::Figures;
@@ -82,6 +85,10 @@ pub struct LevelFound {
     pub iterations: u64,
     /// How many of them kept the SLO, taken alone.
     pub iterations_kept: u64,
+    /// How many of them cannot tell, and count for neither side: the generator was late or at its limit, or requests were too
+    /// few for a percentile.
+    #[serde(default)]
+    pub iterations_doubtful: u64,
     /// What they say together.
     pub standing: LevelStanding,
     /// Each condition of the SLO, in its order.
@@ -146,7 +153,7 @@ impl Search {
     /// What has been found so far, without the useful peak, which takes a record ([`of_record`]).
     pub fn finding(&self) -> Finding {
         let confidence = confidence(self.spec.repeats);
-        let levels: Vec<LevelFound> = self.levels.keys().map(|load| self.level(*load, confidence)).collect();
+        let levels: Vec<LevelFound> = self.loads().map(|load| self.level(load, confidence)).collect();
         let walk = self.walk();
         let (answer, edges) = match walk {
             Walk::Measure(_) => (Answer::Unfinished, self.so_far(&levels)),
@@ -171,6 +178,12 @@ impl Search {
         finding
     }
 
+    /// All that were measured, in ascending order.
+    fn loads(&self) -> impl Iterator<Item = u64> {
+        let loads: BTreeSet<u64> = self.levels.keys().chain(self.doubts.keys()).copied().collect();
+        loads.into_iter()
+    }
+
     fn answer(&self, edges: &Edges) -> Answer {
         match (edges.kept, edges.broken) {
             (Some(_), Some(_)) => Answer::Between,
@@ -181,9 +194,15 @@ impl Search {
         }
     }
 
-    /// Whether no level of the bracket looks kept.
+    /// Whether every level of the bracket looks broken.
     fn never_enough(&self) -> bool {
-        self.spec.bracket().into_iter().filter_map(|load| self.looks(load)).all(|look| look != Once::Kept)
+        !self.spec.bracket().into_iter().any(|load| self.looks_doubtful(load))
+            && self
+                .spec
+                .bracket()
+                .into_iter()
+                .filter_map(|load| self.looks(load))
+                .all(|look| look != Once::Kept)
     }
 
     /// What counts as kept and broken although the search did not end.
@@ -198,13 +217,15 @@ impl Search {
     fn looks_kept(&self, level: &LevelFound) -> bool {
         match level.standing {
             LevelStanding::Kept => true,
-            LevelStanding::Open => 2 * level.iterations_kept > level.iterations,
-            LevelStanding::Broken | LevelStanding::Undecided => false,
+            LevelStanding::Open => {
+                2 * level.iterations_kept > level.iterations.saturating_sub(level.iterations_doubtful)
+            }
+            LevelStanding::Broken | LevelStanding::Undecided | LevelStanding::CannotTell => false,
         }
     }
 
     fn level(&self, load: u64, confidence: f64) -> LevelFound {
-        let runs = &self.levels[&load];
+        let runs = self.levels.get(&load).map_or(&[][..], Vec::as_slice);
         let conditions = self.conditions.iter().enumerate().map(|(place, condition)| {
             let values: Vec<Option<f64>> = runs.iter().map(|run| run[place]).collect();
             let kept = |value: &&Option<f64>| {
@@ -220,7 +241,8 @@ impl Search {
         });
         LevelFound {
             load,
-            iterations: runs.len() as u64,
+            iterations: self.measured(load) as u64,
+            iterations_doubtful: self.doubts_at(load).len() as u64,
             iterations_kept: runs.iter().filter(|run| judge(&self.conditions, run) == Once::Kept).count()
                 as u64,
             standing: self.standing(load),
@@ -268,7 +290,12 @@ impl Search {
                     Some(broken) => format!("it is broken {}{by}", at(broken)),
                     None => "no level above could be shown to break it".to_owned(),
                 };
-                format!("{below}, and {above}: the noise is too large for {} iterations.", self.spec.repeats)
+                // What is in doubt is named below.
+                let why = match self.doubts.is_empty() {
+                    true => format!(": the noise is too large for {} iterations", self.spec.repeats),
+                    false => String::new(),
+                };
+                format!("{below}, and {above}{why}.")
             }
         };
         let undecided: Vec<String> = finding
@@ -280,6 +307,7 @@ impl Search {
         if !undecided.is_empty() {
             text += &format!(" Undecided after {} iterations: {}.", self.spec.repeats, undecided.join(", "));
         }
+        text += &self.in_doubt(finding);
         if let (Some(again), Some(broken)) = (finding.kept_again, finding.broken) {
             text += &format!(
                 " Yet it is kept {}, though not {}: something else than the load breaks it, and the answer is the first \
@@ -289,6 +317,28 @@ impl Search {
             );
         }
         text
+    }
+
+    /// Levels that cannot be told, and why.
+    fn in_doubt(&self, finding: &Finding) -> String {
+        let is_doubtful = |level: &&LevelFound| {
+            level.standing == LevelStanding::CannotTell || self.looks_doubtful(level.load)
+        };
+        let loads: Vec<u64> = finding.levels.iter().filter(is_doubtful).map(|level| level.load).collect();
+        let why: BTreeSet<Doubt> = loads.iter().flat_map(|load| self.doubts_at(*load)).copied().collect();
+        if loads.is_empty() {
+            return String::new();
+        }
+        let over = self.spec.over;
+        let (last, others) = (loads[loads.len() - 1], &loads[..loads.len() - 1]);
+        let others: String = others.iter().map(|load| format!("{load}, ")).collect();
+        let why: Vec<&str> = why.into_iter().map(Doubt::words).collect();
+        format!(
+            " It cannot be told {} {others}{}: {}.",
+            over.preposition(),
+            over.say(last),
+            why.join(", or ")
+        )
     }
 
     /// Where arrivals waited for clients that are fewer than Little's law needs: what is found may be the clients' limit.

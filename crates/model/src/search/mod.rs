@@ -5,6 +5,7 @@
 //! Definitions: `docs/measurement.md`, "Search for an SLO". Nothing here remembers where it is: each step walks the whole
 //! search again over all that was measured, so that an interrupted search and a stored one say the same.
 
+mod doubt;
 mod finding;
 mod standing;
 #[cfg(test)]
@@ -24,10 +25,14 @@ use crate::rate::{Rate, RateProfile, Rates};
 use crate::record::{IterationRecord, RunRecord};
 use crate::spec::{Levels, LoadSpec};
 use crate::threshold::{GateError, Relation, Threshold, Thresholds};
+use crate::verdict::{Worth, worth};
+use doubt::Doubt;
 use standing::{Once, judge, standing};
 
 /// Steps that the search takes away from an edge that cannot be decided, in each direction. Each is twice the last.
 const STEPS_AWAY: u32 = 3;
+/// How often a level is measured until it looks kept or broken.
+const LOOKS_MAX: usize = 3;
 /// Over rates: what a level must keep besides the SLO. The verdict's bound on a missed rate is the same 1 %.
 pub const RATE_KEPT: &str = "offered>=99%";
 /// Fewest and most clients that stand by at a level, where no number was given.
@@ -180,12 +185,10 @@ impl SearchSpec {
     /// The most iterations that the search can take, whatever it meets.
     pub fn iterations_max(&self) -> u64 {
         let bracket = self.bracket().len() as u64;
-        // A level of bracket or bisection that looks broken is measured up to three times; below a lower bound on the
-        // rate (`rate>1k`), any level of the bracket can look so.
-        let upward = self.conditions().is_ok_and(|all| all.iter().any(standing::rises));
-        let bracket = if upward { 3 * bracket } else { bracket + 2 };
+        // A level of bracket or bisection that looks broken, or cannot tell, is measured up to three times.
+        let bracket = LOOKS_MAX as u64 * bracket;
         let edges = 2 + 2 * u64::from(STEPS_AWAY);
-        bracket + 3 * self.bisections() + 1 + edges * u64::from(self.repeats)
+        bracket + LOOKS_MAX as u64 * self.bisections() + 1 + edges * u64::from(self.repeats)
     }
 
     /// The iterations that a search takes where noise does no harm and the limit lies in the middle of its range.
@@ -216,6 +219,8 @@ pub struct Search {
     conditions: Vec<Threshold>,
     /// By load: of each iteration, the value of each condition.
     levels: BTreeMap<u64, Vec<Vec<Option<f64>>>>,
+    /// By load: iterations that cannot tell, which are in no level.
+    doubts: BTreeMap<u64, Vec<Doubt>>,
 }
 
 /// Where the walk over all measured stands.
@@ -239,7 +244,8 @@ impl Search {
     /// # Errors
     /// If the SLO is no list of thresholds.
     pub fn new(spec: &SearchSpec) -> Result<Search, GateError> {
-        Ok(Search { conditions: spec.conditions()?, spec: spec.clone(), levels: BTreeMap::new() })
+        let (levels, doubts) = Default::default();
+        Ok(Search { conditions: spec.conditions()?, spec: spec.clone(), levels, doubts })
     }
 
     /// What is searched for.
@@ -252,14 +258,24 @@ impl Search {
         self.levels.entry(load).or_default().push(values);
     }
 
-    /// Takes in an iteration as measured. One that the user cut short counts for nothing.
-    pub fn observe_run(&mut self, run: &IterationRecord) {
+    fn doubt(&mut self, load: u64, doubt: Doubt) {
+        self.doubts.entry(load).or_default().push(doubt);
+    }
+
+    /// Takes in an iteration as measured, of a record that may be growing. One that the user cut short counts for nothing; one that cannot tell, for neither side.
+    pub fn observe_run(&mut self, record: &RunRecord, run: &IterationRecord) {
         if run.interrupted {
             return;
         }
         let reading = Reading::of(run);
-        let values = self.conditions.iter().map(|condition| reading.value(condition.metric())).collect();
-        self.observe(self.spec.over.of(run), values);
+        let values: Vec<Option<f64>> =
+            self.conditions.iter().map(|condition| reading.value(condition.metric())).collect();
+        let (load, shortest_s) = (self.spec.over.of(run), self.spec.times().into_iter().reduce(f64::min));
+        let is_disturbed = worth(record, run) > Worth::Clean;
+        match doubt::of(&self.conditions, &values, run, shortest_s, is_disturbed) {
+            Some(doubt) => self.doubt(load, doubt),
+            None => self.observe(load, values),
+        }
     }
 
     /// The load to be measured next; `None` when the search is over.
@@ -336,10 +352,10 @@ impl Search {
                     broken = kept;
                     kept = kept.and_then(|load| self.down(load, &mut downs));
                 }
-                (Some(LevelStanding::Undecided), _) => {
+                (Some(LevelStanding::Undecided | LevelStanding::CannotTell), _) => {
                     kept = kept.and_then(|load| self.down(load, &mut downs));
                 }
-                (_, Some(LevelStanding::Undecided)) => {
+                (_, Some(LevelStanding::Undecided | LevelStanding::CannotTell)) => {
                     broken = broken.and_then(|load| self.up(load, &mut ups));
                 }
                 _ => {
@@ -378,12 +394,31 @@ impl Search {
     }
 
     fn measured(&self, load: u64) -> usize {
-        self.levels.get(&load).map_or(0, Vec::len)
+        self.levels.get(&load).map_or(0, Vec::len) + self.doubts_at(load).len()
+    }
+
+    fn doubts_at(&self, load: u64) -> &[Doubt] {
+        self.doubts.get(&load).map_or(&[], Vec::as_slice)
     }
 
     /// What a level looks like from its first measurements: kept once is kept; broken takes two of three, because one
     /// hiccup of the machine breaks any level. `None`: it has to be measured (again) to tell.
     fn looks(&self, load: u64) -> Option<Once> {
+        self.looks_decided(load).or_else(|| {
+            // Measured as often as any, and still in doubt: nobody can build on it. Requests that are too few become more
+            // with the load.
+            let doubts = Some(self.doubts_at(load)).filter(|_| self.measured(load) >= LOOKS_MAX)?;
+            let is_too_few = doubts.iter().all(|doubt| *doubt == Doubt::TooFew);
+            Some(if is_too_few { Once::TooLittle } else { Once::Broken })
+        })
+    }
+
+    /// Whether a level was measured as often as a look takes, and doubts kept it from being decided.
+    fn looks_doubtful(&self, load: u64) -> bool {
+        self.looks_decided(load).is_none() && self.measured(load) >= LOOKS_MAX
+    }
+
+    fn looks_decided(&self, load: u64) -> Option<Once> {
         let runs = self.levels.get(&load)?;
         let mut looks = runs.iter().map(|values| judge(&self.conditions, values));
         let first = looks.next()?;
@@ -398,13 +433,22 @@ impl Search {
 
     fn standing(&self, load: u64) -> LevelStanding {
         let runs = self.levels.get(&load).map_or(&[][..], Vec::as_slice);
-        standing(&self.conditions, runs, self.spec.repeats)
+        let is_doubtful = !self.doubts_at(load).is_empty();
+        match standing(&self.conditions, runs, self.spec.repeats) {
+            LevelStanding::Open if self.measured(load) >= self.spec.repeats.max(LOOK_FIRST) as usize => {
+                LevelStanding::CannotTell
+            }
+            LevelStanding::Open if is_doubtful && self.looks_doubtful(load) && runs.is_empty() => {
+                LevelStanding::CannotTell
+            }
+            known => known,
+        }
     }
 }
 
 /// The search that a record is of, with everything that it measured. `None` of a run that is no search.
 fn search_of(record: &RunRecord) -> Option<Search> {
     let mut search = Search::new(record.spec.find.as_ref()?).ok()?;
-    record.iterations.iter().for_each(|run| search.observe_run(run));
+    record.iterations.iter().for_each(|run| search.observe_run(record, run));
     Some(search)
 }

@@ -28,6 +28,9 @@ pub enum LevelStanding {
     Broken,
     /// As many iterations as were allowed do not tell.
     Undecided,
+    /// Its timed runs do not tell: the generator was late or at its limit, the machine was disturbed, or requests were
+    /// too few for a percentile.
+    CannotTell,
     /// Not repeated often enough to tell: it was not at the edge.
     Open,
 }

@@ -278,3 +278,101 @@ fn looks_share_their_error() {
     // What was decided at one look stays decided.
     assert_eq!(standing_of(&[9.0, 9.0, 9.0, 90.0, 90.0], 8), LevelStanding::Kept);
 }
+
+/// Runs a search in which some timed runs cannot tell; `server` answers `None` for those, and says why.
+fn doubted(spec: &SearchSpec, mut server: impl FnMut(u64) -> Result<f64, Doubt>) -> Finding {
+    let mut search = Search::new(spec).unwrap();
+    let mut asked = 0;
+    while let Some(load) = search.next() {
+        asked += 1;
+        assert!(asked <= spec.iterations_max(), "{load}");
+        match server(load) {
+            Ok(p99) => search.observe(load, vec![Some(p99)]),
+            Err(doubt) => search.doubt(load, doubt),
+        }
+    }
+    let finding = search.finding();
+    assert_eq!(finding.iterations, asked);
+    assert_ne!(finding.answer, Answer::Unfinished);
+    finding
+}
+
+#[test]
+fn what_cannot_be_told_is_not_called_broken() {
+    let spec = spec("p(99)<50ms");
+    // The generator was late everywhere: nothing is known, and nothing is "never kept".
+    let finding = doubted(&spec, |_| Err(Doubt::Generator));
+    assert_eq!((finding.answer, finding.kept, finding.broken), (Answer::Unclear, None, None));
+    assert_eq!(
+        finding.sentence,
+        "no level could be shown to keep p(99)<50ms, and no level above could be shown to break it. It cannot be told with 1, \
+         2, 3, 4 clients: the generator was late or at its limit."
+    );
+    assert!(finding.levels.iter().all(|level| level.standing == LevelStanding::CannotTell));
+    // Few requests at low loads are no reason to end the search below the limit.
+    let truth = |load: u64| if load < 100 { 0.01 } else { 0.2 };
+    let finding = doubted(&spec, |load| if load < 5 { Err(Doubt::TooFew) } else { Ok(truth(load)) });
+    assert_eq!(finding.answer, Answer::Between, "{}", finding.sentence);
+    assert!(finding.kept.unwrap() < 100 && finding.broken.unwrap() >= 100, "{}", finding.sentence);
+    assert!(
+        finding.sentence.ends_with(
+            "It cannot be told with 1, 2, 4 clients: the requests were too few for the percentile."
+        ),
+        "{}",
+        finding.sentence
+    );
+    // One in three runs in doubt does not change what the others say.
+    let mut run = 0;
+    let finding = doubted(&spec, |load| {
+        run += 1;
+        if run % 3 == 0 { Err(Doubt::Generator) } else { Ok(truth(load)) }
+    });
+    assert_eq!(finding.answer, Answer::Between, "{}", finding.sentence);
+    assert!(finding.kept.unwrap() < 100 && finding.broken.unwrap() >= 100, "{}", finding.sentence);
+}
+
+#[test]
+fn only_a_broken_run_is_doubted_and_only_for_what_the_server_has_not_done() {
+    let conditions = spec("p(99)<50ms").conditions().unwrap();
+    let of = |value: Option<f64>, change: &dyn Fn(&mut IterationRecord)| {
+        let mut run = IterationRecord::default();
+        run.measured.window_ns = 10_000_000_000;
+        run.measured.counts.succeeded = 1_000;
+        change(&mut run);
+        doubt::of(&conditions, &[value], &run, Some(0.05), false)
+    };
+    let worker = |run: &mut IterationRecord, user_ns, run_queue_ns| {
+        let worker =
+            crate::metrics::WorkerUse { user_ns, run_queue_ns: Some(run_queue_ns), ..Default::default() };
+        run.measured.generator.workers = vec![worker];
+    };
+    let lag = |run: &mut IterationRecord, lag_p99_ns| {
+        let kept = crate::record::ScheduleKept {
+            asked_rate: 100.0,
+            offered_rate: 100.0,
+            lag_p99_ns,
+            ..Default::default()
+        };
+        run.schedule = Some(kept);
+    };
+    let missed = |run: &mut IterationRecord, queued| {
+        lag(run, 0);
+        run.schedule.as_mut().unwrap().offered_rate = 90.0;
+        run.measured.open_loop = Some(crate::metrics::OpenLoop { queued, ..Default::default() });
+    };
+    let late = Some(Doubt::Generator);
+    assert_eq!(of(Some(0.06), &|_| ()), None);
+    assert_eq!(of(Some(0.06), &|run| worker(run, 5_000_000_000, 4_500_000_000)), late);
+    assert_eq!(of(Some(0.04), &|run| worker(run, 5_000_000_000, 4_500_000_000)), None, "kept is kept");
+    assert_eq!(of(Some(0.06), &|run| worker(run, 5_000_000_000, 3_000_000_000)), None);
+    assert_eq!(of(Some(0.06), &|run| lag(run, 5_100_000)), late);
+    assert_eq!(of(Some(0.06), &|run| lag(run, 4_900_000)), None);
+    assert_eq!(of(Some(0.06), &|run| missed(run, 0)), late);
+    assert_eq!(of(Some(0.06), &|run| missed(run, 100)), None, "the server was slow");
+    assert_eq!(of(Some(0.06), &|run| run.measured.counts.succeeded = 99), Some(Doubt::TooFew));
+    assert_eq!(of(Some(0.06), &|run| run.measured.counts.succeeded = 100), None);
+    let run = IterationRecord::default();
+    assert_eq!(doubt::of(&conditions, &[Some(0.06)], &run, None, true), Some(Doubt::Disturbed));
+    assert_eq!(doubt::of(&conditions, &[Some(0.04)], &run, None, true), None);
+    assert_eq!(of(None, &|run| run.measured.counts.succeeded = 0), None, "a server that answers nothing");
+}

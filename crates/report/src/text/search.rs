@@ -74,6 +74,7 @@ fn counts_as(screen: &Screen, standing: LevelStanding) -> (&'static str, Tone) {
         LevelStanding::Kept => ("kept", Tone::Good),
         LevelStanding::Broken => ("broken", Tone::Alarm),
         LevelStanding::Undecided => ("undecided", Tone::Caution),
+        LevelStanding::CannotTell => ("cannot tell", Tone::Caution),
         LevelStanding::Open => (screen.dash(), Tone::Plain),
     }
 }
