@@ -18,6 +18,8 @@ use crate::spec::RunSpec;
 use crate::units::NANOS_PER_SECOND;
 use crate::workload::Workload;
 
+pub use crate::process_use::{ProcessUse, ThreadUse};
+
 /// Version of the record's schema. It grows when a reader of the older one would misread.
 pub const SCHEMA_VERSION: u32 = 1;
 
@@ -518,84 +520,6 @@ pub struct OriginCounts {
     pub received_bytes: u64,
     /// Time between the two readings by its own clock, in nanoseconds.
     pub elapsed_ns: u64,
-}
-
-/// What the processes of the server under test did in a window, and what there was of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct ProcessUse {
-    /// Times that a thread gave up its CPU of its own accord, to wait.
-    pub switches_voluntary: u64,
-    /// Times that the kernel took a thread's CPU away and gave it to another.
-    pub switches_involuntary: u64,
-    /// Page faults that needed no disk.
-    pub faults_minor: u64,
-    /// Page faults that waited for a disk.
-    pub faults_major: u64,
-    /// Bytes that disks read for it; absent where this user may not ask.
-    pub disk_read_bytes: Option<u64>,
-    /// Bytes that disks have written or shall write for it; absent where this user may not ask.
-    pub disk_written_bytes: Option<u64>,
-    /// Time for which a control group's CPU quota held it up, in nanoseconds; absent where the kernel counts none.
-    pub throttled_ns: Option<u64>,
-    /// Most processes that were seen at one look.
-    pub processes_max: u64,
-    /// Most threads that were seen at one look.
-    pub threads_max: u64,
-    /// Most descriptors that were seen open at one look; absent where this user may not see them.
-    pub descriptors_max: Option<u64>,
-    /// Resident memory when the window closed, in bytes: the sum over its processes.
-    pub resident_bytes: u64,
-    /// The same with each page that several processes share divided among them; absent where this user may not look.
-    pub proportional_bytes: Option<u64>,
-    /// Time for which its threads were ready to run and something else had the CPU, in nanoseconds, summed over threads; absent
-    /// where the kernel does not tell. Threads that ended before the window closed are not in it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub run_queue_ns: Option<u64>,
-    /// The threads that used most CPU time, the busiest first; absent where the kernel does not tell.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub busiest: Vec<ThreadUse>,
-}
-
-impl ProcessUse {
-    /// How many of the busiest threads are kept.
-    pub const BUSIEST_MAX: usize = 4;
-
-    /// What somebody else says of a server, within the bounds that the reading on this host keeps.
-    pub fn bounded(mut self) -> ProcessUse {
-        self.busiest.truncate(ProcessUse::BUSIEST_MAX);
-        for thread in &mut self.busiest {
-            thread.name = ThreadUse::plain_name(&thread.name);
-        }
-        self
-    }
-}
-
-/// What one thread of the server did in a window.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct ThreadUse {
-    /// Its process, as its own host numbers it.
-    pub process: u32,
-    /// Its own number; that of its process for the first thread.
-    pub thread: u32,
-    /// Its name (`comm`), which for the first thread is the program's unless it named itself; made by [`ThreadUse::plain_name`].
-    pub name: String,
-    /// CPU time, in nanoseconds.
-    pub cpu_ns: u64,
-    /// Time for which it was ready to run and something else had the CPU, in nanoseconds.
-    pub run_queue_ns: u64,
-}
-
-impl ThreadUse {
-    /// How many characters of a name are kept. The kernel keeps 15 bytes of it.
-    const NAME_CHARS_MAX: usize = 32;
-
-    /// A name that may stand in a sentence: a program can name its threads anything, and an agent can tell anything.
-    pub fn plain_name(name: &str) -> String {
-        let shown = name.trim().chars().take(ThreadUse::NAME_CHARS_MAX);
-        shown.map(|c| if c.is_control() || c == char::REPLACEMENT_CHARACTER { '?' } else { c }).collect()
-    }
 }
 
 pub(crate) fn is_zero(number: &u64) -> bool {
