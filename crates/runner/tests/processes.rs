@@ -75,6 +75,7 @@ fn serve_as_child(flags: &[&str]) {
         ..ServerSpec::default()
     };
     let mut options = ServeOptions::new(server);
+    options.test_handlers = true;
     options.until_stdin_closes = flags.contains(&"--until-stdin-closes");
     if let Some(workload) = value("--workload").and_then(|name| builtin(&name)) {
         let files = workload.pages.iter().flat_map(|page| &page.files);

@@ -20,6 +20,7 @@ use crate::counters::Count;
 use crate::exchange::Exchange;
 use crate::files::Found;
 use crate::handlers;
+use crate::host;
 use crate::shard::Shard;
 use crate::wire::{Stream, Wire, WireIo};
 
@@ -93,6 +94,10 @@ impl Service<Request<Incoming>> for Handler {
         }
         let exchange = Exchange::begin(&self.shard, &self.wire, &self.client, &request);
         let is_head = request.method() == Method::HEAD;
+        if let Some(what) = host::problem(request.version(), request.headers()) {
+            self.wire.tally.add(Count::BadRequests, 1);
+            return Answer::Ready(Some(handlers::refused(exchange, is_head, what)));
+        }
         if (is_head || request.method() == Method::GET)
             && request.body().is_end_stream()
             && let Some(entry) = self.shard.table.find(request.uri().path())

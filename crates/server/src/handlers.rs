@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, IF_MODIFIED_SINCE, LAST_MODIFIED};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue, IF_MODIFIED_SINCE, LAST_MODIFIED};
 use hyper::{Method, Request, Response, StatusCode};
 
 use crate::body::{Content, Made, ServerBody, respond};
@@ -103,6 +103,13 @@ pub(crate) fn text(
 ) -> Response<ServerBody> {
     let mut response = respond(exchange, status, is_head, Content::Whole(words.into()));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// The answer to a request that must not be guessed at. What follows it on the connection is not believed either.
+pub(crate) fn refused(exchange: Exchange, is_head: bool, what: &'static str) -> Response<ServerBody> {
+    let mut response = text(exchange, StatusCode::BAD_REQUEST, is_head, what);
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 

@@ -39,6 +39,7 @@ mod fileset;
 mod fill;
 mod gateway;
 mod handlers;
+mod host;
 mod listener;
 mod media_types;
 mod null_server;

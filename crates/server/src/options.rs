@@ -24,7 +24,8 @@ pub struct ServeOptions {
     pub fileset: Fileset,
     /// Most bytes of file content kept in memory with `server.cache`; what does not fit is read for each request.
     pub cache_bytes_max: u64,
-    /// Whether `/test`, `/schedule`, `/echo` and `/.webstone/refuse` exist.
+    /// Whether `/test`, `/schedule`, `/echo` and `/.webstone/refuse` exist. They let any client stall, break and close the
+    /// server.
     pub test_handlers: bool,
     /// The program that answers `/send`; `None`: the server does, by itself.
     pub gateway: Option<GatewayOptions>,
@@ -33,13 +34,13 @@ pub struct ServeOptions {
 }
 
 impl ServeOptions {
-    /// The given settings with no files, with test handlers, and independent of standard input.
+    /// The given settings with no files, without test handlers, and independent of standard input.
     pub fn new(server: ServerSpec) -> ServeOptions {
         ServeOptions {
             server,
             fileset: Fileset::empty(),
             cache_bytes_max: CACHE_BYTES_MAX,
-            test_handlers: true,
+            test_handlers: false,
             gateway: None,
             until_stdin_closes: false,
         }

@@ -100,6 +100,12 @@ pub struct ServeArgs {
     #[arg(long, value_name = "BYTES", value_parser = values::count)]
     pub handler_output_max: Option<u64>,
 
+    /// Answer /test, /schedule, /echo and /.webstone/refuse too, by which any client can stall, break and close the server
+    ///
+    /// For tests of clients, where nobody else reaches the server.
+    #[arg(long)]
+    pub test_handlers: bool,
+
     /// End when standard input is closed, so that the server never outlives the program that started it
     #[arg(long)]
     pub until_stdin_closes: bool,

@@ -18,6 +18,7 @@ pub(super) fn execute(args: &ServeArgs, console: &Console) -> Result<Exit, Failu
     let gateway = gateway(args, &spec)?;
     let has_root = spec.root.is_some();
     let mut options = ServeOptions::new(spec);
+    options.test_handlers = args.test_handlers;
     options.until_stdin_closes = args.until_stdin_closes;
     options.gateway = gateway;
     if !has_root {

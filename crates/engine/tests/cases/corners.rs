@@ -19,7 +19,11 @@ use webstone_server::{RunningServer, ServeOptions, Server};
 const LIMITED: &str = "WEBSTONE_TEST_LIMITED";
 
 fn server() -> RunningServer {
-    Server::start(ServeOptions::new(ServerSpec { threads: 1, ..ServerSpec::default() })).unwrap()
+    Server::start(ServeOptions {
+        test_handlers: true,
+        ..ServeOptions::new(ServerSpec { threads: 1, ..ServerSpec::default() })
+    })
+    .unwrap()
 }
 
 #[test]

@@ -21,7 +21,11 @@ const MS: u64 = 1_000_000;
 const OVERHEAD_NS: u64 = 250_000_000;
 
 fn server() -> RunningServer {
-    Server::start(ServeOptions::new(ServerSpec { threads: 1, ..ServerSpec::default() })).unwrap()
+    Server::start(ServeOptions {
+        test_handlers: true,
+        ..ServeOptions::new(ServerSpec { threads: 1, ..ServerSpec::default() })
+    })
+    .unwrap()
 }
 
 fn open_spec(url: &str, policy: ConnectionPolicy, seconds: u64) -> RunSpec {

@@ -18,7 +18,11 @@ const OVERHEAD_NS: u64 = 400_000_000;
 const PRECISION: f64 = 0.001;
 
 fn server(threads: u32) -> RunningServer {
-    Server::start(ServeOptions::new(ServerSpec { threads, ..ServerSpec::default() })).unwrap()
+    Server::start(ServeOptions {
+        test_handlers: true,
+        ..ServeOptions::new(ServerSpec { threads, ..ServerSpec::default() })
+    })
+    .unwrap()
 }
 
 /// A histogram must hold exactly `count` values for each of the delays, which ascend.

@@ -22,7 +22,11 @@ fn child_server() {
     }
     raise_descriptors();
     let server =
-        Server::start(ServeOptions::new(ServerSpec { threads: 1, ..ServerSpec::default() })).unwrap();
+        Server::start(ServeOptions {
+        test_handlers: true,
+        ..ServeOptions::new(ServerSpec { threads: 1, ..ServerSpec::default() })
+    })
+    .unwrap();
     println!("\nURL {}", server.url());
     let _ = std::io::stdin().read(&mut [0]);
 }

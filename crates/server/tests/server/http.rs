@@ -236,3 +236,29 @@ fn ipv6_serves_too() {
     assert!(server.url().starts_with("http://[::1]:"), "{}", server.url());
     assert_eq!(Peer::connect(&server).get("/small.html").status, 200);
 }
+
+#[test]
+fn a_request_without_exactly_one_host_gets_400() {
+    let server = server(1);
+    let requests = [
+        ("GET /small.html HTTP/1.1\r\n\r\n", "no Host"),
+        ("GET /small.html HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "more than one Host"),
+        ("GET /small.html HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n", "more than one Host"),
+        ("GET /small.html HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n", "more than one Host"),
+        ("POST /send HTTP/1.1\r\nHost: a b\r\nContent-Length: 4\r\n\r\nbody", "no host and port"),
+        ("GET /.webstone/counters HTTP/1.1\r\n\r\n", "no Host"),
+    ];
+    for (request, what) in requests {
+        let mut peer = Peer::connect(&server);
+        peer.send(request);
+        let answer = peer.answer(false);
+        assert_eq!((answer.status, answer.header("connection")), (400, Some("close")), "{request}");
+        assert!(answer.text().contains(what), "{request}: {}", answer.text());
+        assert!(peer.is_closed());
+    }
+    let mut peer = Peer::connect(&server);
+    peer.send("GET /small.html HTTP/1.0\r\n\r\n");
+    assert_eq!(peer.answer(false).status, 200, "HTTP/1.0 knows no Host");
+    let counters = counters_when(&server, |counters| counters.open == 0);
+    assert_eq!(counters.bad_requests, 5, "the connection that asked for the counters is in none");
+}

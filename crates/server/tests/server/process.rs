@@ -18,7 +18,12 @@ const READY_FILE: &str = "WEBSTONE_TEST_READY_FILE";
 fn child_server() {
     let Ok(ready_file) = std::env::var(READY_FILE) else { return };
     let spec = ServerSpec { threads: 2, ..ServerSpec::default() };
-    let options = ServeOptions { fileset: fileset(), until_stdin_closes: true, ..ServeOptions::new(spec) };
+    let options = ServeOptions {
+        fileset: fileset(),
+        until_stdin_closes: true,
+        test_handlers: true,
+        ..ServeOptions::new(spec)
+    };
     let report = webstone_server::serve(options, |ready| {
         write_whole(Path::new(&ready_file), &serde_json::to_vec(ready).unwrap());
     });

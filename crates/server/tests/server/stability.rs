@@ -43,11 +43,10 @@ fn connections_are_refused_for_a_time() {
 }
 
 #[test]
-fn test_handlers_may_be_absent() {
-    let options = ServeOptions { test_handlers: false, ..ServeOptions::new(ServerSpec::default()) };
-    let server = Server::start(options).unwrap();
+fn test_handlers_are_there_only_if_asked_for() {
+    let server = Server::start(ServeOptions::new(ServerSpec::default())).unwrap();
     let mut peer = Peer::connect(&server);
-    for path in ["/test", "/schedule", "/.webstone/refuse"] {
+    for path in ["/test", "/schedule", "/echo", "/.webstone/refuse?for=1h"] {
         assert_eq!(peer.get(path).status, 404, "{path}");
     }
     assert_eq!(peer.get("/.webstone/counters").status, 200);
