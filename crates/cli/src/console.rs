@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
+use webstone_model::shown::{indented, lines};
 use webstone_report::{Charset, Format, Options};
 
 use crate::args::ColorChoice;
@@ -72,9 +73,11 @@ impl Console {
     }
 }
 
-/// Writes one line to standard error, whatever becomes of it: there is nobody left to be told.
+/// Writes a message to standard error, whatever becomes of it: there is nobody left to be told. What servers and files brought
+/// along in it begins no line and commands no terminal.
 pub(crate) fn complain(text: impl Display) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let text = text.to_string();
+    let _ = writeln!(io::stderr(), "{}", indented(&lines(&text, |_| 0)));
 }
 
 /// Columns of a terminal, where it is one.
@@ -160,16 +163,22 @@ impl Write for Delivery<'_> {
     }
 }
 
-/// Writes a result: into a file where one is named, to standard output otherwise.
+/// Writes a result: into a file where one is named, to standard output otherwise. Reports were made harmless where they were
+/// made.
 pub(crate) fn deliver(bytes: &[u8], file: Option<&Path>) -> Result<(), Failure> {
     match file {
         Some(path) => std::fs::write(path, bytes).map_err(|error| Failure::file("write", path, &error)),
-        None => print(bytes),
+        None => print_as_is(bytes),
     }
 }
 
-/// Writes to standard output. A reader that went away is not an error.
-pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
+/// Writes text to standard output: nothing in it commands a terminal. A reader that went away is not an error.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    print_as_is(lines(text, |_| 0).as_bytes())
+}
+
+/// Writes to standard output what was made harmless before, or is for a program.
+pub(crate) fn print_as_is(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

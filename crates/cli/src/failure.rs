@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
+use webstone_model::shown::{indented, lines};
+
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -96,12 +98,17 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error: {}", self.message)?;
+        // A file's name or a server's words in it begin no line of their own.
+        write!(f, "error: {}", harmless(&self.message))?;
         match &self.hint {
-            Some(hint) => write!(f, "\nhint: {hint}"),
+            Some(hint) => write!(f, "\nhint: {}", harmless(hint)),
             None => Ok(()),
         }
     }
+}
+
+fn harmless(text: &str) -> String {
+    indented(&lines(text, |_| 0)).replace("\nhint: ", "\n  hint: ")
 }
 
 impl std::error::Error for Failure {}

@@ -26,6 +26,7 @@ pub mod search;
 pub mod series;
 pub mod server_figures;
 pub mod servers;
+pub mod shown;
 pub mod spec;
 pub mod statistics;
 pub mod threshold;

@@ -3,6 +3,7 @@
 
 use webstone_model::metrics::{Moments, PageTotals};
 use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::shown::shown;
 
 /// Body bytes of a whole page: what the workload states, or else what its files were on average. `None` where
 /// neither is known.
@@ -44,7 +45,7 @@ pub(crate) fn banner(run: &IterationRecord) -> String {
 
 /// Text from the record without control characters: scripts read these formats line by line.
 pub(crate) fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    shown(text).into_owned()
 }
 
 /// Nanoseconds as seconds with six decimals, cut off as the microseconds of a `timeval` are.

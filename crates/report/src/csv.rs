@@ -15,6 +15,7 @@ use webstone_model::record::{
     CpuUse, HostUse, InterfaceUse, IterationRecord, OriginCounts, ProcessUse, RunRecord, ServerHostUse,
 };
 use webstone_model::server_figures::ServerFigures;
+use webstone_model::shown::shown;
 use webstone_model::statistics::{Interval, LevelStatistics};
 use webstone_model::units::NANOS_PER_SECOND;
 
@@ -52,7 +53,7 @@ impl Row {
     }
 
     fn write(&self, writer: &mut Writer<'_>) -> Result<(), ::csv::Error> {
-        writer.write_record(self.cells.iter().map(Cell::to_string))
+        writer.write_record(self.cells.iter().map(|cell| shown(&cell.to_string()).into_owned()))
     }
 }
 

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use webstone_model::metrics::{Histogram, Histograms, Measured, Moments};
 use webstone_model::record::RunRecord;
+use webstone_model::shown::Shown;
 
 use crate::summary::{self, Level};
 use crate::{Options, ReportError, classic};
@@ -29,7 +30,7 @@ pub(crate) fn render(record: &RunRecord, options: &Options) -> Result<String, Re
     let merged = chosen.map(|level| summary::merged(&level.runs));
     let mut out = String::new();
     let subject = chosen.map_or("nothing was measured".to_owned(), |level| subject(level, levels.len()));
-    let _ = writeln!(out, "#[webstone {}: {name} time in milliseconds, {subject}]", record.id);
+    let _ = writeln!(out, "#[webstone {}: {name} time in milliseconds, {subject}]", Shown(&record.id));
     let nothing = Measured::default();
     let measured = merged.as_deref().unwrap_or(&nothing);
     let moments = match name {

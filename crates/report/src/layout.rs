@@ -3,9 +3,12 @@
 //!
 //! No table crate: those adapt by wrapping cells, and a number on two lines is no number.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use unicode_width::UnicodeWidthStr;
+
+use webstone_model::shown::shown;
 
 use crate::screen::{Screen, Tone};
 
@@ -114,17 +117,18 @@ impl Table {
     /// A row in a tone, with a marker before it or none.
     pub(crate) fn row_in(&mut self, cells: Vec<String>, tone: Tone, marked: bool) {
         debug_assert_eq!(cells.len(), self.columns.len(), "a row has a cell for each column");
+        let cells = cells.into_iter().map(one_line).collect();
         self.lines.push(Line::Row { cells, marked, tone });
     }
 
     /// A heading between rows.
     pub(crate) fn group(&mut self, title: &str) {
-        self.lines.push(Line::Group(title.to_owned()));
+        self.lines.push(Line::Group(one_line(title.to_owned())));
     }
 
     /// Running text below a row, wrapped.
     pub(crate) fn note(&mut self, text: &str) {
-        self.lines.push(Line::Note(text.to_owned()));
+        self.lines.push(Line::Note(one_line(text.to_owned())));
     }
 
     /// Says below the table what the last column holds, wherever that column is shown.
@@ -267,15 +271,29 @@ impl Table {
     }
 }
 
+/// What stands in a table stays on its line and commands no terminal, wherever it came from.
+fn one_line(text: String) -> String {
+    match shown(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(safe) => safe,
+    }
+}
+
 /// Appends a line without trailing spaces.
 pub(crate) fn push_line(out: &mut String, line: &str) {
-    out.push_str(line.trim_end());
+    // One line, whatever was put into it: scripts and readers look for words of ours where lines begin.
+    for part in line.trim_end().split('\n') {
+        out.push_str(part);
+        out.push(' ');
+    }
+    out.pop();
     out.push('\n');
 }
 
 /// Appends a heading after an empty line, with an explanation where there is room for it.
 pub(crate) fn heading(screen: &Screen, out: &mut String, title: &str, explanation: &str) {
     out.push('\n');
+    let (title, explanation) = (&*shown(title), &*shown(explanation));
     let fits = title.width() + GAP + explanation.width() <= screen.width;
     let explanation = if fits { explanation } else { "" };
     let title = screen.paint(Tone::Strong, title);
@@ -310,7 +328,7 @@ pub(crate) fn hanging(text: &str, width: usize) -> Vec<String> {
 
 /// Breaks text at spaces into lines of at most `width` columns; a longer word is broken where it must be.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let width = width.max(1);
+    let (width, text) = (width.max(1), shown(text));
     let mut lines = Vec::new();
     let mut line = String::new();
     for word in text.split(' ').filter(|word| !word.is_empty()) {

@@ -26,6 +26,7 @@ mod layout;
 mod markdown;
 mod numbers;
 mod otel;
+mod outgoing;
 mod prometheus;
 mod screen;
 mod selection;
@@ -47,6 +48,7 @@ use webstone_model::verdict::{self, Verdict};
 pub use crate::calibration::{calibration_line, disturbance_line, render_calibration};
 pub use crate::comparison::{ComparisonFormat, comparison_schema, render_comparison};
 pub use crate::format::{Format, UnknownFormat};
+pub use crate::markdown::safe as markdown_text;
 pub use crate::json::{
     Computed, Distribution, Distributions, IterationFigures, JsonReport, LevelFigures, PeakFigures,
     json_schema,
@@ -172,14 +174,14 @@ pub fn write(
     let selected = selection::select(record, options)?;
     let shown = selected.as_ref();
     let whole = match format {
-        Format::Text => text::render(shown, &verdict(), options).into_bytes(),
-        Format::Hit => hit::render(shown, &verdict(), options).into_bytes(),
-        Format::Json => json::render(shown, verdict())?.into_bytes(),
+        Format::Text => outgoing::text(text::render(shown, &verdict(), options), options.color),
+        Format::Hit => outgoing::text(hit::render(shown, &verdict(), options), options.color),
+        Format::Json => outgoing::json(&json::render(shown, verdict())?).into_bytes(),
         Format::Csv => return csv::write(shown, options.csv_table, out),
         Format::Webstone1 => return webstone1::write(shown, options.pages_max, out),
-        Format::Webstone2 => webstone2::render(shown).into_bytes(),
-        Format::Markdown => markdown::render(shown, &verdict(), options).into_bytes(),
-        Format::Hgrm => hgrm::render(shown, options)?.into_bytes(),
+        Format::Webstone2 => outgoing::text(webstone2::render(shown), false),
+        Format::Markdown => outgoing::text(markdown::render(shown, &verdict(), options), false),
+        Format::Hgrm => outgoing::text(hgrm::render(shown, options)?, false),
         Format::Html | Format::Xlsx | Format::Prometheus | Format::Otel => {
             joined(&[(shown, verdict())], format, options)?
         }
@@ -222,9 +224,9 @@ type Judged<'a> = (&'a RunRecord, Verdict);
 /// One document of several records, in a format that joins them.
 fn joined(records: &[Judged<'_>], format: Format, options: &Options) -> Result<Vec<u8>, ReportError> {
     match format {
-        Format::Html => Ok(html::render(records, options).into_bytes()),
+        Format::Html => Ok(outgoing::text(html::render(records, options), false)),
         Format::Xlsx => Ok(xlsx::render(records)?),
-        Format::Otel => Ok(otel::render(records)?.into_bytes()),
-        _ => Ok(prometheus::render(records, options).into_bytes()),
+        Format::Otel => Ok(outgoing::json(&otel::render(records)?).into_bytes()),
+        _ => Ok(outgoing::text(prometheus::render(records, options), false)),
     }
 }

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use webstone_model::origin_figures::OriginFigures;
 use webstone_model::record::RunRecord;
 use webstone_model::server_figures::ServerFigures;
+use webstone_model::shown::shown;
 use webstone_model::statistics::Interval;
 use webstone_model::verdict::{Standing, Verdict};
 
@@ -257,15 +258,13 @@ impl Table {
     }
 }
 
-/// A text that others wrote, so that it stays text on its line and in its cell: control characters become `?`, what
+/// A text that others wrote, so that it stays text on its line and in its cell: what cannot be seen becomes its number, what
 /// Markdown or HTML would take for markup is escaped (CommonMark, section 2.4).
-pub(crate) fn safe(text: &str) -> String {
+pub fn safe(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in shown(text).chars() {
         match c {
-            '\n' | '\r' | '\t' => safe.push(' '),
-            c if c.is_control() => safe.push('?'),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' => safe.extend(['\\', c]),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '$' => safe.extend(['\\', c]),
             '<' => safe.push_str("&lt;"),
             '>' => safe.push_str("&gt;"),
             '&' => safe.push_str("&amp;"),
@@ -285,7 +284,7 @@ mod tests {
     fn nothing_leaves_its_cell_or_becomes_markup() {
         assert_eq!(
             safe("a|b\n<img src=x> `c` [d](e) \u{1b}[2J *f* @team"),
-            "a\\|b &lt;img src=x&gt; \\`c\\` \\[d\\](e) ?\\[2J \\*f\\* @\u{2060}team"
+            "a\\|b &lt;img src=x&gt; \\`c\\` \\[d\\](e) \\\\u{1b}\\[2J \\*f\\* @\u{2060}team"
         );
     }
 }

@@ -15,6 +15,7 @@ use webstone_model::metrics::{Histogram, Moments, fairness};
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{HostUse, IterationRecord, OriginUse, ProcessUse, RunRecord};
 use webstone_model::server_figures::ServerFigures;
+use webstone_model::shown::shown;
 use webstone_model::units::NANOS_PER_SECOND;
 use webstone_model::verdict::{Standing, Verdict};
 
@@ -420,7 +421,7 @@ impl Labels {
         if !text.is_empty() {
             text.push(',');
         }
-        let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let value = shown(value).replace('\\', "\\\\").replace('"', "\\\"");
         let _ = write!(text, "{name}=\"{value}\"");
         Labels(text)
     }
@@ -499,7 +500,7 @@ mod tests {
     #[test]
     fn labels_cannot_be_left() {
         let labels = Labels::default().with("run", "a").with("file", "/\"x\\y\n{}");
-        assert_eq!(labels.0, r#"run="a",file="/\"x\\y\n{}""#);
+        assert_eq!(labels.0, r#"run="a",file="/\"x\\y {}""#);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The terminal as reports see it: its width, its character set, and colour by meaning instead of by number.
 
+use webstone_model::shown::shown;
+
 use crate::Options;
 
 /// The characters that a terminal can show.
@@ -37,6 +39,10 @@ pub(crate) struct Screen {
     charset: Charset,
 }
 
+/// Strong, faint, good, caution, alarm.
+const STYLES: [&str; 5] = ["\x1b[1m", "\x1b[2m", "\x1b[1;32m", "\x1b[33m", "\x1b[1;31m"];
+const STYLE_END: &str = "\x1b[0m";
+
 /// Below this a table has no room for its names and numbers at all.
 const WIDTH_MIN: usize = 40;
 
@@ -47,35 +53,34 @@ impl Screen {
 
     /// `text` in the colour of its tone.
     pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
-        let code = match tone {
+        let style = match tone {
             Tone::Plain => return text.to_owned(),
-            Tone::Strong => "1",
-            Tone::Faint => "2",
-            Tone::Good => "1;32",
-            Tone::Caution => "33",
-            Tone::Alarm => "1;31",
+            Tone::Strong => STYLES[0],
+            Tone::Faint => STYLES[1],
+            Tone::Good => STYLES[2],
+            Tone::Caution => STYLES[3],
+            Tone::Alarm => STYLES[4],
         };
         if !self.color || text.is_empty() {
             return text.to_owned();
         }
-        format!("\x1b[{code}m{text}\x1b[0m")
+        format!("{style}{text}{STYLE_END}")
     }
 
     /// Makes text from the record safe to print: it comes from servers and files, and a control character in it
     /// could rewrite what the terminal already shows.
     pub(crate) fn safe(&self, text: &str) -> String {
-        let ascii = self.charset == Charset::Ascii;
-        let mut safe = String::with_capacity(text.len());
-        for c in text.chars() {
-            match c {
-                '\t' | '\n' | '\r' => safe.push(' '),
-                _ if c.is_control() || is_invisible(c) || (ascii && !c.is_ascii()) => {
-                    safe.extend(c.escape_unicode());
+        let safe = shown(text).into_owned();
+        match self.charset {
+            Charset::Utf8 => safe,
+            Charset::Ascii => {
+                let mut ascii = String::with_capacity(safe.len());
+                for c in safe.chars() {
+                    if c.is_ascii() { ascii.push(c) } else { ascii.extend(c.escape_unicode()) }
                 }
-                _ => safe.push(c),
+                ascii
             }
         }
-        safe
     }
 
     fn either(&self, utf8: &'static str, ascii: &'static str) -> &'static str {
@@ -130,9 +135,10 @@ impl Screen {
     }
 }
 
-/// Characters that print nothing or turn the direction of what follows.
-pub(crate) fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+/// Length of the escape sequence that a text begins with, if it is one of [`Screen::paint`]'s; 0 otherwise.
+pub(crate) fn style_length(text: &str) -> usize {
+    let mut styles = STYLES.iter().chain([&STYLE_END]);
+    styles.find(|style| text.starts_with(**style)).map_or(0, |style| style.len())
 }
 
 #[cfg(test)]

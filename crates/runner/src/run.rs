@@ -401,7 +401,7 @@ fn prepare(
         workload_sha256: workload.sha256(),
         workload,
         target: TargetRecord {
-            url: effective.target.join(" "),
+            url: redaction::text(&effective.target.join(" ")).text,
             server: facts.server,
             embedded,
             cpus: placement.server,

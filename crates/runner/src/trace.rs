@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 use std::sync::mpsc::Receiver;
 
+use webstone_model::shown::is_hidden;
 use webstone_engine::{TraceEvent, TraceKind};
 
 /// Writes exchanges as text.
@@ -62,7 +63,7 @@ fn printable(line: &[u8]) -> String {
         for character in chunk.valid().chars() {
             match character {
                 '\t' => text.push('\t'),
-                _ if character.is_control() => text.extend(character.escape_default()),
+                _ if is_hidden(character) => text.extend(character.escape_default()),
                 _ => text.push(character),
             }
         }

@@ -103,7 +103,7 @@ fn print(
     } else {
         render_calibration(calibration, options)
     };
-    console::print(text.as_bytes())?;
+    console::print(&text)?;
     Ok(Exit::Done)
 }
 
@@ -119,7 +119,7 @@ pub(super) fn serve(args: &NullServerArgs) -> Result<Exit, Failure> {
     };
     let ready = |url: &str| {
         // Programs that start the server wait for this line.
-        console::print(format!("READY {url}\n").as_bytes())
+        console::print(&format!("READY {url}\n"))
             .map_err(|failure| std::io::Error::other(failure.message))
     };
     serve_null(&options, ready)

@@ -4,7 +4,9 @@ use std::fmt::Write;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 
+use webstone_model::shown::{self, Shown};
 use webstone_model::verdict::{RuleSource, RuleStanding};
+use webstone_report::markdown_text;
 use webstone_runner::certify::{Certificate, key, signature, standing_words};
 use webstone_runner::clock;
 use webstone_runner::store::{MANIFEST, SIGNATURE, Store};
@@ -24,7 +26,7 @@ pub(super) fn execute(args: &CertifyArgs, console: &Console) -> Result<Exit, Fai
     let key = args.key.as_deref().map(load).transpose()?;
     let found = verify::examine(&directory);
     if !found.problems.is_empty() {
-        console::print(verify::text(&args.run, &found, &[]).as_bytes())?;
+        console::print(&verify::text(&args.run, &found, &[]))?;
         return Err(Failure {
             exit: Exit::Unverified,
             ..Failure::failed(format!(
@@ -44,9 +46,9 @@ pub(super) fn execute(args: &CertifyArgs, console: &Console) -> Result<Exit, Fai
     let list = match args.format.unwrap_or_default() {
         ListFormat::Text => text(&certificate),
         ListFormat::Markdown => markdown(&certificate),
-        ListFormat::Json => String::from_utf8_lossy(&certificate.to_json()).into_owned(),
+        ListFormat::Json => shown::json(&String::from_utf8_lossy(&certificate.to_json())).into_owned(),
     };
-    console::print(list.as_bytes())?;
+    console::print(&list)?;
     if !certificate.certified && !args.uncertified {
         console
             .note("nothing was written: not every rule is met (--uncertified writes and signs it as that)");
@@ -115,10 +117,10 @@ fn headline(certificate: &Certificate) -> String {
 }
 
 fn text(certificate: &Certificate) -> String {
-    let mut out = format!("{}\n{}\n", certificate.run, headline(certificate));
+    let mut out = format!("{}\n{}\n", Shown(&certificate.run), headline(certificate));
     for reason in &certificate.reasons {
         // Writing to a String cannot fail.
-        let _ = writeln!(out, "  invalid: {reason}");
+        let _ = writeln!(out, "  invalid: {}", Shown(reason));
     }
     for (source, title) in [(RuleSource::WebStone2, "WebStone 2.0"), (RuleSource::Webstone, "webstone")] {
         let _ = writeln!(out, "\nRun rules of {title}");
@@ -127,8 +129,8 @@ fn text(certificate: &Certificate) -> String {
                 out,
                 "  {:<11} {}\n              {}",
                 standing_words(rule.standing),
-                rule.text,
-                rule.evidence
+                Shown(&rule.text),
+                Shown(&rule.evidence)
             );
         }
     }
@@ -136,10 +138,9 @@ fn text(certificate: &Certificate) -> String {
 }
 
 fn markdown(certificate: &Certificate) -> String {
-    let cell = |text: &str| text.replace('|', "\\|").replace(['\n', '\r'], " ");
-    let mut out = format!("**{}** · `{}`\n\n", headline(certificate), certificate.run);
+    let mut out = format!("**{}** · {}\n\n", headline(certificate), markdown_text(&certificate.run));
     for reason in &certificate.reasons {
-        let _ = writeln!(out, "- invalid: {reason}");
+        let _ = writeln!(out, "- invalid: {}", markdown_text(reason));
     }
     let _ = writeln!(out, "| | rule | evidence | of |\n|---|---|---|---|");
     for rule in &certificate.rules {
@@ -148,8 +149,8 @@ fn markdown(certificate: &Certificate) -> String {
             out,
             "| {} | {} | {} | {of} |",
             standing_words(rule.standing),
-            cell(&rule.text),
-            cell(&rule.evidence)
+            markdown_text(&rule.text),
+            markdown_text(&rule.evidence)
         );
     }
     out

@@ -30,7 +30,7 @@ pub(super) fn execute(args: &CheckfilesArgs, console: &Console) -> Result<Exit, 
     if report.problems.len() > PROBLEMS_MAX {
         let _ = writeln!(out, "and {} more", report.problems.len() - PROBLEMS_MAX);
     }
-    console::print(out.as_bytes())?;
+    console::print(&out)?;
     if report.skipped > 0 {
         console.note(format!(
             "{} requests were left out: templates, and methods other than GET and HEAD",

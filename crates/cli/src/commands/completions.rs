@@ -8,6 +8,6 @@ use crate::failure::{Exit, Failure};
 pub(super) fn execute(shell: Shell) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut crate::args::command(), "webstone", &mut script);
-    console::print(&script)?;
+    console::print_as_is(&script)?;
     Ok(Exit::Done)
 }

@@ -11,7 +11,7 @@ pub(super) fn execute(dir: Option<&Path>) -> Result<Exit, Failure> {
     let mut command = crate::args::command();
     command.build();
     let Some(dir) = dir else {
-        console::print(&page(command)?)?;
+        console::print_as_is(&page(command)?)?;
         return Ok(Exit::Done);
     };
     std::fs::create_dir_all(dir).map_err(|error| Failure::file("create", dir, &error))?;

@@ -1,5 +1,7 @@
 //! `webstone mine`: access logs → a workload, with an account of every line.
 
+use std::io::{self, IsTerminal};
+
 use webstone_model::workload::mine::{MineOptions, MineReport};
 use webstone_runner::mining::mine;
 
@@ -22,7 +24,12 @@ pub(super) fn execute(args: &MineArgs, console: &Console) -> Result<Exit, Failur
         .map_err(|error| Failure { hint: error.hint(), ..Failure::failed(error.to_string()) })?;
     account(&outcome.report).iter().for_each(|line| console.note(line));
     let text = written(&outcome.workload, args.format.unwrap_or_default())?;
-    console::deliver(text.as_bytes(), args.output.as_deref())?;
+    // A log may hold anything, and its URLs are in the workload.
+    if args.output.is_none() && io::stdout().is_terminal() {
+        console::print(&text)?;
+    } else {
+        console::deliver(text.as_bytes(), args.output.as_deref())?;
+    }
     Ok(Exit::Done)
 }
 

@@ -77,7 +77,7 @@ fn warnings_come_with_the_report(intent: &Intent) -> bool {
 pub(super) fn dump(intent: &Intent) -> Result<Exit, Failure> {
     let text = toml::to_string(&intent.spec)
         .map_err(|error| Failure::failed(format!("the specification cannot be written as TOML: {error}")))?;
-    console::print(text.as_bytes())?;
+    console::print(&text)?;
     Ok(Exit::Done)
 }
 

@@ -44,7 +44,7 @@ pub(super) fn execute(
             let series = series::plan(kind, matrix, spec, version::tool(), &command_line)
                 .map_err(|error| failure(&error))?;
             if args.plan {
-                console::print(plan(&series).as_bytes())?;
+                console::print(&plan(&series))?;
                 return Ok(Exit::Done);
             }
             if let Some(path) = output {
@@ -153,7 +153,7 @@ fn dump(intent: &SeriesIntent) -> Result<Exit, Failure> {
     let whole = RunSpec { series: Some(intent.matrix.clone()), ..intent.spec.clone() };
     let text = toml::to_string(&whole)
         .map_err(|error| Failure::failed(format!("the specification cannot be written as TOML: {error}")))?;
-    console::print(text.as_bytes())?;
+    console::print(&text)?;
     Ok(Exit::Done)
 }
 

@@ -27,7 +27,7 @@ pub(super) fn execute(args: &ServeArgs, console: &Console) -> Result<Exit, Failu
     let mut announced = Ok(());
     let report = serve(options, |ready| {
         // Programs that start the server wait for this line.
-        announced = console::print(format!("READY {}\n", ready.url).as_bytes());
+        announced = console::print(&format!("READY {}\n", ready.url));
         ready.notes.iter().for_each(|note| console.note(format!("warning: {note}")));
     })
     .map_err(|error| Failure { hint: error.hint, ..Failure::failed(error.what) })?;

@@ -14,7 +14,7 @@ pub(super) fn execute(args: &ServersArgs) -> Result<Exit, Failure> {
         None | Some(ServersCommand::List) => list(),
         Some(ServersCommand::Show { server, interface }) => shown(server, interface)?,
     };
-    console::print(text.as_bytes())?;
+    console::print(&text)?;
     Ok(Exit::Done)
 }
 

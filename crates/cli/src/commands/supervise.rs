@@ -28,7 +28,7 @@ pub(super) fn execute(args: SuperviseArgs) -> Result<Exit, Failure> {
         None => {
             let told = supervise(&what, &mut |line| {
                 // The run reads this; where it is gone, so is the reader.
-                let _ = console::print(format!("{line}\n").as_bytes());
+                let _ = console::print(&format!("{line}\n"));
             });
             match told {
                 Ok(()) => return Ok(Exit::Done),

@@ -8,7 +8,8 @@ use std::path::Path;
 use serde::Serialize;
 use webstone_model::consistency;
 use webstone_model::record::{RunRecord, RunState};
-use webstone_report::{Format, Options, figures, render};
+use webstone_model::shown::{self, Shown, shown};
+use webstone_report::{Format, Options, figures, markdown_text, render};
 use webstone_runner::certify::signature::{self, Allowed, SignatureError, Signed};
 use webstone_runner::certify::{Certificate, archive as packed};
 use webstone_runner::store::{CERTIFICATE, FIGURES, MANIFEST, REPORT, SIGNATURE, Store, StoreError};
@@ -64,7 +65,7 @@ fn fingerprint_of<S: serde::Serializer>(signed: &Option<Signed>, to: S) -> Resul
 
 impl Found {
     fn problem(&mut self, file: &str, what: impl Into<String>) {
-        self.problems.push(Problem { file: file.to_owned(), what: what.into() });
+        self.problems.push(Problem { file: shown(file).into_owned(), what: shown(&what.into()).into_owned() });
     }
 }
 
@@ -82,9 +83,10 @@ pub(super) fn execute(args: &VerifyArgs, console: &Console) -> Result<Exit, Fail
         all.push(found);
     }
     if args.format == Some(ListFormat::Json) {
-        text_out = serde_json::to_string_pretty(&all).expect("names and numbers are always JSON") + "\n";
+        let text = serde_json::to_string_pretty(&all).expect("names and numbers are always JSON") + "\n";
+        text_out = shown::json(&text).into_owned();
     }
-    console::print(text_out.as_bytes())?;
+    console::print(&text_out)?;
     let broken = all.iter().filter(|found| !found.problems.is_empty()).count();
     if broken == 0 {
         return Ok(Exit::Done);
@@ -314,7 +316,8 @@ fn facts(found: &Found, pinned: bool) -> Vec<String> {
 }
 
 fn named(run: &Path, found: &Found) -> String {
-    found.run.clone().unwrap_or_else(|| run.display().to_string())
+    let name = found.run.clone().unwrap_or_else(|| run.display().to_string());
+    shown(&name).into_owned()
 }
 
 pub(super) fn text(run: &Path, found: &Found, allowed: &[Allowed]) -> String {
@@ -324,7 +327,7 @@ pub(super) fn text(run: &Path, found: &Found, allowed: &[Allowed]) -> String {
     if found.problems.is_empty() {
         facts(found, !allowed.is_empty()).iter().for_each(|line| {
             // Writing to a String cannot fail.
-            let _ = writeln!(out, "  {line}");
+            let _ = writeln!(out, "  {}", Shown(line));
         });
     }
     for problem in found.problems.iter().take(PROBLEMS_MAX) {
@@ -334,19 +337,19 @@ pub(super) fn text(run: &Path, found: &Found, allowed: &[Allowed]) -> String {
         let _ = writeln!(out, "  and {} more", found.problems.len() - PROBLEMS_MAX);
     }
     for note in &found.notes {
-        let _ = writeln!(out, "  note: {note}");
+        let _ = writeln!(out, "  note: {}", Shown(note));
     }
     out
 }
 
 fn markdown(run: &Path, found: &Found) -> String {
     let word = if found.problems.is_empty() { "VERIFIED" } else { "NOT VERIFIED" };
-    let mut out = format!("**{word}** · `{}`\n\n", named(run, found));
-    let problems = found.problems.iter().map(|problem| format!("`{}`: {}", problem.file, problem.what));
+    let mut out = format!("**{word}** · {}\n\n", markdown_text(&named(run, found)));
+    let problems = found.problems.iter().map(|problem| format!("{}: {}", problem.file, problem.what));
     let lines: Vec<String> =
         if found.problems.is_empty() { facts(found, found.signer.is_some()) } else { problems.collect() };
     for line in lines.iter().chain(&found.notes) {
-        let _ = writeln!(out, "- {line}");
+        let _ = writeln!(out, "- {}", markdown_text(line));
     }
     out.push('\n');
     out

@@ -16,7 +16,7 @@ pub(super) fn execute(args: &WorkloadsArgs) -> Result<Exit, Failure> {
             written(&load_workload(workload)?, format.unwrap_or_default())?
         }
     };
-    console::print(text.as_bytes())?;
+    console::print(&text)?;
     Ok(Exit::Done)
 }
 

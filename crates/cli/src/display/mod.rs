@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::shown::shown;
 use webstone_runner::observer::{Event, Observer, Position};
 use webstone_runner::series::SeriesEvent;
 use webstone_runner::{Live, Phase};
@@ -93,7 +94,7 @@ impl Display {
 
     fn show(&mut self, text: &str) {
         if self.live {
-            draw(&line::fitted(text, console::width(io::stderr()).unwrap_or(80)));
+            draw(&line::fitted(&shown(text), console::width(io::stderr()).unwrap_or(80)));
             self.line_open = true;
         }
     }

@@ -52,8 +52,21 @@ pub struct Workload {
 pub struct Feed {
     /// Names of the columns.
     pub columns: Vec<String>,
-    /// Rows; each as long as `columns`.
+    /// Rows; each as long as `columns`. None in a record, which has `kept` instead.
     pub rows: Vec<Vec<String>>,
+    /// In a record: what is kept of the rows, which are often names and passwords.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<FeedKept>,
+}
+
+/// What a record keeps of a feed's rows: enough to tell whether two runs had the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FeedKept {
+    /// How many rows.
+    pub rows: u64,
+    /// [`Feed::fingerprint`] of them.
+    pub fingerprint: String,
 }
 
 /// Files that a browser needs to show one document. Its share of all pages is `weight` / Σ weights.
@@ -130,6 +143,20 @@ fn is_zero(span: &Nanos) -> bool {
     *span == Nanos::ZERO
 }
 
+impl Feed {
+    /// Without its rows, as a record keeps it.
+    pub fn sealed(&self) -> Feed {
+        let kept = FeedKept { rows: self.rows.len() as u64, fingerprint: self.fingerprint() };
+        Feed { columns: self.columns.clone(), rows: Vec::new(), kept: Some(kept) }
+    }
+
+    /// SHA-256 of the rows' canonical form (see [`Workload::sha256`]), taken of itself 100,000 times more, in lower-case hex:
+    /// whoever tries passwords against it pays as much for each.
+    pub fn fingerprint(&self) -> String {
+        canonical::fingerprint(&self.rows)
+    }
+}
+
 impl Workload {
     /// Σ of the pages' weights.
     pub fn total_weight(&self) -> u64 {
@@ -153,7 +180,8 @@ impl Workload {
     ///
     /// The form is a byte string. An integer is 8 bytes, little-endian; a text is its length in bytes, then its UTF-8
     /// bytes; a list is its length, then its items; something optional is the byte 0, or the byte 1 and the thing. In
-    /// order: the text `webstone workload 1`; the list of feeds (name, columns, rows as lists of texts); the list of
+    /// order: the text `webstone workload 1`; the list of feeds (name, columns, rows as lists of texts, and where a record keeps none,
+    /// the text `kept`, their number and their fingerprint); the list of
     /// pages (weight, think time in nanoseconds, list of files); for each file its URL, optional size, optional
     /// method, optional status, list of header fields (name, value), optional body.
     pub fn sha256(&self) -> String {

@@ -10,6 +10,7 @@ mod bars;
 
 use std::fmt::Write as _;
 
+use webstone_model::shown::is_hidden;
 use webstone_model::statistics::Interval;
 
 pub(crate) use axis::Axis;
@@ -282,7 +283,7 @@ pub(crate) fn escape(out: &mut String, text: &str) {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\n' => out.push('\n'),
-            _ if c.is_control() || crate::screen::is_invisible(c) => out.extend(c.escape_unicode()),
+            _ if is_hidden(c) => out.extend(c.escape_unicode()),
             _ => out.push(c),
         }
     }

@@ -3,12 +3,14 @@
 
 use webstone_model::comparison::{Comparison, Finding, GateResult, Row, Weight, levels_named};
 use webstone_model::metric::Metric;
+use webstone_model::shown::shown;
 
 use super::{
     decimals, fail_when, floor_source, gate_change, gate_word, iterations, letter, name, scaled, signed,
     summary,
 };
 use crate::Options;
+use crate::markdown::safe;
 use crate::screen::Screen;
 use crate::thresholds::{level, said};
 
@@ -24,7 +26,7 @@ pub(super) fn render(comparison: &Comparison) -> String {
         out.push(format!(
             "{gate}**webstone:** {} against A: {}",
             code(&comparison.records[candidate.record].name, &letter(candidate.record)),
-            escape(&summary(&screen, candidate))
+            safe(&summary(&screen, candidate))
         ));
         out.push(String::new());
         let forbidding = || candidate.differences.iter().filter(|one| one.weight == Weight::Forbids);
@@ -32,8 +34,8 @@ pub(super) fn render(comparison: &Comparison) -> String {
             out.push(format!(
                 "> ⚠️ not comparable: {}: {} against {}",
                 difference.what,
-                escape(&difference.baseline),
-                escape(&difference.candidate)
+                safe(&difference.baseline),
+                safe(&difference.candidate)
             ));
         }
         // A table right below a quotation would be a line of the quotation.
@@ -58,10 +60,10 @@ fn details(screen: &Screen, comparison: &Comparison, out: &mut Vec<String>) {
         out.push(format!(
             "| {} | {} | {} | {} | {} | {} |",
             letter(index),
-            escape(&record.id),
+            safe(&record.id),
             record.standing.word(),
-            escape(record.server.as_deref().unwrap_or(&record.target)),
-            escape(&record.workload),
+            safe(record.server.as_deref().unwrap_or(&record.target)),
+            safe(&record.workload),
             iterations(record.iterations)
         ));
     }
@@ -69,7 +71,7 @@ fn details(screen: &Screen, comparison: &Comparison, out: &mut Vec<String>) {
     for (index, record) in comparison.records.iter().enumerate() {
         out.extend(
             record.reasons.iter().map(|reason| {
-                format!("- {} is {}: {}", letter(index), record.standing.word(), escape(reason))
+                format!("- {} is {}: {}", letter(index), record.standing.word(), safe(reason))
             }),
         );
     }
@@ -79,8 +81,8 @@ fn details(screen: &Screen, comparison: &Comparison, out: &mut Vec<String>) {
             out.push(format!(
                 "- {letter} differs: {}: {} against {}",
                 difference.what,
-                escape(&difference.baseline),
-                escape(&difference.candidate)
+                safe(&difference.baseline),
+                safe(&difference.candidate)
             ));
         }
         for (who, levels) in [("A", &candidate.only_baseline), (&*letter, &candidate.only_candidate)] {
@@ -197,22 +199,5 @@ fn gates(screen: &Screen, comparison: &Comparison, out: &mut Vec<String>) {
 
 /// The run's name as code, with the letter that tables use.
 fn code(name: &str, letter: &str) -> String {
-    format!("`{}` ({letter})", name.replace(['`', '\n'], " "))
-}
-
-/// Text from a record must not become markup: it comes from servers and files.
-fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\r' => safe.push(' '),
-            '|' | '*' | '_' | '`' | '[' | ']' | '<' | '>' | '\\' | '#' | '@' => {
-                safe.push('\\');
-                safe.push(c);
-            }
-            _ if c.is_control() => {}
-            _ => safe.push(c),
-        }
-    }
-    safe
+    format!("`{}` ({letter})", shown(name).replace('`', " "))
 }

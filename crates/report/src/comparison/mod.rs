@@ -12,10 +12,12 @@ use webstone_model::comparison::{
     Candidate, Comparison, FailWhen, Finding, FloorSource, GateOutcome, GateResult, Row, Why,
 };
 use webstone_model::metric::{Metric, Quantity};
+use webstone_model::shown::lines;
 use webstone_model::statistics::{Interval, Method};
 
 use crate::numbers::{Scale, counted};
-use crate::screen::Screen;
+use crate::outgoing;
+use crate::screen::{Screen, style_length};
 use crate::{Options, ReportError};
 
 /// A format of a comparison.
@@ -70,9 +72,12 @@ pub fn render_comparison(
     options: &Options,
 ) -> Result<String, ReportError> {
     Ok(match format {
-        ComparisonFormat::Text => text::render(comparison, options),
-        ComparisonFormat::Markdown => markdown::render(comparison),
-        ComparisonFormat::Json => serde_json::to_string_pretty(comparison)? + "\n",
+        ComparisonFormat::Text => {
+            let text = text::render(comparison, options);
+            lines(&text, |rest| if options.color { style_length(rest) } else { 0 }).into_owned()
+        }
+        ComparisonFormat::Markdown => lines(&markdown::render(comparison), |_| 0).into_owned(),
+        ComparisonFormat::Json => outgoing::json(&(serde_json::to_string_pretty(comparison)? + "\n")),
     })
 }
 

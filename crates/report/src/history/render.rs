@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use webstone_model::record::RunRecord;
+use webstone_model::shown::shown;
 
 use super::{Comparison, Document, Published, Quantity, Row, beside};
 use crate::layout::{Room, Table, heading, labelled, push_line};
 use crate::markdown::safe;
 use crate::numbers::{Scale, count};
 use crate::screen::{Screen, Tone};
-use crate::{Charset, Format, Options, html};
+use crate::{Charset, Format, Options, html, outgoing};
 
 /// Why the history could not be printed.
 #[derive(Debug, thiserror::Error)]
@@ -38,8 +39,8 @@ pub fn render(
 ) -> Result<Vec<u8>, HistoryError> {
     let compared: Vec<Comparison<'_>> = runs.iter().flat_map(|run| beside(run, published)).collect();
     match format {
-        Format::Text => Ok(text(published, runs, &compared, options).into_bytes()),
-        Format::Markdown => Ok(markdown(published, runs, &compared).into_bytes()),
+        Format::Text => Ok(outgoing::text(text(published, runs, &compared, options), options.color)),
+        Format::Markdown => Ok(outgoing::text(markdown(published, runs, &compared), false)),
         Format::Csv => csv(published, runs, &compared),
         Format::Json => {
             #[derive(Serialize)]
@@ -47,13 +48,12 @@ pub fn render(
                 published: &'a [&'a Published],
                 beside: &'a [Comparison<'a>],
             }
-            let mut bytes = serde_json::to_vec_pretty(&Report { published, beside: &compared })?;
-            bytes.push(b'\n');
-            Ok(bytes)
+            let text = serde_json::to_string_pretty(&Report { published, beside: &compared })? + "\n";
+            Ok(outgoing::json(&text).into_bytes())
         }
         Format::Html => {
             let screen = Screen::new(&Options { charset: Charset::Utf8, color: false, ..options.clone() });
-            Ok(html::history::render(&screen, published, runs, &compared, CAUTION).into_bytes())
+            Ok(outgoing::text(html::history::render(&screen, published, runs, &compared, CAUTION), false))
         }
         other => Err(HistoryError::NoSuchForm(other)),
     }
@@ -334,7 +334,7 @@ fn csv(
                 figure.run.to_string(),
                 figure.ratio.map(|ratio| ratio.to_string()).unwrap_or_default(),
             ]);
-            writer.write_record(cells)?;
+            writer.write_record(cells.iter().map(|cell| shown(cell).into_owned()))?;
         }
     }
     Ok(writer.into_inner().map_err(|error| ::csv::Error::from(error.into_error()))?)

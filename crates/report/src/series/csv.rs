@@ -1,6 +1,7 @@
 //! A series as one table of comma-separated values: a row a cell and level, with what is known of its cell.
 
 use webstone_model::series::{Caching, CellSummary, LevelSummary, Summary};
+use webstone_model::shown::shown;
 use webstone_model::statistics::{Interval, Method};
 
 use super::{Report, notes};
@@ -68,14 +69,14 @@ pub(super) fn render(report: &Report<'_>) -> Result<Vec<u8>, csv::Error> {
             row.extend(of_origin(cell, level));
             row.push(notes::not_told_from(summary, place));
             row.push(notes::of_cell(report, place));
-            writer.write_record(row)?;
+            writer.write_record(row.iter().map(|cell| shown(cell).into_owned()))?;
         }
         // A cell that nothing was measured of has its row too: with its name, and why.
         if cell.levels.is_empty() {
             let mut row = of_cell(cell);
             row.resize(COLUMNS.len() - 1, String::new());
             row.push(notes::of_cell(report, place));
-            writer.write_record(row)?;
+            writer.write_record(row.iter().map(|cell| shown(cell).into_owned()))?;
         }
     }
     writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))

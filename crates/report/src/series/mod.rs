@@ -16,7 +16,7 @@ use webstone_model::series::{AlarmKind, Kind, Series, Summary};
 use crate::layout::{Sheet, labelled, push_line, wrapped};
 use crate::numbers::{count, counted};
 use crate::screen::{Screen, Tone};
-use crate::{Charset, Format, Options, html};
+use crate::{Charset, Format, Options, html, outgoing};
 
 pub(crate) use sheets::{efficiency_lines, range, scaling_lines};
 
@@ -69,17 +69,16 @@ pub fn render_series(
                 notes: &'a [notes::CellNote],
             }
             let whole = Whole { series, computed: &summary, notes: &report.cell_notes };
-            let mut bytes = serde_json::to_vec_pretty(&whole)?;
-            bytes.push(b'\n');
-            Ok(bytes)
+            let text = serde_json::to_string_pretty(&whole)? + "\n";
+            Ok(outgoing::json(&text).into_bytes())
         }
         Format::Csv => Ok(csv::render(&report)?),
-        Format::Markdown => Ok(markdown::render(&report, &screen_of(options)).into_bytes()),
+        Format::Markdown => Ok(outgoing::text(markdown::render(&report, &screen_of(options)), false)),
         Format::Html => {
             let screen = screen_of(options);
-            Ok(html::of_series(&screen, &report, records, options).into_bytes())
+            Ok(outgoing::text(html::of_series(&screen, &report, records, options), false))
         }
-        _ => Ok(text(&report, &Screen::new(options)).into_bytes()),
+        _ => Ok(outgoing::text(text(&report, &Screen::new(options)), options.color)),
     }
 }
 

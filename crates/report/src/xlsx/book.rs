@@ -10,6 +10,8 @@ use rust_xlsxwriter::{
     DocProperties, ExcelDateTime, Format, FormatAlign, FormatBorder, Workbook, Worksheet, XlsxError,
 };
 
+use webstone_model::shown::lines;
+
 use crate::cell::Cell;
 
 /// Rows of a sheet, headings included.
@@ -262,7 +264,7 @@ fn write_text(
     text: &str,
     format: &Format,
 ) -> Result<(), XlsxError> {
-    worksheet.write_string_with_format(row, column, fitting(text), format).map(drop)
+    worksheet.write_string_with_format(row, column, fitting(&lines(text, |_| 0)), format).map(drop)
 }
 
 /// What a cell can hold of a text: XML has no name for two characters, and Excel cuts long ones without a word.

@@ -11,6 +11,7 @@ mod shapes;
 
 use std::ops::Range;
 
+use serde_json::Value;
 use webstone_model::errors::{ErrorCount, ErrorTable};
 use webstone_model::spec::RunSpec;
 use webstone_model::workload::Workload;
@@ -36,7 +37,12 @@ pub fn text(text: &str) -> Redacted {
 
 /// The value of a header field, a variable or a key, with its name known for sure.
 pub fn value(name: &str, value: &str) -> String {
-    if names::is_secret(name) && !names::is_harmless(value) { REDACTED.to_owned() } else { text(value).text }
+    if names::is_secret_field(name) && !names::is_harmless(value) { REDACTED.to_owned() } else { text(value).text }
+}
+
+/// A request's body: a form begins without the sign that separates its fields.
+fn form(body: &str) -> String {
+    text(&format!("&{body}")).text.split_off(1)
 }
 
 /// A command line, word by word: `-H 'Authorization: …'`, `--body 'password=…'`, URLs with a password.
@@ -51,8 +57,9 @@ pub fn command_line(words: &[String]) -> Vec<String> {
         };
         let header = rest.split_once(':').or_else(|| rest.strip_prefix("--header=")?.split_once(':'));
         kept.push(match header {
-            _ if after_body => text(word).text,
-            Some((name, secret)) if names::is_secret(name.trim()) && !names::is_harmless(secret) => {
+            _ if after_body => form(word),
+            _ if word.starts_with("--body=") => format!("--body={}", form(&word["--body=".len()..])),
+            Some((name, secret)) if names::is_secret_field(name.trim()) && !names::is_harmless(secret) => {
                 let head = &rest[..rest.len() - secret.len()];
                 format!("{option}{head} {REDACTED}")
             }
@@ -68,25 +75,39 @@ pub fn spec(spec: &RunSpec) -> RunSpec {
     let mut kept = spec.clone();
     let client = &mut kept.client;
     client.headers.iter_mut().for_each(|(name, secret)| *secret = value(name, secret));
-    client.body = client.body.as_deref().map(|body| text(body).text);
-    client.proxy = client.proxy.as_deref().map(|proxy| text(proxy).text);
-    kept.server.agent = kept.server.agent.as_deref().map(|agent| text(agent).text);
-    kept.disclosure.values_mut().for_each(|words| *words = text(words).text);
-    kept
+    client.body = client.body.as_deref().map(form);
+    // Whatever else holds a text: targets, names, commands, what is disclosed, and what will be added.
+    let whole = serde_json::to_value(&kept).ok().and_then(|mut value| {
+        every_text(&mut value);
+        serde_json::from_value(value).ok()
+    });
+    whole.unwrap_or(kept)
 }
 
-/// A workload as a record keeps it. Its check sum is then taken of what is kept: of the whole it would let a reader try
-/// passwords.
+fn every_text(value: &mut Value) {
+    match value {
+        Value::String(words) => *words = text(words).text,
+        Value::Array(items) => items.iter_mut().for_each(every_text),
+        Value::Object(fields) => fields.values_mut().for_each(every_text),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// A workload as a record keeps it: of feeds, which are often names and passwords, their shape and a fingerprint. Its check
+/// sum is then taken of what is kept: of the whole it would let a reader try passwords.
 pub fn workload(workload: &mut Workload) {
+    workload.name = text(&workload.name).text;
+    workload.description = text(&workload.description).text;
+    workload.feeds.values_mut().for_each(|feed| *feed = feed.sealed());
     for file in workload.pages.iter_mut().flat_map(|page| page.files.iter_mut()) {
         // There may be 100,000 of them, nearly all without a query.
-        let named = |part: &str| part.split_once('=').is_some_and(|(name, _)| names::is_secret(name));
+        let named = |part: &str| part.split_once('=').is_some_and(|(name, _)| names::is_secret_parameter(name));
         if file.url.contains('@') || file.url.split(['?', '&', '/', ';']).any(named) {
             file.url = text(&file.url).text.into();
         }
         if !file.detail.is_plain() {
             file.detail.headers.iter_mut().for_each(|(name, secret)| *secret = value(name, secret));
-            file.detail.body = file.detail.body.as_deref().map(|body| text(body).text);
+            file.detail.body = file.detail.body.as_deref().map(form);
         }
     }
 }

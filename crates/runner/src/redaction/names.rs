@@ -34,7 +34,8 @@ const WORDS: [&str; 20] = [
     "insecurepassword",
 ];
 /// A word that makes it one behind another of the second list.
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 18] = [
+    "subscription",
     "api",
     "access",
     "private",
@@ -96,10 +97,47 @@ const PASSES_ON: [&str; 9] =
 /// Names that are secrets as a header field and something else elsewhere (HAProxy's `cookie`).
 const COOKIES: [&str; 5] = ["cookie", "cookie2", "set-cookie", "http_cookie", "set_cookie"];
 
+/// Last words that make a name a secret's where a sign stands behind it, and in a header field; in prose they are words like
+/// others.
+const WEAK: [&str; 20] = [
+    "auth", "jwt", "pin", "otp", "totp", "cvv", "cvc", "sid", "sessid", "sessionid", "jsessionid", "phpsessid", "asid", "csrf",
+    "xsrf", "nonce", "assertion", "sas", "bearer", "saml",
+];
+/// Last words that do so in a header field and in a query alone.
+const OF_REQUESTS: [&str; 7] = ["key", "session", "sig", "hmac", "ticket", "access", "cred"];
+/// Last words that do so in a query alone.
+const OF_QUERIES: [&str; 3] = ["code", "pass", "credential"];
+/// What stands before `key` in a name that is none of a secret.
+const NO_KEYS: [&str; 6] = ["idempotency", "cache", "sort", "surrogate", "partition", "primary"];
+
 /// Whether the value of this name is a secret.
 pub(super) fn is_secret(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     is_cookie(&lower) || has_secret_words(name)
+}
+
+/// Whether the value of a header field, a variable or a field of a form is a secret.
+pub(super) fn is_secret_field(name: &str) -> bool {
+    is_secret(name) || is_weak(name) || ends_in(name, &OF_REQUESTS)
+}
+
+/// Whether the value of a parameter in a query, or behind a path, is a secret.
+pub(super) fn is_secret_parameter(name: &str) -> bool {
+    is_secret_field(name) || ends_in(name, &OF_QUERIES)
+}
+
+/// `X-Auth`, `jwt`, `sessionid`, `session_id`.
+fn is_weak(name: &str) -> bool {
+    let words = words(name);
+    let last_two = words.len().checked_sub(2).map(|at| (words[at].as_str(), words[at + 1].as_str()));
+    ends_in(name, &WEAK) || matches!(last_two, Some(("session" | "sess", "id")))
+}
+
+fn ends_in(name: &str, list: &[&str]) -> bool {
+    let words = words(name);
+    let before = words.len().checked_sub(2).map(|at| words[at].as_str());
+    words.last().is_some_and(|last| list.contains(&last.as_str()))
+        && !before.is_some_and(|before| NO_KEYS.contains(&before))
 }
 
 fn is_cookie(lower: &str) -> bool {
@@ -153,6 +191,7 @@ pub(super) fn is_harmless(value: &str) -> bool {
             | \[redacted\]
             | \$(http|sent_http|upstream|arg|cookie|ssl|proxy|request)_[a-z0-9_]+ | \$[0-9]
             | \$\{[a-z_][a-z0-9_]*\} | \{\$[a-z_][a-z0-9_.]*\} | \{\{?(env|http|vars)\.[^{}\s]*\}\}? | %\{[^{}]*\}e?s?\]? | %\[[^\]]*\]
+            | \{\{[^{}]*\}\}
             | getenv\(.*\).* | \$_(env|server)\[.*\].*
             | \^? \(? \.[*+]? \)? \$? | !?\^\$ | -m\ found | !-m\ found
             )$"#,
@@ -177,7 +216,7 @@ pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
         }
         let place = Place::of(text, name.range());
         let ranges =
-            if place.name == "map" { place.keys_of_map() } else { place.value().into_iter().collect() };
+            if place.name == "map" { place.entries_of_map() } else { place.value().into_iter().collect() };
         for range in ranges {
             if !is_harmless(&text[range.clone()]) {
                 done = range.end;
@@ -229,7 +268,10 @@ impl<'a> Place<'a> {
         let variable = self.before.ends_with('$');
         let cookie = is_cookie(&self.name.to_ascii_lowercase());
         let auth = self.name.eq_ignore_ascii_case("auth");
-        if !(cookie || auth || has_secret_words(self.name)) || self.before.ends_with(['/', '\\']) {
+        let strong = has_secret_words(self.name);
+        // Only as the name of a field, or with a sign behind it.
+        let field = !cookie && !auth && !strong && is_secret_field(self.name);
+        if !(cookie || auth || field || strong) || self.before.ends_with(['/', '\\']) {
             return None;
         }
         static SEPARATOR: LazyLock<Regex> = LazyLock::new(|| {
@@ -250,7 +292,9 @@ impl<'a> Place<'a> {
             "," => parts.name("close").is_some() && opening.ends_with('('),
             ">" => opening.ends_with('<'),
             "" if auth => opening.trim_end().to_ascii_lowercase().ends_with("stats"),
-            "" if cookie => self.names_a_field(),
+            "" if cookie || field => self.names_a_field(),
+            "=" | ":" | "=>" if field => is_weak(self.name) || self.names_a_field(),
+            _ if field => false,
             "" if variable => {
                 self.before[..self.before.len() - 1].trim_end().ends_with("set")
                     || self.before.trim_start().starts_with("js_var")
@@ -355,27 +399,36 @@ impl<'a> Place<'a> {
         Some(start..start + value.trim_end_matches(';').len())
     }
 
-    /// nginx: `map $http_x_api_key $client { "key" client; }` has its secrets on the left.
-    fn keys_of_map(&self) -> Vec<Range<usize>> {
+    /// nginx: `map $http_x_api_key $client { "key" client; }` has its secrets on the left, `map $uri $api_key { / "key"; }` on
+    /// the right.
+    fn entries_of_map(&self) -> Vec<Range<usize>> {
         static HEAD: LazyLock<Regex> =
-            LazyLock::new(|| pattern(r#"^\s+["']?\$\{?(?P<name>[A-Za-z0-9_]+)[^{};\n]*\{"#));
+            LazyLock::new(|| pattern(r#"^\s+["']?\$\{?(?P<name>[A-Za-z0-9_]+)[^{};\n]*?(?:\$(?P<to>[A-Za-z0-9_]+)\s*)?\{"#));
         static KEY: LazyLock<Regex> = LazyLock::new(|| {
             pattern(
-                r#"(?:^|[;{]|\n)(?:\s|#[^\n]*\n)*(?P<key>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;{}"']+)"#,
+                r#"(?:^|[;{]|\n)(?:\s|#[^\n]*\n)*(?P<key>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;{}"']+)(?:\s+(?P<value>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;{}"']+))?"#,
             )
         });
         const WORDS: [&str; 4] = ["default", "hostnames", "volatile", "include"];
         let rest = &self.text[self.end..];
-        let Some(head) = HEAD.captures(rest).filter(|head| is_secret(&head["name"])) else {
-            return Vec::new();
+        let Some(head) = HEAD.captures(rest) else { return Vec::new() };
+        let from = match head["name"].split_once('_') {
+            Some(("arg", name)) => is_secret_parameter(name),
+            Some(("http", name)) => is_secret_field(name),
+            Some(("cookie", _)) => true,
+            _ => is_secret(&head["name"]),
         };
+        let to = head.name("to").is_some_and(|name| is_secret(name.as_str()) || is_weak(name.as_str()));
         let start = self.end + head.get(0).map_or(0, |all| all.end());
         let length = self.text[start..].find('}').unwrap_or(self.text.len() - start);
         let keys = KEY.captures_iter(&self.text[start..start + length]);
-        keys.filter_map(|captures| captures.name("key"))
-            .filter(|key| !WORDS.contains(&key.as_str()))
-            .map(|key| start + key.start()..start + key.end())
-            .collect()
+        let mut found = Vec::new();
+        for entry in keys {
+            let key = entry.name("key").filter(|key| from && !WORDS.contains(&key.as_str()));
+            let value = entry.name("value").filter(|_| to && !entry["key"].eq("include"));
+            found.extend([key, value].into_iter().flatten().map(|part| start + part.start()..start + part.end()));
+        }
+        found
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use regex_lite::Regex;
 
-use super::names::pattern;
+use super::names::{is_harmless, is_secret_parameter, pattern};
 
 /// Each pattern names what is taken out `secret`.
 static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
@@ -40,19 +40,31 @@ static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     .into()
 });
 
+/// A parameter of a query, a path or a form behind its first.
+static PARAMETER: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"[?&;](?:amp;)?(?P<name>[A-Za-z0-9_.\-\[\]%$]+)=(?P<secret>(?:\{\{[^{}]*\}\}|[^&#;\s\x22'<>])+)")
+});
+
 /// `host:80/path@x`: what looks like a user and a password is a host and a port.
 static PORT: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[^/:@]*:\d+/"));
 
 /// Where such secrets stand, in order and apart.
 pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
-    let mut found: Vec<Range<usize>> = SHAPES
+    let mut found: Vec<Range<usize>> = PARAMETER
+        .captures_iter(text)
+        .filter(|captures| is_secret_parameter(&captures["name"]) && !is_harmless(&captures["secret"]))
+        .filter_map(|captures| captures.name("secret"))
+        .filter(|secret| !secret.as_str().contains(super::REDACTED))
+        .map(|secret| secret.range())
+        .collect();
+    let shaped = SHAPES
         .iter()
         .flat_map(|shape| shape.captures_iter(text))
         .filter_map(|captures| captures.name("secret"))
         .filter(|secret| !secret.as_str().contains(super::REDACTED) && !secret.is_empty())
         .filter(|secret| !PORT.is_match(secret.as_str()))
-        .map(|secret| secret.range())
-        .collect();
+        .map(|secret| secret.range());
+    found.extend(shaped);
     found.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
     let mut end = 0;
     found.retain(|range| {

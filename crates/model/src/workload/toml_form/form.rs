@@ -118,7 +118,7 @@ impl FeedForm {
                     return Err(Fault::new(at, format!("feed {} has no columns", quoted(name)))
                         .hint("name them: `columns = [\"name\", …]`"));
                 };
-                let mut feed = Feed { columns, rows: Vec::with_capacity(rows.len()) };
+                let mut feed = Feed { columns, rows: Vec::with_capacity(rows.len()), kept: None };
                 for row in rows {
                     let at = row.span().start;
                     let row: Vec<String> = row.into_inner().into_iter().map(|cell| cell.0).collect();

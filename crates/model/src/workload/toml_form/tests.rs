@@ -178,7 +178,7 @@ fn feeds_come_from_files() {
     let workload = read_with(text, "w.toml", file(b"a,b\n1,2\n")).unwrap();
     assert_eq!(
         workload.feeds["u"],
-        Feed { columns: vec!["a".into(), "b".into()], rows: vec![vec!["1".into(), "2".into()]] }
+        Feed { columns: vec!["a".into(), "b".into()], rows: vec![vec!["1".into(), "2".into()]], kept: None }
     );
     let error = read_with(text, "w.toml", file(b"a,b\n1\n")).unwrap_err();
     assert_eq!(error.to_string(), "w.toml:2:8: feed `u`: u.csv:2: found 1 values, expected 2");
@@ -204,7 +204,7 @@ fn any_file() -> impl Strategy<Value = FileRequest> {
 fn any_workload() -> impl Strategy<Value = Workload> {
     let page = (1_u64..1 << 40, proptest::collection::vec(any_file(), 1..4), any::<u32>())
         .prop_map(|(weight, files, think)| Page { weight, files, think: Nanos(u64::from(think)) });
-    let feed = Feed { columns: vec!["c".into()], rows: vec![vec!["v\"\n".into()]] };
+    let feed = Feed { columns: vec!["c".into()], rows: vec![vec!["v\"\n".into()]], kept: None };
     ("[^\0]{1,10}", ".{0,10}", proptest::collection::vec(page, 1..5), ".{0,5}").prop_map(
         move |(name, description, pages, other)| {
             let mut feeds = IndexMap::from([("f".to_owned(), feed.clone())]);

@@ -13,6 +13,9 @@ pub(in super::super) fn write(workload: &Workload) -> String {
         let _ = writeln!(text, "description = {}", quoted(&workload.description));
     }
     for (name, feed) in &workload.feeds {
+        if let Some(kept) = &feed.kept {
+            let _ = writeln!(text, "\n# The record keeps none of its {} rows: fingerprint {}", kept.rows, kept.fingerprint);
+        }
         let _ = writeln!(text, "\n[feeds.{}]\ncolumns = {}\nrows = [", key(name), list(&feed.columns));
         for row in &feed.rows {
             let _ = writeln!(text, "  {},", list(row));

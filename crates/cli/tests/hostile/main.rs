@@ -1,0 +1,9 @@
+//! Attacks: each test is named after what was tried, and fails if it succeeds. What they hold is promised in `docs/security.md`.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests: a panic is how they fail")]
+
+mod display;
+mod host;
+#[path = "../cli/program.rs"]
+#[allow(dead_code, reason = "the other tests of the program use the rest")]
+mod program;
+mod secrets;

@@ -1,0 +1,153 @@
+//! Text that somebody else wrote, as it may be shown: records come from strangers, answers and logs from servers under test,
+//! names of files from archives. Printed as they are, an escape sequence repaints the terminal, a line break begins a line that
+//! looks like a verdict, and a character for writing from right to left turns what stands behind it around.
+//!
+//! [`Shown`] is that text on one line. [`lines`] is for what was put together already and leaves the program: its line breaks
+//! stay, because they are ours. [`json`] is for JSON, whose strings have an escape of their own. What must be escaped besides,
+//! because Markdown, HTML or a table gives it a meaning, is the format's to know.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+
+/// A text of somebody else, on one line and harmless: blanks of every kind become one space each, what prints nothing or
+/// commands a terminal becomes its number, as in `\u{1b}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown<'a>(pub &'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&shown(self.0))
+    }
+}
+
+/// [`Shown`] as a string; borrowed where there is nothing to change.
+pub fn shown(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '\t' | '\n' | '\r' => safe.push(' '),
+            c if is_hidden(c) => safe.extend(c.escape_unicode()),
+            c => safe.push(c),
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// A text of several lines without anything that commands a terminal. Line breaks and tabs stay. `is_ours` is asked for every
+/// escape character what of it and behind it is the program's own styling, in bytes.
+pub fn lines(text: &str, is_ours: impl Fn(&str) -> usize) -> Cow<'_, str> {
+    if !text.chars().any(|c| commands(c) && !matches!(c, '\n' | '\t')) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    let mut ours_until = 0;
+    for (at, c) in text.char_indices() {
+        if c == '\u{1b}' && at >= ours_until {
+            ours_until = at + is_ours(&text[at..]);
+        }
+        match c {
+            '\n' | '\t' => safe.push(c),
+            // The line end of RFC 4180.
+            '\r' if text[at + 1..].starts_with('\n') => safe.push(c),
+            c if at >= ours_until && commands(c) => safe.extend(c.escape_unicode()),
+            c => safe.push(c),
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// Further lines of a message, indented: what somebody else wrote may begin no line, where scripts and readers look for words
+/// of ours. A line with a remedy (`hint: `) stays where it is.
+pub fn indented(text: &str) -> Cow<'_, str> {
+    let stays = |line: &str| line.is_empty() || line.starts_with([' ', '\t']) || line.starts_with("hint: ");
+    let first = text.len() - text.trim_start_matches('\n').len();
+    let (before, rest) = text.split_at(first);
+    if rest.split('\n').skip(1).all(stays) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = before.to_owned();
+    for (index, line) in rest.split('\n').enumerate() {
+        if index > 0 {
+            safe.push('\n');
+            safe.push_str(if stays(line) { "" } else { "  " });
+        }
+        safe.push_str(line);
+    }
+    Cow::Owned(safe)
+}
+
+/// JSON whose strings hold no such character as it is: JSON itself asks for it below U+0020 only. The value stays the same.
+pub fn json(text: &str) -> Cow<'_, str> {
+    let raw = |c: char| is_hidden(c) && !matches!(c, '\n' | '\t' | '\r');
+    if !text.chars().any(raw) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            c if raw(c) => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    // Writing to a String cannot fail.
+                    let _ = write!(safe, "\\u{unit:04x}");
+                }
+            }
+            c => safe.push(c),
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// Whether a character shows nothing by itself: those that [command](commands), and those of no width.
+pub fn is_hidden(c: char) -> bool {
+    commands(c)
+        || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Whether a character can command a terminal, begin a line or turn the direction of others: the control characters of C0 and
+/// C1, the separators of lines and paragraphs, and those of the bidirectional algorithm (Unicode Standard Annex 9, 2).
+pub fn commands(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_it_commands_a_terminal_or_begins_a_line() {
+        let hostile = "a\u{1b}[2J\r\nVERIFIED\u{7}\u{9b}1m\u{202e}b\u{200b}\u{2028}c\u{e0041}\u{7f}";
+        let safe = shown(hostile);
+        assert_eq!(
+            safe,
+            "a\\u{1b}[2J  VERIFIED\\u{7}\\u{9b}1m\\u{202e}b\\u{200b}\\u{2028}c\\u{e0041}\\u{7f}"
+        );
+        assert!(!safe.chars().any(is_hidden));
+        assert_eq!(shown(&safe), safe, "twice is as once");
+        assert!(matches!(shown("größe 漢字 – ✗"), Cow::Borrowed(_)));
+        assert_eq!(format!("{:>4}|{:<3}|", Shown("a"), Shown("b")), "   a|b  |");
+    }
+
+    #[test]
+    fn what_is_put_together_keeps_its_lines_and_its_own_style() {
+        let ours = |text: &str| if text.starts_with("\u{1b}[1m") { 4 } else { 0 };
+        assert_eq!(lines("a\n\tb\r\nc", |_| 0), "a\n\tb\r\nc");
+        assert_eq!(lines("\u{1b}[1ma\u{1b}[2J\rb", ours), "\u{1b}[1ma\\u{1b}[2J\\u{d}b");
+        assert_eq!(lines("\u{1b}[1ma", |_| 0), "\\u{1b}[1ma");
+        assert_eq!(indented("error: a\nVERIFIED\n  b\nhint: c"), "error: a\n  VERIFIED\n  b\nhint: c");
+        assert_eq!(indented("\ninterrupted\nx"), "\ninterrupted\n  x");
+    }
+
+    #[test]
+    fn json_keeps_its_value() {
+        let hostile = "\u{7f}\u{85}\u{202e}\u{e0041}\n";
+        let safe = json(&serde_json::to_string(hostile).unwrap()).into_owned();
+        assert_eq!(safe, r#""\u007f\u0085\u202e\udb40\udc41\n""#);
+        assert_eq!(serde_json::from_str::<String>(&safe).unwrap(), hostile);
+    }
+}
