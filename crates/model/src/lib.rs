@@ -22,6 +22,7 @@ pub mod pages;
 mod process_use;
 pub mod rate;
 pub mod record;
+pub mod redacted;
 pub mod search;
 pub mod series;
 pub mod server_figures;

@@ -304,6 +304,13 @@ impl ServerSpec {
     }
 }
 
+/// Whether a program that is started for a run gets this variable of webstone's own environment. Programs are found by `PATH`,
+/// and speak and count time by the others; whatever else it holds may be a password.
+pub fn is_inherited(variable: &str) -> bool {
+    ["PATH", "LANG", "LANGUAGE", "TZ", "TZDIR", "HOME", "TMPDIR"].contains(&variable)
+        || variable.starts_with("LC_")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -48,11 +48,11 @@ use webstone_model::verdict::{self, Verdict};
 pub use crate::calibration::{calibration_line, disturbance_line, render_calibration};
 pub use crate::comparison::{ComparisonFormat, comparison_schema, render_comparison};
 pub use crate::format::{Format, UnknownFormat};
-pub use crate::markdown::safe as markdown_text;
 pub use crate::json::{
     Computed, Distribution, Distributions, IterationFigures, JsonReport, LevelFigures, PeakFigures,
     json_schema,
 };
+pub use crate::markdown::safe as markdown_text;
 pub use crate::screen::Charset;
 pub use crate::series::{SeriesReportError, render_series, series_form};
 pub use crate::thresholds::render_thresholds;

@@ -16,6 +16,7 @@ use crate::interrupt::Interrupt;
 use crate::machine::Root;
 use crate::placement::cpu_list;
 use crate::process_tree::ProcessTree;
+use crate::servers::only_inherited;
 use crate::sweep::MeasuredServer;
 
 /// What the server says when it accepts connections.
@@ -152,6 +153,7 @@ impl EmbeddedServer {
     ) -> Result<EmbeddedServer, EmbeddedServerError> {
         let mut command = Command::new(&launch.program);
         command.args(launch.arguments());
+        only_inherited(&mut command);
         let (mut process, said) = Attended::start(command, STOP_PATIENCE)
             .map_err(|source| EmbeddedServerError::Start { program: launch.program.clone(), source })?;
         let url = wait_until_ready(&mut process, &said, launch.patience, interrupt)?;

@@ -11,7 +11,6 @@
 //! What it says on standard output is read by `servers::running`: `STARTED <pid>`, later `ENDED <how>`.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -30,6 +29,7 @@ use signal_hook::iterator::Signals;
 use crate::attended::in_words;
 use crate::machine::Root;
 use crate::own_group::OwnGroup;
+use crate::plain_file;
 use crate::preflight::limits::raise_descriptors;
 use crate::process_use::descendants;
 
@@ -153,7 +153,8 @@ fn start(what: &Supervision, words: &[OsString], standard_output: Option<&Path>)
 
 fn output(file: Option<&Path>) -> io::Result<Stdio> {
     Ok(match file {
-        Some(path) => File::create(path)?.into(),
+        // The server's user may be quicker to put a link there.
+        Some(path) => plain_file::emptied(path)?.into(),
         None => Stdio::null(),
     })
 }

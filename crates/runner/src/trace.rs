@@ -1,21 +1,39 @@
 //! `--trace N`: the whole exchange of the first requests as text, in the manner of `curl -v`: `>` sent, `<` received,
-//! `*` remarks. The engine has masked secrets already. Where the text goes is the caller's choice.
+//! `*` remarks. Secrets are taken out as from a record, by the same list; for that each line is held until it is whole. Where
+//! the text goes is the caller's choice.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::mpsc::Receiver;
 
-use webstone_model::shown::is_hidden;
 use webstone_engine::{TraceEvent, TraceKind};
+use webstone_model::shown::{Shown, is_hidden};
+
+use crate::redaction;
+
+/// Bytes of a line that are held until it is whole.
+const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// Writes exchanges as text.
 pub(crate) struct TraceWriter {
     out: Box<dyn Write + Send>,
+    /// What is under way, by exchange and sign.
+    open: HashMap<(u32, char), Message>,
+}
+
+/// A message as far as it was seen.
+#[derive(Default)]
+struct Message {
+    /// Its head is over.
+    is_body: bool,
+    /// The line that is not whole yet.
+    line: Vec<u8>,
 }
 
 impl TraceWriter {
     /// A writer into `out`.
     pub(crate) fn new(out: Box<dyn Write + Send>) -> TraceWriter {
-        TraceWriter { out }
+        TraceWriter { out, open: HashMap::new() }
     }
 
     /// Writes every event until the engine has dropped its end of the channel. A reader that went away (a closed pipe)
@@ -23,9 +41,35 @@ impl TraceWriter {
     pub(crate) fn drain(&mut self, events: Receiver<TraceEvent>) {
         let mut open = true;
         while let Ok(event) = events.recv() {
-            open =
-                open && self.out.write_all(text(&event).as_bytes()).and_then(|()| self.out.flush()).is_ok();
+            let text = self.text(&event);
+            open = open && self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).is_ok();
         }
+    }
+
+    fn text(&mut self, event: &TraceEvent) -> String {
+        let head = format!("[{} client {} {}] ", event.exchange, event.client, event.address);
+        let (sign, bytes) = match &event.kind {
+            TraceKind::Sent(bytes) => ('>', bytes),
+            TraceKind::Received(bytes) => ('<', bytes),
+            TraceKind::Ended(how) => {
+                let rest = ['>', '<'].into_iter().filter_map(|sign| {
+                    let left = self.open.remove(&(event.exchange, sign))?;
+                    (!left.line.is_empty()).then(|| left.shown(&head, sign))
+                });
+                return rest.collect::<String>() + &format!("{head}* {}\n", Shown(how));
+            }
+        };
+        let message = self.open.entry((event.exchange, sign)).or_default();
+        let mut text = String::new();
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            message.line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || message.line.len() > LINE_BYTES_MAX {
+                text += &message.shown(&head, sign);
+                message.is_body |= matches!(message.line.as_slice(), b"\n" | b"\r\n");
+                message.line.clear();
+            }
+        }
+        text
     }
 }
 
@@ -40,18 +84,11 @@ pub(crate) fn nowhere() -> Box<dyn Write + Send> {
     Box::new(io::sink())
 }
 
-fn text(event: &TraceEvent) -> String {
-    let head = format!("[{} client {} {}] ", event.exchange, event.client, event.address);
-    let (sign, bytes) = match &event.kind {
-        TraceKind::Ended(how) => return format!("{head}* {how}\n"),
-        TraceKind::Sent(bytes) => ('>', bytes),
-        TraceKind::Received(bytes) => ('<', bytes),
-    };
-    let mut text = String::new();
-    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        text += &format!("{head}{sign} {}\n", printable(line));
+impl Message {
+    /// Its line, without secrets.
+    fn shown(&self, head: &str, sign: char) -> String {
+        format!("{head}{sign} {}\n", redaction::line_of_exchange(&printable(&self.line), !self.is_body))
     }
-    text
 }
 
 /// Text as it is, without the line's own end; everything that could disturb a terminal as an escape.
@@ -121,6 +158,29 @@ mod tests {
                 "* 200 in 3 ms",
             ]
         );
+    }
+
+    #[test]
+    fn secrets_are_no_more_in_a_trace_than_in_a_record() {
+        let shared = Shared::default();
+        let (sender, receiver) = sync_channel(16);
+        let sent: [&[u8]; 4] = [
+            b"POST /x;jsessionid=hunter2?sig=hunter2&a=1 HTTP/1.1\r\nOcp-Apim-Subscr",
+            b"iption-Key: hunter2\r\nX-Auth: hunter2\r\nx-session-id: hunt",
+            b"er2\r\nAccept: */*\r\n\r\npin=hunter2&b=2",
+            b"&otp=hunter2",
+        ];
+        sent.iter().for_each(|bytes| sender.send(event(TraceKind::Sent(bytes.to_vec()))).unwrap());
+        let answer = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=hunter2\r\n\r\n{\"access_token\": \"hunter2\"}";
+        sender.send(event(TraceKind::Received(answer.to_vec()))).unwrap();
+        sender.send(event(TraceKind::Ended("200".into()))).unwrap();
+        drop(sender);
+        TraceWriter::new(Box::new(shared.clone())).drain(receiver);
+        let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
+        assert!(!text.contains("hunt"), "{text}");
+        for kept in ["POST /x;jsessionid=[redacted]&a=1 HTTP/1.1", "Accept: */*", "&b=2&"] {
+            assert!(text.contains(kept), "{kept}: {text}");
+        }
     }
 
     #[test]

@@ -322,7 +322,7 @@ pub struct SuperviseArgs {
     #[arg(long = "become", value_name = "PID")]
     pub become_beneath: Option<u32>,
 
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// The program and its arguments; without one, only the directory is removed when standard input ends
+    #[arg(last = true, value_name = "COMMAND")]
     pub words: Vec<std::ffi::OsString>,
 }

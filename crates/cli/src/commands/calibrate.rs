@@ -119,8 +119,7 @@ pub(super) fn serve(args: &NullServerArgs) -> Result<Exit, Failure> {
     };
     let ready = |url: &str| {
         // Programs that start the server wait for this line.
-        console::print(&format!("READY {url}\n"))
-            .map_err(|failure| std::io::Error::other(failure.message))
+        console::print(&format!("READY {url}\n")).map_err(|failure| std::io::Error::other(failure.message))
     };
     serve_null(&options, ready)
         .map_err(|error| Failure::failed(format!("the null server ended: {error}")))?;

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 
 use webstone_model::spec::parse_cpu_list;
+use webstone_runner::scratch::guard;
 use webstone_runner::supervisor::{Supervision, become_server, supervise};
 
 use crate::args::SuperviseArgs;
@@ -21,6 +22,14 @@ pub(super) fn execute(args: SuperviseArgs) -> Result<Exit, Failure> {
         .iter()
         .map(|line| Ok(split(line)?.into_iter().map(OsString::from).collect()))
         .collect::<Result<Vec<Vec<OsString>>, Failure>>()?;
+    if words.is_empty() {
+        let Some(directory) = remove else {
+            return Err(Failure::usage("nothing is to be supervised: no program, and no directory"));
+        };
+        return guard(&directory)
+            .map(|()| Exit::Done)
+            .map_err(|error| Failure::failed(format!("cannot remove {}: {error}", directory.display())));
+    }
     let program = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     let what = Supervision { words, companions, cpus, user, output, remove };
     let error = match become_beneath {

@@ -65,7 +65,8 @@ fn fingerprint_of<S: serde::Serializer>(signed: &Option<Signed>, to: S) -> Resul
 
 impl Found {
     fn problem(&mut self, file: &str, what: impl Into<String>) {
-        self.problems.push(Problem { file: shown(file).into_owned(), what: shown(&what.into()).into_owned() });
+        self.problems
+            .push(Problem { file: shown(file).into_owned(), what: shown(&what.into()).into_owned() });
     }
 }
 

@@ -53,7 +53,8 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the server on a free port and waits until it is ready.
     pub(crate) fn start(dir: &Path, arguments: &[&str]) -> Server {
-        let mut command = command(dir, &[&["serve", "--until-stdin-closes", "--test-handlers"], arguments].concat());
+        let mut command =
+            command(dir, &[&["serve", "--until-stdin-closes", "--test-handlers"], arguments].concat());
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();

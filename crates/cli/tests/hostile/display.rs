@@ -45,10 +45,16 @@ fn harmless(said: &Said, what: &str) {
             c.is_control() && !matches!(c, '\n' | '\r' | '\t')
                 || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         };
-        let bad = text.replace("\r\n", "\n").lines().find(|line| {
-            // In HTML a line break is a blank.
-            line.contains(raw) || line.contains('\r') || line.starts_with("VERIFIED") && !text.contains("<html")
-        }).map(str::to_owned);
+        let bad = text
+            .replace("\r\n", "\n")
+            .lines()
+            .find(|line| {
+                // In HTML a line break is a blank.
+                line.contains(raw)
+                    || line.contains('\r')
+                    || line.starts_with("VERIFIED") && !text.contains("<html")
+            })
+            .map(str::to_owned);
         assert_eq!(bad, None, "{what}: {stream}");
     }
 }
@@ -103,13 +109,24 @@ fn a_record_whose_every_text_is_hostile_paints_a_verdict() {
     fs::write(&path, spoilt.to_string()).unwrap();
 
     for format in [
-        "text", "html", "hit", "json", "csv", "webstone1", "webstone2", "markdown", "hgrm", "prometheus",
+        "text",
+        "html",
+        "hit",
+        "json",
+        "csv",
+        "webstone1",
+        "webstone2",
+        "markdown",
+        "hgrm",
+        "prometheus",
         "otel",
     ] {
         for color in ["never", "always"] {
             let mut said = webstone_in(dir.path(), &["report", name, "--format", format, "--color", color]);
             if color == "always" {
-                for style in ["\u{1b}[1m", "\u{1b}[2m", "\u{1b}[1;32m", "\u{1b}[33m", "\u{1b}[1;31m", "\u{1b}[0m"] {
+                for style in
+                    ["\u{1b}[1m", "\u{1b}[2m", "\u{1b}[1;32m", "\u{1b}[33m", "\u{1b}[1;31m", "\u{1b}[0m"]
+                {
                     said.out = said.out.replace(style, "");
                 }
             }
@@ -144,7 +161,13 @@ fn a_record_whose_every_text_is_hostile_paints_a_verdict() {
         let said = webstone_in(dir.path(), arguments);
         harmless(&said, &arguments.join(" "));
         let unverified = ["verify", "certify"].contains(&arguments[0]);
-        assert_eq!(said.code == 6 || said.code == 1, unverified, "{arguments:?}: {}: {}", said.code, said.err);
+        assert_eq!(
+            said.code == 6 || said.code == 1,
+            unverified,
+            "{arguments:?}: {}: {}",
+            said.code,
+            said.err
+        );
     }
 }
 
@@ -178,7 +201,8 @@ fn a_server_that_fails_writes_on_the_terminal() {
     let script = dir.path().join("s.sh");
     fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let line = format!("sh {} {{port}}", script.display());
-    let said = webstone_in(dir.path(), &["run", "--server", "command", "--server-command", &line, "-d", "1s"]);
+    let said =
+        webstone_in(dir.path(), &["run", "--server", "command", "--server-command", &line, "-d", "1s"]);
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(said.err.contains("\\u{1b}[2J"), "it is quoted: {}", said.err);
     harmless(&said, "a server that fails");

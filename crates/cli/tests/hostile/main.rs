@@ -3,6 +3,8 @@
 
 mod display;
 mod host;
+mod kills;
+mod links;
 #[path = "../cli/program.rs"]
 #[allow(dead_code, reason = "the other tests of the program use the rest")]
 mod program;

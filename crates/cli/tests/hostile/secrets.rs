@@ -1,1 +1,149 @@
-//! Secrets.
+//! Where a password of the user's turns up again.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::program::{assert_ended, command, only_entry, webstone_in};
+
+const SECRET: &str = "hunter2-Tr0ub4dor";
+
+/// Files below a directory that hold a text.
+fn holding(directory: &Path, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(holding(&entry.path(), text));
+        } else if fs::read(entry.path()).unwrap().windows(text.len()).any(|part| part == text.as_bytes()) {
+            found.push(entry.path().display().to_string());
+        }
+    }
+    found
+}
+
+#[test]
+fn a_password_in_a_url_a_header_a_body_and_a_feed_gets_into_the_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = crate::program::Server::start(dir.path(), &["--threads", "1", "--workload", "workout-0k"]);
+    let url = format!("{}/test?size=1&password={SECRET}&sig={SECRET};jsessionid={SECRET}", server.url);
+    let said = webstone_in(
+        dir.path(),
+        &[
+            "hit",
+            &url,
+            "-d",
+            "200ms",
+            "-c",
+            "1",
+            "-H",
+            &format!("X-Auth: {SECRET}"),
+            "-H",
+            &format!("Ocp-Apim-Subscription-Key: {SECRET}"),
+            "--body",
+            &format!("pin={SECRET}&a=1"),
+            "--trace",
+            "2",
+        ],
+    );
+    assert_ended(&said);
+    assert!(!said.out.contains(SECRET) && !said.err.contains(SECRET), "{}{}", said.out, said.err);
+    assert!(said.err.contains("> X-Auth: [redacted]"), "{}", said.err);
+    let workload = format!(
+        "name = \"w\"\n[feeds.users]\ncolumns = [\"name\", \"word\"]\nrows = [[\"ann\", \"{SECRET}\"]]\n\n[[pages]]\nweight = 1\nurl = \
+         \"/test?size=1&a={{{{users.word}}}}\"\n"
+    );
+    fs::write(dir.path().join("w.toml"), workload).unwrap();
+    let said =
+        webstone_in(dir.path(), &["run", &server.url, "-w", "w.toml", "-d", "200ms", "-c", "1", "-i", "1"]);
+    assert_ended(&said);
+    assert!(said.out.contains("left out") && said.out.contains("rows of feeds"), "{}", said.out);
+    assert_eq!(holding(&dir.path().join("runs"), SECRET), [""; 0], "{}", said.out);
+    for run in fs::read_dir(dir.path().join("runs")).unwrap() {
+        let said = webstone_in(dir.path(), &["verify", run.unwrap().path().to_str().unwrap()]);
+        assert_eq!(said.code, 0, "what was taken out does not spoil the rest: {}", said.out);
+    }
+}
+
+/// Processes below one, by `/proc`.
+fn below(pid: u32) -> Vec<u32> {
+    let parent_of = |pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<u32>().ok()
+    };
+    let all: Vec<u32> = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    let mut found = vec![pid];
+    let mut at = 0;
+    while at < found.len() {
+        let parent = found[at];
+        found.extend(all.iter().filter(|pid| parent_of(**pid) == Some(parent)));
+        at += 1;
+    }
+    found.split_off(1)
+}
+
+#[test]
+fn a_password_in_the_environment_gets_into_a_started_server() {
+    let script = "exec python3 -m http.server {port} --bind {address}";
+    let servers: [&[&str]; 9] = [
+        &["--server", "reference", "--server-interface", "fastcgi"],
+        &["--server", "nginx"],
+        &["--server", "nginx", "--server-interface", "fastcgi"],
+        &["--server", "apache"],
+        &["--server", "lighttpd"],
+        &["--server", "caddy"],
+        &["--server", "haproxy"],
+        &["--server", "nginx-proxy"],
+        &["--server", "command", "--server-command", script],
+    ];
+    let mut tried = 0;
+    for server in servers {
+        let dir = tempfile::tempdir().unwrap();
+        let mut arguments = vec!["run", "-d", "300ms", "-c", "1", "-i", "1", "--no-check"];
+        arguments.extend(server);
+        let words: Vec<String> =
+            arguments.iter().map(|word| word.trim_start_matches("exec ").to_owned()).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut run = command(dir.path(), &words)
+            .env("WEBSTONE_PASSWORD", SECRET)
+            .stdout(std::process::Stdio::null())
+            .stderr(fs::File::create(dir.path().join("err")).unwrap())
+            .spawn()
+            .unwrap();
+        let mut seen = BTreeSet::new();
+        let until = Instant::now() + Duration::from_secs(60);
+        let status = loop {
+            for pid in below(run.id()) {
+                let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { continue };
+                let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                let line = String::from_utf8_lossy(&line).replace('\0', " ");
+                // Between fork and exec it is still a copy of the one that starts it.
+                if line.contains(" run ") {
+                    continue;
+                }
+                let environment = String::from_utf8_lossy(&environment).into_owned();
+                assert!(!environment.contains(SECRET), "{server:?}: {line}: {environment}");
+                assert!(!line.contains(SECRET), "{line}");
+                seen.insert(line);
+            }
+            if let Some(status) = run.try_wait().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < until, "{server:?}: {seen:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let err = fs::read_to_string(dir.path().join("err")).unwrap();
+        if err.contains("is not installed") || err.contains("there is no program") {
+            println!("skipped: {server:?} is not installed");
+            continue;
+        }
+        assert!([Some(0), Some(4)].contains(&status.code()), "{server:?}: {err}");
+        assert!(!seen.is_empty(), "{server:?}");
+        assert_eq!(holding(&only_entry(&dir.path().join("runs")), SECRET), [""; 0]);
+        tried += 1;
+    }
+    assert!(tried > 0);
+}

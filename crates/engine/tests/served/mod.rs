@@ -21,8 +21,7 @@ fn child_server() {
         return;
     }
     raise_descriptors();
-    let server =
-        Server::start(ServeOptions {
+    let server = Server::start(ServeOptions {
         test_handlers: true,
         ..ServeOptions::new(ServerSpec { threads: 1, ..ServerSpec::default() })
     })

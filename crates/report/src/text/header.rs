@@ -4,6 +4,7 @@ use serde_json::Value;
 use webstone_model::arrivals::ArrivalProcess;
 use webstone_model::calibration;
 use webstone_model::record::{RunRecord, RunState};
+use webstone_model::redacted;
 use webstone_model::spec::{
     Check, ClientSpec, ConnectionPolicy, HttpVersion, Order, Resolve, WhenBusy, parse_cpu_list,
 };
@@ -12,7 +13,7 @@ use webstone_model::workload::Workload;
 
 use crate::asctime::{date_time, seconds_between};
 use crate::layout::{hanging, labelled, push_line};
-use crate::numbers::{bytes, counted};
+use crate::numbers::{bytes, count, counted};
 use crate::screen::{Screen, Tone};
 
 /// Columns of the labels.
@@ -71,6 +72,12 @@ pub(crate) fn facts(screen: &Screen, record: &RunRecord) -> Vec<(&'static str, S
     let notes = record.spec.disclosure.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     fact("disclosed", notes);
     fact("command", vec![record.command_line.join(" ")]);
+    let left_out =
+        redacted::left_out(record).into_iter().map(|(place, number)| format!("{} {place}", count(number)));
+    let left_out: Vec<String> = left_out.collect();
+    if !left_out.is_empty() {
+        fact("left out", vec![format!("values that may be secrets: {}", left_out.join(", "))]);
+    }
     facts
 }
 

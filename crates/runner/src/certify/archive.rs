@@ -12,9 +12,10 @@ use std::path::{Component, Path, PathBuf};
 use flate2::Compression;
 use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
-use tempfile::TempDir;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
+
+use crate::scratch::Scratch;
 
 /// Files that an archive may hold: a record has fewer, and a few that do not belong there shall be named.
 const FILES_MAX: usize = 64;
@@ -22,6 +23,9 @@ const FILES_MAX: usize = 64;
 const BYTES_FREE: u64 = 64 << 20;
 const BYTES_EACH: u64 = 200;
 const BYTES_MAX: u64 = 8 << 30;
+
+/// This program, which removes what was unpacked where this process cannot.
+const SELF: &str = "/proc/self/exe";
 
 /// Length of the record at the end of a zip file, its comment excepted (APPNOTE.TXT 4.3.16).
 const ZIP_END_BYTES: i64 = 22;
@@ -74,7 +78,7 @@ pub enum ArchiveError {
 #[derive(Debug)]
 pub struct Unpacked {
     /// Removed with all that is in it.
-    _keep: TempDir,
+    _keep: Scratch,
     /// Where the files lie.
     pub directory: PathBuf,
 }
@@ -143,7 +147,7 @@ pub fn read(archive: &Path) -> Result<Unpacked, ArchiveError> {
     let mut magic = [0; 4];
     let length = file.read(&mut magic).map_err(refused("read"))?;
     file.rewind().map_err(refused("read"))?;
-    let keep = TempDir::new().map_err(refused("unpack"))?;
+    let keep = Scratch::create("archive", Path::new(SELF)).map_err(refused("unpack"))?;
     let mut place = Place {
         directory: keep.path().join("record"),
         top: None,

@@ -13,11 +13,9 @@ use std::ops::Range;
 
 use serde_json::Value;
 use webstone_model::errors::{ErrorCount, ErrorTable};
+pub use webstone_model::redacted::REDACTED;
 use webstone_model::spec::RunSpec;
 use webstone_model::workload::Workload;
-
-/// What stands where a secret stood.
-pub const REDACTED: &str = "[redacted]";
 
 /// A text without its secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +35,21 @@ pub fn text(text: &str) -> Redacted {
 
 /// The value of a header field, a variable or a key, with its name known for sure.
 pub fn value(name: &str, value: &str) -> String {
-    if names::is_secret_field(name) && !names::is_harmless(value) { REDACTED.to_owned() } else { text(value).text }
+    if names::is_secret_field(name) && !names::is_harmless(value) {
+        REDACTED.to_owned()
+    } else {
+        text(value).text
+    }
+}
+
+/// A line of an exchange, as a trace shows it: of a head its first line and its fields, of a body anything.
+pub(crate) fn line_of_exchange(line: &str, is_head: bool) -> String {
+    match line.split_once(':').filter(|(name, _)| is_head && !name.contains(' ')) {
+        Some((name, secret)) if names::is_secret_field(name) && !names::is_harmless(secret) => {
+            format!("{name}: {REDACTED}")
+        }
+        _ => form(line),
+    }
 }
 
 /// A request's body: a form begins without the sign that separates its fields.
@@ -101,7 +113,8 @@ pub fn workload(workload: &mut Workload) {
     workload.feeds.values_mut().for_each(|feed| *feed = feed.sealed());
     for file in workload.pages.iter_mut().flat_map(|page| page.files.iter_mut()) {
         // There may be 100,000 of them, nearly all without a query.
-        let named = |part: &str| part.split_once('=').is_some_and(|(name, _)| names::is_secret_parameter(name));
+        let named =
+            |part: &str| part.split_once('=').is_some_and(|(name, _)| names::is_secret_parameter(name));
         if file.url.contains('@') || file.url.split(['?', '&', '/', ';']).any(named) {
             file.url = text(&file.url).text.into();
         }

@@ -100,8 +100,26 @@ const COOKIES: [&str; 5] = ["cookie", "cookie2", "set-cookie", "http_cookie", "s
 /// Last words that make a name a secret's where a sign stands behind it, and in a header field; in prose they are words like
 /// others.
 const WEAK: [&str; 20] = [
-    "auth", "jwt", "pin", "otp", "totp", "cvv", "cvc", "sid", "sessid", "sessionid", "jsessionid", "phpsessid", "asid", "csrf",
-    "xsrf", "nonce", "assertion", "sas", "bearer", "saml",
+    "auth",
+    "jwt",
+    "pin",
+    "otp",
+    "totp",
+    "cvv",
+    "cvc",
+    "sid",
+    "sessid",
+    "sessionid",
+    "jsessionid",
+    "phpsessid",
+    "asid",
+    "csrf",
+    "xsrf",
+    "nonce",
+    "assertion",
+    "sas",
+    "bearer",
+    "saml",
 ];
 /// Last words that do so in a header field and in a query alone.
 const OF_REQUESTS: [&str; 7] = ["key", "session", "sig", "hmac", "ticket", "access", "cred"];
@@ -402,8 +420,9 @@ impl<'a> Place<'a> {
     /// nginx: `map $http_x_api_key $client { "key" client; }` has its secrets on the left, `map $uri $api_key { / "key"; }` on
     /// the right.
     fn entries_of_map(&self) -> Vec<Range<usize>> {
-        static HEAD: LazyLock<Regex> =
-            LazyLock::new(|| pattern(r#"^\s+["']?\$\{?(?P<name>[A-Za-z0-9_]+)[^{};\n]*?(?:\$(?P<to>[A-Za-z0-9_]+)\s*)?\{"#));
+        static HEAD: LazyLock<Regex> = LazyLock::new(|| {
+            pattern(r#"^\s+["']?\$\{?(?P<name>[A-Za-z0-9_]+)[^{};\n]*?(?:\$(?P<to>[A-Za-z0-9_]+)\s*)?\{"#)
+        });
         static KEY: LazyLock<Regex> = LazyLock::new(|| {
             pattern(
                 r#"(?:^|[;{]|\n)(?:\s|#[^\n]*\n)*(?P<key>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;{}"']+)(?:\s+(?P<value>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;{}"']+))?"#,
@@ -426,7 +445,9 @@ impl<'a> Place<'a> {
         for entry in keys {
             let key = entry.name("key").filter(|key| from && !WORDS.contains(&key.as_str()));
             let value = entry.name("value").filter(|_| to && !entry["key"].eq("include"));
-            found.extend([key, value].into_iter().flatten().map(|part| start + part.start()..start + part.end()));
+            found.extend(
+                [key, value].into_iter().flatten().map(|part| start + part.start()..start + part.end()),
+            );
         }
         found
     }

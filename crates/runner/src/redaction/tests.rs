@@ -2,7 +2,7 @@
 
 use super::*;
 use webstone_model::errors::{ErrorClass, ErrorExample};
-use webstone_model::workload::{FileRequest, Page, RequestDetail};
+use webstone_model::workload::{Feed, FileRequest, Page, RequestDetail};
 
 /// The secret of all positive cases; `{}` in a case is where it stands.
 const SECRETS: [&str; 4] = ["hunter2", "Tr0ub4dor&3", "s3cr3t/with+slash=", "abc.DEF-123_x"];
@@ -395,6 +395,97 @@ fn a_record_keeps_no_secret_of_specification_or_workload() {
     assert!(!format!("{kept:?}").contains("c2VjcmV0"), "{kept:?}");
     assert_eq!(&*kept.pages[0].files[0].url, "/x?api_key=[redacted]&a=1");
     assert_eq!(kept.pages[0].files[1], plain);
+}
+
+#[test]
+fn fields_and_parameters_of_requests_are_known_by_one_list() {
+    for name in [
+        "Ocp-Apim-Subscription-Key",
+        "X-Auth",
+        "X-JWT",
+        "x-session-id",
+        "X-Session",
+        "pin",
+        "otp",
+        "X-Key",
+        "sid",
+        "X-CSRF",
+        "JSESSIONID",
+        "X-Amz-Signature",
+    ] {
+        assert_eq!(value(name, "hunter2"), REDACTED, "{name}");
+        for body in [format!("{name}=hunter2&a=1"), format!("a=1&{name}=hunter2")] {
+            let mut asked = RunSpec::default();
+            asked.client.body = Some(body);
+            let kept = spec(&asked).client.body.unwrap();
+            assert!(!kept.contains("hunter2") && kept.contains("a=1"), "{kept}");
+        }
+    }
+    for url in [
+        "/x?sig={}&a=1",
+        "/x?a=1&code={}",
+        "/x?key={}",
+        "/x?session={}",
+        "/x?sid={}",
+        "/x;jsessionid={}",
+        "/x?pass={}",
+        "http://h/?pin={}#f",
+        "/x?otp={}",
+        "/x?X-Amz-Signature={}",
+        "/x?user[password]={}",
+    ] {
+        let mut asked = RunSpec { workload: url.replace("{}", "hunter2"), ..RunSpec::default() };
+        asked.target = vec![format!("http://u:hunter2@h{}", asked.workload)];
+        asked.server.command = Some("serve --password hunter2 --port {port}".into());
+        let kept = format!("{:?}", spec(&asked));
+        assert!(!kept.contains("hunter2"), "{url}: {kept}");
+        let file = FileRequest { url: url.replace("{}", "hunter2").into(), ..FileRequest::default() };
+        let page = Page { weight: 1, files: vec![file], think: Default::default() };
+        let mut kept =
+            Workload { name: url.replace("{}", "hunter2"), pages: vec![page], ..Workload::default() };
+        workload(&mut kept);
+        assert_eq!(&*kept.pages[0].files[0].url, url.replace("{}", REDACTED));
+        assert_eq!(kept.name, url.replace("{}", REDACTED));
+    }
+    goes(&[
+        "proxy_set_header X-Auth {};",
+        "proxy_set_header X-JWT \"{}\";",
+        "proxy_set_header Ocp-Apim-Subscription-Key {};",
+        "RequestHeader set X-Session-Id {}",
+        "map $uri $backend_token {\n    default \"{}\";\n}",
+        "map $http_x_auth $ok { \"{}\" 1; default 0; }",
+        "map $arg_key $ok { {} 1; default 0; }",
+        "map $cookie_login $ok { {} 1; default 0; }",
+        "{\"pin\": \"{}\", \"user\": \"a\"}",
+        "proxy_pass http://b/x?code={};",
+    ]);
+    stays(&[
+        "GET /x?size=10&page=2&code_page=1",
+        "/api/{{users.name}}?key={{users.key}}",
+        "the server is not pinned: pin it with --server-cpus",
+        "session tickets; auth basic; a key of two words",
+        "ssl_session_cache shared:SSL:10m;",
+        "map $uri $upstream { /a a; /b b; default c; }",
+        "rewrite ^ /x?key=$1 last;",
+    ]);
+}
+
+#[test]
+fn a_feed_is_kept_by_its_shape() {
+    let of = |password: &str| {
+        let rows = vec![vec!["ann".to_owned(), password.to_owned()]];
+        let feed = Feed { columns: vec!["name".into(), "word".into()], rows, kept: None };
+        let mut kept =
+            Workload { feeds: [("users".to_owned(), feed)].into_iter().collect(), ..Workload::default() };
+        workload(&mut kept);
+        kept
+    };
+    let (one, same, other) = (of("hunter2"), of("hunter2"), of("hunter3"));
+    assert!(!format!("{one:?}").contains("hunter2") && !format!("{one:?}").contains("ann"), "{one:?}");
+    assert_eq!(one.feeds["users"].columns, ["name", "word"]);
+    assert_eq!(one.feeds["users"].kept.as_ref().unwrap().rows, 1);
+    assert_eq!(one.sha256(), same.sha256());
+    assert_ne!(one.sha256(), other.sha256(), "another feed is another workload");
 }
 
 #[test]

@@ -92,8 +92,8 @@ impl Driver for Apache {
             self.mpm_name(),
             site.spec.profile.name(),
             site.directory.display(),
-            site.directory.display(),
-            site.at("apache.pid"),
+            site.own(""),
+            site.own("apache.pid"),
             site.address,
         );
         text += &self.modules(site);
@@ -101,7 +101,7 @@ impl Driver for Apache {
         if let Some(backlog) = site.spec.backlog.or(site.is_tuned().then_some(4096)) {
             let _ = writeln!(text, "ListenBacklog {backlog}");
         }
-        let _ = writeln!(text, "Timeout 300\nErrorLog {}\nLogLevel warn", site.at(ERROR_LOG));
+        let _ = writeln!(text, "Timeout 300\nErrorLog {}\nLogLevel warn", site.own(ERROR_LOG));
         text += &connections(site);
         text += &logging(site);
         text += if site.is_tuned() { "DirectoryIndex index.html\n" } else { STOCK_SETTINGS };

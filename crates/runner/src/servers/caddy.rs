@@ -46,7 +46,7 @@ impl Driver for Caddy {
         let mut text = format!(
             "# Caddy, profile {}, written by webstone.\n{{\n    admin off\n    auto_https off\n    grace_period 1s\n    storage file_system {}\n",
             site.spec.profile.name(),
-            site.at("storage"),
+            site.own("storage"),
         );
         if site.is_tuned() {
             text += "    servers {\n        # What is measured is HTTP/1.\n        protocols h1\n    }\n";
@@ -62,9 +62,9 @@ impl Driver for Caddy {
         }
         text += &format!("    root * {}\n    file_server\n}}\n", site.root.display());
         let mut environment = vec![
-            ("HOME".to_owned(), site.at("")),
-            ("XDG_CONFIG_HOME".to_owned(), site.at("config")),
-            ("XDG_DATA_HOME".to_owned(), site.at("data")),
+            ("HOME".to_owned(), site.own("")),
+            ("XDG_CONFIG_HOME".to_owned(), site.own("config")),
+            ("XDG_DATA_HOME".to_owned(), site.own("data")),
             // Go counts the CPUs that it may run on; told all the same, so that it is in the record.
             ("GOMAXPROCS".to_owned(), site.threads().to_string()),
         ];

@@ -68,7 +68,7 @@ fn filled(word: &str, site: &Site) -> String {
         ("{port}", site.address.port().to_string()),
         ("{address}", site.address.ip().to_string()),
         ("{root}", site.root.display().to_string()),
-        ("{directory}", site.directory.display().to_string()),
+        ("{directory}", site.own("")),
         ("{threads}", site.threads().to_string()),
     ];
     known.iter().fold(word.to_owned(), |word, (name, value)| word.replace(name, value))

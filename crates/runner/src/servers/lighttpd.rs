@@ -73,9 +73,9 @@ impl Driver for Lighttpd {
             site.root.display(),
             bind(site),
             site.address.port(),
-            site.at("lighttpd.pid"),
-            site.at(ERROR_LOG),
-            site.directory.display(),
+            site.own("lighttpd.pid"),
+            site.own(ERROR_LOG),
+            site.own(""),
         );
         text += PARSE_OPTIONS;
         text += &interfaces::lighttpd::part(site);

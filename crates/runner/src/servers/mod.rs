@@ -28,7 +28,7 @@ use webstone_model::spec::{Interface, Logging, Profile, ServerChoice, ServerSpec
 pub use problem::ServerError;
 pub(crate) use program::on_path;
 pub use program::{Installed, find};
-pub(crate) use running::{Launch, RunningServer};
+pub(crate) use running::{Launch, RunningServer, only_inherited};
 
 /// What a driver is told to configure.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub struct Site {
     pub spec: ServerSpec,
     /// The program.
     pub program: PathBuf,
-    /// Directory of its own: configuration, logs, temporary files.
+    /// Directory of its configuration, with one of its own inside for logs, sockets and temporary files.
     pub directory: PathBuf,
     /// Directory of the files to serve.
     pub root: PathBuf,
@@ -77,7 +77,15 @@ impl Site {
         }
     }
 
-    /// Path of a file in the server's own directory.
+    /// Path of what the server itself writes: below the one directory that belongs to its user.
+    fn own(&self, name: &str) -> String {
+        match name {
+            "" => self.directory.join(site::OWN).display().to_string(),
+            name => self.directory.join(site::OWN).join(name).display().to_string(),
+        }
+    }
+
+    /// Path of what it reads: in a directory that its user cannot write to.
     fn at(&self, name: &str) -> String {
         self.directory.join(name).display().to_string()
     }
@@ -88,7 +96,7 @@ impl Site {
             Logging::File(path) => Some(path.to_owned()),
             Logging::Off => None,
             Logging::Unsaid if !by_profile => None,
-            Logging::Unsaid | Logging::On => Some(self.at(ACCESS_LOG)),
+            Logging::Unsaid | Logging::On => Some(self.own(ACCESS_LOG)),
         }
     }
 }

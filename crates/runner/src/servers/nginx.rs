@@ -118,7 +118,7 @@ pub(super) fn files_common(site: &Site) -> String {
     // Places for temporary files, where the build knows them: by default they are the system's.
     for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
         if kind == "client_body" || !site.build.contains(&format!("--without-http_{kind}_module")) {
-            http += &format!("    {kind}_temp_path {};\n", site.at(&format!("{kind}-temp")));
+            http += &format!("    {kind}_temp_path {};\n", site.own(&format!("{kind}-temp")));
         }
     }
     http
@@ -135,8 +135,8 @@ pub(super) fn whole(site: &Site, http: &str, caching: &str) -> Setup {
     let mut text = format!(
         "# nginx, profile {}, written by webstone.\ndaemon off;\npid {};\nerror_log {};\n# Debian: auto, which counts the machine's CPUs instead of those that it may run on.\nworker_processes {workers};\n",
         site.spec.profile.name(),
-        site.at("nginx.pid"),
-        site.at(ERROR_LOG),
+        site.own("nginx.pid"),
+        site.own(ERROR_LOG),
     );
     text += &interfaces::nginx::modules(site);
     if site.is_tuned() {
@@ -152,7 +152,7 @@ pub(super) fn whole(site: &Site, http: &str, caching: &str) -> Setup {
     text += &format!("events {{\n    worker_connections {connections};\n}}\nhttp {{\n{http}}}\n");
     let mut setup = Setup {
         files: vec![("nginx.conf".to_owned(), text)],
-        arguments: ["-c", &site.at("nginx.conf"), "-p", &site.at(""), "-e", &site.at(ERROR_LOG)]
+        arguments: ["-c", &site.at("nginx.conf"), "-p", &site.at(""), "-e", &site.own(ERROR_LOG)]
             .map(Into::into)
             .to_vec(),
         cpus_max: Some(workers),

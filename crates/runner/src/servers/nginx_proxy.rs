@@ -40,7 +40,7 @@ impl Driver for NginxProxy {
         if caches {
             http += &format!(
                 "    proxy_cache_path {} keys_zone=answers:16m max_size=1g inactive=60m use_temp_path=off;\n",
-                site.at("cache")
+                site.own("cache")
             );
         }
         http += &format!(

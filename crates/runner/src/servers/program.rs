@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use webstone_model::spec::{ServerSpec, Software};
 
-use super::{Refusal, command, driver};
+use super::{Refusal, command, driver, only_inherited};
 
 /// Where servers are installed that are not on every user's path.
 const SYSTEM_PATHS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/sbin"];
@@ -80,6 +80,7 @@ fn is_program(path: &Path) -> bool {
 /// What a program says to one argument, on either stream.
 fn asked(program: &Path, argument: impl AsRef<OsStr>) -> String {
     let mut command = Command::new(program);
+    only_inherited(&mut command);
     command.arg(argument).env("LC_ALL", "C").stdin(Stdio::null());
     let Ok(output) = command.output() else { return String::new() };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();

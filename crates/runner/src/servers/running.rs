@@ -1,7 +1,6 @@
 //! A server of somebody else, run by webstone: started through the supervisor, waited for until it answers, watched,
 //! measured, stopped.
 
-use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,11 +10,12 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use webstone_model::record::SoftwareRecord;
+use webstone_model::servers::is_inherited;
 use webstone_model::spec::{Logging, Profile, ServerSpec, Software};
 use webstone_model::workload::Workload;
 use webstone_server::Counters;
 
-use super::site::{Directory, User, address, is_plain, user};
+use super::site::{Directory, OWN, User, address, is_plain, user};
 use super::{Disclosure, ERROR_LOG, Installed, Refusal, ServerError, Setup, Site, driver, find};
 use crate::attended::{Attended, POLL, in_words, quoted};
 use crate::environment::configuration;
@@ -25,6 +25,7 @@ use crate::listeners;
 use crate::machine::Root;
 use crate::own_group;
 use crate::placement::cpu_list;
+use crate::plain_file;
 use crate::process_tree::ProcessTree;
 use crate::store::without_number;
 use crate::supervisor::{ENDED, STARTED};
@@ -40,6 +41,8 @@ const PORTS_TRIED: usize = 4;
 const PORT_TAKEN: [&str; 3] = ["address already in use", "can't bind", "cannot bind socket"];
 /// Lines of its error log that a message quotes.
 const LOG_LINES: usize = 10;
+/// Bytes at its end that are looked at for them.
+const LOG_BYTES: u64 = 64 << 10;
 
 /// How to start a server.
 pub(crate) struct Launch<'a> {
@@ -176,7 +179,9 @@ impl RunningServer {
     /// What it said on standard error and at the end of its error log. Stops it: the log goes with its directory, and standard
     /// error is whole only behind its end.
     fn last_words(&mut self) -> String {
-        let log = fs::read(self.path(ERROR_LOG)).unwrap_or_default();
+        // Its user may have put something else in its place.
+        let log = self.directory.path().join(OWN).join(ERROR_LOG);
+        let log = plain_file::end(&log, LOG_BYTES).unwrap_or_default();
         self.process.stop();
         let mut lines = self.process.last_words();
         let log = String::from_utf8_lossy(&log);
@@ -259,7 +264,7 @@ fn attempt(
     };
     let io = |doing: &'static str| move |source| ServerError::Io { doing, server, source };
     let user = user(&Root::default());
-    let directory = Directory::create(user.as_ref()).map_err(io("make a directory"))?;
+    let directory = Directory::create(user.as_ref(), &launch.webstone).map_err(io("make a directory"))?;
     let address = address(&spec.listen).map_err(|rule| Refusal {
         what: format!("--server-listen (server.listen): {rule}"),
         hint: "only the reference server listens on several addresses and on sockets".to_owned(),
@@ -366,6 +371,7 @@ fn build(setup: &Setup, site: &Site) -> Result<(), ServerError> {
             .to_owned(),
     };
     let mut command = Command::new(program);
+    only_inherited(&mut command);
     let output =
         command.args(arguments).current_dir(&site.directory).stdin(std::process::Stdio::null()).output();
     let output = output.map_err(|error| refusal(error.to_string()))?;
@@ -396,16 +402,26 @@ fn supervised(launch: &Launch<'_>, site: &Site, setup: &Setup, user: Option<&Use
         command.arg("--companion").arg(shlex::try_join(words).unwrap_or_default());
     }
     command.arg("--").arg(&site.program).args(&setup.arguments);
+    only_inherited(&mut command);
+    // A home and a place for temporary files that are its own, and gone with it.
+    command.env("HOME", site.own("")).env("TMPDIR", site.own(""));
     command.envs(setup.environment.iter().map(|(name, value)| (name, value)));
     // Wherever webstone runs, the server finds nothing of it by a relative name.
-    command.current_dir(&site.directory);
+    command.current_dir(site.own(""));
     command
 }
 
-/// The log that a server shall write, as its own file.
+/// The log that a server shall write, as its own file. The file that was opened is given to its user, not what stands at the
+/// path by then.
 fn emptied(path: &Path, user: Option<&User>) -> std::io::Result<()> {
-    fs::write(path, "")?;
-    user.map_or(Ok(()), |user| std::os::unix::fs::chown(path, Some(user.id), Some(user.group)))
+    let file = plain_file::emptied(path)?;
+    user.map_or(Ok(()), |user| std::os::unix::fs::fchown(&file, Some(user.id), Some(user.group)))
+}
+
+/// A started program gets of this process' environment what every program needs, and no more: the rest may be passwords.
+pub(crate) fn only_inherited(command: &mut Command) {
+    command.env_clear();
+    command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_inherited)));
 }
 
 /// The files that somebody else has put there.

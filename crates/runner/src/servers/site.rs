@@ -1,22 +1,28 @@
 //! The directory that a server runs in: its configuration, its files, its logs. It lies in the system's directory for
 //! temporary files, because the user that a server runs as may not look into the one that runs are kept in; what a reader
 //! needs of it is copied into the record. It is removed with the server, by the supervisor where webstone cannot.
+//!
+//! Whoever runs webstone may be root, and the server's user is not to be trusted with that: whatever webstone writes or reads
+//! lies where that user cannot write. Logs, sockets and temporary files of the server go into one directory of its own inside,
+//! which webstone only reads, without following links (`plain_file`).
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
 use webstone_model::workload::Workload;
 use webstone_model::workload::content::file_path;
 
 use crate::fileset::{self, FilesetError, FilesetOptions};
 use crate::machine::Root;
+use crate::scratch::Scratch;
 
 /// Name of the directory of files.
 const FILES: &str = "files";
+/// Name of the directory that belongs to the server's user.
+pub(super) const OWN: &str = "own";
 
 /// A user that a server runs as.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,15 +56,19 @@ pub(crate) fn user(root: &Root) -> Option<User> {
 /// The directory, made; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    held: TempDir,
+    held: Scratch,
 }
 
 impl Directory {
-    /// Makes it, for a user.
-    pub(crate) fn create(user: Option<&User>) -> io::Result<Directory> {
-        let held = tempfile::Builder::new().prefix("webstone-server-").tempdir()?;
+    /// Makes it, for a user. `webstone` is this program's executable, which removes it where this process cannot.
+    pub(crate) fn create(user: Option<&User>, webstone: &Path) -> io::Result<Directory> {
+        let held = Scratch::create("server", webstone)?;
+        let own = held.path().join(OWN);
+        fs::DirBuilder::new().mode(0o700).create(&own)?;
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o755))?;
+        // Nobody else can look into the directory above yet.
         if let Some(user) = user {
-            chown(held.path(), Some(user.id), Some(user.group))?;
+            chown(&own, Some(user.id), Some(user.group))?;
         }
         fs::set_permissions(held.path(), fs::Permissions::from_mode(0o755))?;
         Ok(Directory { held })
@@ -101,11 +111,13 @@ impl Directory {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
     }
 
-    /// Writes a file of the server's own.
+    /// Writes a file that the server reads. It must not be there yet: neither a file nor a link is written through.
     pub(crate) fn write(&self, name: &str, text: &str) -> io::Result<()> {
         let path = self.path().join(name);
-        fs::write(&path, text)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644))
+        let mut file = fs::File::options().write(true).create_new(true).mode(0o644).open(&path)?;
+        file.write_all(text.as_bytes())?;
+        // Whatever the umask is.
+        file.set_permissions(fs::Permissions::from_mode(0o644))
     }
 }
 
@@ -149,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_files_are_there_for_everybody() {
-        let directory = Directory::create(None).unwrap();
+        let directory = Directory::create(None, Path::new("/bin/true")).unwrap();
         let (root, files) = directory.files(&builtin("standard").unwrap()).unwrap();
         assert_eq!(files, ["file500.html", "file500k.html", "file50k.html", "file5k.html", "file5m.html"]);
         let found = root.join("file5k.html").metadata().unwrap();
@@ -157,6 +169,25 @@ mod tests {
         let path = directory.path().to_owned();
         drop(directory);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_servers_user_can_write_into_one_directory_alone() {
+        use std::os::unix::fs::MetadataExt;
+        // Where this is no privileged process, both are its own user's.
+        let me = rustix::process::geteuid();
+        let user = me.is_root().then(|| User { name: "nobody".into(), id: 65_534, group: 65_534 });
+        let directory = Directory::create(user.as_ref(), Path::new("/bin/true")).unwrap();
+        directory.write("x.conf", "x").unwrap();
+        assert!(directory.write("x.conf", "y").is_err(), "what is there is not written through");
+        std::os::unix::fs::symlink("/nonexistent/target", directory.path().join("y.conf")).unwrap();
+        assert!(directory.write("y.conf", "y").is_err(), "nor is a link");
+        for (name, owner) in
+            [(".", me.as_raw()), ("x.conf", me.as_raw()), (OWN, user.map_or(me.as_raw(), |u| u.id))]
+        {
+            let found = fs::metadata(directory.path().join(name)).unwrap();
+            assert_eq!((found.uid(), found.mode() & 0o022), (owner, 0), "{name}");
+        }
     }
 
     #[test]

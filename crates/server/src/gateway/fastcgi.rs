@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::UnixStream;
 
 use super::output::Output;
-use super::process::Process;
+use super::process::{Process, only_inherited};
 use super::slots::{Lease, Slot};
 use super::stream::Stream;
 use super::variables::Variables;
@@ -65,6 +65,7 @@ fn open(gateway: &Gateway) -> io::Result<Slot> {
     let stream = Connected::from(stream);
     stream.set_nonblocking(true)?;
     let mut command = Command::new(program);
+    only_inherited(&mut command);
     command.args(arguments).stdin(Stdio::from(listener)).stdout(Stdio::null()).stderr(Stdio::inherit());
     let process = Process::spawn(command, gateway.reaper.clone())?;
     Ok(Slot { stream: Stream::new(UnixStream::from_std(stream)?), _process: process })

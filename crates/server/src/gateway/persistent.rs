@@ -11,7 +11,7 @@ use bytes::{Buf, Bytes};
 use tokio::net::UnixStream;
 
 use super::output::Output;
-use super::process::Process;
+use super::process::{Process, only_inherited};
 use super::slots::{Lease, Slot};
 use super::stream::Stream;
 use super::variables::Variables;
@@ -49,6 +49,7 @@ async fn open(lease: &Lease, gateway: &Gateway) -> Result<Slot, Failure> {
         let (program, arguments) =
             gateway.options.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
+        only_inherited(&mut command);
         command.args(arguments).stderr(Stdio::inherit());
         command
             .stdin(Stdio::from(OwnedFd::from(theirs.try_clone()?)))

@@ -13,6 +13,7 @@ use rustix::process::{
     prlimit, waitid,
 };
 use tokio::io::unix::AsyncFd;
+use webstone_model::servers::is_inherited;
 
 use crate::readiness;
 
@@ -31,6 +32,12 @@ impl Reaper {
         })?;
         Ok(Reaper(sender))
     }
+}
+
+/// A handler gets of the server's environment what every program needs, and no more.
+pub(super) fn only_inherited(command: &mut Command) {
+    command.env_clear();
+    command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_inherited)));
 }
 
 /// A process. When it ends, what it left behind in its group is killed; dropped before that, it is killed with its group.

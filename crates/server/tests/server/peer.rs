@@ -16,7 +16,8 @@ pub(crate) fn server(threads: u32) -> RunningServer {
 }
 
 pub(crate) fn start(spec: ServerSpec) -> RunningServer {
-    Server::start(ServeOptions { fileset: fileset(), test_handlers: true, ..ServeOptions::new(spec) }).unwrap()
+    Server::start(ServeOptions { fileset: fileset(), test_handlers: true, ..ServeOptions::new(spec) })
+        .unwrap()
 }
 
 pub(crate) fn fileset() -> Fileset {

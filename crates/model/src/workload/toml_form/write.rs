@@ -14,7 +14,11 @@ pub(in super::super) fn write(workload: &Workload) -> String {
     }
     for (name, feed) in &workload.feeds {
         if let Some(kept) = &feed.kept {
-            let _ = writeln!(text, "\n# The record keeps none of its {} rows: fingerprint {}", kept.rows, kept.fingerprint);
+            let _ = writeln!(
+                text,
+                "\n# The record keeps none of its {} rows: fingerprint {}",
+                kept.rows, kept.fingerprint
+            );
         }
         let _ = writeln!(text, "\n[feeds.{}]\ncolumns = {}\nrows = [", key(name), list(&feed.columns));
         for row in &feed.rows {

@@ -36,7 +36,7 @@ pub(in super::super) fn part(site: &Site, prefork: bool) -> String {
         Interface::Cgi => {
             let daemon = match prefork {
                 true => String::new(),
-                false => format!("ScriptSock {}\n", site.at("cgid.socket")),
+                false => format!("ScriptSock {}\n", site.own("cgid.socket")),
             };
             format!("{daemon}ScriptAlias {PATH} {}\n", site.at(CGI_PROGRAM))
         }

@@ -267,12 +267,12 @@ pub(super) fn equip(site: &Site, setup: &mut Setup) {
 
 /// The socket between a server and what is behind it.
 pub(super) fn socket(site: &Site) -> String {
-    site.at("handler.socket")
+    site.own("handler.socket")
 }
 
 /// The socket of one of its processes, where each has one.
 pub(super) fn socket_of(site: &Site, slot: &str) -> String {
-    site.at(&format!("handler-{slot}.socket"))
+    site.own(&format!("handler-{slot}.socket"))
 }
 
 /// Whether each process has a socket of its own: where the server keeps its connections, it is the server that has to
@@ -296,8 +296,8 @@ fn php_fpm(site: &Site) -> String {
     format!(
         "; PHP-FPM, profile {}, written by webstone.\n[global]\npid = {}\nerror_log = {}\nlog_level = warning\ndaemonize = no\n[www]\nlisten = {}\n{processes}; Each write of the handler is handed on at once.\nphp_admin_value[output_buffering] = 0\n",
         site.spec.profile.name(),
-        site.at("php-fpm.pid"),
-        site.at(ERROR_LOG),
+        site.own("php-fpm.pid"),
+        site.own(ERROR_LOG),
         socket(site),
     )
 }

@@ -1,0 +1,112 @@
+//! What a server's user makes root do, by links where root writes and reads. Only root can be made to: elsewhere these are skipped.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::program::{command, webstone_in};
+
+const USER: u32 = 33;
+const KEPT: &str = "root:hunter2:0\n";
+
+/// A directory that everybody may look into, and a file in it that only root may read.
+fn prepared() -> Option<(tempfile::TempDir, PathBuf)> {
+    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    if fs::metadata("/proc/self").unwrap().uid() != 0 || !passwd.contains("\nwww-data:x:33:") {
+        println!("skipped: root and a user www-data are needed");
+        return None;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let secret = dir.path().join("secret");
+    fs::write(&secret, KEPT).unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    Some((dir, secret))
+}
+
+fn untouched(secret: &Path) {
+    let found = fs::metadata(secret).unwrap();
+    assert_eq!((found.uid(), found.mode() & 0o777, found.nlink()), (0, 0o600, 1));
+    assert_eq!(fs::read_to_string(secret).unwrap(), KEPT);
+}
+
+#[test]
+fn the_servers_user_puts_links_where_root_writes() {
+    let Some((dir, secret)) = prepared() else { return };
+    let temporary = dir.path().join("tmp");
+    fs::create_dir(&temporary).unwrap();
+    // As /tmp is.
+    fs::set_permissions(&temporary, fs::Permissions::from_mode(0o1777)).unwrap();
+    let script = dir.path().join("attack.sh");
+    fs::write(
+        &script,
+        "while :; do for d in $1/webstone-server-*; do for n in nginx.conf haproxy.cfg mime.types error.log access.log files \
+         own own/error.log own/access.log own/nginx.pid; do ln -sn $2 $d/$n; done; done; done 2>/dev/null",
+    )
+    .unwrap();
+    let mut attacker = Command::new("sh")
+        .arg(&script)
+        .args([&temporary, &secret])
+        .uid(USER)
+        .gid(USER)
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    for server in ["nginx", "haproxy", "lighttpd", "apache", "nginx"] {
+        let arguments = ["run", "--server", server, "-c", "1", "-d", "200ms", "-i", "1"];
+        let said = command(dir.path(), &arguments).env("TMPDIR", &temporary).output().unwrap();
+        // It may keep its own server from starting, and no more.
+        let text = String::from_utf8_lossy(&said.stdout) + String::from_utf8_lossy(&said.stderr);
+        assert!(!text.contains("hunter2"), "{server}: {text}");
+        untouched(&secret);
+    }
+    attacker.kill().unwrap();
+    attacker.wait().unwrap();
+}
+
+#[test]
+fn the_servers_user_replaces_the_log_that_root_quotes() {
+    let Some((dir, secret)) = prepared() else { return };
+    let script = dir.path().join("server.sh");
+    for (attack, expected) in [
+        (format!("ln -s {} $1/error.log", secret.display()), "exit status 3"),
+        ("mkfifo $1/error.log".to_owned(), "exit status 3"),
+        ("ln -s /dev/zero $1/error.log".to_owned(), "exit status 3"),
+        ("echo broken > $1/error.log".to_owned(), "broken"),
+        ("touch $1/../x || echo held >&2".to_owned(), "held"),
+    ] {
+        fs::write(&script, format!("cd /; {attack}; exit 3 # $2\n")).unwrap();
+        let line = format!("sh {} {{directory}} {{port}}", script.display());
+        let said = webstone_in(
+            dir.path(),
+            &["run", "--server", "command", "--server-command", &line, "-c", "1", "-d", "200ms"],
+        );
+        assert_eq!(said.code, 1, "{attack}: {}", said.err);
+        assert!(said.err.contains(expected) && !said.err.contains("hunter2"), "{attack}: {}", said.err);
+        untouched(&secret);
+    }
+}
+
+#[test]
+fn the_log_that_a_run_names_is_a_link() {
+    let Some((dir, secret)) = prepared() else { return };
+    let logs = dir.path().join("logs");
+    fs::create_dir(&logs).unwrap();
+    std::os::unix::fs::symlink(&secret, logs.join("link.log")).unwrap();
+    std::os::unix::fs::symlink("/dev/null", logs.join("device.log")).unwrap();
+    for name in ["link.log", "device.log"] {
+        let log = logs.join(name);
+        let arguments =
+            ["run", "--server", "nginx", "--server-log", log.to_str().unwrap(), "-c", "1", "-d", "200ms"];
+        let said = webstone_in(dir.path(), &arguments);
+        if said.err.contains("is not installed") {
+            println!("skipped: nginx is not installed");
+            return;
+        }
+        assert!(said.err.contains("cannot write"), "{name}: {}", said.err);
+        untouched(&secret);
+        assert_eq!(fs::metadata("/dev/null").unwrap().uid(), 0);
+    }
+}
