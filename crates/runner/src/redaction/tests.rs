@@ -429,7 +429,7 @@ fn fields_and_parameters_of_requests_are_known_by_one_list() {
         "/x?sid={}",
         "/x;jsessionid={}",
         "/x?pass={}",
-        "http://h/?pin={}#f",
+        "http://h/?pin={}",
         "/x?otp={}",
         "/x?X-Amz-Signature={}",
         "/x?user[password]={}",
