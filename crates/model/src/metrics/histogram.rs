@@ -14,9 +14,7 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
-use hdrhistogram::serialization::Deserializer;
-
-use super::packed;
+use super::{hdr, packed};
 
 /// Values above this are counted in the topmost bucket: 2⁴⁴ ns, 4.9 hours, beyond any request timeout.
 const VALUE_MAX: u64 = (1 << 44) - 1;
@@ -194,15 +192,13 @@ impl Histogram {
         if let Some(own) = packed::from_v2_deflated(&bytes) {
             return Histogram::of_packed(own);
         }
-        let hdr: hdrhistogram::Histogram<u64> = Deserializer::new()
-            .deserialize(&mut &bytes[..])
-            .map_err(|error| HistogramError(error.to_string()))?;
         let mut histogram = Histogram::new();
-        for bucket in hdr.iter_recorded() {
-            let count = bucket.count_since_last_iteration();
+        hdr::read(&bytes, |value, count| {
             histogram.room_for(count)?;
-            histogram.record_n(bucket.value_iterated_to(), count);
-        }
+            histogram.record_n(value, count);
+            Ok(())
+        })
+        .map_err(|what| HistogramError(what.to_owned()))?;
         histogram.pack();
         Ok(histogram)
     }
@@ -211,7 +207,7 @@ impl Histogram {
         let mut histogram = Histogram::new();
         let mut last = None;
         for (index, count) in packed::counters(&bytes) {
-            histogram.room_for(count)?;
+            histogram.room_for(count).map_err(|what| HistogramError(what.to_owned()))?;
             histogram.count += count;
             last = Some(index);
         }
@@ -224,11 +220,10 @@ impl Histogram {
         Ok(histogram)
     }
 
-    fn room_for(&self, count: u64) -> Result<(), HistogramError> {
-        match self.count.checked_add(count) {
-            Some(_) => Ok(()),
-            None => Err(HistogramError("its counts add up to more than 64 bits".to_owned())),
-        }
+    /// The encoding has 63 bits for a count, and several counters of another layout may become one of this.
+    fn room_for(&self, count: u64) -> Result<(), &'static str> {
+        let sum = self.count.checked_add(count).filter(|sum| i64::try_from(*sum).is_ok());
+        sum.map(|_| ()).ok_or("its counts add up to more than 63 bits")
     }
 
     /// Restores the exact maximum that a record keeps beside the encoding. It may only lower the bucket's bound.
@@ -236,16 +231,6 @@ impl Histogram {
         if self.count > 0 && position(max) == position(self.max) {
             self.max = max;
         }
-    }
-
-    /// The same counts as an `hdrhistogram::Histogram`.
-    pub fn to_hdr(&self) -> hdrhistogram::Histogram<u64> {
-        let mut hdr =
-            hdrhistogram::Histogram::new_with_bounds(1, VALUE_MAX, 3).expect("the bounds are constants");
-        for (lowest, _, count) in self.buckets() {
-            hdr.record_n(lowest, count).expect("the layouts and bounds are the same");
-        }
-        hdr
     }
 }
 
@@ -287,12 +272,21 @@ fn position(value: u64) -> (usize, usize) {
 mod tests {
     use super::*;
     use base64::Engine as _;
-    use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+    use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
     use proptest::prelude::*;
 
     fn reference(values: &[u64]) -> hdrhistogram::Histogram<u64> {
         let mut hdr = hdrhistogram::Histogram::new_with_bounds(1, VALUE_MAX, 3).unwrap();
         values.iter().for_each(|value| hdr.record(*value).unwrap());
+        hdr
+    }
+
+    /// The same counts in a histogram of HdrHistogram's own library.
+    fn to_hdr(histogram: &Histogram) -> hdrhistogram::Histogram<u64> {
+        let mut hdr = reference(&[]);
+        for (lowest, _, count) in histogram.buckets() {
+            hdr.record_n(lowest, count).unwrap();
+        }
         hdr
     }
 
@@ -305,7 +299,7 @@ mod tests {
             let mut ours = Histogram::new();
             values.iter().for_each(|value| ours.record(*value));
             let theirs = reference(&values);
-            prop_assert_eq!(&ours.to_hdr(), &theirs);
+            prop_assert_eq!(&to_hdr(&ours), &theirs);
             let exact_max = *values.iter().max().unwrap();
             prop_assert_eq!(ours.max(), exact_max);
             prop_assert_eq!(ours.value_at_quantile(quantile), theirs.value_at_quantile(quantile).min(exact_max));
@@ -337,9 +331,9 @@ mod tests {
             let text = ours.to_base64();
             let bytes = base64::engine::general_purpose::STANDARD.decode(&text).unwrap();
             let theirs: hdrhistogram::Histogram<u64> = Deserializer::new().deserialize(&mut &bytes[..]).unwrap();
-            prop_assert_eq!(theirs, ours.to_hdr());
+            prop_assert_eq!(theirs, to_hdr(&ours));
             let mut bytes = Vec::new();
-            V2DeflateSerializer::new().serialize(&ours.to_hdr(), &mut bytes).unwrap();
+            V2DeflateSerializer::new().serialize(&to_hdr(&ours), &mut bytes).unwrap();
             prop_assert!(packed::from_v2_deflated(&bytes).is_some());
             let mut back = Histogram::from_base64(&base64::engine::general_purpose::STANDARD.encode(bytes)).unwrap();
             back.set_max(ours.max());

@@ -3,6 +3,7 @@
 
 mod counts;
 mod fairness;
+mod hdr;
 mod histogram;
 mod measured;
 mod moments;

@@ -3,7 +3,7 @@
 //! negative one so many empty buckets. And the frame around them in which they are stored, deflated.
 //!
 //! Why not the `hdrhistogram` crate: its way there and back is an array of 280 KB of counters for each histogram, and a
-//! large record has a hundred thousand. What another program wrote with other bounds is left to it. The format is that of
+//! large record has a hundred thousand. What another program wrote with other bounds is read by `hdr`. The format is that of
 //! HdrHistogram's `V2DeflateSerializer`; tests hold both against that crate.
 
 use std::io::{Read, Write};
@@ -13,11 +13,11 @@ use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 
 /// First word of an encoding whose counts are numbers of one to nine bytes.
-const COOKIE: u32 = 0x1c84_9313;
+pub(super) const COOKIE: u32 = 0x1c84_9313;
 /// First word of one that is deflated.
-const COOKIE_DEFLATED: u32 = 0x1c84_9314;
+pub(super) const COOKIE_DEFLATED: u32 = 0x1c84_9314;
 /// Cookie, length, normalising offset, digits, lowest and highest value, ratio.
-const HEADER: usize = 40;
+pub(super) const HEADER: usize = 40;
 /// Digits that are significant.
 const DIGITS: u32 = 3;
 /// Greatest value that counts exactly.
