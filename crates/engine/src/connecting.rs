@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use webstone_model::errors::ErrorClass;
 
-use crate::connection::{Family, State};
+use crate::connection::{Family, HeldOver, State};
 use crate::failure::{class_of, describe};
 use crate::origins::pair;
 use crate::resolver::Resolver;
@@ -48,6 +48,8 @@ impl<B: Backend> Worker<B> {
         let connection = &mut self.connections[index as usize];
         connection.state = State::Connecting;
         connection.opened_in_round = self.round;
+        // Its place in the queue, if it has one, means its predecessor.
+        connection.held_over = connection.held_over.min(HeldOver::Open);
         match self.start_connect(index) {
             Ok(Connect::InProgress) => {}
             Ok(Connect::Done) => {

@@ -27,6 +27,16 @@ pub(crate) enum State {
     Lingering,
 }
 
+/// Whether a connection used up what it may bring in a round, so that it is read on in the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum HeldOver {
+    No,
+    /// The server may send more.
+    Open,
+    /// The server has closed: what is in the queue is all.
+    Ended,
+}
+
 impl State {
     /// Whether a request is in progress.
     pub(crate) fn is_active(self) -> bool {
@@ -66,6 +76,8 @@ pub(crate) struct Connection {
     pub(crate) server_keeps: bool,
     /// The response's head has been read.
     pub(crate) has_head: bool,
+    /// It stands in [`crate::worker::Worker::held_over`].
+    pub(crate) held_over: HeldOver,
     /// The round of the event loop in which the socket was connected: older events of it mean its predecessor.
     pub(crate) opened_in_round: u32,
     /// Client, by its index in the worker.
@@ -120,6 +132,7 @@ impl Connection {
             is_last: false,
             server_keeps: false,
             has_head: false,
+            held_over: HeldOver::No,
             opened_in_round: 0,
             client: 0,
             origin: 0,

@@ -13,6 +13,8 @@ mod disturbance;
 mod exchange;
 mod failing;
 mod failure;
+#[cfg(test)]
+mod flood_tests;
 pub mod h1;
 mod level;
 mod observe;

@@ -4,7 +4,7 @@
 //! does between connections. Workers share nothing but [`Shared`], a few words that are written once or read seldom.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -117,6 +117,8 @@ pub(crate) struct Worker<B> {
     pub(crate) free: Vec<u32>,
     /// Clients that go on once the events at hand are handled: after a failure, so that failures cannot nest.
     pub(crate) runnable: Vec<u32>,
+    /// Connections whose receive queue was left before it was empty.
+    pub(crate) held_over: VecDeque<u32>,
     pub(crate) timers: BinaryHeap<Reverse<(u64, u32)>>,
     /// The schedule, in open loop.
     pub(crate) pacer: Option<Pacer>,
@@ -195,6 +197,7 @@ impl<B: Backend> Worker<B> {
             connections: Vec::with_capacity(clients as usize + clients as usize / 4 + 16),
             free: Vec::new(),
             runnable: Vec::with_capacity(64),
+            held_over: VecDeque::new(),
             timers: BinaryHeap::new(),
             recorder: Recorder::new(&plan, clients as usize, rate.is_some()),
             pacer,
@@ -266,7 +269,7 @@ impl<B: Backend> Worker<B> {
         let timer = self.timers.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
         let mut until =
             if self.minds_the_time() { self.tick_ns.min(self.sweep_at_ns).min(timer) } else { timer };
-        if !self.runnable.is_empty() {
+        if !self.runnable.is_empty() || !self.held_over.is_empty() {
             until = now;
         } else if self.next_to_start < self.clients.len() as u32 {
             until = until.min(now + 1_000_000);
@@ -285,6 +288,9 @@ impl<B: Backend> Worker<B> {
             if self.clock_ns >= self.next_arrival_ns {
                 self.release_arrivals();
             }
+        }
+        if !self.held_over.is_empty() {
+            self.read_on();
         }
         Ok(())
     }

@@ -44,6 +44,8 @@ pub enum ErrorClass {
     WrongLength,
     /// A whole response whose body has another content than the workload states.
     WrongContent,
+    /// A whole response that came before the whole request was written, so that it does not answer all of it.
+    AnsweredEarly,
     /// Bytes that are not an HTTP response, or that contradict themselves.
     Malformed,
     /// No route, network down (ENETUNREACH, EHOSTUNREACH).
@@ -60,7 +62,7 @@ pub enum ErrorClass {
 
 impl ErrorClass {
     /// Every class, in the order of reports.
-    pub const ALL: [ErrorClass; 16] = [
+    pub const ALL: [ErrorClass; 17] = [
         ErrorClass::Refused,
         ErrorClass::Reset,
         ErrorClass::ConnectTimeout,
@@ -71,6 +73,7 @@ impl ErrorClass {
         ErrorClass::WrongStatus,
         ErrorClass::WrongLength,
         ErrorClass::WrongContent,
+        ErrorClass::AnsweredEarly,
         ErrorClass::Malformed,
         ErrorClass::Unreachable,
         ErrorClass::Dns,
@@ -103,6 +106,7 @@ impl ErrorClass {
             ErrorClass::WrongStatus => "wrong-status",
             ErrorClass::WrongLength => "wrong-length",
             ErrorClass::WrongContent => "wrong-content",
+            ErrorClass::AnsweredEarly => "answered-early",
             ErrorClass::Malformed => "malformed",
             ErrorClass::Unreachable => "unreachable",
             ErrorClass::Dns => "dns",

@@ -4,6 +4,7 @@ mod booked_time;
 mod byte_peer;
 mod connect_lag;
 mod corners;
+mod floods;
 mod open_loop;
 pub(crate) mod peer;
 mod requests;

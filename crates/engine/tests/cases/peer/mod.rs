@@ -19,6 +19,8 @@ pub(crate) enum Act {
     Write(Vec<u8>),
     /// Writes bytes one at a time, each in a segment of its own.
     Drip(Vec<u8>),
+    /// Writes bytes again and again until the client goes.
+    Flood(Vec<u8>),
     /// Waits.
     Wait(Duration),
     /// Ends its half of the connection.
@@ -65,6 +67,11 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<String>>, script: &dyn Fn(&str) 
             let result = match act {
                 Act::Write(bytes) => stream.write_all(&bytes),
                 Act::Drip(bytes) => bytes.iter().try_for_each(|byte| stream.write_all(&[*byte])),
+                Act::Flood(bytes) => loop {
+                    if stream.write_all(&bytes).is_err() {
+                        return;
+                    }
+                },
                 Act::Wait(span) => {
                     std::thread::sleep(span);
                     Ok(())
