@@ -13,6 +13,7 @@ mod disturbance;
 mod exchange;
 mod failing;
 mod failure;
+mod feeds;
 #[cfg(test)]
 mod flood_tests;
 pub mod h1;

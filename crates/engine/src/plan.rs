@@ -3,16 +3,19 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use indexmap::IndexMap;
 use webstone_model::addresses::AddressRange;
 use webstone_model::arrivals::ArrivalProcess;
 use webstone_model::spec::{Check, ConnectionPolicy, Resolve, RunSpec, WhenBusy, parse_cpu_list};
 use webstone_model::units::Nanos;
+use webstone_model::workload::aim;
 use webstone_model::workload::content::Content;
-use webstone_model::workload::{FileRequest, Sampler, Workload};
+use webstone_model::workload::{Feed, FileRequest, Sampler, Workload, is_absolute};
 
 use crate::client::Client;
 use crate::connection::Connection;
 use crate::contents::Contents;
+use crate::feeds;
 use crate::h1::request::{RequestParts, is_field_value, is_idempotent, is_target, is_token, write_request};
 use crate::origin::{Origin, parse_url};
 use crate::origins::Origins;
@@ -59,6 +62,8 @@ pub struct Plan {
     /// Content that each answer must have, where contents are checked.
     pub(crate) contents: Option<Contents>,
     templates: Vec<RequestTemplate>,
+    /// Feeds as request lines show them, where that is not as they are.
+    target_feeds: Option<IndexMap<String, Feed>>,
 }
 
 /// [`RequestPlan::template`] of a request that never changes.
@@ -148,6 +153,15 @@ impl Plan {
                 "give every page a weight from 1 to 2^40",
             )
         })?;
+        let strangers = match client.unix_socket {
+            None => aim::strangers(workload, &spec.target, &client.allow_hosts),
+            // Everything goes to the socket, whatever host it names.
+            Some(_) => Vec::new(),
+        };
+        if !strangers.is_empty() {
+            let (what, hint) = aim::refusal(&workload.name, &strangers);
+            return Err(PlanError::new(what, hint));
+        }
         let mut origins = Origins::new(spec)?;
         let mut plan = Plan {
             sampler,
@@ -187,6 +201,7 @@ impl Plan {
             histogram_pages: Vec::new(),
             contents: None,
             templates: Vec::new(),
+            target_feeds: None,
             workload: workload.clone(),
         };
         let mut contents = Vec::new();
@@ -208,6 +223,8 @@ impl Plan {
                 plan.requests.push(request);
             }
         }
+        plan.target_feeds =
+            feeds::for_targets(plan.templates.iter().map(RequestTemplate::line), &workload.feeds);
         plan.origins = origins.list;
         plan.contents = (client.check == Check::Content).then(|| Contents::new(&contents));
         plan.choose_page_histograms(spec.generator.page_histograms);
@@ -248,7 +265,7 @@ impl Plan {
         let request = &self.requests[request as usize];
         let file = &self.workload.pages[request.page as usize].files[request.file as usize];
         let method = file.detail.method.as_deref().unwrap_or(&self.method);
-        if file.url.contains("://") {
+        if is_absolute(&file.url) {
             format!("{method} {}", file.url)
         } else {
             format!("{method} http://{}{}", self.origins[request.origin as usize].authority, file.url)
@@ -258,7 +275,8 @@ impl Plan {
     /// Appends a templated request, filled with the client's next values, to `out`.
     pub(crate) fn render(&self, request: u32, is_last: bool, client: &mut Client, out: &mut Vec<u8>) {
         let template = &self.templates[self.requests[request as usize].template as usize];
-        template.render(&self.workload.feeds, is_last, client, out);
+        let feeds = &self.workload.feeds;
+        template.render(feeds, self.target_feeds.as_ref().unwrap_or(feeds), is_last, client, out);
     }
 
     /// Content and size of the generated file that a request asks for; `None` where it asks for anything else.
@@ -276,10 +294,13 @@ impl Plan {
         file: &FileRequest,
     ) -> Result<RequestPlan, PlanError> {
         let what = format!("workload {}, page {page}, file {index}", self.workload.name);
-        let absolute = file.url.contains("://").then(|| parse_url(&what, &file.url)).transpose()?;
+        let absolute = (is_absolute(&file.url) && file.url.contains("://"))
+            .then(|| parse_url(&what, &file.url))
+            .transpose()?;
         let path = absolute.as_ref().map_or(&*file.url, |url| &*url.target);
         let is_templated = RequestTemplate::is_needed(&what, spec, file)?;
-        if !path.starts_with('/') || !(is_target(path) || is_templated) {
+        let can_stand = if is_templated { RequestTemplate::is_target(&what, path)? } else { is_target(path) };
+        if !path.starts_with('/') || !can_stand {
             return Err(PlanError::new(
                 format!("{what}: `{path}` is not a path"),
                 "begin it with a slash, and write white space and other bytes as %20 and so on",
@@ -311,7 +332,7 @@ impl Plan {
         let mut template = NO_TEMPLATE;
         if is_templated {
             template = self.templates.len() as u32;
-            self.templates.push(RequestTemplate::of(&what, &mut parts)?);
+            self.templates.push(RequestTemplate::of(&what, &mut parts, &self.workload.feeds)?);
         }
         let mut keep = Slice::default();
         let mut last = Slice::default();
@@ -453,11 +474,34 @@ mod tests {
         assert_eq!(plan.label(1), "GET http://127.0.0.1:8080/b");
     }
 
+    fn allowing(host: &str) -> RunSpec {
+        let mut spec = spec();
+        spec.client.allow_hosts = vec![host.to_owned()];
+        spec
+    }
+
+    #[test]
+    fn a_host_that_the_target_does_not_name_is_refused() {
+        let error = Plan::compile(&spec(), &workload(&["/a", "http://127.0.0.2:81/b"])).unwrap_err();
+        assert!(error.what.contains("127.0.0.2:81") && error.hint.unwrap().contains("--allow-hosts"));
+        // A URL within a path is the target's own business.
+        let plan = Plan::compile(&spec(), &workload(&["/go?to=http://127.0.0.2:81/"])).unwrap();
+        assert_eq!(
+            (plan.origins.len(), plan.label(0)),
+            (1, "GET http://127.0.0.1:8080/go?to=http://127.0.0.2:81/".into())
+        );
+        let mut socket = spec();
+        socket.client.unix_socket = Some("/run/server.sock".into());
+        assert!(Plan::compile(&socket, &workload(&["http://127.0.0.2:81/b"])).is_ok());
+    }
+
     #[test]
     fn other_hosts_are_origins_of_their_own() {
-        let plan =
-            Plan::compile(&spec(), &workload(&["/a", "http://127.0.0.2:81/b", "http://127.0.0.2:81/c"]))
-                .unwrap();
+        let plan = Plan::compile(
+            &allowing("127.0.0.2"),
+            &workload(&["/a", "http://127.0.0.2:81/b", "http://127.0.0.2:81/c"]),
+        )
+        .unwrap();
         assert_eq!(plan.origins.len(), 2);
         assert_eq!(plan.requests[2].origin, 1);
         assert!(text(&plan, plan.requests[2].last).contains("GET /c HTTP/1.1\r\nHost: 127.0.0.2:81\r\n"));
@@ -467,6 +511,7 @@ mod tests {
     fn a_proxy_gets_absolute_urls_and_all_connections() {
         let mut spec = spec();
         spec.client.proxy = Some("http://127.0.0.9:3128".into());
+        spec.client.allow_hosts = vec!["no-such-host.invalid".into()];
         let plan = Plan::compile(&spec, &workload(&["/a", "http://no-such-host.invalid/b"])).unwrap();
         assert_eq!(plan.origins[0].addresses[0].to_string(), "127.0.0.9:3128");
         assert!(text(&plan, plan.requests[0].last).starts_with("GET http://127.0.0.1:8080/a HTTP/1.1\r\n"));
@@ -478,7 +523,7 @@ mod tests {
     #[test]
     fn what_cannot_be_sent_is_an_error_that_names_the_place() {
         for (url, found) in [("a", "page 0, file 0: `a`"), ("/a b", "not a path"), ("https://h/", "TLS")] {
-            let error = Plan::compile(&spec(), &workload(&[url])).unwrap_err();
+            let error = Plan::compile(&allowing("h"), &workload(&[url])).unwrap_err();
             assert!(error.what.contains(found), "{}", error.what);
         }
         let mut bad = spec();

@@ -10,7 +10,7 @@ use webstone_model::errors::ErrorClass;
 use webstone_model::spec::HttpVersion;
 
 use crate::failure::{class_of, describe};
-use crate::h1::request::{RequestParts, write_request};
+use crate::h1::request::{RequestParts, is_field_value, is_token, write_request};
 use crate::h1::response::{AtEnd, ResponseParser, Step};
 use crate::origin::{Url, parse_url, resolve};
 use crate::plan::PlanError;
@@ -104,6 +104,12 @@ impl Probe {
             detail,
             hint,
         };
+        // A probe goes out before a plan was made, which would refuse these.
+        let stands = |(name, value): &(String, String)| is_token(name) && is_field_value(value);
+        if path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) || !self.headers.iter().all(stands) {
+            let detail = "the path or a header field has a line end or another control character".to_owned();
+            return Err(failed(ErrorClass::GeneratorIo, detail, None));
+        }
         let until = Instant::now() + self.timeout;
         let mut stream = self.connect().map_err(|(address, error)| {
             let class = class_of(&error, true);
@@ -306,6 +312,22 @@ mod tests {
         assert_eq!(short.class, ErrorClass::ShortBody);
         let tls = answered_with(b"\x15\x03\x01\x00\x02\x02\x46").unwrap_err();
         assert!(tls.to_string().contains("speaks TLS") && tls.hint.is_some(), "{tls}");
+    }
+
+    #[test]
+    fn what_a_request_cannot_carry_is_not_sent() {
+        // Nobody accepts: a connection would have to wait for its timeout.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let probe = Probe::new(&url, Duration::from_secs(5)).unwrap();
+        for path in ["/a b", "/a\r\nEvil: x", "/\0"] {
+            assert_eq!(probe.fetch(path).unwrap_err().class, ErrorClass::GeneratorIo);
+        }
+        let evil = [("X".to_owned(), "a\r\nEvil: x".to_owned()), ("X\r\nEvil".to_owned(), String::new())];
+        for (name, value) in &evil {
+            let error = probe.clone().with_headers([(name, value)]).fetch("/").unwrap_err();
+            assert!(error.detail.contains("line end"), "{error}");
+        }
     }
 
     #[test]

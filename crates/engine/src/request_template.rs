@@ -6,13 +6,16 @@ use webstone_model::workload::template::{RenderContext, Template};
 use webstone_model::workload::{Feed, FileRequest};
 
 use crate::client::Client;
-use crate::h1::request::{RequestParts, write_request};
+use crate::feeds::check_fields;
+use crate::h1::request::{RequestParts, is_target, write_request};
 use crate::plan::PlanError;
 
 /// A request that differs from one time to the next.
 #[derive(Debug)]
 pub(crate) struct RequestTemplate {
-    /// Head up to, and without, the empty line; for a connection that goes on.
+    /// The request line.
+    line: Template,
+    /// Header fields up to, and without, the empty line; for a connection that goes on.
     keep: Template,
     /// The same, announcing the connection's end.
     last: Template,
@@ -32,26 +35,46 @@ impl RequestTemplate {
         Ok(false)
     }
 
+    /// Whether what stands between the places of a target can stand in a request line.
+    pub(crate) fn is_target(what: &str, text: &str) -> Result<bool, PlanError> {
+        let template = parse_template(what, text)?;
+        Ok(template.literals().all(|literal| literal.is_empty() || is_target(literal)))
+    }
+
+    /// The request line, which is filled with values of its own: [`crate::feeds::for_targets`].
+    pub(crate) fn line(&self) -> &Template {
+        &self.line
+    }
+
     /// Makes the template of a request, and takes its body out of `parts`.
-    pub(crate) fn of(what: &str, parts: &mut RequestParts<'_>) -> Result<RequestTemplate, PlanError> {
+    pub(crate) fn of(
+        what: &str,
+        parts: &mut RequestParts<'_>,
+        feeds: &IndexMap<String, Feed>,
+    ) -> Result<RequestTemplate, PlanError> {
         let body = parts.body.take();
-        let head = |last: bool| {
+        let head = |last: bool| -> Result<(Template, Template), PlanError> {
             let mut bytes = Vec::new();
             write_request(&RequestParts { last, body_later: body.is_some(), ..*parts }, &mut bytes);
             // Without its empty line: what a body adds to the head comes when it is rendered.
             bytes.truncate(bytes.len() - 2);
             let text = String::from_utf8(bytes).expect("made of strings");
-            parse_template(what, &text)
+            let line_end = text.find("\r\n").map_or(0, |at| at + 2);
+            let (line, fields) = text.split_at(line_end);
+            Ok((parse_template(what, line)?, parse_template(what, fields)?))
         };
-        let (keep, last) = (head(false)?, head(true)?);
+        let ((line, keep), (_, last)) = (head(false)?, head(true)?);
+        check_fields(what, &keep, feeds)?;
         let body = body.map(|body| parse_template(what, &String::from_utf8_lossy(body))).transpose()?;
-        Ok(RequestTemplate { keep, last, body })
+        Ok(RequestTemplate { line, keep, last, body })
     }
 
-    /// Appends the request, filled with the client's next values, to `out`.
+    /// Appends the request, filled with the client's next values, to `out`. `for_targets` are the feeds as the request line
+    /// shows them.
     pub(crate) fn render(
         &self,
         feeds: &IndexMap<String, Feed>,
+        for_targets: &IndexMap<String, Feed>,
         is_last: bool,
         client: &mut Client,
         out: &mut Vec<u8>,
@@ -59,10 +82,12 @@ impl RequestTemplate {
         let mut context = RenderContext {
             random: &mut client.random,
             sequence: client.rendered,
-            feeds,
+            feeds: for_targets,
             row: client.pages - 1,
         };
         client.rendered += 1;
+        self.line.render(out, &mut context);
+        context.feeds = feeds;
         let head = if is_last { &self.last } else { &self.keep };
         head.render(out, &mut context);
         let Some(body) = &self.body else { return out.extend_from_slice(b"\r\n") };
@@ -100,12 +125,12 @@ mod tests {
             last: false,
             body_later: false,
         };
-        let template = RequestTemplate::of("test", &mut parts).unwrap();
+        let template = RequestTemplate::of("test", &mut parts, &IndexMap::new()).unwrap();
         let mut client = Client::new(1, 0);
         client.pages = 1;
         for number in 0..3 {
             let mut out = Vec::new();
-            template.render(&IndexMap::new(), true, &mut client, &mut out);
+            template.render(&IndexMap::new(), &IndexMap::new(), true, &mut client, &mut out);
             let text = String::from_utf8(out).unwrap();
             assert!(text.starts_with(&format!("POST /{number} HTTP/1.1\r\n")), "{text}");
             assert_eq!(text.matches("Content-Length: ").count(), 1, "{text}");

@@ -341,6 +341,9 @@ pub struct ClientSpec {
     pub source: Vec<AddressRange>,
     /// A proxy: connections go there, and requests name absolute URLs.
     pub proxy: Option<String>,
+    /// Hosts besides the target that the workload may ask, as `HOST` or `HOST:PORT`. Others are refused.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow_hosts: Vec<String>,
     /// Longest time for a connection to be established.
     pub connect_timeout: Nanos,
     /// Longest time from the request to the first byte of its answer.
@@ -368,6 +371,7 @@ impl Default for ClientSpec {
             unix_socket: None,
             source: Vec::new(),
             proxy: None,
+            allow_hosts: Vec::new(),
             connect_timeout: Nanos::from_secs(10),
             first_byte_timeout: Nanos::from_secs(30),
             request_timeout: Nanos::from_secs(60),

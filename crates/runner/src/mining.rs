@@ -78,6 +78,10 @@ impl MiningError {
                 Some(example) => {
                     format!("{} lines are of no known format; the first: {example}", report.unparsed)
                 }
+                None if report.elsewhere > 0 => format!(
+                    "{} requests are for other hosts, as a proxy logs them; mine the log of the server itself",
+                    report.elsewhere
+                ),
                 None => "mine the log of a server that answered requests for files".to_owned(),
             },
         })

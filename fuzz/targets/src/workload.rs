@@ -41,10 +41,19 @@ pub(crate) fn access_log(data: &[u8]) {
     assert_eq!((&split.workload, &split.report), (&workload, &report));
     let others: u64 = report.other_statuses.values().chain(report.other_methods.values()).sum();
     let places = report.blank + report.unparsed + report.hits + report.partial + report.not_modified;
-    assert_eq!(report.lines, places + others + report.unusable + report.overflow, "{report:?}");
+    assert_eq!(
+        report.lines,
+        places + others + report.unusable + report.elsewhere + report.overflow,
+        "{report:?}"
+    );
     if !workload.pages.is_empty() {
         holds(&workload);
     }
+    let mut files = workload.pages.iter().flat_map(|page| &page.files);
+    assert!(
+        files.all(|file| file.url.starts_with('/') && !file.url.starts_with("//")),
+        "it asks another host"
+    );
 }
 
 fn holds(workload: &Workload) {

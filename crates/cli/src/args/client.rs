@@ -94,6 +94,15 @@ pub struct ClientArgs {
     #[arg(long, value_name = "URL", conflicts_with = "unix_socket")]
     pub proxy: Option<String>,
 
+    /// Hosts besides the target that the workload may put under load
+    ///
+    /// A workload may name URLs of other hosts. A run asks nothing of them unless they are listed here: HOST stands for all
+    /// its ports, HOST:PORT for one.
+    ///
+    /// Example: --allow-hosts images.test,127.0.0.2:8081
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = values::host)]
+    pub allow_hosts: Vec<String>,
+
     /// Longest time for a connection to be established
     ///
     /// Example: --connect-timeout 3s

@@ -56,6 +56,12 @@ pub struct CheckfilesArgs {
     #[arg(short, long, value_name = "NAME|FILE")]
     pub workload: Option<String>,
 
+    /// Hosts besides the server that the workload's URLs may be asked of: HOST for all its ports, HOST:PORT for one
+    ///
+    /// Example: --allow-hosts images.test,127.0.0.2:8081
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = values::host)]
+    pub allow_hosts: Vec<String>,
+
     /// Longest time for one file
     ///
     /// Example: --timeout 10s

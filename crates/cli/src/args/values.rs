@@ -21,6 +21,7 @@ use webstone_model::spec::{
 };
 use webstone_model::threshold::{GateError, Thresholds};
 use webstone_model::units::parse_count;
+use webstone_model::workload::aim;
 use webstone_report::{ComparisonFormat, CsvTable, Format};
 
 pub(super) fn connection_policy() -> impl TypedValueParser<Value = ConnectionPolicy> {
@@ -153,6 +154,13 @@ pub(super) fn seed(text: &str) -> Result<u64, String> {
 }
 
 /// Local addresses.
+pub(super) fn host(text: &str) -> Result<String, String> {
+    match aim::is_host(text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("`{text}` is not HOST or HOST:PORT, as in images.test or 127.0.0.2:8081")),
+    }
+}
+
 pub(super) fn source(text: &str) -> Result<AddressRange, String> {
     text.parse().map_err(|error: AddressRangeError| error.to_string())
 }

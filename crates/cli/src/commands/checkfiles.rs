@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use webstone_model::workload::aim;
 use webstone_runner::checkfiles::{CheckOptions, FILES_HINT, check_files};
 
 use super::load_workload;
@@ -17,6 +18,11 @@ pub(super) fn execute(args: &CheckfilesArgs, console: &Console) -> Result<Exit, 
     let base = intent::server_url(&args.url, "checkfiles")?;
     let name = intent::workload_name(args.workload.as_deref());
     let workload = load_workload(&name)?;
+    let strangers = aim::strangers(&workload, std::slice::from_ref(&base), &args.allow_hosts);
+    if !strangers.is_empty() {
+        let (what, hint) = aim::refusal(&workload.name, &strangers);
+        return Err(Failure::usage(what).hint(hint));
+    }
     let mut options = CheckOptions::default();
     if let Some(timeout) = args.timeout {
         options.timeout = timeout.as_duration();

@@ -55,6 +55,10 @@ fn account(report: &MineReport) -> Vec<String> {
     row(statuses, format!("answered otherwise ({})", names(by_status)));
     row(methods, format!("of other methods ({})", names(by_method)));
     row(report.unusable, "without a URL that can be requested".to_owned());
+    row(
+        report.elsewhere,
+        "for other hosts (http://host/…, //host/…), left out: load goes to the target only".to_owned(),
+    );
     row(report.overflow, "of URLs beyond the limit of memory".to_owned());
     row(report.overflow_files, "in pages beyond the limit of memory".to_owned());
     row(report.tail_hits, format!("of {} rarer pages that were left out (--pages)", report.tail_pages));

@@ -264,6 +264,7 @@ fn a_proxy_is_asked_for_absolute_urls() {
     let proxy = decent();
     let mut spec = spec("http://origin.invalid:8080", KeepAlive, 2);
     spec.client.proxy = Some(proxy.url.clone());
+    spec.client.allow_hosts = vec!["other.invalid".into()];
     let outcome = run(&spec, &one_page(vec![file("/x", None), file("http://other.invalid/y", None)]), 1);
     assert_eq!((errors(&outcome), outcome.measured.counts.connections), (vec![], 1));
     let lines: Vec<String> =

@@ -3,6 +3,7 @@
 //! Formats, built-in lists, the page sampler, templates, generated content and log mining each have a file of their own
 //! below this one. Every reader here is a pure function of its bytes and panics on none.
 
+pub mod aim;
 mod builtin;
 mod canonical;
 pub mod content;

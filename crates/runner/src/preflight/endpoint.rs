@@ -36,7 +36,7 @@ impl TargetError {
         TargetError { what: what.into(), hint: hint.into(), is_usage: false }
     }
 
-    fn usage(what: impl Into<String>, hint: impl Into<String>) -> TargetError {
+    pub(super) fn usage(what: impl Into<String>, hint: impl Into<String>) -> TargetError {
         TargetError { what: what.into(), hint: hint.into(), is_usage: true }
     }
 }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use webstone_engine::{ProbeError, ProbeResponse};
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::{Check, RunSpec};
-use webstone_model::workload::{RequestDetail, Workload};
+use webstone_model::workload::{RequestDetail, Workload, aim};
 
 use super::endpoint::{Endpoint, endpoint, is_this_host, reach, reach_socket, resolve, speaks_tls};
 use crate::checkfiles::{CheckOptions, FILES_HINT, FileProblem, FileProblemKind, check_with, distinct};
@@ -38,6 +38,7 @@ pub struct TargetFacts {
 
 /// The addresses of every host that the run will connect to, resolved; no connection is made.
 pub(crate) fn locate(spec: &RunSpec, workload: &Workload) -> Result<TargetFacts, TargetError> {
+    aimed(spec, workload)?;
     let mut facts = TargetFacts { this_host: true, ..TargetFacts::default() };
     if spec.client.unix_socket.is_some() {
         return Ok(facts);
@@ -49,8 +50,23 @@ pub(crate) fn locate(spec: &RunSpec, workload: &Workload) -> Result<TargetFacts,
     Ok(facts)
 }
 
+/// Refuses a workload that asks hosts which neither the target names nor the run allows, before anything is resolved or
+/// connected to.
+fn aimed(spec: &RunSpec, workload: &Workload) -> Result<(), TargetError> {
+    if spec.client.unix_socket.is_some() {
+        return Ok(());
+    }
+    let strangers = aim::strangers(workload, &spec.target, &spec.client.allow_hosts);
+    if strangers.is_empty() {
+        return Ok(());
+    }
+    let (what, hint) = aim::refusal(&workload.name, &strangers);
+    Err(TargetError::usage(what, hint))
+}
+
 /// Connects once to every host that the run will connect to.
 pub(crate) fn reach_hosts(spec: &RunSpec, workload: &Workload) -> Result<(), TargetError> {
+    aimed(spec, workload)?;
     let patience = spec.client.connect_timeout.as_duration();
     match &spec.client.unix_socket {
         Some(path) => reach_socket(path),
@@ -334,7 +350,12 @@ mod tests {
     #[test]
     fn every_host_of_the_workload_is_located() {
         let files = workload(&[("/a", 1), ("http://127.0.0.2:81/b", 1), ("http://127.0.0.2:81/c", 1)]);
-        let facts = locate(&spec("http://127.0.0.1:80/"), &files).unwrap();
+        let mut spec = spec("http://127.0.0.1:80/");
+        let error = locate(&spec, &files).unwrap_err();
+        assert!(error.is_usage && error.hint.contains("--allow-hosts"), "{error:?}");
+        assert_eq!(reach_hosts(&spec, &files).unwrap_err(), error);
+        spec.client.allow_hosts = aim::strangers(&files, &spec.target, &[]);
+        let facts = locate(&spec, &files).unwrap();
         let addresses: Vec<String> = facts.addresses.iter().map(SocketAddr::to_string).collect();
         assert_eq!((addresses.join(" ").as_str(), facts.this_host), ("127.0.0.1:80 127.0.0.2:81", true));
         assert!(!is_this_host("192.0.2.1".parse().unwrap()), "a documentation address is nobody's");

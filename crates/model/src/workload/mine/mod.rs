@@ -16,6 +16,7 @@ use memchr::memchr;
 use super::{FileRequest, Page, Workload};
 use sessions::Sessions;
 use table::UrlTable;
+use target::Target;
 
 pub use line::{LineFault, LogLine, parse as parse_line};
 pub use report::{MineReport, UnparsedLine};
@@ -218,9 +219,10 @@ impl State {
             304 => return report.not_modified += 1,
             other => return *report.other_statuses.entry(other).or_default() += 1,
         }
-        let Some(url) = target::url(line.target, options.keep_query, &mut self.scratch) else {
-            report.unusable += 1;
-            return;
+        let url = match target::read(line.target, options.keep_query, &mut self.scratch) {
+            Target::Path(path) => path,
+            Target::Elsewhere => return report.elsewhere += 1,
+            Target::Unusable => return report.unusable += 1,
         };
         let Some(file) = self.table.number(&url, options.urls_max, options.url_bytes_max) else {
             report.overflow += 1;

@@ -16,7 +16,7 @@ const EXAMPLE_BYTES_MAX: usize = 200;
 const METHODS_MAX: usize = 32;
 
 /// Counters over all logs. `lines` is the sum of `blank`, `unparsed`, `hits`, `partial`, `not_modified`,
-/// `other_statuses`, `other_methods`, `unusable` and `overflow`.
+/// `other_statuses`, `other_methods`, `unusable`, `elsewhere` and `overflow`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MineReport {
     /// Lines read.
@@ -39,6 +39,9 @@ pub struct MineReport {
     pub other_methods: BTreeMap<String, u64>,
     /// GETs answered 200 whose target is not the URL of a file, or is longer than 8,192 bytes.
     pub unusable: u64,
+    /// GETs answered 200 for a URL with a host of its own (`http://host/…`, `//host/…`): a workload with these would put that
+    /// host under load.
+    pub elsewhere: u64,
     /// GETs answered 200 for URLs that came after the limit of distinct URLs was reached.
     pub overflow: u64,
     /// With sessions: hits in pages that came after the limit of distinct pages was reached.

@@ -1,19 +1,27 @@
-//! From a request target in a log to a URL that a workload may name.
+//! From a request target in a log to a path that a workload may ask the server for.
 
 use std::borrow::Cow;
-
-use super::super::url;
 
 /// Longest URL that is kept, in bytes.
 const URL_BYTES_MAX: usize = 8192;
 
-/// The URL of a target: the log's escapes undone, what a URL cannot hold as percent escapes, without its query where
-/// that is not wanted. `None` where it is no URL of a file (`*`, a host and port, nonsense) or is too long. `scratch` is
-/// room for what must be rewritten.
-pub(super) fn url<'a>(target: &'a [u8], keep_query: bool, scratch: &'a mut Vec<u8>) -> Option<Cow<'a, str>> {
-    let is_path = target.first() == Some(&b'/');
-    if !is_path && !target.starts_with(b"http://") && !target.starts_with(b"https://") {
-        return None;
+/// What a target in a log is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target<'a> {
+    /// A path on the server that wrote the log.
+    Path(Cow<'a, str>),
+    /// A URL, or what begins like one without its scheme (`//host/…`), of whatever host: somebody tried whether the server is
+    /// an open proxy, or it is one. A workload with such a URL would put that host under load.
+    Elsewhere,
+    /// No URL of a file (`*`, a host and port, nonsense), or too long.
+    Unusable,
+}
+
+/// The path of a target: the log's escapes undone, what a URL cannot hold as percent escapes, without its query where
+/// that is not wanted. `scratch` is room for what must be rewritten.
+pub(super) fn read<'a>(target: &'a [u8], keep_query: bool, scratch: &'a mut Vec<u8>) -> Target<'a> {
+    if target.first() != Some(&b'/') {
+        return if has_scheme(target) { Target::Elsewhere } else { Target::Unusable };
     }
     // A fragment is never part of a request; where a broken client sent one, servers drop it.
     let cut = |byte: &u8| *byte == b'#' || (*byte == b'?' && !keep_query);
@@ -25,15 +33,21 @@ pub(super) fn url<'a>(target: &'a [u8], keep_query: bool, scratch: &'a mut Vec<u
         rewrite(target, scratch);
         &scratch[..]
     };
-    if cleaned.len() > URL_BYTES_MAX {
-        return None;
+    if cleaned.starts_with(b"//") {
+        return Target::Elsewhere;
     }
-    // Only visible ASCII is left, so this never fails.
-    let text = std::str::from_utf8(cleaned).ok()?;
-    if !is_path && url::check(text).is_err() {
-        return None;
+    match std::str::from_utf8(cleaned) {
+        Ok(text) if text.len() <= URL_BYTES_MAX => Target::Path(Cow::Borrowed(text)),
+        // Only visible ASCII is left, so that it is always text.
+        _ => Target::Unusable,
     }
-    Some(Cow::Borrowed(text))
+}
+
+/// Whether a target names a protocol, as requests to proxies do.
+fn has_scheme(target: &[u8]) -> bool {
+    let scheme =
+        target.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte)).count();
+    scheme > 0 && target[scheme..].starts_with(b"://")
 }
 
 /// Whether a URL is that of a document rather than of something in it: by its ending, or for lack of one.
@@ -97,7 +111,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn cleaned(target: &[u8], keep_query: bool) -> Option<String> {
-        url(target, keep_query, &mut Vec::new()).map(Cow::into_owned)
+        match read(target, keep_query, &mut Vec::new()) {
+            Target::Path(path) => Some(path.into_owned()),
+            Target::Elsewhere | Target::Unusable => None,
+        }
     }
 
     #[test]
@@ -110,15 +127,33 @@ mod tests {
             (b"/{{seq}}", "/%7B%7Bseq}}"),
             (b"/a#b?c", "/a"),
             (b"/\\", "/%5C"),
-            (b"http://h:80/x", "http://h:80/x"),
         ] {
             assert_eq!(cleaned(target, true).as_deref(), Some(expected));
         }
         assert_eq!(cleaned(b"/a?b", false).as_deref(), Some("/a"));
-        for target in [&b"*"[..], b"h:443", b"", b"http://", b"http://h", b"http://a b/", b"ftp://h/"] {
-            assert_eq!(cleaned(target, true), None);
+        for target in [&b"*"[..], b"h:443", b"", b"://h/", b"h/x?u=http://h/"] {
+            assert_eq!(read(target, true, &mut Vec::new()), Target::Unusable);
         }
         assert_eq!(cleaned(&[b'/'; URL_BYTES_MAX + 1], true), None);
+    }
+
+    #[test]
+    fn urls_of_other_hosts_are_told_apart() {
+        for target in [
+            &b"http://h:80/x"[..],
+            b"HTTP://h/",
+            b"https://h",
+            b"ftp://h/",
+            b"http://",
+            b"//h/x",
+            b"\\x2f/h",
+            b"/\\x2fh/",
+        ] {
+            let is_path = target[0] == b'\\';
+            let expected = if is_path { Target::Unusable } else { Target::Elsewhere };
+            assert_eq!(read(target, true, &mut Vec::new()), expected, "{}", String::from_utf8_lossy(target));
+        }
+        assert_eq!(cleaned(b"/go?to=http://h/", true).as_deref(), Some("/go?to=http://h/"));
     }
 
     #[test]
@@ -134,11 +169,13 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_is_kept_may_stand_in_a_workload(
-            target in proptest::collection::vec(any::<u8>(), 0..40), keep in any::<bool>(), path in any::<bool>(),
+            target in proptest::collection::vec(any::<u8>(), 0..40), keep in any::<bool>(),
         ) {
-            let target = [if path { &b"/"[..] } else { b"http://h/" }, &target].concat();
-            let url_text = cleaned(&target, keep).unwrap();
-            prop_assert!(url::check(&url_text).is_ok(), "{}", url_text);
+            let target = [b"/", &target[..]].concat();
+            if let Some(path) = cleaned(&target, keep) {
+                prop_assert!(path.starts_with('/') && !path.starts_with("//"), "{}", path);
+                prop_assert!(crate::workload::url::check(&path).is_ok(), "{}", path);
+            }
         }
     }
 }

@@ -1,0 +1,133 @@
+//! Values of feeds on the wire: a value may hold any text, a request line and a header field may not.
+//!
+//! In a request's target, what cannot stand there is written as `%0D` and so on, once, before the run. In a header field
+//! there is no such way to write it, so it is refused: a line end in a value would otherwise begin a field, or a whole
+//! request, that nobody asked for. Bodies take any bytes.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use indexmap::IndexMap;
+use webstone_model::workload::Feed;
+use webstone_model::workload::template::Template;
+
+use crate::h1::request::is_field_value;
+use crate::plan::PlanError;
+
+/// The feeds that request lines name, as they may stand there; `None` where they already can.
+pub(crate) fn for_targets<'a>(
+    lines: impl Iterator<Item = &'a Template>,
+    feeds: &IndexMap<String, Feed>,
+) -> Option<IndexMap<String, Feed>> {
+    let named: BTreeSet<(&str, &str)> = lines.flat_map(Template::feed_columns).collect();
+    let must_change = named.iter().any(|(name, column)| {
+        values(feeds, name, column).any(|(_, value)| !value.bytes().all(stands_in_target))
+    });
+    must_change.then(|| {
+        let mut changed: IndexMap<String, Feed> = IndexMap::new();
+        for (name, column) in named {
+            let Some(feed) = feeds.get(name) else { continue };
+            let copy = changed.entry(name.to_owned()).or_insert_with(|| feed.clone());
+            let Some(place) = feed.columns.iter().position(|known| known == column) else { continue };
+            for value in copy.rows.iter_mut().filter_map(|row| row.get_mut(place)) {
+                *value = encoded(value);
+            }
+        }
+        changed
+    })
+}
+
+/// Refuses feeds and columns that there are not, and values that a header field cannot carry. `fields` are all the fields
+/// of a request, as one template.
+pub(crate) fn check_fields(
+    what: &str,
+    fields: &Template,
+    feeds: &IndexMap<String, Feed>,
+) -> Result<(), PlanError> {
+    for (name, column) in fields.feed_columns() {
+        if !feeds.get(name).is_some_and(|feed| feed.columns.iter().any(|known| known == column)) {
+            return Err(PlanError::new(
+                format!(
+                    "{what}: a header field names the column {column:?} of the feed {name:?}, and there is none"
+                ),
+                "feeds are defined in a TOML workload, under [feeds.NAME]",
+            ));
+        }
+        if let Some((row, _)) = values(feeds, name, column).find(|(_, value)| !is_field_value(value)) {
+            return Err(PlanError::new(
+                format!(
+                    "{what}: feed {name:?}, row {row}, column {column:?}: the value has a line end or another control character, \
+                     and stands in a header field"
+                ),
+                "take it out of the value; rows count from 1, without the line that names the columns",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The values of a column with the numbers of their rows, from 1.
+fn values<'a>(
+    feeds: &'a IndexMap<String, Feed>,
+    name: &str,
+    column: &str,
+) -> impl Iterator<Item = (usize, &'a str)> {
+    let feed = feeds.get(name);
+    let place = feed.and_then(|feed| feed.columns.iter().position(|known| known == column));
+    let rows = feed.zip(place).into_iter().flat_map(|(feed, place)| {
+        feed.rows.iter().enumerate().filter_map(move |(row, values)| Some((row + 1, values.get(place)?)))
+    });
+    rows.map(|(row, value)| (row, value.as_str()))
+}
+
+/// Whether a byte of a value stands for itself in a target: visible ASCII. A fragment is never sent.
+fn stands_in_target(byte: u8) -> bool {
+    byte.is_ascii_graphic() && byte != b'#'
+}
+
+fn encoded(value: &str) -> String {
+    value.bytes().fold(String::with_capacity(value.len()), |mut text, byte| {
+        if stands_in_target(byte) {
+            text.push(char::from(byte));
+        } else {
+            let _ = write!(text, "%{byte:02X}");
+        }
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn feeds(values: &[&str]) -> IndexMap<String, Feed> {
+        let rows = values.iter().map(|value| vec!["1".to_owned(), (*value).to_owned()]).collect();
+        IndexMap::from([("u".to_owned(), Feed { columns: vec!["id".into(), "name".into()], rows })])
+    }
+
+    fn template(text: &str) -> Template {
+        Template::parse(text).unwrap()
+    }
+
+    #[test]
+    fn what_a_target_cannot_carry_is_encoded() {
+        let line = [template("/u/{{u.name}}")];
+        let changed = for_targets(line.iter(), &feeds(&["ann", "a b", "x\r\nEvil: y", "\0é#", "100%25"]));
+        let names: Vec<String> = changed.unwrap()["u"].rows.iter().map(|row| row[1].clone()).collect();
+        assert_eq!(names, ["ann", "a%20b", "x%0D%0AEvil:%20y", "%00%C3%A9%23", "100%25"]);
+        assert_eq!(for_targets(line.iter(), &feeds(&["ann", "b?c=d&e"])), None);
+        assert_eq!(for_targets([template("/u/{{u.id}}")].iter(), &feeds(&["\r\n"])), None, "not in a target");
+    }
+
+    #[test]
+    fn what_a_field_cannot_carry_is_refused_by_row_and_column() {
+        let fields = template("X: {{u.name}}\r\n");
+        assert!(check_fields("page 0", &fields, &feeds(&["ann", "a b\té"])).is_ok());
+        for bad in ["a\nb", "a\rb", "a\0b", "\u{7f}"] {
+            let error = check_fields("page 0", &fields, &feeds(&["ann", bad])).unwrap_err();
+            assert!(error.what.contains("row 2, column \"name\""), "{}", error.what);
+        }
+        let missing = template("X: {{u.age}}{{v.name}}\r\n");
+        assert!(check_fields("page 0", &missing, &feeds(&["ann"])).is_err());
+    }
+}
