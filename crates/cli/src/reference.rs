@@ -48,6 +48,7 @@ const EXIT_CODES: &str = "\
 | 4 | the verdict is INVALID: broken identities, too many errors, a saturated generator, missing runs and the like |
 | 5 | `certify`: a run rule is not met, and nothing was written |
 | 6 | `verify`, `certify`: a record is not what it was when it was measured, or is not signed as asked for |
+| 129 | interrupted by SIGHUP: the terminal or the connection went away |
 | 130 | interrupted by Ctrl-C (SIGINT) |
 | 143 | interrupted by SIGTERM |
 

@@ -1,10 +1,14 @@
-//! SIGINT and SIGTERM → [`Interrupt`]. The first ends the running level and keeps what was measured; the second stops at
-//! once; the third ends the process, in case something hangs.
+//! SIGINT, SIGTERM and SIGHUP → [`Interrupt`]. The first ends the running level and keeps what was measured; the second
+//! stops at once; the third ends the process, in case something hangs.
+//!
+//! SIGHUP is what a run gets whose terminal or SSH connection goes away. It is left alone where it was ignored when the
+//! program started, as `nohup` has it. SIGQUIT (Ctrl-\) stays what it is everywhere: the end at once, with a core dump, for
+//! whoever wants to see where the program stands; supervisors still end every server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use webstone_runner::Interrupt;
 
@@ -30,7 +34,9 @@ impl SignalWatch {
     /// The same, with what the first signal is answered by.
     pub(crate) fn saying(ending: &'static str) -> Result<SignalWatch, Failure> {
         let watch = SignalWatch { interrupt: Interrupt::new(), last: Arc::default(), ending };
-        let mut signals = Signals::new([SIGINT, SIGTERM])
+        let watched = [SIGINT, SIGTERM, SIGHUP];
+        let watched = watched.into_iter().filter(|signal| *signal != SIGHUP || !is_ignored(SIGHUP));
+        let mut signals = Signals::new(watched)
             .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
         let mine = watch.clone();
         std::thread::Builder::new()
@@ -61,4 +67,12 @@ impl SignalWatch {
             }
         }
     }
+}
+
+/// Whether whoever started this program had it ignore a signal. Where the kernel does not tell, it did not.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal - 1) & 1 == 1
 }

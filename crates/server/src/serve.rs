@@ -13,7 +13,7 @@ use crate::error::ServeError;
 use crate::options::{self, Placement, ServeOptions};
 use crate::server::{Ready, ServeReport, Server};
 
-/// Serves until SIGTERM or SIGINT, or, with [`ServeOptions::until_stdin_closes`], until standard input ends.
+/// Serves until SIGTERM, SIGINT or SIGHUP, or, with [`ServeOptions::until_stdin_closes`], until standard input ends.
 ///
 /// `on_ready` is called once, when the server listens. The calling thread is pinned with the others, and the process's
 /// limit of descriptors is raised as far as it may be: a server is limited by descriptors first.
@@ -31,12 +31,15 @@ pub fn serve(options: ServeOptions, on_ready: impl FnOnce(&Ready)) -> Result<Ser
     let _entered = runtime.enter();
     let watch = |kind| signal(kind).map_err(|error| ServeError::system("watching for signals", &error));
     let (mut terminate, mut interrupt) = (watch(SignalKind::terminate())?, watch(SignalKind::interrupt())?);
+    // Where `nohup` has it ignored, it stays ignored.
+    let mut hang_up = if is_hang_up_ignored() { None } else { Some(watch(SignalKind::hangup())?) };
     let mut stdin = options.until_stdin_closes.then(end_of_stdin);
     let server = Server::start(options)?;
     on_ready(server.ready());
     runtime.block_on(std::future::poll_fn(|cx| {
         let mut has_come = |signal: &mut Signal| signal.poll_recv(cx).is_ready();
-        let is_over = has_come(&mut terminate) | has_come(&mut interrupt);
+        let is_over =
+            has_come(&mut terminate) | has_come(&mut interrupt) | hang_up.as_mut().is_some_and(has_come);
         let is_at_end = stdin.as_mut().is_some_and(|stdin| Pin::new(stdin).poll(cx).is_ready());
         if is_over || is_at_end { Poll::Ready(()) } else { Poll::Pending }
     }));
@@ -61,6 +64,13 @@ fn end_of_stdin() -> oneshot::Receiver<()> {
         let _ = ended.send(());
     });
     has_ended
+}
+
+/// Whether whoever started this process had it ignore SIGHUP, the first bit of the kernel's mask.
+fn is_hang_up_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
 
 fn raise_descriptor_limit() {

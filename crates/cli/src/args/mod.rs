@@ -290,8 +290,8 @@ Examples:
   webstone run http://127.0.0.1:8080 -c 64 --dump-spec > testbed.toml
 
 Exit codes: 0 done, 1 webstone failed, 2 usage, 3 a threshold failed, 4 the measurement is invalid (a broken identity, a
-level without a success, or errors above 1 %), 130 interrupted by Ctrl-C, 143 by SIGTERM. Interrupted once, a run ends its level, keeps
-and reports what was measured; interrupted twice, it stops at once.";
+level without a success, or errors above 1 %), 130 interrupted by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. Interrupted
+once, a run ends its level, keeps and reports what was measured; interrupted twice, it stops at once.";
 
 const SERVERS_EXAMPLES: &str = "\
 Examples:

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and kill -9: what was measured is kept.
+//! Ctrl-C, SIGTERM, SIGHUP and kill -9: what was measured is kept.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,7 +19,7 @@ fn record(run: &Path) -> Value {
 
 #[test]
 fn ctrl_c_once_keeps_reports_and_says_so() {
-    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+    for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let dir = tempfile::tempdir().unwrap();
         let mut run = Running::start(dir.path(), &[MANY.as_slice(), &["--format", "json"]].concat());
         run.wait_for("[1/1000] ");
