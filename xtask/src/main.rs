@@ -1,6 +1,7 @@
 //! `cargo xtask`: what is done to the repository rather than by the program. Tests with their set-up, house rules,
 //! generated files, and the whole of continuous integration, all by the same functions that `.ci/run` calls.
 
+mod fuzzing;
 mod instructions;
 mod licences;
 mod manifest;
@@ -27,6 +28,9 @@ usage: cargo xtask <command>
   docs                         write the generated files again: command line reference, schema
   fuzz [--runs N] [--seed N] [--target NAME]
                                replay the fuzz corpus and N mutations of it for each target
+  fuzz --minutes N [--target NAME] [--keep]
+                               search each target for N minutes under libFuzzer, with coverage (needs a nightly compiler and
+                               cargo-fuzz); --keep adds to fuzz/corpus what reaches further
   instructions [--update]      count instructions of the engine's operations under callgrind and compare with the baseline
                                in benchsuite/instructions.toml; --update writes it anew
   sanitize                     the engine's tests under AddressSanitizer and LeakSanitizer
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
         "check" => steps::house_rules(),
         "lint" => lint(),
         "docs" => timed("generated files", steps::generated_files),
+        "fuzz" if rest.iter().any(|argument| argument == "--minutes") => fuzzing::search(rest),
         "fuzz" => steps::fuzz(rest),
         "instructions" => instructions::count(rest),
         "sanitize" => soundness::sanitize(),

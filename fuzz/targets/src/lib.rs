@@ -5,10 +5,13 @@
 //! `fuzz/fuzz_targets`; `tests/mutations.rs` runs them with any compiler. A new target goes into [`TARGETS`], and
 //! `cargo xtask check` names what else it needs.
 
+mod agent;
+mod certified;
 mod mutate;
 mod record;
 mod response;
 mod specification;
+mod testbed;
 mod values;
 mod workload;
 
@@ -28,16 +31,22 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 13] = [
     Target { name: "response", bytes_max: 70_000, cost: 1, run: response::response },
     Target { name: "filelist", bytes_max: 4096, cost: 1, run: workload::filelist },
     Target { name: "workload_toml", bytes_max: 4096, cost: 1, run: workload::workload_toml },
     Target { name: "access_log", bytes_max: 4096, cost: 1, run: workload::access_log },
     Target { name: "record", bytes_max: 65_536, cost: 1, run: record::record },
-    // A forged header may ask for tens of megabytes of counters.
+    // A few bytes may inflate to millions of counters.
     Target { name: "histogram", bytes_max: 4096, cost: 20, run: record::histogram },
     Target { name: "specification", bytes_max: 4096, cost: 1, run: specification::specification },
     Target { name: "values", bytes_max: 256, cost: 1, run: values::values },
+    // Files are written for each.
+    Target { name: "archive", bytes_max: 16_384, cost: 10, run: certified::archive },
+    Target { name: "manifest", bytes_max: 4096, cost: 5, run: certified::manifest },
+    Target { name: "signature", bytes_max: 4096, cost: 1, run: certified::signature },
+    Target { name: "agent", bytes_max: 65_536, cost: 1, run: agent::agent },
+    Target { name: "testbed", bytes_max: 4096, cost: 1, run: testbed::testbed },
 ];
 
 /// The target of a name.

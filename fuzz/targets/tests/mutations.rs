@@ -37,7 +37,9 @@ macro_rules! targets {
     };
 }
 
-targets! { response filelist workload_toml access_log record histogram specification values }
+targets! {
+    response filelist workload_toml access_log record histogram specification values archive manifest signature agent testbed
+}
 
 /// A defect in a target is seen: the runner itself must be able to fail.
 #[test]

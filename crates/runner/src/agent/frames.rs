@@ -125,7 +125,11 @@ pub(super) fn receive<T: DeserializeOwned>(input: &mut impl Read) -> Result<T, F
     if body.len() < length {
         return Err(FrameError::Torn);
     }
-    serde_json::from_slice(&body).map_err(|error| FrameError::Garbled(format!("{} ({error})", shown(&body))))
+    serde_json::from_slice(&body).map_err(|error| {
+        // It quotes what it stumbled over, with its escapes undone.
+        let error = error.to_string();
+        FrameError::Garbled(format!("{} ({})", shown(&body), error.escape_debug()))
+    })
 }
 
 /// The beginning of what made no sense, harmless to a terminal.

@@ -10,8 +10,10 @@ mod frames;
 mod link;
 mod messages;
 mod serve;
+mod understood;
 
 pub use link::AgentError;
 pub(crate) use link::{Elsewhere, ServerAgent, Setting};
 pub use messages::PROTOCOL;
 pub use serve::{ServeError, serve};
+pub use understood::{Understood, understood};

@@ -1,0 +1,43 @@
+//! What either side makes of a stream of bytes, without doing any of it: for the fuzzer, which has no agent and no server.
+
+use std::io::Read;
+
+use serde::de::DeserializeOwned;
+
+use super::frames::{FrameError, greeted, receive};
+use super::messages::{Answer, Ask, Numbered};
+
+/// What came of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Understood {
+    /// Whether it began with a greeting.
+    pub greeted: bool,
+    /// Messages that were read.
+    pub messages: usize,
+    /// Why there are no more, as it would be told.
+    pub ended_by: String,
+}
+
+/// Reads a greeting and messages to the end of a stream, or to the first that makes no sense: those that an agent sends,
+/// or those that it gets.
+pub fn understood(stream: &[u8], from_agent: bool) -> Understood {
+    let mut input = stream;
+    let greeted = greeted(&mut input);
+    let (messages, error) = match (&greeted, from_agent) {
+        (Err(error), _) => (0, error.to_string()),
+        (Ok(_), true) => read::<Answer>(&mut input),
+        (Ok(_), false) => read::<Ask>(&mut input),
+    };
+    Understood { greeted: greeted.is_ok(), messages, ended_by: error }
+}
+
+fn read<T: DeserializeOwned>(input: &mut impl Read) -> (usize, String) {
+    let mut messages = 0;
+    loop {
+        let message: Result<Numbered<T>, FrameError> = receive(input);
+        match message {
+            Ok(_) => messages += 1,
+            Err(error) => return (messages, error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The fuzz targets under libFuzzer, which sees what each input reaches: `cargo xtask fuzz --minutes N`. The replay of the
+//! corpus with any compiler is `steps::fuzz`.
+//!
+//! What a search finds to be new stays in `fuzz/target/found/<target>`, where the next search goes on from; with `--keep`
+//! what reaches further than `fuzz/corpus/<target>` is added to that, smallest first, so that it can be committed.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use crate::steps::{Outcome, failure, run};
+use crate::tree::root;
+
+const OPTIONS: &str = "--minutes N, --target NAME, --keep";
+/// Where the targets and the sizes of their inputs are listed.
+const TARGETS: &str = "fuzz/targets/src/lib.rs";
+/// Memory of one input beyond which something is wrong, in megabytes: bounds are what is fuzzed for.
+const MEMORY_MB_MAX: u32 = 2048;
+/// Seconds that no input may take.
+const SECONDS_MAX: u32 = 25;
+
+/// A target, and the longest input that is worth trying.
+#[derive(Debug, PartialEq, Eq)]
+struct Listed {
+    name: String,
+    bytes_max: String,
+}
+
+/// Searches with coverage: every target for so many minutes, or one.
+pub fn search(arguments: &[String]) -> Outcome {
+    let (mut minutes, mut only, mut keep) = (0.0, None, false);
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        if argument == "--keep" {
+            keep = true;
+            continue;
+        }
+        let value = arguments.next().ok_or_else(|| failure(format!("{argument} needs a value"), OPTIONS))?;
+        match argument.as_str() {
+            "--minutes" => {
+                let parsed = value.parse().ok().filter(|minutes| *minutes > 0.0 && f64::is_finite(*minutes));
+                minutes = parsed.ok_or_else(|| {
+                    failure(format!("--minutes: `{value}` is not a number of minutes"), OPTIONS)
+                })?;
+            }
+            "--target" => only = Some(value.clone()),
+            other => return Err(failure(format!("`{other}` is not an option of a search"), OPTIONS)),
+        }
+    }
+    let text = fs::read_to_string(root().join(TARGETS))
+        .map_err(|error| failure(format!("{TARGETS}: {error}"), ""))?;
+    let mut targets = listed(&text);
+    if let Some(only) = only {
+        targets.retain(|target| target.name == only);
+        if targets.is_empty() {
+            return Err(failure(format!("--target: there is no target `{only}`"), format!("see {TARGETS}")));
+        }
+    }
+    demand_fuzzer()?;
+    for target in &targets {
+        fuzz(target, (minutes * 60.0).ceil() as u64, keep)?;
+    }
+    Ok(())
+}
+
+fn fuzz(target: &Listed, seconds: u64, keep: bool) -> Outcome {
+    let found = root().join("fuzz/target/found").join(&target.name);
+    let corpus = root().join("fuzz/corpus").join(&target.name);
+    fs::create_dir_all(&found).map_err(|error| failure(format!("{}: {error}", found.display()), ""))?;
+    let begin = |first: &std::path::Path, second: &std::path::Path| {
+        let mut command = Command::new("cargo");
+        // `cargo xtask` runs beneath the toolchain of the project, which must not be this command's.
+        command.current_dir(root()).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+        command.args(["+nightly", "fuzz", "run", &target.name]).arg(first).arg(second);
+        command.args(["--", &format!("-max_len={}", target.bytes_max)]);
+        command.args([format!("-rss_limit_mb={MEMORY_MB_MAX}"), format!("-timeout={SECONDS_MAX}")]);
+        command
+    };
+    let mut command = begin(&found, &corpus);
+    command.args([format!("-max_total_time={seconds}"), "-print_final_stats=1".to_owned()]);
+    run(command, "the failing input is in fuzz/artifacts/; add it to the corpus when the defect is mended")?;
+    if keep {
+        let mut command = begin(&corpus, &found);
+        command.arg("-merge=1");
+        run(command, "see what libFuzzer says")?;
+    }
+    Ok(())
+}
+
+/// Names and sizes from the list of targets.
+fn listed(text: &str) -> Vec<Listed> {
+    let field = |entry: &str, name: &str| {
+        let behind = entry.split(name).nth(1)?;
+        let value: String = behind.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+        (!value.is_empty()).then_some(value)
+    };
+    let entry = |entry: &str| {
+        let bytes_max = field(entry, "bytes_max: ")?.replace('_', "");
+        Some(Listed { name: field(entry, "name: \"")?, bytes_max })
+    };
+    text.split("Target {").filter_map(entry).collect()
+}
+
+fn demand_fuzzer() -> Outcome {
+    let tried = Command::new("cargo")
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .args(["+nightly", "fuzz", "--version"])
+        .stdin(Stdio::null())
+        .output();
+    match tried {
+        Ok(output) if output.status.success() => Ok(()),
+        _ => Err(failure(
+            "a search with coverage needs a nightly compiler and cargo-fuzz, and one of them is missing",
+            "rustup toolchain install nightly --profile minimal && cargo install cargo-fuzz",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_is_listed_with_its_size() {
+        let text = "pub struct Target {\n    pub name: &'static str,\n}\n[\n    Target { name: \"response\", bytes_max: 70_000, cost: 1 },\n    \
+                    // Files.\n    Target { name: \"a_b\", bytes_max: 256, cost: 1 },\n]";
+        let found = listed(text);
+        let pairs: Vec<_> = found.iter().map(|one| (one.name.as_str(), one.bytes_max.as_str())).collect();
+        assert_eq!(pairs, [("response", "70000"), ("a_b", "256")]);
+    }
+}
