@@ -71,7 +71,7 @@ fn flooded(url: &str, millis: u64) -> RunSpec {
 #[test]
 fn under_a_flood_every_client_is_always_asking() {
     let peer = Peer::start(vec![write(CHUNKED), Act::Flood(chunk())]);
-    let spec = flooded(&peer.url, 3000);
+    let spec = flooded(&peer.url, 2000);
     let plan = Arc::new(Plan::compile(&spec, &one_page(vec![file("/x", None)])).unwrap());
     let job = LevelJob { plan, clients: 6, rate: None, trace: None, transactions: None };
     let outcome = run_level(&job, &Control::new()).unwrap();

@@ -71,6 +71,8 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<String>>, script: &dyn Fn(&str) 
                     if stream.write_all(&bytes).is_err() {
                         return;
                     }
+                    // The other tests of this process want a CPU, too.
+                    std::thread::sleep(Duration::from_millis(1));
                 },
                 Act::Wait(span) => {
                     std::thread::sleep(span);
