@@ -157,7 +157,7 @@ pub fn generated_files() -> Outcome {
     for (variable, test) in [
         ("UPDATE_SCHEMA", &["--test", "schema"][..]),
         ("UPDATE_GOLDEN", &["--test", "documentation"]),
-        ("UPDATE_DOCS", &["--bin", "webstone", "reference"]),
+        ("UPDATE_DOCS", &["--lib", "reference::"]),
     ] {
         let mut command = cargo(&["test", "--workspace"]);
         command.args(test).env(variable, "1");
