@@ -18,7 +18,6 @@ const HELD_OVER_MAX: usize = 256;
 
 impl<B: Backend> Worker<B> {
     pub(crate) fn receive(&mut self, index: u32, ended: bool) {
-        let mut first = true;
         let mut brought = 0_usize;
         loop {
             let connection = &mut self.connections[index as usize];
@@ -45,9 +44,8 @@ impl<B: Backend> Worker<B> {
                 (self.backend.receive(index, socket), self.backend.receives_most())
             };
             let now = self.now();
-            if first {
+            if brought == 0 {
                 self.note_delay(now);
-                first = false;
             }
             match result {
                 Ok(Received::WouldBlock) => return,

@@ -269,10 +269,14 @@ impl<B: Backend> Worker<B> {
         let timer = self.timers.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
         let mut until =
             if self.minds_the_time() { self.tick_ns.min(self.sweep_at_ns).min(timer) } else { timer };
-        if !self.runnable.is_empty() || !self.held_over.is_empty() {
+        if !self.runnable.is_empty() {
             until = now;
         } else if self.next_to_start < self.clients.len() as u32 {
             until = until.min(now + 1_000_000);
+        }
+        if !self.held_over.is_empty() {
+            self.read_on();
+            until = now;
         }
         let count = self.wait(until, now)?;
         self.round = self.round.wrapping_add(1);
@@ -288,9 +292,6 @@ impl<B: Backend> Worker<B> {
             if self.clock_ns >= self.next_arrival_ns {
                 self.release_arrivals();
             }
-        }
-        if !self.held_over.is_empty() {
-            self.read_on();
         }
         Ok(())
     }
