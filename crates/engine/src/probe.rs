@@ -15,8 +15,8 @@ use crate::h1::response::{AtEnd, ResponseParser, Step};
 use crate::origin::{Url, parse_url, resolve};
 use crate::plan::PlanError;
 
-/// Largest body that a probe holds in memory, in bytes.
-const BODY_BYTES_MAX: usize = 1 << 30;
+/// Largest body that [`Probe::fetch`] holds in memory, in bytes.
+const BODY_BYTES_MAX: u64 = 64 << 20;
 
 /// A blocking client for single requests, with the engine's own response parser.
 #[derive(Clone, Debug)]
@@ -96,7 +96,25 @@ impl Probe {
     }
 
     /// `GET path` on a connection of its own.
+    ///
+    /// # Errors
+    /// Where there is no whole answer within the timeout, and where its body has more than 64 MiB.
     pub fn fetch(&self, path: &str) -> Result<ProbeResponse, ProbeError> {
+        let mut body = Vec::new();
+        let answer = self.fetch_each(path, BODY_BYTES_MAX, &mut |piece| body.extend_from_slice(piece))?;
+        Ok(ProbeResponse { body, ..answer })
+    }
+
+    /// As [`Probe::fetch`], but hands the body over as it comes, at most `body_bytes_max` of it, and returns none of it.
+    ///
+    /// # Errors
+    /// Where there is no whole answer within the timeout, however steadily bytes come, and where its body has more bytes.
+    pub fn fetch_each(
+        &self,
+        path: &str,
+        body_bytes_max: u64,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<ProbeResponse, ProbeError> {
         let request = format!("GET http://{}{path}", self.url.authority);
         let failed = |class: ErrorClass, detail: String, hint: Option<String>| ProbeError {
             class,
@@ -111,7 +129,7 @@ impl Probe {
             return Err(failed(ErrorClass::GeneratorIo, detail, None));
         }
         let until = Instant::now() + self.timeout;
-        let mut stream = self.connect().map_err(|(address, error)| {
+        let mut stream = self.connect(until).map_err(|(address, error)| {
             let class = class_of(&error, true);
             let hint = match class {
                 ErrorClass::Refused => {
@@ -134,16 +152,21 @@ impl Probe {
             body_later: false,
         };
         write_request(&parts, &mut bytes);
+        let late =
+            || failed(ErrorClass::RequestTimeout, format!("no whole answer within {:?}", self.timeout), None);
         let broken = |error: &std::io::Error| match error.kind() {
-            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
-                failed(ErrorClass::RequestTimeout, format!("no whole answer within {:?}", self.timeout), None)
-            }
+            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => late(),
             _ => failed(class_of(error, false), describe(error), None),
         };
+        stream.set_write_timeout(self.timeout).map_err(|error| broken(&error))?;
         stream.write_all(&bytes).map_err(|error| broken(&error))?;
         let mut reading = Reading::new();
         while !reading.parser.is_done() {
-            let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            // A server that sends and sends would never run into the timeout of a single read.
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(late());
+            }
             stream.set_read_timeout(left).map_err(|error| broken(&error))?;
             let n = stream.read(&mut reading.buffer).map_err(|error| broken(&error))?;
             if n == 0 {
@@ -160,7 +183,13 @@ impl Probe {
                 }
             }
             let first = reading.wire_bytes == 0;
-            reading.take(n).map_err(|what| {
+            let taken = reading.take(n, each);
+            if reading.body_bytes > body_bytes_max {
+                let detail =
+                    format!("a body of more than {body_bytes_max} bytes, which is not read to its end");
+                return Err(failed(ErrorClass::WrongLength, detail, None));
+            }
+            taken.map_err(|what| {
                 // A TLS server answers plain text with an alert record: type 21, version 3.
                 let tls = first && reading.buffer.starts_with(&[0x15, 0x03]);
                 let detail = if tls { "the server speaks TLS on this port" } else { what };
@@ -171,12 +200,12 @@ impl Probe {
         Ok(ProbeResponse {
             status: reading.status,
             headers: reading.headers,
-            body: reading.body,
+            body: Vec::new(),
             wire_bytes: reading.wire_bytes,
         })
     }
 
-    fn connect(&self) -> Result<Stream, (String, std::io::Error)> {
+    fn connect(&self, until: Instant) -> Result<Stream, (String, std::io::Error)> {
         if let Some(path) = &self.unix_socket {
             return UnixStream::connect(path)
                 .map(Stream::Unix)
@@ -184,7 +213,8 @@ impl Probe {
         }
         let mut failure = None;
         for address in &self.addresses {
-            match TcpStream::connect_timeout(address, self.timeout) {
+            let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            match TcpStream::connect_timeout(address, left) {
                 Ok(stream) => return Ok(Stream::Internet(stream)),
                 Err(error) => failure = Some((address.to_string(), error)),
             }
@@ -204,6 +234,13 @@ impl Stream {
         match self {
             Stream::Internet(stream) => stream.set_read_timeout(Some(timeout)),
             Stream::Unix(stream) => stream.set_read_timeout(Some(timeout)),
+        }
+    }
+
+    fn set_write_timeout(&self, timeout: Duration) -> std::io::Result<()> {
+        match self {
+            Stream::Internet(stream) => stream.set_write_timeout(Some(timeout)),
+            Stream::Unix(stream) => stream.set_write_timeout(Some(timeout)),
         }
     }
 
@@ -229,7 +266,7 @@ struct Reading {
     kept: Vec<u8>,
     status: u16,
     headers: Vec<(String, String)>,
-    body: Vec<u8>,
+    body_bytes: u64,
     wire_bytes: u64,
 }
 
@@ -241,12 +278,12 @@ impl Reading {
             kept: Vec::new(),
             status: 0,
             headers: Vec::new(),
-            body: Vec::new(),
+            body_bytes: 0,
             wire_bytes: 0,
         }
     }
 
-    fn take(&mut self, n: usize) -> Result<(), &'static str> {
+    fn take(&mut self, n: usize, each: &mut dyn FnMut(&[u8])) -> Result<(), &'static str> {
         self.wire_bytes += n as u64;
         self.kept.extend_from_slice(&self.buffer[..n]);
         let mut at = 0;
@@ -259,13 +296,16 @@ impl Reading {
                     self.status = head.status;
                     self.headers = fields(&input[..used]);
                 }
-                Step::Body => self.body.extend_from_slice(&input[..used]),
+                Step::Body => {
+                    self.body_bytes += used as u64;
+                    each(&input[..used]);
+                }
                 Step::Interim | Step::Framing => {}
             }
             at += used;
         }
         self.kept.drain(..at);
-        if self.body.len() > BODY_BYTES_MAX { Err("a body larger than 1 GiB") } else { Ok(()) }
+        Ok(())
     }
 }
 
@@ -312,6 +352,31 @@ mod tests {
         assert_eq!(short.class, ErrorClass::ShortBody);
         let tls = answered_with(b"\x15\x03\x01\x00\x02\x02\x46").unwrap_err();
         assert!(tls.to_string().contains("speaks TLS") && tls.hint.is_some(), "{tls}");
+    }
+
+    /// Answers with a head, then sends until nobody reads any more.
+    fn endless(head: &'static [u8], piece: &'static [u8], timeout: Duration) -> ProbeError {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 1024]).unwrap();
+            stream.write_all(head).unwrap();
+            while stream.write_all(piece).is_ok() {}
+        });
+        let error = Probe::new(&url, timeout).unwrap().fetch("/x").unwrap_err();
+        server.join().unwrap();
+        error
+    }
+
+    #[test]
+    fn an_endless_body_is_left_at_the_limit_and_an_endless_head_at_the_deadline() {
+        let error = endless(b"HTTP/1.1 200 OK\r\n\r\n", &[b'x'; 65_536], Duration::from_secs(60));
+        assert_eq!(error.class, ErrorClass::WrongLength);
+        assert_eq!(error.detail, "a body of more than 67108864 bytes, which is not read to its end");
+        let interim = b"HTTP/1.1 102 Processing\r\n\r\n";
+        let error = endless(interim, interim, Duration::from_millis(300));
+        assert_eq!(error.class, ErrorClass::RequestTimeout, "{error}");
     }
 
     #[test]

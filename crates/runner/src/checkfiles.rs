@@ -15,6 +15,9 @@ use webstone_model::workload::{FileRequest, Workload, content};
 use crate::fetch::{ByProbe, Fetch, split_url};
 use crate::interrupt::Interrupt;
 
+/// Bytes of a body beyond what the workload states, or of one whose length it does not state, that are received.
+const SURPLUS_BYTES_MAX: u64 = 64 << 20;
+
 /// How a check is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckOptions {
@@ -146,9 +149,11 @@ pub(crate) fn check_with(
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(wanted) = files.get(index).filter(|_| interrupt.count() == 0) else { break };
             let (base, path) = split_url(base, &wanted.file.url);
-            let answer = fetch.fetch(base, path, &wanted.file.detail);
-            bytes += answer.as_ref().map_or(0, |answer| answer.body.len() as u64);
-            if let Some(problem) = problem(wanted.file, answer, options.check) {
+            let mut body = Body::of(wanted.file, options.check);
+            let answer = fetch
+                .fetch_each(base, path, &wanted.file.detail, body.bytes_max(), &mut |piece| body.take(piece));
+            bytes += body.bytes;
+            if let Some(problem) = problem(wanted.file, answer, &body, options.check) {
                 problems.push((index, problem));
             }
         }
@@ -223,9 +228,44 @@ fn can_be_asked(file: &FileRequest) -> bool {
     plain && matches!(file.detail.method.as_deref(), None | Some("GET" | "HEAD"))
 }
 
+/// A body, looked at as it comes: none is held, however long it is.
+struct Body<'a> {
+    url: &'a str,
+    expected: Option<u64>,
+    /// Whether its content is known. A dynamic handler's bytes are its own; only generated files are known byte by byte.
+    is_known: bool,
+    bytes: u64,
+    differs_at: Option<u64>,
+}
+
+impl Body<'_> {
+    fn of(file: &FileRequest, check: Check) -> Body<'_> {
+        Body {
+            url: &file.url,
+            expected: file.known_size("GET"),
+            is_known: check == Check::Content && file.generated_size("GET").is_some(),
+            bytes: 0,
+            differs_at: None,
+        }
+    }
+
+    /// Bytes that are received: whether there is a single one too many, and how many more where that is soon known.
+    fn bytes_max(&self) -> u64 {
+        self.expected.unwrap_or_default().saturating_add(SURPLUS_BYTES_MAX)
+    }
+
+    fn take(&mut self, piece: &[u8]) {
+        if self.is_known && self.differs_at.is_none() {
+            self.differs_at = first_difference(self.url, self.bytes, piece);
+        }
+        self.bytes += piece.len() as u64;
+    }
+}
+
 fn problem(
     file: &FileRequest,
     answer: Result<ProbeResponse, ProbeError>,
+    body: &Body<'_>,
     check: Check,
 ) -> Option<FileProblemKind> {
     let answer = match answer {
@@ -238,20 +278,16 @@ fn problem(
         return Some(FileProblemKind::Status { found, expected });
     }
     let expected = file.known_size("GET").filter(|_| check != Check::Status)?;
-    let found = answer.body.len() as u64;
+    let found = body.bytes;
     if found != expected {
         return Some(FileProblemKind::Size { found, expected });
     }
-    // A dynamic handler's bytes are its own; only generated files are known byte by byte.
-    if check == Check::Content && file.generated_size("GET").is_some() {
-        return first_difference(&file.url, &answer.body).map(|offset| FileProblemKind::Content { offset });
-    }
-    None
+    body.differs_at.map(|offset| FileProblemKind::Content { offset })
 }
 
-fn first_difference(url: &str, body: &[u8]) -> Option<u64> {
+/// Where a part of a body, which begins at `offset`, is another than the generated file's.
+fn first_difference(url: &str, mut offset: u64, body: &[u8]) -> Option<u64> {
     let mut expected = [0; 4096];
-    let mut offset = 0;
     for piece in body.chunks(expected.len()) {
         let expected = &mut expected[..piece.len()];
         content::fill(url, offset, expected);

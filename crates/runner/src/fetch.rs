@@ -11,6 +11,16 @@ use webstone_model::workload::RequestDetail;
 pub(crate) trait Fetch: Sync {
     /// `GET path` from a base URL such as `http://127.0.0.1:8080`, with the file's own header fields.
     fn fetch(&self, base: &str, path: &str, detail: &RequestDetail) -> Result<ProbeResponse, ProbeError>;
+
+    /// The same; the body is handed over as it comes, at most so many bytes of it, and is not in the answer.
+    fn fetch_each(
+        &self,
+        base: &str,
+        path: &str,
+        detail: &RequestDetail,
+        body_bytes_max: u64,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<ProbeResponse, ProbeError>;
 }
 
 /// The engine's probe.
@@ -30,6 +40,13 @@ impl ByProbe {
         ByProbe { timeout, headers: Vec::new(), unix_socket: None }
     }
 
+    fn probe(&self, base: &str, detail: &RequestDetail) -> Result<Probe, ProbeError> {
+        let run = self.headers.iter().map(|(name, value)| (name, value));
+        Ok(Probe::new(base, self.timeout)?
+            .with_unix_socket(self.unix_socket.as_deref())
+            .with_headers(run.chain(&detail.headers)))
+    }
+
     /// Requests as the run's clients send them.
     pub(crate) fn like(spec: &RunSpec) -> ByProbe {
         let timeout = spec.client.request_timeout.as_duration();
@@ -40,11 +57,18 @@ impl ByProbe {
 
 impl Fetch for ByProbe {
     fn fetch(&self, base: &str, path: &str, detail: &RequestDetail) -> Result<ProbeResponse, ProbeError> {
-        let run = self.headers.iter().map(|(name, value)| (name, value));
-        Probe::new(base, self.timeout)?
-            .with_unix_socket(self.unix_socket.as_deref())
-            .with_headers(run.chain(&detail.headers))
-            .fetch(path)
+        self.probe(base, detail)?.fetch(path)
+    }
+
+    fn fetch_each(
+        &self,
+        base: &str,
+        path: &str,
+        detail: &RequestDetail,
+        body_bytes_max: u64,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<ProbeResponse, ProbeError> {
+        self.probe(base, detail)?.fetch_each(path, body_bytes_max, each)
     }
 }
 
@@ -87,6 +111,21 @@ pub(crate) mod tests {
                     hint: None,
                 }),
             }
+        }
+
+        fn fetch_each(
+            &self,
+            base: &str,
+            path: &str,
+            detail: &RequestDetail,
+            body_bytes_max: u64,
+            each: &mut dyn FnMut(&[u8]),
+        ) -> Result<ProbeResponse, ProbeError> {
+            let mut answer = self.fetch(base, path, detail)?;
+            let body = std::mem::take(&mut answer.body);
+            assert!(body.len() as u64 <= body_bytes_max);
+            body.chunks(1_000).for_each(each);
+            Ok(answer)
         }
     }
 
