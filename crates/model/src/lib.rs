@@ -19,6 +19,7 @@ pub mod metric;
 pub mod metrics;
 pub mod origin_figures;
 pub mod pages;
+pub mod plausible;
 mod process_use;
 pub mod rate;
 pub mod record;

@@ -9,7 +9,7 @@ use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -18,6 +18,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Lines of its standard error that a message quotes.
 pub(crate) const LINES_KEPT: usize = 10;
+/// Bytes of a line that are kept; the rest of it is dropped.
+const LINE_BYTES_MAX: usize = 4 << 10;
+/// Lines of its standard output that wait for somebody to read them. What speaks this fast does not speak to this program.
+const LINES_WAITING_MAX: usize = 1_000;
 /// Between two looks whether it has ended.
 pub(crate) const POLL: Duration = Duration::from_millis(5);
 
@@ -73,7 +77,7 @@ impl Attended {
         command: Command,
         patience: [Duration; 2],
     ) -> io::Result<(Attended, Receiver<String>)> {
-        let (sender, lines) = channel();
+        let (sender, lines) = sync_channel(LINES_WAITING_MAX);
         let attended = Attended::read_by(command, patience, move |stdout| hand_over(stdout, &sender))?;
         Ok((attended, lines))
     }
@@ -172,20 +176,75 @@ impl Drop for Attended {
 }
 
 /// Reads to the end, so that the process never blocks on a full pipe, whether or not somebody still listens.
-fn hand_over(stdout: impl Read, lines: &Sender<String>) {
-    for line in BufReader::new(stdout).lines() {
-        let Ok(line) = line else { break };
-        let _ = lines.send(line);
-    }
+fn hand_over(stdout: impl Read, lines: &SyncSender<String>) {
+    each_line(stdout, &mut |line| {
+        // Full: nobody waits for what it says now, and its lines would fill memory.
+        let _ = lines.try_send(line);
+    });
 }
 
 fn keep_last(stderr: impl Read, kept: &Mutex<VecDeque<String>>) {
-    for line in BufReader::new(stderr).split(b'\n') {
-        let Ok(line) = line else { break };
+    each_line(stderr, &mut |line| {
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() == LINES_KEPT {
             kept.pop_front();
         }
-        kept.push_back(String::from_utf8_lossy(&line).trim_end().to_owned());
+        kept.push_back(line.trim_end().to_owned());
+    });
+}
+
+/// Reads to the end and tells each line as far as it is kept: one that never ends takes no more memory than another.
+fn each_line(stream: impl Read, tell: &mut dyn FnMut(String)) {
+    let mut stream = BufReader::new(stream);
+    let mut line = Vec::new();
+    loop {
+        let bytes = match stream.fill_buf() {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return,
+        };
+        let (length, ends) = match bytes.iter().position(|byte| *byte == b'\n') {
+            Some(at) => (at, true),
+            None => (bytes.len(), bytes.is_empty()),
+        };
+        let room = LINE_BYTES_MAX.saturating_sub(line.len());
+        line.extend_from_slice(&bytes[..length.min(room)]);
+        let is_over = bytes.is_empty();
+        stream.consume(length + usize::from(ends && !is_over));
+        if ends && !(is_over && line.is_empty()) {
+            tell(String::from_utf8_lossy(&line).into_owned());
+            line.clear();
+        }
+        if is_over {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(stream: impl Read) -> Vec<String> {
+        let mut lines = Vec::new();
+        each_line(stream, &mut |line| lines.push(line));
+        lines
+    }
+
+    #[test]
+    fn lines_come_as_they_are_and_long_ones_are_cut() {
+        assert_eq!(lines(&b"one\n\ntwo \xff\nthree"[..]), ["one", "", "two \u{fffd}", "three"]);
+        assert_eq!(lines(&b""[..]), Vec::<String>::new());
+        let long = io::repeat(b'x').take(100 << 20).chain(&b"\nnext\n"[..]);
+        let found = lines(long);
+        assert_eq!((found[0].len(), found[1].as_str(), found.len()), (LINE_BYTES_MAX, "next", 2));
+    }
+
+    #[test]
+    fn lines_that_nobody_reads_do_not_fill_memory() {
+        let (sender, waiting) = sync_channel(LINES_WAITING_MAX);
+        hand_over(io::repeat(b'\n').take(1 << 20), &sender);
+        drop(sender);
+        assert_eq!(waiting.iter().count(), LINES_WAITING_MAX);
     }
 }

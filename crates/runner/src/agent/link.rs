@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::process::{ChildStdout, Command};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use webstone_engine::Phase;
+use webstone_model::plausible;
 use webstone_model::record::{AgentRecord, ProcessUse, ServerHostUse, ServerUse};
 
 use super::frames::{FrameError, GREETING, Greeting, greet, greeted, receive, send};
@@ -29,6 +30,9 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 const STOP_PATIENCE: [Duration; 2] = [Duration::from_secs(1), Duration::from_millis(500)];
 /// How long a process whose output has ended may take to end.
 const END_PATIENCE: Duration = Duration::from_millis(500);
+/// Answers that wait to be looked at: those of a level, and some. An agent that says more is made to wait, and found out when
+/// it is listened to: answers that nobody asked for would fill memory.
+const ARRIVALS_WAITING_MAX: usize = 4;
 /// Between two looks whether the user wants an end of the waiting.
 const POLL: Duration = Duration::from_millis(50);
 /// Round trips that are timed before the load; the shortest counts.
@@ -223,7 +227,7 @@ impl ServerAgent {
         };
         let mut child = Command::new(program);
         child.args(arguments);
-        let (sender, arrivals) = channel();
+        let (sender, arrivals) = sync_channel(ARRIVALS_WAITING_MAX);
         let started = Attended::read_by(child, STOP_PATIENCE, move |stdout| hand_over(stdout, &sender));
         let mut process =
             started.map_err(|source| AgentError::Start { command: command.to_owned(), source })?;
@@ -308,7 +312,10 @@ impl ServerAgent {
         let close_delay = delay(close_took, closed.behind.nanos);
         let apart = close_at.saturating_duration_since(opening_at);
         let bounds = (apart.saturating_sub(opening_delay), apart + close_delay);
-        Ok(clocks_agree(closed.host.elapsed_ns, bounds).map(|()| {
+        let sound = clocks_agree(closed.host.elapsed_ns, bounds)
+            .and_then(|()| plausible::of_host(&closed.host))
+            .and_then(|()| plausible::of_server(closed.server.as_ref(), &closed.host));
+        Ok(sound.map(|()| {
             let Closed { host, server, .. } = closed;
             let server = server
                 .map(|server| ServerUse { processes: server.processes.map(ProcessUse::bounded), ..server });
@@ -472,14 +479,18 @@ fn source_towards(address: &SocketAddr) -> Option<IpAddr> {
 }
 
 /// Reads what the agent says, and stamps it, until it makes no more sense.
-fn hand_over(stdout: ChildStdout, arrivals: &Sender<Arrival>) {
+fn hand_over(stdout: ChildStdout, arrivals: &SyncSender<Arrival>) {
     let mut stdout = BufReader::new(stdout);
     let broken = match greeted(&mut stdout) {
         Ok(greeting) => {
             let _ = arrivals.send(Arrival::Greeted(greeting));
             loop {
                 match receive(&mut stdout) {
-                    Ok(answer) => drop(arrivals.send(Arrival::Answered(Instant::now(), answer))),
+                    Ok(answer) => {
+                        if arrivals.send(Arrival::Answered(Instant::now(), answer)).is_err() {
+                            return;
+                        }
+                    }
                     Err(error) => break error,
                 }
             }
