@@ -20,6 +20,8 @@ const ROWS_MAX: usize = 1_048_576;
 pub(super) const COLUMNS_MAX: usize = 16_384;
 /// UTF-16 units of a cell.
 const TEXT_MAX: usize = 32_767;
+/// Characters of a property of the document.
+const TITLE_CHARS_MAX: usize = 255;
 /// Largest whole number that a cell holds exactly: a cell's number is a double.
 const WHOLE_MAX: u64 = 1 << 53;
 /// Rows from which on a sheet is written through to a file.
@@ -133,7 +135,10 @@ impl Book {
         let created = created
             .unwrap_or_else(|| ExcelDateTime::from_ymd(1995, 2, 1).expect("the month of WebStone is a date"));
         workbook.set_properties(
-            &DocProperties::new().set_title(title).set_author("webstone").set_creation_datetime(&created),
+            &DocProperties::new()
+                .set_title(title.chars().take(TITLE_CHARS_MAX).collect::<String>())
+                .set_author("webstone")
+                .set_creation_datetime(&created),
         );
         let heading = Format::new()
             .set_bold()
@@ -268,7 +273,7 @@ fn write_text(
 }
 
 /// What a cell can hold of a text: XML has no name for two characters, and Excel cuts long ones without a word.
-fn fitting(text: &str) -> Cow<'_, str> {
+pub(super) fn fitting(text: &str) -> Cow<'_, str> {
     let text = if text.contains(['\u{fffe}', '\u{ffff}']) {
         Cow::Owned(text.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}"))
     } else {

@@ -104,7 +104,7 @@ fn summary_line(run: &Run<'_>) -> Line {
 fn write_notes(book: &mut Book, row: u32, notes: Vec<String>) -> Result<u32, XlsxError> {
     let sheet = book.workbook.worksheet_from_index(0)?;
     for (index, note) in notes.iter().enumerate() {
-        sheet.write_string(row + index as u32, 0, note)?;
+        sheet.write_string(row + index as u32, 0, book::fitting(note))?;
     }
     Ok(row + notes.len() as u32 + u32::from(!notes.is_empty()))
 }
