@@ -34,6 +34,7 @@ use crate::interrupt::Interrupt;
 use crate::machine::{Root, cpus};
 use crate::observer::Silent;
 use crate::placement::{Placement, ServerPlace, place};
+use crate::plain_file::{self, Links};
 use crate::run::{RunError, RunnerOptions, run};
 
 /// How long the null server may take to be ready.
@@ -330,12 +331,15 @@ fn facts(tool: &Tool) -> BTreeMap<String, Value> {
     environment::gather(&Root::default(), subject)
 }
 
+/// Largest calibration that is read, in bytes.
+const CALIBRATION_BYTES_MAX: u64 = 16 << 20;
+
 /// Reads a stored calibration. `Ok(None)` where there is none.
 ///
 /// # Errors
 /// If the file cannot be read or holds something else.
 pub fn read(path: &Path) -> io::Result<Option<Calibration>> {
-    match fs::read(path) {
+    match plain_file::read(path, Links::Followed, CALIBRATION_BYTES_MAX) {
         Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(io::Error::from),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),

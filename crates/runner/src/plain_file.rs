@@ -1,69 +1,194 @@
-//! Files in places where somebody else may write, too: opened without following a link, without waiting at a pipe, and used
-//! only if they are plain files of one name. A privileged process that did otherwise would read and write for that somebody.
+//! The one way to open a file that somebody else may have made: files of records, archives, feeds, workloads, testbeds.
+//!
+//! Opening never waits and has no side effect: a FIFO without a writer would hang, a device may act when it is opened, and a
+//! link in a record leads to files that are none of the record's. So whatever is not a plain file is refused before a byte is
+//! read, and what is read as a whole has a limit.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::{File, FileType, OpenOptions};
+use std::io::{self, BufRead, Read, Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Opens a file for writing, empty; makes it where it is not there.
-pub(crate) fn emptied(path: &Path) -> io::Result<File> {
-    let file = plain(OpenOptions::new().write(true).create(true).mode(0o644), path)?;
-    file.set_len(0)?;
-    Ok(file)
+/// Whether the file's name may be a symbolic link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// As in files that a user names: `~/workload.toml` may well be a link.
+    Followed,
+    /// As in records, which have none.
+    Refused,
 }
 
-/// The last bytes of a file, at most so many.
-pub(crate) fn end(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let mut file = plain(OpenOptions::new().read(true), path)?;
+/// Opens a plain file for reading.
+///
+/// # Errors
+/// What the operating system says, and what the file is where it is not a plain one.
+pub fn open(path: &Path, links: Links) -> io::Result<File> {
+    // O_NONBLOCK: a FIFO without a writer opens at once. On plain files it means nothing.
+    let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    if links == Links::Refused {
+        flags |= OFlags::NOFOLLOW;
+    }
+    let opened = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path);
+    let file = opened.map_err(|error| {
+        let found = path.symlink_metadata().map(|metadata| metadata.file_type());
+        // What the kernel says of these is about the opening, not about the file: ELOOP, ENXIO.
+        match found.ok().and_then(odd_kind) {
+            Some(kind) if kind != LINK || links == Links::Refused => refused(kind),
+            _ => error,
+        }
+    })?;
+    match file.metadata()?.file_type() {
+        kind if kind.is_file() => Ok(file),
+        // As reading one would say.
+        kind if kind.is_dir() => Err(rustix::io::Errno::ISDIR.into()),
+        kind => Err(refused(odd_kind(kind).unwrap_or("something else"))),
+    }
+}
+
+/// Reads a plain file of at most so many bytes.
+///
+/// # Errors
+/// As [`open`], and if the file has more.
+pub fn read(path: &Path, links: Links, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let file = open(path, links)?;
+    let length = file.metadata()?.len();
+    if length > bytes_max {
+        return Err(too_large(length, bytes_max));
+    }
+    // A file that grows meanwhile, or one of /proc that tells no length, is no way around the limit.
+    let mut bytes = Vec::with_capacity(length as usize);
+    (&file).take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 {
+        read if read > bytes_max => Err(too_large(read, bytes_max)),
+        _ => Ok(bytes),
+    }
+}
+
+/// Reads the last bytes of a plain file, at most so many.
+///
+/// # Errors
+/// As [`open`].
+pub fn read_end(path: &Path, links: Links, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut file = open(path, links)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(bytes_max)))?;
     let mut bytes = Vec::new();
-    // It may still grow.
     file.take(bytes_max).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-fn plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    // Not to wait: for the other end of a pipe. Of a plain file it has no effect.
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = options.custom_flags(flags.bits() as i32).open(path)?;
-    let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(io::Error::other("it is no plain file"));
+/// As [`read`], a text in UTF-8.
+///
+/// # Errors
+/// As [`read`], and `InvalidData` if it is no UTF-8.
+pub fn read_text(path: &Path, links: Links, bytes_max: u64) -> io::Result<String> {
+    String::from_utf8(read(path, links, bytes_max)?)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8"))
+}
+
+/// Reads up to the next newline, which stays. A line of more bytes is an error, found before it is held.
+///
+/// # Errors
+/// As the reader, and `FileTooLarge` for a longer line.
+pub fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>, bytes_max: u64) -> io::Result<usize> {
+    line.clear();
+    let length = reader.take(bytes_max.saturating_add(1)).read_until(b'\n', line)?;
+    if length as u64 > bytes_max {
+        let what = format!("the line has more than {bytes_max} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
     }
-    // A second name may lie in a directory where only its owner should have written.
-    if found.nlink() > 1 {
-        return Err(io::Error::other("it has more than one name (hard link)"));
+    Ok(length)
+}
+
+const LINK: &str = "a symbolic link";
+
+/// What is neither a plain file nor a directory, in words.
+fn odd_kind(kind: FileType) -> Option<&'static str> {
+    match () {
+        () if kind.is_symlink() => Some(LINK),
+        () if kind.is_fifo() => Some("a FIFO"),
+        () if kind.is_socket() => Some("a socket"),
+        () if kind.is_char_device() || kind.is_block_device() => Some("a device"),
+        () => None,
     }
-    Ok(file)
+}
+
+fn refused(kind: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("it is {kind}, and only plain files are read here"))
+}
+
+fn too_large(found: u64, bytes_max: u64) -> io::Error {
+    let what = format!("it has {found} bytes, and at most {bytes_max} are read");
+    io::Error::new(io::ErrorKind::FileTooLarge, what)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::io::BufReader;
 
     #[test]
-    fn neither_links_nor_pipes_nor_second_names_are_followed() {
+    fn only_plain_files_are_opened_and_nothing_is_waited_for() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
-        fs::write(at("secret"), "secret").unwrap();
-        symlink(at("secret"), at("link")).unwrap();
-        fs::hard_link(at("secret"), at("second")).unwrap();
-        rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), rustix::fs::FileType::Fifo, 0o644.into(), 0)
-            .unwrap();
-        for name in ["link", "second", "pipe", "."] {
-            assert!(emptied(&at(name)).is_err(), "{name}");
-            assert!(end(&at(name), 10).is_err(), "{name}");
+        fs::write(at("plain"), "text").unwrap();
+        std::os::unix::fs::symlink("plain", at("link")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", at("to-device")).unwrap();
+        let fifo = std::process::Command::new("mkfifo").arg(at("fifo")).status().unwrap();
+        assert!(fifo.success());
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        let said = |name: &str, links| match read(&at(name), links, 10) {
+            Ok(bytes) => String::from_utf8(bytes).unwrap(),
+            Err(error) => error.to_string(),
+        };
+        let of = |kind: &str| format!("it is {kind}, and only plain files are read here");
+        for links in [Links::Followed, Links::Refused] {
+            assert_eq!(said("plain", links), "text");
+            assert_eq!(said("fifo", links), of("a FIFO"));
+            assert_eq!(said("socket", links), of("a socket"));
+            assert_eq!(read(Path::new("/dev/zero"), links, 10).unwrap_err().to_string(), of("a device"));
+            let error = read(directory.path(), links, 10).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
         }
-        assert_eq!(fs::read(at("secret")).unwrap(), b"secret");
-        fs::write(at("log"), "0123456789").unwrap();
-        assert_eq!(end(&at("log"), 4).unwrap(), b"6789");
-        emptied(&at("log")).unwrap();
-        assert_eq!(fs::read(at("log")).unwrap(), b"");
+        assert_eq!(said("link", Links::Followed), "text");
+        assert_eq!(said("link", Links::Refused), of("a symbolic link"));
+        assert_eq!(said("to-device", Links::Followed), of("a device"));
+        assert_eq!(open(&at("none"), Links::Refused).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_limit_holds_for_files_that_tell_no_length_too() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, "12345").unwrap();
+        assert_eq!(read(&path, Links::Refused, 5).unwrap(), b"12345");
+        let error = read(&path, Links::Refused, 4).unwrap_err().to_string();
+        assert_eq!(error, "it has 5 bytes, and at most 4 are read");
+        assert_eq!(read_end(&path, Links::Refused, 2).unwrap(), b"45");
+        assert_eq!(read_end(&path, Links::Refused, 9).unwrap(), b"12345");
+        let error = read(Path::new("/proc/self/status"), Links::Refused, 4).unwrap_err().to_string();
+        assert_eq!(error, "it has 5 bytes, and at most 4 are read");
+        fs::write(&path, b"\xff").unwrap();
+        let error = read_text(&path, Links::Refused, 5).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (io::ErrorKind::InvalidData, "it is not text in UTF-8")
+        );
+    }
+
+    #[test]
+    fn an_endless_line_is_not_held() {
+        let mut endless = BufReader::new(io::repeat(b'x'));
+        let mut line = Vec::new();
+        let error = read_line(&mut endless, &mut line, 100).unwrap_err().to_string();
+        assert_eq!((error.as_str(), line.len()), ("the line has more than 100 bytes", 101));
+        let mut lines = &b"ab\ncd"[..];
+        assert_eq!(read_line(&mut lines, &mut line, 3).unwrap(), 3);
+        assert_eq!(line, b"ab\n");
+        assert_eq!(read_line(&mut lines, &mut line, 3).unwrap(), 2);
+        assert_eq!(read_line(&mut lines, &mut line, 3).unwrap(), 0);
     }
 }

@@ -29,7 +29,7 @@ use signal_hook::iterator::Signals;
 use crate::attended::in_words;
 use crate::machine::Root;
 use crate::own_group::OwnGroup;
-use crate::plain_file;
+use crate::sole_file;
 use crate::preflight::limits::raise_descriptors;
 use crate::process_use::descendants;
 
@@ -154,7 +154,7 @@ fn start(what: &Supervision, words: &[OsString], standard_output: Option<&Path>)
 fn output(file: Option<&Path>) -> io::Result<Stdio> {
     Ok(match file {
         // The server's user may be quicker to put a link there.
-        Some(path) => plain_file::emptied(path)?.into(),
+        Some(path) => sole_file::emptied(path)?.into(),
         None => Stdio::null(),
     })
 }

@@ -1,10 +1,15 @@
 //! Where a run's workload comes from: a built-in name, or a file in any of the formats that the model reads.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use webstone_model::workload::{Workload, WorkloadError, builtin, builtins, read_with};
+
+use crate::plain_file::{self, Links};
+
+/// Largest workload, and feed of one, in bytes: of a million pages a workload has some 50 MB.
+const WORKLOAD_BYTES_MAX: u64 = 1 << 30;
+const FEED_BYTES_MAX: u64 = 256 << 20;
 
 /// Why there is no workload.
 #[derive(Debug, thiserror::Error)]
@@ -41,9 +46,12 @@ impl WorkloadSourceError {
                 let names: Vec<&str> = builtins().iter().map(|builtin| builtin.name).collect();
                 Some(format!("give the path of a filelist, or one of: {}", names.join(", ")))
             }
-            WorkloadSourceError::Unreadable { .. } => {
-                Some("give the path of a filelist or TOML workload that you may read".to_owned())
-            }
+            WorkloadSourceError::Unreadable { source, .. } => Some(match source.kind() {
+                io::ErrorKind::InvalidInput => {
+                    "save it to a file first, and give that file's path".to_owned()
+                }
+                _ => "give the path of a filelist or TOML workload that you may read".to_owned(),
+            }),
             WorkloadSourceError::Malformed(error) => error.hint.clone(),
         }
     }
@@ -56,14 +64,19 @@ pub fn load_workload(name: &str) -> Result<Workload, WorkloadSourceError> {
         return Ok(workload);
     }
     let path = Path::new(name);
-    let bytes = fs::read(path).map_err(|source| match source.kind() {
+    let bytes = plain_file::read(path, Links::Followed, WORKLOAD_BYTES_MAX).map_err(|source| match source
+        .kind()
+    {
         io::ErrorKind::NotFound => {
             WorkloadSourceError::Unknown { name: name.to_owned(), similar: similar(name) }
         }
         _ => WorkloadSourceError::Unreadable { path: path.to_owned(), source },
     })?;
     let beside = path.parent().unwrap_or(Path::new(""));
-    let feed = |file: &str| fs::read(beside.join(file)).map_err(|error| error.to_string());
+    let feed = |file: &str| {
+        plain_file::read(&beside.join(file), Links::Followed, FEED_BYTES_MAX)
+            .map_err(|error| crate::store::without_number(&error))
+    };
     Ok(read_with(bytes, name, feed)?)
 }
 
@@ -96,6 +109,7 @@ fn edits(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn built_in_names_and_files_are_found() {

@@ -9,7 +9,7 @@ use webstone_model::verdict::{RuleSource, RuleStanding};
 use webstone_report::markdown_text;
 use webstone_runner::certify::{Certificate, key, signature, standing_words};
 use webstone_runner::clock;
-use webstone_runner::store::{MANIFEST, SIGNATURE, Store};
+use webstone_runner::store::{MANIFEST, SIGNATURE, Store, read_file};
 
 use super::{archive, records, store_failure, verify};
 use crate::args::{CertifyArgs, ListFormat};
@@ -87,7 +87,7 @@ fn sign(
     console: &Console,
 ) -> Result<(), Failure> {
     let manifest = directory.join(MANIFEST);
-    let bytes = std::fs::read(&manifest).map_err(|error| Failure::file("read", &manifest, &error))?;
+    let bytes = read_file(directory, MANIFEST).map_err(|error| Failure::file("read", &manifest, &error))?;
     let signed =
         signature::sign(key, &bytes).map_err(|what| Failure::failed(format!("cannot sign: {what}")))?;
     Store::sign(directory, signed.as_bytes()).map_err(|error| store_failure(&error))?;

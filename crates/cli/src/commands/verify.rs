@@ -2,7 +2,7 @@
 //! of it, every check sum, the signature, and every figure computed again.
 
 use std::fmt::Write;
-use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::Serialize;
@@ -12,7 +12,10 @@ use webstone_model::shown::{self, Shown, shown};
 use webstone_report::{Format, Options, figures, markdown_text, render};
 use webstone_runner::certify::signature::{self, Allowed, SignatureError, Signed};
 use webstone_runner::certify::{Certificate, archive as packed};
-use webstone_runner::store::{CERTIFICATE, FIGURES, MANIFEST, REPORT, SIGNATURE, Store, StoreError};
+use webstone_runner::plain_file::{self, Links};
+use webstone_runner::store::{
+    CERTIFICATE, FIGURES, MANIFEST, PAGE_ROWS, PAGES, REPORT, SIGNATURE, Store, StoreError, read_file,
+};
 
 use super::archive;
 use crate::args::{ListFormat, VerifyArgs};
@@ -22,6 +25,9 @@ use crate::version;
 
 /// Problems of one record that are listed; whoever edits a sum breaks dozens of comparisons.
 const PROBLEMS_MAX: usize = 40;
+
+/// Largest file of allowed signers, in bytes.
+const SIGNERS_BYTES_MAX: u64 = 16 << 20;
 
 /// What was found of one record.
 #[derive(Debug, Default, Serialize)]
@@ -164,14 +170,13 @@ pub(super) fn examine(directory: &Path) -> Found {
 }
 
 fn signature_of(directory: &Path, found: &mut Found) {
-    let Ok(signature) = fs::read(directory.join(SIGNATURE)) else {
-        if directory.join(SIGNATURE).exists() {
-            found.problem(SIGNATURE, "cannot be read");
-        }
-        return;
+    let signature = match read_file(directory, SIGNATURE) {
+        Ok(signature) => signature,
+        Err(error) if error.kind() == ErrorKind::NotFound => return,
+        Err(error) => return found.problem(SIGNATURE, format!("cannot be read: {error}")),
     };
     found.has_signature = true;
-    match signature::check(&signature, &fs::read(directory.join(MANIFEST)).unwrap_or_default()) {
+    match signature::check(&signature, &read_file(directory, MANIFEST).unwrap_or_default()) {
         Ok(signed) => found.signed = Some(signed),
         // Where every file has its check sum, the manifest is what it was.
         Err(error @ SignatureError::Other(_)) if !found.problems.is_empty() => {
@@ -181,28 +186,38 @@ fn signature_of(directory: &Path, found: &mut Found) {
     }
 }
 
+/// Files that every version of webstone stores with a finished run; rows of pages only where a page was asked for.
+fn missing(directory: &Path, record: &RunRecord, found: &mut Found) {
+    let rows = record.iterations.iter().any(|iteration| iteration.pages_at.is_some());
+    let of_pages = [PAGES, PAGE_ROWS].into_iter().filter(|_| rows);
+    for name in [FIGURES, REPORT].into_iter().chain(of_pages) {
+        let is_told = found.problems.iter().any(|problem| problem.file == name);
+        if !is_told && directory.join(name).symlink_metadata().is_err() {
+            found.problem(name, "is missing: every finished run is stored with it");
+        }
+    }
+}
+
 /// Everything that can be computed again is computed again.
 fn recompute(directory: &Path, record: &RunRecord, found: &mut Found) {
     found.run = Some(record.id.clone());
     found.verdict = Some(webstone_model::verdict::of(record).standing.word());
     let consistency = consistency::check(record);
+    missing(directory, record, found);
     found.numbers = consistency.checked;
     for wrong in consistency.contradictions {
         found.problem("record.json", format!("{}: {}: {}", wrong.place, wrong.rule, wrong.evidence));
     }
-    match fs::read(directory.join("environment.json")).ok().map(|bytes| serde_json::from_slice(&bytes).ok()) {
+    match read_file(directory, "environment.json").ok().map(|bytes| serde_json::from_slice(&bytes).ok()) {
         Some(Some(environment)) if record.environment == environment => {}
         Some(_) => found.problem("environment.json", "is not the environment that record.json holds"),
         None => {}
     }
-    match fs::read(directory.join(FIGURES)) {
-        Ok(stored) => compare(&stored, record, found),
-        Err(_) => found.notes.push(format!(
-            "{FIGURES} is not there: {} {} stored none, so that the figures were computed and compared with nothing",
-            record.tool.name, record.tool.version
-        )),
+    // What is there and cannot be read is told with the check sums.
+    if let Ok(stored) = read_file(directory, FIGURES) {
+        compare(&stored, record, found);
     }
-    if let Ok(page) = fs::read(directory.join(REPORT)) {
+    if let Ok(page) = read_file(directory, REPORT) {
         if record.tool != version::tool() {
             found.notes.push(format!(
                 "{REPORT} was made by another build of {}: its check sum was compared, and it was not made again",
@@ -212,7 +227,7 @@ fn recompute(directory: &Path, record: &RunRecord, found: &mut Found) {
             found.problem(REPORT, "is not the report that the record gives");
         }
     }
-    let Ok(bytes) = fs::read(directory.join(CERTIFICATE)) else { return };
+    let Ok(bytes) = read_file(directory, CERTIFICATE) else { return };
     match serde_json::from_slice::<Certificate>(&bytes) {
         Ok(certificate) => {
             found.certified = Some(certificate.certified);
@@ -260,7 +275,7 @@ fn allowed(args: &VerifyArgs) -> Result<Vec<Allowed>, Failure> {
         })?);
     }
     if let Some(path) = &args.allowed_signers {
-        let text = fs::read_to_string(path)
+        let text = plain_file::read_text(path, Links::Followed, SIGNERS_BYTES_MAX)
             .map_err(|error| Failure { exit: Exit::Usage, ..Failure::file("read", path, &error) })?;
         let wrong = |what| Failure::usage(format!("--allowed-signers {}: {what}", path.display()));
         allowed.extend(signature::allowed_signers(&text).map_err(wrong)?);
@@ -311,7 +326,9 @@ fn facts(found: &Found, pinned: bool) -> Vec<String> {
             "signed by {}: whose key that is, --signer or --allowed-signers checks",
             signed.fingerprint
         ),
-        (None, _) => "not signed".to_owned(),
+        (None, _) => {
+            "not signed: the record is consistent with itself, and anyone could have made it".to_owned()
+        }
     });
     lines
 }

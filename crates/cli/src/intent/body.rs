@@ -2,7 +2,11 @@
 
 use std::path::Path;
 
-use crate::failure::{Exit, Failure, plain};
+use std::io::ErrorKind;
+
+use webstone_runner::plain_file::{self, Links};
+
+use crate::failure::{Failure, plain};
 
 /// Largest body that a specification embeds, in bytes. It is part of every record.
 const BODY_BYTES_MAX: u64 = 16 << 20;
@@ -12,22 +16,15 @@ pub(super) fn read(typed: &str) -> Result<String, Failure> {
     let Some(name) = typed.strip_prefix('@') else { return Ok(typed.to_owned()) };
     let path = Path::new(name);
     let wrong = |rule: String| Failure::usage(format!("--body {typed}: {rule}"));
-    let length = std::fs::metadata(path).map_err(|error| {
-        wrong(format!("cannot read the file: {}", plain(&error)))
-            .hint("after @ stands the path of a file; a text that begins with @ has to come from a file, too")
-    })?;
-    if !length.is_file() {
-        return Err(wrong("that is not a file".to_owned()).hint("after @ stands the path of a file"));
-    }
-    if length.len() > BODY_BYTES_MAX {
-        return Err(wrong(format!(
-            "the file has {} bytes, and at most {BODY_BYTES_MAX} can be sent",
-            length.len()
-        ))
-        .hint("use a smaller body; it becomes part of every record"));
-    }
-    let bytes = std::fs::read(path)
-        .map_err(|error| Failure { exit: Exit::Usage, ..Failure::file("read", path, &error) })?;
+    let bytes =
+        plain_file::read(path, Links::Followed, BODY_BYTES_MAX).map_err(|error| match error.kind() {
+            ErrorKind::FileTooLarge => {
+                wrong(plain(&error)).hint("use a smaller body; it becomes part of every record")
+            }
+            _ => wrong(format!("cannot read the file: {}", plain(&error))).hint(
+                "after @ stands the path of a file; a text that begins with @ has to come from a file, too",
+            ),
+        })?;
     String::from_utf8(bytes).map_err(|error| {
         wrong(format!("byte {} of the file is not UTF-8", error.utf8_error().valid_up_to() + 1))
             .hint("bodies are text, because the specification that embeds them is; encode binary data, as in base64")

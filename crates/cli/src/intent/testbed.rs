@@ -3,18 +3,23 @@
 use std::path::Path;
 
 use webstone_model::spec::RunSpec;
+use webstone_runner::plain_file::{self, Links};
 
 use crate::failure::{Exit, Failure};
 use crate::usage::split_remedy;
 
+/// Largest testbed file, in bytes: the largest body that one can hold, escaped, and room for the rest.
+const TESTBED_BYTES_MAX: u64 = 128 << 20;
+
 /// Reads a testbed file.
 pub(super) fn read(path: &Path) -> Result<RunSpec, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = plain_file::read_text(path, Links::Followed, TESTBED_BYTES_MAX).map_err(|error| {
         let failure = Failure { exit: Exit::Usage, ..Failure::file("read the testbed file", path, &error) };
         match error.kind() {
             std::io::ErrorKind::NotFound => failure
                 .hint(format!("`webstone run --dump-spec > {}` writes one to begin with", path.display())),
             std::io::ErrorKind::InvalidData => failure.hint("a testbed file is UTF-8 text in TOML"),
+            std::io::ErrorKind::InvalidInput => failure.hint("save it to a file first, and name that"),
             _ => failure,
         }
     })?;

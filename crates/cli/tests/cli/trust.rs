@@ -386,18 +386,6 @@ fn what_is_no_finished_record_is_told_as_what_it_is() {
     assert_eq!(foreign.code, 1);
     assert!(foreign.err.contains("foreign holds no record"), "{}", foreign.err);
 
-    // As an older version stored it: no figures.
-    let old = dir.path().join("old");
-    copy(&run, &old);
-    fs::remove_file(old.join("figures.json")).unwrap();
-    let manifest = fs::read_to_string(old.join("MANIFEST.sha256")).unwrap();
-    let without: String =
-        manifest.split_inclusive('\n').filter(|line| !line.contains("figures.json")).collect();
-    fs::write(old.join("MANIFEST.sha256"), without).unwrap();
-    let said = verify(&old, &[]);
-    assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.out.contains("note: figures.json is not there"), "{}", said.out);
-
     let newer =
         fs::read_to_string(run.join("record.json")).unwrap().replacen("\"schema\": 1", "\"schema\": 99", 1);
     fs::write(run.join("record.json"), newer).unwrap();

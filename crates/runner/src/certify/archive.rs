@@ -1,24 +1,33 @@
 //! A record's directory as one file, `.tar.gz` or `.zip`: made so that the same record gives the same bytes on every
 //! machine, and read as something that a stranger wrote.
 //!
-//! Reading trusts nothing: only plain files, in one directory or in none, under the names of a record's files; no link,
-//! no path that leads elsewhere, no name twice, and no more bytes than a record of that size can have.
+//! Reading trusts nothing: only plain files, in one directory or in none; no link, no path that leads elsewhere, no name that is
+//! another's in capitals, and no more bytes than a record of that size can have. What surrounds the files (names, directories,
+//! what hides between two entries of a zip) is bounded and looked at as well, because another program would unpack it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::{Component, Path, PathBuf};
 
 use flate2::Compression;
 use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use zip::write::SimpleFileOptions;
-use zip::{CompressionMethod, ZipArchive, ZipWriter};
+use zip::{CompressionMethod, ZipWriter};
 
+use super::zip_layout;
+use crate::plain_file::{self, Links};
 use crate::scratch::Scratch;
+use crate::store::bytes_max;
 
 /// Files that an archive may hold: a record has fewer, and a few that do not belong there shall be named.
-const FILES_MAX: usize = 64;
+pub(super) const FILES_MAX: usize = 64;
+/// Entries of a tar, those included that only say something about the next.
+const ENTRIES_MAX: usize = 4 * FILES_MAX;
+/// Bytes of a name that a tar has outside its headers, and of everything else that it says about an entry.
+const LONG_NAME_BYTES_MAX: u64 = 4 << 10;
+const EXTENSION_BYTES_MAX: u64 = 64 << 10;
 /// Bytes that it may come to, unpacked: so many at least, so many for each byte packed, so many at most.
 const BYTES_FREE: u64 = 64 << 20;
 const BYTES_EACH: u64 = 200;
@@ -26,9 +35,6 @@ const BYTES_MAX: u64 = 8 << 30;
 
 /// This program, which removes what was unpacked where this process cannot.
 const SELF: &str = "/proc/self/exe";
-
-/// Length of the record at the end of a zip file, its comment excepted (APPNOTE.TXT 4.3.16).
-const ZIP_END_BYTES: i64 = 22;
 
 /// The two forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +104,9 @@ pub fn write(directory: &Path, archive: &Path, form: Form) -> Result<(), Archive
     }
     let files: Vec<(String, PathBuf)> =
         names.into_iter().map(|name| (format!("{top}/{name}"), directory.join(name))).collect();
+    for (_, path) in &files {
+        plain_file::open(path, Links::Refused).map_err(refused("archive", path))?;
+    }
     let out =
         File::options().write(true).create_new(true).open(archive).map_err(refused("create", archive))?;
     let written = match form {
@@ -114,7 +123,7 @@ pub fn write(directory: &Path, archive: &Path, form: Form) -> Result<(), Archive
 fn write_tar_gz(out: File, files: &[(String, PathBuf)]) -> io::Result<()> {
     let mut tar = tar::Builder::new(GzEncoder::new(out, Compression::best()));
     for (name, path) in files {
-        let mut file = File::open(path)?;
+        let mut file = plain_file::open(path, Links::Refused)?;
         let mut header = tar::Header::new_gnu();
         header.set_size(file.metadata()?.len());
         header.set_mode(0o644);
@@ -126,7 +135,7 @@ fn write_tar_gz(out: File, files: &[(String, PathBuf)]) -> io::Result<()> {
 fn write_zip(out: File, files: &[(String, PathBuf)]) -> io::Result<()> {
     let mut zip = ZipWriter::new(out);
     for (name, path) in files {
-        let mut file = File::open(path)?;
+        let mut file = plain_file::open(path, Links::Refused)?;
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Deflated)
             .last_modified_time(zip::DateTime::default())
@@ -142,7 +151,7 @@ fn write_zip(out: File, files: &[(String, PathBuf)]) -> io::Result<()> {
 pub fn read(archive: &Path) -> Result<Unpacked, ArchiveError> {
     let refused = |doing| move |source| ArchiveError::Io { doing, path: archive.to_owned(), source };
     let content = |what: String| ArchiveError::Content { path: archive.to_owned(), what };
-    let mut file = File::open(archive).map_err(refused("read"))?;
+    let mut file = plain_file::open(archive, Links::Followed).map_err(refused("read"))?;
     let packed = file.metadata().map_err(refused("read"))?.len();
     let mut magic = [0; 4];
     let length = file.read(&mut magic).map_err(refused("read"))?;
@@ -168,11 +177,40 @@ fn read_tar_gz(file: File, place: &mut Place) -> Result<(), String> {
     let broken =
         |error: io::Error| format!("it cannot be unpacked: {}", crate::store::without_number(&error));
     let mut tar = tar::Archive::new(GzDecoder::new(BufReader::new(file)));
-    for entry in tar.entries().map_err(broken)? {
+    let not_text = |_| "a name in it is not UTF-8".to_owned();
+    let mut long_name: Option<Vec<u8>> = None;
+    // Raw: the library would read names and other extensions of any length into memory before it hands out an entry.
+    for (number, entry) in (1..).zip(tar.entries().map_err(broken)?.raw(true)) {
         let mut entry = entry.map_err(broken)?;
-        let name = String::from_utf8(entry.path_bytes().into_owned())
-            .map_err(|_| "a name in it is not UTF-8".to_owned())?;
-        match entry.header().entry_type() {
+        if number > ENTRIES_MAX {
+            return Err(format!("it holds more than {ENTRIES_MAX} entries, and a record has fewer"));
+        }
+        let kind = entry.header().entry_type();
+        match kind {
+            tar::EntryType::GNULongName => {
+                let mut name = extension(&mut entry, LONG_NAME_BYTES_MAX)?;
+                name.truncate(name.iter().position(|byte| *byte == 0).unwrap_or(name.len()));
+                long_name = Some(name);
+                continue;
+            }
+            tar::EntryType::XHeader => {
+                if let Some(name) = pax_name(&extension(&mut entry, EXTENSION_BYTES_MAX)?)? {
+                    long_name = Some(name);
+                }
+                continue;
+            }
+            tar::EntryType::XGlobalHeader => {
+                pax_name(&extension(&mut entry, EXTENSION_BYTES_MAX)?)?;
+                continue;
+            }
+            _ => {}
+        }
+        let name = long_name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
+        let name = String::from_utf8(name).map_err(not_text)?;
+        match kind {
+            tar::EntryType::Directory if entry.size() > 0 => {
+                return Err(format!("the directory {name:?} in it has a content"));
+            }
             tar::EntryType::Directory => place.directory_named(&name)?,
             tar::EntryType::Regular => place.unpack(&name, &mut entry)?,
             kind => {
@@ -198,17 +236,45 @@ fn read_tar_gz(file: File, place: &mut Place) -> Result<(), String> {
     }
 }
 
-fn behind_the_end() -> String {
+pub(super) fn behind_the_end() -> String {
     "it goes on behind its end: something was appended to it".to_owned()
 }
 
-fn read_zip(file: File, place: &mut Place) -> Result<(), String> {
-    let broken = |error: zip::result::ZipError| format!("it cannot be unpacked: {error}");
-    let mut file = BufReader::new(file);
-    let mut zip = ZipArchive::new(&mut file).map_err(broken)?;
-    if zip.len() > FILES_MAX {
-        return Err(format!("it holds {} entries, and a record has fewer than {FILES_MAX}", zip.len()));
+/// What a tar says about its next entry: of at most so many bytes, because it is held.
+fn extension(entry: &mut impl Read, bytes_max: u64) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let read = entry.take(bytes_max + 1).read_to_end(&mut bytes);
+    read.map_err(|error| format!("it cannot be unpacked: {}", crate::store::without_number(&error)))?;
+    match bytes.len() as u64 {
+        length if length > bytes_max => Err(format!(
+            "a name or an attribute in it has more than {bytes_max} bytes, and a record's has fewer"
+        )),
+        _ => Ok(bytes),
     }
+}
+
+/// The name that a PAX header gives its entry, where it gives one (POSIX.1-2001, pax). Owners and times mean nothing here; what
+/// makes the content another one is refused.
+fn pax_name(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    let mut name = None;
+    for attribute in tar::PaxExtensions::new(bytes) {
+        let attribute = attribute.map_err(|_| "a PAX header in it makes no sense".to_owned())?;
+        match attribute.key_bytes() {
+            b"path" => name = Some(attribute.value_bytes().to_owned()),
+            key if key == b"size" || key == b"linkpath" || key.starts_with(b"GNU.sparse") => {
+                let key = String::from_utf8_lossy(key);
+                return Err(format!("a PAX header in it says {key:?}, and a record has plain files only"));
+            }
+            _ => {}
+        }
+    }
+    Ok(name)
+}
+
+fn read_zip(mut file: File, place: &mut Place) -> Result<(), String> {
+    let broken = |error: zip::result::ZipError| format!("it cannot be unpacked: {error}");
+    zip_layout::check(&mut file)?;
+    let mut zip = zip::ZipArchive::new(BufReader::new(file)).map_err(broken)?;
     for index in 0..zip.len() {
         let mut entry = zip.by_index(index).map_err(broken)?;
         let name = entry.name().map_err(broken)?.into_owned();
@@ -220,13 +286,12 @@ fn read_zip(file: File, place: &mut Place) -> Result<(), String> {
             false => place.unpack(&name, &mut entry)?,
         }
     }
-    let (offset, end) = (zip.offset(), ZIP_END_BYTES + zip.comment().len() as i64);
-    let mut magic = [0; 4];
-    let found = file.seek(SeekFrom::End(-end)).and_then(|_| file.read_exact(&mut magic));
-    match found {
-        Ok(()) if magic == *b"PK\x05\x06" && offset == 0 => Ok(()),
-        _ => Err(behind_the_end()),
-    }
+    Ok(())
+}
+
+/// Two entries that unpack to one file.
+pub(super) fn twice(name: &str) -> String {
+    format!("{name:?} is in it twice")
 }
 
 /// Where an archive is unpacked to, and what it may still bring.
@@ -249,7 +314,9 @@ impl Place {
                 _ => None,
             })
             .collect();
-        let parts = parts.filter(|_| !path.contains(['\\', '\0', '\n', ':']));
+        // Letters of other scripts can be written in several ways that look the same; no file of a record has one.
+        let plain = |path: &str| path.chars().all(|c| c == ' ' || c.is_ascii_graphic());
+        let parts = parts.filter(|_| plain(path) && !path.contains(['\\', ':']));
         let (top, name) = match parts.as_deref() {
             Some([name]) => (None, *name),
             Some([top, name]) => (Some((*top).to_owned()), *name),
@@ -281,26 +348,32 @@ impl Place {
 
     fn unpack(&mut self, path: &str, content: &mut dyn Read) -> Result<(), String> {
         let name = self.plain_name(path)?;
-        if !self.names.insert(name.clone()) {
-            return Err(format!("{name:?} is in it twice"));
+        // On other systems than this one, capitals and dots at the end of a name mean nothing.
+        if !self.names.insert(name.to_ascii_lowercase().trim_end_matches('.').to_owned()) {
+            return Err(twice(&name));
         }
         if self.names.len() > FILES_MAX {
             return Err(format!("it holds more than {FILES_MAX} files, and a record has fewer"));
         }
+        let left = self.left.min(bytes_max(&name));
         let mut unpack = || -> io::Result<u64> {
             let mut file = File::options().write(true).create_new(true).open(self.directory.join(&name))?;
-            let copied = io::copy(&mut content.take(self.left + 1), &mut file)?;
+            let copied = io::copy(&mut content.take(left + 1), &mut file)?;
             file.flush()?;
             Ok(copied)
         };
         let copied = unpack().map_err(|error| {
             format!("{name:?} cannot be unpacked: {}", crate::store::without_number(&error))
         })?;
-        self.left = self.left.checked_sub(copied).ok_or_else(|| {
-            format!(
+        if copied > self.left {
+            return Err(format!(
                 "unpacked it would have more than {BYTES_EACH} times its size: no record has, and a trap may"
-            )
-        })?;
+            ));
+        }
+        if copied > left {
+            return Err(format!("{name:?} in it has more than {left} bytes, and a record's has fewer"));
+        }
+        self.left -= copied;
         Ok(())
     }
 }

@@ -1,7 +1,6 @@
 //! The keys that sign: ed25519, as `ssh-keygen -t ed25519` makes them (with or without a passphrase) or as
 //! `openssl genpkey -algorithm ed25519` does (PKCS#8 in PEM).
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,8 @@ use ssh_key::Algorithm;
 use ssh_key::private::Ed25519Keypair;
 
 pub use ssh_key::PrivateKey;
+
+use crate::plain_file::{self, Links};
 
 /// Largest file that can be a key, in bytes.
 const KEY_BYTES_MAX: u64 = 64 << 10;
@@ -54,11 +55,13 @@ const AGENT: &str = "without --key, the manifest can be signed by ssh-keygen its
 /// Reads a private key. `ask` is asked for the passphrase where the key has one; its `None` ends the attempt.
 pub fn load(path: &Path, ask: &mut dyn FnMut() -> Option<String>) -> Result<PrivateKey, KeyError> {
     let io = |source| KeyError::Io { path: path.to_owned(), source };
-    if fs::metadata(path).map_err(io)?.len() > KEY_BYTES_MAX {
-        return Err(no_key(path, "it is too large for a key", MAKE));
-    }
-    let text = String::from_utf8(fs::read(path).map_err(io)?)
-        .map_err(|_| no_key(path, "it is not a key in text form", MAKE))?;
+    let bytes = match plain_file::read(path, Links::Followed, KEY_BYTES_MAX) {
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            return Err(no_key(path, "it is too large for a key", MAKE));
+        }
+        read => read.map_err(io)?,
+    };
+    let text = String::from_utf8(bytes).map_err(|_| no_key(path, "it is not a key in text form", MAKE))?;
     let key = if text.contains("-----BEGIN OPENSSH PRIVATE KEY-----") {
         openssh(path, &text, ask)?
     } else if text.contains("-----BEGIN PRIVATE KEY-----") {

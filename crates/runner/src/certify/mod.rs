@@ -8,6 +8,7 @@
 pub mod archive;
 pub mod key;
 pub mod signature;
+mod zip_layout;
 
 use serde::{Deserialize, Serialize};
 use webstone_model::record::{RunRecord, Tool};

@@ -4,6 +4,11 @@ use std::path::Path;
 
 use ssh_key::{Algorithm, Fingerprint, HashAlg, LineEnding, PrivateKey, PublicKey, SshSig};
 
+use crate::plain_file::{self, Links};
+
+/// Largest file that holds a public key, in bytes.
+const SIGNER_BYTES_MAX: u64 = 64 << 10;
+
 /// What the signature is for, so that a signature of something else with the same key is none of a record.
 pub const NAMESPACE: &str = "webstone";
 
@@ -99,7 +104,7 @@ pub fn signer(text: &str) -> Result<Allowed, String> {
     }
     let line = match text.starts_with("ssh-") {
         true => text.to_owned(),
-        false => std::fs::read_to_string(Path::new(text))
+        false => plain_file::read_text(Path::new(text), Links::Followed, SIGNER_BYTES_MAX)
             .map_err(|error| format!("cannot be read: {}", crate::store::without_number(&error)))?,
     };
     let key =

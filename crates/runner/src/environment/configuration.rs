@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::plain_file::{self, Links};
 use crate::redaction;
 
 /// Largest file, and most files, that are a configuration and no slip of the keyboard.
@@ -58,15 +59,20 @@ pub(crate) fn read(paths: &[String]) -> Result<Vec<Value>, ConfigurationError> {
     let mut total = 0;
     let mut kept = Vec::with_capacity(files.len());
     for path in files {
-        let bytes =
-            fs::read(&path).map_err(|source| ConfigurationError::Io { path: path.clone(), source })?;
+        let too_much = |what: String| {
+            let rule =
+                format!("a configuration has at most {FILE_BYTES_MAX} a file and {TOTAL_BYTES_MAX} in all");
+            ConfigurationError::TooMuch { path: path.clone(), what: format!("{what}; {rule}") }
+        };
+        let bytes = match plain_file::read(&path, Links::Followed, FILE_BYTES_MAX) {
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                return Err(too_much(error.to_string()));
+            }
+            read => read.map_err(|source| ConfigurationError::Io { path: path.clone(), source })?,
+        };
         total += bytes.len() as u64;
-        if bytes.len() as u64 > FILE_BYTES_MAX || total > TOTAL_BYTES_MAX {
-            let what = format!(
-                "it has {} bytes ({total} so far), and a configuration has at most {FILE_BYTES_MAX} a file and {TOTAL_BYTES_MAX} in all",
-                bytes.len()
-            );
-            return Err(ConfigurationError::TooMuch { path, what });
+        if total > TOTAL_BYTES_MAX {
+            return Err(too_much(format!("with it there are {total} bytes")));
         }
         kept.push(self::kept(&path.display().to_string(), bytes));
     }

@@ -1,13 +1,17 @@
 //! The manifest of a fileset, in the format of `sha256sum`: writing, and checking a directory against it.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Component, Path};
 
 use sha2::{Digest, Sha256};
 
 use super::{BUFFER_BYTES, FilesetError, MANIFEST, hex};
+use crate::plain_file::{self, Links};
+
+/// Largest manifest: some 100 bytes a file, of ten million files.
+const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
 /// What a check of a directory found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,7 +42,8 @@ impl fmt::Display for VerifyProblem {
 /// Reads every file that a directory's manifest lists, and compares the sums.
 pub fn verify(directory: &Path) -> Result<VerifyReport, FilesetError> {
     let path = directory.join(MANIFEST);
-    let text = fs::read_to_string(&path).map_err(FilesetError::io("read", &path))?;
+    let text = plain_file::read_text(&path, Links::Followed, MANIFEST_BYTES_MAX)
+        .map_err(FilesetError::io("read", &path))?;
     let mut report = VerifyReport::default();
     let mut buffer = vec![0; BUFFER_BYTES];
     for (number, line) in text.lines().enumerate() {
@@ -92,7 +97,7 @@ fn parse(line: &str) -> Option<(&str, String)> {
 }
 
 fn sum_of(path: &Path, buffer: &mut [u8], bytes: &mut u64) -> io::Result<String> {
-    let mut file = File::open(path)?;
+    let mut file = plain_file::open(path, Links::Followed)?;
     let mut hasher = Sha256::new();
     loop {
         match file.read(buffer) {

@@ -34,6 +34,7 @@ use crate::interrupt::Interrupt;
 use crate::machine::{self, Root};
 use crate::observer::Event;
 use crate::placement::cpu_list;
+use crate::plain_file::{self, Links};
 use crate::redaction;
 use crate::rounds;
 use crate::run::{Part, RunError, RunnerOptions, run};
@@ -44,6 +45,8 @@ use crate::store::{Store, StoreError, replace, sync_directory};
 pub const SERIES: &str = "series.json";
 /// Length of the time that begins a record's name, with the hyphen behind it: `20260131T123005Z-`.
 const STAMP_LENGTH: usize = 17;
+/// Largest plan that is read, in bytes: it holds the workload's path and a specification for each cell.
+const PLAN_BYTES_MAX: u64 = 256 << 20;
 /// What stands behind the name of a record that is not finished.
 const PARTIAL: &str = ".partial";
 
@@ -353,7 +356,9 @@ pub fn load(path: &Path) -> Result<(PathBuf, Series), SeriesError> {
     };
     let directory = directory.unwrap_or(Path::new(".")).to_owned();
     let file = directory.join(SERIES);
-    let text = fs::read_to_string(&file).map_err(|source| match source.kind() {
+    let text = plain_file::read_text(&file, Links::Refused, PLAN_BYTES_MAX).map_err(|source| match source
+        .kind()
+    {
         io::ErrorKind::NotFound if directory.is_dir() => SeriesError::refused(
             format!("{} holds no series: there is no {SERIES} in it", directory.display()),
             "give the directory that a series named when it began",

@@ -3,9 +3,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::StoreError;
+use rustix::fs::OFlags;
+
+use super::{StoreError, steps};
 
 /// A log that only grows, by whole pieces.
 #[derive(Debug)]
@@ -19,7 +22,9 @@ pub(super) struct AppendFile {
 impl AppendFile {
     /// A new, empty log.
     pub(super) fn create(path: PathBuf) -> Result<AppendFile, StoreError> {
-        match OpenOptions::new().append(true).create_new(true).open(&path) {
+        let opened =
+            steps::next().and_then(|()| OpenOptions::new().append(true).create_new(true).open(&path));
+        match opened {
             Ok(file) => Ok(AppendFile { path, file, kept: 0 }),
             Err(error) => Err(StoreError::io("create", &path, error)),
         }
@@ -27,7 +32,13 @@ impl AppendFile {
 
     /// A log that is there, up to `kept`: what lies behind it belongs to nothing and is cut off.
     pub(super) fn reopen(path: PathBuf, kept: u64) -> Result<AppendFile, StoreError> {
-        let opened = OpenOptions::new().append(true).open(&path).and_then(|file| {
+        // A record may come from elsewhere: neither a link nor a FIFO is written to.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+        let opened = OpenOptions::new().append(true).custom_flags(flags).open(&path).and_then(|file| {
+            if !file.metadata()?.is_file() {
+                return Err(io::Error::other("it is not a plain file"));
+            }
+            steps::next()?;
             file.set_len(kept)?;
             file.sync_data()?;
             Ok(file)
@@ -40,7 +51,8 @@ impl AppendFile {
 
     /// Appends and waits until the disk has it. After an error the log is what it was before.
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        if let Err(error) = self.file.write_all(bytes).and_then(|()| self.file.sync_data()) {
+        let written = steps::next().and_then(|()| self.file.write_all(bytes));
+        if let Err(error) = written.and_then(|()| self.file.sync_data()) {
             self.roll_back(self.kept);
             return Err(StoreError::io("write", &self.path, error));
         }
@@ -62,7 +74,7 @@ impl AppendFile {
     /// Takes back everything behind a mark.
     pub(super) fn roll_back(&mut self, mark: u64) {
         // Where even that fails, a reader ignores lines of iterations that were not stored, and half a line.
-        if self.file.set_len(mark).is_ok() {
+        if steps::is_alive() && self.file.set_len(mark).is_ok() {
             let _ = self.file.sync_data();
         }
         self.kept = mark;
@@ -79,20 +91,40 @@ pub(crate) fn replace(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> Result<(), StoreError> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".tmp");
-    let temporary = PathBuf::from(temporary);
+    let temporary = temporary(path);
     let attempt = || -> io::Result<()> {
-        let mut writer = BufWriter::new(File::create(&temporary)?);
+        // One that a killed writer left behind, or that somebody else put there: never written through.
+        remove_if_there(&temporary)?;
+        steps::next()?;
+        let mut writer = BufWriter::new(OpenOptions::new().write(true).create_new(true).open(&temporary)?);
         write(&mut writer)?;
         let file = writer.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.sync_all()?;
+        steps::next()?;
         std::fs::rename(&temporary, path)
     };
     attempt().map_err(|error| {
-        let _ = std::fs::remove_file(&temporary);
+        if steps::is_alive() {
+            let _ = std::fs::remove_file(&temporary);
+        }
         StoreError::io("write", path, error)
     })
+}
+
+/// Where a file is written before it takes the place of the one at `path`.
+pub(super) fn temporary(path: &Path) -> PathBuf {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    temporary.into()
+}
+
+/// Removes a file; none is fine.
+pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
+    steps::next()?;
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Waits until the disk has a directory's names.

@@ -2,7 +2,7 @@
 //! every byte of it counts: lines sorted by name, each 64 small hexadecimal digits, two spaces, a plain name, a newline.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -13,6 +13,7 @@ use super::{
     CERTIFICATE, ENVIRONMENT, FIGURES, HISTOGRAMS, INTERVALS, MANIFEST, PAGE_ROWS, PAGES, RECORD, REPORT,
     SIGNATURE, StoreError,
 };
+use crate::plain_file::{self, Links};
 
 /// Files that every record has.
 const REQUIRED: [&str; 4] = [ENVIRONMENT, HISTOGRAMS, INTERVALS, RECORD];
@@ -70,7 +71,7 @@ pub(super) fn check(directory: &Path) -> Result<Integrity, StoreError> {
         let kind = entry.file_type().map_err(refused)?;
         there.insert(entry.file_name().to_string_lossy().into_owned(), kind.is_file());
     }
-    let listed = match fs::read(directory.join(MANIFEST)) {
+    let listed = match super::read_file(directory, MANIFEST) {
         Ok(bytes) => parse(&bytes, &mut found),
         Err(error) => {
             found.damage(MANIFEST, format!("cannot be read: {}", super::without_number(&error)));
@@ -137,6 +138,6 @@ fn entry(line: &[u8]) -> Option<(String, String)> {
 
 fn check_sum(path: &Path) -> io::Result<String> {
     let mut hasher = Sha256::new();
-    io::copy(&mut File::open(path)?, &mut hasher)?;
+    io::copy(&mut plain_file::open(path, Links::Refused)?, &mut hasher)?;
     Ok(format!("{:x}", hasher.finalize()))
 }

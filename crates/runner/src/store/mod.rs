@@ -32,12 +32,15 @@ mod manifest;
 mod pages;
 mod read;
 mod reopen;
+mod steps;
 mod write;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use webstone_model::pages::PageRowsError;
+
+use crate::plain_file::{self, Links};
 
 pub(crate) use append::{replace, sync_directory};
 pub use manifest::{Damage, Integrity};
@@ -46,8 +49,10 @@ pub use write::Store;
 pub(crate) const RECORD: &str = "record.json";
 const HISTOGRAMS: &str = "histograms.hlog";
 const INTERVALS: &str = "intervals.ndjson";
-const PAGES: &str = "pages.csv";
-const PAGE_ROWS: &str = "page-rows.csv.gz";
+/// What each page did over the whole run.
+pub const PAGES: &str = "pages.csv";
+/// What each page did in each iteration.
+pub const PAGE_ROWS: &str = "page-rows.csv.gz";
 const ITERATIONS: &str = "iterations.ndjson";
 const ENVIRONMENT: &str = "environment.json";
 /// The figures as they were computed when the run ended.
@@ -61,6 +66,11 @@ pub const SIGNATURE: &str = "MANIFEST.sha256.sig";
 /// What stands behind a directory's name until its run is over.
 const PARTIAL: &str = ".partial";
 
+/// Bytes of a line of `iterations.ndjson`: 100 to 200 for each client.
+const ITERATION_LINE_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of any other line; a distribution of every bucket there is takes some 400,000.
+const LINE_BYTES_MAX: u64 = 4 << 20;
+
 /// The report for a browser, as the program that measured made it.
 pub const REPORT: &str = "report.html";
 
@@ -71,6 +81,25 @@ pub struct Derived {
     pub name: &'static str,
     /// Its content.
     pub bytes: Vec<u8>,
+}
+
+/// Most bytes of a record's file that is read as a whole; `u64::MAX` of those that are read piece by piece.
+pub(crate) fn bytes_max(name: &str) -> u64 {
+    match name {
+        RECORD => 1 << 30,
+        ENVIRONMENT => 64 << 20,
+        FIGURES | REPORT => 256 << 20,
+        HISTOGRAMS | INTERVALS | PAGES | PAGE_ROWS | ITERATIONS => u64::MAX,
+        _ => 16 << 20,
+    }
+}
+
+/// Reads a file of a record as a whole. `directory` is the record's own.
+///
+/// # Errors
+/// As [`plain_file::read`]: what is no plain file is refused, and so is what is larger than such a file can be.
+pub fn read_file(directory: &Path, name: &str) -> io::Result<Vec<u8>> {
+    plain_file::read(&directory.join(name), Links::Refused, bytes_max(name))
 }
 
 /// Why a record could not be written or read.

@@ -14,7 +14,7 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -25,11 +25,14 @@ use webstone_model::pages::{PageRow, PageRowsError, PageSource, by_hits};
 use webstone_model::record::{IterationRecord, load_name};
 
 use super::without_number;
+use crate::plain_file::{self, Links};
 
 /// Columns of both files: names of [`PageTotals`], in nanoseconds and bytes.
 const COLUMNS: &str = "page,hits,failed,time_ns,time_ns_max,requests,errors,response_ns,response_ns_max,\
                        connects,connect_ns,connect_ns_max,body_bytes,head_bytes";
 const NUMBERS: usize = 13;
+/// Bytes of a row, its newline included: a rate and 16 numbers of up to 20 digits.
+const ROW_BYTES_MAX: u64 = 1 << 10;
 /// Those that say whose row it is.
 const ITERATION_COLUMNS: &str = "clients,rate,iteration";
 /// Times and sizes hardly compress; a higher level takes twice the time for some percent.
@@ -157,7 +160,7 @@ pub(super) struct RowsFile {
 
 impl RowsFile {
     pub(super) fn open(path: &Path, pages: usize) -> io::Result<RowsFile> {
-        Ok(RowsFile { path: path.to_owned(), file: File::open(path)?, pages })
+        Ok(RowsFile { path: path.to_owned(), file: plain_file::open(path, Links::Refused)?, pages })
     }
 }
 
@@ -173,6 +176,11 @@ impl PageSource for RowsFile {
         let mut text =
             BufReader::with_capacity(1 << 16, GzDecoder::new(BufReader::with_capacity(1 << 15, section)));
         let (prefix, held) = (prefix(iteration), usize::try_from(place.rows).unwrap_or(usize::MAX));
+        if held > self.pages {
+            let what =
+                format!("record.json says there are {held}, and the workload has {} pages", self.pages);
+            return Err(wrong(1, &what));
+        }
         let mut rows: Vec<PageRow> = Vec::with_capacity(held.min(most).min(self.pages));
         let mut line = Vec::new();
         loop {
@@ -180,8 +188,7 @@ impl PageSource for RowsFile {
             if rows.len() == most && most < held {
                 return Ok(rows);
             }
-            line.clear();
-            match text.read_until(b'\n', &mut line) {
+            match plain_file::read_line(&mut text, &mut line, ROW_BYTES_MAX) {
                 Ok(0) if rows.len() == held => return Ok(rows),
                 Ok(0) => {
                     return Err(wrong(number, &format!("the last one; record.json says there are {held}")));

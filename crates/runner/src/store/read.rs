@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +13,11 @@ use webstone_model::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION, load_name};
 
 use super::pages::{self, RowsFile};
-use super::{HISTOGRAMS, INTERVALS, ITERATIONS, PAGE_ROWS, PAGES, PARTIAL, RECORD, StoreError, hlog};
+use super::{
+    HISTOGRAMS, INTERVALS, ITERATION_LINE_BYTES_MAX, ITERATIONS, LINE_BYTES_MAX, PAGE_ROWS, PAGES, PARTIAL,
+    RECORD, StoreError, bytes_max, hlog,
+};
+use crate::plain_file::{self, Links};
 
 /// Whether distributions of single pages are read: of a large record they are most of what there is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -158,7 +161,8 @@ fn read_record(file: &Path) -> Result<RunRecord, StoreError> {
     struct Version {
         schema: u32,
     }
-    let text = std::fs::read_to_string(file).map_err(|error| StoreError::io("read", file, error))?;
+    let text = plain_file::read_text(file, Links::Refused, bytes_max(RECORD))
+        .map_err(|error| StoreError::io("read", file, error))?;
     let wrong = |error: serde_json::Error| {
         // serde_json ends its messages with the position, which stands in front here.
         let what = error.to_string();
@@ -184,23 +188,30 @@ fn lines(
     partial: bool,
     each: &mut dyn FnMut(u64, &str) -> Result<(), String>,
 ) -> Result<(), StoreError> {
-    let opened = File::open(file).map_err(|error| StoreError::io("read", file, error))?;
+    let io = |error| StoreError::io("read", file, error);
+    let opened = plain_file::open(file, Links::Refused).map_err(io)?;
     let mut reader = BufReader::with_capacity(1 << 16, opened);
-    let mut line = String::new();
+    let line_bytes_max = match file.ends_with(ITERATIONS) {
+        true => ITERATION_LINE_BYTES_MAX,
+        false => LINE_BYTES_MAX,
+    };
+    let mut line = Vec::new();
     for number in 1_u64.. {
-        line.clear();
-        match reader.read_line(&mut line) {
+        match plain_file::read_line(&mut reader, &mut line, line_bytes_max) {
             Ok(0) => break,
-            Ok(_) if !line.ends_with('\n') && partial => break,
-            Ok(_) if !line.ends_with('\n') => {
+            Ok(_) if line.last() != Some(&b'\n') && partial => break,
+            Ok(_) if line.last() != Some(&b'\n') => {
                 return Err(StoreError::content(file, number, "the file ends in the middle of this line"));
             }
-            Ok(_) => each(number, line.trim_end_matches(['\n', '\r']))
-                .map_err(|what| StoreError::content(file, number, what))?,
-            Err(error) if error.kind() == ErrorKind::InvalidData => {
-                return Err(StoreError::content(file, number, "the line is not UTF-8 text"));
+            Ok(_) => {
+                let text = std::str::from_utf8(&line).map_err(|_| "the line is not UTF-8 text".to_owned());
+                text.and_then(|line| each(number, line.trim_end_matches(['\n', '\r'])))
+                    .map_err(|what| StoreError::content(file, number, what))?;
             }
-            Err(error) => return Err(StoreError::io("read", file, error)),
+            Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+                return Err(StoreError::content(file, number, error.to_string()));
+            }
+            Err(error) => return Err(io(error)),
         }
     }
     Ok(())

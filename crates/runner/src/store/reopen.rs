@@ -5,8 +5,8 @@
 //! iteration that stands there lies at their ends.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::ffi::OsStr;
+use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -15,8 +15,12 @@ use webstone_model::record::{RunRecord, RunState};
 
 use super::append::AppendFile;
 use super::read::{IntervalLine, Name};
-use super::{HISTOGRAMS, INTERVALS, ITERATIONS, PAGE_ROWS, RECORD, Store, StoreError, hlog, pages, read};
+use super::{
+    HISTOGRAMS, INTERVALS, ITERATION_LINE_BYTES_MAX, ITERATIONS, PAGE_ROWS, PARTIAL, RECORD, Store,
+    StoreError, hlog, pages, read,
+};
 use crate::clock;
+use crate::plain_file::{self, Links};
 
 impl Store {
     /// Opens a record that was not finished, to append iterations to it.
@@ -26,6 +30,11 @@ impl Store {
     pub(crate) fn reopen(path: &Path) -> Result<(Store, RunRecord), StoreError> {
         let directory = read::directory_of(path)?;
         let mut record = Store::load(&directory)?;
+        let is_named_partial = directory.extension() == Some(OsStr::new(&PARTIAL[1..]));
+        if record.state != RunState::Partial && is_named_partial {
+            // Killed after its record was whole and before its directory had its final name.
+            Store::unfinish(&directory, &mut record)?;
+        }
         if record.state != RunState::Partial {
             let file = directory.join(RECORD);
             return Err(StoreError::content(&file, 1, "the record is finished: nothing can be added to it"));
@@ -75,11 +84,11 @@ impl Store {
 /// Bytes up to the end of the last whole line that is kept.
 fn kept_bytes(file: &Path, is_kept: &dyn Fn(&str) -> bool) -> Result<u64, StoreError> {
     let io = |error| StoreError::io("read", file, error);
-    let mut reader = BufReader::new(File::open(file).map_err(io)?);
+    let mut reader = BufReader::new(plain_file::open(file, Links::Refused).map_err(io)?);
     let (mut kept, mut at, mut line) = (0, 0, Vec::new());
     loop {
-        line.clear();
-        let length = reader.read_until(b'\n', &mut line).map_err(io)? as u64;
+        let length =
+            plain_file::read_line(&mut reader, &mut line, ITERATION_LINE_BYTES_MAX).map_err(io)? as u64;
         if length == 0 || line.last() != Some(&b'\n') {
             return Ok(kept);
         }
@@ -93,7 +102,10 @@ fn kept_bytes(file: &Path, is_kept: &dyn Fn(&str) -> bool) -> Result<u64, StoreE
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::steps::killed_before;
     use crate::store::tests::{iteration, record, started};
+    use crate::store::{Derived, FIGURES, REPORT};
+    use std::collections::BTreeMap;
     use std::fs;
 
     /// Files of a finished record that come from its iterations.
@@ -151,6 +163,79 @@ mod tests {
             assert_eq!(Store::load(&path).unwrap(), reopened);
             assert!(Store::check(&path).unwrap().damage.is_empty());
         }
+    }
+
+    /// Where a record is, whatever a killed writer made of its directory's name; `None` where it had not begun.
+    fn left_behind(runs: &Path) -> Option<std::path::PathBuf> {
+        let mut there: Vec<_> = fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().path()).collect();
+        there.retain(|path| path.join(RECORD).is_file());
+        assert!(there.len() <= 1, "{there:?}");
+        there.pop()
+    }
+
+    /// Makes what is missing of a record of two iterations, from whatever is there.
+    fn go_through(runs: &Path) {
+        let opened = match left_behind(runs) {
+            Some(path) if !path.to_string_lossy().ends_with(PARTIAL) => return,
+            Some(path) => Store::reopen(&path),
+            None => {
+                let mut begun = record();
+                Store::create(runs, started(), &mut begun).map(|store| (store, begun))
+            }
+        };
+        let Ok((mut store, mut record)) = opened else { return };
+        for (clients, number) in [(5, 1), (9, 1)].into_iter().skip(record.iterations.len()) {
+            record.iterations.push(iteration(clients, number));
+            if store.append(&mut record).is_err() {
+                return;
+            }
+        }
+        record.state = RunState::Complete;
+        record.finished_at = Some("2026-01-31T12:31:00.000Z".into());
+        let _ = store.finish(&mut record, &derived());
+    }
+
+    fn derived() -> [Derived; 2] {
+        [(FIGURES, b"{}\n".to_vec()), (REPORT, b"<html>".to_vec())]
+            .map(|(name, bytes)| Derived { name, bytes })
+    }
+
+    /// Every file of a finished record.
+    fn finished_files(runs: &Path) -> BTreeMap<String, Vec<u8>> {
+        let path = left_behind(runs).unwrap();
+        assert!(!path.to_string_lossy().ends_with(PARTIAL), "{}", path.display());
+        assert_eq!(Store::check(&path).unwrap().damage, []);
+        let named = |path: std::path::PathBuf| {
+            (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap())
+        };
+        fs::read_dir(&path).unwrap().map(|entry| named(entry.unwrap().path())).collect()
+    }
+
+    #[test]
+    fn killed_before_any_step_a_record_is_gone_on_with_and_comes_out_the_same() {
+        let runs = tempfile::tempdir().unwrap();
+        go_through(runs.path());
+        let expected = finished_files(runs.path());
+        let (mut step, mut steps) = (0, 0);
+        loop {
+            let runs = tempfile::tempdir().unwrap();
+            if !killed_before(step, || go_through(runs.path())) {
+                break;
+            }
+            // What goes on is killed as well, twice; so that every step of it is met, at another place each time.
+            for again in [step % 11, step * 5 % 31] {
+                steps += u32::from(killed_before(again, || go_through(runs.path())));
+            }
+            go_through(runs.path());
+            let found = finished_files(runs.path());
+            assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "step {step}");
+            // A directory whose making was cut short is left behind, so that the next has another name.
+            for name in LOGS {
+                assert!(found[name] == expected[name], "{name} after a kill before step {step}");
+            }
+            step += 1;
+        }
+        assert!(step > 30 && steps > step, "killed {step} times, and {steps} times again");
     }
 
     #[test]

@@ -10,12 +10,12 @@ use serde::Serialize;
 use webstone_model::metrics::Interval;
 use webstone_model::pages::{RowsPlace, StoredPages};
 use webstone_model::rate::RateProfile;
-use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::record::{IterationRecord, RunRecord, RunState};
 
-use super::append::{AppendFile, replace, sync_directory};
+use super::append::{AppendFile, remove_if_there, replace, sync_directory, temporary};
 use super::{
-    CERTIFICATE, Derived, ENVIRONMENT, HISTOGRAMS, INTERVALS, ITERATIONS, Integrity, PAGE_ROWS, PAGES,
-    PARTIAL, RECORD, SIGNATURE, StoreError, hlog, manifest, pages, read,
+    CERTIFICATE, Derived, ENVIRONMENT, FIGURES, HISTOGRAMS, INTERVALS, ITERATIONS, Integrity, MANIFEST,
+    PAGE_ROWS, PAGES, PARTIAL, RECORD, REPORT, SIGNATURE, StoreError, hlog, manifest, pages, read, steps,
 };
 use crate::clock;
 
@@ -81,14 +81,19 @@ impl Store {
                 totals: Vec::new(),
                 source: Some(Arc::new(read::open_rows(&directory, record.workload.pages.len())?)),
             };
-            store.rewrite(record)?;
             write_json(&directory.join(ENVIRONMENT), &record.environment)?;
+            // Last: a directory with a record in it is one that can be gone on with.
+            store.rewrite(record)?;
             sync_directory(&directory)?;
             sync_directory(runs)?;
             Ok(store)
         };
         // A directory without a record would only be in the way.
-        fill().inspect_err(|_| drop(fs::remove_dir_all(&directory)))
+        fill().inspect_err(|_| {
+            if steps::is_alive() {
+                let _ = fs::remove_dir_all(&directory);
+            }
+        })
     }
 
     /// Reads a record: a run's directory, finished or partial, or the `record.json` in it. Distributions and series
@@ -112,12 +117,7 @@ impl Store {
     /// removed: it is no longer one.
     pub fn certify(directory: &Path, certificate: &[u8]) -> Result<(), StoreError> {
         let signature = directory.join(SIGNATURE);
-        match fs::remove_file(&signature) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(StoreError::io("remove", &signature, error));
-            }
-            _ => {}
-        }
+        remove_if_there(&signature).map_err(|error| StoreError::io("remove", &signature, error))?;
         replace(&directory.join(CERTIFICATE), |writer| writer.write_all(certificate))?;
         manifest::write(directory)?;
         sync_directory(directory)
@@ -204,13 +204,38 @@ impl Store {
             replace(&self.directory.join(file.name), |writer| writer.write_all(&file.bytes))?;
         }
         let iterations = self.iterations.path();
-        fs::remove_file(iterations).map_err(|error| StoreError::io("remove", iterations, error))?;
+        remove_if_there(iterations).map_err(|error| StoreError::io("remove", iterations, error))?;
+        self.sweep_up()?;
         manifest::write(&self.directory)?;
         sync_directory(&self.directory)?;
         let name = self.runs.join(&self.id);
-        fs::rename(&self.directory, &name).map_err(|error| StoreError::io("rename to", &name, error))?;
+        steps::next()
+            .and_then(|()| fs::rename(&self.directory, &name))
+            .map_err(|error| StoreError::io("rename to", &name, error))?;
         sync_directory(&self.runs)?;
         Ok(name)
+    }
+
+    /// Removes what a writer that was killed had begun to write.
+    fn sweep_up(&self) -> Result<(), StoreError> {
+        for name in [CERTIFICATE, ENVIRONMENT, FIGURES, ITERATIONS, MANIFEST, PAGES, RECORD, REPORT] {
+            let left = temporary(&self.directory.join(name));
+            remove_if_there(&left).map_err(|error| StoreError::io("remove", &left, error))?;
+        }
+        Ok(())
+    }
+
+    /// Makes a record that was finished, but for the name of its directory, one that can be gone on with: what a killed
+    /// [`Store::finish`] leaves. Killed in its turn, it leaves the one or the other.
+    pub(super) fn unfinish(directory: &Path, record: &mut RunRecord) -> Result<(), StoreError> {
+        let manifest = directory.join(MANIFEST);
+        remove_if_there(&manifest).map_err(|error| StoreError::io("remove", &manifest, error))?;
+        let mut lines = Vec::new();
+        record.iterations.iter().for_each(|iteration| json_line(&mut lines, iteration));
+        replace(&directory.join(ITERATIONS), |writer| writer.write_all(&lines))?;
+        record.state = RunState::Partial;
+        record.finished_at = None;
+        write_json(&directory.join(RECORD), &record.without_iterations())
     }
 
     /// Removes the directory, where nothing was measured that could be kept.
@@ -225,6 +250,7 @@ impl Store {
 /// Makes a directory that no other run has, and will not have under its final name.
 fn reserve(runs: &Path, started: SystemTime, name: &str) -> Result<(String, PathBuf), StoreError> {
     let stem = format!("{}-{}", clock::file_name_stamp(started), file_name(name));
+    steps::next().map_err(|error| StoreError::io("create", runs, error))?;
     for number in 1..=SAME_SECOND_MAX {
         let id = if number == 1 { stem.clone() } else { format!("{stem}-{number}") };
         let partial = runs.join(format!("{id}{PARTIAL}"));
@@ -264,10 +290,8 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::MANIFEST;
     use crate::store::tests::{iteration, record, started};
     use sha2::{Digest, Sha256};
-    use webstone_model::record::RunState;
 
     fn stored(runs: &Path, iterations: usize) -> (Store, RunRecord) {
         let mut record = record();
