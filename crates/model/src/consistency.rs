@@ -5,6 +5,8 @@
 //! The identities ([`crate::identities`]) say that nothing was lost while measuring. What is checked here says that
 //! nothing was changed since.
 
+mod times;
+
 use std::collections::BTreeSet;
 
 use crate::identities::{self, Expectation};
@@ -37,6 +39,7 @@ pub struct Consistency {
 pub fn check(record: &RunRecord) -> Consistency {
     let mut books = Books { place: "the run".to_owned(), found: Consistency::default() };
     run(&mut books, record);
+    times::of_run(&mut books, record);
     let mut stored = StoredPages::default();
     for iteration in &record.iterations {
         books.place =
@@ -52,10 +55,15 @@ pub fn check(record: &RunRecord) -> Consistency {
         pages(&mut books, &iteration.measured, &rows, &together);
         breakdowns(&mut books, &iteration.measured);
         series(&mut books, iteration);
+        times::of_iteration(&mut books, record, iteration);
         identities_again(&mut books, iteration, &together);
         if iteration.pages_at.is_some() {
             rows.iter().for_each(|row| stored.add_row(row));
         }
+    }
+    for void in &record.voids {
+        books.place = format!("{}, iteration {}, void", load_name(void.clients, void.rate), void.iteration);
+        times::of_void(&mut books, record, void);
     }
     books.place = "the run".to_owned();
     totals(&mut books, &stored.totals, &record.pages.totals);
@@ -108,6 +116,18 @@ fn run(books: &mut Books, record: &RunRecord) {
         computed == record.workload_sha256,
         || format!("{} and {computed}", record.workload_sha256),
     );
+    if let Some(tool) = record.environment.get("tool") {
+        let agrees = [
+            ("name", Some(&record.tool.name)),
+            ("version", Some(&record.tool.version)),
+            ("commit", record.tool.commit.as_ref()),
+        ]
+        .into_iter()
+        .all(|(name, value)| tool.get(name).and_then(|fact| fact.as_str()) == value.map(String::as_str));
+        books.holds("the environment names the program that measured", agrees, || {
+            format!("{:?} and {tool}", record.tool)
+        });
+    }
     let names: BTreeSet<_> =
         record.iterations.iter().map(|run| (run.clients, run.rate, run.iteration)).collect();
     books.equal("every iteration is there once", names.len() as u64, record.iterations.len() as u64);

@@ -12,6 +12,10 @@ use super::target;
 use crate::failure::Failure;
 use crate::usage::split_remedy;
 
+/// Most timed runs of a level, and of all levels together: each is planned before the first, and in the record.
+const ITERATIONS_MAX: u32 = 10_000;
+const TIMED_RUNS_MAX: u64 = 100_000;
+
 /// Longest name of a run, in characters: it is part of a file name.
 const NAME_CHARS_MAX: usize = 100;
 
@@ -158,6 +162,20 @@ fn load(spec: &LoadSpec) -> Result<(), Failure> {
     if spec.iterations == 0 {
         return Err(wrong("--iterations (load.iterations)", "0", "less than 1").hint("write at least 1"));
     }
+    if spec.iterations > ITERATIONS_MAX {
+        let rule = format!("more than {ITERATIONS_MAX}");
+        return Err(wrong("--iterations (load.iterations)", &spec.iterations.to_string(), &rule)
+            .hint("3 to 10 give an interval; for a longer run, make its windows longer (-d)"));
+    }
+    let timed_runs = spec.levels() as u64 * u64::from(spec.iterations);
+    if timed_runs > TIMED_RUNS_MAX {
+        return Err(Failure::usage(format!(
+            "--iterations (load.iterations): {} of {} levels are {timed_runs} timed runs, more than {TIMED_RUNS_MAX}",
+            spec.iterations,
+            spec.levels()
+        ))
+        .hint("ask for fewer levels, or fewer iterations"));
+    }
     if spec.aa && (spec.iterations < 4 || spec.iterations % 2 == 1) {
         let rule = "not an even number of at least 4, as the two arms of --aa (load.aa) need";
         return Err(wrong("--iterations (load.iterations)", &spec.iterations.to_string(), rule)
@@ -281,7 +299,20 @@ mod tests {
     #[test]
     fn each_rule_names_flag_key_value_and_remedy() {
         type Change = fn(&mut RunSpec);
-        let cases: [(&str, Change); 12] = [
+        let cases: [(&str, Change); 14] = [
+            (
+                "--iterations (load.iterations): `4294967295` is more than 10000\nhint: 3 to 10 give an interval; \
+                 for a longer run, make its windows longer (-d)",
+                |s| s.load.iterations = u32::MAX,
+            ),
+            (
+                "--iterations (load.iterations): 10000 of 11 levels are 110000 timed runs, more than 100000\n\
+                 hint: ask for fewer levels, or fewer iterations",
+                |s| {
+                    s.load.iterations = 10_000;
+                    s.load.clients = "1..11".parse().unwrap();
+                },
+            ),
             ("--iterations (load.iterations): `0` is less than 1\nhint: write at least 1", |s| {
                 s.load.iterations = 0
             }),

@@ -12,10 +12,14 @@ mod shapes;
 use std::ops::Range;
 
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use webstone_model::errors::{ErrorCount, ErrorTable};
 pub use webstone_model::redacted::REDACTED;
 use webstone_model::spec::RunSpec;
 use webstone_model::workload::Workload;
+
+/// Longest body that a record keeps, in bytes.
+const BODY_KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// A text without its secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +91,7 @@ pub fn spec(spec: &RunSpec) -> RunSpec {
     let mut kept = spec.clone();
     let client = &mut kept.client;
     client.headers.iter_mut().for_each(|(name, secret)| *secret = value(name, secret));
-    client.body = client.body.as_deref().map(form);
+    client.body = client.body.as_deref().map(body);
     // Whatever else holds a text: targets, names, commands, what is disclosed, and what will be added.
     let whole = serde_json::to_value(&kept).ok().and_then(|mut value| {
         every_text(&mut value);
@@ -102,6 +106,20 @@ fn every_text(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(every_text),
         Value::Object(fields) => fields.values_mut().for_each(every_text),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// A request's body as a record keeps it: a long one by its length and check sum. Looking for secrets takes a second a megabyte,
+/// and every report of the record would carry it.
+fn body(body: &str) -> String {
+    match body.len() {
+        length if length > BODY_KEPT_BYTES_MAX => {
+            let sum = Sha256::digest(body);
+            format!(
+                "[body of {length} bytes, SHA-256 {sum:x}; not kept, because it is longer than {BODY_KEPT_BYTES_MAX}]"
+            )
+        }
+        _ => form(body),
     }
 }
 
@@ -120,7 +138,7 @@ pub fn workload(workload: &mut Workload) {
         }
         if !file.detail.is_plain() {
             file.detail.headers.iter_mut().for_each(|(name, secret)| *secret = value(name, secret));
-            file.detail.body = file.detail.body.as_deref().map(form);
+            file.detail.body = file.detail.body.as_deref().map(body);
         }
     }
 }
