@@ -1,10 +1,14 @@
 //! Attacks: each test is named after what was tried, and fails if it succeeds. What they hold is promised in `docs/security.md`.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests: a panic is how they fail")]
 
+mod agents;
 mod aim;
+mod archives;
 mod display;
 mod feeds;
+mod files;
 mod floods;
+mod forged;
 mod host;
 mod kills;
 mod links;
@@ -12,4 +16,6 @@ mod peer;
 #[path = "../cli/program.rs"]
 #[allow(dead_code, reason = "the other tests of the program use the rest")]
 mod program;
+mod records;
 mod secrets;
+mod servers;
