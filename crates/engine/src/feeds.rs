@@ -102,7 +102,10 @@ mod tests {
 
     fn feeds(values: &[&str]) -> IndexMap<String, Feed> {
         let rows = values.iter().map(|value| vec!["1".to_owned(), (*value).to_owned()]).collect();
-        IndexMap::from([("u".to_owned(), Feed { columns: vec!["id".into(), "name".into()], rows, kept: None })])
+        IndexMap::from([(
+            "u".to_owned(),
+            Feed { columns: vec!["id".into(), "name".into()], rows, kept: None },
+        )])
     }
 
     fn template(text: &str) -> Template {

@@ -39,6 +39,7 @@ pub mod record_all;
 pub mod redaction;
 mod rounds;
 mod run;
+mod run_error;
 pub mod scratch;
 pub mod series;
 pub mod servers;

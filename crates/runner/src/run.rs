@@ -10,18 +10,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use webstone_engine::PlanError;
-use webstone_model::errors::Blame;
 use webstone_model::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
 use webstone_model::search::LOOK_FIRST;
 use webstone_model::spec::{RunSpec, Software, parse_cpu_list};
 use webstone_model::workload::Workload;
 
-use crate::agent::{self, AgentError, ServerAgent};
+use crate::agent::{self, ServerAgent};
 use crate::calibrate;
 use crate::clock;
 use crate::embedded::EmbeddedServerError;
-use crate::environment::configuration::{self, ConfigurationError};
+use crate::environment::configuration::{self};
 use crate::environment::{self, Subject};
 use crate::fetch::ByProbe;
 use crate::generator::{self, Compile, LoadGenerator};
@@ -30,15 +28,16 @@ use crate::interrupt::Interrupt;
 use crate::machine::{Root, cpus};
 use crate::observer::{Event, Observer};
 use crate::order::Course;
-use crate::placement::{PlacementError, ServerPlace, cpu_list, place};
+use crate::placement::{ServerPlace, cpu_list, place};
 use crate::preflight::limits;
-use crate::preflight::needs::{Load, Severity, Shortage, shortages};
-use crate::preflight::target::{self, TargetError, TargetFacts};
-use crate::record_all::{RecordAll, RecordAllError};
+use crate::preflight::needs::{Load, Severity, shortages};
+use crate::preflight::target::{self, TargetFacts};
+use crate::record_all::RecordAll;
 use crate::redaction;
 use crate::rounds;
-use crate::servers::{self, Refusal, ServerError};
-use crate::store::{Derived, Store, StoreError};
+pub use crate::run_error::RunError;
+use crate::servers::{self, Refusal};
+use crate::store::{Derived, Store};
 use crate::sweep::{MeasuredServer, Sweep, SweepError};
 use crate::trace::{TraceWriter, nowhere};
 use crate::under_test::{self, Found, UnderTest};
@@ -118,98 +117,6 @@ pub struct RunOutcome {
     pub path: Option<PathBuf>,
     /// Why the run did not end as planned. An interrupted run that measured something is no error.
     pub error: Option<RunError>,
-}
-
-/// Why a run did not end as planned.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The specification asks for something that makes no sense by itself.
-    #[error("{what}")]
-    Spec {
-        /// What.
-        what: String,
-        /// What to do about it.
-        hint: String,
-    },
-    /// There is no workload.
-    #[error(transparent)]
-    Workload(#[from] WorkloadSourceError),
-    /// The server's configuration cannot be read.
-    #[error(transparent)]
-    Configuration(#[from] ConfigurationError),
-    /// CPUs that cannot be had.
-    #[error(transparent)]
-    Placement(#[from] PlacementError),
-    /// The machine cannot carry the run.
-    #[error("{0}")]
-    Shortage(Shortage),
-    /// The target does not answer, or not as the workload needs it.
-    #[error(transparent)]
-    Target(#[from] TargetError),
-    /// The embedded server did not start.
-    #[error(transparent)]
-    Server(#[from] EmbeddedServerError),
-    /// The server under test did not start.
-    #[error(transparent)]
-    UnderTest(#[from] Box<ServerError>),
-    /// The agent on the server's host did not start.
-    #[error(transparent)]
-    Agent(#[from] AgentError),
-    /// The engine cannot run the specification.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// The record cannot be written.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// Transactions cannot be written.
-    #[error(transparent)]
-    RecordAll(#[from] RecordAllError),
-    /// The sweep ended early.
-    #[error(transparent)]
-    Sweep(#[from] SweepError),
-    /// The user ended the run before anything was measured.
-    #[error("interrupted before anything was measured")]
-    Interrupted,
-}
-
-impl RunError {
-    /// What to do about it, where there is something.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            RunError::Spec { hint, .. } => Some(hint.clone()),
-            RunError::Workload(error) => error.hint(),
-            RunError::Configuration(error) => Some(error.hint().to_owned()),
-            RunError::Placement(error) => Some(error.hint()),
-            RunError::Shortage(shortage) => Some(shortage.remedy.clone()),
-            RunError::Target(error) => Some(error.hint.clone()),
-            RunError::Server(error) => error.hint().map(str::to_owned),
-            RunError::UnderTest(error) => error.hint(),
-            RunError::Agent(error) => Some(error.hint()),
-            RunError::Plan(error) => error.hint.clone(),
-            RunError::Store(error) => error.hint().map(str::to_owned),
-            RunError::RecordAll(error) => Some(error.hint().to_owned()),
-            RunError::Sweep(SweepError::Store { source }) => source.hint().map(str::to_owned),
-            RunError::Sweep(SweepError::RecordAll(error)) => Some(error.hint().to_owned()),
-            RunError::Sweep(_) | RunError::Interrupted => None,
-        }
-    }
-
-    /// Who has to act: what was asked for is [`Blame::User`]'s, and the exit code says so.
-    pub fn blame(&self) -> Blame {
-        match self {
-            RunError::Spec { .. }
-            | RunError::Workload(_)
-            | RunError::Configuration(_)
-            | RunError::Placement(_)
-            | RunError::Plan(_)
-            | RunError::Agent(AgentError::Command(_))
-            | RunError::Interrupted => Blame::User,
-            RunError::Target(error) if error.is_usage => Blame::User,
-            RunError::Target(_) => Blame::Target,
-            RunError::UnderTest(error) if matches!(**error, ServerError::Refused(_)) => Blame::User,
-            _ => Blame::Generator,
-        }
-    }
 }
 
 /// The workload that a specification names.

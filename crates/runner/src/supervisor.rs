@@ -29,9 +29,9 @@ use signal_hook::iterator::Signals;
 use crate::attended::in_words;
 use crate::machine::Root;
 use crate::own_group::OwnGroup;
-use crate::sole_file;
 use crate::preflight::limits::raise_descriptors;
 use crate::process_use::descendants;
+use crate::sole_file;
 
 /// Said when the server's process runs, with its identifier.
 pub(crate) const STARTED: &str = "STARTED ";

@@ -70,9 +70,10 @@ fn details(screen: &Screen, comparison: &Comparison, out: &mut Vec<String>) {
     out.push(String::new());
     for (index, record) in comparison.records.iter().enumerate() {
         out.extend(
-            record.reasons.iter().map(|reason| {
-                format!("- {} is {}: {}", letter(index), record.standing.word(), safe(reason))
-            }),
+            record
+                .reasons
+                .iter()
+                .map(|reason| format!("- {} is {}: {}", letter(index), record.standing.word(), safe(reason))),
         );
     }
     for candidate in &comparison.candidates {

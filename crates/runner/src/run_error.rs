@@ -1,0 +1,108 @@
+//! Why a run did not end as planned: what to do about it, and who has to.
+
+use webstone_engine::PlanError;
+use webstone_model::errors::Blame;
+
+use crate::agent::AgentError;
+use crate::embedded::EmbeddedServerError;
+use crate::environment::configuration::ConfigurationError;
+use crate::placement::PlacementError;
+use crate::preflight::needs::Shortage;
+use crate::preflight::target::TargetError;
+use crate::record_all::RecordAllError;
+use crate::servers::ServerError;
+use crate::store::StoreError;
+use crate::sweep::SweepError;
+use crate::workload_source::WorkloadSourceError;
+
+/// Why a run did not end as planned.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The specification asks for something that makes no sense by itself.
+    #[error("{what}")]
+    Spec {
+        /// What.
+        what: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// There is no workload.
+    #[error(transparent)]
+    Workload(#[from] WorkloadSourceError),
+    /// The server's configuration cannot be read.
+    #[error(transparent)]
+    Configuration(#[from] ConfigurationError),
+    /// CPUs that cannot be had.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
+    /// The machine cannot carry the run.
+    #[error("{0}")]
+    Shortage(Shortage),
+    /// The target does not answer, or not as the workload needs it.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The embedded server did not start.
+    #[error(transparent)]
+    Server(#[from] EmbeddedServerError),
+    /// The server under test did not start.
+    #[error(transparent)]
+    UnderTest(#[from] Box<ServerError>),
+    /// The agent on the server's host did not start.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// The engine cannot run the specification.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The record cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Transactions cannot be written.
+    #[error(transparent)]
+    RecordAll(#[from] RecordAllError),
+    /// The sweep ended early.
+    #[error(transparent)]
+    Sweep(#[from] SweepError),
+    /// The user ended the run before anything was measured.
+    #[error("interrupted before anything was measured")]
+    Interrupted,
+}
+
+impl RunError {
+    /// What to do about it, where there is something.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            RunError::Spec { hint, .. } => Some(hint.clone()),
+            RunError::Workload(error) => error.hint(),
+            RunError::Configuration(error) => Some(error.hint().to_owned()),
+            RunError::Placement(error) => Some(error.hint()),
+            RunError::Shortage(shortage) => Some(shortage.remedy.clone()),
+            RunError::Target(error) => Some(error.hint.clone()),
+            RunError::Server(error) => error.hint().map(str::to_owned),
+            RunError::UnderTest(error) => error.hint(),
+            RunError::Agent(error) => Some(error.hint()),
+            RunError::Plan(error) => error.hint.clone(),
+            RunError::Store(error) => error.hint().map(str::to_owned),
+            RunError::RecordAll(error) => Some(error.hint().to_owned()),
+            RunError::Sweep(SweepError::Store { source }) => source.hint().map(str::to_owned),
+            RunError::Sweep(SweepError::RecordAll(error)) => Some(error.hint().to_owned()),
+            RunError::Sweep(_) | RunError::Interrupted => None,
+        }
+    }
+
+    /// Who has to act: what was asked for is [`Blame::User`]'s, and the exit code says so.
+    pub fn blame(&self) -> Blame {
+        match self {
+            RunError::Spec { .. }
+            | RunError::Workload(_)
+            | RunError::Configuration(_)
+            | RunError::Placement(_)
+            | RunError::Plan(_)
+            | RunError::Agent(AgentError::Command(_))
+            | RunError::Interrupted => Blame::User,
+            RunError::Target(error) if error.is_usage => Blame::User,
+            RunError::Target(_) => Blame::Target,
+            RunError::UnderTest(error) if matches!(**error, ServerError::Refused(_)) => Blame::User,
+            _ => Blame::Generator,
+        }
+    }
+}
