@@ -134,7 +134,8 @@ fn csv_reads_back_with_the_figures_of_the_record() {
     assert_eq!(rows.len(), record.iterations.len());
     for (row, run) in rows.iter().zip(&record.iterations) {
         let figures = Figures::of(&run.measured);
-        assert_eq!(&row[column("run")], record.id);
+        // A line end of somebody else's begins no line, not even inside quotes: `grep` and `cut` know none.
+        assert_eq!(&row[column("run")], "quote \" comma , line  end");
         assert_eq!(row[column("clients")].parse(), Ok(run.clients));
         assert_eq!(row[column("iteration")].parse(), Ok(run.iteration));
         assert_eq!(row[column("requests_per_s")].parse(), Ok(figures.request_rate));

@@ -19,7 +19,7 @@ use crate::agent::{self, ServerAgent};
 use crate::calibrate;
 use crate::clock;
 use crate::embedded::EmbeddedServerError;
-use crate::environment::configuration::{self};
+use crate::environment::configuration;
 use crate::environment::{self, Subject};
 use crate::fetch::ByProbe;
 use crate::generator::{self, Compile, LoadGenerator};

@@ -8,6 +8,8 @@ use super::*;
 use crate::observer::Silent;
 use crate::preflight::endpoint::tests::refusing;
 use crate::sweep::tests::{Act, Script};
+use webstone_engine::PlanError;
+use webstone_model::errors::Blame;
 use webstone_model::metrics::PageTotals;
 use webstone_model::spec::Levels;
 use webstone_model::workload::{FileRequest, Page};
