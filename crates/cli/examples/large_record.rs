@@ -5,17 +5,18 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // an example may panic and print
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use webstone_model::identities::{self, Expectation};
 use webstone_model::metrics::{
-    ClientTotals, Counts, Interval, Measured, PageHistograms, PageTotals, WorkerUse,
+    ClientTotals, Counts, Interval, Lifetime, Measured, PageHistograms, PageTotals, WorkerUse,
 };
 use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
 use webstone_model::spec::{Levels, RunSpec};
-use webstone_model::units::NANOS_PER_SECOND;
+use webstone_model::units::{NANOS_PER_SECOND, Nanos};
 use webstone_model::workload::{FileRequest, Page, Workload};
 use webstone_report::{Format, Options, figures, render};
+use webstone_runner::clock::rfc3339;
 use webstone_runner::store::{Derived, FIGURES, REPORT, Store};
 
 /// Pages that are asked for a hundred times as often, and have distributions of their own.
@@ -34,15 +35,20 @@ fn main() {
 
 /// A record of levels of 1, 2, 3 … clients; gives its directory.
 pub(crate) fn write(runs: &Path, name: &str, levels: u32, pages: u32) -> PathBuf {
+    let began = SystemTime::now();
     let mut record = empty(name, levels, pages);
-    let mut store = Store::create(runs, SystemTime::now(), &mut record).unwrap();
+    record.started_at = rfc3339(began);
+    let mut store = Store::create(runs, began, &mut record).unwrap();
+    let mut at = began;
     for clients in 1..=levels {
-        record.iterations.push(iteration(clients, pages));
+        let run = iteration(clients, pages, at);
+        at += Duration::from_nanos(run.measured.window_ns);
+        record.iterations.push(run);
         store.append(&mut record).unwrap();
         assert!(record.iterations.iter().all(|kept| kept.measured.pages.is_empty()), "rows leave memory");
     }
     record.state = RunState::Complete;
-    record.finished_at = Some(record.started_at.clone());
+    record.finished_at = Some(rfc3339(at + Duration::from_secs(1)));
     let page = render(&record, Format::Html, &Options::default()).unwrap();
     let derived =
         [Derived { name: FIGURES, bytes: figures::stored(&record) }, Derived { name: REPORT, bytes: page }];
@@ -53,6 +59,9 @@ fn empty(name: &str, levels: u32, pages: u32) -> RunRecord {
     let mut spec = RunSpec { name: name.to_owned(), ..RunSpec::default() };
     spec.load.clients = Levels((1..=levels).collect());
     spec.load.iterations = 1;
+    // Each page as often as it is hit, which ends the level.
+    spec.load.duration = Nanos::ZERO;
+    spec.load.pages = Some((0..pages).map(|page| u64::from(hits(page))).sum());
     let file = |page| FileRequest {
         url: format!("/archive/{page}.html").into(),
         size: Some(5_000),
@@ -67,7 +76,7 @@ fn empty(name: &str, levels: u32, pages: u32) -> RunRecord {
         schema: SCHEMA_VERSION,
         id: String::new(),
         tool: Tool { name: "webstone".to_owned(), version, commit: None },
-        started_at: "2026-11-21T10:00:00.000Z".to_owned(),
+        started_at: String::new(),
         finished_at: None,
         state: RunState::Partial,
         command_line: Vec::new(),
@@ -88,7 +97,7 @@ fn hits(page: u32) -> u32 {
 }
 
 /// A closed loop that is never idle: response times grow with the clients and spread over eight octaves.
-fn iteration(clients: u32, pages: u32) -> IterationRecord {
+fn iteration(clients: u32, pages: u32, at: SystemTime) -> IterationRecord {
     let requests: u64 = (0..pages).map(|page| u64::from(hits(page))).sum();
     let mut measured = Measured {
         pages: vec![PageTotals::default(); pages as usize],
@@ -98,7 +107,6 @@ fn iteration(clients: u32, pages: u32) -> IterationRecord {
             .collect(),
         ..Measured::default()
     };
-    measured.series.0 = vec![Interval::default(); 10];
     let mean_ns = u64::from(clients) * WINDOW_NS / requests;
     let mut random = u64::from(clients);
     let asked = (0..pages).flat_map(|page| std::iter::repeat_n(page, hits(page) as usize));
@@ -109,9 +117,12 @@ fn iteration(clients: u32, pages: u32) -> IterationRecord {
         let nanos = 1 + ((mean_ns >> 2) << octave) / 3 + (random >> 30) % (mean_ns / 4 + 1);
         // Each client makes one connection with its first request.
         let connect_ns = (number < u64::from(clients)).then(|| 20_000 + (random >> 40) % 30_000);
-        answered(&mut measured, page, number * 10 / requests, number % u64::from(clients), nanos);
+        // All clients are busy all the time, so the sum over them tells how late it is.
+        let second = measured.response.sum / u64::from(clients) / NANOS_PER_SECOND;
+        measured.series.0.resize(measured.series.0.len().max(second as usize + 1), Interval::default());
+        answered(&mut measured, page, second, number % u64::from(clients), nanos);
         if let Some(nanos) = connect_ns {
-            connected(&mut measured, page, number * 10 / requests, number % u64::from(clients), nanos);
+            connected(&mut measured, page, second, number % u64::from(clients), nanos);
         }
     }
     let connections = measured.connect.count;
@@ -130,17 +141,20 @@ fn iteration(clients: u32, pages: u32) -> IterationRecord {
     // All clients are busy all the time, so this is how long it took.
     measured.window_ns = measured.response.sum / u64::from(clients);
     let seconds = measured.window_ns.div_ceil(NANOS_PER_SECOND) as usize;
-    measured.series.0.resize(seconds.max(10), Interval::default());
-    while measured.series.0.len() > seconds {
-        let last = measured.series.0.pop().unwrap();
-        measured.series.0.last_mut().unwrap().merge(&last);
-    }
+    measured.series.0.resize(seconds, Interval::default());
+    measured.lifetime = Lifetime {
+        connections,
+        requests,
+        received_bytes: 5_200 * requests,
+        sent_bytes: 100 * requests,
+        ..Lifetime::default()
+    };
     measured.generator.workers = vec![WorkerUse { user_ns: measured.window_ns / 4, ..WorkerUse::default() }];
-    let expected = Expectation { clients: clients.into(), one_request_each: true, server_bytes: None };
+    let expected = Expectation { clients: clients.into(), one_request_each: false, server_bytes: None };
     IterationRecord {
         clients,
         iteration: 1,
-        started_at: "2026-11-21T10:00:00.000Z".to_owned(),
+        started_at: rfc3339(at),
         identities: identities::check(&measured, &expected),
         measured,
         ..IterationRecord::default()

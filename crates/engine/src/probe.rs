@@ -354,15 +354,17 @@ mod tests {
         assert!(tls.to_string().contains("speaks TLS") && tls.hint.is_some(), "{tls}");
     }
 
-    /// Answers with a head, then sends until nobody reads any more.
-    fn endless(head: &'static [u8], piece: &'static [u8], timeout: Duration) -> ProbeError {
+    /// Answers with a head, then sends until nobody reads any more, with a pause behind each piece.
+    fn endless(head: &'static [u8], piece: &'static [u8], pause: Duration, timeout: Duration) -> ProbeError {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let _ = stream.read(&mut [0; 1024]).unwrap();
             stream.write_all(head).unwrap();
-            while stream.write_all(piece).is_ok() {}
+            while stream.write_all(piece).is_ok() {
+                std::thread::sleep(pause);
+            }
         });
         let error = Probe::new(&url, timeout).unwrap().fetch("/x").unwrap_err();
         server.join().unwrap();
@@ -370,12 +372,17 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_body_is_left_at_the_limit_and_an_endless_head_at_the_deadline() {
-        let error = endless(b"HTTP/1.1 200 OK\r\n\r\n", &[b'x'; 65_536], Duration::from_secs(60));
+    fn an_endless_answer_is_left_at_its_limit_or_at_the_deadline() {
+        let (no, minute) = (Duration::ZERO, Duration::from_secs(60));
+        let error = endless(b"HTTP/1.1 200 OK\r\n\r\n", &[b'x'; 65_536], no, minute);
         assert_eq!(error.class, ErrorClass::WrongLength);
         assert_eq!(error.detail, "a body of more than 67108864 bytes, which is not read to its end");
         let interim = b"HTTP/1.1 102 Processing\r\n\r\n";
-        let error = endless(interim, interim, Duration::from_millis(300));
+        let error = endless(interim, interim, no, minute);
+        assert_eq!(error.class, ErrorClass::Malformed, "{error}");
+        // Bytes that come steadily put no deadline off.
+        let pause = Duration::from_millis(20);
+        let error = endless(b"HTTP/1.1 200 OK\r\n\r\n", b"x", pause, Duration::from_millis(300));
         assert_eq!(error.class, ErrorClass::RequestTimeout, "{error}");
     }
 

@@ -13,7 +13,8 @@ pub(super) fn documented(command: Command) -> Command {
     let run = RunSpec::default();
     let hit = intent::hit_defaults();
     let workload = || vec![("workload", run.workload.clone())];
-    let checks = || vec![("timeout", run.client.request_timeout.to_string())];
+    let checks =
+        || vec![("timeout", run.client.request_timeout.to_string()), ("allow_hosts", "none".to_owned())];
     let run_defaults = [
         workload(),
         only(load(&run.load), &RUN_LOAD),
@@ -139,6 +140,7 @@ fn client(client: &ClientSpec) -> Defaults {
         ("http", name_of(&client.http)),
         ("method", client.method.clone()),
         ("headers", none()),
+        ("allow_hosts", none()),
         ("body", none()),
         ("seed", client.seed.to_string()),
         ("resolve", name_of(&client.resolve)),

@@ -310,7 +310,7 @@ mod tests {
                  hint: ask for fewer levels, or fewer iterations",
                 |s| {
                     s.load.iterations = 10_000;
-                    s.load.clients = "1..11".parse().unwrap();
+                    s.load.clients = "1..11+1".parse().unwrap();
                 },
             ),
             ("--iterations (load.iterations): `0` is less than 1\nhint: write at least 1", |s| {

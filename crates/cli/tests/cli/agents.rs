@@ -359,15 +359,29 @@ fn an_agent_that_dies_or_hangs_takes_nothing_else_along() {
     {
         let (agent, file) = traced(dir.path());
         let _ = fs::remove_file(&file);
-        let arguments =
-            ["run", &server.url, "-c", "1,2", "-d", "1s", "--warmup", "2s", "--no-store", "--format", "json"];
+        let arguments = [
+            "run",
+            &server.url,
+            "-c",
+            "1,2",
+            "-d",
+            "1s",
+            "--warmup",
+            "2s",
+            "--retries",
+            "0",
+            "--no-store",
+            "--format",
+            "json",
+        ];
         let mut run = Running::start(dir.path(), &[&arguments[..], &["--server-agent", &agent]].concat());
         // The agent is there, and the first level's warm-up has not ended yet.
         run.wait_for("standard on ");
         let pid = pid_in(&file);
         signal(name, pid);
         let said = run.end();
-        assert_eq!(said.code, 0, "{name}: {}", said.err);
+        // Other programs on this machine may disturb the windows, which has exit code 4 and is not what is tested.
+        assert!([0, 4].contains(&said.code), "{name}: {}", said.err);
         assert!(
             said.err.contains(&format!("warning: figures of the server are missing: {reason}")),
             "{}",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::peer::{Act, Peer, errors, file, one_page, run, spec};
+use super::peer::{Act, Peer, errors, file, impatient, one_page, run, spec};
 use webstone_engine::{Control, LevelJob, Phase, Plan, run_level};
 use webstone_model::errors::ErrorClass::{self, AnsweredEarly, Malformed, RequestTimeout, WrongStatus};
 use webstone_model::identities::{Expectation, check};
@@ -27,7 +27,7 @@ fn chunk() -> Vec<u8> {
 /// Four pages, two clients: all must fail in `class`.
 fn fails(script: Vec<Act>, class: ErrorClass) {
     let peer = Peer::start(script);
-    let outcome = run(&spec(&peer.url, KeepAlive, 4), &one_page(vec![file("/x", None)]), 2);
+    let outcome = run(&impatient(spec(&peer.url, KeepAlive, 4), class), &one_page(vec![file("/x", None)]), 2);
     assert_eq!(errors(&outcome), [(class, 4)], "{:?}", outcome.measured.errors);
 }
 
@@ -65,7 +65,7 @@ fn flooded(url: &str, millis: u64) -> RunSpec {
     let mut spec = spec(url, PerRequest, 0);
     spec.load.pages = None;
     spec.load.duration = Nanos::from_millis(millis);
-    spec
+    impatient(spec, RequestTimeout)
 }
 
 #[test]
