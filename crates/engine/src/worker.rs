@@ -285,6 +285,9 @@ impl<B: Backend> Worker<B> {
         self.reported_ns = now_ns();
         self.slept_from_ns = self.clock_ns;
         self.clock_ns = self.reported_ns;
+        if self.reported_ns - self.slept_from_ns >= TICK_NS + STALL_NS {
+            self.overslept();
+        }
         for index in 0..count {
             if let Some(event) = self.backend.event(index) {
                 self.handle(event);
@@ -341,6 +344,16 @@ impl<B: Backend> Worker<B> {
             self.tick(now);
         }
         now
+    }
+
+    /// A wait ended long after the ticker should have ended it. A stop looks like this: the wait had what it returns, or
+    /// nothing, before the tick, and returned behind the stop.
+    #[cold]
+    fn overslept(&mut self) {
+        let woken_ns = self.reported_ns.min(self.shared.close_ns.load(Relaxed));
+        self.stalls.gap(self.slept_from_ns + TICK_NS, woken_ns);
+        // The ticks that came meanwhile tell of the same.
+        self.slept_from_ns = self.reported_ns;
     }
 
     #[cold]

@@ -164,7 +164,7 @@ mod tests {
         burner.kill().unwrap();
         burner.wait().unwrap();
         let seen = |own: &BTreeSet<u32>| {
-            let burnt = &after.0[&burner.id()].cpu_ns - &before.0[&burner.id()].cpu_ns;
+            let burnt = after.0[&burner.id()].cpu_ns - before.0[&burner.id()].cpu_ns;
             (before.until(&after, own).unwrap().cpu_ns, burnt)
         };
         let (others, burnt) = seen(&own);

@@ -5,6 +5,7 @@
 mod agents;
 mod bottlenecks;
 mod comparison;
+mod disturbance;
 mod files;
 mod find;
 mod help;

@@ -1,0 +1,102 @@
+//! A busy machine, for real: other programs on the generator's CPU, on the server's, on both, and a stop of the whole
+//! program. Whatever else the machine does only adds to it.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::program::{Running, Said, webstone_in};
+
+/// A program that burns one CPU until it is dropped.
+struct Burner(Child);
+
+impl Burner {
+    fn on(cpu: u32) -> Burner {
+        let mut command = Command::new("taskset");
+        command.args(["-c", &cpu.to_string(), "sh", "-c", "while :; do :; done"]).stdin(Stdio::null());
+        Burner(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Burner {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether there is a CPU for the server and another for the generator; says so where not.
+#[expect(clippy::print_stdout, reason = "a skipped test says why")]
+fn two_cpus() -> bool {
+    let tried = Command::new("taskset").args(["-c", "0,1", "true"]).stderr(Stdio::null()).status();
+    let found = tried.is_ok_and(|status| status.success());
+    if !found {
+        println!("skipped: CPUs 0 and 1, or taskset to choose them, are missing");
+    }
+    found
+}
+
+/// A run with its server on CPU 0 and its worker on CPU 1, beside burners on these.
+fn beside(burners: &[u32], more: &[&str]) -> (Said, Value) {
+    let dir = tempfile::tempdir().unwrap();
+    let _burning: Vec<Burner> = burners.iter().map(|cpu| Burner::on(*cpu)).collect();
+    let fixed =
+        ["run", "-K", "-c", "8", "-d", "2s", "--warmup", "300ms", "--server-cpus", "0", "--cpus", "1"];
+    let said = webstone_in(dir.path(), &[&fixed[..], &["--no-store", "--format", "json"], more].concat());
+    let record = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err));
+    (said, record)
+}
+
+fn causes(record: &Value) -> Vec<&str> {
+    let reasons = record["computed"]["verdict"]["reasons"].as_array().unwrap();
+    reasons.iter().map(|reason| reason["cause"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_neighbour_on_the_generators_cpu_the_servers_or_both_condemns() {
+    if !two_cpus() {
+        return;
+    }
+    for burners in [&[1][..], &[0], &[0, 1]] {
+        let (said, record) = beside(burners, &["--retries", "1"]);
+        assert_eq!(said.code, 4, "{burners:?}: {}", said.err);
+        assert_eq!(record["computed"]["verdict"]["standing"], "invalid");
+        assert!(causes(&record).contains(&"disturbed"), "{burners:?}: {}", said.err);
+        assert!(said.err.contains("void, will be repeated: "), "{}", said.err);
+        // Every attempt is there, and the last one stands.
+        let attempts = |list: &str| record[list].as_array().unwrap().len();
+        assert_eq!((attempts("voids"), attempts("iterations")), (1, 1));
+        let busiest = &record["iterations"][0]["host"]["others"]["busiest"];
+        assert!(busiest.as_array().unwrap().iter().any(|other| other["name"] == "sh"), "{busiest}");
+    }
+}
+
+#[test]
+fn without_retries_nothing_is_repeated() {
+    if !two_cpus() {
+        return;
+    }
+    let (said, record) = beside(&[1], &["--retries", "0"]);
+    assert_eq!((said.code, &record["voids"]), (4, &Value::Null), "{}", said.err);
+}
+
+#[test]
+fn a_stop_of_the_program_in_a_window_condemns_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments =
+        ["run", "-c", "2", "-d", "5s", "--warmup", "0s", "--retries", "0", "--no-store", "--format", "json"];
+    let mut run = Running::start(dir.path(), &arguments);
+    // The window opens right behind this line, or somewhat later on a busy machine.
+    run.wait_for("standard on ");
+    std::thread::sleep(Duration::from_millis(1500));
+    run.signal("STOP");
+    std::thread::sleep(Duration::from_millis(1500));
+    run.signal("CONT");
+    let said = run.end();
+    let record: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err));
+    assert_eq!(said.code, 4, "{}", said.err);
+    assert!(causes(&record).contains(&"disturbed"), "{}", said.err);
+    let stalled = record["iterations"][0]["measured"]["generator"]["workers"][0]["stalled_ns_max"].as_u64();
+    assert!(stalled >= Some(1_000_000_000), "{stalled:?}");
+}
