@@ -244,7 +244,7 @@ fn testbed_files_that_are_wrong() {
         ),
         (
             b"name = \"\xff\"\n",
-            "error: cannot read the testbed file t.toml: stream did not contain valid UTF-8\n\
+            "error: cannot read the testbed file t.toml: it is not text in UTF-8\n\
              hint: a testbed file is UTF-8 text in TOML\n",
         ),
     ];
