@@ -7,6 +7,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
+use crate::soundness::minutes_of;
 use crate::steps::{Outcome, failure, run};
 use crate::tree::root;
 
@@ -37,10 +38,7 @@ pub fn search(arguments: &[String]) -> Outcome {
         let value = arguments.next().ok_or_else(|| failure(format!("{argument} needs a value"), OPTIONS))?;
         match argument.as_str() {
             "--minutes" => {
-                let parsed = value.parse().ok().filter(|minutes| *minutes > 0.0 && f64::is_finite(*minutes));
-                minutes = parsed.ok_or_else(|| {
-                    failure(format!("--minutes: `{value}` is not a number of minutes"), OPTIONS)
-                })?;
+                minutes = minutes_of(value, OPTIONS)?;
             }
             "--target" => only = Some(value.clone()),
             other => return Err(failure(format!("`{other}` is not an option of a search"), OPTIONS)),

@@ -4,7 +4,7 @@
 //! nobody owns any more at the end. Neither sees the kernel write through io_uring: for that the engine has tests of its own
 //! (`crates/engine/tests/cases/corners.rs`). Miri knows none of the system calls that this code is about.
 
-use crate::steps::{Outcome, cargo, failure, run};
+use crate::steps::{Failure, Outcome, cargo, failure, run};
 
 /// The sanitizers' runtime is part of every toolchain for this target; elsewhere the step is skipped.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -26,6 +26,12 @@ pub fn sanitize() -> Outcome {
     run(command, "the report above names the access or the leak, and where the memory came from")
 }
 
+/// The value of `--minutes`.
+pub(crate) fn minutes_of(value: &str, options: &'static str) -> Result<f64, Failure> {
+    let parsed = value.parse().ok().filter(|minutes| *minutes > 0.0 && f64::is_finite(*minutes));
+    parsed.ok_or_else(|| failure(format!("--minutes: `{value}` is not a number of minutes"), options))
+}
+
 /// The soak, for as long as is asked.
 pub fn soak(arguments: &[String]) -> Outcome {
     const OPTIONS: &str = "--minutes N, --backend epoll or io-uring";
@@ -36,10 +42,7 @@ pub fn soak(arguments: &[String]) -> Outcome {
         let value = arguments.next().ok_or_else(|| failure(format!("{argument} needs a value"), OPTIONS))?;
         match argument.as_str() {
             "--minutes" => {
-                let parsed = value.parse().ok().filter(|minutes| *minutes > 0.0 && f64::is_finite(*minutes));
-                minutes = parsed.ok_or_else(|| {
-                    failure(format!("--minutes: `{value}` is not a number of minutes"), OPTIONS)
-                })?;
+                minutes = minutes_of(value, OPTIONS)?;
             }
             "--backend" if ["epoll", "io-uring"].contains(&value.as_str()) => {
                 command.env("WEBSTONE_SOAK_BACKEND", value);
