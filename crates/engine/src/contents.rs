@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use webstone_model::workload::content::Content;
+use webstone_workload::content::Content;
 
 use crate::body_sum::BodySum;
 

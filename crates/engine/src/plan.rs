@@ -8,9 +8,10 @@ use webstone_model::addresses::AddressRange;
 use webstone_model::arrivals::ArrivalProcess;
 use webstone_model::spec::{Check, ConnectionPolicy, Resolve, RunSpec, WhenBusy, parse_cpu_list};
 use webstone_model::units::Nanos;
-use webstone_model::workload::aim;
-use webstone_model::workload::content::Content;
-use webstone_model::workload::{Feed, FileRequest, Sampler, Workload, is_absolute};
+use webstone_model::workload::{Feed, FileRequest, Sampler, Workload};
+use webstone_workload::aim;
+use webstone_workload::content::Content;
+use webstone_workload::is_absolute;
 
 use crate::client::Client;
 use crate::connection::Connection;

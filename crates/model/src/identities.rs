@@ -43,11 +43,7 @@ pub fn check(measured: &Measured, expected: &Expectation) -> Vec<IdentityCheck> 
 }
 
 /// [`check`] where the pages, all as one, were read from elsewhere.
-pub(crate) fn check_with(
-    measured: &Measured,
-    pages: &PageTotals,
-    expected: &Expectation,
-) -> Vec<IdentityCheck> {
+pub fn check_with(measured: &Measured, pages: &PageTotals, expected: &Expectation) -> Vec<IdentityCheck> {
     let counts = &measured.counts;
     let mut checks = Vec::new();
     let mut equal = |number: u8, rule: &str, left: u64, right: u64| {

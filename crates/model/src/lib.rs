@@ -1,6 +1,5 @@
-//! Nouns and arithmetic of webstone: what is asked for ([`spec`]), what is requested ([`workload`]), what is counted
-//! ([`metrics`], [`errors`]), what is concluded ([`figures`], [`identities`], [`comparison`], [`threshold`], [`search`]) and what is
-//! kept ([`record`]).
+//! The nouns of webstone: what is asked for ([`spec`]), what is requested ([`workload`]), what is counted ([`metrics`],
+//! [`errors`]), the figures made of it ([`figures`], [`metric`], [`identities`]) and what is kept ([`record`]).
 //!
 //! Nothing here performs I/O, reads a clock, spawns a thread or uses `unsafe`. That is what makes every figure
 //! reproducible from a stored record, and every test of one a plain function call.
@@ -8,18 +7,16 @@
 
 pub mod addresses;
 pub mod arrivals;
-pub mod calibration;
-pub mod comparison;
-pub mod consistency;
 pub mod errors;
 pub mod figures;
+#[cfg(any(test, feature = "fixture"))]
+pub mod fixture;
 pub mod identities;
 pub mod interfaces;
 pub mod metric;
 pub mod metrics;
 pub mod origin_figures;
 pub mod pages;
-pub mod plausible;
 mod process_use;
 pub mod rate;
 pub mod record;
@@ -30,9 +27,6 @@ pub mod server_figures;
 pub mod servers;
 pub mod shown;
 pub mod spec;
-pub mod statistics;
 pub mod threshold;
 pub mod units;
-pub mod verdict;
 pub mod workload;
-pub mod workout;

@@ -127,7 +127,7 @@ impl RunRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comparison::fixture;
+    use crate::fixture;
 
     fn page(hits: u64) -> PageTotals {
         PageTotals { hits, ..PageTotals::default() }

@@ -143,7 +143,7 @@ fn together(a: ProcessUse, b: ProcessUse) -> ProcessUse {
 
 /// For how long a window's server was looked at, in nanoseconds, and the requests that ended in that time: the window, or the
 /// time between an agent's two readings, in which they end at the window's rate.
-pub(crate) fn while_read(run: &IterationRecord) -> (f64, f64) {
+pub fn while_read(run: &IterationRecord) -> (f64, f64) {
     let (window_ns, ended) = (run.measured.window_ns as f64, run.measured.counts.ended() as f64);
     match run.server_host.as_ref().map(|elsewhere| elsewhere.host.elapsed_ns as f64) {
         Some(read_ns) if read_ns > 0.0 => (read_ns, quotient(ended * read_ns, window_ns)),

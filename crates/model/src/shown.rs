@@ -115,6 +115,28 @@ pub fn commands(c: char) -> bool {
             | '\u{2066}'..='\u{2069}')
 }
 
+/// A piece of input as a message shows it: in quotes, control characters escaped, cut after 60 characters.
+pub fn quoted(text: &str) -> String {
+    const SHOWN: usize = 60;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("`{}…`", printable(&text[..end])),
+        None => format!("`{}`", printable(text)),
+    }
+}
+
+/// A text with its control characters escaped.
+pub fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,5 +171,11 @@ mod tests {
         let safe = json(&serde_json::to_string(hostile).unwrap()).into_owned();
         assert_eq!(safe, r#""\u007f\u0085\u202e\udb40\udc41\n""#);
         assert_eq!(serde_json::from_str::<String>(&safe).unwrap(), hostile);
+    }
+
+    #[test]
+    fn long_and_strange_input_is_shown_safely() {
+        assert_eq!(quoted("a\tb\u{1b}"), "`a\\tb\\u{1b}`");
+        assert_eq!(quoted(&"x".repeat(100)).chars().count(), 63);
     }
 }

@@ -1,6 +1,6 @@
 //! A calibration as a table: what this host's load generator can do, mode by mode.
 
-use webstone_model::calibration::{Calibration, CalibrationRow, Ceiling, is_disturbing};
+use webstone_judge::calibration::{Calibration, CalibrationRow, Ceiling, is_disturbing};
 use webstone_model::record::Disturbance;
 
 use crate::Options;
@@ -115,7 +115,7 @@ pub fn calibration_line(row: &CalibrationRow) -> String {
 
 #[cfg(test)]
 mod tests {
-    use webstone_model::calibration::{HostIdentity, Mode};
+    use webstone_judge::calibration::{HostIdentity, Mode};
     use webstone_model::record::Tool;
 
     use super::*;

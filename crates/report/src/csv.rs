@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use webstone_judge::statistics::{Interval, LevelStatistics};
 use webstone_model::errors::ErrorClass;
 use webstone_model::figures::Figures;
 use webstone_model::metrics::{Measured, Moments, OpenLoop, PageTotals, fairness};
@@ -16,7 +17,6 @@ use webstone_model::record::{
 };
 use webstone_model::server_figures::ServerFigures;
 use webstone_model::shown::shown;
-use webstone_model::statistics::{Interval, LevelStatistics};
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::cell::Cell;

@@ -5,8 +5,8 @@
 //! day, and one that another version did not know is told apart from one that differs.
 
 use serde_json::Value;
+use webstone_judge::verdict;
 use webstone_model::record::RunRecord;
-use webstone_model::verdict;
 
 use crate::json;
 

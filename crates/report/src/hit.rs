@@ -4,11 +4,11 @@
 //!
 //! wrk's megabytes are 2²⁰ bytes; here a megabyte is 10⁶ bytes, as everywhere in webstone, and the line says so.
 
+use webstone_judge::verdict::Verdict;
 use webstone_model::errors::ErrorClass;
 use webstone_model::metrics::Moments;
 use webstone_model::record::RunRecord;
 use webstone_model::units::NANOS_PER_SECOND;
-use webstone_model::verdict::Verdict;
 
 use crate::Options;
 use crate::classic;

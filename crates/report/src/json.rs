@@ -9,18 +9,18 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use webstone_model::calibration::{self, Quote};
+use webstone_judge::calibration::{self, Quote};
+use webstone_judge::search::{self, Finding};
+use webstone_judge::statistics::LevelStatistics;
+use webstone_judge::verdict::Verdict;
 use webstone_model::figures::Figures;
 use webstone_model::metrics::{Fairness, GeneratorUse, Histogram, Measured, OpenLoop, fairness};
 use webstone_model::origin_figures::OriginFigures;
 use webstone_model::pages::{PageRow, by_hits};
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{RunRecord, ScheduleKept};
-use webstone_model::search::{self, Finding};
 use webstone_model::server_figures::ServerFigures;
-use webstone_model::statistics::LevelStatistics;
 use webstone_model::units::NANOS_PER_SECOND;
-use webstone_model::verdict::Verdict;
 
 use crate::summary;
 

@@ -41,9 +41,9 @@ mod xlsx;
 
 use std::io;
 
+use webstone_judge::verdict::{self, Verdict};
 use webstone_model::pages::PageRowsError;
 use webstone_model::record::RunRecord;
-use webstone_model::verdict::{self, Verdict};
 
 pub use crate::calibration::{calibration_line, disturbance_line, render_calibration};
 pub use crate::comparison::{ComparisonFormat, comparison_schema, render_comparison};

@@ -5,12 +5,12 @@
 
 use std::fmt::Write as _;
 
+use webstone_judge::statistics::Interval;
+use webstone_judge::verdict::{Standing, Verdict};
 use webstone_model::origin_figures::OriginFigures;
 use webstone_model::record::RunRecord;
 use webstone_model::server_figures::ServerFigures;
 use webstone_model::shown::shown;
-use webstone_model::statistics::Interval;
-use webstone_model::verdict::{Standing, Verdict};
 
 use crate::json::Distribution;
 use crate::numbers::{Scale, bytes, count, counted, decimal, percent};

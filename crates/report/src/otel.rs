@@ -10,12 +10,12 @@
 //! JSON as OTLP wants it: field names in lowerCamelCase, 64-bit integers as strings, enums as numbers.
 
 use serde::Serialize;
+use webstone_judge::verdict::Verdict;
 use webstone_model::figures::Figures;
 use webstone_model::metrics::{Histogram, Moments};
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::spec::HttpVersion;
 use webstone_model::units::NANOS_PER_SECOND;
-use webstone_model::verdict::Verdict;
 
 use crate::Judged;
 

@@ -9,6 +9,7 @@
 
 use std::fmt::Write as _;
 
+use webstone_judge::verdict::{Standing, Verdict};
 use webstone_model::errors::ErrorClass;
 use webstone_model::figures::{Figures, PERCENTILES};
 use webstone_model::metrics::{Histogram, Moments, fairness};
@@ -17,7 +18,6 @@ use webstone_model::record::{HostUse, IterationRecord, OriginUse, ProcessUse, Ru
 use webstone_model::server_figures::ServerFigures;
 use webstone_model::shown::shown;
 use webstone_model::units::NANOS_PER_SECOND;
-use webstone_model::verdict::{Standing, Verdict};
 
 use crate::definitions::definition;
 use crate::{Judged, Options, summary};

@@ -6,13 +6,13 @@
 
 use std::borrow::Cow;
 
+use webstone_judge::statistics::LevelStatistics;
 use webstone_model::figures::Figures;
 use webstone_model::metrics::{Counts, Fairness, GeneratorUse, Lifetime, Measured, fairness};
 use webstone_model::origin_figures::OriginFigures;
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{Disturbance, IterationRecord, RunRecord, ScheduleKept, load_name};
 use webstone_model::server_figures::ServerFigures;
-use webstone_model::statistics::LevelStatistics;
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::json::{Distributions, GeneratorDelays};

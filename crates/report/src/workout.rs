@@ -1,7 +1,7 @@
 //! A workout as text: the answers first, then what the well-behaved saw, how each misdeed was taken, and what the server's
 //! processes held.
 
-use webstone_model::workout::{Answer, Phase, PhaseRecord, Question, Workout};
+use webstone_judge::workout::{Answer, Phase, PhaseRecord, Question, Workout};
 
 use crate::Options;
 use crate::layout::{Room, Sheet, Table, labelled, push_line};

@@ -7,7 +7,7 @@ mod records;
 use std::path::Path;
 
 use calamine::Reader as _;
-use webstone_model::comparison::Comparison;
+use webstone_judge::comparison::Comparison;
 use webstone_model::record::RunRecord;
 use webstone_report::{Charset, ComparisonFormat, CsvTable, Format, Options, render, render_comparison};
 

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
-use webstone_model::calibration::{
+use webstone_judge::calibration::{
     Calibration, CalibrationRow, Ceiling, HostIdentity, KEY, Mode, UNFIT_KEY, WORKER_LIMIT_PERCENT,
 };
+use webstone_judge::statistics::LevelStatistics;
 use webstone_model::figures::Figures;
 use webstone_model::metrics::WorkerUse;
 use webstone_model::rate::{Rate, RateProfile, Rates};
@@ -22,7 +23,6 @@ use webstone_model::record::{Disturbance, IterationRecord, RunRecord, Tool};
 use webstone_model::spec::{
     Backend, Check, ClientSpec, ConnectionPolicy, Levels, LoadSpec, RunSpec, ServerSpec,
 };
-use webstone_model::statistics::LevelStatistics;
 use webstone_model::units::{NANOS_PER_SECOND, Nanos};
 use webstone_model::workload::{FileRequest, Page, Workload};
 use webstone_server::NullOptions;

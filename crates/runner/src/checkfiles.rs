@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use webstone_engine::{ProbeError, ProbeResponse};
 use webstone_model::spec::Check;
-use webstone_model::workload::{FileRequest, Workload, content};
+use webstone_model::workload::{FileRequest, Workload};
+use webstone_workload::content;
 
 use crate::fetch::{ByProbe, Fetch, split_url};
 use crate::interrupt::Interrupt;

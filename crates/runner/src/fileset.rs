@@ -1,5 +1,5 @@
 //! The files of a workload, in a directory that a server under test serves: exact sizes, the content that
-//! [`webstone_model::workload::content`] defines, and a manifest of checksums beside them.
+//! [`webstone_workload::content`] defines, and a manifest of checksums beside them.
 //!
 //! Nothing is written outside the directory, whatever the workload's URLs say, and no file is held in memory. A file is
 //! written under a temporary name and renamed when whole, so an interrupted run leaves no file of the wrong content
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use webstone_model::workload::Workload;
-use webstone_model::workload::content::Content;
+use webstone_workload::content::Content;
 
 use layout::PlannedFile;
 pub use layout::{LeftOut, LeftOutReason};

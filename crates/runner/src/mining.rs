@@ -1,6 +1,6 @@
 //! Reading access logs for the miner: plain or gzip, several files in turn, or standard input.
 //!
-//! What a log means is `webstone_model::workload::mine`; here are the files only. Logs are streamed in blocks of a
+//! What a log means is `webstone_workload::mine`; here are the files only. Logs are streamed in blocks of a
 //! mebibyte and never held.
 
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
-use webstone_model::workload::mine::{MineOptions, MineOutcome, MineReport, Miner};
+use webstone_workload::mine::{MineOptions, MineOutcome, MineReport, Miner};
 
 /// Bytes read at once.
 const BLOCK_BYTES: usize = 1 << 20;

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use webstone_judge::search::Search;
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{Arm, RunRecord};
-use webstone_model::search::Search;
 use webstone_model::spec::{LoadSpec, Order, RunSpec};
 use webstone_model::threshold::GateError;
 use webstone_model::workload::PageSequence;
@@ -49,7 +49,7 @@ impl Course {
     pub(crate) fn most(&self) -> usize {
         match self {
             Course::Listed(steps, _) => steps.len(),
-            Course::Sought(search, _) => search.spec().iterations_max() as usize,
+            Course::Sought(search, _) => webstone_judge::search::iterations_max(search.spec()) as usize,
         }
     }
 

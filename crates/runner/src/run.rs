@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use webstone_judge::search::LOOK_FIRST;
 use webstone_model::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
-use webstone_model::search::LOOK_FIRST;
 use webstone_model::spec::{RunSpec, Software, parse_cpu_list};
 use webstone_model::workload::Workload;
 

@@ -10,11 +10,11 @@ use std::sync::mpsc::{RecvTimeoutError, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 use webstone_engine::{EngineError, LevelOutcome, Phase};
+use webstone_judge::verdict::{self, Loss, Worth};
 use webstone_model::identities::{self, Expectation};
 use webstone_model::record::{Disturbance, IterationRecord, RunRecord, RunState, ScheduleKept, ServerUse};
 use webstone_model::spec::{RunSpec, parse_cpu_list};
 use webstone_model::units::Nanos;
-use webstone_model::verdict::{self, Loss, Worth};
 use webstone_server::Counters;
 
 use crate::agent::{Elsewhere, ServerAgent};

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use webstone_model::workload::{Workload, WorkloadError, builtin, builtins, read_with};
+use webstone_model::workload::Workload;
+use webstone_workload::{WorkloadError, builtin, builtins, read_with};
 
 use crate::plain_file::{self, Links};
 

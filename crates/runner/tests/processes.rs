@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec, ServerSpec};
 use webstone_model::units::Nanos;
-use webstone_model::workload::{builtin, content};
 use webstone_runner::observer::{Event, Silent};
 use webstone_runner::server::{Fileset, ServeOptions, serve};
 use webstone_runner::store::{Store, StoreError};
 use webstone_runner::{Interrupt, Phase, RunError, RunOutcome, RunnerOptions, SweepError, run};
+use webstone_workload::{builtin, content};
 
 /// Longer than anything here takes on the slowest machine; a test that waits for it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);

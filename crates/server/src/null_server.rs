@@ -63,7 +63,7 @@ impl NullOptions {
         .into_bytes();
         let head = answer.len();
         answer.resize(head + self.body_bytes, 0);
-        webstone_model::workload::content::fill(&self.path, 0, &mut answer[head..]);
+        webstone_workload::content::fill(&self.path, 0, &mut answer[head..]);
         answer
     }
 }

@@ -1,13 +1,14 @@
 //! Workloads in every format, and the logs that they are mined from.
 
-use webstone_model::workload::mine::{MineOptions, MineOutcome, Miner};
-use webstone_model::workload::{Sampler, Workload, read, read_with};
+use webstone_model::workload::{Sampler, Workload};
+use webstone_workload::mine::{MineOptions, MineOutcome, Miner};
+use webstone_workload::{read, read_with};
 
 /// WebStone's two lists. What reads can be sampled from, and written and read again as the same.
 pub(crate) fn filelist(data: &[u8]) {
     let Ok(workload) = read(data, "list") else { return };
     holds(&workload);
-    if let Ok(text) = workload.to_webstone2() {
+    if let Ok(text) = webstone_workload::to_webstone2(&workload) {
         let again = read(&text, "list").expect("what was written can be read");
         assert_eq!(again.pages, workload.pages, "written as a WebStone 2 list: {text}");
     }
@@ -59,7 +60,7 @@ pub(crate) fn access_log(data: &[u8]) {
 fn holds(workload: &Workload) {
     assert!(Sampler::new(workload.pages.iter().map(|page| page.weight)).is_some());
     assert!(workload.pages.iter().all(|page| !page.files.is_empty()));
-    let text = workload.to_toml();
+    let text = webstone_workload::to_toml(&workload);
     let again = read(&text, "again.toml").unwrap_or_else(|error| panic!("{error}\nin {text}"));
     assert_eq!(again.pages, workload.pages, "written as TOML: {text}");
     assert_eq!(again.feeds, workload.feeds, "written as TOML: {text}");

@@ -7,12 +7,20 @@ use crate::manifest::{Dependency, Kind, dependencies, package_name};
 use crate::tree::Tree;
 
 /// Crates of the product, and the crates that each may name.
-const ARROWS: [(&str, &[&str]); 6] = [
-    ("webstone", &["webstone-runner", "webstone-report", "webstone-model"]),
-    ("webstone-runner", &["webstone-engine", "webstone-server", "webstone-model"]),
-    ("webstone-report", &["webstone-model"]),
-    ("webstone-engine", &["webstone-model"]),
-    ("webstone-server", &["webstone-model"]),
+const ARROWS: [(&str, &[&str]); 8] = [
+    (
+        "webstone",
+        &["webstone-runner", "webstone-report", "webstone-judge", "webstone-workload", "webstone-model"],
+    ),
+    (
+        "webstone-runner",
+        &["webstone-engine", "webstone-server", "webstone-judge", "webstone-workload", "webstone-model"],
+    ),
+    ("webstone-report", &["webstone-judge", "webstone-workload", "webstone-model"]),
+    ("webstone-engine", &["webstone-workload", "webstone-model"]),
+    ("webstone-server", &["webstone-workload", "webstone-model"]),
+    ("webstone-judge", &["webstone-workload", "webstone-model"]),
+    ("webstone-workload", &["webstone-model"]),
     ("webstone-model", &[]),
 ];
 

@@ -28,24 +28,27 @@ const UNSAFE_IN: [&str; 2] = ["crates/engine/src/sys/", "fuzz/"];
 /// Programs, as against libraries.
 const PRINT_IN: [&str; 4] = ["crates/cli/", "xtask/", "fuzz/", "benchsuite/"];
 
-/// `crates/model/src` names nothing that has an effect.
+/// What these crates hold is a function of its arguments.
+const PURE: [&str; 3] = ["crates/model/src/", "crates/workload/src/", "crates/judge/src/"];
+
+/// [`PURE`] crates name nothing that has an effect.
 pub fn model_is_pure(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
-    for source in tree.rust.iter().filter(|s| s.path.starts_with("crates/model/src/")) {
+    for source in tree.rust.iter().filter(|s| PURE.iter().any(|folder| s.path.starts_with(folder))) {
         let grouped = std_groups(&source.code);
         for (module, remedy) in EFFECTS {
             for offset in source.find(module) {
                 let direct = source.code[..offset].ends_with("std::");
                 let in_group = grouped.iter().any(|group| group.contains(&offset));
                 if (direct || in_group) && !source.is_test(offset) {
-                    found.push(at(source, offset, format!("model names std::{module}"), remedy));
+                    found.push(at(source, offset, format!("{} names std::{module}", source.path), remedy));
                 }
             }
         }
         for name in EFFECT_NAMES {
             for offset in source.find(name).filter(|offset| !source.is_test(*offset)) {
-                let remedy = "model takes instants as nanoseconds and data as bytes or a reader";
-                found.push(at(source, offset, format!("model names {name}"), remedy));
+                let remedy = "it takes instants as nanoseconds and data as bytes or a reader";
+                found.push(at(source, offset, format!("{} names {name}", source.path), remedy));
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use webstone_model::comparison::FailWhen;
+use webstone_judge::comparison::FailWhen;
 use webstone_model::threshold::{FailIfs, Thresholds};
 use webstone_report::ComparisonFormat;
 

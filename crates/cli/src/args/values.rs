@@ -7,13 +7,14 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as ValueError, StrDeserializer};
+use webstone_judge::comparison::FailWhen;
+use webstone_judge::search::{LOOK_FIRST, REPEATS_MAX};
 use webstone_model::addresses::{AddressRange, AddressRangeError};
 use webstone_model::arrivals::ArrivalProcess;
-use webstone_model::comparison::FailWhen;
 use webstone_model::metric::Metric;
 use webstone_model::metrics::Histograms;
 use webstone_model::rate::{Rates, RatesError};
-use webstone_model::search::{LOOK_FIRST, Over, REPEATS_MAX};
+use webstone_model::search::Over;
 use webstone_model::series::{Caching, Delivery, DeliveryError};
 use webstone_model::spec::{
     Backend, Check, ConnectionPolicy, HttpVersion, Interface, InterfaceError, Levels, Order, Profile,
@@ -21,8 +22,8 @@ use webstone_model::spec::{
 };
 use webstone_model::threshold::{GateError, Thresholds};
 use webstone_model::units::parse_count;
-use webstone_model::workload::aim;
 use webstone_report::{ComparisonFormat, CsvTable, Format};
+use webstone_workload::aim;
 
 pub(super) fn connection_policy() -> impl TypedValueParser<Value = ConnectionPolicy> {
     one_of([

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use webstone_judge::workout::Misdeed;
 use webstone_model::units::Nanos;
-use webstone_model::workout::Misdeed;
 
 use super::{ClientArgs, GeneratorArgs, OwnServerArgs, values};
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use webstone_model::calibration::{CalibrationRow, is_disturbing};
+use webstone_judge::calibration::{CalibrationRow, is_disturbing};
 use webstone_model::spec::parse_cpu_list;
 use webstone_model::units::Nanos;
 use webstone_report::{calibration_line, disturbance_line, render_calibration};
@@ -86,12 +86,12 @@ pub(super) fn execute(args: &CalibrateArgs, console: &Console) -> Result<Exit, F
     }
 }
 
-fn write(path: &Path, calibration: &webstone_model::calibration::Calibration) -> Result<(), Failure> {
+fn write(path: &Path, calibration: &webstone_judge::calibration::Calibration) -> Result<(), Failure> {
     calibrate::write(path, calibration).map_err(|error| Failure::file("write", path, &error))
 }
 
 fn print(
-    calibration: &webstone_model::calibration::Calibration,
+    calibration: &webstone_judge::calibration::Calibration,
     json: bool,
     options: &webstone_report::Options,
 ) -> Result<Exit, Failure> {

@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 
+use webstone_judge::verdict::{RuleSource, RuleStanding};
 use webstone_model::shown::{self, Shown};
-use webstone_model::verdict::{RuleSource, RuleStanding};
 use webstone_report::markdown_text;
 use webstone_runner::certify::{Certificate, key, signature, standing_words};
 use webstone_runner::clock;

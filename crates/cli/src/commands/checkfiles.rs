@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use webstone_model::workload::aim;
 use webstone_runner::checkfiles::{CheckOptions, FILES_HINT, check_files};
+use webstone_workload::aim;
 
 use super::load_workload;
 use crate::args::CheckfilesArgs;

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use webstone_model::comparison::{
+use webstone_judge::comparison::{
     Comparison, Difference, GateResult, Noise, Options, Weight, compare, differences, levels_named,
 };
+use webstone_judge::verdict::Standing;
 use webstone_model::record::RunRecord;
-use webstone_model::verdict::Standing;
 use webstone_report::render_comparison;
 
 use super::{gates, records};

@@ -2,8 +2,8 @@
 
 use std::io::{self, IsTerminal};
 
-use webstone_model::workload::mine::{MineOptions, MineReport};
 use webstone_runner::mining::mine;
+use webstone_workload::mine::{MineOptions, MineReport};
 
 use super::workloads::written;
 use crate::args::MineArgs;

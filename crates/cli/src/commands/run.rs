@@ -4,11 +4,11 @@ use std::fs::OpenOptions;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 
+use webstone_judge::search::{self, Answer, Finding};
+use webstone_judge::verdict::{self, Standing};
 use webstone_model::errors::Blame;
 use webstone_model::record::RunRecord;
-use webstone_model::search::{self, Answer, Finding};
 use webstone_model::threshold::Outcome;
-use webstone_model::verdict::{self, Standing};
 use webstone_report::{Format, Options, render, write};
 use webstone_runner::store::{Derived, FIGURES, REPORT};
 use webstone_runner::{RunError, RunnerOptions};

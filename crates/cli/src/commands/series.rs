@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use webstone_judge::verdict::{self, Standing};
 use webstone_model::record::RunRecord;
 use webstone_model::series::{Kind, Series};
 use webstone_model::spec::RunSpec;
 use webstone_model::units::Nanos;
-use webstone_model::verdict::{self, Standing};
 use webstone_report::{Format, render_series};
 use webstone_runner::RunnerOptions;
 use webstone_runner::series::{self, SeriesError, SeriesEvent, SeriesOutcome, SeriesStore};

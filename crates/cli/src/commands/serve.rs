@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 
 use webstone_model::spec::{Interface, ServerSpec};
-use webstone_model::workload::content;
 use webstone_runner::server::{self, Fileset, GatewayOptions, ServeOptions, serve};
 use webstone_runner::servers;
+use webstone_workload::content;
 
 use super::load_workload;
 use crate::args::ServeArgs;

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::Serialize;
-use webstone_model::consistency;
+use webstone_judge::consistency;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::shown::{self, Shown, shown};
 use webstone_report::{Format, Options, figures, markdown_text, render};
@@ -201,7 +201,7 @@ fn missing(directory: &Path, record: &RunRecord, found: &mut Found) {
 /// Everything that can be computed again is computed again.
 fn recompute(directory: &Path, record: &RunRecord, found: &mut Found) {
     found.run = Some(record.id.clone());
-    found.verdict = Some(webstone_model::verdict::of(record).standing.word());
+    found.verdict = Some(webstone_judge::verdict::of(record).standing.word());
     let consistency = consistency::check(record);
     missing(directory, record, found);
     found.numbers = consistency.checked;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use webstone_model::workload::{Workload, builtins};
+use webstone_model::workload::Workload;
+use webstone_workload::builtins;
 
 use super::load_workload;
 use crate::args::{WorkloadCommand, WorkloadFormat, WorkloadsArgs};
@@ -23,9 +24,9 @@ pub(super) fn execute(args: &WorkloadsArgs) -> Result<Exit, Failure> {
 /// A workload as text in a format that -w reads.
 pub(super) fn written(workload: &Workload, format: WorkloadFormat) -> Result<String, Failure> {
     let written = match format {
-        WorkloadFormat::Toml => Ok(workload.to_toml()),
-        WorkloadFormat::Webstone1 => workload.to_webstone1(),
-        WorkloadFormat::Webstone2 => workload.to_webstone2(),
+        WorkloadFormat::Toml => Ok(webstone_workload::to_toml(&workload)),
+        WorkloadFormat::Webstone1 => webstone_workload::to_webstone1(&workload),
+        WorkloadFormat::Webstone2 => webstone_workload::to_webstone2(&workload),
     };
     written
         .map_err(|error| Failure { hint: error.hint, ..Failure::usage(format!("--format: {}", error.what)) })

@@ -1,6 +1,6 @@
 //! `webstone workout`: misbehaving clients beside measured ones, and what the server made of it.
 
-use webstone_model::workout::{PhaseRecord, Workout};
+use webstone_judge::workout::{PhaseRecord, Workout};
 use webstone_report::{answer_line, phase_line, render_workout};
 use webstone_runner::workout::{WorkoutOptions, workout};
 

@@ -46,7 +46,7 @@ pub(super) fn opening(record: &RunRecord, steps: usize, planned: Option<Planned>
     if let Some(find) = &record.spec.find {
         let load = &record.spec.load;
         let each = load.warmup.as_duration() + load.duration.as_duration();
-        let usual = find.iterations_usual();
+        let usual = webstone_judge::search::iterations_usual(find);
         let what = match find.over {
             Over::Rate => "the highest rate at which",
             Over::Clients => "the most clients with which",

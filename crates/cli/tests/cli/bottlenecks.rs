@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use webstone_judge::verdict::{self, Limit, LimitingResource};
 use webstone_model::record::{IterationRecord, RunRecord};
-use webstone_model::verdict::{self, Limit, LimitingResource};
 
 use crate::own_servers::{directory, run_in};
 use crate::refuted::refuted;

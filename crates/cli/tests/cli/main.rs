@@ -18,7 +18,7 @@ mod messages;
 mod own_servers;
 mod program;
 mod proxies;
-#[path = "../../../model/tests/refuted/mod.rs"]
+#[path = "../../../judge/tests/refuted/mod.rs"]
 mod refuted;
 mod runs;
 mod series;

@@ -11,7 +11,8 @@ use webstone_engine::{Control, LevelJob, Plan, run_level};
 use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerPage, PerRequest};
 use webstone_model::spec::{Check, HttpVersion, Resolve};
 use webstone_model::units::Nanos;
-use webstone_model::workload::{Feed, FileRequest, Page, RequestDetail, Workload, content};
+use webstone_model::workload::{Feed, FileRequest, Page, RequestDetail, Workload};
+use webstone_workload::content;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 

@@ -1,31 +1,18 @@
-//! A series: runs over a matrix of servers, interfaces, connection policies and CPUs, their iterations interleaved, and
-//! what follows from all of them together: ranks, scaling, the efficiency of interfaces.
+//! A series: runs over a matrix of servers, interfaces, connection policies and CPUs, their iterations interleaved.
 //!
-//! A cell of the matrix is an ordinary run with a record of its own. Here stand the plan ([`Series`]), which is stored
-//! beside the records, and what is computed from plan and records ([`Summary`]). Definitions: `docs/measurement.md`,
-//! "Series".
+//! A cell of the matrix is an ordinary run with a record of its own. Here stands the plan ([`Series`]), which is stored
+//! beside the records; what follows from all of them together is the matter of `webstone-judge`.
 
-mod alarms;
 mod delivery;
 mod matrix;
-mod scalability;
-mod summary;
-#[cfg(test)]
-mod tests;
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use alarms::{Alarm, AlarmKind, EFFICIENCY_BARE_PERCENT_MAX};
 pub use delivery::{Delivery, DeliveryError};
 pub use matrix::{CELLS_MAX, Caching, Matrix, MatrixError};
-pub use scalability::{FittedPoint, NoFit, POINTS_MIN, Scalability};
-pub use summary::{
-    CellSummary, LevelSummary, Ranked, Ranks, Scaling, ScalingRow, Spice, SpiceRow, Summary, USEFUL_JAIN_MIN,
-    USEFUL_LATENCY_S_MAX,
-};
 
 use crate::record::Tool;
 use crate::spec::{ConnectionPolicy, RunSpec, ServerChoice};

@@ -2,7 +2,7 @@
 //! what they mean and whether a record keeps them. How they are read stands in [`grammar`](self).
 //!
 //! A threshold is held against the figure that reports print, of every level that it selects; it knows no noise. Whether
-//! a *change* is shown at all is the matter of [`crate::comparison`].
+//! a *change* is shown at all is the matter of `webstone-judge`.
 
 mod grammar;
 

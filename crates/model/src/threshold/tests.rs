@@ -152,7 +152,7 @@ fn an_error_names_the_column_the_rule_and_the_remedy() {
 }
 
 fn record() -> RunRecord {
-    let mut record = crate::comparison::fixture::record("r", &[]);
+    let mut record = crate::fixture::record("r", &[]);
     for (clients, succeeded) in [(2, 100), (4, 300), (2, 200)] {
         let mut measured = Measured {
             window_ns: 1_000_000_000,

@@ -87,11 +87,14 @@ impl Form {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::{FileRequest, Page, read};
+    use crate::units::Nanos;
+    use crate::workload::{FileRequest, Page};
 
     #[test]
     fn the_form_is_the_documented_one() {
-        let workload = read("/a 3 #5", "x").unwrap();
+        let file = FileRequest { url: "/a".into(), size: Some(5), ..FileRequest::default() };
+        let page = Page { weight: 3, files: vec![file], think: Nanos::ZERO };
+        let workload = Workload { name: "x".to_owned(), pages: vec![page], ..Workload::default() };
         let integer = |value: u64| value.to_le_bytes().to_vec();
         let text = |value: &str| [integer(value.len() as u64), value.as_bytes().to_vec()].concat();
         let bytes = [

@@ -1,29 +1,13 @@
 //! What is requested: pages with weights, each a list of files fetched one after the other.
 //!
-//! Formats, built-in lists, the page sampler, templates, generated content and log mining each have a file of their own
-//! below this one. Every reader here is a pure function of its bytes and panics on none.
+//! Here are the nouns, the page sampler and templates. What reads and writes lists, the built-in ones, the contents of files
+//! and log mining are the crate `webstone-workload`.
 
-pub mod aim;
-mod builtin;
 mod canonical;
-pub mod content;
-mod feed_file;
-mod lists;
-pub mod mine;
-mod problem;
-mod read;
 mod sampler;
 pub mod template;
-mod toml_form;
-mod url;
-mod webstone1;
-mod webstone2;
 
-pub use builtin::{Builtin, builtin, builtins};
-pub use problem::{UnwritableError, WorkloadError};
-pub use read::{FeedFile, read, read_with};
 pub use sampler::{PageSequence, Sampler};
-pub use url::is_absolute;
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -188,26 +172,7 @@ impl Workload {
     pub fn sha256(&self) -> String {
         canonical::sha256(self)
     }
-
-    /// This workload in our TOML form, which keeps everything.
-    pub fn to_toml(&self) -> String {
-        toml_form::write(self)
-    }
-
-    /// This workload as a filelist of WebStone 1.x. Sizes are left out, for the format has none; anything else that it
-    /// cannot express is an error.
-    pub fn to_webstone1(&self) -> Result<String, UnwritableError> {
-        webstone1::write(self)
-    }
-
-    /// This workload as a filelist of WebStone 2.x; anything that it cannot express is an error.
-    pub fn to_webstone2(&self) -> Result<String, UnwritableError> {
-        webstone2::write(self)
-    }
 }
-
-/// U+FEFF, with which some editors begin a UTF-8 file.
-const BYTE_ORDER_MARK: char = '\u{feff}';
 
 #[cfg(test)]
 mod tests {

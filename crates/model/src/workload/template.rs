@@ -6,8 +6,9 @@
 
 use indexmap::IndexMap;
 
+use super::Feed;
 use super::sampler::PageSequence;
-use super::{Feed, problem};
+use crate::shown::quoted;
 
 /// A text with places that are filled for each request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,20 +140,20 @@ fn placeholder(text: &str, start: usize) -> Result<(Part, usize), TemplateError>
                 return Ok((Part::Text(quoted), text.len() - rest.len() + 2));
             }
         }
-        return Err(error(format!("{} has no closing quote and braces", problem::quoted(&text[start..]))));
+        return Err(error(format!("{} has no closing quote and braces", quoted(&text[start..]))));
     }
     let Some(length) = inner.find("}}") else {
-        return Err(error(format!("{} has no closing braces", problem::quoted(&text[start..]))));
+        return Err(error(format!("{} has no closing braces", quoted(&text[start..]))));
     };
     let end = inner_start + length + 2;
-    let shown = problem::quoted(&text[start..end]);
+    let shown = quoted(&text[start..end]);
     let mut words = inner[..length].split_ascii_whitespace();
     let part = match (words.next(), words.next(), words.next(), words.next()) {
         (Some("seq"), None, ..) => Part::Seq,
         (Some("rand"), Some(low), Some(high), None) => {
             let bound = |word: &str| {
                 word.parse::<u64>()
-                    .map_err(|_| error(format!("{shown}: {} is not a whole number", problem::quoted(word))))
+                    .map_err(|_| error(format!("{shown}: {} is not a whole number", quoted(word))))
             };
             let (low, high) = (bound(low)?, bound(high)?);
             if low > high {

@@ -10,8 +10,8 @@ mod bars;
 
 use std::fmt::Write as _;
 
+use webstone_judge::statistics::Interval;
 use webstone_model::shown::is_hidden;
-use webstone_model::statistics::Interval;
 
 pub(crate) use axis::Axis;
 #[cfg(test)]

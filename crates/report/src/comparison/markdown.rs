@@ -1,7 +1,7 @@
 //! The comparison for a pull request: a line, a short table, and the rest folded away. GitHub's and GitLab's Markdown
 //! both draw it.
 
-use webstone_model::comparison::{Comparison, Finding, GateResult, Row, Weight, levels_named};
+use webstone_judge::comparison::{Comparison, Finding, GateResult, Row, Weight, levels_named};
 use webstone_model::metric::Metric;
 use webstone_model::shown::shown;
 

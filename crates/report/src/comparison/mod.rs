@@ -1,6 +1,6 @@
 //! A [`Comparison`] in, text out: tables for a terminal, Markdown for a pull request, JSON for programs.
 //!
-//! What is compared and concluded stands in `webstone_model::comparison`; here are only words and layouts. The words
+//! What is compared and concluded stands in `webstone_judge::comparison`; here are only words and layouts. The words
 //! that more than one format says stand in this file, so that they say the same.
 
 mod markdown;
@@ -8,12 +8,12 @@ mod text;
 
 use std::fmt;
 
-use webstone_model::comparison::{
+use webstone_judge::comparison::{
     Candidate, Comparison, FailWhen, Finding, FloorSource, GateOutcome, GateResult, Row, Why,
 };
+use webstone_judge::statistics::{Interval, Method};
 use webstone_model::metric::{Metric, Quantity};
 use webstone_model::shown::lines;
-use webstone_model::statistics::{Interval, Method};
 
 use crate::numbers::{Scale, counted};
 use crate::outgoing;

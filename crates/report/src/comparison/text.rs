@@ -1,7 +1,7 @@
 //! The comparison for a terminal: what was compared, what came out in a line, a table a level, the gates.
 
-use webstone_model::comparison::{Candidate, Comparison, Finding, GateResult, Row, Weight, levels_named};
-use webstone_model::verdict::Standing;
+use webstone_judge::comparison::{Candidate, Comparison, Finding, GateResult, Row, Weight, levels_named};
+use webstone_judge::verdict::Standing;
 
 use super::{
     because, decimals, fail_when, floor_source, gate_change, gate_word, iterations, letter, name, scaled,

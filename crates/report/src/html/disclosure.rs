@@ -2,7 +2,7 @@
 //! workload, the environment, and the checks.
 
 use serde_json::Value;
-use webstone_model::verdict::{self, RuleResult, RuleStanding};
+use webstone_judge::verdict::{self, RuleResult, RuleStanding};
 
 use crate::numbers::{count, counted};
 use crate::screen::Screen;
@@ -149,7 +149,7 @@ fn workload(html: &mut Html, run: &Run<'_>) {
         ..Default::default()
     };
     cut.pages.extend(workload.pages.iter().take(pages_shown).cloned());
-    let text = cut.to_toml();
+    let text = webstone_workload::to_toml(&cut);
     let lines = text.lines().count();
     let mut shown: String = text.lines().take(WORKLOAD_LINES_MAX).map(|line| format!("{line}\n")).collect();
     if pages_shown < workload.pages.len() || lines > WORKLOAD_LINES_MAX {

@@ -1,11 +1,11 @@
 //! What is read first: whether the figures can be trusted, which resource limited them, and the few that a run is
 //! remembered by. The verdict stands above the throughput, because a figure that is read first is believed.
 
-use webstone_model::calibration;
+use webstone_judge::calibration;
+use webstone_judge::search;
+use webstone_judge::statistics::{Interval, Method};
+use webstone_judge::verdict::{RuleStanding, Standing, Verdict};
 use webstone_model::record::RunState;
-use webstone_model::search;
-use webstone_model::statistics::{Interval, Method};
-use webstone_model::verdict::{RuleStanding, Standing, Verdict};
 
 use crate::numbers::{Scale, count, counted, percent, seconds};
 use crate::screen::Screen;

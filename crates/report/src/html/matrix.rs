@@ -1,8 +1,8 @@
 //! The page of a series: what its cells say together stands before the charts and tables that any several records have, with
 //! one line a cell.
 
+use webstone_judge::verdict;
 use webstone_model::record::RunRecord;
-use webstone_model::verdict;
 
 use super::figure::{BarFigure, Figure, HEIGHT};
 use super::markup::Html;

@@ -21,9 +21,9 @@ use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use sha2::{Digest, Sha256};
+use webstone_judge::statistics::LevelStatistics;
+use webstone_judge::verdict::Verdict;
 use webstone_model::record::RunRecord;
-use webstone_model::statistics::LevelStatistics;
-use webstone_model::verdict::Verdict;
 
 use crate::asctime::date_time;
 use crate::numbers::count;

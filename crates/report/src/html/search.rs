@@ -1,9 +1,10 @@
 //! The search for an SLO (`webstone find`): its answer, and each condition against the load, with the limit. One section a
 //! report; of several records, a part each. The levels as a table stand among the tables.
 
+use webstone_judge::search::{self, Finding};
+use webstone_judge::statistics::Method;
 use webstone_model::metric::{Metric, Quantity};
-use webstone_model::search::{self, Finding, Over};
-use webstone_model::statistics::Method;
+use webstone_model::search::Over;
 use webstone_model::threshold::Thresholds;
 
 use crate::chart::{Axis, Line, Point};
@@ -37,7 +38,7 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
 
 /// One condition of the SLO: its value at every level, and the limit.
 fn condition(html: &mut Html, screen: &Screen, id: &str, over: Over, finding: &Finding, place: usize) {
-    let of = |level: &webstone_model::search::LevelFound| {
+    let of = |level: &webstone_judge::search::LevelFound| {
         let value = level.conditions[place].value?;
         let interval = Some(&value).filter(|value| value.method != Method::None);
         Some(Point::within(level.load as f64, value.point, interval))

@@ -2,8 +2,8 @@
 //! with them Little's load factor, the error level and the CPU of both sides. One line a record; of one record alone,
 //! percentiles and both CPUs share a chart.
 
+use webstone_judge::statistics::{Interval, LevelStatistics, mean_interval};
 use webstone_model::figures::Figures;
-use webstone_model::statistics::{Interval, LevelStatistics, mean_interval};
 
 use crate::chart::{Axis, Line, Point};
 use crate::json::Distribution;

@@ -1,8 +1,9 @@
 //! A series as one table of comma-separated values: a row a cell and level, with what is known of its cell.
 
-use webstone_model::series::{Caching, CellSummary, LevelSummary, Summary};
+use webstone_judge::series::{CellSummary, LevelSummary, Summary};
+use webstone_judge::statistics::{Interval, Method};
+use webstone_model::series::Caching;
 use webstone_model::shown::shown;
-use webstone_model::statistics::{Interval, Method};
 
 use super::{Report, notes};
 

@@ -10,8 +10,9 @@ pub(crate) mod notes;
 mod sheets;
 
 use serde::Serialize;
+use webstone_judge::series::{AlarmKind, Summary};
 use webstone_model::record::RunRecord;
-use webstone_model::series::{AlarmKind, Kind, Series, Summary};
+use webstone_model::series::{Kind, Series};
 
 use crate::layout::{Sheet, labelled, push_line, wrapped};
 use crate::numbers::{count, counted};

@@ -2,9 +2,9 @@
 //! not read by whoever reads the ranks.
 
 use serde::Serialize;
+use webstone_judge::series::Summary;
+use webstone_judge::verdict;
 use webstone_model::record::RunRecord;
-use webstone_model::series::Summary;
-use webstone_model::verdict;
 
 use super::Report;
 use crate::layout::{heading, labelled};

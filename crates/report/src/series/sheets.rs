@@ -1,11 +1,12 @@
 //! The tables of a series: ranks, scaling, SPICE, every cell at its peak, and the levels of each.
 
-use webstone_model::comparison::RankRange;
-use webstone_model::series::{
-    AlarmKind, CellSummary, Kind, LevelSummary, Ranked, Ranks, Scaling, Spice, Summary, USEFUL_JAIN_MIN,
+use webstone_judge::comparison::RankRange;
+use webstone_judge::series::{
+    AlarmKind, CellSummary, LevelSummary, Ranked, Ranks, Scaling, Spice, Summary, USEFUL_JAIN_MIN,
     USEFUL_LATENCY_S_MAX,
 };
-use webstone_model::statistics::{Interval, Method};
+use webstone_judge::statistics::{Interval, Method};
+use webstone_model::series::Kind;
 
 use super::Report;
 use crate::layout::{Room, Sheet, Table};

@@ -1,8 +1,8 @@
 //! What ran against what, when, with which workload, from where.
 
 use serde_json::Value;
+use webstone_judge::calibration;
 use webstone_model::arrivals::ArrivalProcess;
-use webstone_model::calibration;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::redacted;
 use webstone_model::spec::{

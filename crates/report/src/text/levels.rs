@@ -1,8 +1,8 @@
 //! The level table: the sweep in one look. The columns are WebStone's, with the interval over iterations beside the
 //! figure that it belongs to.
 
+use webstone_judge::statistics::{Interval, NoiseFloor};
 use webstone_model::record::RunRecord;
-use webstone_model::statistics::{Interval, NoiseFloor};
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::layout::{Room, Sheet, Table};

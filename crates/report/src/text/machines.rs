@@ -1,7 +1,7 @@
 //! What the generator and the server used. A generator near its limit measures itself, so its CPU stands beside every
 //! level; the server's CPU tells whether the server was the limit.
 
-use webstone_model::verdict::WORKER_CPU_PERCENT_MAX;
+use webstone_judge::verdict::WORKER_CPU_PERCENT_MAX;
 
 use crate::layout::{Room, Sheet, Table};
 use crate::numbers::Scale;

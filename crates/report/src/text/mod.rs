@@ -16,9 +16,10 @@ mod search;
 mod server;
 mod times;
 
+use webstone_judge::search::{Finding, of_record};
+use webstone_judge::verdict::Verdict;
 use webstone_model::record::RunRecord;
-use webstone_model::search::{Finding, Over, of_record};
-use webstone_model::verdict::Verdict;
+use webstone_model::search::Over;
 
 use crate::layout::{Sheet, push_line};
 use crate::screen::Screen;

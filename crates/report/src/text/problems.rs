@@ -1,14 +1,14 @@
 //! The verdict, what limits, and what else makes the figures doubtful. It stands above them, because a figure that is
 //! read first is believed.
 
-use webstone_model::addresses::AddressRange;
-use webstone_model::record::{HostUse, IterationRecord, RunRecord};
-use webstone_model::spec::RunSpec;
-use webstone_model::statistics::Steadiness;
-use webstone_model::verdict::{
+use webstone_judge::statistics::Steadiness;
+use webstone_judge::verdict::{
     Cause, DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, Loss, RUN_QUEUE_PERCENT_MAX,
     RuleStanding, Standing, Verdict, losses, rules, run_queue_percent,
 };
+use webstone_model::addresses::AddressRange;
+use webstone_model::record::{HostUse, IterationRecord, RunRecord};
+use webstone_model::spec::RunSpec;
 
 use crate::layout::{heading, labelled, push_line};
 use crate::numbers::{count, counted, decimal, percent, seconds};

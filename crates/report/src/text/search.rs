@@ -2,9 +2,10 @@
 //! against load, drawn with letters.
 
 use unicode_width::UnicodeWidthStr;
+use webstone_judge::search::{Answer, ConditionFound, Finding, LevelFound, LevelStanding};
+use webstone_judge::statistics::Method;
 use webstone_model::metric::{Metric, Quantity};
-use webstone_model::search::{Answer, ConditionFound, Finding, LevelFound, LevelStanding, Over};
-use webstone_model::statistics::Method;
+use webstone_model::search::Over;
 use webstone_model::threshold::Thresholds;
 
 use crate::layout::{Room, Sheet, Table, heading, labelled, push_line};
@@ -152,7 +153,8 @@ pub(super) fn curve(screen: &Screen, over: Over, finding: &Finding, out: &mut St
 mod tests {
     use super::*;
     use crate::{Charset, Options};
-    use webstone_model::search::{Search, SearchSpec};
+    use webstone_judge::search::Search;
+    use webstone_model::search::SearchSpec;
 
     #[test]
     fn the_curve_has_a_bar_a_level_and_the_limit_across() {

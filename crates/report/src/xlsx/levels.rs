@@ -1,12 +1,12 @@
 //! The tables of the sweep: one row a run, a level, an iteration, a distribution; and the curves of percentiles.
 
+use webstone_judge::statistics::Interval;
+use webstone_judge::verdict::Verdict;
 use webstone_model::metrics::Histogram;
 use webstone_model::origin_figures::OriginFigures;
 use webstone_model::record::RunRecord;
 use webstone_model::server_figures::{ProcessFigures, ServerFigures};
-use webstone_model::statistics::Interval;
 use webstone_model::units::NANOS_PER_SECOND;
-use webstone_model::verdict::Verdict;
 
 use super::book::{COLUMNS_MAX, Line, Sheet};
 use crate::csv::{self, LevelTable};

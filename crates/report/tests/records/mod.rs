@@ -6,7 +6,7 @@ pub mod paper;
 pub mod simulation;
 
 use serde_json::json;
-use webstone_model::comparison::{self, Comparison};
+use webstone_judge::comparison::{self, Comparison};
 use webstone_model::errors::{ErrorClass, ErrorExample};
 use webstone_model::identities::{Expectation, check};
 use webstone_model::metrics::{GeneratorUse, Histograms, Measured, OpenLoop, Series};

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use webstone_engine::Phase;
-use webstone_model::plausible;
+use webstone_judge::plausible;
 use webstone_model::record::{AgentRecord, ProcessUse, ServerHostUse, ServerUse};
 
 use super::frames::{FrameError, GREETING, Greeting, greet, greeted, receive, send};

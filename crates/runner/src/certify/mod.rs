@@ -11,8 +11,8 @@ pub mod signature;
 mod zip_layout;
 
 use serde::{Deserialize, Serialize};
+use webstone_judge::verdict::{self, RuleResult, RuleStanding, Standing};
 use webstone_model::record::{RunRecord, Tool};
-use webstone_model::verdict::{self, RuleResult, RuleStanding, Standing};
 
 /// Version of `certificate.json`'s form.
 pub const FORMAT: u32 = 1;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use webstone_model::workload::content::file_path;
-use webstone_model::workload::{FileRequest, Workload, is_absolute};
+use webstone_model::workload::{FileRequest, Workload};
+use webstone_workload::content::file_path;
+use webstone_workload::is_absolute;
 
 use super::{FilesetError, MANIFEST};
 

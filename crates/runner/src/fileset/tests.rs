@@ -1,7 +1,7 @@
 //! Tests of the generation and the check of filesets, in temporary directories.
 
 use super::*;
-use webstone_model::workload::{builtin, content, read};
+use webstone_workload::{builtin, content, read};
 
 fn list(text: &str) -> Workload {
     read(text, "list").unwrap()

@@ -6,8 +6,8 @@
 
 use std::fmt;
 
+use webstone_judge::search::iterations_max;
 use webstone_model::addresses::AddressRange;
-use webstone_model::search::SearchSpec;
 use webstone_model::spec::{ConnectionPolicy, RunSpec, Software};
 
 /// Descriptors beside connections: standard streams, record files, trace, name service, and the server's pipes.
@@ -75,7 +75,7 @@ impl Load {
             + 4 * u64::from(spec.generator.page_histograms).min(pages);
         let is_embedded = spec.target.is_empty() && spec.server.software == Software::Reference;
         let listed = spec.load.levels() as u64 * u64::from(spec.load.iterations);
-        let iterations = spec.find.as_ref().map_or(listed, SearchSpec::iterations_max);
+        let iterations = spec.find.as_ref().map_or(listed, iterations_max);
         Load {
             connections: u64::from(clients) * u64::from(spec.client.parallel.max(1)),
             policy: spec.client.connections,

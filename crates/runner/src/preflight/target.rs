@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use webstone_engine::{ProbeError, ProbeResponse};
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::{Check, RunSpec};
-use webstone_model::workload::{RequestDetail, Workload, aim};
+use webstone_model::workload::{RequestDetail, Workload};
+use webstone_workload::aim;
 
 use super::endpoint::{Endpoint, endpoint, is_this_host, reach, reach_socket, resolve, speaks_tls};
 use crate::checkfiles::{CheckOptions, FILES_HINT, FileProblem, FileProblemKind, check_with, distinct};

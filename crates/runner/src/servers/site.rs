@@ -13,7 +13,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use webstone_model::workload::Workload;
-use webstone_model::workload::content::file_path;
+use webstone_workload::content::file_path;
 
 use crate::fileset::{self, FilesetError, FilesetOptions};
 use crate::machine::Root;
@@ -157,7 +157,7 @@ pub(crate) fn address(listen: &str) -> Result<SocketAddr, String> {
 mod tests {
     use super::*;
     use crate::machine::tests::root_with;
-    use webstone_model::workload::builtin;
+    use webstone_workload::builtin;
 
     #[test]
     fn the_files_are_there_for_everybody() {

@@ -11,7 +11,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::RngCore;
 use rustix::net::sockopt::{Timeout, set_socket_linger, set_socket_recv_buffer_size, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
-use webstone_model::workout::{Misdeed, Tally};
+use webstone_judge::workout::{Misdeed, Tally};
 
 /// Pause of those that are slow.
 const PAUSE: Duration = Duration::from_millis(20);

@@ -1,6 +1,6 @@
 //! Stress tests: well-behaved clients, which the engine drives and measures as in any run, and others that misbehave.
 //! `misdeeds` has what those do, `offenders` how many at a time, `state` what the server's processes hold.
-//! What the answers mean is `webstone_model::workout`'s.
+//! What the answers mean is `webstone_judge::workout`'s.
 
 mod misdeeds;
 mod offenders;
@@ -13,14 +13,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use webstone_judge::verdict::DISTURBANCE_NS_MIN;
+use webstone_judge::workout::{Misdeed, Phase, PhaseRecord, Service, TIMED_RUNS_ALONE, Tally, Workout};
 use webstone_model::figures::Figures;
 use webstone_model::metrics::fairness;
 use webstone_model::record::{Disturbance, RunRecord, Tool};
 use webstone_model::spec::{RunSpec, ServerSpec};
 use webstone_model::units::{NANOS_PER_SECOND, Nanos};
-use webstone_model::verdict::DISTURBANCE_NS_MIN;
 use webstone_model::workload::Workload;
-use webstone_model::workout::{Misdeed, Phase, PhaseRecord, Service, TIMED_RUNS_ALONE, Tally, Workout};
 
 use crate::embedded::EmbeddedServerError;
 use crate::interrupt::Interrupt;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
-use webstone_model::workout::{Misdeed, Tally};
+use webstone_judge::workout::{Misdeed, Tally};
 
 use super::misdeeds::{Scene, below, commit};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use webstone_model::workout::ServerState;
+use webstone_judge::workout::ServerState;
 
 use crate::listeners;
 use crate::machine::Root;

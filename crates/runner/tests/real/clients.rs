@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use webstone_model::spec::ServerSpec;
-use webstone_model::workload::{builtin, content};
 use webstone_server::{Fileset, RunningServer, ServeOptions, Server};
+use webstone_workload::{builtin, content};
 
 use crate::program::find;
 

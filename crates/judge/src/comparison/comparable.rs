@@ -1,0 +1,258 @@
+//! In what two records differ beside their figures, and which of it forbids to compare them.
+//!
+//! What a comparison is made for (another server, another version of it, another setting of it) is noted and allowed.
+//! What changes the load, the rules by which an answer counts, or the machines, is not: a difference of the figures would
+//! be put down to the server.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use webstone_model::metrics::WorkerUse;
+use webstone_model::record::{RunRecord, RunState};
+use webstone_model::spec::{ClientSpec, LoadSpec, Logging, RunSpec};
+use webstone_model::units::Nanos;
+
+/// What a difference means for a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weight {
+    /// The figures are not of the same thing: only `--force` compares them.
+    Forbids,
+    /// A reader should know it.
+    Noted,
+}
+
+/// One thing in which two records differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Difference {
+    /// What it is.
+    pub what: String,
+    /// What the baseline has.
+    pub baseline: String,
+    /// What the candidate has.
+    pub candidate: String,
+    /// What it means.
+    pub weight: Weight,
+}
+
+/// Factor between two spans of time from which on they are different classes: caches, garbage collectors and clocks of
+/// processors behave differently in a second and in ten minutes, hardly in ten and in twelve.
+const CLASS_FACTOR: f64 = 2.0;
+
+/// Facts of the machine that forbid a comparison, by their names in `environment.json`.
+const MACHINE: [(&str, &str); 8] = [
+    ("hostname", "host"),
+    ("architecture", "architecture"),
+    ("cpu.model", "CPU"),
+    ("cpu.allowed", "CPUs that the generator may use"),
+    ("cpu.smt", "SMT"),
+    ("cpu.frequency.governor", "frequency governor"),
+    ("cpu.mitigations", "mitigations"),
+    ("target.this_host", "the server runs on the generator's host"),
+];
+
+/// Facts of the machine that are noted.
+const MACHINE_NOTED: [(&str, &str); 3] =
+    [("kernel.release", "kernel"), ("sysctl", "kernel settings"), ("memory.bytes", "memory in bytes")];
+
+/// Facts of the server's own host that are noted, where an agent told them of both.
+const SERVER_HOST: [(&str, &str); 4] = [
+    ("hostname", "server's host"),
+    ("cpu.model", "server's CPU"),
+    ("memory.bytes", "server's memory in bytes"),
+    ("kernel.release", "server's kernel"),
+];
+
+/// Everything in which `candidate` differs from `baseline`, what forbids first.
+pub fn differences(baseline: &RunRecord, candidate: &RunRecord) -> Vec<Difference> {
+    let mut found = Found(Vec::new());
+    found.load(baseline, candidate);
+    found.clients(&baseline.spec.client, &candidate.spec.client);
+    found.machines(baseline, candidate);
+    found.server(baseline, candidate);
+    found.course(baseline, candidate);
+    let mut found = found.0;
+    found.sort_by_key(|difference| difference.weight == Weight::Noted);
+    found
+}
+
+struct Found(Vec<Difference>);
+
+impl Found {
+    fn check(&mut self, weight: Weight, what: &str, baseline: String, candidate: String) {
+        if baseline != candidate {
+            self.0.push(Difference { what: what.to_owned(), baseline, candidate, weight });
+        }
+    }
+
+    fn load(&mut self, a: &RunRecord, b: &RunRecord) {
+        if a.workload_sha256 != b.workload_sha256 {
+            let named = |record: &RunRecord| {
+                let hash: String = record.workload_sha256.chars().take(12).collect();
+                format!("{} (sha256 {hash})", record.workload.name)
+            };
+            self.check(Weight::Forbids, "workload", named(a), named(b));
+        }
+        let (a, b) = (&a.spec.load, &b.spec.load);
+        self.span("duration of a level", a.duration, b.duration);
+        self.span("warm-up", a.warmup, b.warmup);
+        let pages = |pages: Option<u64>| pages.map_or("no limit".to_owned(), |pages| pages.to_string());
+        self.check(Weight::Forbids, "pages of a level", pages(a.pages), pages(b.pages));
+        let open_loop = |load: &LoadSpec| match load.rate {
+            Some(_) => format!("open, {} arrivals, busy: {}", text(&load.arrivals), text(&load.when_busy)),
+            None => "closed".to_owned(),
+        };
+        self.check(Weight::Forbids, "loop", open_loop(a), open_loop(b));
+        self.check(Weight::Noted, "order of iterations", text(&a.order), text(&b.order));
+    }
+
+    fn span(&mut self, what: &str, a: Nanos, b: Nanos) {
+        let (short, long) = (a.min(b).0 as f64, a.max(b).0 as f64);
+        let weight = if long > short * CLASS_FACTOR { Weight::Forbids } else { Weight::Noted };
+        self.check(weight, what, a.to_string(), b.to_string());
+    }
+
+    fn clients(&mut self, a: &ClientSpec, b: &ClientSpec) {
+        let policy = |client: &ClientSpec| {
+            let limit = client.requests_per_connection;
+            let limit = limit.map_or(String::new(), |limit| format!(", {limit} requests a connection"));
+            format!("{}{limit}", text(&client.connections))
+        };
+        type Part = fn(&ClientSpec) -> String;
+        let forbidding: [(&str, Part); 10] = [
+            ("files fetched at once", |client| client.parallel.to_string()),
+            ("protocol", |client| format!("HTTP/{}", text(&client.http))),
+            ("method", |client| client.method.clone()),
+            ("header fields", |client| listed(&client.headers)),
+            ("request body", |client| client.body.clone().unwrap_or_else(|| "none".to_owned())),
+            ("check of answers", |client| text(&client.check)),
+            ("connections end with a reset", |client| yes(client.reset)),
+            ("name resolution", |client| text(&client.resolve)),
+            ("Unix socket", |client| yes(client.unix_socket.is_some())),
+            ("proxy", |client| client.proxy.clone().unwrap_or_else(|| "none".to_owned())),
+        ];
+        self.check(Weight::Forbids, "connection policy", policy(a), policy(b));
+        for (what, part) in forbidding {
+            self.check(Weight::Forbids, what, part(a), part(b));
+        }
+        let timeouts = |client: &ClientSpec| {
+            format!("{}, {}, {}", client.connect_timeout, client.first_byte_timeout, client.request_timeout)
+        };
+        self.check(Weight::Noted, "timeouts", timeouts(a), timeouts(b));
+        self.check(Weight::Noted, "seed", a.seed.to_string(), b.seed.to_string());
+        self.check(Weight::Noted, "local addresses", format!("{:?}", a.source), format!("{:?}", b.source));
+    }
+
+    fn machines(&mut self, a: &RunRecord, b: &RunRecord) {
+        let facts = MACHINE.map(|(name, what)| (Weight::Forbids, name, what)).into_iter();
+        for (weight, name, what) in facts.chain(MACHINE_NOTED.map(|(name, what)| (Weight::Noted, name, what)))
+        {
+            let (one, other) = (a.environment.get(name), b.environment.get(name));
+            if one == other {
+                continue;
+            }
+            match (one.and_then(|one| one.as_object()), other.and_then(|other| other.as_object())) {
+                (Some(one), Some(other)) => {
+                    let names: std::collections::BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+                    for part in names {
+                        let what = format!("{what}: {part}");
+                        self.check(weight, &what, fact(one.get(part)), fact(other.get(part)));
+                    }
+                }
+                _ => self.check(weight, what, fact(one), fact(other)),
+            }
+        }
+        self.check(Weight::Forbids, "generator's workers", workers(a), workers(b));
+    }
+
+    fn server(&mut self, a: &RunRecord, b: &RunRecord) {
+        let placed = |record: &RunRecord| {
+            let by_agent = record.target.agent.as_ref().map(|agent| &agent.cpus);
+            let cpus: Vec<String> =
+                by_agent.unwrap_or(&record.target.cpus).iter().map(u32::to_string).collect();
+            if cpus.is_empty() { "not told".to_owned() } else { cpus.join(",") }
+        };
+        self.check(Weight::Forbids, "CPUs of the server", placed(a), placed(b));
+        let named = |record: &RunRecord| {
+            record.target.server.clone().unwrap_or_else(|| "it did not tell its name".to_owned())
+        };
+        self.check(Weight::Noted, "server", named(a), named(b));
+        for (fact, what) in SERVER_HOST {
+            let told = |record: &RunRecord| {
+                let value = record.environment.get("server.environment")?.get(fact)?;
+                Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+            };
+            if let (Some(one), Some(other)) = (told(a), told(b)) {
+                self.check(Weight::Noted, what, one, other);
+            }
+        }
+        // A server of ours takes any free port; another address of it is no difference.
+        if let (Some(one), Some(other)) = (&a.target.software, &b.target.software) {
+            self.check(Weight::Noted, "server's driver", one.name.clone(), other.name.clone());
+            self.check(Weight::Noted, "server's profile", one.profile.clone(), other.profile.clone());
+        } else if !(a.target.embedded && b.target.embedded) {
+            self.check(Weight::Noted, "target", a.target.url.clone(), b.target.url.clone());
+            return;
+        }
+        type Part = fn(&RunSpec) -> String;
+        let settings: [(&str, Part); 5] = [
+            ("server's threads", |spec| spec.server.threads.to_string()),
+            ("server keeps files in memory", |spec| yes(spec.server.reference_caches())),
+            ("server keeps connections", |spec| yes(spec.server.keep_alive)),
+            ("server writes an access log", |spec| {
+                yes(!matches!(spec.server.logging(), Logging::Unsaid | Logging::Off))
+            }),
+            ("server's listen queue", |spec| spec.server.reference_backlog().to_string()),
+        ];
+        for (what, part) in settings {
+            self.check(Weight::Noted, what, part(&a.spec), part(&b.spec));
+        }
+    }
+
+    fn course(&mut self, a: &RunRecord, b: &RunRecord) {
+        let tool = |record: &RunRecord| {
+            let commit = record.tool.commit.as_ref().map_or(String::new(), |commit| format!(" ({commit})"));
+            format!("{} {}{commit}", record.tool.name, record.tool.version)
+        };
+        self.check(Weight::Noted, "measured with", tool(a), tool(b));
+        let ended = |record: &RunRecord| match record.state {
+            RunState::Complete => "as planned".to_owned(),
+            other => text(&other),
+        };
+        self.check(Weight::Noted, "the run ended", ended(a), ended(b));
+    }
+}
+
+/// The generator's event loops: their number, and their CPUs where they were pinned.
+fn workers(record: &RunRecord) -> String {
+    let used: &[WorkerUse] =
+        record.iterations.first().map_or(&[], |run| run.measured.generator.workers.as_slice());
+    let cpus: Vec<String> = used.iter().filter_map(|worker| worker.cpu).map(|cpu| cpu.to_string()).collect();
+    match cpus.is_empty() {
+        true => format!("{}, not pinned", used.len()),
+        false => format!("{} on CPU {}", used.len(), cpus.join(",")),
+    }
+}
+
+fn yes(value: bool) -> String {
+    if value { "yes" } else { "no" }.to_owned()
+}
+
+/// The name that files use for a variant.
+fn text(variant: &impl Serialize) -> String {
+    fact(serde_json::to_value(variant).ok().as_ref())
+}
+
+fn fact(value: Option<&serde_json::Value>) -> String {
+    match value {
+        None => "not told".to_owned(),
+        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(serde_json::Value::Bool(value)) => yes(*value),
+        Some(value) => value.to_string(),
+    }
+}
+
+fn listed(headers: &indexmap::IndexMap<String, String>) -> String {
+    let all: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    if all.is_empty() { "none".to_owned() } else { all.join(", ") }
+}

@@ -1,0 +1,126 @@
+//! Conditions on changes (`--fail-if`), held against what was measured.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::judging::holm;
+use super::{Candidate, Row};
+use crate::statistics::Interval;
+use webstone_model::metric::Metric;
+use webstone_model::threshold::{FailIf, Relation};
+
+/// What it takes for a condition to fail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailWhen {
+    /// The change is shown: the whole interval meets the condition, after Holm's correction over the levels, and where
+    /// no change at all would not meet it, the interval lies outside the noise floor.
+    #[default]
+    Shown,
+    /// The measured change meets the condition, whatever its interval.
+    Measured,
+    /// The interval does not exclude that the condition is met: passing takes the proof.
+    Possible,
+}
+
+/// What came of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GateResult {
+    /// It is not met.
+    Passed,
+    /// It is met.
+    Failed,
+    /// There is no interval to tell from, no value, or an interval that is wider than its value.
+    CannotTell,
+}
+
+/// A condition held against one level of one candidate.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct GateOutcome {
+    /// The condition, as it was typed.
+    pub condition: String,
+    /// The figure.
+    pub metric: Metric,
+    /// The candidate's place among the records, from 1.
+    pub record: usize,
+    /// The level's number of clients.
+    pub clients: u32,
+    /// The change, in percent; of errors in percentage points. Null where there is no interval.
+    pub change: Option<Interval>,
+    /// The relation of the condition.
+    pub relation: Relation,
+    /// Its limit, in the same unit.
+    pub limit: f64,
+    /// What came of it.
+    pub result: GateResult,
+}
+
+/// Holds every condition against every candidate and level that it selects.
+pub(super) fn evaluate(
+    conditions: &[FailIf],
+    fail_when: FailWhen,
+    candidates: &[Candidate],
+) -> Vec<GateOutcome> {
+    conditions.iter().flat_map(|condition| one(condition, fail_when, candidates)).collect()
+}
+
+fn one(condition: &FailIf, fail_when: FailWhen, candidates: &[Candidate]) -> Vec<GateOutcome> {
+    let cells: Vec<(usize, u32, &Row)> = candidates
+        .iter()
+        .flat_map(|candidate| candidate.levels.iter().map(move |level| (candidate.record, level)))
+        .filter(|(_, level)| condition.selects(level.clients))
+        .filter_map(|(record, level)| {
+            let row = level.rows.iter().find(|row| row.metric == condition.metric())?;
+            Some((record, level.clients, row))
+        })
+        .collect();
+    let told: Vec<&Row> = cells.iter().map(|(_, _, row)| *row).filter(|row| row.change.is_some()).collect();
+    let shown = holm(told.len(), |member, confidence| is_shown(condition, told[member], confidence));
+    let mut shown = shown.into_iter();
+    cells
+        .into_iter()
+        .map(|(record, clients, row)| {
+            let shown = row.change.as_ref().and_then(|_| shown.next());
+            let failed = match fail_when {
+                FailWhen::Shown => shown.filter(|_| !row.is_inconclusive()),
+                FailWhen::Measured => row.point().map(|point| condition.holds(point)),
+                FailWhen::Possible => {
+                    row.change.map(|change| condition.holds(change.low) || condition.holds(change.high))
+                }
+            };
+            GateOutcome {
+                condition: condition.text().to_owned(),
+                metric: condition.metric(),
+                record,
+                clients,
+                change: row.change.or_else(|| row.point().map(Interval::bare)),
+                relation: condition.relation(),
+                limit: condition.limit(),
+                result: match failed {
+                    None => GateResult::CannotTell,
+                    Some(true) => GateResult::Failed,
+                    Some(false) => GateResult::Passed,
+                },
+            }
+        })
+        .collect()
+}
+
+fn is_shown(condition: &FailIf, row: &Row, confidence: f64) -> bool {
+    let Some(change) = row.change_at(confidence) else { return false };
+    let whole = condition.holds(change.low) && condition.holds(change.high);
+    // A condition that no change at all would meet asks for an improvement, and noise excuses nothing there.
+    whole && (condition.holds(0.0) || row.shown_at(confidence))
+}
+
+impl Row {
+    /// The change of the means, with or without an interval.
+    pub fn point(&self) -> Option<f64> {
+        let (baseline, candidate) = (self.baseline.mean?, self.candidate.mean?);
+        match self.metric {
+            Metric::Errors => Some(candidate - baseline),
+            _ => (baseline > 0.0).then(|| (candidate / baseline - 1.0) * 100.0),
+        }
+    }
+}

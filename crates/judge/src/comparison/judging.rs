@@ -1,0 +1,282 @@
+//! When a change is more than noise.
+//!
+//! A change is shown when the whole interval of the ratio lies outside the noise floor: chance alone is excluded by the
+//! interval, what parts two runs of the same thing by the floor. (So does Criterion.rs, "Analysis process": the interval
+//! of the change against a noise threshold.)
+//!
+//! The levels of a sweep, and several candidates, are as many chances to find by luck what is not there. So the findings
+//! on one figure are a family, and its error is kept by the step-down procedure of S. Holm, *A Simple Sequentially
+//! Rejective Multiple Test Procedure*, Scandinavian Journal of Statistics 6(2), 1979, which needs no independence. Figures
+//! are families of their own: they answer different questions. Intervals are printed uncorrected.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Candidate, Noise, Row};
+use crate::statistics::{self, CONFIDENCE, Interval};
+use webstone_model::metric::{Metric, Reading};
+use webstone_model::record::{Arm, IterationRecord};
+
+/// Iterations of each record below which the absence of a difference is not claimed.
+pub const ITERATIONS_MIN: usize = 3;
+
+/// How far apart two equal response times can be read from histograms of three significant digits, in percent.
+const HISTOGRAM_PERCENT: f64 = 0.1;
+
+/// What is concluded of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Finding {
+    /// The candidate is better.
+    Better,
+    /// The candidate is worse.
+    Worse,
+    /// Whatever differs is within the noise, or the interval.
+    NoDifferenceShown,
+    /// Too little was measured to say either.
+    CannotTell,
+}
+
+impl Finding {
+    /// The word for it, of a metric.
+    pub fn word(self, metric: Metric) -> &'static str {
+        match (self, metric) {
+            (Finding::Better, Metric::Errors) => "fewer",
+            (Finding::Worse, Metric::Errors) => "more",
+            (Finding::Better, Metric::ClientCpu | Metric::ServerCpu) => "less",
+            (Finding::Worse, Metric::ClientCpu | Metric::ServerCpu) => "more",
+            (Finding::Better, _) => "faster",
+            (Finding::Worse, _) => "slower",
+            (Finding::NoDifferenceShown, _) => "no difference shown",
+            (Finding::CannotTell, _) => "cannot tell",
+        }
+    }
+
+    /// Whether a difference was shown.
+    pub fn is_difference(self) -> bool {
+        matches!(self, Finding::Better | Finding::Worse)
+    }
+}
+
+/// What kept a change from being shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Why {
+    /// One of the two has no such value.
+    NotMeasured,
+    /// One of the two has fewer than two iterations, or fewer than [`ITERATIONS_MIN`] and nothing was shown.
+    TooFewIterations,
+    /// The baseline's mean is 0: there is no ratio.
+    NoRatio,
+    /// The interval of one of the two is wider than its mean: nothing can be concluded from it.
+    TooWide,
+    /// The interval contains no change at all.
+    WithinInterval,
+    /// The interval excludes no change, and not the noise floor.
+    WithinNoise,
+    /// Alone it would have been shown; among so many levels or records it may be luck.
+    Corrected,
+}
+
+/// Where a noise floor comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FloorSource {
+    /// It was typed.
+    Given,
+    /// What parts the two arms of A/A runs (`--aa`): the end of the interval of their ratio that is farther from 1, of the
+    /// run where it is larger.
+    Arms,
+    /// The standard deviation of single iterations, of the record where it is larger.
+    Iterations,
+    /// The resolution of the histograms, which is coarser than the iterations' scatter.
+    Histogram,
+}
+
+/// What of a change is noise.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Floor {
+    /// In percent; of errors in percentage points.
+    pub value: f64,
+    /// Where it comes from.
+    pub source: FloorSource,
+}
+
+/// An iteration's values, and the arm of an A/A run that it belongs to.
+pub(super) type Armed<'a> = (Option<Arm>, Reading<'a>);
+
+/// Reads every iteration of a level.
+pub(super) fn read<'a>(runs: &[&'a IterationRecord]) -> Vec<Armed<'a>> {
+    runs.iter().map(|run| (run.arm, Reading::of(run))).collect()
+}
+
+/// What is known of the noise at one level.
+pub(super) enum LevelNoise<'a> {
+    Percent(f64),
+    /// The levels of A/A runs, each of which measured one thing twice.
+    Arms(Vec<&'a [Armed<'a>]>),
+    Run(Vec<Vec<Armed<'a>>>),
+}
+
+impl<'a> LevelNoise<'a> {
+    pub(super) fn of(
+        noise: Noise<'a>,
+        clients: u32,
+        baseline: &'a [Armed<'a>],
+        candidate: &'a [Armed<'a>],
+    ) -> LevelNoise<'a> {
+        match noise {
+            Noise::Percent(value) => LevelNoise::Percent(value),
+            Noise::Records => LevelNoise::Arms(vec![baseline, candidate]),
+            Noise::Run(record) => {
+                let mut levels = record.levels();
+                if levels.iter().any(|(other, _)| *other == clients) {
+                    levels.retain(|(other, _)| *other == clients);
+                }
+                LevelNoise::Run(levels.iter().map(|(_, runs)| read(runs)).collect())
+            }
+        }
+    }
+
+    /// The floor of one figure. A floor that was typed is relative, and so does not apply to errors, which are compared
+    /// by difference.
+    pub(super) fn floor(&self, metric: Metric, baseline: &[f64], candidate: &[f64]) -> Floor {
+        let known = match self {
+            LevelNoise::Percent(value) if metric != Metric::Errors => {
+                Some(Floor { value: *value, source: FloorSource::Given })
+            }
+            LevelNoise::Percent(_) => None,
+            LevelNoise::Arms(levels) => between_arms(metric, levels.iter().copied()),
+            LevelNoise::Run(levels) => between_arms(metric, levels.iter().map(Vec::as_slice)),
+        };
+        let floor = known.unwrap_or_else(|| {
+            let value = scatter(metric, baseline).max(scatter(metric, candidate));
+            Floor { value, source: FloorSource::Iterations }
+        });
+        match metric {
+            Metric::Percentile(_) if floor.value < HISTOGRAM_PERCENT => {
+                Floor { value: HISTOGRAM_PERCENT, source: FloorSource::Histogram }
+            }
+            _ => floor,
+        }
+    }
+}
+
+/// The largest of what parts the two arms of A/A runs.
+fn between_arms<'a>(metric: Metric, levels: impl Iterator<Item = &'a [Armed<'a>]>) -> Option<Floor> {
+    let of_level = |level: &[Armed<'_>]| {
+        let arm = |wanted: Arm| -> Vec<f64> {
+            let of_arm = level.iter().filter(|(arm, _)| *arm == Some(wanted));
+            of_arm.filter_map(|(_, reading)| reading.value(metric)).collect()
+        };
+        let (a, b) = (arm(Arm::A), arm(Arm::B));
+        match metric {
+            Metric::Errors => statistics::difference_interval_at(&a, &b, CONFIDENCE)
+                .map(|difference| difference.high.abs().max(difference.low.abs())),
+            _ => statistics::noise_floor(&a, &b).map(|noise| noise.percent),
+        }
+    };
+    let value = levels.filter_map(of_level).reduce(f64::max)?;
+    Some(Floor { value, source: FloorSource::Arms })
+}
+
+/// The standard deviation of single iterations: in percent of their mean, of errors in percentage points.
+fn scatter(metric: Metric, samples: &[f64]) -> f64 {
+    let (deviation, mean) = (statistics::standard_deviation(samples), statistics::mean(samples));
+    match metric {
+        Metric::Errors => deviation,
+        _ if mean > 0.0 => 100.0 * deviation / mean,
+        _ => 0.0,
+    }
+}
+
+/// Whether the whole interval lies outside the noise.
+fn is_outside(change: &Interval, floor: &Floor) -> bool {
+    change.low > floor.value || change.high < -floor.value
+}
+
+impl Row {
+    /// Whether the 95 % interval of one of both means is wider than the mean. Errors may be none and then have no relative
+    /// width; they are compared by difference.
+    pub(crate) fn is_inconclusive(&self) -> bool {
+        let is_wide = |samples: &[f64]| {
+            statistics::mean_interval(samples).is_some_and(|interval| interval.is_wider_than_its_value())
+        };
+        self.metric != Metric::Errors && (is_wide(&self.baseline.samples) || is_wide(&self.candidate.samples))
+    }
+
+    /// Whether a change is shown with some confidence.
+    pub(crate) fn shown_at(&self, confidence: f64) -> bool {
+        self.change_at(confidence).is_some_and(|change| is_outside(&change, &self.floor))
+    }
+}
+
+/// Holm's procedure over a family of `members`: which hypotheses are rejected so that the chance of rejecting a true one
+/// anywhere stays below 1 − [`CONFIDENCE`]. `rejects` tells whether a member is rejected alone with a confidence; it must
+/// not be rejected with a higher one and not with a lower.
+///
+/// The procedure asks whether the i-th surest member falls at α / (members − i + 1). A member's sureness is taken as the
+/// largest share of α at which it falls, found by halving: members × log₂ members questions, where asking all that are left
+/// in every step would be their square.
+pub fn holm(members: usize, rejects: impl Fn(usize, f64) -> bool) -> Vec<bool> {
+    let falls = |member: usize, shares: usize| rejects(member, 1.0 - (1.0 - CONFIDENCE) / shares as f64);
+    let most_shares = |member: usize| -> usize {
+        let (mut falling, mut standing) = (0, members + 1);
+        while standing - falling > 1 {
+            let middle = falling.midpoint(standing);
+            if falls(member, middle) { falling = middle } else { standing = middle }
+        }
+        falling
+    };
+    let mut order: Vec<(usize, usize)> = (0..members).map(|member| (most_shares(member), member)).collect();
+    order.sort_unstable_by_key(|(shares, member)| (std::cmp::Reverse(*shares), *member));
+    let mut rejected = vec![false; members];
+    for (place, (shares, member)) in order.into_iter().enumerate() {
+        // The first that stands lets all behind it stand.
+        if shares < members - place {
+            break;
+        }
+        rejected[member] = true;
+    }
+    rejected
+}
+
+/// Makes the findings on one figure, over all candidates and levels.
+pub(super) fn judge_family(candidates: &mut [Candidate], place: usize) {
+    let mut rows: Vec<&mut Row> = candidates
+        .iter_mut()
+        .flat_map(|candidate| &mut candidate.levels)
+        .map(|level| &mut level.rows[place])
+        .collect();
+    // What was not measured is no member: it can reject nothing.
+    let members: Vec<usize> = (0..rows.len()).filter(|row| rows[*row].change.is_some()).collect();
+    let shown = holm(members.len(), |member, confidence| rows[members[member]].shown_at(confidence));
+    for row in &mut rows {
+        (row.finding, row.why) = unshown(row);
+    }
+    for (member, _) in members.iter().zip(&shown).filter(|(_, shown)| **shown) {
+        let row = &mut rows[*member];
+        if row.is_inconclusive() {
+            continue;
+        }
+        let more = row.change.is_some_and(|change| change.point > 0.0);
+        row.why = None;
+        row.finding = if more == row.metric.more_is_better() { Finding::Better } else { Finding::Worse };
+    }
+}
+
+/// What is said of a row in which no difference is shown.
+fn unshown(row: &Row) -> (Finding, Option<Why>) {
+    let fewest = row.baseline.samples.len().min(row.candidate.samples.len());
+    let (finding, why) = match &row.change {
+        None if fewest == 0 => (Finding::CannotTell, Why::NotMeasured),
+        None if fewest < 2 => (Finding::CannotTell, Why::TooFewIterations),
+        None => (Finding::CannotTell, Why::NoRatio),
+        Some(_) if fewest < ITERATIONS_MIN => (Finding::CannotTell, Why::TooFewIterations),
+        Some(_) if row.is_inconclusive() => (Finding::CannotTell, Why::TooWide),
+        Some(change) if is_outside(change, &row.floor) => (Finding::NoDifferenceShown, Why::Corrected),
+        Some(change) if change.contains(0.0) => (Finding::NoDifferenceShown, Why::WithinInterval),
+        Some(_) => (Finding::NoDifferenceShown, Why::WithinNoise),
+    };
+    (finding, Some(why))
+}

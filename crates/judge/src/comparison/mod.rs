@@ -1,0 +1,381 @@
+//! Two or more records, level by level: by how much each headline figure changed, how sure that is, and whether it is
+//! more than noise.
+//!
+//! **Iterations are the samples**, never requests: requests of one run share its caches, its placement and its luck, so
+//! that a million of them say no more about the next run than the run itself does. They are compared unpaired: two
+//! records were made one after the other, and nothing ties the second iteration of one to that of the other. The
+//! definitions, with their sources, are in `docs/measurement.md`, "Comparison".
+//!
+//! Whether two records may be compared at all is told by [`differences`]; who refuses on account of it is the caller.
+
+mod comparable;
+mod gates;
+mod judging;
+mod ranking;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub use comparable::{Difference, Weight, differences};
+pub use gates::{FailWhen, GateOutcome, GateResult};
+pub use judging::{Finding, Floor, FloorSource, ITERATIONS_MIN, Why, holm};
+pub use ranking::{NoRanking, Pair, RankRange, Ranking, rank};
+
+use crate::statistics::{self, Interval};
+use crate::verdict::{self, Standing};
+use webstone_model::metric::Metric;
+use webstone_model::rate::RateProfile;
+use webstone_model::record::{IterationRecord, RunRecord, load_name};
+use webstone_model::spec::ConnectionPolicy;
+use webstone_model::threshold::{self, FailIf, Outcome, Threshold};
+
+/// Version of the comparison's schema. It grows when a reader of the older one would misread.
+pub const COMPARISON_SCHEMA: u32 = 1;
+
+/// The figures that are compared, in the order of reports. `connects` is left out where both records keep connections
+/// alive: new connections are then neither good nor bad.
+pub const METRICS: [Metric; 12] = [
+    Metric::Rate,
+    Metric::Connects,
+    Metric::Throughput,
+    Metric::Mean,
+    Metric::Percentile(50.0),
+    Metric::Percentile(90.0),
+    Metric::Percentile(95.0),
+    Metric::Percentile(99.0),
+    Metric::Percentile(99.9),
+    Metric::Errors,
+    Metric::ClientCpu,
+    Metric::ServerCpu,
+];
+
+/// What a comparison shall know beside the records.
+#[derive(Clone, Debug, Default)]
+pub struct Options<'a> {
+    /// Where the noise floor is known from.
+    pub noise: Noise<'a>,
+    /// Changes that must not be.
+    pub fail_if: Vec<FailIf>,
+    /// What it takes for one of them to fail.
+    pub fail_when: FailWhen,
+    /// Limits that every record but the baseline must keep.
+    pub thresholds: Vec<Threshold>,
+}
+
+/// Where the noise floor is known from.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Noise<'a> {
+    /// From the records themselves: from the two arms of those that have them (`--aa`), otherwise from the scatter of
+    /// iterations.
+    #[default]
+    Records,
+    /// It was typed, in percent.
+    Percent(f64),
+    /// From the two arms of another record, of the same level or, where that has none, of its noisiest one.
+    Run(&'a RunRecord),
+}
+
+/// Names of levels in one: `1, 2, 4 clients`.
+pub fn levels_named(levels: &[String]) -> String {
+    let parted: Option<Vec<(&str, &str)>> = levels.iter().map(|level| level.rsplit_once(' ')).collect();
+    match parted.as_deref() {
+        // The last one's noun: of `1 client, 2 clients` it is the plural.
+        Some([.., (_, noun)]) if levels.len() > 1 => {
+            let numbers: Vec<&str> = parted.iter().flatten().map(|(number, _)| *number).collect();
+            format!("{} {noun}", numbers.join(", "))
+        }
+        _ => levels.join(", "),
+    }
+}
+
+/// Records, compared.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(title = "webstone comparison")]
+pub struct Comparison {
+    /// [`COMPARISON_SCHEMA`] of the writer.
+    pub schema: u32,
+    /// Confidence of the intervals, and 1 − the chance that any verdict on a figure is wrong where nothing differs.
+    pub confidence: f64,
+    /// The records in the order in which they were named; the first is the baseline.
+    pub records: Vec<Compared>,
+    /// Every record but the first, held against the first.
+    pub candidates: Vec<Candidate>,
+    /// What it took for a condition of `--fail-if` to fail.
+    pub fail_when: FailWhen,
+    /// Every condition of `--fail-if`, held against every candidate and level that it selects.
+    pub fail_if: Vec<GateOutcome>,
+    /// Every threshold, held against every candidate and level that it selects.
+    pub thresholds: Vec<ThresholdOutcome>,
+}
+
+/// One of the records.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Compared {
+    /// Name of the record's directory.
+    pub id: String,
+    /// Name of the run.
+    pub name: String,
+    /// When the run began (RFC 3339, UTC).
+    pub started_at: String,
+    /// URL of the server under test.
+    pub target: String,
+    /// The server's own name, where it told.
+    pub server: Option<String>,
+    /// The workload's name.
+    pub workload: String,
+    /// Fewest and most iterations of a level.
+    pub iterations: (usize, usize),
+    /// What its figures are worth.
+    pub standing: Standing,
+    /// Why it is invalid or in doubt; empty otherwise.
+    pub reasons: Vec<String>,
+}
+
+/// A record against the baseline.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Candidate {
+    /// Its place among the records, from 1.
+    pub record: usize,
+    /// In what it differs from the baseline beside the figures.
+    pub differences: Vec<Difference>,
+    /// Levels that only the baseline has, as `20 clients` or `1000 arrivals/s`.
+    pub only_baseline: Vec<String>,
+    /// Levels that only this record has.
+    pub only_candidate: Vec<String>,
+    /// Every level that both have, ascending.
+    pub levels: Vec<LevelComparison>,
+}
+
+/// One level of both.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LevelComparison {
+    /// Number of clients.
+    pub clients: u32,
+    /// Rate, in open loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateProfile>,
+    /// Figure by figure.
+    pub rows: Vec<Row>,
+}
+
+/// One figure at one level.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Row {
+    /// The figure.
+    pub metric: Metric,
+    /// The baseline's iterations.
+    pub baseline: Side,
+    /// The candidate's.
+    pub candidate: Side,
+    /// Mean of the candidate / mean of the baseline, with its interval; null where there is none, and of errors.
+    pub ratio: Option<Interval>,
+    /// The change: of errors the difference in percentage points, of all else (ratio − 1) in percent.
+    pub change: Option<Interval>,
+    /// What of a change is noise, in the unit of `change`.
+    pub floor: Floor,
+    /// The least change that would have been shown by measurements as scattered as these, in the unit of `change`.
+    pub shows_from: Option<f64>,
+    /// What is concluded.
+    pub finding: Finding,
+    /// What kept it from being concluded.
+    pub why: Option<Why>,
+}
+
+/// The values of one record's iterations, in the base unit of the metric.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Side {
+    /// Their mean; null without any.
+    pub mean: Option<f64>,
+    /// The values, in the order in which the iterations ran.
+    pub samples: Vec<f64>,
+    /// Indexes of those that are outliers: they are flagged and never left out.
+    pub outliers: Vec<usize>,
+}
+
+/// A threshold held against a level of one of the records.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ThresholdOutcome {
+    /// The record's place among the records, from 1 (0 is the baseline, which no threshold is held against).
+    pub record: usize,
+    /// What came of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+impl Comparison {
+    /// Whether any condition or threshold failed.
+    pub fn failed(&self) -> bool {
+        self.fail_if.iter().any(|gate| gate.result == GateResult::Failed)
+            || self.thresholds.iter().any(|one| !one.outcome.passed)
+    }
+
+    /// Conditions that could be neither met nor missed.
+    pub fn undecided(&self) -> impl Iterator<Item = &GateOutcome> {
+        self.fail_if.iter().filter(|gate| gate.result == GateResult::CannotTell)
+    }
+}
+
+/// Compares records with the first of them.
+///
+/// # Panics
+/// Without any record.
+pub fn compare(records: &[&RunRecord], options: &Options<'_>) -> Comparison {
+    let baseline = records[0];
+    let metrics = metrics(records, options);
+    let mut candidates: Vec<Candidate> = records[1..]
+        .iter()
+        .enumerate()
+        .map(|(index, record)| candidate(index + 1, baseline, record, &metrics, options))
+        .collect();
+    for place in 0..metrics.len() {
+        judging::judge_family(&mut candidates, place);
+    }
+    let fail_if = gates::evaluate(&options.fail_if, options.fail_when, &candidates);
+    let thresholds = (1..records.len())
+        .flat_map(|record| {
+            let outcomes = threshold::evaluate(&options.thresholds, records[record]);
+            outcomes.into_iter().map(move |outcome| ThresholdOutcome { record, outcome })
+        })
+        .collect();
+    Comparison {
+        schema: COMPARISON_SCHEMA,
+        confidence: statistics::CONFIDENCE,
+        records: records.iter().map(|record| compared(record)).collect(),
+        candidates,
+        fail_when: options.fail_when,
+        fail_if,
+        thresholds,
+    }
+}
+
+/// Those of every comparison, and what a condition names besides.
+fn metrics(records: &[&RunRecord], options: &Options<'_>) -> Vec<Metric> {
+    let kept = |record: &&RunRecord| record.spec.client.connections == ConnectionPolicy::KeepAlive;
+    let all_kept = records.iter().all(kept);
+    let mut metrics = METRICS.to_vec();
+    metrics.retain(|metric| !(all_kept && *metric == Metric::Connects));
+    for wanted in options.fail_if.iter().map(FailIf::metric) {
+        if !metrics.contains(&wanted) {
+            metrics.push(wanted);
+        }
+    }
+    metrics
+}
+
+fn compared(record: &RunRecord) -> Compared {
+    let counts = record.levels().into_iter().map(|(_, runs)| runs.len());
+    let verdict = verdict::of(record);
+    Compared {
+        id: record.id.clone(),
+        name: record.spec.name.clone(),
+        started_at: record.started_at.clone(),
+        target: record.target.url.clone(),
+        server: record.target.server.clone(),
+        workload: record.workload.name.clone(),
+        iterations: (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0)),
+        standing: verdict.standing,
+        reasons: verdict.told(),
+    }
+}
+
+fn candidate(
+    place: usize,
+    baseline: &RunRecord,
+    record: &RunRecord,
+    metrics: &[Metric],
+    options: &Options<'_>,
+) -> Candidate {
+    let (ours, theirs) = (baseline.levels(), record.levels());
+    // In open loop a level is its rate: how many clients stand by may differ.
+    type Level<'a> = (u32, Vec<&'a IterationRecord>);
+    let same = |a: &Level<'_>, b: &Level<'_>| {
+        let rate = a.1[0].rate;
+        rate == b.1[0].rate && (rate.is_some() || a.0 == b.0)
+    };
+    let without = |a: &[Level<'_>], b: &[Level<'_>]| -> Vec<String> {
+        let alone = a.iter().filter(|level| !b.iter().any(|other| same(level, other)));
+        alone.map(|(clients, runs)| load_name(*clients, runs[0].rate)).collect()
+    };
+    let levels = theirs
+        .iter()
+        .filter_map(|level @ (clients, runs)| {
+            let (_, base) = ours.iter().find(|other| same(level, other))?;
+            let rate = runs[0].rate;
+            let (base, runs) = (judging::read(base), judging::read(runs));
+            let noise = judging::LevelNoise::of(options.noise, *clients, &base, &runs);
+            let rows = metrics.iter().map(|metric| row(*metric, &base, &runs, &noise)).collect();
+            Some(LevelComparison { clients: *clients, rate, rows })
+        })
+        .collect();
+    Candidate {
+        record: place,
+        differences: differences(baseline, record),
+        only_baseline: without(&ours, &theirs),
+        only_candidate: without(&theirs, &ours),
+        levels,
+    }
+}
+
+/// A row whose finding is not made yet: that takes all levels.
+fn row(
+    metric: Metric,
+    baseline: &[judging::Armed<'_>],
+    candidate: &[judging::Armed<'_>],
+    noise: &judging::LevelNoise<'_>,
+) -> Row {
+    let side = |readings: &[judging::Armed<'_>]| {
+        let samples: Vec<f64> = readings.iter().filter_map(|(_, reading)| reading.value(metric)).collect();
+        Side {
+            mean: (!samples.is_empty()).then(|| statistics::mean(&samples)),
+            outliers: statistics::outliers(&samples),
+            samples,
+        }
+    };
+    let (baseline, candidate) = (side(baseline), side(candidate));
+    let floor = noise.floor(metric, &baseline.samples, &candidate.samples);
+    let mut row = Row {
+        metric,
+        baseline,
+        candidate,
+        ratio: None,
+        change: None,
+        floor,
+        shows_from: None,
+        finding: Finding::CannotTell,
+        why: None,
+    };
+    row.change = row.change_at(statistics::CONFIDENCE);
+    if metric != Metric::Errors {
+        row.ratio = statistics::ratio_interval(&row.candidate.samples, &row.baseline.samples);
+    }
+    row.shows_from = row.shows_from();
+    row
+}
+
+impl Row {
+    /// The change with an interval of some confidence.
+    pub(crate) fn change_at(&self, confidence: f64) -> Option<Interval> {
+        let (candidate, baseline) = (&self.candidate.samples, &self.baseline.samples);
+        if self.metric == Metric::Errors {
+            return statistics::difference_interval_at(candidate, baseline, confidence);
+        }
+        let ratio = statistics::ratio_interval_at(candidate, baseline, confidence)?;
+        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+        let (point, low, high) = (percent(ratio.point), percent(ratio.low), percent(ratio.high));
+        Some(Interval { point, low, high, ..ratio })
+    }
+
+    /// Where the lower end of an interval as wide as this one would leave the noise.
+    fn shows_from(&self) -> Option<f64> {
+        let change = self.change?;
+        if self.metric == Metric::Errors {
+            return Some(self.floor.value + change.high - change.point);
+        }
+        // The interval of a ratio is a factor up and down.
+        let reach = (100.0 + change.high) / (100.0 + change.point);
+        Some((100.0 + self.floor.value) * reach - 100.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

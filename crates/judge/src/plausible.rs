@@ -1,0 +1,113 @@
+//! What a machine can have done in a window, and what no machine can: figures that come from an agent on another host, or from a
+//! record that somebody else stored, are held against the time in which they were counted.
+
+use webstone_model::record::{CpuUse, HostUse, ServerUse};
+
+/// CPUs of one host: the kernel's own limit is 8,192.
+const CPUS_MAX: usize = 8_192;
+/// Links of one host that packets to a target take.
+const INTERFACES_MAX: usize = 1_024;
+/// The kernel counts CPU time in ticks, and CPU by CPU one after the other: a share of the time and this much besides.
+const SLACK_SHARE: u64 = 10;
+const SLACK_NS: u64 = 250_000_000;
+
+/// Whether CPUs were busy no longer than there was time.
+///
+/// # Errors
+/// The first that was, in words.
+pub fn of_host(host: &HostUse) -> Result<(), String> {
+    if host.cpus.len() > CPUS_MAX || host.interfaces.len() > INTERFACES_MAX {
+        return Err(format!(
+            "it told of {} CPUs and {} network interfaces, and no host has more than {CPUS_MAX} and {INTERFACES_MAX}",
+            host.cpus.len(),
+            host.interfaces.len()
+        ));
+    }
+    let most_ns = most_ns(host.elapsed_ns);
+    for CpuUse { cpu, busy_ns, user_ns, system_ns, interrupt_ns, idle_ns, stolen_ns, .. } in &host.cpus {
+        // Not their sum: the kernel books idle time only when it ends, so that a second of it may be of before the window.
+        let all_ns = busy_ns.saturating_add(*stolen_ns).max(*idle_ns);
+        let parts_ns = user_ns.saturating_add(*system_ns).saturating_add(*interrupt_ns);
+        if all_ns > most_ns || parts_ns > busy_ns.saturating_add(SLACK_NS) {
+            return Err(format!(
+                "CPU {cpu} cannot have been busy for {} (its parts: {}), idle for {} and stolen for {} within {}",
+                seconds(*busy_ns),
+                seconds(parts_ns),
+                seconds(*idle_ns),
+                seconds(*stolen_ns),
+                seconds(host.elapsed_ns)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a server's processes used no more CPU time than the host's CPUs had.
+///
+/// # Errors
+/// If they did, in words.
+pub fn of_server(server: Option<&ServerUse>, host: &HostUse) -> Result<(), String> {
+    let Some(server) = server else { return Ok(()) };
+    let cpus = match host.cpus.len() {
+        0 => CPUS_MAX,
+        cpus => cpus,
+    };
+    let used_ns = server.user_ns.saturating_add(server.system_ns);
+    if used_ns <= most_ns(host.elapsed_ns).saturating_mul(cpus as u64) {
+        return Ok(());
+    }
+    Err(format!(
+        "the server cannot have used {} of CPU time within {} on at most {cpus} CPUs",
+        seconds(used_ns),
+        seconds(host.elapsed_ns)
+    ))
+}
+
+fn most_ns(elapsed_ns: u64) -> u64 {
+    elapsed_ns.saturating_add(elapsed_ns / SLACK_SHARE).saturating_add(SLACK_NS)
+}
+
+fn seconds(nanos: u64) -> String {
+    format!("{:.3} s", nanos as f64 / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use webstone_model::record::InterfaceUse;
+
+    fn host(busy_ns: u64, idle_ns: u64) -> HostUse {
+        let cpu = CpuUse { busy_ns, user_ns: busy_ns, idle_ns, ..CpuUse::default() };
+        HostUse { elapsed_ns: 10_000_000_000, cpus: vec![cpu; 2], ..HostUse::default() }
+    }
+
+    #[test]
+    fn a_cpu_cannot_have_more_time_than_there_was() {
+        assert_eq!(of_host(&host(4_000_000_000, 6_010_000_000)), Ok(()));
+        assert_eq!(of_host(&host(10_000_000_000, 3_000_000_000)), Ok(()), "idle before the window");
+        let error = of_host(&host(12_000_000_000, 9_000_000_000)).unwrap_err();
+        assert_eq!(
+            error,
+            "CPU 0 cannot have been busy for 12.000 s (its parts: 12.000 s), idle for 9.000 s and stolen for 0.000 s within 10.000 s"
+        );
+        assert!(of_host(&host(0, 12_000_000_000)).is_err());
+        assert!(of_host(&host(u64::MAX, u64::MAX)).is_err());
+        let mut parts = host(4_000_000_000, 6_000_000_000);
+        parts.cpus[1].system_ns = 4_000_000_000;
+        assert!(of_host(&parts).is_err());
+        let many = HostUse { interfaces: vec![InterfaceUse::default(); 1_025], ..host(0, 0) };
+        assert!(of_host(&many).is_err());
+    }
+
+    #[test]
+    fn a_server_cannot_use_more_cpus_than_there_are() {
+        let used = |user_ns| Some(ServerUse { user_ns, ..ServerUse::default() });
+        let host = host(0, 0);
+        assert_eq!(of_server(used(20_000_000_000).as_ref(), &host), Ok(()));
+        assert_eq!(of_server(None, &host), Ok(()));
+        for user_ns in [25_000_000_000, u64::MAX] {
+            let error = of_server(used(user_ns).as_ref(), &host).unwrap_err();
+            assert!(error.ends_with("of CPU time within 10.000 s on at most 2 CPUs"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! The search for the highest load that keeps an SLO: which level is measured next, when a level counts as kept or
+//! broken, and what was found. Pure arithmetic: the runner measures what [`Search::next`] names, and the same finding is
+//! computed again from the stored record ([`of_record`]).
+//!
+//! Definitions: `docs/measurement.md`, "Search for an SLO". Nothing here remembers where it is: each step walks the whole
+//! search again over all that was measured, so that an interrupted search and a stored one say the same.
+
+mod doubt;
+mod finding;
+mod standing;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+pub use finding::{Answer, ConditionFound, Finding, LevelFound, UsefulPeak, of_record};
+pub use standing::{LOOK_FIRST, LevelStanding, REPEATS_MAX, confidence};
+
+use crate::verdict::{Worth, worth};
+use doubt::Doubt;
+use standing::{Once, judge, standing};
+use webstone_model::metric::Reading;
+use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::search::SearchSpec;
+use webstone_model::threshold::{GateError, Threshold};
+
+/// Steps that the search takes away from an edge that cannot be decided, in each direction. Each is twice the last.
+const STEPS_AWAY: u32 = 3;
+/// How often a level is measured until it looks kept or broken.
+const LOOKS_MAX: usize = 3;
+
+/// The loads of the geometric bracket: `from`, doubled until `to`.
+fn bracket(spec: &SearchSpec) -> Vec<u64> {
+    let mut loads = vec![spec.from];
+    while let Some(last) = loads.last().copied().filter(|last| *last < spec.to) {
+        loads.push(last.saturating_mul(2).min(spec.to));
+    }
+    loads
+}
+
+/// Levels that bisection takes at most between one load of the bracket and the next.
+fn bisections(spec: &SearchSpec) -> u64 {
+    // Each halves the logarithm of a ratio of at most 2.
+    let wanted = (1.0 + spec.resolution_percent / 100.0).ln();
+    let by_ratio = (std::f64::consts::LN_2 / wanted).log2().ceil().max(0.0) as u64;
+    // Rounding a mean to a whole load may leave a little more than half.
+    (by_ratio + 1).min(u64::from(u64::BITS - spec.to.leading_zeros()))
+}
+
+/// The most iterations that the search can take, whatever it meets.
+pub fn iterations_max(spec: &SearchSpec) -> u64 {
+    let bracket = bracket(spec).len() as u64;
+    // A level of bracket or bisection that looks broken, or cannot tell, is measured up to three times.
+    let bracket = LOOKS_MAX as u64 * bracket;
+    let edges = 2 + 2 * u64::from(STEPS_AWAY);
+    bracket + LOOKS_MAX as u64 * bisections(spec) + 1 + edges * u64::from(spec.repeats)
+}
+
+/// The iterations that a search takes where noise does no harm and the limit lies in the middle of its range.
+pub fn iterations_usual(spec: &SearchSpec) -> u64 {
+    let bracket = bracket(spec).len() as u64;
+    (bracket / 2 + 3 + 2 * bisections(spec) + 4 * u64::from(LOOK_FIRST)).min(iterations_max(spec))
+}
+
+/// A search with everything measured so far.
+#[derive(Clone, Debug)]
+pub struct Search {
+    spec: SearchSpec,
+    conditions: Vec<Threshold>,
+    /// By load: of each iteration, the value of each condition.
+    levels: BTreeMap<u64, Vec<Vec<Option<f64>>>>,
+    /// By load: iterations that cannot tell, which are in no level.
+    doubts: BTreeMap<u64, Vec<Doubt>>,
+}
+
+/// Where the walk over all measured stands.
+enum Walk {
+    /// This level is to be measured once (more).
+    Measure(u64),
+    /// The search is over.
+    Over(Edges),
+}
+
+/// What the end of the walk knows.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Edges {
+    kept: Option<u64>,
+    broken: Option<u64>,
+}
+
+impl Search {
+    /// A search that has measured nothing.
+    ///
+    /// # Errors
+    /// If the SLO is no list of thresholds.
+    pub fn new(spec: &SearchSpec) -> Result<Search, GateError> {
+        let (levels, doubts) = Default::default();
+        Ok(Search { conditions: spec.conditions()?, spec: spec.clone(), levels, doubts })
+    }
+
+    /// What is searched for.
+    pub fn spec(&self) -> &SearchSpec {
+        &self.spec
+    }
+
+    /// Takes in one iteration: the value of each condition, in their order.
+    pub fn observe(&mut self, load: u64, values: Vec<Option<f64>>) {
+        self.levels.entry(load).or_default().push(values);
+    }
+
+    fn doubt(&mut self, load: u64, doubt: Doubt) {
+        self.doubts.entry(load).or_default().push(doubt);
+    }
+
+    /// Takes in an iteration as measured, of a record that may be growing. One that the user cut short counts for nothing; one that cannot tell, for neither side.
+    pub fn observe_run(&mut self, record: &RunRecord, run: &IterationRecord) {
+        if run.interrupted {
+            return;
+        }
+        let reading = Reading::of(run);
+        let values: Vec<Option<f64>> =
+            self.conditions.iter().map(|condition| reading.value(condition.metric())).collect();
+        let (load, shortest_s) = (self.spec.over.of(run), self.spec.times().into_iter().reduce(f64::min));
+        let is_disturbed = worth(record, run) > Worth::Clean;
+        match doubt::of(&self.conditions, &values, run, shortest_s, is_disturbed) {
+            Some(doubt) => self.doubt(load, doubt),
+            None => self.observe(load, values),
+        }
+    }
+
+    /// The load to be measured next; `None` when the search is over.
+    pub fn next(&self) -> Option<u64> {
+        match self.walk() {
+            Walk::Measure(load) => Some(load),
+            Walk::Over(_) => None,
+        }
+    }
+
+    fn walk(&self) -> Walk {
+        let (lowest_kept, lowest_broken) = match self.bracketed() {
+            Ok(ends) => ends,
+            Err(load) => return Walk::Measure(load),
+        };
+        self.confirmed(lowest_kept, lowest_broken)
+    }
+
+    /// Bracket and bisection: the highest load that looks kept and the lowest above it that looks broken, or the load
+    /// that has to be measured to go on.
+    fn bracketed(&self) -> Result<(Option<u64>, Option<u64>), u64> {
+        let (mut low, mut high) = (None, None);
+        for load in bracket(&self.spec) {
+            match self.looks(load).ok_or(load)? {
+                Once::Kept => low = Some(load),
+                // More load is what it lacks.
+                Once::TooLittle if low.is_none() => {}
+                _ => {
+                    high = Some(load);
+                    break;
+                }
+            }
+        }
+        // One look at twice the load: does it stay broken?
+        if let Some(beyond) = self.beyond(high)
+            && self.measured(beyond) == 0
+        {
+            return Err(beyond);
+        }
+        while let (Some(kept), Some(broken)) = (low, high) {
+            let near = broken as f64 <= kept as f64 * (1.0 + self.spec.resolution_percent / 100.0);
+            if near || broken - kept <= 1 {
+                break;
+            }
+            let mean = (kept as f64 * broken as f64).sqrt().round() as u64;
+            let middle = mean.clamp(kept + 1, broken - 1);
+            match self.looks(middle).ok_or(middle)? {
+                Once::Kept => low = Some(middle),
+                _ => high = Some(middle),
+            }
+        }
+        Ok((low, high))
+    }
+
+    /// The load beyond the end of the bracket, where there is room for one.
+    fn beyond(&self, high: Option<u64>) -> Option<u64> {
+        high.map(|high| high.saturating_mul(2).min(self.spec.to)).filter(|beyond| Some(*beyond) > high)
+    }
+
+    /// Repeats both edges until each counts as kept or broken, and steps away from one that cannot be decided.
+    fn confirmed(&self, low: Option<u64>, high: Option<u64>) -> Walk {
+        let (mut kept, mut broken) = (low, high);
+        let (mut downs, mut ups) = (0, 0);
+        loop {
+            let (below, above) =
+                (kept.map(|load| self.standing(load)), broken.map(|load| self.standing(load)));
+            match (below, above) {
+                // What looked broken is kept after all: the edge lies higher.
+                (_, Some(LevelStanding::Kept)) => {
+                    kept = broken;
+                    broken = broken.and_then(|load| self.up(load, &mut ups));
+                }
+                (Some(LevelStanding::Broken), _) => {
+                    broken = kept;
+                    kept = kept.and_then(|load| self.down(load, &mut downs));
+                }
+                (Some(LevelStanding::Undecided | LevelStanding::CannotTell), _) => {
+                    kept = kept.and_then(|load| self.down(load, &mut downs));
+                }
+                (_, Some(LevelStanding::Undecided | LevelStanding::CannotTell)) => {
+                    broken = broken.and_then(|load| self.up(load, &mut ups));
+                }
+                _ => {
+                    let open =
+                        |load: Option<u64>, standing| load.filter(|_| standing == Some(LevelStanding::Open));
+                    let open = [open(kept, below), open(broken, above)];
+                    // In turn, so that a machine that drifts drifts for both.
+                    return match open.into_iter().flatten().min_by_key(|load| self.measured(*load)) {
+                        Some(load) => Walk::Measure(load),
+                        None => Walk::Over(Edges { kept, broken }),
+                    };
+                }
+            }
+        }
+    }
+
+    fn down(&self, load: u64, steps: &mut u32) -> Option<u64> {
+        if *steps == STEPS_AWAY || load <= self.spec.from {
+            return None;
+        }
+        let away = (load as f64 / (1.0 + self.away(steps))).floor() as u64;
+        Some(away.min(load - 1).max(self.spec.from))
+    }
+
+    fn up(&self, load: u64, steps: &mut u32) -> Option<u64> {
+        if *steps == STEPS_AWAY || load >= self.spec.to {
+            return None;
+        }
+        let away = (load as f64 * (1.0 + self.away(steps))).ceil() as u64;
+        Some(away.max(load + 1).min(self.spec.to))
+    }
+
+    fn away(&self, steps: &mut u32) -> f64 {
+        *steps += 1;
+        self.spec.resolution_percent / 100.0 * f64::from(1 << (*steps - 1))
+    }
+
+    fn measured(&self, load: u64) -> usize {
+        self.levels.get(&load).map_or(0, Vec::len) + self.doubts_at(load).len()
+    }
+
+    fn doubts_at(&self, load: u64) -> &[Doubt] {
+        self.doubts.get(&load).map_or(&[], Vec::as_slice)
+    }
+
+    /// What a level looks like from its first measurements: kept once is kept; broken takes two of three, because one
+    /// hiccup of the machine breaks any level. `None`: it has to be measured (again) to tell.
+    fn looks(&self, load: u64) -> Option<Once> {
+        self.looks_decided(load).or_else(|| {
+            // Measured as often as any, and still in doubt: nobody can build on it. Requests that are too few become more
+            // with the load.
+            let doubts = Some(self.doubts_at(load)).filter(|_| self.measured(load) >= LOOKS_MAX)?;
+            let is_too_few = doubts.iter().all(|doubt| *doubt == Doubt::TooFew);
+            Some(if is_too_few { Once::TooLittle } else { Once::Broken })
+        })
+    }
+
+    /// Whether a level was measured as often as a look takes, and doubts kept it from being decided.
+    fn looks_doubtful(&self, load: u64) -> bool {
+        self.looks_decided(load).is_none() && self.measured(load) >= LOOKS_MAX
+    }
+
+    fn looks_decided(&self, load: u64) -> Option<Once> {
+        let runs = self.levels.get(&load)?;
+        let mut looks = runs.iter().map(|values| judge(&self.conditions, values));
+        let first = looks.next()?;
+        if first == Once::Kept {
+            return Some(first);
+        }
+        match looks.next()? {
+            Once::Kept => looks.next(),
+            broken => Some(broken),
+        }
+    }
+
+    fn standing(&self, load: u64) -> LevelStanding {
+        let runs = self.levels.get(&load).map_or(&[][..], Vec::as_slice);
+        let is_doubtful = !self.doubts_at(load).is_empty();
+        match standing(&self.conditions, runs, self.spec.repeats) {
+            LevelStanding::Open if self.measured(load) >= self.spec.repeats.max(LOOK_FIRST) as usize => {
+                LevelStanding::CannotTell
+            }
+            LevelStanding::Open if is_doubtful && self.looks_doubtful(load) && runs.is_empty() => {
+                LevelStanding::CannotTell
+            }
+            known => known,
+        }
+    }
+}
+
+/// The search that a record is of, with everything that it measured. `None` of a run that is no search.
+fn search_of(record: &RunRecord) -> Option<Search> {
+    let mut search = Search::new(record.spec.find.as_ref()?).ok()?;
+    record.iterations.iter().for_each(|run| search.observe_run(record, run));
+    Some(search)
+}

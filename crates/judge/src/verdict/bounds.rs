@@ -1,0 +1,88 @@
+//! The numbers that the verdict turns on, and the few sums that both its reasons and the limiting resource need.
+
+use webstone_model::metrics::WorkerUse;
+use webstone_model::record::{IterationRecord, load_name};
+
+/// Failed requests in percent of a level's ended ones, above which it is invalid.
+pub const ERRORS_PERCENT_MAX: f64 = 1.0;
+/// CPU time of a worker in percent of the window, from which on it counts as saturated.
+pub const WORKER_CPU_PERCENT_MAX: f64 = 90.0;
+/// The event loop's own median delay in percent of the median latency, above which reports warn. It makes no run invalid:
+/// answers that come in bursts wait for one another in any client.
+pub const LOOP_DELAY_PERCENT_MAX: f64 = 10.0;
+/// Open loop: 99th percentile of the schedule lag in percent of the median latency.
+pub const SCHEDULE_LAG_PERCENT_MAX: f64 = 10.0;
+/// Open loop: how much of the asked rate may be missed, in percent.
+pub const RATE_MISSED_PERCENT_MAX: f64 = 1.0;
+/// Shortest window, in nanoseconds, of which a worker's waiting for its CPU is judged: a shorter one can fall into a
+/// single busy moment of the machine.
+pub(super) const RUN_QUEUE_WINDOW_NS_MIN: u64 = 2_000_000_000;
+/// Time that a worker waited for its CPU in percent of the window, from which on reports warn.
+pub const RUN_QUEUE_PERCENT_MAX: f64 = 5.0;
+/// CPU time that others took from a worker or from the server in a window, in percent, below which it is clean. A quiet machine
+/// with its own services takes some tenths.
+pub const TAKEN_PERCENT_CLEAN: f64 = 2.0;
+/// The same from which on the window is void: a change of a few percent, which people look for, would drown in it.
+pub const TAKEN_PERCENT_VOID: f64 = 5.0;
+/// A single stall, in nanoseconds, from which on a window is not clean however long it is: it is in the highest percentiles of
+/// every latency.
+pub const STALL_NS_CLEAN: u64 = 250_000_000;
+/// A single stall, in nanoseconds, from which on a window is void however long it is.
+pub const STALL_NS_VOID: u64 = 1_000_000_000;
+/// Shortest window, in nanoseconds, of which it is judged what others took: a shorter one can lie in one slice of theirs.
+pub const JUDGED_WINDOW_NS_MIN: u64 = 1_000_000_000;
+/// A level's 95 % interval of the request rate, in percent of its value, from which on nothing can be concluded from it.
+pub const INTERVAL_PERCENT_MAX: f64 = 100.0;
+/// What others took of the generator's CPUs before the levels, in percent, from which on reports warn.
+pub const DISTURBED_PERCENT_MAX: f64 = 1.0;
+/// How long must have been looked for that in all, in nanoseconds: a shorter look can fall into a single tick.
+pub const DISTURBANCE_NS_MIN: u64 = 50_000_000;
+/// Shortest window, in nanoseconds, of which a worker's CPU is judged: of a shorter one it says how it
+/// started, and nobody takes it for a benchmark (it is never certified).
+pub(super) const GENERATOR_WINDOW_NS_MIN: u64 = 100_000_000;
+/// What a hypervisor took of a CPU, in percent of its time, from which on nobody can tell what the server would have been limited by.
+pub(super) const STOLEN_PERCENT_MAX: f64 = 5.0;
+/// CPU time of the server in percent of its CPUs', from which on they are its ceiling.
+pub const SERVER_CPU_PERCENT_MAX: f64 = 95.0;
+/// Traffic in percent of the link's speed, from which on the link is at its practical limit. Full Ethernet frames of
+/// 1,514 bytes take 1,538 byte times on the wire, so that 98 % is all that the kernel can count; the rest is slack for
+/// smaller packets.
+pub const LINK_PERCENT_MAX: f64 = 90.0;
+
+/// CPU time of a worker in percent of a window, without waiting awake for arrivals; 0 of no window.
+pub(super) fn worker_percent(worker: &WorkerUse, window_ns: u64) -> f64 {
+    percent(worker.worked_ns() as f64, window_ns as f64)
+}
+
+/// Time that a worker was ready to run and its CPU ran something else, in percent of the window; 0 where it was not
+/// measured, or the window is too short to tell.
+pub fn run_queue_percent(worker: &WorkerUse, window_ns: u64) -> f64 {
+    match worker.run_queue_ns {
+        Some(waited) if window_ns >= RUN_QUEUE_WINDOW_NS_MIN => percent(waited as f64, window_ns as f64),
+        _ => 0.0,
+    }
+}
+
+/// 100 a / b; 0 where b is 0.
+pub(super) fn percent(a: f64, b: f64) -> f64 {
+    if b == 0.0 { 0.0 } else { 100.0 * a / b }
+}
+
+/// `1 client`, `20 clients`, `1000 arrivals/s`.
+pub(super) fn level(run: &IterationRecord) -> String {
+    load_name(run.clients, run.rate)
+}
+
+/// A count with its noun.
+pub(super) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// A duration with three digits.
+pub(super) fn time(nanos: f64) -> String {
+    match nanos {
+        _ if nanos >= 1e9 => format!("{:.3} s", nanos / 1e9),
+        _ if nanos >= 1e6 => format!("{:.3} ms", nanos / 1e6),
+        _ => format!("{:.1} µs", nanos / 1e3),
+    }
+}

@@ -1,0 +1,278 @@
+//! What took the generator's and the server's CPUs away in a window, and what follows from that: nothing, doubt, or that the
+//! window is void. Other programs, the hypervisor, a CPU quota, heat, a suspend, a stop: whatever it was, the figures show it
+//! and not the server.
+//!
+//! The rule is fixed beforehand and looks at nothing that the window was to measure, so that repeating void windows cannot
+//! favour a result. More of anything here never gives a better answer.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::bounds::{
+    JUDGED_WINDOW_NS_MIN, STALL_NS_CLEAN, STALL_NS_VOID, TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID, percent,
+    time,
+};
+use super::rules::this_host;
+use webstone_model::metrics::WorkerUse;
+use webstone_model::record::{HostUse, IterationRecord, OthersUse, RunRecord, ThreadUse};
+
+/// What a window is worth, by what disturbed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Worth {
+    /// Nothing that matters was taken.
+    Clean,
+    /// Enough was taken to doubt the figures.
+    Disturbed,
+    /// So much was taken that the figures show it and not the server.
+    Void,
+}
+
+/// What took CPU time away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Taker {
+    Programs,
+    Hypervisor,
+    Quota,
+    Heat,
+    Suspend,
+}
+
+/// What was taken of the generator or of the server in one window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loss {
+    /// From whom: `worker 0 of the load generator on CPU 1`, `the server`.
+    pub of: String,
+    /// All that was taken, in percent of the CPU time that it could have had.
+    pub percent: f64,
+    /// The longest time for which it stood still, in nanoseconds.
+    pub stalled_ns_max: u64,
+    /// What that makes of the window.
+    pub worth: Worth,
+    /// Who took how much, in words.
+    pub by: String,
+}
+
+impl Loss {
+    /// In one sentence, without its end.
+    pub fn sentence(&self) -> String {
+        let Loss { of, percent, stalled_ns_max, by, .. } = self;
+        match *percent >= TAKEN_PERCENT_CLEAN {
+            true => format!("{of} lost {percent:.1} % of its CPU time: {by}"),
+            false => format!("{of} stood still for {}: {by}", time(*stalled_ns_max as f64)),
+        }
+    }
+}
+
+/// What was taken in a window from each worker, from the server, and from the origin behind it: the worst first, and only what
+/// matters.
+pub fn losses(record: &RunRecord, run: &IterationRecord) -> Vec<Loss> {
+    let window_ns = run.measured.window_ns;
+    let mut found: Vec<Loss> = Vec::new();
+    for (number, worker) in run.measured.generator.workers.iter().enumerate() {
+        found.extend(of_worker(record, run, number, worker));
+    }
+    found.extend(of_server(record, run));
+    // Shorter windows can lie in a single slice of another program; nothing but a stop of the whole host is told of them.
+    found.retain(|loss| {
+        loss.worth > Worth::Clean
+            && (window_ns >= JUDGED_WINDOW_NS_MIN || loss.stalled_ns_max >= STALL_NS_VOID)
+    });
+    found.sort_by(|a, b| b.worth.cmp(&a.worth).then(b.percent.total_cmp(&a.percent)));
+    found
+}
+
+/// What a window is worth: what the worst loss makes of it.
+pub fn worth(record: &RunRecord, run: &IterationRecord) -> Worth {
+    losses(record, run).iter().map(|loss| loss.worth).max().unwrap_or(Worth::Clean)
+}
+
+/// Shares of one seat, being added up.
+struct Seat<'a> {
+    of: String,
+    /// CPU time that it could have had.
+    could_ns: f64,
+    taken: Vec<(Taker, f64)>,
+    stalled_ns_max: u64,
+    others: Option<&'a OthersUse>,
+}
+
+impl Seat<'_> {
+    fn add(&mut self, taker: Taker, ns: u64) {
+        if ns > 0 {
+            self.taken.push((taker, percent(ns as f64, self.could_ns)));
+        }
+    }
+
+    /// `void_at`: the share from which on the window is void; none where a loss leaves no more than doubt.
+    fn loss(self, void_at: Option<f64>) -> Loss {
+        let all: f64 = self.taken.iter().map(|(_, share)| share).sum();
+        let is_void = void_at.is_some_and(|bound| all >= bound) || self.stalled_ns_max >= STALL_NS_VOID;
+        let all = all.min(100.0);
+        let worth = match is_void {
+            true => Worth::Void,
+            false if all >= TAKEN_PERCENT_CLEAN || self.stalled_ns_max >= STALL_NS_CLEAN => Worth::Disturbed,
+            false => Worth::Clean,
+        };
+        let by = self.told();
+        Loss { of: self.of, percent: all, stalled_ns_max: self.stalled_ns_max, worth, by }
+    }
+
+    fn told(&self) -> String {
+        let mut shares = self.taken.clone();
+        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+        // A tenth of a percent is nothing that anybody could look for.
+        let several = shares.iter().filter(|(_, share)| *share >= 0.1).count() > 1;
+        let told: Vec<String> = shares
+            .iter()
+            .filter(|(_, share)| *share >= 0.1)
+            .map(|(taker, share)| {
+                let what = match taker {
+                    Taker::Programs => format!("other programs had it{}", self.named()),
+                    Taker::Hypervisor => {
+                        "the virtual machine's host had it, or the process was stopped".to_owned()
+                    }
+                    Taker::Quota => "a CPU quota of its control group held it up".to_owned(),
+                    Taker::Heat => "the processor slowed down because of heat".to_owned(),
+                    Taker::Suspend => "the host was suspended".to_owned(),
+                };
+                if several { format!("{what}: {share:.1} %") } else { what }
+            })
+            .collect();
+        match told.is_empty() {
+            true => "the virtual machine's host had its CPU, or the process was stopped".to_owned(),
+            false => told.join("; "),
+        }
+    }
+
+    /// The programs that used most, with their identifiers, so that they can be found.
+    fn named(&self) -> String {
+        let busiest = self.others.map(|others| others.busiest.as_slice()).unwrap_or_default();
+        let most = busiest.first().map_or(0, |other| other.cpu_ns);
+        // Those that matter beside the first.
+        let named: Vec<String> = busiest
+            .iter()
+            .filter(|other| other.cpu_ns * 10 >= most)
+            .map(|other| format!("{} (process {})", other.name, other.process))
+            .collect();
+        if named.is_empty() { String::new() } else { format!(", most of all {}", named.join(", ")) }
+    }
+}
+
+fn of_worker(record: &RunRecord, run: &IterationRecord, number: usize, worker: &WorkerUse) -> Option<Loss> {
+    let window_ns = Some(run.measured.window_ns).filter(|window_ns| *window_ns > 0)?;
+    let host = run.host.as_ref();
+    let on = worker.cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
+    let mut seat = Seat {
+        of: format!("worker {number} of the load generator{on}"),
+        could_ns: window_ns as f64,
+        taken: Vec::new(),
+        stalled_ns_max: worker.stalled_ns_max,
+        others: host.and_then(|host| host.others.as_ref()),
+    };
+    let queued = worker.run_queue_ns.unwrap_or(0);
+    let by_programs = match shares_its_cpu(record, run, worker) {
+        // Workers, or worker and server, wait for each other there, which is the test's own arrangement.
+        true => queued.min(seat.others.map_or(0, |others| others.cpu_ns)),
+        false => queued,
+    };
+    seat.add(Taker::Programs, by_programs);
+    let told = worker.cpu.and_then(|cpu| cpu_of(host?, cpu));
+    let stolen = told.map_or(0, |cpu| cpu.stolen_ns);
+    seat.add(Taker::Hypervisor, stolen.max(worker.stalled_ns.saturating_sub(queued)).min(window_ns));
+    seat.add(Taker::Heat, told.map_or(0, |cpu| cpu.heat_ns).min(window_ns));
+    of_host(&mut seat, host, window_ns);
+    Some(seat.loss(Some(TAKEN_PERCENT_VOID)))
+}
+
+fn of_server(record: &RunRecord, run: &IterationRecord) -> Option<Loss> {
+    let window_ns = Some(run.measured.window_ns).filter(|window_ns| *window_ns > 0)?;
+    let (host, cpus) = match &record.target.agent {
+        Some(agent) => (Some(&run.server_host.as_ref()?.host), &agent.cpus),
+        None => (run.host.as_ref().filter(|_| this_host(record) == Some(true)), &record.target.cpus),
+    };
+    let host = host?;
+    let of_server = host.cpus.iter().filter(|cpu| cpus.contains(&cpu.cpu));
+    let could_use = record.target.software.as_ref().and_then(|software| software.cpus_max);
+    let seats = could_use.map_or(cpus.len(), |most| cpus.len().min(most as usize)).max(1) as u64;
+    let could_ns = seats * window_ns;
+    let mut seat = Seat {
+        of: "the server".to_owned(),
+        could_ns: could_ns as f64,
+        taken: Vec::new(),
+        stalled_ns_max: 0,
+        others: host.others.as_ref(),
+    };
+    let processes = run.server.as_ref().and_then(|server| server.processes.as_ref());
+    if let (Some(queued), Some(others)) = (processes.and_then(|use_| use_.run_queue_ns), seat.others) {
+        // Threads that are more than their CPUs wait for each other, which is the server's own matter: only what others used
+        // can have been taken by them, and not more than its CPUs were busy with anything else.
+        let (busy, used) =
+            (of_server.clone().map(|cpu| cpu.busy_ns).sum::<u64>(), used_there(record, run, cpus));
+        let elsewhere = if cpus.is_empty() { u64::MAX } else { busy.saturating_sub(used) };
+        let by_all = queued.min(others.cpu_ns).min(elsewhere).min(could_ns);
+        // One thread that does all the work loses as much as is taken of its one CPU.
+        let by_one = busiest_alone(&processes?.busiest).min(others.cpu_ns).min(elsewhere).min(window_ns);
+        seat.add(Taker::Programs, by_all.max(by_one.saturating_mul(seats)));
+    }
+    let stolen: u64 = of_server.clone().map(|cpu| cpu.stolen_ns).sum();
+    let watched = host.watched.iter().filter(|watch| cpus.contains(&watch.cpu));
+    let stalled: u64 = watched.clone().map(|watch| watch.stalled_ns).sum();
+    seat.stalled_ns_max = watched.map(|watch| watch.stalled_ns_max).max().unwrap_or(0);
+    seat.add(Taker::Hypervisor, stolen.max(stalled).min(could_ns));
+    seat.add(Taker::Heat, of_server.map(|cpu| cpu.heat_ns).sum::<u64>().min(could_ns));
+    of_host(&mut seat, Some(host).filter(|_| record.target.agent.is_some()), could_ns);
+    // Programs beside a server that webstone did not start may be a part of it: a database, a pool of processes.
+    let is_ours = record.target.embedded || record.target.software.is_some();
+    let by_programs: f64 =
+        seat.taken.iter().filter(|(taker, _)| *taker == Taker::Programs).map(|(_, share)| share).sum();
+    let rest: f64 = seat.taken.iter().map(|(_, share)| share).sum::<f64>() - by_programs;
+    let can_be_void = is_ours || rest >= TAKEN_PERCENT_VOID;
+    Some(seat.loss(can_be_void.then_some(TAKEN_PERCENT_VOID)))
+}
+
+/// How long the thread waited for a CPU that used more CPU time than all other threads of its server together; 0 where
+/// there is none.
+fn busiest_alone(busiest: &[ThreadUse]) -> u64 {
+    let Some((first, others)) = busiest.split_first() else { return 0 };
+    let rest = others.iter().map(|thread| thread.cpu_ns).fold(0, u64::saturating_add);
+    if first.cpu_ns > rest { first.run_queue_ns } else { 0 }
+}
+
+/// What held the whole host up.
+fn of_host(seat: &mut Seat<'_>, host: Option<&HostUse>, most_ns: u64) {
+    let Some(host) = host else { return };
+    seat.add(Taker::Quota, host.throttled_ns.unwrap_or(0).min(most_ns));
+    seat.add(Taker::Suspend, host.suspended_ns.min(most_ns));
+    seat.stalled_ns_max = seat.stalled_ns_max.max(host.suspended_ns);
+}
+
+/// CPU time that the server, its origin and the generator used themselves, as far as the last shares the server's CPUs.
+fn used_there(record: &RunRecord, run: &IterationRecord, cpus: &[u32]) -> u64 {
+    let of = |server: &webstone_model::record::ServerUse| server.user_ns.saturating_add(server.system_ns);
+    let origin = run.origin.as_ref().and_then(|origin| origin.server.as_ref());
+    let servers = run.server.iter().chain(origin).map(of).fold(0, u64::saturating_add);
+    let here = record.target.agent.is_none();
+    let workers = run.measured.generator.workers.iter();
+    let there = workers.filter(|worker| here && worker.cpu.is_none_or(|cpu| cpus.contains(&cpu)));
+    there.map(|worker| worker.user_ns.saturating_add(worker.system_ns)).fold(servers, u64::saturating_add)
+}
+
+/// Whether a worker has its CPU together with the server, its origin, or another worker.
+fn shares_its_cpu(record: &RunRecord, run: &IterationRecord, worker: &WorkerUse) -> bool {
+    let Some(cpu) = worker.cpu else { return true };
+    let others = run.measured.generator.workers.iter().filter(|other| other.cpu == Some(cpu)).count();
+    if others > 1 {
+        return true;
+    }
+    if this_host(record) == Some(false) {
+        return false;
+    }
+    let origin = record.target.origin.as_ref().map(|origin| origin.cpus.as_slice()).unwrap_or_default();
+    // Where it is not known where the server runs, it may run here.
+    record.target.cpus.is_empty() || record.target.cpus.contains(&cpu) || origin.contains(&cpu)
+}
+
+fn cpu_of(host: &HostUse, number: u32) -> Option<&webstone_model::record::CpuUse> {
+    host.cpus.iter().find(|cpu| cpu.cpu == number)
+}

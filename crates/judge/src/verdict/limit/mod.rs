@@ -1,0 +1,199 @@
+//! What limited each level, and the run at its peak: in which order the resources are asked, and the sentences. What each of
+//! them did stands in a file of its own.
+//!
+//! A sentence must never say what the tables of its own record refute. So a bottleneck is named only where something was at its
+//! ceiling, or where both sides were idle while answers were due; of everything between, the figures are given and nothing is
+//! claimed.
+
+mod generator;
+mod network;
+mod offered;
+mod origin;
+mod processors;
+mod server;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+use super::bounds::{
+    LINK_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, STOLEN_PERCENT_MAX, WORKER_CPU_PERCENT_MAX, level,
+};
+use super::disturbance::losses;
+use super::{LevelLimit, Limit, LimitingResource};
+use crate::calibration;
+use generator::Generator;
+use processors::Processors;
+use server::Server;
+use webstone_model::record::{IterationRecord, RunRecord};
+
+/// CPU time of a thread in percent of the window, from which on one CPU is its ceiling: as for a worker of the generator.
+const THREAD_CPU_PERCENT_MAX: f64 = WORKER_CPU_PERCENT_MAX;
+/// What other programs took of the server's CPUs, in percent, from which on it cannot be told what it would have done with it.
+const OTHERS_PERCENT_MAX: f64 = 5.0;
+/// Time for which a quota held the server up, in percent of the window, from which on the quota limits.
+const QUOTA_PERCENT_MAX: f64 = 5.0;
+/// The busiest CPU of the server and the busiest worker of the generator, added, in percent: up to here both are idle. They may
+/// work in turn, so that what one leaves free is the other's time; below half, most of an answer's time was spent on neither.
+const IDLE_PERCENT_MAX: f64 = 50.0;
+
+/// What limited the run, at its peak, and each level.
+pub(super) fn limits(record: &RunRecord) -> (Limit, Vec<LevelLimit>) {
+    let levels = record.levels();
+    let rates: Vec<f64> = levels.iter().map(|(_, runs)| rate(runs)).collect();
+    let peak = (0..levels.len()).max_by(|a, b| rates[*a].total_cmp(&rates[*b]));
+    let limits: Vec<LevelLimit> = levels
+        .iter()
+        .enumerate()
+        .map(|(place, (clients, runs))| {
+            let below: Vec<(u32, f64)> = levels[..place]
+                .iter()
+                .zip(&rates)
+                .filter(|((_, below), _)| below[0].rate.is_none() && runs[0].rate.is_none())
+                .map(|((clients, _), rate)| (*clients, *rate))
+                .collect();
+            let limit = match rates[place] > 0.0 {
+                true => of_level(record, runs, waiting::plateau(*clients, rates[place], &below)),
+                false => unknown(&level(runs[0]), "nothing was answered"),
+            };
+            LevelLimit { clients: *clients, rate: runs[0].rate, limit }
+        })
+        .collect();
+    let run = match peak {
+        Some(peak) => limits[peak].limit.clone(),
+        None => Limit {
+            resource: LimitingResource::Unknown,
+            sentence: "The bottleneck cannot be told: nothing was measured.".to_owned(),
+        },
+    };
+    (run, limits)
+}
+
+/// Valid responses per nanosecond.
+fn rate(runs: &[&IterationRecord]) -> f64 {
+    let sum = |of: fn(&IterationRecord) -> u64| runs.iter().map(|run| of(run) as f64).sum::<f64>();
+    let window = sum(|run| run.measured.window_ns);
+    if window > 0.0 { sum(|run| run.measured.counts.succeeded) / window } else { 0.0 }
+}
+
+fn limit(resource: LimitingResource, sentence: String) -> Limit {
+    Limit { resource, sentence }
+}
+
+fn unknown(at: &str, why: &str) -> Limit {
+    limit(LimitingResource::Unknown, format!("The bottleneck at {at} cannot be told: {why}."))
+}
+
+/// ` (a, b)`, or nothing.
+fn besides(texts: &[Option<String>]) -> String {
+    let texts: Vec<&str> = texts.iter().flatten().map(String::as_str).collect();
+    if texts.is_empty() { String::new() } else { format!(" ({})", texts.join(", ")) }
+}
+
+fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>) -> Limit {
+    let at = level(runs[0]);
+    let generator = Generator::of(runs);
+    let server = Server::of(record, runs);
+    let origin = Server::of_origin(record, runs);
+    let link = network::link(runs);
+    let generator_text = generator.as_ref().map(Generator::text);
+    let server_text = server.as_ref().map(Server::text);
+    let origin_text = origin.as_ref().map(Server::text);
+    let link_text = link.as_ref().map(|link| link.text.clone());
+
+    if offered::is_delivered(runs) {
+        let besides = besides(&[server_text, origin_text, generator_text]);
+        return limit(
+            LimitingResource::OfferedRate,
+            format!("The offered rate is the limit at {at}: the server kept up with it{besides}."),
+        );
+    }
+    if let Some(generator) = generator.as_ref().filter(|it| it.used >= WORKER_CPU_PERCENT_MAX) {
+        return limit(
+            LimitingResource::Generator,
+            format!(
+                "The load generator is the bottleneck at {at}: {}. What the server can do beyond that is unknown.",
+                generator.text()
+            ),
+        );
+    }
+    if let Some(generator) = generator.as_ref().filter(|it| it.wanted() >= WORKER_CPU_PERCENT_MAX) {
+        return unknown(&at, &generator.text());
+    }
+    if let Some(found) = origin.as_ref().and_then(|it| origin::limits(record, it, server.as_ref(), &at)) {
+        return found;
+    }
+    let processors = Processors::of(record, runs);
+    if let Some(server) = &server {
+        let besides = besides(&[origin_text.clone(), generator_text.clone(), link_text.clone()]);
+        if let Some(found) = server.at_ceiling(&at, &besides) {
+            return found;
+        }
+    }
+    if let Some(link) = link.as_ref().filter(|link| link.used >= LINK_PERCENT_MAX) {
+        let besides = besides(&[generator_text, server_text, origin_text]);
+        return limit(
+            LimitingResource::Network,
+            format!("The network is the bottleneck at {at}: {}{besides}.", link.text),
+        );
+    }
+    let figures: Vec<String> = [
+        server_text,
+        processors.as_ref().and_then(Processors::text),
+        origin_text,
+        link_text,
+        generator_text,
+        of_calibration(record, runs),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let figures = figures.join(", ");
+    let trouble = network::trouble(runs).map_or(String::new(), |text| format!(", {text}"));
+    let told = |why: &str| unknown(&at, &format!("{why}; {figures}{trouble}"));
+    let Some(server) = server else {
+        let seen = processors.as_ref().and_then(Processors::left_to_it).map(|text| format!(", {text}"));
+        let why = format!("the CPU time of the server was not measured{}", seen.unwrap_or_default());
+        return unknown(&at, &format!("{why}; {}; {figures}", network::kernel(runs)));
+    };
+    let Some(generator) = generator else { return told("no worker of the generator is in the record") };
+    let Some(processors) = processors else { return told("what ran on the server's CPUs was not measured") };
+    if let Some((cpu, stolen)) = processors.stolen.filter(|(_, stolen)| *stolen >= STOLEN_PERCENT_MAX) {
+        return told(&format!("the hypervisor gave {stolen:.0} % of CPU {cpu} to others"));
+    }
+    if let Some((cpu, busy)) = processors.shared.filter(|(_, busy)| *busy >= SERVER_CPU_PERCENT_MAX) {
+        return told(&format!("server and generator share CPU {cpu}, which was {busy:.0} % busy"));
+    }
+    let busiest = processors.busiest.max(server.wanted());
+    if processors.others.is_some_and(|others| others >= OTHERS_PERCENT_MAX)
+        && busiest + generator.wanted() > IDLE_PERCENT_MAX
+    {
+        return told("other programs ran on the server's CPUs");
+    }
+    if let Some(loss) = runs.iter().find_map(|run| losses(record, run).into_iter().next()) {
+        return told(&loss.sentence());
+    }
+    // Alone on its CPUs, it can only have waited for itself.
+    let is_alone = processors.shared.is_none() && origin.is_none();
+    let in_its_own_way = || server.in_its_own_way(&at).filter(|_| is_alone && processors.others.is_some());
+    if let Some(found) = server.with_interrupts(&at, &processors).or_else(in_its_own_way) {
+        return found;
+    }
+    let origin_busy = match (&origin, &record.target.origin) {
+        (Some(origin), _) => processors.origin_busiest.max(origin.wanted()),
+        (None, Some(_)) => return told("the CPU time of the origin was not measured"),
+        (None, None) => 0.0,
+    };
+    if busiest + origin_busy + generator.wanted() > IDLE_PERCENT_MAX {
+        return told(
+            "no CPU was at its ceiling for sure, and server and generator were not idle for most of the time either",
+        );
+    }
+    waiting::limits(record, runs, &at, &figures, plateau)
+}
+
+fn of_calibration(record: &RunRecord, runs: &[&IterationRecord]) -> Option<String> {
+    let quote = calibration::quote(record).ok()?;
+    let is_this = |clients, rate| (clients, rate) == (runs[0].clients, runs[0].rate);
+    let share = quote.levels.iter().find(|share| is_this(share.clients, share.rate))?;
+    Some(format!("{:.0} % of what it can do by its calibration", share.percent))
+}

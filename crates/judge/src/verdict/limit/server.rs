@@ -1,0 +1,212 @@
+//! What the processes of a server used: all together, and its busiest threads. The server under test, or the origin behind it.
+
+use super::processors::Processors;
+use super::{QUOTA_PERCENT_MAX, THREAD_CPU_PERCENT_MAX, limit, processors};
+use crate::verdict::bounds::{RUN_QUEUE_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, counted, percent};
+use crate::verdict::{Limit, LimitingResource};
+use webstone_model::record::{IterationRecord, ProcessUse, RunRecord, ServerUse, ThreadUse};
+use webstone_model::server_figures::{ServerFigures, while_read};
+
+/// By so much may the server's CPU time and the interrupts of its CPUs, in percent, be more than these CPUs were busy, until it is
+/// clear that a part was counted in both.
+const COUNTED_TWICE_PERCENT_MAX: f64 = 2.0;
+
+/// A server over all iterations of a level.
+pub(super) struct Server {
+    who: &'static str,
+    /// CPUs that it may run on.
+    allowed: usize,
+    /// CPUs that it can use at the same time: no more than it has threads that work.
+    cpus: usize,
+    /// CPU time of its processes in percent of one CPU, as tables have it.
+    cpu_percent: f64,
+    throttled_percent: Option<f64>,
+    /// By rank, the busiest first; empty where they were not measured.
+    threads: Vec<Thread>,
+}
+
+/// The busiest thread of every iteration, or the second of each, and so on.
+struct Thread {
+    /// Who that was, where it was the same in all.
+    is: Option<(u32, u32)>,
+    name: String,
+    /// CPU time in percent of the windows.
+    used: f64,
+    /// Time that it was ready to run and did not.
+    waited: f64,
+}
+
+impl Server {
+    /// `None` where its processes were not seen, or nothing is known of its CPUs.
+    pub(super) fn of(record: &RunRecord, runs: &[&IterationRecord]) -> Option<Server> {
+        let who = if record.target.origin.is_some() { "proxy" } else { "server" };
+        let figures = ServerFigures::of(runs)?;
+        let allowed = Some(processors::of_server(record)?.len()).filter(|cpus| *cpus > 0)?;
+        let cpus = match record.spec.server.threads as usize {
+            threads @ 1.. if record.target.embedded => allowed.min(threads),
+            _ => match record.target.software.as_ref().and_then(|software| software.cpus_max) {
+                Some(most) => allowed.min(most as usize).max(1),
+                None => allowed,
+            },
+        };
+        Server::over(who, (allowed, cpus), figures, runs, |run| run.server.as_ref())
+    }
+
+    /// The origin behind a proxy.
+    pub(super) fn of_origin(record: &RunRecord, runs: &[&IterationRecord]) -> Option<Server> {
+        let cpus = Some(record.target.origin.as_ref()?.cpus.len()).filter(|cpus| *cpus > 0)?;
+        let figures = ServerFigures::of_origin(runs)?;
+        Server::over("origin", (cpus, cpus), figures, runs, |run| run.origin.as_ref()?.server.as_ref())
+    }
+
+    fn over(
+        who: &'static str,
+        (allowed, cpus): (usize, usize),
+        figures: ServerFigures,
+        runs: &[&IterationRecord],
+        of: fn(&IterationRecord) -> Option<&ServerUse>,
+    ) -> Option<Server> {
+        let throttled_percent = figures.processes.and_then(|it| it.throttled_percent);
+        let seen: Vec<(f64, &ProcessUse)> = runs
+            .iter()
+            .filter_map(|run| Some((while_read(run).0, of(run)?.processes.as_ref()?)))
+            .filter(|(_, processes)| !processes.busiest.is_empty())
+            .collect();
+        let threads = (0..ProcessUse::BUSIEST_MAX).map_while(|rank| Thread::of(&seen, rank)).collect();
+        let cpu_percent = figures.cpu_percent;
+        (cpu_percent > 0.0).then_some(Server { who, allowed, cpus, cpu_percent, throttled_percent, threads })
+    }
+
+    /// CPU time in percent of the CPUs that it can use.
+    pub(super) fn used(&self) -> f64 {
+        self.cpu_percent / self.cpus as f64
+    }
+
+    /// The most of one CPU that it wanted: its busiest thread used it or waited for it. Where threads are not known, all of its
+    /// CPU time may have been one thread's.
+    pub(super) fn wanted(&self) -> f64 {
+        let threads = self.threads.iter().map(|thread| thread.used + thread.waited);
+        threads.reduce(f64::max).unwrap_or(self.cpu_percent).min(100.0)
+    }
+
+    pub(super) fn text(&self) -> String {
+        match self.threads.first() {
+            Some(thread) if self.cpus > 1 => {
+                format!("{}, its busiest thread {:.0} % of one", self.share(), thread.used)
+            }
+            _ => self.share(),
+        }
+    }
+
+    fn share(&self) -> String {
+        let cpus = counted(self.cpus as u64, "CPU", "CPUs");
+        let its = match self.cpus < self.allowed {
+            true => format!("{cpus} (of {} that it may run on)", self.allowed),
+            false => format!("its {cpus}"),
+        };
+        format!("the {} used {:.0} % of {its}", self.who, self.used())
+    }
+
+    /// Its CPUs, its quota or some of its threads were at their ceiling.
+    pub(super) fn at_ceiling(&self, at: &str, besides: &str) -> Option<Limit> {
+        let busy: Vec<&Thread> =
+            self.threads.iter().take_while(|thread| thread.used >= THREAD_CPU_PERCENT_MAX).collect();
+        // Threads that are fewer than the CPUs are told by their names.
+        let are_all = self.cpus == self.allowed || busy.is_empty();
+        if are_all && (self.used() >= SERVER_CPU_PERCENT_MAX || busy.len() >= self.cpus) {
+            let sentence = format!("The server's CPU is the bottleneck at {at}: {}{besides}.", self.text());
+            return Some(limit(LimitingResource::Server, sentence));
+        }
+        if let Some(held) = self.throttled_percent.filter(|held| *held >= QUOTA_PERCENT_MAX) {
+            let sentence = format!(
+                "The CPU quota of the server's control group is the bottleneck at {at}: it held the {} up for {held:.0} % of \
+                 the time; {}{besides}.",
+                self.who,
+                self.text()
+            );
+            return Some(limit(LimitingResource::Server, sentence));
+        }
+        let (first, others) = busy.split_first()?;
+        let (whose, verb, each) = match others {
+            [] => (format!("A single thread of the {}", self.who), "is", first.text()),
+            _ => {
+                let names: Vec<String> = busy.iter().map(|thread| thread.text()).collect();
+                // More than are kept may be as busy.
+                let at_least = if busy.len() == ProcessUse::BUSIEST_MAX { "At least " } else { "" };
+                let whose = format!("{at_least}{} threads of the {}", busy.len(), self.who);
+                (whose, "are", names.join(", "))
+            }
+        };
+        let sentence = format!(
+            "{whose} {verb} the bottleneck at {at}: {each}; {}{besides}. One thread cannot use more than one CPU.",
+            self.share()
+        );
+        Some(limit(LimitingResource::ServerThread, sentence))
+    }
+
+    /// Interrupts took the rest of its CPUs: a kernel that counts them by themselves charges the server's network work to none of
+    /// its processes.
+    pub(super) fn with_interrupts(&self, at: &str, processors: &Processors) -> Option<Limit> {
+        let (busy, interrupts) = (processors.all_busy, processors.interrupts?);
+        // Others add to neither. Some kernels count an interrupt with the program that it met, too.
+        let both = self.cpu_percent / self.allowed as f64 + interrupts;
+        let is_theirs = (SERVER_CPU_PERCENT_MAX..=busy + COUNTED_TWICE_PERCENT_MAX).contains(&both);
+        if busy < SERVER_CPU_PERCENT_MAX || !is_theirs || processors.others.is_none() {
+            return None;
+        }
+        let sentence = format!(
+            "The server's CPU is the bottleneck at {at}: {}, and with {interrupts:.0} % in interrupts {busy:.0} % were busy \
+             in all.",
+            self.text()
+        );
+        Some(limit(LimitingResource::Server, sentence))
+    }
+
+    /// A thread ran or waited for a CPU all the time, and no other program had it: threads of the server share a CPU.
+    pub(super) fn in_its_own_way(&self, at: &str) -> Option<Limit> {
+        if self.cpu_percent < THREAD_CPU_PERCENT_MAX {
+            return None;
+        }
+        let crowded = self.threads.iter().find(|thread| {
+            thread.waited >= RUN_QUEUE_PERCENT_MAX && thread.used + thread.waited >= THREAD_CPU_PERCENT_MAX
+        })?;
+        let sentence = format!(
+            "Threads of the {} that share a CPU are the bottleneck at {at}: {}; {}.",
+            self.who,
+            crowded.text(),
+            self.share()
+        );
+        Some(limit(LimitingResource::ServerThread, sentence))
+    }
+}
+
+impl Thread {
+    fn of(seen: &[(f64, &ProcessUse)], rank: usize) -> Option<Thread> {
+        let read_ns: f64 = seen.iter().map(|(read_ns, _)| read_ns).sum();
+        let threads: Vec<&ThreadUse> =
+            seen.iter().filter_map(|(_, processes)| processes.busiest.get(rank)).collect();
+        let first = threads.first()?;
+        let is = |thread: &ThreadUse| (thread.process, thread.thread);
+        let sum = |of: fn(&ThreadUse) -> u64| threads.iter().map(|thread| of(thread) as f64).sum::<f64>();
+        Some(Thread {
+            is: Some(is(first)).filter(|it| threads.iter().all(|thread| is(thread) == *it)),
+            // A record may come from anywhere.
+            name: ThreadUse::plain_name(&first.name),
+            used: percent(sum(|thread| thread.cpu_ns), read_ns),
+            waited: percent(sum(|thread| thread.run_queue_ns), read_ns),
+        })
+    }
+
+    fn text(&self) -> String {
+        let number = match self.is {
+            Some((process, thread)) if process == thread => format!(" (process {process})"),
+            Some((process, thread)) => format!(" (thread {thread} of process {process})"),
+            None => String::new(),
+        };
+        let waited = match self.waited >= RUN_QUEUE_PERCENT_MAX {
+            true => format!(" and waited for it for {:.0} % of the time", self.waited),
+            false => String::new(),
+        };
+        format!("`{}`{number} used {:.0} % of a CPU{waited}", self.name, self.used)
+    }
+}

@@ -1,0 +1,84 @@
+//! Both sides were idle and answers were due: what the server may have waited for. Its CPU time does not tell, so the evidence
+//! is given and nothing is claimed beyond it.
+
+use super::{limit, network, unknown};
+use crate::verdict::bounds::percent;
+use crate::verdict::{Limit, LimitingResource};
+use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::server_figures::ServerFigures;
+
+/// A level with so much fewer clients, in percent of this one's, whose rate is as high shows that clients are not what lacks.
+const FEWER_CLIENTS_PERCENT: f64 = 80.0;
+/// With fewer requests in progress nobody waits for answers: clients think, or nothing is asked.
+const IN_PROGRESS_MIN: f64 = 0.5;
+/// Rates that differ by so much, in percent, count as the same.
+const SAME_RATE_PERCENT: f64 = 5.0;
+
+/// The fewest clients of a lower level that got the same rate as this one. `below`: each level's clients and rate.
+pub(super) fn plateau(clients: u32, rate: f64, below: &[(u32, f64)]) -> Option<u32> {
+    let is_fewer = |fewer: u32| f64::from(fewer) * 100.0 <= f64::from(clients) * FEWER_CLIENTS_PERCENT;
+    let is_same = |other: f64| percent((rate - other).abs(), rate) <= SAME_RATE_PERCENT;
+    below.iter().find(|(fewer, other)| is_fewer(*fewer) && is_same(*other)).map(|(fewer, _)| *fewer)
+}
+
+pub(super) fn limits(
+    record: &RunRecord,
+    runs: &[&IterationRecord],
+    at: &str,
+    figures: &str,
+    plateau: Option<u32>,
+) -> Limit {
+    let in_progress = in_progress(runs);
+    if in_progress < IN_PROGRESS_MIN {
+        let why = format!("only {in_progress:.1} requests were in progress on average; {figures}");
+        return unknown(at, &why);
+    }
+    let whose = if record.target.origin.is_some() { "proxy or the origin" } else { "server" };
+    let cause = match plateau {
+        Some(fewer) => format!(
+            "A lock, a queue, a disk, a backend or a setting of the {whose} limits: {fewer} clients had the same rate to \
+             within {SAME_RATE_PERCENT} %"
+        ),
+        None => format!(
+            "Answers wait for a lock, a queue, a disk, a backend or a setting of the {whose}; or the clients are too few to \
+             keep it busy"
+        ),
+    };
+    let mut evidence = vec![network::kernel(runs)];
+    evidence.extend(disks(runs));
+    evidence.extend(workers(runs));
+    limit(
+        LimitingResource::None,
+        format!(
+            "Neither CPU nor network is the bottleneck at {at}: {figures}. {cause}. Seen beside it: {}.",
+            evidence.join(", ")
+        ),
+    )
+}
+
+/// Mean number of requests in progress: Little's load factor.
+fn in_progress(runs: &[&IterationRecord]) -> f64 {
+    let sum = |of: fn(&IterationRecord) -> u64| runs.iter().map(|run| of(run) as f64).sum::<f64>();
+    sum(|run| run.measured.counts.busy_ns) / sum(|run| run.measured.window_ns).max(1.0)
+}
+
+/// What disks did for the server.
+fn disks(runs: &[&IterationRecord]) -> Option<String> {
+    let used = ServerFigures::of(runs)?.processes?;
+    let read = used.disk_read_bytes_per_s.filter(|bytes| *bytes > 0.0);
+    let read = read.map(|bytes| format!("disks read {:.1} kB/s for the server", bytes / 1e3));
+    let waited = (used.faults_major_per_s > 0.0)
+        .then(|| format!("{:.1} page faults a second waited for a disk", used.faults_major_per_s));
+    let texts: Vec<String> = read.into_iter().chain(waited).collect();
+    (!texts.is_empty()).then(|| texts.join(", "))
+}
+
+/// Fewer threads than requests in progress: where a thread serves one request at a time, the rest waits for it.
+fn workers(runs: &[&IterationRecord]) -> Option<String> {
+    let threads = ServerFigures::of(runs)?.processes?.threads_max;
+    let in_progress = in_progress(runs);
+    (threads > 0 && in_progress > threads as f64).then(|| {
+        let threads = crate::verdict::bounds::counted(threads, "thread", "threads");
+        format!("{in_progress:.1} requests in progress for {threads} of the server")
+    })
+}

@@ -1,0 +1,217 @@
+//! What a record's figures are worth, told from the record alone: VALID, UNCERTIFIED, DISTURBED or INVALID, why, and which
+//! resource limited them. Nothing here can be typed in: whoever has the record computes the same verdict.
+//!
+//! Definitions: `docs/measurement.md`, "Verdict".
+
+mod bounds;
+mod disturbance;
+#[cfg(test)]
+mod disturbance_tests;
+mod limit;
+mod reasons;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod told;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use webstone_model::rate::RateProfile;
+use webstone_model::record::RunRecord;
+
+pub use bounds::{
+    DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, ERRORS_PERCENT_MAX, INTERVAL_PERCENT_MAX,
+    JUDGED_WINDOW_NS_MIN, LINK_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, RATE_MISSED_PERCENT_MAX,
+    RUN_QUEUE_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, STALL_NS_CLEAN, STALL_NS_VOID,
+    TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID, WORKER_CPU_PERCENT_MAX, run_queue_percent,
+};
+pub use disturbance::{Loss, Worth, losses, worth};
+pub use rules::rules;
+
+/// The verdict on a record.
+pub fn of(record: &RunRecord) -> Verdict {
+    let (reasons, doubts) = reasons::reasons(record);
+    let mut unmet_rules = rules(record);
+    unmet_rules.retain(|rule| rule.standing != RuleStanding::Met);
+    let (limit, level_limits) = limit::limits(record);
+    let standing = match (reasons.is_empty(), doubts.is_empty(), unmet_rules.is_empty()) {
+        (false, _, _) => Standing::Invalid,
+        (true, false, _) => Standing::Disturbed,
+        (true, true, false) => Standing::Uncertified,
+        (true, true, true) => Standing::Valid,
+    };
+    Verdict { standing, reasons, doubts, unmet_rules, limit, level_limits }
+}
+
+/// What the figures of a run are worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// Every run rule is met: publishable as a benchmark result.
+    Valid,
+    /// Sound, but run rules are not met: good for work, not for publication.
+    Uncertified,
+    /// In doubt: the machine was disturbed while it was measured, though not so much that the figures are void, or iterations
+    /// differ so much that nothing can be concluded from them.
+    Disturbed,
+    /// Not to be used: the figures are wrong, or are of something other than the server.
+    Invalid,
+}
+
+impl Standing {
+    /// The word that reports print.
+    pub fn word(self) -> &'static str {
+        match self {
+            Standing::Valid => "VALID",
+            Standing::Uncertified => "UNCERTIFIED",
+            Standing::Disturbed => "DISTURBED",
+            Standing::Invalid => "INVALID",
+        }
+    }
+}
+
+/// The verdict on a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// In one word.
+    pub standing: Standing,
+    /// Why it is invalid; empty otherwise.
+    pub reasons: Vec<Reason>,
+    /// What leaves its figures in doubt without making it invalid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<Reason>,
+    /// Run rules that are not met, or of which the record cannot tell.
+    pub unmet_rules: Vec<RuleResult>,
+    /// Which resource limited the run, judged at its peak.
+    pub limit: Limit,
+    /// The same of every level, in ascending order of load.
+    pub level_limits: Vec<LevelLimit>,
+}
+
+/// What makes a run invalid, or leaves it in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// Nothing was measured, or fewer iterations than planned.
+    Incomplete,
+    /// An identity does not hold.
+    IdentityBroken,
+    /// No request succeeded.
+    NothingSucceeded,
+    /// Too many requests failed.
+    Errors,
+    /// A worker used up its CPU.
+    GeneratorSaturated,
+    /// Open loop: requests were sent too late.
+    ScheduleLag,
+    /// Open loop: the offered rate was missed.
+    RateMissed,
+    /// Clients completed no page.
+    ClientsStarved,
+    /// Others took CPU time from the generator or the server.
+    Disturbed,
+    /// Iterations of a level differ so much that nothing can be concluded.
+    Imprecise,
+}
+
+/// Why a run is invalid or in doubt, with the evidence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Reason {
+    /// The kind.
+    pub cause: Cause,
+    /// The level, by its number of clients, where it is one level's.
+    pub clients: Option<u32>,
+    /// Its rate, in open loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateProfile>,
+    /// Which of the level's iterations, where it is one's.
+    pub iteration: Option<u32>,
+    /// What was measured, with its unit.
+    pub measured: String,
+    /// What the limit is, with its unit.
+    pub limit: String,
+    /// The whole in one sentence: level, value, limit.
+    pub sentence: String,
+}
+
+/// Where a run rule comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RuleSource {
+    /// WebStone 2.0's run rules.
+    #[serde(rename = "WebStone 2.0")]
+    WebStone2,
+    /// webstone's own.
+    #[serde(rename = "webstone")]
+    Webstone,
+}
+
+/// Whether a rule is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RuleStanding {
+    /// Met.
+    Met,
+    /// Not met.
+    NotMet,
+    /// The record does not say.
+    CannotTell,
+}
+
+/// A run rule, held against a record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RuleResult {
+    /// Name for programs: `ten-minutes`.
+    pub id: String,
+    /// The rule in words.
+    pub text: String,
+    /// Whose rule it is.
+    pub source: RuleSource,
+    /// Whether it is met.
+    pub standing: RuleStanding,
+    /// What was found.
+    pub evidence: String,
+}
+
+/// The resource that limits a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LimitingResource {
+    /// The server's CPUs, or a quota on them.
+    Server,
+    /// One thread of the server, or several, each of which cannot use more than one CPU.
+    ServerThread,
+    /// The CPUs of the origin behind a proxy.
+    Origin,
+    /// The network link.
+    Network,
+    /// The load generator.
+    Generator,
+    /// Open loop: all that was offered was answered.
+    OfferedRate,
+    /// None of these: CPUs were idle on both sides while answers were due.
+    None,
+    /// It cannot be told: something was not measured, or nothing was at its ceiling and nothing idle.
+    Unknown,
+}
+
+/// Which resource limits, and how that is known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Limit {
+    /// The resource.
+    pub resource: LimitingResource,
+    /// One sentence with the evidence.
+    pub sentence: String,
+}
+
+/// Which resource limits a level.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LevelLimit {
+    /// The level, by its number of clients.
+    pub clients: u32,
+    /// Its rate, in open loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateProfile>,
+    /// What limits it.
+    pub limit: Limit,
+}

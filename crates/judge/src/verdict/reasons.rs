@@ -1,0 +1,323 @@
+//! What makes a run INVALID. One function a cause; each reason carries the measured value and the limit that it broke.
+
+use super::bounds::{
+    ERRORS_PERCENT_MAX, GENERATOR_WINDOW_NS_MIN, INTERVAL_PERCENT_MAX, RATE_MISSED_PERCENT_MAX,
+    SCHEDULE_LAG_PERCENT_MAX, STALL_NS_CLEAN, STALL_NS_VOID, TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID,
+    WORKER_CPU_PERCENT_MAX, counted, level, percent, run_queue_percent, time, worker_percent,
+};
+use super::disturbance::{self, Worth};
+use super::{Cause, Reason};
+use crate::search;
+use crate::statistics;
+use webstone_model::metrics::fairness;
+use webstone_model::record::{IterationRecord, RunRecord, RunState};
+
+/// Everything that makes the run invalid, and everything that leaves it in doubt; the gravest causes first.
+pub(super) fn reasons(record: &RunRecord) -> (Vec<Reason>, Vec<Reason>) {
+    let (mut reasons, mut doubts) = (Vec::new(), Vec::new());
+    for run in &record.iterations {
+        disturbed(record, run, &mut reasons, &mut doubts);
+    }
+    for (_, runs) in record.levels() {
+        imprecise(&runs, &mut doubts);
+    }
+    for run in &record.iterations {
+        identities(run, &mut reasons);
+        if run.measured.window_ns >= GENERATOR_WINDOW_NS_MIN {
+            saturated(record, run, &mut reasons);
+        }
+        schedule(record, run, &mut reasons);
+        starved(record, run, &mut reasons);
+    }
+    for (_, runs) in record.levels() {
+        errors(&runs, &mut reasons);
+    }
+    sought(record, &mut reasons);
+    incomplete(record, &mut reasons);
+    // Stable: inside a cause, in the order of the record.
+    reasons.sort_by_key(|reason| reason.cause);
+    doubts.sort_by_key(|reason| reason.cause);
+    (reasons, doubts)
+}
+
+/// What others took while the window was open: where it is void, and was not repeated, the run is invalid.
+fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>, doubts: &mut Vec<Reason>) {
+    let losses = disturbance::losses(record, run);
+    // One sentence a window: the worst tells what to do, and the others would say the same of the next CPU.
+    let Some(worst) = losses.first() else { return };
+    let by_share = worst.percent >= TAKEN_PERCENT_CLEAN;
+    let measured = match by_share {
+        true => format!("{:.1} %", worst.percent),
+        false => time(worst.stalled_ns_max as f64),
+    };
+    let (to, percent, stall_ns) = match worst.worth {
+        Worth::Void => (reasons, TAKEN_PERCENT_VOID, STALL_NS_VOID),
+        _ => (doubts, TAKEN_PERCENT_CLEAN, STALL_NS_CLEAN),
+    };
+    let limit = if by_share { format!("{percent} %") } else { time(stall_ns as f64) };
+    to.push(of_run(run, Cause::Disturbed, measured, limit, &worst.sentence()));
+}
+
+/// Iterations that differ so much that their mean says nothing.
+fn imprecise(runs: &[&IterationRecord], doubts: &mut Vec<Reason>) {
+    let whole: Vec<&IterationRecord> = runs.iter().copied().filter(|run| !run.interrupted).collect();
+    let rates: Vec<f64> = whole.iter().map(|run| rate(run)).collect();
+    let (lowest, highest) =
+        rates.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
+    // No interval is wider than that of two values, 2 × 12.7 times half of their distance: nothing to resample.
+    if (highest - lowest) * 13.0 <= statistics::mean(&rates) {
+        return;
+    }
+    let Some(interval) = statistics::mean_interval(&rates) else { return };
+    let width = percent(interval.high - interval.low, interval.point);
+    if width <= INTERVAL_PERCENT_MAX {
+        return;
+    }
+    let sentence = format!(
+        "nothing can be concluded: its {} range from {lowest:.0} to {highest:.0} requests/s, and the 95 % interval is \
+         ±{:.0} %",
+        counted(rates.len() as u64, "iteration", "iterations"),
+        width / 2.0
+    );
+    let (clients, rate) = (Some(runs[0].clients), runs[0].rate);
+    doubts.push(Reason {
+        cause: Cause::Imprecise,
+        clients,
+        rate,
+        iteration: None,
+        measured: format!("±{:.0} %", width / 2.0),
+        limit: format!("±{:.0} %", INTERVAL_PERCENT_MAX / 2.0),
+        sentence: format!("{}: {sentence}", level(runs[0])),
+    });
+}
+
+/// Valid responses a second.
+fn rate(run: &IterationRecord) -> f64 {
+    match run.measured.window_ns {
+        0 => 0.0,
+        window_ns => run.measured.counts.succeeded as f64 * 1e9 / window_ns as f64,
+    }
+}
+
+fn of_run(run: &IterationRecord, cause: Cause, measured: String, limit: String, sentence: &str) -> Reason {
+    Reason {
+        cause,
+        clients: Some(run.clients),
+        rate: run.rate,
+        iteration: Some(run.iteration),
+        sentence: format!("{}, iteration {}: {sentence}", level(run), run.iteration),
+        measured,
+        limit,
+    }
+}
+
+fn incomplete(record: &RunRecord, reasons: &mut Vec<Reason>) {
+    let planned = record.spec.load.levels() as u64 * u64::from(record.spec.load.iterations);
+    let whole = record.iterations.iter().filter(|run| !run.interrupted).count() as u64;
+    if whole >= planned && record.state == RunState::Complete && whole > 0 {
+        return;
+    }
+    let why = match record.state {
+        RunState::Partial => "the run is still going on, or was killed",
+        RunState::Interrupted => "the run was ended by the user",
+        RunState::Failed => "the run was ended by an error",
+        RunState::Complete => "the record lacks some",
+    };
+    let measured = counted(whole, "timed run", "timed runs");
+    let (limit, sentence) = match &record.spec.find {
+        Some(_) => {
+            ("a search that came to its end".to_owned(), format!("the search ended after {measured}: {why}"))
+        }
+        None => {
+            let due = counted(planned, "planned timed run", "planned timed runs");
+            // One that ended badly may have done so behind its last timed run.
+            let sentence = match whole >= planned && whole > 0 {
+                true => format!("{whole} of {due} were measured whole, but {why}"),
+                false => format!("{whole} of {due} were measured whole: {why}"),
+            };
+            (format!("{planned} planned"), sentence)
+        }
+    };
+    reasons.push(Reason {
+        cause: Cause::Incomplete,
+        clients: None,
+        rate: None,
+        iteration: None,
+        measured,
+        limit,
+        sentence,
+    });
+}
+
+fn identities(run: &IterationRecord, reasons: &mut Vec<Reason>) {
+    for check in run.identities.iter().filter(|check| !check.holds) {
+        let sentence = format!("identity {} is broken: {}: {}", check.number, check.rule, check.evidence);
+        let rule = format!("identity {}: {}", check.number, check.rule);
+        reasons.push(of_run(run, Cause::IdentityBroken, check.evidence.clone(), rule, &sentence));
+    }
+}
+
+/// Over all iterations of a level, so that one bad second of a short iteration does not condemn a long run; but one in which
+/// nothing succeeded is no measurement of what the others measured: clients that are refused wait, and fail too seldom to
+/// show in a share.
+fn errors(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
+    let sum = |of: fn(&IterationRecord) -> u64| runs.iter().map(|run| of(run)).fold(0, u64::saturating_add);
+    let succeeded = sum(|run| run.measured.counts.succeeded);
+    let failed = sum(|run| run.measured.counts.failed);
+    let share = percent(failed as f64, succeeded.saturating_add(failed) as f64);
+    let (cause, measured, limit, sentence) = if succeeded == 0 {
+        let (measured, limit, what) = nothing_succeeded(failed);
+        (Cause::NothingSucceeded, measured, limit, what)
+    } else {
+        let in_vain = runs.iter().filter(|run| !run.interrupted && run.measured.counts.succeeded == 0);
+        for run in in_vain {
+            let (measured, limit, what) = nothing_succeeded(run.measured.counts.failed);
+            reasons.push(of_run(run, Cause::NothingSucceeded, measured, limit, &what));
+        }
+        if share <= ERRORS_PERCENT_MAX {
+            return;
+        }
+        let what = format!(
+            "{} of the requests failed ({failed} of {}), and more than {ERRORS_PERCENT_MAX} % is too many",
+            rounded(share, ERRORS_PERCENT_MAX),
+            succeeded.saturating_add(failed)
+        );
+        (Cause::Errors, rounded(share, ERRORS_PERCENT_MAX), format!("{ERRORS_PERCENT_MAX} %"), what)
+    };
+    let (clients, rate) = (Some(runs[0].clients), runs[0].rate);
+    let sentence = format!("{}: {sentence}", level(runs[0]));
+    reasons.push(Reason { cause, clients, rate, iteration: None, measured, limit, sentence });
+}
+
+/// What was measured, what it has to be, and a sentence about it.
+fn nothing_succeeded(failed: u64) -> (String, String, String) {
+    let what = match failed {
+        0 => "no request ended inside the measured window".to_owned(),
+        _ => format!("no request succeeded, {failed} failed"),
+    };
+    (format!("{failed} failed"), "1 valid response".to_owned(), what)
+}
+
+fn saturated(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>) {
+    // Then it is told what had the CPU, and that is what there is to be done about it.
+    let is_void = disturbance::worth(record, run) == Worth::Void;
+    for (number, worker) in run.measured.generator.workers.iter().enumerate() {
+        let used = worker_percent(worker, run.measured.window_ns);
+        let waited = run_queue_percent(worker, run.measured.window_ns);
+        if used + waited < WORKER_CPU_PERCENT_MAX || (is_void && used < WORKER_CPU_PERCENT_MAX) {
+            continue;
+        }
+        let place = worker.cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
+        let (took, together) = match used < WORKER_CPU_PERCENT_MAX {
+            true => (
+                format!(", and waited for it {waited:.1} % of the time while other programs had it;"),
+                " together",
+            ),
+            false => (", and".to_owned(), ""),
+        };
+        let sentence = format!(
+            "worker {number}{place} of the load generator used {used:.1} % of its CPU{took} from \
+             {WORKER_CPU_PERCENT_MAX} %{together} on the figures show its limit, not the server's"
+        );
+        let measured = format!("{:.1} %", if together.is_empty() { used } else { used + waited });
+        let limit = format!("{WORKER_CPU_PERCENT_MAX} %");
+        reasons.push(of_run(run, Cause::GeneratorSaturated, measured, limit, &sentence));
+    }
+}
+
+fn schedule(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>) {
+    let Some(kept) = run.schedule else { return };
+    let response = &run.measured.histograms.response;
+    let p50 = response.value_at_percentile(50.0) as f64;
+    let lag = kept.lag_p99_ns as f64;
+    if !response.is_empty() && percent(lag, p50) > SCHEDULE_LAG_PERCENT_MAX {
+        let sentence = format!(
+            "1 in 100 requests was sent {} or more behind its schedule, and more than {SCHEDULE_LAG_PERCENT_MAX} % of \
+             the latency's p50 of {} is too late{}",
+            time(lag),
+            time(p50),
+            if record.spec.generator.spin { "" } else { "; --spin keeps it closer" }
+        );
+        let limit = format!(
+            "{SCHEDULE_LAG_PERCENT_MAX} % of the latency's p50: {}",
+            time(p50 * SCHEDULE_LAG_PERCENT_MAX / 100.0)
+        );
+        reasons.push(of_run(run, Cause::ScheduleLag, time(lag), limit, &sentence));
+    }
+    let missed = percent(kept.asked_rate - kept.offered_rate, kept.asked_rate);
+    if missed.abs() > RATE_MISSED_PERCENT_MAX {
+        let sentence = format!(
+            "{:.1} arrivals/s were offered where {:.1} were asked for: {} % off, and more than \
+             {RATE_MISSED_PERCENT_MAX} % is not the asked load{}",
+            kept.offered_rate,
+            kept.asked_rate,
+            rounded(missed.abs(), RATE_MISSED_PERCENT_MAX).trim_end_matches(" %"),
+            unserved(run)
+        );
+        let measured = format!("{:.1} arrivals/s", kept.offered_rate);
+        let limit = format!("{:.1} arrivals/s within {RATE_MISSED_PERCENT_MAX} %", kept.asked_rate);
+        reasons.push(of_run(run, Cause::RateMissed, measured, limit, &sentence));
+    }
+}
+
+/// A search for an SLO goes beyond the load that a server can carry, to know where that is: what breaks there is what was
+/// sought. And a generator that is late or at its limit only makes an SLO harder to keep: what counts as kept is kept
+/// all the same, so its faults count where they may be what broke the SLO.
+fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
+    let (Some(find), Some(finding)) = (&record.spec.find, search::of_record(record)) else { return };
+    // Where everything is kept, nothing that the generator did can have broken it.
+    let edge = finding.edge().unwrap_or(u64::MAX);
+    let shortest_s = find.times().into_iter().reduce(f64::min);
+    reasons.retain(|reason| {
+        let run = record.iterations.iter().find(|run| {
+            (Some(run.clients), run.rate) == (reason.clients, reason.rate)
+                && reason.iteration.is_none_or(|number| number == run.iteration)
+        });
+        let Some(run) = run else { return true };
+        let load = find.over.of(run);
+        match reason.cause {
+            Cause::Errors | Cause::NothingSucceeded | Cause::ClientsStarved => load < edge,
+            Cause::GeneratorSaturated => load == edge,
+            // Arrivals that waited for a client, or found none, were the server's doing.
+            Cause::RateMissed => load == edge && unserved(run).is_empty(),
+            Cause::ScheduleLag => {
+                let lag_s = run.schedule.map_or(0.0, |kept| kept.lag_p99_ns as f64 / 1e9);
+                let limit_s = shortest_s.unwrap_or(f64::INFINITY);
+                load == edge && percent(lag_s, limit_s) > SCHEDULE_LAG_PERCENT_MAX
+            }
+            _ => true,
+        }
+    });
+}
+
+/// Where arrivals found no client free: how many, because then it was the server that did not keep up, or the clients
+/// were too few for its latency.
+fn unserved(run: &IterationRecord) -> String {
+    let Some(open_loop) = &run.measured.open_loop else { return String::new() };
+    let clients = counted(run.clients.into(), "client", "clients");
+    match (open_loop.skipped, open_loop.queued) {
+        (0, 0) => String::new(),
+        (0, queued) => format!("; all {clients} were busy, and at the end {queued} arrivals waited for one"),
+        (skipped, _) => format!("; {skipped} arrivals found all {clients} busy and were skipped"),
+    }
+}
+
+/// A client that completed nothing in a whole window, while others did.
+fn starved(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>) {
+    // Where fewer pages than clients were asked for, some clients can have none.
+    // In open loop they stand by, and a rate may not need them all.
+    let few = record.spec.load.pages.is_some_and(|pages| pages < u64::from(run.clients));
+    if few || run.rate.is_some() {
+        return;
+    }
+    let Some(served) = fairness(&run.measured.clients).filter(|served| served.starved > 0) else { return };
+    let measured = counted(served.starved, "client", "clients");
+    let sentence = format!("{measured} of {} completed no page in the whole window", run.clients);
+    reasons.push(of_run(run, Cause::ClientsStarved, measured, "0 clients".to_owned(), &sentence));
+}
+
+/// A percentage above a limit, with as many decimals as it takes not to look equal to it.
+fn rounded(value: f64, limit: f64) -> String {
+    let decimals = (1..6).find(|decimals| format!("{value:.decimals$}") != format!("{limit:.decimals$}"));
+    format!("{value:.*} %", decimals.unwrap_or(6))
+}

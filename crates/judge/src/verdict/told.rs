@@ -1,0 +1,110 @@
+//! The reasons of a verdict as people read them: one sentence a cause, behind it the other levels that it spoilt. The same
+//! sentence of every iteration of every level would hide the other causes.
+
+use super::{Cause, Reason, Verdict};
+use webstone_model::record::load_name;
+
+/// Other iterations that are named, with what was measured in them.
+const OTHERS_MAX: usize = 8;
+/// Reasons that are told one by one, where each says something else.
+const ONE_BY_ONE_MAX: usize = 4;
+
+impl Verdict {
+    /// Why it is invalid, or else what leaves it in doubt, in sentences, the gravest first.
+    pub fn told(&self) -> Vec<String> {
+        told(if self.reasons.is_empty() { &self.doubts } else { &self.reasons })
+    }
+}
+
+fn told(reasons: &[Reason]) -> Vec<String> {
+    reasons.chunk_by(|a, b| a.cause == b.cause).flat_map(of_cause).collect()
+}
+
+fn of_cause(reasons: &[Reason]) -> Vec<String> {
+    match reasons {
+        [] => Vec::new(),
+        [only] => vec![only.sentence.clone()],
+        // The evidence of each is its own.
+        [first, ..] if matches!(first.cause, Cause::Incomplete | Cause::IdentityBroken) => {
+            one_by_one(reasons)
+        }
+        [first, others @ ..] => vec![together(first, others)],
+    }
+}
+
+fn one_by_one(reasons: &[Reason]) -> Vec<String> {
+    // One more is as short as saying that there is one more.
+    let shown = if reasons.len() == ONE_BY_ONE_MAX + 1 { reasons.len() } else { ONE_BY_ONE_MAX };
+    let told = reasons.iter().take(shown).map(|reason| reason.sentence.clone());
+    let more = reasons.len().saturating_sub(shown);
+    told.chain((more > 0).then(|| format!("and {more} more of this kind"))).collect()
+}
+
+fn together(first: &Reason, others: &[Reason]) -> String {
+    let repeated =
+        others.iter().chain([first]).any(|reason| reason.iteration.is_some_and(|number| number > 1));
+    let mut level = level_of(first);
+    let mut named = Vec::new();
+    for reason in others.iter().take(OTHERS_MAX) {
+        // A level is named with its first iteration only.
+        let before = std::mem::replace(&mut level, level_of(reason));
+        let place = Some(level.clone()).filter(|level| *level != before || !repeated);
+        let iteration = reason.iteration.filter(|_| repeated).map(|number| format!("iteration {number}"));
+        let place: Vec<String> = place.into_iter().chain(iteration).collect();
+        named.push(format!("{} ({})", place.join(", "), reason.measured));
+    }
+    let more = match others.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}; likewise {}{more}", first.sentence, named.join(", "))
+}
+
+fn level_of(reason: &Reason) -> String {
+    reason.clients.map(|clients| load_name(clients, reason.rate)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(cause: Cause, clients: u32, iteration: u32) -> Reason {
+        Reason {
+            cause,
+            clients: Some(clients),
+            rate: None,
+            iteration: Some(iteration),
+            measured: format!("{clients}{iteration} %"),
+            limit: "90 %".to_owned(),
+            sentence: format!("{clients} clients, iteration {iteration}: broken"),
+        }
+    }
+
+    #[test]
+    fn a_cause_is_told_once_with_its_other_places() {
+        let of = |places: &[(u32, u32)]| -> Vec<Reason> {
+            places.iter().map(|(clients, i)| reason(Cause::GeneratorSaturated, *clients, *i)).collect()
+        };
+        assert_eq!(told(&of(&[(5, 1)])), ["5 clients, iteration 1: broken"]);
+        assert_eq!(
+            told(&of(&[(5, 1), (10, 1)])),
+            ["5 clients, iteration 1: broken; likewise 10 clients (101 %)"]
+        );
+        assert_eq!(
+            told(&of(&[(5, 1), (5, 2), (10, 1), (10, 2)])),
+            [
+                "5 clients, iteration 1: broken; likewise iteration 2 (52 %), 10 clients, iteration 1 (101 %), iteration 2 \
+              (102 %)"
+            ]
+        );
+        let many: Vec<(u32, u32)> = (1..=12).map(|clients| (clients, 1)).collect();
+        assert!(told(&of(&many))[0].ends_with("9 clients (91 %) and 3 more"));
+    }
+
+    #[test]
+    fn broken_identities_are_told_one_by_one_up_to_a_few() {
+        let broken = |n: u32| (1..=n).map(|i| reason(Cause::IdentityBroken, i, 1)).collect::<Vec<_>>();
+        assert_eq!(told(&broken(5)).len(), 5);
+        assert_eq!(told(&broken(6))[3..], ["4 clients, iteration 1: broken", "and 2 more of this kind"]);
+    }
+}

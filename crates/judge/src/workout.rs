@@ -1,0 +1,571 @@
+//! A stress test of a server: well-behaved clients are measured before, while and after others misbehave, and the server's
+//! processes are looked at in between. The questions are those of WASD's WWWRKOUT: does it still serve those who behave,
+//! does it leak, does it stay up?
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::statistics::ratio_interval;
+use crate::verdict::DISTURBED_PERCENT_MAX;
+use webstone_model::record::SoftwareRecord;
+
+/// A way to misbehave. Each is done on a connection of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Misdeed {
+    /// The connection is dropped within the request, at a random byte, by turns with FIN and with a reset.
+    BreakRequest,
+    /// The connection is dropped within the response, at a random byte, by turns with FIN and with a reset.
+    BreakResponse,
+    /// The response is read a few bytes at a time, with pauses.
+    SlowReader,
+    /// The request is written a byte at a time, with pauses.
+    SlowWriter,
+    /// The client's half is closed (FIN) right behind the request. The standard allows it: a whole answer is due.
+    HalfClosed,
+    /// A header field of 1 MiB.
+    OversizedHeader,
+    /// Bytes that are no request by RFC 9112, of a dozen kinds.
+    Malformed,
+}
+
+impl Misdeed {
+    /// All of them.
+    pub const ALL: [Misdeed; 7] = [
+        Misdeed::BreakRequest,
+        Misdeed::BreakResponse,
+        Misdeed::SlowReader,
+        Misdeed::SlowWriter,
+        Misdeed::HalfClosed,
+        Misdeed::OversizedHeader,
+        Misdeed::Malformed,
+    ];
+    /// What WWWRKOUT's /BREAK does.
+    pub const BREAKS: [Misdeed; 2] = [Misdeed::BreakRequest, Misdeed::BreakResponse];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Misdeed::BreakRequest => "break-request",
+            Misdeed::BreakResponse => "break-response",
+            Misdeed::SlowReader => "slow-reader",
+            Misdeed::SlowWriter => "slow-writer",
+            Misdeed::HalfClosed => "half-closed",
+            Misdeed::OversizedHeader => "oversized-header",
+            Misdeed::Malformed => "malformed",
+        }
+    }
+}
+
+impl fmt::Display for Misdeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that no misdeed has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no misdeed; they are {names}", names = Misdeed::ALL.map(Misdeed::name).join(", "))]
+pub struct MisdeedError(String);
+
+impl FromStr for Misdeed {
+    type Err = MisdeedError;
+
+    fn from_str(text: &str) -> Result<Misdeed, MisdeedError> {
+        let found = Misdeed::ALL.into_iter().find(|misdeed| misdeed.name() == text);
+        found.ok_or_else(|| MisdeedError(text.to_owned()))
+    }
+}
+
+/// How servers took a misdeed, connection by connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tally {
+    /// Connections that were tried.
+    pub tried: u64,
+    /// Of them, such as could not be made.
+    pub not_connected: u64,
+    /// Answered with a status below 400.
+    pub answered: u64,
+    /// Answered with a status of 400 or above.
+    pub rejected: u64,
+    /// Closed or reset by the server without an answer.
+    pub closed: u64,
+    /// Dropped by the client: because that was the misdeed, or because nothing had come within its patience.
+    pub dropped: u64,
+}
+
+impl Tally {
+    /// Adds another.
+    pub fn merge(&mut self, other: &Tally) {
+        self.tried += other.tried;
+        self.not_connected += other.not_connected;
+        self.answered += other.answered;
+        self.rejected += other.rejected;
+        self.closed += other.closed;
+        self.dropped += other.dropped;
+    }
+}
+
+/// When well-behaved clients were measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Alone.
+    Before,
+    /// Among those that misbehave.
+    During,
+    /// Alone again.
+    After,
+}
+
+/// What the well-behaved clients saw.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Service {
+    /// Valid responses.
+    pub succeeded: u64,
+    /// Failed requests.
+    pub failed: u64,
+    /// Valid responses a second.
+    pub request_rate: f64,
+    /// The same of each timed run of the phase, where there were several: what tells a slower server from noise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub request_rates: Vec<f64>,
+    /// What others took of the load generator's CPUs before the timed runs, in percent; absent where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_percent: Option<f64>,
+    /// Median response time in seconds.
+    pub latency_p50_s: f64,
+    /// 99th percentile of the response time in seconds.
+    pub latency_p99_s: f64,
+    /// Longest response time in seconds.
+    pub latency_max_s: f64,
+    /// Clients that completed no page.
+    pub starved: u64,
+    /// Why nothing, or not all, could be measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl Service {
+    /// Failed requests in percent of all; 100 where there was none.
+    pub fn failed_percent(&self) -> f64 {
+        match self.succeeded + self.failed {
+            0 => 100.0,
+            all => 100.0 * self.failed as f64 / all as f64,
+        }
+    }
+}
+
+/// The server's processes at a quiet moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ServerState {
+    /// First process of the server and when it started, in ticks since the machine did: another pair is another process.
+    pub head: Option<(u32, u64)>,
+    /// Processes.
+    pub processes: u64,
+    /// Threads of all processes.
+    pub threads: u64,
+    /// Open descriptors of all processes; `None` where not all can be seen.
+    pub descriptors: Option<u64>,
+    /// Resident memory of all processes in bytes; what they share counts for each.
+    pub resident_bytes: u64,
+}
+
+/// One phase, with the server's state when it was over and had settled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PhaseRecord {
+    /// Which.
+    pub phase: Phase,
+    /// What the well-behaved saw.
+    pub service: Service,
+    /// How the server took each misdeed.
+    pub misdeeds: Vec<(Misdeed, Tally)>,
+    /// Its processes afterwards; `None` where they cannot be seen.
+    pub state: Option<ServerState>,
+}
+
+/// A whole workout.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Workout {
+    /// The server's URL.
+    pub target: String,
+    /// Its software, where webstone started it.
+    pub software: Option<SoftwareRecord>,
+    /// Well-behaved clients.
+    pub clients: u32,
+    /// Connections that misbehave at a time, at most.
+    pub offenders: u32,
+    /// Whether their number changed all the time.
+    pub vary: bool,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Before, rounds, after.
+    pub phases: Vec<PhaseRecord>,
+}
+
+/// What is asked of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Question {
+    /// Does it serve the well-behaved while others misbehave?
+    Serves,
+    /// Does it serve them as before when the others are gone?
+    Recovers,
+    /// Does it let go of descriptors?
+    KeepsDescriptors,
+    /// Does its memory stay as it is?
+    KeepsMemory,
+    /// Is it still the same process, and does it answer?
+    StaysUp,
+}
+
+/// An answer with its evidence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Answer {
+    /// What was asked.
+    pub question: Question,
+    /// Yes, no, or not to be told.
+    pub is_good: Option<bool>,
+    /// The figures that it rests on.
+    pub evidence: String,
+}
+
+/// Failed requests of the well-behaved, in percent, up to which a server counts as serving them.
+pub const FAILED_PERCENT_MAX: f64 = 0.1;
+/// Rate after a workout in percent of that before it, from which on a server has recovered. The whole 95 % interval of that share
+/// must lie above it, or below it, or nobody can tell.
+pub const RECOVERED_PERCENT_MIN: f64 = 80.0;
+/// Timed runs of the phases before and after: what the interval comes from.
+pub const TIMED_RUNS_ALONE: u32 = 5;
+/// Descriptors that may remain a round, whatever they are for.
+pub const DESCRIPTORS_FREE: u64 = 2;
+/// Growth of memory a round, in bytes and in percent, below which it is not called growth.
+pub const GROWTH_BYTES_MIN: u64 = 256 << 10;
+/// See [`GROWTH_BYTES_MIN`].
+pub const GROWTH_PERCENT_MIN: f64 = 1.0;
+
+impl Workout {
+    /// The answers, in the order of [`Question`].
+    pub fn answers(&self) -> Vec<Answer> {
+        vec![
+            self.serves(),
+            self.recovers(),
+            self.keeps(Question::KeepsDescriptors),
+            self.keeps(Question::KeepsMemory),
+            self.stays_up(),
+        ]
+    }
+
+    /// Misdeeds over all rounds.
+    pub fn misdeeds(&self) -> Vec<(Misdeed, Tally)> {
+        let mut sums: Vec<(Misdeed, Tally)> = Vec::new();
+        for (misdeed, tally) in self.phases.iter().flat_map(|phase| &phase.misdeeds) {
+            match sums.iter_mut().find(|(of, _)| of == misdeed) {
+                Some((_, sum)) => sum.merge(tally),
+                None => sums.push((*misdeed, *tally)),
+            }
+        }
+        sums
+    }
+
+    fn of(&self, wanted: Phase) -> impl Iterator<Item = &PhaseRecord> {
+        self.phases.iter().filter(move |phase| phase.phase == wanted)
+    }
+
+    fn serves(&self) -> Answer {
+        let rounds: Vec<&Service> = self.of(Phase::During).map(|phase| &phase.service).collect();
+        let worst = rounds.iter().copied().max_by(|a, b| a.failed_percent().total_cmp(&b.failed_percent()));
+        let before = self.of(Phase::Before).next().map(|phase| &phase.service);
+        let (Some(worst), Some(before)) = (worst, before) else {
+            return unknown(Question::Serves, "the workout did not come so far");
+        };
+        if let Some(error) = rounds.iter().find_map(|service| service.error.as_ref()) {
+            return Answer { question: Question::Serves, is_good: Some(false), evidence: error.clone() };
+        }
+        let starved = rounds.iter().map(|service| service.starved).max().unwrap_or(0);
+        let failed: u64 = rounds.iter().map(|service| service.failed).sum();
+        let all: u64 = failed + rounds.iter().map(|service| service.succeeded).sum::<u64>();
+        let rate = rounds.iter().map(|service| service.request_rate).fold(f64::INFINITY, f64::min);
+        let p99 = rounds.iter().map(|service| service.latency_p99_s).fold(0.0, f64::max);
+        let evidence = format!(
+            "{failed} of {all} requests of the well-behaved failed, {starved} clients got nothing; at worst {:.0} % of the \
+             rate before, and {:.1} times the 99th percentile",
+            100.0 * rate / before.request_rate.max(f64::MIN_POSITIVE),
+            p99 / before.latency_p99_s.max(f64::MIN_POSITIVE)
+        );
+        let is_good = worst.failed_percent() <= FAILED_PERCENT_MAX && starved == 0;
+        Answer { question: Question::Serves, is_good: Some(is_good), evidence }
+    }
+
+    fn recovers(&self) -> Answer {
+        let question = Question::Recovers;
+        let service = |phase| self.of(phase).next().map(|phase| &phase.service);
+        let (Some(before), Some(after)) = (service(Phase::Before), service(Phase::After)) else {
+            return unknown(question, "the workout did not come so far");
+        };
+        if let Some(error) = &after.error {
+            return Answer { question, is_good: Some(false), evidence: error.clone() };
+        }
+        let failures = format!("{} of {} requests failed", after.failed, after.failed + after.succeeded);
+        if after.failed_percent() > FAILED_PERCENT_MAX {
+            return Answer { question, is_good: Some(false), evidence: failures };
+        }
+        let share = 100.0 * after.request_rate / before.request_rate.max(f64::MIN_POSITIVE);
+        let Some(interval) = ratio_interval(&after.request_rates, &before.request_rates) else {
+            let why = format!(
+                "{share:.0} % of the rate before, in too few timed runs to tell that from noise; {failures}"
+            );
+            return unknown(question, &why);
+        };
+        // With all of its CPUs, the generator might have been faster by what others took of them: in either phase.
+        let left = |service: &Service| 1.0 - (service.taken_percent.unwrap_or(0.0) / 100.0).clamp(0.0, 0.99);
+        let (low, high) = (100.0 * interval.low * left(before), 100.0 * interval.high / left(after));
+        let is_good = match (low >= RECOVERED_PERCENT_MIN, high >= RECOVERED_PERCENT_MIN) {
+            (true, _) => Some(true),
+            (false, true) => None,
+            (false, false) => Some(false),
+        };
+        let taken = [before, after].iter().filter_map(|service| service.taken_percent).reduce(f64::max);
+        let taken = taken.filter(|percent| *percent >= DISTURBED_PERCENT_MAX);
+        let disturbed = taken.map_or_else(String::new, |percent| {
+            format!(", with up to {percent:.0} % of the generator's CPUs taken by others")
+        });
+        let evidence = format!(
+            "{:.0} % of the rate before (95 % interval {low:.0} to {high:.0} %{disturbed}), where {RECOVERED_PERCENT_MIN:.0} % are \
+             asked for; {failures}",
+            100.0 * interval.point
+        );
+        Answer { question, is_good, evidence }
+    }
+
+    /// What grows in every round grows on: the first round is left out, because it fills caches and pools.
+    fn keeps(&self, question: Question) -> Answer {
+        let states: Option<Vec<&ServerState>> =
+            self.of(Phase::During).map(|phase| phase.state.as_ref()).collect();
+        let Some(states) = states.filter(|states| !states.is_empty()) else {
+            return unknown(question, "the server's processes cannot be seen from here");
+        };
+        if states.len() < 2 {
+            return unknown(question, "one round cannot tell what stays from what grows; ask for --rounds 3");
+        }
+        if states.windows(2).any(|pair| pair[0].head != pair[1].head) {
+            return unknown(question, "the server was started anew in between");
+        }
+        let values: Option<Vec<u64>> = states
+            .iter()
+            .map(|state| match question {
+                Question::KeepsDescriptors => state.descriptors,
+                _ => Some(state.resident_bytes),
+            })
+            .collect();
+        let Some(values) = values else {
+            return unknown(question, "this user may not see what its processes have open");
+        };
+        let grows = |pair: &[u64]| {
+            let growth = match question {
+                Question::KeepsDescriptors => DESCRIPTORS_FREE,
+                _ => GROWTH_BYTES_MIN.max((pair[0] as f64 * GROWTH_PERCENT_MIN / 100.0) as u64),
+            };
+            pair[1] > pair[0] + growth
+        };
+        let grows_always = values.windows(2).all(grows);
+        let shown: Vec<String> = values
+            .iter()
+            .map(|value| match question {
+                Question::KeepsDescriptors => value.to_string(),
+                _ => format!("{:.1}", *value as f64 / (1 << 20) as f64),
+            })
+            .collect();
+        let what = match question {
+            Question::KeepsDescriptors => "descriptors",
+            _ => "MiB resident",
+        };
+        let evidence = format!("{} {what} after each round", shown.join(", "));
+        Answer { question, is_good: Some(!grows_always), evidence }
+    }
+
+    fn stays_up(&self) -> Answer {
+        let question = Question::StaysUp;
+        let after = self.of(Phase::After).next();
+        let answers = after.is_some_and(|phase| phase.service.error.is_none() && phase.service.succeeded > 0);
+        let states: Vec<&ServerState> = self.phases.iter().filter_map(|phase| phase.state.as_ref()).collect();
+        let same = states.windows(2).all(|pair| pair[0].head == pair[1].head)
+            && states.iter().all(|state| state.head.is_some());
+        let evidence = match (answers, states.as_slice()) {
+            (false, _) => "it answers nothing any more".to_owned(),
+            (true, []) => "it answers; its processes cannot be seen from here".to_owned(),
+            (true, [first, ..]) if same => format!(
+                "it answers, and its first process is still {}",
+                first.head.map_or_else(String::new, |(pid, _)| pid.to_string())
+            ),
+            (true, _) => "it answers, but its first process is another one: it was restarted".to_owned(),
+        };
+        Answer { question, is_good: Some(answers && (states.is_empty() || same)), evidence }
+    }
+}
+
+fn unknown(question: Question, why: &str) -> Answer {
+    Answer { question, is_good: None, evidence: why.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phase(phase: Phase, rate: f64, state: (u64, u64)) -> PhaseRecord {
+        PhaseRecord {
+            phase,
+            service: Service {
+                succeeded: 1000,
+                request_rate: rate,
+                // As far apart as iterations on a quiet machine are.
+                request_rates: [-0.02, -0.01, 0.0, 0.01, 0.02].map(|off| rate * (1.0 + off)).to_vec(),
+                latency_p99_s: 0.01,
+                ..Service::default()
+            },
+            misdeeds: Vec::new(),
+            state: Some(ServerState {
+                head: Some((10, 500)),
+                processes: 2,
+                threads: 2,
+                descriptors: Some(state.0),
+                resident_bytes: state.1,
+            }),
+        }
+    }
+
+    fn workout() -> Workout {
+        let during = |state| phase(Phase::During, 600.0, state);
+        Workout {
+            target: "http://127.0.0.1:1".to_owned(),
+            software: None,
+            clients: 10,
+            offenders: 16,
+            vary: false,
+            seed: 1,
+            phases: vec![
+                phase(Phase::Before, 1000.0, (20, 10 << 20)),
+                during((30, 20 << 20)),
+                during((30, 21 << 20)),
+                during((30, 21 << 20)),
+                phase(Phase::After, 950.0, (30, 20 << 20)),
+            ],
+        }
+    }
+
+    fn good(workout: &Workout) -> Vec<Option<bool>> {
+        workout.answers().into_iter().map(|answer| answer.is_good).collect()
+    }
+
+    #[test]
+    fn a_server_that_bears_it_passes() {
+        let workout = workout();
+        assert_eq!(good(&workout), [Some(true); 5]);
+        let answers = workout.answers();
+        assert_eq!(
+            answers[0].evidence,
+            "0 of 3000 requests of the well-behaved failed, 0 clients got nothing; at worst 60 % of the rate before, and 1.0 \
+             times the 99th percentile"
+        );
+        assert_eq!(answers[2].evidence, "30, 30, 30 descriptors after each round");
+        assert_eq!(answers[3].evidence, "20.0, 21.0, 21.0 MiB resident after each round");
+        assert_eq!(answers[4].evidence, "it answers, and its first process is still 10");
+    }
+
+    #[test]
+    fn what_grows_in_every_round_leaks() {
+        let mut workout = workout();
+        for (round, phase) in workout.phases[1..4].iter_mut().enumerate() {
+            let state = phase.state.as_mut().unwrap();
+            state.descriptors = Some(30 + 5 * round as u64);
+            state.resident_bytes = (20 + 2 * round as u64) << 20;
+        }
+        assert_eq!(good(&workout), [Some(true), Some(true), Some(false), Some(false), Some(true)]);
+        // A step that is taken once is none.
+        workout.phases[3].state = workout.phases[2].state.clone();
+        assert_eq!(good(&workout), [Some(true); 5]);
+    }
+
+    #[test]
+    fn errors_starvation_slowness_and_restarts_are_seen() {
+        let mut failing = workout();
+        failing.phases[2].service.failed = 2;
+        assert_eq!(good(&failing)[0], Some(false));
+        let mut starving = workout();
+        starving.phases[2].service.starved = 1;
+        assert_eq!(good(&starving)[0], Some(false));
+        let mut slow = workout();
+        slow.phases[4] = phase(Phase::After, 760.0, (30, 20 << 20));
+        assert_eq!(good(&slow)[1], Some(false));
+        let mut restarted = workout();
+        restarted.phases[3].state.as_mut().unwrap().head = Some((11, 600));
+        assert_eq!(good(&restarted)[2..], [None, None, Some(false)]);
+        let mut dead = workout();
+        dead.phases[4].service = Service { error: Some("nothing listens".to_owned()), ..Service::default() };
+        dead.phases[4].state = None;
+        assert_eq!(good(&dead)[1], Some(false));
+        assert_eq!(dead.answers()[4].evidence, "it answers nothing any more");
+        let mut hidden = workout();
+        hidden.phases[2].state.as_mut().unwrap().descriptors = None;
+        assert_eq!(good(&hidden), [Some(true), Some(true), None, Some(true), Some(true)]);
+        let mut unseen = workout();
+        unseen.phases.iter_mut().for_each(|phase| phase.state = None);
+        assert_eq!(good(&unseen), [Some(true), Some(true), None, None, Some(true)]);
+    }
+
+    #[test]
+    fn names_are_read_back() {
+        for misdeed in Misdeed::ALL {
+            assert_eq!(misdeed.name().parse(), Ok(misdeed));
+            assert_eq!(serde_json::to_value(misdeed).unwrap(), misdeed.name());
+        }
+        assert!("loud".parse::<Misdeed>().unwrap_err().to_string().contains("slow-reader"));
+    }
+
+    #[test]
+    fn recovery_that_noise_could_explain_cannot_be_told() {
+        let recovers = |workout: &Workout| {
+            let answer = workout.answers().swap_remove(1);
+            (answer.is_good, answer.evidence)
+        };
+        let (good, evidence) = recovers(&workout());
+        assert_eq!(good, Some(true));
+        assert_eq!(
+            evidence,
+            "95 % of the rate before (95 % interval 93 to 97 %), where 80 % are asked for; 0 of 1000 requests failed"
+        );
+        // One rate each, as older versions had them: 95 % and 60 % alike may be noise.
+        for rate in [950.0, 600.0] {
+            let mut bare = workout();
+            bare.phases[0].service.request_rates = vec![1000.0];
+            bare.phases[4].service.request_rates = vec![rate];
+            assert_eq!(recovers(&bare).0, None);
+        }
+        // Noise on either side widens the interval; it makes neither a yes nor a no of what was none.
+        for (noisy, rate) in [(0, 950.0), (4, 950.0), (0, 700.0), (4, 700.0)] {
+            let mut unsure = workout();
+            unsure.phases[4] = phase(Phase::After, rate, (30, 20 << 20));
+            let rates = &mut unsure.phases[noisy].service.request_rates;
+            rates.iter_mut().zip([0.4, 0.9, 1.0, 1.1, 1.6]).for_each(|(rate, factor)| *rate *= factor);
+            assert_eq!(recovers(&unsure).0, None, "{:?}", recovers(&unsure));
+        }
+        // So does what others took of the generator's CPUs: the server may be as fast as before, or slower than it seems.
+        for (disturbed, rate) in [(4, 700.0), (0, 950.0)] {
+            let mut unsure = workout();
+            unsure.phases[4] = phase(Phase::After, rate, (30, 20 << 20));
+            unsure.phases[disturbed].service.taken_percent = Some(30.0);
+            let (good, evidence) = recovers(&unsure);
+            assert_eq!(good, None, "{evidence}");
+            assert!(
+                evidence.contains("with up to 30 % of the generator's CPUs taken by others"),
+                "{evidence}"
+            );
+        }
+        let mut failing = workout();
+        failing.phases[4].service.failed = 2;
+        assert_eq!(recovers(&failing), (Some(false), "2 of 1002 requests failed".to_owned()));
+    }
+}

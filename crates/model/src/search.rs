@@ -1,0 +1,159 @@
+//! A search for the highest load that keeps a service-level objective, as it is asked for (`find`). How it walks and what it
+//! finds is the matter of `webstone-judge`.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::metric::{Metric, Quantity};
+use crate::rate::{Rate, RateProfile, Rates};
+use crate::record::IterationRecord;
+use crate::spec::{Levels, LoadSpec};
+use crate::threshold::{GateError, Relation, Threshold, Thresholds};
+
+/// Over rates: what a level must keep besides the SLO. The verdict's bound on a missed rate is the same 1 %.
+pub const RATE_KEPT: &str = "offered>=99%";
+/// Fewest and most clients that stand by at a level, where no number was given.
+const CLIENTS_MIN: f64 = 10.0;
+const CLIENTS_MAX: f64 = 1000.0;
+
+/// What is searched for, and where.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SearchSpec {
+    /// The conditions that a level must keep, all of them: `p(99)<50ms,errors<0.1%`.
+    pub slo: String,
+    /// What the load is.
+    pub over: Over,
+    /// Over rates: clients that stand by at every level; null: as many as [`SearchSpec::clients_at`] says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u32>,
+    /// The lowest load that is tried, at least 1.
+    pub from: u64,
+    /// The highest load that is tried.
+    pub to: u64,
+    /// How close together the highest level kept and the lowest broken shall come, in percent of the former.
+    pub resolution_percent: f64,
+    /// Most iterations of a level whose standing is in doubt; at least [`LOOK_FIRST`].
+    pub repeats: u32,
+}
+
+impl Default for SearchSpec {
+    fn default() -> SearchSpec {
+        SearchSpec::over(Over::default())
+    }
+}
+
+/// What is raised to find the limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Over {
+    /// The rate of arrivals of an open loop, whole arrivals a second.
+    #[default]
+    Rate,
+    /// The number of clients of a closed loop.
+    Clients,
+}
+
+impl Over {
+    /// A load in words: `40 clients`, `1000 arrivals/s`.
+    pub fn say(self, load: u64) -> String {
+        match self {
+            Over::Rate => format!("{load} arrivals/s"),
+            Over::Clients => format!("{load} {}", if load == 1 { "client" } else { "clients" }),
+        }
+    }
+
+    /// What stands before a load in a sentence: `at 1000 arrivals/s`, `with 40 clients`.
+    pub fn preposition(self) -> &'static str {
+        match self {
+            Over::Rate => "at",
+            Over::Clients => "with",
+        }
+    }
+
+    /// The load of an iteration.
+    pub fn of(self, run: &IterationRecord) -> u64 {
+        match self {
+            Over::Rate => run.rate.map_or(0, |rate| rate.to.per_1000_s() / 1000),
+            Over::Clients => u64::from(run.clients),
+        }
+    }
+}
+
+impl fmt::Display for Over {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Over::Rate => "rate",
+            Over::Clients => "clients",
+        })
+    }
+}
+
+impl SearchSpec {
+    /// A search over a kind of load, with everything else as it is by default.
+    pub fn over(over: Over) -> SearchSpec {
+        let (from, to) = match over {
+            Over::Rate => (10, 1_000_000),
+            Over::Clients => (1, 1024),
+        };
+        let (resolution_percent, repeats) = (5.0, 8);
+        SearchSpec { slo: String::new(), over, clients: None, from, to, resolution_percent, repeats }
+    }
+
+    /// Clients of a level. Over rates, unless a number was given, those of Little's law (rate × time) for the longest time
+    /// that the SLO allows: were all of them busy, the mean latency would be as long. At least 10, at most 1,000.
+    pub fn clients_at(&self, load: u64) -> u32 {
+        match (self.over, self.clients) {
+            (Over::Clients, _) => u32::try_from(load).unwrap_or(u32::MAX),
+            (Over::Rate, Some(clients)) => clients,
+            (Over::Rate, None) => self.clients_needed(load).clamp(CLIENTS_MIN, CLIENTS_MAX) as u32,
+        }
+    }
+
+    /// Rate of a level; `None` over clients.
+    pub fn rate_at(&self, load: u64) -> Option<RateProfile> {
+        let arrivals = u32::try_from(load).unwrap_or(u32::MAX);
+        (self.over == Over::Rate).then(|| RateProfile::constant(Rate::per_second(arrivals)))
+    }
+
+    /// Levels that a load is asked for with: the highest of all, and behind a search those that it took.
+    pub fn fill(&self, load: &mut LoadSpec, levels: &[u64]) {
+        let mut clients: Vec<u32> = levels.iter().map(|level| self.clients_at(*level)).collect();
+        clients.dedup();
+        load.clients = Levels(clients);
+        let rates: Option<Vec<RateProfile>> = levels.iter().map(|level| self.rate_at(*level)).collect();
+        load.rate = rates.map(Rates);
+    }
+
+    /// Clients by Little's law; with no time in the SLO, for one of 50 ms.
+    pub fn clients_needed(&self, load: u64) -> f64 {
+        let longest = self.times().into_iter().reduce(f64::max).unwrap_or(0.05);
+        (load as f64 * longest).ceil()
+    }
+
+    /// Upper limits of the SLO that are times, in seconds.
+    pub fn times(&self) -> Vec<f64> {
+        let is_time = |condition: &&Threshold| {
+            condition.metric().quantity() == Quantity::Seconds
+                && matches!(condition.relation(), Relation::Below | Relation::AtMost)
+        };
+        let conditions = self.conditions().unwrap_or_default();
+        conditions.iter().filter(is_time).map(Threshold::limit).collect()
+    }
+
+    /// The SLO, read. Over rates [`RATE_KEPT`] is one of its conditions, unless it says something of its own on that: a
+    /// server that is not given its load has not carried it.
+    ///
+    /// # Errors
+    /// If it is no list of thresholds.
+    pub fn conditions(&self) -> Result<Vec<Threshold>, GateError> {
+        let mut conditions = self.slo.parse::<Thresholds>()?.0;
+        let offered = |condition: &Threshold| condition.metric() == Metric::Offered;
+        if self.over == Over::Rate && !conditions.iter().any(offered) {
+            conditions.extend(RATE_KEPT.parse::<Thresholds>()?.0);
+        }
+        Ok(conditions)
+    }
+}
