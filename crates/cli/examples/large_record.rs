@@ -16,8 +16,8 @@ use webstone_model::spec::{Levels, RunSpec};
 use webstone_model::units::{NANOS_PER_SECOND, Nanos};
 use webstone_model::workload::{FileRequest, Page, Workload};
 use webstone_report::{Format, Options, figures, render};
-use webstone_runner::clock::rfc3339;
-use webstone_runner::store::{Derived, FIGURES, REPORT, Store};
+use webstone_store::clock::rfc3339;
+use webstone_store::{Derived, FIGURES, REPORT, Store};
 
 /// Pages that are asked for a hundred times as often, and have distributions of their own.
 const BUSY_PAGES: u32 = 32;

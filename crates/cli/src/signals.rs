@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use webstone_runner::Interrupt;
+use webstone_lab::Interrupt;
 
 use crate::console;
 use crate::failure::{Exit, Failure};

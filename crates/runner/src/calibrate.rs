@@ -27,15 +27,15 @@ use webstone_model::units::{NANOS_PER_SECOND, Nanos};
 use webstone_model::workload::{FileRequest, Page, Workload};
 use webstone_server::NullOptions;
 
-use crate::clock;
-use crate::embedded::{EmbeddedServer, EmbeddedServerError, Launch};
-use crate::environment::{self, Subject};
-use crate::interrupt::Interrupt;
-use crate::machine::{Root, cpus};
 use crate::observer::Silent;
 use crate::placement::{Placement, ServerPlace, place};
-use crate::plain_file::{self, Links};
 use crate::run::{RunError, RunnerOptions, run};
+use webstone_lab::embedded::{EmbeddedServer, EmbeddedServerError, Launch};
+use webstone_lab::environment::{self, Subject};
+use webstone_lab::interrupt::Interrupt;
+use webstone_lab::machine::{Root, cpus};
+use webstone_store::clock;
+use webstone_store::plain_file::{self, Links};
 
 /// How long the null server may take to be ready.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -188,7 +188,7 @@ fn row(
     let server = server?;
     let mut spec = spec_of(case, options);
     spec.target = vec![server.url().to_owned()];
-    spec.generator.cpus = crate::placement::cpu_list(&plan.placement.workers_cpus);
+    spec.generator.cpus = webstone_lab::cpus::cpu_list(&plan.placement.workers_cpus);
     let clients = spec.load.clients.0[0];
     if case.mode == Mode::OpenLoop {
         spec.load.rate = Some(Rates(vec![RateProfile::constant(too_fast(case, before))]));

@@ -13,8 +13,8 @@ use webstone_model::spec::Check;
 use webstone_model::workload::{FileRequest, Workload};
 use webstone_workload::content;
 
-use crate::fetch::{ByProbe, Fetch, split_url};
-use crate::interrupt::Interrupt;
+use webstone_lab::fetch::{ByProbe, Fetch, split_url};
+use webstone_lab::interrupt::Interrupt;
 
 /// Bytes of a body beyond what the workload states, or of one whose length it does not state, that are received.
 const SURPLUS_BYTES_MAX: u64 = 64 << 20;
@@ -303,7 +303,7 @@ fn first_difference(url: &str, mut offset: u64, body: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fetch::tests::Table;
+    use webstone_lab::fixture::Table;
     use webstone_model::workload::{Page, RequestDetail};
 
     const BASE: &str = "http://server";

@@ -6,6 +6,7 @@
 //! remote server leaves every core to the generator. An origin that is started for a proxy gets cores that are left, else the
 //! smaller half of the proxy's, else of the generator's, else it shares the proxy's. What the specification says is followed and only commented on.
 
+use webstone_lab::cpus::{Cpus, cpu_list};
 use webstone_model::spec::{GeneratorSpec, ServerSpec, parse_cpu_list};
 
 /// Where the server under test runs.
@@ -27,24 +28,6 @@ impl ServerPlace {
             (false, true) => ServerPlace::ThisHost,
             (false, false) => ServerPlace::Elsewhere,
         }
-    }
-}
-
-/// The CPUs that this process may use.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cpus {
-    /// Allowed CPUs grouped by physical core, cores and CPUs in ascending order.
-    pub cores: Vec<Vec<u32>>,
-    /// CPUs' worth of time that the control group grants, where it limits it.
-    pub quota: Option<f64>,
-}
-
-impl Cpus {
-    /// All allowed CPUs in ascending order.
-    pub fn all(&self) -> Vec<u32> {
-        let mut all = self.cores.concat();
-        all.sort_unstable();
-        all
     }
 }
 
@@ -150,22 +133,6 @@ pub fn place(
         placement.server = pinned_to.to_vec();
     }
     Ok(placement)
-}
-
-/// The list as Linux writes it: `0-1,4`.
-pub fn cpu_list(cpus: &[u32]) -> String {
-    let mut text = String::new();
-    let mut rest = cpus;
-    while let Some(first) = rest.first().copied() {
-        let run = rest.iter().zip(first..).take_while(|(cpu, wanted)| *cpu == wanted).count().max(1);
-        let comma = if text.is_empty() { "" } else { "," };
-        match run {
-            1 => text += &format!("{comma}{first}"),
-            _ => text += &format!("{comma}{first}-{}", first + run as u32 - 1),
-        }
-        rest = &rest[run..];
-    }
-    text
 }
 
 fn listed(option: &'static str, text: &str, cpus: &Cpus) -> Result<Vec<u32>, PlacementError> {

@@ -8,7 +8,7 @@ use webstone_model::spec::RunSpec;
 
 use crate::order::{self, Step};
 use crate::run::RunError;
-use crate::store::Store;
+use webstone_store::Store;
 
 /// Opens the record so far, which takes the place of the one that this round would have begun.
 ///

@@ -3,17 +3,17 @@
 use webstone_engine::PlanError;
 use webstone_model::errors::Blame;
 
-use crate::agent::AgentError;
-use crate::embedded::EmbeddedServerError;
-use crate::environment::configuration::ConfigurationError;
 use crate::placement::PlacementError;
 use crate::preflight::needs::Shortage;
 use crate::preflight::target::TargetError;
 use crate::record_all::RecordAllError;
-use crate::servers::ServerError;
-use crate::store::StoreError;
 use crate::sweep::SweepError;
 use crate::workload_source::WorkloadSourceError;
+use webstone_lab::agent::AgentError;
+use webstone_lab::embedded::EmbeddedServerError;
+use webstone_lab::environment::configuration::ConfigurationError;
+use webstone_lab::servers::ServerError;
+use webstone_store::StoreError;
 
 /// Why a run did not end as planned.
 #[derive(Debug, thiserror::Error)]

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use super::*;
 use crate::observer::Silent;
-use crate::preflight::endpoint::tests::refusing;
 use crate::sweep::tests::{Act, Script};
 use webstone_engine::PlanError;
+use webstone_lab::fixture::refusing;
 use webstone_model::errors::Blame;
 use webstone_model::metrics::PageTotals;
 use webstone_model::spec::Levels;

@@ -17,19 +17,19 @@ use webstone_model::spec::{RunSpec, parse_cpu_list};
 use webstone_model::units::Nanos;
 use webstone_server::Counters;
 
-use crate::agent::{Elsewhere, ServerAgent};
-use crate::clock;
 use crate::generator::{Level, LoadGenerator, Outputs};
-use crate::interrupt::Interrupt;
 use crate::observer::{Event, Observer, Position};
 use crate::order::{Course, Step};
-use crate::origin::Origin;
-use crate::process_tree::ProcessTree;
 use crate::record_all::{RecordAll, RecordAllError};
-use crate::redaction;
-use crate::store::{Store, StoreError};
 use crate::trace::TraceWriter;
-use crate::window::{Used, Watched, Window};
+use webstone_lab::agent::{Elsewhere, ServerAgent};
+use webstone_lab::interrupt::Interrupt;
+use webstone_lab::measured::MeasuredServer;
+use webstone_lab::origin::Origin;
+use webstone_lab::window::{Used, Watched, Window};
+use webstone_store::clock;
+use webstone_store::redaction;
+use webstone_store::{Store, StoreError};
 
 /// Between two looks at a running level.
 const LOOK: Duration = Duration::from_millis(40);
@@ -54,18 +54,6 @@ const COUNTER_PAUSE: Duration = Duration::from_millis(20);
 
 /// Why an agent has figures of the host, and none of the server.
 const NOT_SEEN: &str = "it could not see the server's processes at both ends of the window";
-
-/// The server under test, where it is ours to watch.
-pub(crate) trait MeasuredServer {
-    /// How it ended, in words, if it did.
-    fn exit(&mut self) -> Option<String>;
-    /// A level starts now: what it counted before is not the level's.
-    fn level_starts(&mut self);
-    /// Its processes.
-    fn processes(&self) -> ProcessTree;
-    /// What it counted since the level started.
-    fn counted(&self) -> Option<Counters>;
-}
 
 /// Where iterations are kept as they end.
 pub(crate) trait Sink {

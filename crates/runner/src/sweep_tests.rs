@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::SystemTime;
+use webstone_lab::process_tree::ProcessTree;
 
 use super::*;
-use crate::machine::Root;
 use crate::order::Course;
 use webstone_engine::{Live, TraceEvent, TraceKind, Transaction};
+use webstone_lab::machine::Root;
 use webstone_model::metrics::{
     ClientTotals, Counts, Interval, Lifetime, Measured, PageTotals, Series, WorkerUse,
 };
@@ -263,7 +264,7 @@ impl Stage {
 
     fn run(&mut self) -> (RunRecord, RunState, Option<String>) {
         let course = Course::of(&self.spec).unwrap();
-        let mut record = crate::store::tests::record();
+        let mut record = webstone_model::fixture::record("r", &[]);
         let (events, raise, interrupt) =
             (&mut self.events, &self.raise_at_ticks, Arc::clone(&self.interrupt));
         let mut ticks = 0;

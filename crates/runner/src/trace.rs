@@ -9,7 +9,7 @@ use std::sync::mpsc::Receiver;
 use webstone_engine::{TraceEvent, TraceKind};
 use webstone_model::shown::{Shown, is_hidden};
 
-use crate::redaction;
+use webstone_store::redaction;
 
 /// Bytes of a line that are held until it is whole.
 const LINE_BYTES_MAX: usize = 64 << 10;

@@ -9,16 +9,17 @@ use webstone_model::record::SoftwareRecord;
 use webstone_model::spec::{RunSpec, ServerSpec, Software};
 use webstone_model::workload::Workload;
 
-use crate::embedded::{self, EmbeddedServer, EmbeddedServerError};
-use crate::interrupt::Interrupt;
-use crate::listeners::{self, ServerProcesses};
-use crate::machine::Root;
-use crate::origin::Origin;
-use crate::placement::{Placement, ServerPlace, cpu_list};
+use crate::placement::{Placement, ServerPlace};
 use crate::preflight::target::TargetFacts;
 use crate::run::RunError;
-use crate::servers::{self, RunningServer};
-use crate::sweep::MeasuredServer;
+use webstone_lab::cpus::cpu_list;
+use webstone_lab::embedded::{self, EmbeddedServer, EmbeddedServerError};
+use webstone_lab::interrupt::Interrupt;
+use webstone_lab::listeners::{self, ServerProcesses};
+use webstone_lab::machine::Root;
+use webstone_lab::measured::MeasuredServer;
+use webstone_lab::origin::Origin;
+use webstone_lab::servers::{self, RunningServer};
 
 /// How long a server may take to be ready: a fileset of gigabytes is read or made in it.
 const SERVER_PATIENCE: Duration = Duration::from_secs(30);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use webstone_model::workload::Workload;
 use webstone_workload::{WorkloadError, builtin, builtins, read_with};
 
-use crate::plain_file::{self, Links};
+use webstone_store::plain_file::{self, Links};
 
 /// Largest workload, and feed of one, in bytes: of a million pages a workload has some 50 MB.
 const WORKLOAD_BYTES_MAX: u64 = 1 << 30;
@@ -76,7 +76,7 @@ pub fn load_workload(name: &str) -> Result<Workload, WorkloadSourceError> {
     let beside = path.parent().unwrap_or(Path::new(""));
     let feed = |file: &str| {
         plain_file::read(&beside.join(file), Links::Followed, FEED_BYTES_MAX)
-            .map_err(|error| crate::store::without_number(&error))
+            .map_err(|error| webstone_store::without_number(&error))
     };
     Ok(read_with(bytes, name, feed)?)
 }

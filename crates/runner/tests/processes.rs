@@ -15,13 +15,14 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use webstone_lab::Interrupt;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec, ServerSpec};
 use webstone_model::units::Nanos;
 use webstone_runner::observer::{Event, Silent};
-use webstone_runner::server::{Fileset, ServeOptions, serve};
-use webstone_runner::store::{Store, StoreError};
-use webstone_runner::{Interrupt, Phase, RunError, RunOutcome, RunnerOptions, SweepError, run};
+use webstone_runner::{Phase, RunError, RunOutcome, RunnerOptions, SweepError, run};
+use webstone_server::{Fileset, ServeOptions, serve};
+use webstone_store::{Store, StoreError};
 use webstone_workload::{builtin, content};
 
 /// Longer than anything here takes on the slowest machine; a test that waits for it has failed.

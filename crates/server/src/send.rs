@@ -1,5 +1,5 @@
 //! The contract of `send`, in one place for every interface: `size` bytes of printable text, in `writes` writes, filled as
-//! `fill` says. The handlers in other languages (`runner/src/servers/handlers/`) keep the same one.
+//! `fill` says. The handlers in other languages (`lab/src/servers/handlers/`) keep the same one.
 
 use crate::body::Pieces;
 use crate::fill::BodyFill;

@@ -1,6 +1,6 @@
 //! What comes over an agent's stream: a greeting, then messages in frames. The first byte chooses which side reads.
 
-use webstone_runner::agent::understood;
+use webstone_lab::agent::understood;
 
 /// Whatever comes, reading ends with the stream, and no message is made of more bytes than came.
 pub(crate) fn agent(data: &[u8]) {

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
-use webstone_runner::certify::archive::{self, Form};
-use webstone_runner::certify::signature;
-use webstone_runner::store::{MANIFEST, Store};
+use webstone_store::certify::archive::{self, Form};
+use webstone_store::certify::signature;
+use webstone_store::{MANIFEST, Store};
 
 /// Whatever an archive holds, what is unpacked are plain files in one directory, and packed again they come out the same.
 pub(crate) fn archive(data: &[u8]) {

@@ -60,7 +60,7 @@ pub(crate) fn access_log(data: &[u8]) {
 fn holds(workload: &Workload) {
     assert!(Sampler::new(workload.pages.iter().map(|page| page.weight)).is_some());
     assert!(workload.pages.iter().all(|page| !page.files.is_empty()));
-    let text = webstone_workload::to_toml(&workload);
+    let text = webstone_workload::to_toml(workload);
     let again = read(&text, "again.toml").unwrap_or_else(|error| panic!("{error}\nin {text}"));
     assert_eq!(again.pages, workload.pages, "written as TOML: {text}");
     assert_eq!(again.feeds, workload.feeds, "written as TOML: {text}");

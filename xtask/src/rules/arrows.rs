@@ -7,16 +7,45 @@ use crate::manifest::{Dependency, Kind, dependencies, package_name};
 use crate::tree::Tree;
 
 /// Crates of the product, and the crates that each may name.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     (
         "webstone",
-        &["webstone-runner", "webstone-report", "webstone-judge", "webstone-workload", "webstone-model"],
+        &[
+            "webstone-runner",
+            "webstone-report",
+            "webstone-lab",
+            "webstone-store",
+            "webstone-server",
+            "webstone-judge",
+            "webstone-workload",
+            "webstone-model",
+        ],
     ),
     (
         "webstone-runner",
-        &["webstone-engine", "webstone-server", "webstone-judge", "webstone-workload", "webstone-model"],
+        &[
+            "webstone-lab",
+            "webstone-store",
+            "webstone-engine",
+            "webstone-server",
+            "webstone-judge",
+            "webstone-workload",
+            "webstone-model",
+        ],
+    ),
+    (
+        "webstone-lab",
+        &[
+            "webstone-store",
+            "webstone-engine",
+            "webstone-server",
+            "webstone-judge",
+            "webstone-workload",
+            "webstone-model",
+        ],
     ),
     ("webstone-report", &["webstone-judge", "webstone-workload", "webstone-model"]),
+    ("webstone-store", &["webstone-judge", "webstone-model"]),
     ("webstone-engine", &["webstone-workload", "webstone-model"]),
     ("webstone-server", &["webstone-workload", "webstone-model"]),
     ("webstone-judge", &["webstone-workload", "webstone-model"]),

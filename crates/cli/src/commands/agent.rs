@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use webstone_runner::agent::serve;
+use webstone_lab::agent::serve;
 
 use crate::failure::{Exit, Failure};
 use crate::version;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use webstone_runner::certify::archive::{ArchiveError, Form, write};
+use webstone_store::certify::archive::{ArchiveError, Form, write};
 
 use super::records;
 use crate::args::ArchiveArgs;

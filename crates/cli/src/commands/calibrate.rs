@@ -7,7 +7,7 @@ use webstone_model::spec::parse_cpu_list;
 use webstone_model::units::Nanos;
 use webstone_report::{calibration_line, disturbance_line, render_calibration};
 use webstone_runner::calibrate::{self, CalibrateOptions};
-use webstone_runner::server::{NullOptions, serve_null};
+use webstone_server::{NullOptions, serve_null};
 
 use super::run;
 use crate::args::{CalibrateArgs, NullServerArgs};

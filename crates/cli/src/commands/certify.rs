@@ -7,9 +7,9 @@ use std::path::Path;
 use webstone_judge::verdict::{RuleSource, RuleStanding};
 use webstone_model::shown::{self, Shown};
 use webstone_report::markdown_text;
-use webstone_runner::certify::{Certificate, key, signature, standing_words};
-use webstone_runner::clock;
-use webstone_runner::store::{MANIFEST, SIGNATURE, Store, read_file};
+use webstone_store::certify::{Certificate, key, signature, standing_words};
+use webstone_store::clock;
+use webstone_store::{MANIFEST, SIGNATURE, Store, read_file};
 
 use super::{archive, records, store_failure, verify};
 use crate::args::{CertifyArgs, ListFormat};
@@ -69,7 +69,7 @@ pub(super) fn execute(args: &CertifyArgs, console: &Console) -> Result<Exit, Fai
     Ok(Exit::Done)
 }
 
-fn load(path: &Path) -> Result<webstone_runner::certify::key::PrivateKey, Failure> {
+fn load(path: &Path) -> Result<webstone_store::certify::key::PrivateKey, Failure> {
     let mut ask = || {
         (io::stdin().is_terminal() && io::stderr().is_terminal())
             .then(|| rpassword::prompt_password(format!("passphrase of {}: ", path.display())).ok())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use webstone_runner::fileset::{FilesetOptions, FilesetReport, MANIFEST, generate};
+use webstone_lab::fileset::{FilesetOptions, FilesetReport, MANIFEST, generate};
 
 use super::load_workload;
 use crate::args::GenfilesArgs;
@@ -40,7 +40,7 @@ fn summary(report: &FilesetReport) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webstone_runner::fileset::{LeftOut, LeftOutReason};
+    use webstone_lab::fileset::{LeftOut, LeftOutReason};
 
     #[test]
     fn what_is_left_out_is_counted_by_reason() {

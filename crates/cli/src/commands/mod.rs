@@ -28,7 +28,7 @@ use std::ffi::OsString;
 
 use webstone_model::series::Kind;
 use webstone_model::workload::Workload;
-use webstone_runner::store::StoreError;
+use webstone_store::StoreError;
 
 use crate::args::Command;
 use crate::console::Console;

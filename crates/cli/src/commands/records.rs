@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use webstone_model::record::RunRecord;
-use webstone_runner::store::Store;
+use webstone_store::Store;
 
 use super::store_failure;
 use crate::failure::Failure;

@@ -8,9 +8,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use webstone_runner::server::{
-    Responder, Slots, respond_cgi, respond_listening, respond_persistent, respond_slot,
-};
+use webstone_server::{Responder, Slots, respond_cgi, respond_listening, respond_persistent, respond_slot};
 
 use crate::args::{RespondArgs, RespondProtocol};
 use crate::console;

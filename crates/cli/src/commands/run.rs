@@ -10,8 +10,8 @@ use webstone_model::errors::Blame;
 use webstone_model::record::RunRecord;
 use webstone_model::threshold::Outcome;
 use webstone_report::{Format, Options, render, write};
-use webstone_runner::store::{Derived, FIGURES, REPORT};
 use webstone_runner::{RunError, RunnerOptions};
+use webstone_store::{Derived, FIGURES, REPORT};
 
 use super::{calibrate, gates};
 use crate::console::{self, Console, Delivery};

@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 
+use webstone_lab::servers;
 use webstone_model::spec::{Interface, ServerSpec};
-use webstone_runner::server::{self, Fileset, GatewayOptions, ServeOptions, serve};
-use webstone_runner::servers;
+use webstone_server::{self as server, Fileset, GatewayOptions, ServeOptions, serve};
 use webstone_workload::content;
 
 use super::load_workload;

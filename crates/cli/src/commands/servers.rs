@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use webstone_lab::servers;
 use webstone_model::spec::{Interface, ServerChoice, ServerSpec, Software};
-use webstone_runner::servers;
 
 use crate::args::{ServersArgs, ServersCommand};
 use crate::console;

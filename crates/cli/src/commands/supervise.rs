@@ -3,9 +3,9 @@
 
 use std::ffi::OsString;
 
+use webstone_lab::supervisor::{Supervision, become_server, supervise};
 use webstone_model::spec::parse_cpu_list;
-use webstone_runner::scratch::guard;
-use webstone_runner::supervisor::{Supervision, become_server, supervise};
+use webstone_store::scratch::guard;
 
 use crate::args::SuperviseArgs;
 use crate::console;

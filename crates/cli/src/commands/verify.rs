@@ -10,10 +10,10 @@ use webstone_judge::consistency;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::shown::{self, Shown, shown};
 use webstone_report::{Format, Options, figures, markdown_text, render};
-use webstone_runner::certify::signature::{self, Allowed, SignatureError, Signed};
-use webstone_runner::certify::{Certificate, archive as packed};
-use webstone_runner::plain_file::{self, Links};
-use webstone_runner::store::{
+use webstone_store::certify::signature::{self, Allowed, SignatureError, Signed};
+use webstone_store::certify::{Certificate, archive as packed};
+use webstone_store::plain_file::{self, Links};
+use webstone_store::{
     CERTIFICATE, FIGURES, MANIFEST, PAGE_ROWS, PAGES, REPORT, SIGNATURE, Store, StoreError, read_file,
 };
 

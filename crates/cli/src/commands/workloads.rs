@@ -24,9 +24,9 @@ pub(super) fn execute(args: &WorkloadsArgs) -> Result<Exit, Failure> {
 /// A workload as text in a format that -w reads.
 pub(super) fn written(workload: &Workload, format: WorkloadFormat) -> Result<String, Failure> {
     let written = match format {
-        WorkloadFormat::Toml => Ok(webstone_workload::to_toml(&workload)),
-        WorkloadFormat::Webstone1 => webstone_workload::to_webstone1(&workload),
-        WorkloadFormat::Webstone2 => webstone_workload::to_webstone2(&workload),
+        WorkloadFormat::Toml => Ok(webstone_workload::to_toml(workload)),
+        WorkloadFormat::Webstone1 => webstone_workload::to_webstone1(workload),
+        WorkloadFormat::Webstone2 => webstone_workload::to_webstone2(workload),
     };
     written
         .map_err(|error| Failure { hint: error.hint, ..Failure::usage(format!("--format: {}", error.what)) })

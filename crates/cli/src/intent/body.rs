@@ -4,7 +4,7 @@ use std::path::Path;
 
 use std::io::ErrorKind;
 
-use webstone_runner::plain_file::{self, Links};
+use webstone_store::plain_file::{self, Links};
 
 use crate::failure::{Failure, plain};
 

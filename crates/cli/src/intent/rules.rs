@@ -2,11 +2,11 @@
 //! of the file, so that either reader finds the place.
 
 use http::{HeaderName, HeaderValue, Method};
+use webstone_lab::servers;
 use webstone_model::spec::{
     ClientSpec, ConnectionPolicy, LoadSpec, Logging, RunSpec, ServerSpec, Software, parse_cpu_list,
 };
 use webstone_model::units::Nanos;
-use webstone_runner::servers;
 
 use super::target;
 use crate::failure::Failure;

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use webstone_lab::machine::{Root, allowed_cpus};
 use webstone_model::series::{Delivery, Kind, Matrix};
 use webstone_model::spec::{Levels, RunSpec};
 use webstone_report::Format;
-use webstone_runner::machine::{Root, allowed_cpus};
 
 use super::{RUNS_DIR, apply, format_of, rules, testbed};
 use crate::args::SeriesArgs;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use webstone_model::spec::RunSpec;
-use webstone_runner::plain_file::{self, Links};
+use webstone_store::plain_file::{self, Links};
 
 use crate::failure::{Exit, Failure};
 use crate::usage::split_remedy;

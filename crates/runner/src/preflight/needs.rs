@@ -1,10 +1,11 @@
-//! What a run needs of the machine, against what there is. Arithmetic only: [`super::limits`] reads, this decides.
+//! What a run needs of the machine, against what there is. Arithmetic only: [`webstone_lab::limits`] reads, this decides.
 //!
 //! A closed loop bounds most needs exactly: it never has more requests in progress than clients × parallel. Only the
 //! number of connections in TIME_WAIT depends on a rate that is not known yet; it is bounded by what one worker can
 //! open at most.
 
 use std::fmt;
+use webstone_lab::limits::Limits;
 
 use webstone_judge::search::iterations_max;
 use webstone_model::addresses::AddressRange;
@@ -131,22 +132,6 @@ impl Load {
             _ => 0,
         }
     }
-}
-
-/// What the machine has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// Descriptors of this process, after raising; the embedded server inherits them.
-    pub descriptors: u64,
-    /// Local ports for connections to one destination: the size of `net.ipv4.ip_local_port_range`, reserved ones
-    /// taken off.
-    pub ports: u64,
-    /// `net.ipv4.tcp_tw_reuse`: 0 never, 1 always, 2 on loopback.
-    pub tw_reuse: u64,
-    /// `net.core.somaxconn`.
-    pub somaxconn: u64,
-    /// Memory that can be had without swapping, in bytes: MemAvailable, or what the control group leaves.
-    pub memory_bytes: u64,
 }
 
 /// What is short.

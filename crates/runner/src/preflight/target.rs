@@ -10,12 +10,12 @@ use webstone_model::spec::{Check, RunSpec};
 use webstone_model::workload::{RequestDetail, Workload};
 use webstone_workload::aim;
 
-use super::endpoint::{Endpoint, endpoint, is_this_host, reach, reach_socket, resolve, speaks_tls};
 use crate::checkfiles::{CheckOptions, FILES_HINT, FileProblem, FileProblemKind, check_with, distinct};
-use crate::fetch::{Fetch, split_url};
-use crate::interrupt::Interrupt;
+use webstone_lab::endpoint::{Endpoint, endpoint, is_this_host, reach, reach_socket, resolve, speaks_tls};
+use webstone_lab::fetch::{Fetch, split_url};
+use webstone_lab::interrupt::Interrupt;
 
-pub use super::endpoint::TargetError;
+pub use webstone_lab::endpoint::TargetError;
 
 /// Workloads with at most so many distinct files are checked whole before a run; larger ones by their first file.
 pub const FILES_CHECKED_MAX: usize = 64;
@@ -255,8 +255,8 @@ fn tls_port(endpoint: &Endpoint, evidence: &str) -> TargetError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fetch::tests::Table;
-    use crate::preflight::endpoint::tests::answering;
+    use webstone_lab::fixture::Table;
+    use webstone_lab::fixture::answering;
     use webstone_model::workload::{FileRequest, Page};
 
     fn workload(files: &[(&str, u64)]) -> Workload {

@@ -6,7 +6,7 @@
 //! are none, because the largest number takes the whole machine, it gets those that the largest number but one leaves, and
 //! shares them with the server in the cells that take more; these are named.
 
-use crate::placement::{Cpus, cpu_list};
+use webstone_lab::cpus::{Cpus, cpu_list};
 
 /// The decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

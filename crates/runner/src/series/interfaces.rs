@@ -6,7 +6,7 @@ use webstone_model::spec::{Interface, RunSpec};
 
 use super::SeriesError;
 use crate::load_workload;
-use crate::servers::interfaces::{missing, of};
+use webstone_lab::servers::interfaces::{missing, of};
 
 /// Mean answers that differ by more than this share are worth a warning: an efficiency compares rates, and rates depend on
 /// sizes.

@@ -29,17 +29,17 @@ use webstone_model::spec::{RunSpec, parse_cpu_list};
 
 pub use interfaces::cells;
 
-use crate::clock;
-use crate::interrupt::Interrupt;
-use crate::machine::{self, Root};
 use crate::observer::Event;
-use crate::placement::cpu_list;
-use crate::plain_file::{self, Links};
-use crate::redaction;
 use crate::rounds;
 use crate::run::{Part, RunError, RunnerOptions, run};
-use crate::servers::{self, Refusal};
-use crate::store::{Store, StoreError, replace, sync_directory};
+use webstone_lab::cpus::cpu_list;
+use webstone_lab::interrupt::Interrupt;
+use webstone_lab::machine::{self, Root};
+use webstone_lab::servers::{self, Refusal};
+use webstone_store::clock;
+use webstone_store::plain_file::{self, Links};
+use webstone_store::redaction;
+use webstone_store::{Store, StoreError, replace, sync_directory};
 
 /// The plan of a series in its directory.
 pub const SERIES: &str = "series.json";
@@ -403,7 +403,7 @@ fn record_of(directory: &Path, cell: &str) -> Result<Option<PathBuf>, StoreError
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let name = name.strip_suffix(PARTIAL).unwrap_or(name);
         // A directory without a record is one whose making was cut short.
-        if name.get(STAMP_LENGTH..) == Some(cell) && path.join(crate::store::RECORD).is_file() {
+        if name.get(STAMP_LENGTH..) == Some(cell) && path.join(webstone_store::RECORD).is_file() {
             found.push(path);
         }
     }

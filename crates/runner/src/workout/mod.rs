@@ -22,15 +22,15 @@ use webstone_model::spec::{RunSpec, ServerSpec};
 use webstone_model::units::{NANOS_PER_SECOND, Nanos};
 use webstone_model::workload::Workload;
 
-use crate::embedded::EmbeddedServerError;
-use crate::interrupt::Interrupt;
-use crate::machine::{Root, cpus};
 use crate::observer::Silent;
 use crate::placement::{ServerPlace, place};
 use crate::run::{RunError, RunnerOptions, resolve_workload, run};
 use crate::under_test;
 use misdeeds::Scene;
 use offenders::Offenders;
+use webstone_lab::embedded::EmbeddedServerError;
+use webstone_lab::interrupt::Interrupt;
+use webstone_lab::machine::{Root, cpus};
 
 /// Longest time for one misdeed: so long a slow one holds a server's connection.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use webstone_judge::workout::ServerState;
 
-use crate::listeners;
-use crate::machine::Root;
-use crate::sweep::MeasuredServer;
+use webstone_lab::listeners;
+use webstone_lab::machine::Root;
+use webstone_lab::measured::MeasuredServer;
 
 /// How long a server may take to let go of what ended.
 const SETTLE: Duration = Duration::from_secs(5);

@@ -5,12 +5,12 @@ use std::process::Command;
 use std::sync::Arc;
 
 use webstone_engine::{Control, LevelJob, Plan, run_level};
+use webstone_lab::fileset::{FilesetOptions, generate};
 use webstone_model::identities::{Expectation, check};
 use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, RunSpec};
 use webstone_model::units::Nanos;
 use webstone_model::workload::Workload;
 use webstone_runner::checkfiles::{CheckOptions, check_files};
-use webstone_runner::fileset::{FilesetOptions, generate};
 use webstone_workload::builtin;
 
 use crate::program::{Running, find, free_port, write};

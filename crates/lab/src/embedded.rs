@@ -1,0 +1,347 @@
+//! The embedded reference server: the same executable as `webstone serve`, as a process of its own. It is started, waited
+//! for, watched, measured and stopped here; that it never outlives this program is `attended`'s.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use webstone_model::spec::{Logging, ServerSpec};
+use webstone_server::{COUNTERS_PATH, Counters, NullOptions};
+
+use crate::attended::{Attended, Exit, POLL, quoted};
+use crate::cpus::cpu_list;
+use crate::fetch::{ByProbe, Fetch};
+use crate::interrupt::Interrupt;
+use crate::machine::Root;
+use crate::measured::MeasuredServer;
+use crate::process_tree::ProcessTree;
+use crate::servers::only_inherited;
+
+/// What the server says when it accepts connections.
+const READY: &str = "READY ";
+/// How long it may take to end by itself, then on SIGTERM.
+const STOP_PATIENCE: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(2)];
+
+/// How to start a server.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The executable.
+    pub program: PathBuf,
+    /// Arguments before `serve`; none for webstone itself.
+    pub prefix: Vec<OsString>,
+    /// The workload whose files it serves.
+    pub workload: String,
+    /// Its settings.
+    pub server: ServerSpec,
+    /// The null server instead of the reference server.
+    pub null: Option<NullOptions>,
+    /// CPUs to pin it to.
+    pub cpus: Vec<u32>,
+    /// How long it may take to be ready.
+    pub patience: Duration,
+}
+
+impl Launch {
+    fn arguments(&self) -> Vec<OsString> {
+        let server = &self.server;
+        let mut arguments = self.prefix.clone();
+        let mut add = |words: &[&str]| arguments.extend(words.iter().map(OsString::from));
+        if let Some(null) = &self.null {
+            add(&["null-server", "--body", &null.body_bytes.to_string(), "--path", &null.path]);
+            if null.close {
+                add(&["--close"]);
+            }
+            if !self.cpus.is_empty() {
+                add(&["--cpus", &cpu_list(&self.cpus)]);
+            }
+            add(&["--until-stdin-closes"]);
+            return arguments;
+        }
+        add(&["serve", "--listen", &server.listen, "--backlog", &server.reference_backlog().to_string()]);
+        if server.threads > 0 {
+            add(&["--threads", &server.threads.to_string()]);
+        }
+        if !self.cpus.is_empty() {
+            add(&["--cpus", &cpu_list(&self.cpus)]);
+        }
+        match &server.root {
+            Some(root) => add(&["--root", root]),
+            None => add(&["--workload", &self.workload]),
+        }
+        if !server.reference_caches() {
+            add(&["--no-cache"]);
+        }
+        if !server.keep_alive {
+            add(&["--no-keep-alive"]);
+        }
+        if let Logging::File(log) = server.logging() {
+            add(&["--access-log", log]);
+        }
+        if server.resolve_names {
+            add(&["--resolve-names"]);
+        }
+        if let Some(interface) = server.interface {
+            add(&["--interface", interface.name(), "--handlers", &server.handlers.to_string()]);
+        }
+        add(&["--until-stdin-closes"]);
+        arguments
+    }
+}
+
+/// Why the embedded server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbeddedServerError {
+    /// The executable could not be run.
+    #[error("cannot start the embedded server {program}: {source}")]
+    Start {
+        /// The executable.
+        program: PathBuf,
+        /// The operating system's answer.
+        source: std::io::Error,
+    },
+    /// The server behind a proxy, which is one too, did not start.
+    #[error("the origin behind the proxy: {0}")]
+    Origin(Box<EmbeddedServerError>),
+    /// It ended before it was ready.
+    #[error("the embedded server ended before it was ready: {0}")]
+    Ended(Exit),
+    /// It did not become ready.
+    #[error("the embedded server was not ready within {patience:?}{}", quoted(.stderr))]
+    NotReady {
+        /// How long it was waited for.
+        patience: Duration,
+        /// Last lines of its standard error.
+        stderr: Vec<String>,
+    },
+}
+
+impl EmbeddedServerError {
+    /// Said of the server behind a proxy.
+    pub fn of_origin(self) -> EmbeddedServerError {
+        EmbeddedServerError::Origin(Box::new(self))
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            EmbeddedServerError::Start { .. } => {
+                Some("check that the executable is still where it was started from")
+            }
+            EmbeddedServerError::Origin(error) => error.hint(),
+            // The server's own words hold its own remedy.
+            EmbeddedServerError::Ended(exit) if exit.stderr.iter().any(|line| line.contains("hint:")) => None,
+            _ => Some("start it by hand to see more: webstone serve --listen 127.0.0.1:0"),
+        }
+    }
+}
+
+/// A server that accepts connections.
+#[derive(Debug)]
+pub struct EmbeddedServer {
+    process: Attended,
+    url: String,
+    counters_before: Option<Counters>,
+}
+
+impl EmbeddedServer {
+    /// Starts a server and waits until it is ready, or until the user has enough.
+    pub fn start(launch: &Launch, interrupt: &Interrupt) -> Result<EmbeddedServer, EmbeddedServerError> {
+        let mut command = Command::new(&launch.program);
+        command.args(launch.arguments());
+        only_inherited(&mut command);
+        let (mut process, said) = Attended::start(command, STOP_PATIENCE)
+            .map_err(|source| EmbeddedServerError::Start { program: launch.program.clone(), source })?;
+        let url = wait_until_ready(&mut process, &said, launch.patience, interrupt)?;
+        Ok(EmbeddedServer { process, url, counters_before: None })
+    }
+
+    /// `http://address:port`.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn counters(&self) -> Option<Counters> {
+        let probe = ByProbe::plain(Duration::from_secs(2));
+        let answer = probe.fetch(&self.url, COUNTERS_PATH, &Default::default()).ok()?;
+        serde_json::from_slice(&answer.body).ok().filter(|_| answer.status == 200)
+    }
+}
+
+fn wait_until_ready(
+    process: &mut Attended,
+    said: &Receiver<String>,
+    patience: Duration,
+    interrupt: &Interrupt,
+) -> Result<String, EmbeddedServerError> {
+    let until = Instant::now() + patience;
+    loop {
+        match said.recv_timeout(POLL) {
+            Ok(line) => {
+                if let Some(url) = line.strip_prefix(READY) {
+                    return Ok(url.trim().to_owned());
+                }
+            }
+            // Standard output closed: the process is ending, or will never say that it is ready.
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(POLL),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if let Some(exit) = process.exit() {
+            return Err(EmbeddedServerError::Ended(exit));
+        }
+        if Instant::now() >= until || interrupt.count() > 0 {
+            process.stop();
+            return Err(EmbeddedServerError::NotReady { patience, stderr: process.last_lines() });
+        }
+    }
+}
+
+impl MeasuredServer for EmbeddedServer {
+    fn exit(&mut self) -> Option<String> {
+        self.process.exit().map(|exit| format!("the embedded server ended during the run: {exit}"))
+    }
+
+    fn level_starts(&mut self) {
+        self.counters_before = self.counters();
+    }
+
+    fn processes(&self) -> ProcessTree {
+        ProcessTree::of(&Root::default(), self.process.pid())
+    }
+
+    fn counted(&self) -> Option<Counters> {
+        Some(self.counters()?.since(self.counters_before.as_ref()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attended::LINES_KEPT;
+    use std::os::unix::process::ExitStatusExt;
+
+    /// A server that is a shell script; what webstone would add behind is in `$@`.
+    fn shell(script: &str) -> Launch {
+        Launch {
+            program: "/bin/sh".into(),
+            prefix: vec!["-c".into(), script.into(), "sh".into()],
+            workload: "standard".into(),
+            server: ServerSpec::default(),
+            null: None,
+            cpus: vec![0, 1],
+            patience: Duration::from_secs(20),
+        }
+    }
+
+    fn start(launch: &Launch) -> Result<EmbeddedServer, EmbeddedServerError> {
+        EmbeddedServer::start(launch, &Interrupt::default())
+    }
+
+    #[test]
+    fn arguments_say_what_the_specification_says() {
+        let text = |launch: &Launch| {
+            let words: Vec<_> =
+                launch.arguments().iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            words.join(" ")
+        };
+        let mut launch = Launch { prefix: vec![], ..shell("") };
+        assert_eq!(
+            text(&launch),
+            "serve --listen 127.0.0.1:0 --backlog 4096 --cpus 0-1 --workload standard --until-stdin-closes"
+        );
+        launch.cpus = vec![];
+        launch.server = ServerSpec {
+            listen: "127.0.0.1:8080".into(),
+            root: Some("/srv".into()),
+            threads: 3,
+            cache: Some(false),
+            keep_alive: false,
+            access_log: Some("log".into()),
+            resolve_names: true,
+            backlog: Some(1),
+            ..ServerSpec::default()
+        };
+        assert_eq!(
+            text(&launch),
+            "serve --listen 127.0.0.1:8080 --backlog 1 --threads 3 --root /srv --no-cache --no-keep-alive \
+             --access-log log --resolve-names --until-stdin-closes"
+        );
+    }
+
+    #[test]
+    fn it_is_ready_when_it_says_so_and_ends_with_its_input() {
+        let mut server = start(&shell("echo hello; echo READY http://127.0.0.1:7; cat >/dev/null")).unwrap();
+        assert_eq!(server.url(), "http://127.0.0.1:7");
+        assert_eq!(server.process.exit(), None);
+        server.process.stop();
+        assert_eq!(server.process.exit().unwrap().status.code(), Some(0), "it ended by itself");
+    }
+
+    #[test]
+    fn one_that_ignores_its_input_is_terminated_and_then_killed() {
+        let begun = |script: &str| start(&shell(script)).unwrap();
+        let mut polite = begun("echo READY x; while :; do sleep 0.01; done");
+        polite.process.stop();
+        assert_eq!(polite.process.exit().unwrap().status.signal(), Some(15));
+        let mut stubborn = begun("trap '' TERM; echo READY x; while :; do sleep 0.01; done");
+        stubborn.process.stop();
+        assert_eq!(stubborn.process.exit().unwrap().status.signal(), Some(9));
+    }
+
+    #[test]
+    fn a_server_that_dies_is_quoted() {
+        let error = start(&shell("echo 'no such port' >&2; exit 3")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the embedded server ended before it was ready: exit status 3; it said:\n  no such port"
+        );
+        // Dies once somebody has seen that it is ready.
+        let directory = tempfile::tempdir().unwrap();
+        let seen = directory.path().join("seen");
+        let script = format!(
+            "echo READY x; until [ -e {} ]; do sleep 0.01; done; echo dying >&2; kill -9 $$",
+            seen.display()
+        );
+        let mut server = start(&shell(&script)).unwrap();
+        std::fs::write(&seen, "").unwrap();
+        let until = Instant::now() + Duration::from_secs(20);
+        let told = loop {
+            match MeasuredServer::exit(&mut server) {
+                Some(told) => break told,
+                None => assert!(Instant::now() < until, "the script kills itself"),
+            }
+        };
+        assert_eq!(told, "the embedded server ended during the run: killed by signal 9; it said:\n  dying");
+    }
+
+    #[test]
+    fn only_the_last_lines_are_kept() {
+        let script = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i >&2; done; exit 1";
+        let EmbeddedServerError::Ended(exit) = start(&shell(script)).unwrap_err() else {
+            panic!("the script ends")
+        };
+        assert_eq!((exit.stderr.len(), exit.stderr[0].as_str()), (LINES_KEPT, "line 3"));
+    }
+
+    #[test]
+    fn one_that_never_is_ready_is_given_up() {
+        let launch = Launch { patience: Duration::from_millis(200), ..shell("cat >/dev/null") };
+        let error = start(&launch).unwrap_err();
+        assert!(error.to_string().contains("was not ready within 200ms; it said nothing"), "{error}");
+    }
+
+    #[test]
+    fn an_interrupt_ends_the_waiting() {
+        let interrupt = Interrupt::default();
+        interrupt.raise();
+        let launch = Launch { patience: Duration::from_secs(3600), ..shell("cat >/dev/null") };
+        assert!(EmbeddedServer::start(&launch, &interrupt).is_err());
+    }
+
+    #[test]
+    fn a_missing_executable_is_named() {
+        let error = start(&Launch { program: "/nonexistent".into(), ..shell("") }).unwrap_err();
+        assert!(error.to_string().starts_with("cannot start the embedded server /nonexistent: "), "{error}");
+    }
+}

@@ -1,0 +1,263 @@
+//! One host of a target: its URL taken apart, its name resolved, its port knocked at. Each failure has a message and a
+//! remedy of its own.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use http::Uri;
+
+/// Longest wait for the answer of a server that may expect TLS.
+const TLS_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why a target cannot be put under load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetError {
+    /// What was tried and what came of it.
+    pub what: String,
+    /// What to do about it.
+    pub hint: String,
+    /// Whether the specification is wrong, rather than the target.
+    pub is_usage: bool,
+}
+
+impl fmt::Display for TargetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for TargetError {}
+
+impl TargetError {
+    /// The target does not answer as it must.
+    pub fn target(what: impl Into<String>, hint: impl Into<String>) -> TargetError {
+        TargetError { what: what.into(), hint: hint.into(), is_usage: false }
+    }
+
+    /// What was typed is no target.
+    pub fn usage(what: impl Into<String>, hint: impl Into<String>) -> TargetError {
+        TargetError { what: what.into(), hint: hint.into(), is_usage: true }
+    }
+}
+
+/// Scheme and authority of a target, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// `http://host:port`.
+    pub base: String,
+    host: String,
+    /// Its port, or that of the scheme.
+    pub port: u16,
+}
+
+/// Takes a target's URL apart.
+pub fn endpoint(url: &str) -> Result<Endpoint, TargetError> {
+    let example = "write it as http://host:port";
+    let wrong = |rule: String| TargetError::usage(format!("the target `{url}` {rule}"), example);
+    let Some((scheme, _)) = url.split_once("://") else {
+        return Err(wrong("has no scheme".to_owned()));
+    };
+    match scheme {
+        "http" => {}
+        "https" => {
+            return Err(TargetError::usage(
+                format!("the target `{url}` asks for TLS (https), which is not supported in this version"),
+                "measure the server's plain http:// port",
+            ));
+        }
+        other => return Err(wrong(format!("has the scheme `{other}`; only http is known"))),
+    }
+    let uri: Uri = url.parse().map_err(|error| wrong(format!("is not a URL: {error}")))?;
+    let authority = uri.authority().ok_or_else(|| wrong("names no host".to_owned()))?;
+    if authority.as_str().contains('@') {
+        return Err(TargetError::usage(
+            format!("the target `{url}` carries a user name"),
+            "send credentials as a header field: -H 'Authorization: …'",
+        ));
+    }
+    // `Authority::port_u16` is `None` for 70000 as it is for no port at all, so the text decides.
+    let port = match authority.as_str()[authority.host().len()..].strip_prefix(':').map(str::parse::<u16>) {
+        None => 80,
+        Some(Ok(port)) if port > 0 => port,
+        Some(_) => return Err(wrong("has a port that is not between 1 and 65535".to_owned())),
+    };
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+    if host.is_empty() {
+        return Err(wrong("names no host".to_owned()));
+    }
+    Ok(Endpoint { base: format!("http://{authority}"), host, port })
+}
+
+/// The host's addresses, of the family that load will use.
+pub fn resolve(endpoint: &Endpoint) -> Result<Vec<SocketAddr>, TargetError> {
+    let Endpoint { host, port, .. } = endpoint;
+    let failed = |cause: &str| {
+        TargetError::target(
+            format!("the host `{host}` is unknown: {cause}"),
+            "check the spelling, or give the server's address instead of its name",
+        )
+    };
+    let found = (host.as_str(), *port).to_socket_addrs().map_err(|error| failed(&plain(&error)))?;
+    let mut addresses: Vec<SocketAddr> = found.collect();
+    addresses.dedup();
+    // Load stays within the family that the system prefers, so the other one is not needed.
+    let Some(first) = addresses.first().copied() else { return Err(failed("it has no address")) };
+    addresses.retain(|address| address.is_ipv4() == first.is_ipv4() || first.ip().is_loopback());
+    Ok(addresses)
+}
+
+/// Connects once to an address of the host, in the order of the resolver.
+pub fn reach(endpoint: &Endpoint, patience: Duration) -> Result<SocketAddr, TargetError> {
+    // The system call refuses a wait of no length.
+    let patience = patience.max(Duration::from_millis(1));
+    let mut last = None;
+    for address in resolve(endpoint)? {
+        match TcpStream::connect_timeout(&address, patience) {
+            Ok(_) => return Ok(address),
+            Err(error) => last = Some((address, error)),
+        }
+    }
+    let (address, error) = last.expect("resolve returns at least one address");
+    let Endpoint { base, port, .. } = endpoint;
+    Err(match error.kind() {
+        io::ErrorKind::ConnectionRefused => TargetError::target(
+            format!("{base}: connection refused by {address}: nothing listens on port {port}"),
+            "start the server, or check the port; `webstone run` without a URL measures a server of its own",
+        ),
+        io::ErrorKind::TimedOut => TargetError::target(
+            format!("{base}: no connection to {address} within {patience:?}"),
+            "check the address, and that no firewall drops the packets",
+        ),
+        io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => TargetError::target(
+            format!("{base}: {address} cannot be reached: {}", plain(&error)),
+            "check the address and the route to it (ip route get)",
+        ),
+        _ => TargetError::target(
+            format!("{base}: no connection to {address}: {}", plain(&error)),
+            "check the address and the port",
+        ),
+    })
+}
+
+/// Connects once to a Unix socket.
+pub fn reach_socket(path: &str) -> Result<(), TargetError> {
+    match UnixStream::connect(path) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let hint = match error.kind() {
+                io::ErrorKind::NotFound => "check the path, and that the server has made its socket",
+                io::ErrorKind::PermissionDenied => "run as a user who may write to the socket",
+                _ => "start the server that listens there",
+            };
+            Err(TargetError::target(format!("the Unix socket {path}: {}", plain(&error)), hint))
+        }
+    }
+}
+
+/// A TLS 1.2 ClientHello without extensions (RFC 5246, section 7.4.1.2): enough for any TLS server to answer, with its
+/// own hello or with an alert.
+const CLIENT_HELLO: [u8; 56] = {
+    let mut hello = [0x5a; 56];
+    // Record: handshake, version 3.1 as every client writes there, 51 bytes. Message: ClientHello, 47 bytes, version 3.3.
+    let head = [0x16, 3, 1, 0, 51, 1, 0, 0, 47, 3, 3];
+    // After 32 bytes of "random": no session, four cipher suites, no compression.
+    let tail = [0, 0, 8, 0xc0, 0x2f, 0xc0, 0x2b, 0x00, 0x9c, 0x13, 0x01, 1, 0];
+    let mut at = 0;
+    while at < head.len() {
+        hello[at] = head[at];
+        at += 1;
+    }
+    at = 0;
+    while at < tail.len() {
+        hello[43 + at] = tail[at];
+        at += 1;
+    }
+    hello
+};
+
+/// Whether a TLS greeting is answered by a TLS record of version 3.x: a handshake message (22) or an alert (21).
+pub fn speaks_tls(endpoint: &Endpoint) -> bool {
+    let ask = || -> io::Result<bool> {
+        let address = resolve(endpoint).ok().and_then(|found| found.first().copied());
+        let address = address.ok_or(io::ErrorKind::NotFound)?;
+        let mut stream = TcpStream::connect_timeout(&address, TLS_PATIENCE)?;
+        stream.set_read_timeout(Some(TLS_PATIENCE))?;
+        stream.write_all(&CLIENT_HELLO)?;
+        let mut record = [0; 2];
+        stream.read_exact(&mut record)?;
+        Ok(matches!(record, [0x15 | 0x16, 0x03]))
+    };
+    ask().unwrap_or(false)
+}
+
+/// Whether an address is this host's own: loopback, or one that a socket can be bound to.
+pub fn is_this_host(address: IpAddr) -> bool {
+    address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
+}
+
+/// The operating system's words without its number.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+
+    use super::*;
+    use crate::fixture::{answering, refusing};
+
+    #[test]
+    fn urls_that_are_no_targets_are_told_apart() {
+        for (url, rule) in [
+            ("127.0.0.1:80", "has no scheme"),
+            ("https://127.0.0.1/", "asks for TLS"),
+            ("ftp://127.0.0.1/", "has the scheme `ftp`"),
+            ("http://", "is not a URL"),
+            ("http://a:0", "port that is not between"),
+            ("http://a:70000", "port that is not between"),
+            ("http://a:/", "port that is not between"),
+            ("http://me@a/", "carries a user name"),
+        ] {
+            let error = endpoint(url).unwrap_err();
+            assert!(error.what.contains(rule) && error.is_usage, "{url}: {}", error.what);
+        }
+        let v6 = endpoint("http://[::1]:8080/x").unwrap();
+        assert_eq!((v6.base.as_str(), v6.host.as_str(), v6.port), ("http://[::1]:8080", "::1", 8080));
+    }
+
+    #[test]
+    fn an_unknown_host_and_a_refused_port_have_their_own_messages() {
+        let unknown = resolve(&endpoint("http://no-such-host.invalid").unwrap()).unwrap_err();
+        assert!(unknown.what.starts_with("the host `no-such-host.invalid` is unknown"), "{unknown}");
+        assert!(unknown.hint.contains("spelling"));
+        let (_bound, address) = refusing();
+        let endpoint = endpoint(&format!("http://{address}")).unwrap();
+        let refused = reach(&endpoint, Duration::from_secs(10)).unwrap_err();
+        let expected = format!(
+            "http://{address}: connection refused by {address}: nothing listens on port {}",
+            address.port()
+        );
+        assert_eq!(refused.what, expected);
+        assert!(refused.hint.starts_with("start the server"));
+    }
+
+    #[test]
+    fn tls_is_recognised_by_the_answer_to_a_greeting() {
+        let speaks = |answer| speaks_tls(&endpoint(&answering(answer)).unwrap());
+        assert!(speaks(&[0x15, 0x03, 0x03, 0, 2, 2, 10]), "an alert");
+        assert!(speaks(&[0x16, 0x03, 0x03, 0, 2, 2, 0]), "a hello");
+        for other in [&b"SSH-2.0-x\r\n"[..], b"HTTP/1.1 400 Bad Request\r\n\r\n", b""] {
+            assert!(!speaks(other));
+        }
+    }
+
+    #[test]
+    fn a_missing_unix_socket_is_named() {
+        let told = reach_socket("/nonexistent/socket").unwrap_err();
+        assert_eq!(told.what, "the Unix socket /nonexistent/socket: No such file or directory");
+    }
+}

@@ -1,0 +1,76 @@
+//! Targets for tests: one that answers from a table, one that answers whatever it is asked, one that refuses.
+
+#![expect(clippy::unwrap_used, reason = "what a test cannot set up shall end the test")]
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::os::fd::OwnedFd;
+
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
+use webstone_engine::{ProbeError, ProbeResponse};
+use webstone_model::errors::ErrorClass;
+use webstone_model::workload::RequestDetail;
+
+use crate::fetch::Fetch;
+
+/// Answers from a table: URL to status and body; anything else is refused.
+#[derive(Default)]
+pub struct Table(pub HashMap<String, (u16, Vec<u8>)>);
+
+impl Fetch for Table {
+    fn fetch(&self, base: &str, path: &str, _: &RequestDetail) -> Result<ProbeResponse, ProbeError> {
+        let url = format!("{base}{path}");
+        match self.0.get(&url) {
+            Some((status, body)) => Ok(ProbeResponse {
+                status: *status,
+                headers: vec![("server".into(), "Table/1".into())],
+                body: body.clone(),
+                wire_bytes: body.len() as u64,
+            }),
+            None => Err(ProbeError {
+                class: ErrorClass::Refused,
+                request: format!("GET {url}"),
+                detail: "connection refused".into(),
+                hint: None,
+            }),
+        }
+    }
+
+    fn fetch_each(
+        &self,
+        base: &str,
+        path: &str,
+        detail: &RequestDetail,
+        body_bytes_max: u64,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<ProbeResponse, ProbeError> {
+        let mut answer = self.fetch(base, path, detail)?;
+        let body = std::mem::take(&mut answer.body);
+        assert!(body.len() as u64 <= body_bytes_max);
+        body.chunks(1_000).for_each(each);
+        Ok(answer)
+    }
+}
+
+/// A listener that answers every connection with the same bytes, until the test ends.
+pub fn answering(answer: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(answer);
+        }
+    });
+    format!("http://{address}")
+}
+
+/// A port that refuses connections, and that nobody else can get while the socket lives.
+pub fn refusing() -> (OwnedFd, SocketAddr) {
+    let bound = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&bound, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = SocketAddr::try_from(getsockname(&bound).unwrap()).unwrap();
+    (bound, address)
+}

@@ -1,0 +1,498 @@
+//! What the kernel of this host counted while a window was open: TCP, CPUs, network interfaces, ports, descriptors.
+//!
+//! Read twice, where the window opens and where it closes; the record keeps the differences. The counters are the
+//! machine's (of its network namespace), not this process': the kernel has no others. A file that cannot be read leaves
+//! its part out.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Instant;
+
+use rustix::time::{ClockId, clock_gettime};
+use webstone_model::record::{CpuUse, HostUse, InterfaceUse, PairPorts, TcpUse};
+
+use crate::control_group::throttled_ns;
+use crate::limits;
+use crate::machine::Root;
+use crate::others::OthersReading;
+use crate::pair_ports::fullest;
+use crate::process_use::TICK_NS;
+
+/// The two clocks are read one after the other: what lies between them by less than this, in nanoseconds, is no suspend.
+const SUSPEND_NS_MIN: u64 = 10_000_000;
+/// `/sys/class/net/<name>/speed` is in Mbit/s.
+const MEGABIT: u64 = 1_000_000;
+
+/// One reading of every counter.
+#[derive(Clone, Debug)]
+pub(crate) struct HostReading {
+    at: Instant,
+    tcp: Option<TcpUse>,
+    cpus: Vec<CpuUse>,
+    interfaces: Vec<InterfaceUse>,
+    descriptors: Option<u64>,
+    others: OthersReading,
+    throttled_ns: Option<u64>,
+    /// How far the clock that runs on while the host is suspended is ahead of the one that does not.
+    asleep_ns: u64,
+    pair_ports: Option<PairPorts>,
+}
+
+impl HostReading {
+    /// Reads everything; of interfaces, those named, and of local ports, those taken towards the targets.
+    pub(crate) fn take(
+        root: &Root,
+        interfaces: &BTreeSet<String>,
+        targets: &BTreeSet<SocketAddr>,
+    ) -> HostReading {
+        let at = Instant::now();
+        let tcp = tcp(root);
+        HostReading {
+            at,
+            tcp,
+            cpus: cpus(root),
+            interfaces: interfaces.iter().filter_map(|name| interface(root, name)).collect(),
+            descriptors: root.fullest_table(),
+            others: OthersReading::take(root),
+            throttled_ns: throttled_ns(root, std::process::id()),
+            asleep_ns: asleep_ns(),
+            // Last, because it takes longest.
+            pair_ports: tcp.filter(|tcp| may_lack_ports(root, tcp)).and_then(|_| fullest(targets).ok()?),
+        }
+    }
+
+    /// When it was taken.
+    pub(crate) fn at(&self) -> Instant {
+        self.at
+    }
+
+    /// What was counted from this reading to a later one. `own`: processes that, with all that descend from them, are no others.
+    pub(crate) fn until(&self, later: &HostReading, root: &Root, own: &BTreeSet<u32>) -> HostUse {
+        let limits = limits::read(root);
+        let known = |limit: u64| Some(limit).filter(|limit| *limit < u64::MAX);
+        HostUse {
+            elapsed_ns: (later.at - self.at).as_nanos() as u64,
+            others: self.others.until(&later.others, own),
+            throttled_ns: self
+                .throttled_ns
+                .zip(later.throttled_ns)
+                .map(|(before, after)| after.saturating_sub(before)),
+            suspended_ns: Some(later.asleep_ns.saturating_sub(self.asleep_ns))
+                .filter(|slept_ns| *slept_ns >= SUSPEND_NS_MIN)
+                .unwrap_or(0),
+            tcp: self.tcp.zip(later.tcp).map(|(before, after)| TcpUse {
+                listen_overflows: after.listen_overflows.saturating_sub(before.listen_overflows),
+                listen_drops: after.listen_drops.saturating_sub(before.listen_drops),
+                segments_sent: after.segments_sent.saturating_sub(before.segments_sent),
+                retransmitted: after.retransmitted.saturating_sub(before.retransmitted),
+                timeouts: after.timeouts.saturating_sub(before.timeouts),
+                syn_retransmitted: after.syn_retransmitted.saturating_sub(before.syn_retransmitted),
+                // A short drain is over, and its connections are gone, before the close can be seen.
+                in_use: before.in_use.max(after.in_use),
+                ..after
+            }),
+            cpus: paired(
+                &self.cpus,
+                &later.cpus,
+                |cpu| cpu.cpu,
+                |before, after| CpuUse {
+                    cpu: after.cpu,
+                    busy_ns: after.busy_ns.saturating_sub(before.busy_ns),
+                    user_ns: after.user_ns.saturating_sub(before.user_ns),
+                    system_ns: after.system_ns.saturating_sub(before.system_ns),
+                    interrupt_ns: after.interrupt_ns.saturating_sub(before.interrupt_ns),
+                    idle_ns: after.idle_ns.saturating_sub(before.idle_ns),
+                    stolen_ns: after.stolen_ns.saturating_sub(before.stolen_ns),
+                    heat_ns: after.heat_ns.saturating_sub(before.heat_ns),
+                    frequency_hz: after.frequency_hz,
+                },
+            ),
+            interfaces: paired(
+                &self.interfaces,
+                &later.interfaces,
+                |link| link.name.clone(),
+                |before, after| InterfaceUse {
+                    received_bytes: after.received_bytes.saturating_sub(before.received_bytes),
+                    sent_bytes: after.sent_bytes.saturating_sub(before.sent_bytes),
+                    received_packets: after.received_packets.saturating_sub(before.received_packets),
+                    sent_packets: after.sent_packets.saturating_sub(before.sent_packets),
+                    dropped_packets: after.dropped_packets.saturating_sub(before.dropped_packets),
+                    ..after.clone()
+                },
+            ),
+            ports: root.text("/proc/sys/net/ipv4/ip_local_port_range").map(|_| limits.ports),
+            pair_ports: [&self.pair_ports, &later.pair_ports]
+                .into_iter()
+                .flatten()
+                .max_by_key(|pair| pair.used)
+                .cloned(),
+            descriptors: self.descriptors.max(later.descriptors),
+            descriptors_max: known(limits.descriptors),
+            // Whoever looked knows what that cost.
+            ..HostUse::default()
+        }
+    }
+}
+
+/// Time for which this host has been suspended since it was started.
+fn asleep_ns() -> u64 {
+    let nanos = |clock| {
+        let now = clock_gettime(clock);
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    };
+    nanos(ClockId::Boottime).saturating_sub(nanos(ClockId::Monotonic))
+}
+
+/// Whether the host has so many sockets that one pair of addresses might have half of the local ports. Where not, the kernel
+/// need not be asked for every connection: that takes some milliseconds of a CPU for 10,000.
+fn may_lack_ports(root: &Root, tcp: &TcpUse) -> bool {
+    2 * (tcp.in_use + tcp.time_wait) >= limits::read(root).ports
+}
+
+/// Entries of two readings that name the same thing, as their difference.
+fn paired<T, K: PartialEq>(
+    before: &[T],
+    after: &[T],
+    key: impl Fn(&T) -> K,
+    difference: impl Fn(&T, &T) -> T,
+) -> Vec<T> {
+    let earlier = |later: &T| before.iter().find(|earlier| key(earlier) == key(later));
+    after.iter().filter_map(|later| Some(difference(earlier(later)?, later))).collect()
+}
+
+fn tcp(root: &Root) -> Option<TcpUse> {
+    let extended = named(&root.text("/proc/net/netstat")?, "TcpExt:");
+    let basic = named(&root.text("/proc/net/snmp")?, "Tcp:");
+    // The text stays alive beside the maps that borrow nothing from it.
+    let of = |map: &BTreeMap<String, u64>, name: &str| map.get(name).copied().unwrap_or(0);
+    let (in_use, time_wait) = sockets(root);
+    Some(TcpUse {
+        listen_overflows: of(&extended, "ListenOverflows"),
+        listen_drops: of(&extended, "ListenDrops"),
+        segments_sent: of(&basic, "OutSegs"),
+        retransmitted: of(&basic, "RetransSegs"),
+        timeouts: of(&extended, "TCPTimeouts"),
+        syn_retransmitted: of(&extended, "TCPSynRetrans"),
+        time_wait,
+        in_use,
+    })
+}
+
+/// Pairs of lines, names and values, that both begin with `prefix`.
+fn named(text: &str, prefix: &str) -> BTreeMap<String, u64> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(prefix));
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return BTreeMap::new() };
+    let pairs = names.split_whitespace().zip(values.split_whitespace());
+    pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
+}
+
+/// TCP sockets in use, of both versions of IP, and those in TIME_WAIT.
+fn sockets(root: &Root) -> (u64, u64) {
+    let value = |path: &str, prefix: &str, name: &str| -> u64 {
+        let text = root.text(path).unwrap_or_default();
+        let Some(line) = text.lines().find_map(|line| line.strip_prefix(prefix)) else { return 0 };
+        let mut words = line.split_whitespace().skip_while(|word| *word != name).skip(1);
+        words.next().and_then(|word| word.parse().ok()).unwrap_or(0)
+    };
+    let in_use =
+        value("/proc/net/sockstat", "TCP:", "inuse") + value("/proc/net/sockstat6", "TCP6:", "inuse");
+    (in_use, value("/proc/net/sockstat", "TCP:", "tw"))
+}
+
+/// `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal in ticks, a line each CPU.
+fn cpus(root: &Root) -> Vec<CpuUse> {
+    let text = root.text("/proc/stat").unwrap_or_default();
+    let of_cpu = |cpu: u32, file: &str| root.number(&format!("/sys/devices/system/cpu/cpu{cpu}/{file}"));
+    let of_line = |line: &str| {
+        let mut words = line.strip_prefix("cpu")?.split_whitespace();
+        let cpu = words.next()?.parse().ok()?;
+        let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+        let at = |index: usize| ticks.get(index).copied().unwrap_or(0);
+        let (idle, stolen) = (at(3) + at(4), at(7));
+        let (user, system, interrupt) = (at(0) + at(1), at(2), at(5) + at(6));
+        Some(CpuUse {
+            cpu,
+            busy_ns: (user + system + interrupt) * TICK_NS,
+            user_ns: user * TICK_NS,
+            system_ns: system * TICK_NS,
+            interrupt_ns: interrupt * TICK_NS,
+            idle_ns: idle * TICK_NS,
+            stolen_ns: stolen * TICK_NS,
+            // Milliseconds; of a processor that throttles its cores by heat.
+            heat_ns: of_cpu(cpu, "thermal_throttle/core_throttle_total_time_ms").unwrap_or(0) * 1_000_000,
+            // Kilohertz.
+            frequency_hz: of_cpu(cpu, "cpufreq/scaling_cur_freq").map(|khz| khz * 1_000),
+        })
+    };
+    // The first line is the sum over all, and its name is followed by a space instead of a number.
+    text.lines().filter(|line| !line.starts_with("cpu ")).filter_map(of_line).collect()
+}
+
+fn interface(root: &Root, name: &str) -> Option<InterfaceUse> {
+    let directory = format!("/sys/class/net/{name}");
+    let counter = |counter: &str| root.number(&format!("{directory}/statistics/{counter}"));
+    let both = |a: &str, b: &str| counter(a).unwrap_or(0) + counter(b).unwrap_or(0);
+    Some(InterfaceUse {
+        name: name.to_owned(),
+        loopback: name == LOOPBACK,
+        // Virtual interfaces refuse to tell, or tell -1.
+        speed_bps: root
+            .number(&format!("{directory}/speed"))
+            .filter(|speed| *speed > 0)
+            .map(|speed| speed * MEGABIT),
+        received_bytes: counter("rx_bytes")?,
+        sent_bytes: counter("tx_bytes")?,
+        received_packets: counter("rx_packets").unwrap_or(0),
+        sent_packets: counter("tx_packets").unwrap_or(0),
+        dropped_packets: both("rx_dropped", "tx_dropped") + both("rx_errors", "tx_errors"),
+    })
+}
+
+/// Its name on every Linux.
+const LOOPBACK: &str = "lo";
+
+/// The interfaces that packets to these addresses take: the loopback where the target is this host, otherwise by the
+/// longest prefix in the kernel's main routing table, and by the least metric where several are as long.
+pub fn interfaces_towards(
+    root: &Root,
+    addresses: impl IntoIterator<Item = IpAddr>,
+    this_host: bool,
+) -> BTreeSet<String> {
+    if this_host {
+        return BTreeSet::from([LOOPBACK.to_owned()]);
+    }
+    let route = |address: IpAddr| match address {
+        IpAddr::V4(address) => route4(root, address),
+        IpAddr::V6(address) => route6(root, address),
+    };
+    addresses.into_iter().filter_map(route).collect()
+}
+
+/// `RTF_UP`, without which a route is not in use, and `RTF_REJECT`, which leads nowhere.
+const UP: u32 = 0x1;
+const REJECT: u32 = 0x200;
+
+fn is_used(flags: u32) -> bool {
+    flags & UP != 0 && flags & REJECT == 0
+}
+
+/// `/proc/net/route`: interface, destination, gateway, flags, two counters, metric, mask; numbers in hexadecimal,
+/// addresses as they lie in memory.
+fn route4(root: &Root, address: Ipv4Addr) -> Option<String> {
+    if address.is_loopback() {
+        return Some(LOOPBACK.to_owned());
+    }
+    let text = root.text("/proc/net/route")?;
+    let fits = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let hex = |at: usize| u32::from_str_radix(words.get(at)?, 16).ok();
+        let bits = |at: usize| hex(at).map(|word| u32::from_be_bytes(word.to_ne_bytes()));
+        let (destination, mask, metric) = (bits(1)?, bits(7)?, words.get(6)?.parse::<u32>().ok()?);
+        let fits = is_used(hex(3)?) && address.to_bits() & mask == destination;
+        fits.then(|| ((mask.count_ones(), Reverse(metric)), words[0].to_owned()))
+    };
+    text.lines().skip(1).filter_map(fits).max_by_key(|(length, _)| *length).map(|(_, name)| name)
+}
+
+/// `/proc/net/ipv6_route`: destination, its prefix length, source, its length, next hop, metric, two counters, flags,
+/// interface; all in hexadecimal.
+fn route6(root: &Root, address: Ipv6Addr) -> Option<String> {
+    if let Some(address) = address.to_ipv4_mapped() {
+        return route4(root, address);
+    }
+    if address.is_loopback() {
+        return Some(LOOPBACK.to_owned());
+    }
+    let text = root.text("/proc/net/ipv6_route")?;
+    let fits = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let hex = |at: usize| u32::from_str_radix(words.get(at)?, 16).ok();
+        let destination = u128::from_str_radix(words.first()?, 16).ok()?;
+        let length = hex(1).filter(|length| *length <= 128)?;
+        let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
+        let name = words.last().filter(|name| **name != LOOPBACK)?;
+        let fits = is_used(hex(8)?) && address.to_bits() & mask == destination;
+        fits.then(|| ((length, Reverse(hex(5).unwrap_or(u32::MAX))), (*name).to_owned()))
+    };
+    text.lines().filter_map(fits).max_by_key(|(length, _)| *length).map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::tests::root_with;
+
+    #[test]
+    fn the_most_specific_route_leads_to_the_interface() {
+        let (_keep, root) = root_with(&[
+            (
+                "/proc/net/route",
+                "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n\
+                 eth0 00000000 010200C0 0003 0 0 100 00000000 0 0 0\n\
+                 wlan0 00000000 010200C0 0003 0 0 600 00000000 0 0 0\n\
+                 eth1 000A0A0A 00000000 0001 0 0 0 00FFFFFF 0 0 0\n\
+                 bad0 000A0A0A 00000000 0000 0 0 0 FFFFFFFF 0 0 0\n",
+            ),
+            (
+                "/proc/net/ipv6_route",
+                "fd000000000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001 eth6\n\
+                 00000000000000000000000000000000 00 00000000000000000000000000000000 00 fd000000000000000000000000000001 00000400 00000002 00000000 00000003 eth0\n\
+                 00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200 lo\n",
+            ),
+        ]);
+        for (address, name) in [
+            ("10.10.10.7", "eth1"),
+            ("192.0.2.9", "eth0"),
+            ("127.0.0.5", "lo"),
+            ("::1", "lo"),
+            ("fd00::5", "eth6"),
+            ("2001:db8::1", "eth0"),
+            ("::ffff:10.10.10.7", "eth1"),
+        ] {
+            let found = interfaces_towards(&root, [address.parse().unwrap()], false);
+            assert_eq!(found, BTreeSet::from([name.to_owned()]), "{address}");
+        }
+        let (_keep, empty) = root_with(&[]);
+        assert!(interfaces_towards(&empty, ["192.0.2.9".parse().unwrap()], false).is_empty());
+    }
+
+    #[test]
+    fn differences_of_the_kernels_counters() {
+        let files = |overflows: u64, retransmitted: u64, busy: u64, bytes: u64| {
+            [
+                (
+                    "/proc/net/netstat",
+                    format!(
+                        "TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPTimeouts TCPSynRetrans\n\
+                             TcpExt: 1 {overflows} {} 3 2\nIpExt: X\nIpExt: 5\n",
+                        overflows + 1
+                    ),
+                ),
+                (
+                    "/proc/net/snmp",
+                    format!(
+                        "Tcp: RtoMin MaxConn OutSegs RetransSegs\nTcp: 200 -1 1000 {retransmitted}\nUdp: A\nUdp: 1\n"
+                    ),
+                ),
+                (
+                    "/proc/net/sockstat",
+                    "sockets: used 9\nTCP: inuse 5 orphan 0 tw 77 alloc 9 mem 1\n".to_owned(),
+                ),
+                ("/proc/net/sockstat6", "TCP6: inuse 2\n".to_owned()),
+                (
+                    "/proc/stat",
+                    format!(
+                        "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 {busy} 0 {busy} 100 5 3 {busy} 7 0 0\ncpu3 1 1 1 1 1 1 1 1\nintr 5\n"
+                    ),
+                ),
+                ("/proc/sys/net/ipv4/ip_local_port_range", "1000 1999\n".to_owned()),
+                ("/sys/class/net/eth0/statistics/rx_bytes", format!("{bytes}\n")),
+                ("/sys/class/net/eth0/statistics/tx_bytes", "10\n".to_owned()),
+                ("/sys/class/net/eth0/speed", "1000\n".to_owned()),
+            ]
+        };
+        let read = |files: &[(&str, String)]| {
+            let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
+            let (_keep, root) = root_with(&files);
+            (
+                HostReading::take(
+                    &root,
+                    &BTreeSet::from(["eth0".to_owned(), "gone".to_owned()]),
+                    &BTreeSet::new(),
+                ),
+                _keep,
+                root,
+            )
+        };
+        let (before, ..) = read(&files(10, 4, 100, 1_000));
+        let (after, _keep, root) = read(&files(15, 6, 150, 126_000));
+        let used = before.until(&after, &root, &BTreeSet::new());
+        let tcp = used.tcp.unwrap();
+        assert_eq!((tcp.listen_overflows, tcp.listen_drops, tcp.retransmitted), (5, 5, 2));
+        assert_eq!((tcp.segments_sent, tcp.timeouts, tcp.syn_retransmitted), (0, 0, 0));
+        assert_eq!((tcp.time_wait, tcp.in_use), (77, 7));
+        assert_eq!(used.cpus.len(), 2);
+        assert_eq!(
+            used.cpus[0],
+            CpuUse {
+                cpu: 0,
+                busy_ns: 1_500_000_000,
+                user_ns: 500_000_000,
+                system_ns: 500_000_000,
+                interrupt_ns: 500_000_000,
+                ..CpuUse::default()
+            }
+        );
+        let [eth0] = &used.interfaces[..] else { panic!("{:?}", used.interfaces) };
+        assert_eq!((eth0.received_bytes, eth0.sent_bytes, eth0.speed_bps), (125_000, 0, Some(1_000_000_000)));
+        assert!(!eth0.loopback);
+        assert_eq!(used.ports, Some(1000));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_out() {
+        let (_keep, root) = root_with(&[]);
+        let reading = HostReading::take(&root, &BTreeSet::from(["eth0".to_owned()]), &BTreeSet::new());
+        let used = reading.until(&reading, &root, &BTreeSet::new());
+        assert_eq!((used.tcp, used.cpus, used.interfaces, used.ports), (None, vec![], vec![], None));
+    }
+
+    #[test]
+    fn what_a_worker_opened_counts_though_it_is_gone_at_the_close() {
+        let root = Root::default();
+        let lo = BTreeSet::from(["lo".to_owned()]);
+        let worker = std::thread::spawn(move || {
+            // A listener and both ends of each connection.
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let open: Vec<_> = (0..100)
+                .map(|_| (std::net::TcpStream::connect(address).unwrap(), listener.accept().unwrap()))
+                .collect();
+            (HostReading::take(&Root::default(), &lo, &BTreeSet::new()), open.len())
+        });
+        let (reading, connections) = worker.join().unwrap();
+        let later = HostReading::take(&root, &BTreeSet::new(), &BTreeSet::new());
+        let used = reading.until(&later, &root, &BTreeSet::new());
+        assert!(used.descriptors > Some(2 * connections as u64), "{:?}", used.descriptors);
+        assert!(used.tcp.unwrap().in_use >= 2 * connections as u64, "{:?}", used.tcp);
+    }
+
+    #[test]
+    fn this_machine_counts() {
+        let root = Root::default();
+        let reading = HostReading::take(&root, &interfaces_towards(&root, [], true), &BTreeSet::new());
+        let later = HostReading::take(&root, &BTreeSet::from(["lo".to_owned()]), &BTreeSet::new());
+        let used = reading.until(&later, &root, &BTreeSet::new());
+        assert!(used.tcp.is_some() && !used.cpus.is_empty() && used.descriptors > Some(2));
+        assert!(used.interfaces[0].loopback);
+    }
+
+    #[test]
+    fn the_longest_route_names_the_interface() {
+        let (_keep, root) = root_with(&[
+            (
+                "/proc/net/route",
+                "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n\
+                 eth0\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
+                 eth1\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\t0\t0\t0\n",
+            ),
+            (
+                "/proc/net/ipv6_route",
+                "20010db8000000000000000000000000 20 00000000000000000000000000000000 00 \
+                 00000000000000000000000000000000 00000100 00000001 00000000 00000001     eth1\n\
+                 00000000000000000000000000000000 00 00000000000000000000000000000000 00 \
+                 fe800000000000000000000000000001 00000400 00000001 00000000 00000003     eth0\n\
+                 00000000000000000000000000000000 00 00000000000000000000000000000000 00 \
+                 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo\n",
+            ),
+        ]);
+        let towards = |address: &str| {
+            interfaces_towards(&root, [address.parse().unwrap()], false).into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(towards("192.0.2.1"), ["eth0"]);
+        assert_eq!(towards("10.1.2.3"), ["eth1"]);
+        assert_eq!(towards("2001:db8::1"), ["eth1"]);
+        assert_eq!(towards("2001:db9::1"), ["eth0"]);
+    }
+}

@@ -1,0 +1,39 @@
+//! Servers under test and their hosts: drivers that configure, start, pin and stop servers ([`servers`], [`embedded`],
+//! [`origin`]), what their processes and their host used in a window ([`window`]), facts about the host
+//! ([`environment`]), and the agent that does all this elsewhere ([`agent`]).
+//!
+//! Every process that is started here ends, however this program does.
+#![forbid(unsafe_code)]
+
+pub mod agent;
+pub mod attended;
+mod control_group;
+mod cpu_watch;
+pub mod cpus;
+pub mod embedded;
+pub mod endpoint;
+pub mod environment;
+pub mod fetch;
+pub mod fileset;
+#[cfg(any(test, feature = "fixture"))]
+pub mod fixture;
+pub mod host_use;
+pub mod interrupt;
+pub mod limits;
+pub mod listeners;
+mod listening_sockets;
+pub mod machine;
+pub mod measured;
+pub mod origin;
+mod others;
+mod own_group;
+mod pair_ports;
+pub mod process_tree;
+pub mod process_use;
+pub mod servers;
+mod sock_diag;
+mod sole_file;
+pub mod supervisor;
+pub mod window;
+
+pub use interrupt::Interrupt;

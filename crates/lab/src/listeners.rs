@@ -1,0 +1,164 @@
+//! Somebody else's server on this host: which processes listen on its port, where they may run, what they use. So nginx
+//! is measured like the embedded server, as far as the kernel lets this user look.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use webstone_model::spec::parse_cpu_list;
+use webstone_server::Counters;
+
+use crate::listening_sockets::listening;
+use crate::machine::Root;
+use crate::measured::MeasuredServer;
+use crate::process_tree::ProcessTree;
+use crate::process_use::descendants;
+
+/// The processes of a server, by those among them that no other of them started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerProcesses {
+    root: Root,
+    heads: Vec<u32>,
+    /// CPUs that any of them may run on, ascending.
+    pub cpus: Vec<u32>,
+}
+
+/// The processes that listen on any of these ports; `None` where there are none to be seen.
+pub fn find(root: &Root, ports: &BTreeSet<u16>) -> Option<ServerProcesses> {
+    let sockets = sockets(root, ports).filter(|sockets| !sockets.is_empty())?;
+    let own = std::process::id();
+    let pids: Vec<u32> = root
+        .names("/proc")
+        .iter()
+        .filter_map(|name| name.parse().ok())
+        .filter(|pid| *pid != own && holds(root, *pid, &sockets))
+        .collect();
+    let parent = |pid: u32| status(root, pid, "PPid:")?.parse::<u32>().ok();
+    let heads: Vec<u32> = pids
+        .iter()
+        .copied()
+        .filter(|pid| parent(*pid).is_none_or(|parent| !pids.contains(&parent)))
+        .collect();
+    // A parent that only waits, like nginx's master, may run anywhere; it is its children that are pinned.
+    let working: Vec<u32> =
+        pids.iter().copied().filter(|pid| !pids.iter().any(|child| parent(*child) == Some(*pid))).collect();
+    let cpus = working
+        .iter()
+        .filter_map(|pid| parse_cpu_list(status(root, *pid, "Cpus_allowed_list:")?.as_str()).ok())
+        .flatten()
+        .collect::<BTreeSet<u32>>();
+    (!heads.is_empty()).then(|| ServerProcesses {
+        root: root.clone(),
+        heads,
+        cpus: cpus.into_iter().collect(),
+    })
+}
+
+/// Whether a descendant of a process listens on a port, as far as can be seen: not, where only others are seen to.
+pub(crate) fn is_held_by(root: &Root, port: u16, ancestor: u32) -> bool {
+    let Some(sockets) = sockets(root, &BTreeSet::from([port])) else { return true };
+    if sockets.is_empty() {
+        return false;
+    }
+    let ours = descendants(root, ancestor);
+    let is_hidden = |pid: &u32| root.names(&format!("/proc/{pid}/fd")).is_empty();
+    ours.iter().any(|pid| holds(root, *pid, &sockets) || is_hidden(pid))
+}
+
+/// Whether anybody listens on any of these ports.
+pub(crate) fn is_listening(root: &Root, ports: &BTreeSet<u16>) -> bool {
+    sockets(root, ports).is_some_and(|sockets| !sockets.is_empty())
+}
+
+impl ServerProcesses {
+    /// Them and all that descend from them.
+    pub(crate) fn tree(&self) -> ProcessTree {
+        ProcessTree { root: self.root.clone(), heads: self.heads.clone(), with_heads: true }
+    }
+}
+
+/// The listening sockets of these ports, as `/proc/<pid>/fd` names them; `None` where the kernel does not tell.
+fn sockets(root: &Root, ports: &BTreeSet<u16>) -> Option<BTreeSet<PathBuf>> {
+    let inodes = listening(root, ports)?;
+    Some(inodes.iter().map(|inode| PathBuf::from(format!("socket:[{inode}]"))).collect())
+}
+
+impl MeasuredServer for ServerProcesses {
+    fn exit(&mut self) -> Option<String> {
+        // It is not ours: what becomes of it shows in its answers.
+        None
+    }
+
+    fn level_starts(&mut self) {}
+
+    fn processes(&self) -> ProcessTree {
+        self.tree()
+    }
+
+    fn counted(&self) -> Option<Counters> {
+        None
+    }
+}
+
+fn holds(root: &Root, pid: u32, sockets: &BTreeSet<PathBuf>) -> bool {
+    let directory = format!("/proc/{pid}/fd");
+    let names = root.names(&directory);
+    names
+        .iter()
+        .filter_map(|name| root.link(&format!("{directory}/{name}")))
+        .any(|link| sockets.contains(&link))
+}
+
+fn status(root: &Root, pid: u32, field: &str) -> Option<String> {
+    let text = root.text(&format!("/proc/{pid}/status"))?;
+    text.lines().find_map(|line| Some(line.strip_prefix(field)?.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listening_sockets::tests::TABLE;
+    use crate::machine::tests::root_with;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_master_and_its_pinned_workers_are_one_server() {
+        let (keep, root) = root_with(&[
+            ("/proc/net/tcp", TABLE),
+            ("/proc/7/status", "Name: nginx\nPPid:\t1\nCpus_allowed_list:\t0-3\n"),
+            ("/proc/8/status", "PPid:\t7\nCpus_allowed_list:\t0\n"),
+            ("/proc/9/status", "PPid:\t7\nCpus_allowed_list:\t1\n"),
+            ("/proc/10/status", "PPid:\t1\nCpus_allowed_list:\t2\n"),
+        ]);
+        for (pid, socket) in
+            [(7, "socket:[4711]"), (8, "socket:[4711]"), (9, "socket:[4711]"), (10, "socket:[4713]")]
+        {
+            let directory = keep.path().join(format!("proc/{pid}/fd"));
+            std::fs::create_dir_all(&directory).unwrap();
+            std::os::unix::fs::symlink(socket, directory.join("5")).unwrap();
+        }
+        let server = find(&root, &BTreeSet::from([8080])).unwrap();
+        assert_eq!((server.heads, server.cpus), (vec![7], vec![0, 1]));
+        assert_eq!(find(&root, &BTreeSet::from([443])), None);
+    }
+
+    #[test]
+    fn a_port_is_held_by_a_descendant_or_by_somebody_else() {
+        let (keep, root) = root_with(&[
+            ("/proc/net/tcp", TABLE),
+            ("/proc/7/task/7/children", "8"),
+            ("/proc/8/fd/0", ""),
+            ("/proc/9/task/9/children", "10"),
+            ("/proc/10/fd/0", ""),
+        ]);
+        std::os::unix::fs::symlink("socket:[4711]", keep.path().join("proc/8/fd/5")).unwrap();
+        let held = [7, 9].map(|ancestor| is_held_by(&root, 8080, ancestor));
+        assert_eq!((held, is_held_by(&root, 443, 7)), ([true, false], false));
+    }
+
+    #[test]
+    fn this_process_is_never_the_server_that_it_measures() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert_eq!(find(&Root::default(), &BTreeSet::from([port])), None);
+    }
+}

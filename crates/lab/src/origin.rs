@@ -1,0 +1,201 @@
+//! The server behind a proxy that webstone starts: a reference server of its own, or one of somebody else, and how each is
+//! looked at. What is read of it in a window is `window`'s; which CPUs it gets, `placement`'s.
+//!
+//! A reference server tells what it counted, here and on other hosts; reading leaves no trace in its counters. Of anything else
+//! only the processes can be seen, and only on this host. What cannot be seen is said, and has no figures.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use webstone_model::record::OriginRecord;
+use webstone_server::{COUNTERS_PATH, Counters};
+
+use crate::embedded::{EmbeddedServer, EmbeddedServerError, Launch};
+use crate::endpoint::is_this_host;
+use crate::fetch::{ByProbe, Fetch};
+use crate::interrupt::Interrupt;
+use crate::listeners;
+use crate::machine::Root;
+use crate::measured::MeasuredServer;
+use crate::process_tree::ProcessTree;
+use crate::servers::Refusal;
+use webstone_store::without_number;
+
+/// How long it may take to accept a connection.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long it may take to tell its counters. Whoever watches the level waits for that long.
+const COUNTERS_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The server behind a proxy.
+#[derive(Debug)]
+pub struct Origin {
+    /// What the record keeps of it.
+    pub record: OriginRecord,
+    /// How it is looked at.
+    pub view: View,
+    ours: Option<EmbeddedServer>,
+}
+
+/// How a server behind a proxy is looked at.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// Its processes, where they can be seen.
+    pub processes: Option<ProcessTree>,
+    /// Its URL, where it tells what it counted.
+    counters_at: Option<String>,
+}
+
+impl View {
+    /// What it has counted so far; `None` where it does not tell.
+    pub(crate) fn counters(&self) -> Option<Counters> {
+        counters(self.counters_at.as_deref()?)
+    }
+}
+
+impl Origin {
+    /// Starts a reference server.
+    pub fn start(launch: &Launch, interrupt: &Interrupt) -> Result<Origin, EmbeddedServerError> {
+        let server = EmbeddedServer::start(launch, interrupt)?;
+        let url = server.url().to_owned();
+        let view = View { processes: Some(server.processes()), counters_at: Some(url.clone()) };
+        let record = OriginRecord { url, ours: true, cpus: launch.cpus.clone(), unseen: Vec::new() };
+        Ok(Origin { record, view, ours: Some(server) })
+    }
+
+    /// Somebody else's, which has to accept connections: a proxy without an origin answers late, or never.
+    pub fn at(url: &str) -> Result<Origin, Refusal> {
+        let addresses = reach(url).map_err(|error| Refusal {
+            what: format!(
+                "--server-origin (server.origin): {url} does not accept connections: {}",
+                without_number(&error)
+            ),
+            hint: "start the server behind the proxy first, or leave the option out to have one started"
+                .to_owned(),
+        })?;
+        Ok(Origin::seen(url, &addresses))
+    }
+
+    /// What a forward proxy is asked for. It may be that only the proxy reaches it, so that it need not accept connections.
+    pub fn through_proxy(url: &str) -> Origin {
+        match reach(url) {
+            Ok(addresses) => Origin::seen(url, &addresses),
+            Err(error) => {
+                let unseen = format!(
+                    "neither the origin {url} nor what the proxy asks of it was measured: it does not accept connections from here: {}",
+                    without_number(&error)
+                );
+                let record =
+                    OriginRecord { url: url.to_owned(), ours: false, cpus: Vec::new(), unseen: vec![unseen] };
+                Origin { record, view: View { processes: None, counters_at: None }, ours: None }
+            }
+        }
+    }
+
+    fn seen(url: &str, addresses: &[SocketAddr]) -> Origin {
+        let here = addresses.iter().all(|address| is_this_host(address.ip()));
+        let ports = addresses.iter().map(SocketAddr::port).collect();
+        let found = if here { listeners::find(&Root::default(), &ports) } else { None };
+        let mut unseen = Vec::new();
+        if found.is_none() {
+            unseen.push(format!(
+                "the CPU and memory of the origin {url} were not measured: {}",
+                if here {
+                    "no process that this user may look at listens there"
+                } else {
+                    "it is not on this host"
+                }
+            ));
+        }
+        let tells = counters(url).is_some();
+        if !tells {
+            unseen.push(format!(
+                "what the proxy asked of the origin {url} is not known: only a server of this webstone tells what it counted"
+            ));
+        }
+        let view = View {
+            processes: found.as_ref().map(MeasuredServer::processes),
+            counters_at: tells.then(|| url.to_owned()),
+        };
+        let cpus = found.map(|found| found.cpus).unwrap_or_default();
+        let record = OriginRecord { url: url.to_owned(), ours: false, cpus, unseen };
+        Origin { record, view, ours: None }
+    }
+
+    /// How it ended, in words, if it was ours and did.
+    pub fn exit(&mut self) -> Option<String> {
+        let how = self.ours.as_mut()?.exit()?;
+        Some(format!("the origin behind the proxy is gone: {how}"))
+    }
+}
+
+/// The addresses of a URL of the form `http://HOST:PORT`, one of which accepts connections.
+fn reach(url: &str) -> io::Result<Vec<SocketAddr>> {
+    let host = url.trim_start_matches("http://").trim_end_matches('/');
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let found = if has_port { host.to_socket_addrs()? } else { (host, 80).to_socket_addrs()? };
+    let addresses: Vec<SocketAddr> = found.collect();
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for address in &addresses {
+        match TcpStream::connect_timeout(address, PATIENCE) {
+            Ok(_) => return Ok(addresses),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn counters(url: &str) -> Option<Counters> {
+    let probe = ByProbe::plain(COUNTERS_PATIENCE);
+    let answer = probe.fetch(url.trim_end_matches('/'), COUNTERS_PATH, &Default::default()).ok()?;
+    serde_json::from_slice(&answer.body).ok().filter(|_| answer.status == 200)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    #[test]
+    fn an_origin_that_does_not_accept_is_refused() {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let refused = Origin::at(&format!("http://127.0.0.1:{port}")).unwrap_err();
+        assert!(
+            refused.what.ends_with("does not accept connections: Connection refused"),
+            "{}",
+            refused.what
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_seen_of_somebody_elses_is_said() {
+        // A server in this process: its processes are ours, and not looked at; nor does it tell what it counted.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let serving = std::thread::spawn(move || {
+            for stream in listener.incoming().take(2) {
+                let mut stream = stream.unwrap();
+                if stream.read(&mut [0; 512]).unwrap() > 0 {
+                    stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").unwrap();
+                }
+            }
+        });
+        let origin = Origin::at(&format!("{url}/")).unwrap();
+        serving.join().unwrap();
+        assert_eq!(
+            origin.record.unseen,
+            [
+                format!(
+                    "the CPU and memory of the origin {url}/ were not measured: no process that this user may look at \
+                     listens there"
+                ),
+                format!(
+                    "what the proxy asked of the origin {url}/ is not known: only a server of this webstone tells what it \
+                     counted"
+                ),
+            ]
+        );
+        assert!(origin.view.processes.is_none() && origin.view.counters().is_none());
+    }
+}

@@ -1,0 +1,275 @@
+//! The processes of a server, taken together: what they have used so far, what there is of them now, their memory. Where the
+//! kernel keeps each number, and what is lost of processes that end, stands here; what is done with them, in `sweep`.
+//!
+//! A reading costs some system calls a thread, so it is taken where the window opens and where it closes. A look counts
+//! processes, threads and descriptors, which have no peaks that the kernel keeps; it is taken while the window is open.
+//! Memory is weighed behind the window, because the kernel walks page tables for it.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use webstone_model::record::{ProcessUse, ThreadUse};
+
+use crate::control_group::throttled_ns;
+use crate::machine::Root;
+use crate::own_group;
+use crate::process_use::{CpuReading, Scheduled, Stat, descendants};
+
+/// The processes of a server, by those that all others descend from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessTree {
+    /// Where `/proc` is read.
+    pub root: Root,
+    /// Process ids that all others descend from.
+    pub heads: Vec<u32>,
+    /// Whether the heads are the server's own. One that only stands between has waited for those that ended, so what these
+    /// used is found with it; but it has no part in what there is.
+    pub with_heads: bool,
+}
+
+/// What all processes have used in their lives, those that they waited for included.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TreeReading {
+    pub(crate) cpu: CpuReading,
+    faults_minor: u64,
+    faults_major: u64,
+    /// Bytes that disks read and wrote for them; `None` where this user may not ask.
+    disk: Option<(u64, u64)>,
+    /// By thread: the kernel does not add what ended threads did to anything that can be read.
+    threads: BTreeMap<u32, ThreadReading>,
+    throttled_ns: Option<u64>,
+}
+
+/// What one thread has done in its life.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct ThreadReading {
+    process: u32,
+    name: String,
+    /// Voluntary and involuntary context switches.
+    switches: (u64, u64),
+    /// `None` where the kernel does not tell.
+    scheduled: Option<Scheduled>,
+}
+
+/// How many there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Present {
+    /// Processes.
+    pub processes: u64,
+    /// Their threads.
+    pub threads: u64,
+    /// `None` where this user may not see them all.
+    pub descriptors: Option<u64>,
+}
+
+impl Present {
+    /// The most of either, number by number.
+    pub fn most(self, other: Present) -> Present {
+        Present {
+            processes: self.processes.max(other.processes),
+            threads: self.threads.max(other.threads),
+            descriptors: self.descriptors.max(other.descriptors),
+        }
+    }
+}
+
+/// Resident memory, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Sum of the processes' own peaks since the last [`ProcessTree::reset_peak`].
+    pub(crate) resident_max: u64,
+    /// Sum of what is resident of each.
+    pub resident: u64,
+    /// The same with pages that several share divided among them; `None` where this user may not look at every process.
+    pub(crate) proportional: Option<u64>,
+}
+
+impl ProcessTree {
+    /// A process and all that descend from it.
+    pub fn of(root: &Root, head: u32) -> ProcessTree {
+        ProcessTree { root: root.clone(), heads: vec![head], with_heads: true }
+    }
+
+    /// All that descend from a process which is none of them.
+    pub fn beneath(root: &Root, head: u32) -> ProcessTree {
+        ProcessTree { with_heads: false, ..ProcessTree::of(root, head) }
+    }
+
+    fn all(&self) -> Vec<u32> {
+        let mut all = self.heads.clone();
+        all.extend(self.heads.iter().flat_map(|head| descendants(&self.root, *head)));
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    fn own(&self) -> Vec<u32> {
+        let mut own = self.all();
+        own.retain(|pid| self.with_heads || !self.heads.contains(pid));
+        own
+    }
+
+    /// What they have used so far; `None` when there is none.
+    pub fn reading(&self) -> Option<TreeReading> {
+        let root = &self.root;
+        let mut reading = TreeReading { disk: Some((0, 0)), ..TreeReading::default() };
+        let mut found = false;
+        for pid in self.all() {
+            let Some(stat) = Stat::read(root, pid) else { continue };
+            found = true;
+            let mut scheduled_ns = 0;
+            for name in root.names(&format!("/proc/{pid}/task")) {
+                let (Ok(number), Some(thread)) = (name.parse(), ThreadReading::read(root, pid, &name)) else {
+                    continue;
+                };
+                scheduled_ns += thread.scheduled.map_or(0, |scheduled| scheduled.cpu_ns);
+                reading.threads.insert(number, thread);
+            }
+            reading.cpu = reading.cpu.plus(stat.cpu(scheduled_ns));
+            reading.faults_minor += stat.faults_minor;
+            reading.faults_major += stat.faults_major;
+            reading.disk = reading.disk.zip(disk(root, pid)).map(|(all, own)| (all.0 + own.0, all.1 + own.1));
+        }
+        if let Some(cpu) = self.counted_together() {
+            reading.cpu = cpu;
+        }
+        reading.throttled_ns = self.own().first().and_then(|pid| throttled_ns(root, *pid));
+        found.then_some(reading)
+    }
+
+    /// CPU time as the kernel counted it for all of them together, where they have a control group to themselves.
+    fn counted_together(&self) -> Option<CpuReading> {
+        match self.heads.as_slice() {
+            [supervisor] if !self.with_heads => {
+                own_group::cpu_time(&self.root, *supervisor).map(CpuReading::exact)
+            }
+            _ => None,
+        }
+    }
+
+    /// How many there are now.
+    pub fn present(&self) -> Present {
+        let mut present = Present { descriptors: Some(0), ..Present::default() };
+        for pid in self.own() {
+            let Some(stat) = Stat::read(&self.root, pid) else { continue };
+            present.processes += 1;
+            present.threads += stat.threads;
+            present.descriptors =
+                present.descriptors.zip(self.root.descriptors(pid)).map(|(all, own)| all + own);
+        }
+        present
+    }
+
+    /// Their memory now, and its peak.
+    pub fn memory(&self) -> Memory {
+        let mut memory = Memory { proportional: Some(0), ..Memory::default() };
+        for pid in self.own() {
+            let status = self.root.text(&format!("/proc/{pid}/status")).unwrap_or_default();
+            // One that has ended since, and a zombie, has none.
+            let Some(resident) = kibibytes(&status, "VmRSS:") else { continue };
+            memory.resident += resident;
+            memory.resident_max += kibibytes(&status, "VmHWM:").unwrap_or(resident);
+            let shared = self.root.text(&format!("/proc/{pid}/smaps_rollup"));
+            let shared = shared.and_then(|text| kibibytes(&text, "Pss:"));
+            memory.proportional = memory.proportional.zip(shared).map(|(all, own)| all + own);
+        }
+        memory
+    }
+
+    /// Starts peaks of resident memory anew (`/proc/<pid>/clear_refs`, value 5). Where the kernel does not allow it, the peak is
+    /// that of the process' whole life.
+    pub fn reset_peak(&self) {
+        for pid in self.own() {
+            self.root.write(&format!("/proc/{pid}/clear_refs"), "5");
+        }
+    }
+}
+
+impl TreeReading {
+    /// What was used from this reading to a later one, beside CPU time, as the record has it; with what was there of the
+    /// processes at most, and their memory.
+    pub fn until(&self, later: &TreeReading, present: Present, memory: Memory) -> ProcessUse {
+        let mut switches = (0, 0);
+        let mut run_queue_ns = None;
+        let mut busiest = Vec::new();
+        for (number, after) in &later.threads {
+            // One that ended may have left its number to another.
+            let before = self.threads.get(number).filter(|before| before.process == after.process);
+            let was = before.map(|before| before.switches).unwrap_or_default();
+            switches.0 += after.switches.0.saturating_sub(was.0);
+            switches.1 += after.switches.1.saturating_sub(was.1);
+            let Some(scheduled) = after.scheduled else { continue };
+            let was = before.and_then(|before| before.scheduled).unwrap_or_default();
+            let used = ThreadUse {
+                process: after.process,
+                thread: *number,
+                name: after.name.clone(),
+                cpu_ns: scheduled.cpu_ns.saturating_sub(was.cpu_ns),
+                run_queue_ns: scheduled.run_queue_ns.saturating_sub(was.run_queue_ns),
+            };
+            run_queue_ns = Some(run_queue_ns.unwrap_or(0) + used.run_queue_ns);
+            busiest.push(used);
+        }
+        busiest.sort_by_key(|used| Reverse((used.cpu_ns, used.run_queue_ns)));
+        busiest.truncate(ProcessUse::BUSIEST_MAX);
+        busiest.retain(|used| used.cpu_ns > 0);
+        let disk = self.disk.zip(later.disk);
+        ProcessUse {
+            switches_voluntary: switches.0,
+            switches_involuntary: switches.1,
+            faults_minor: later.faults_minor.saturating_sub(self.faults_minor),
+            faults_major: later.faults_major.saturating_sub(self.faults_major),
+            disk_read_bytes: disk.map(|(before, after)| after.0.saturating_sub(before.0)),
+            disk_written_bytes: disk.map(|(before, after)| after.1.saturating_sub(before.1)),
+            throttled_ns: self
+                .throttled_ns
+                .zip(later.throttled_ns)
+                .map(|(before, after)| after.saturating_sub(before)),
+            processes_max: present.processes,
+            threads_max: present.threads,
+            descriptors_max: present.descriptors,
+            resident_bytes: memory.resident,
+            proportional_bytes: memory.proportional,
+            run_queue_ns,
+            busiest,
+        }
+    }
+}
+
+/// A number of KiB behind a name, in bytes.
+fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
+/// A number behind a name.
+fn number(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
+}
+
+/// `/proc/<pid>/io`: what disks did for it, not what was found in the page cache. With all threads that have ended, and all
+/// children that were waited for.
+fn disk(root: &Root, pid: u32) -> Option<(u64, u64)> {
+    let text = root.text(&format!("/proc/{pid}/io"))?;
+    number(&text, "read_bytes:").zip(number(&text, "write_bytes:"))
+}
+
+impl ThreadReading {
+    /// `/proc/<pid>/task/<thread>/status` and `schedstat`; `None` when there is no such thread.
+    fn read(root: &Root, pid: u32, thread: &str) -> Option<ThreadReading> {
+        let text = root.lossy_text(&format!("/proc/{pid}/task/{thread}/status"))?;
+        let name = text.lines().find_map(|line| line.strip_prefix("Name:")).unwrap_or_default();
+        let switches =
+            number(&text, "voluntary_ctxt_switches:").zip(number(&text, "nonvoluntary_ctxt_switches:"));
+        Some(ThreadReading {
+            process: pid,
+            name: ThreadUse::plain_name(name),
+            switches: switches.unwrap_or_default(),
+            scheduled: Scheduled::read(root, pid, thread),
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "process_tree_tests.rs"]
+mod tests;

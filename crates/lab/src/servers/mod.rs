@@ -1,0 +1,370 @@
+//! Servers of others that webstone runs: one driver each. A driver knows how its program is called and installed, which
+//! options it has a counterpart of, and writes its whole configuration; it starts nothing. `program` finds programs,
+//! `site` makes the directory that a server runs in, `running` starts, watches and stops it.
+//!
+//! A configuration is a pure function of [`Site`], so that it can be shown without running anything, and tested as text.
+//! It names every file that the server touches: nothing of the system's own configuration is read.
+
+mod apache;
+mod caddy;
+mod command;
+mod haproxy;
+pub mod interfaces;
+mod lighttpd;
+mod media_types;
+mod nginx;
+mod nginx_proxy;
+mod problem;
+mod program;
+mod running;
+mod site;
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use webstone_model::spec::{Interface, Logging, Profile, ServerChoice, ServerSpec, Software};
+
+pub use problem::ServerError;
+pub use program::on_path;
+pub use program::{Installed, find};
+pub use running::{Launch, RunningServer, only_inherited};
+
+/// What a driver is told to configure.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// The options.
+    pub spec: ServerSpec,
+    /// The program.
+    pub program: PathBuf,
+    /// Directory of its configuration, with one of its own inside for logs, sockets and temporary files.
+    pub directory: PathBuf,
+    /// Directory of the files to serve.
+    pub root: PathBuf,
+    /// Files to serve, by their paths below `root`; empty where they are not known.
+    pub files: Vec<String>,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// CPUs that it runs on, in ascending order; at least one.
+    pub cpus: Vec<u32>,
+    /// Most connections that the load has at once.
+    pub connections: u64,
+    /// Of a proxy: host and port of the server behind it.
+    pub origin: String,
+    /// What the program says of its build, where that matters.
+    pub build: String,
+}
+
+impl Site {
+    fn is_tuned(&self) -> bool {
+        self.spec.profile == Profile::Tuned
+    }
+
+    /// What was asked to work at a time, or one for each CPU.
+    fn threads(&self) -> u32 {
+        match self.spec.threads {
+            0 => self.cpus.len() as u32,
+            asked => asked,
+        }
+    }
+
+    /// Processes of a handler outside: what was asked for, or two for each CPU, one of which works while the other waits
+    /// for the server.
+    fn handlers(&self) -> u32 {
+        match self.spec.handlers {
+            0 => (2 * self.cpus.len() as u32).max(4),
+            asked => asked,
+        }
+    }
+
+    /// Path of what the server itself writes: below the one directory that belongs to its user.
+    fn own(&self, name: &str) -> String {
+        match name {
+            "" => self.directory.join(site::OWN).display().to_string(),
+            name => self.directory.join(site::OWN).join(name).display().to_string(),
+        }
+    }
+
+    /// Path of what it reads: in a directory that its user cannot write to.
+    fn at(&self, name: &str) -> String {
+        self.directory.join(name).display().to_string()
+    }
+
+    /// File of the access log; `None`: none is written. `by_profile` is what applies where nothing was asked for.
+    fn log(&self, by_profile: bool) -> Option<String> {
+        match self.spec.logging() {
+            Logging::File(path) => Some(path.to_owned()),
+            Logging::Off => None,
+            Logging::Unsaid if !by_profile => None,
+            Logging::Unsaid | Logging::On => Some(self.own(ACCESS_LOG)),
+        }
+    }
+}
+
+/// Name of the access log in the server's directory.
+const ACCESS_LOG: &str = "access.log";
+/// Name of the error log in the server's directory; its end is quoted where the server does not start.
+const ERROR_LOG: &str = "error.log";
+
+/// What a driver made of a [`Site`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Setup {
+    /// Files to write into the server's directory, by name. The first is the configuration that its reader wants to see.
+    pub files: Vec<(String, String)>,
+    /// Arguments of the program.
+    pub arguments: Vec<OsString>,
+    /// Variables of its environment.
+    pub environment: Vec<(String, String)>,
+    /// Processes behind it, started before it and ended with it.
+    pub companions: Vec<interfaces::Companion>,
+    /// Names in its directory under which it finds webstone's own executable.
+    pub executables: Vec<&'static str>,
+    /// A program and its arguments, run in its directory before anything is started; empty: nothing is to be built.
+    pub build: Vec<OsString>,
+    /// File that receives its standard output, where that is its log.
+    pub output: Option<PathBuf>,
+    /// What it says of itself to the run rules.
+    pub disclosure: Disclosure,
+    /// CPUs that it can keep busy at most; `None`: all that it may run on.
+    pub cpus_max: Option<u32>,
+    /// What the user should know of this configuration.
+    pub warnings: Vec<String>,
+    /// What the user should know where the server has no control group to itself, and `/proc` alone says what it used.
+    pub unseen: Vec<String>,
+}
+
+/// What WebStone's run rules ask of a server, in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Disclosure {
+    /// Its access log.
+    pub logging: String,
+    /// Whether it looks names up for it.
+    pub dns: String,
+    /// Processes and threads.
+    pub processes: String,
+    /// What it keeps at hand.
+    pub caching: String,
+}
+
+/// An option of [`ServerSpec`] that not every server has a counterpart of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// `resolve_names`.
+    ResolveNames,
+    /// `cache`, switched on.
+    Cache,
+    /// `cache`, switched off.
+    NoCache,
+    /// `backlog`.
+    Backlog,
+    /// `threads`.
+    Threads,
+    /// `processes`.
+    Processes,
+    /// `keep_alive`, switched off.
+    NoKeepAlive,
+    /// `access_log`.
+    AccessLog,
+    /// `root`.
+    Root,
+}
+
+impl Choice {
+    const ALL: [(Choice, &str); 9] = [
+        (Choice::ResolveNames, "--server-resolve-names (server.resolve_names)"),
+        (Choice::Cache, "--server-cache (server.cache)"),
+        (Choice::NoCache, "--server-no-cache (server.cache)"),
+        (Choice::Backlog, "--server-backlog (server.backlog)"),
+        (Choice::Threads, "--server-threads (server.threads)"),
+        (Choice::Processes, "--server-processes (server.processes)"),
+        (Choice::NoKeepAlive, "--server-no-keep-alive (server.keep_alive)"),
+        (Choice::AccessLog, "--server-log (server.access_log)"),
+        (Choice::Root, "--server-root (server.root)"),
+    ];
+
+    fn is_made(self, spec: &ServerSpec) -> bool {
+        match self {
+            Choice::ResolveNames => spec.resolve_names,
+            Choice::Cache => spec.cache == Some(true),
+            Choice::NoCache => spec.cache == Some(false),
+            Choice::Backlog => spec.backlog.is_some(),
+            Choice::Threads => spec.threads > 0,
+            Choice::Processes => spec.processes > 0,
+            Choice::NoKeepAlive => !spec.keep_alive,
+            Choice::AccessLog => spec.access_log.is_some(),
+            Choice::Root => spec.root.is_some(),
+        }
+    }
+}
+
+/// What is known of one server's program.
+pub trait Driver: Sync {
+    /// Which one it is.
+    fn software(&self) -> Software;
+    /// Names that its program may have, the likeliest first.
+    fn programs(&self) -> &'static [&'static str];
+    /// Debian's package.
+    fn package(&self) -> &'static str;
+    /// Argument that makes the program tell its version and build.
+    fn version_argument(&self) -> &'static str;
+    /// Choices that it has no counterpart of, each with the reason.
+    fn without(&self, choice: Choice) -> Option<&'static str>;
+    /// The whole configuration.
+    fn configure(&self, site: &Site) -> Setup;
+}
+
+/// The driver of a software; `None` for the reference server, which is embedded.
+pub fn driver(software: Software) -> Option<&'static dyn Driver> {
+    Some(match software {
+        Software::Reference => return None,
+        Software::Nginx => &nginx::Nginx,
+        Software::Apache => &apache::Apache { prefork: false },
+        Software::ApachePrefork => &apache::Apache { prefork: true },
+        Software::Lighttpd => &lighttpd::Lighttpd,
+        Software::Caddy => &caddy::Caddy,
+        Software::Haproxy => &haproxy::Haproxy,
+        Software::NginxProxy => &nginx_proxy::NginxProxy,
+        Software::Command => &command::CommandLine,
+    })
+}
+
+/// What is asked for and cannot be had: option, reason, remedy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct Refusal {
+    /// The option and why it cannot be had.
+    pub what: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+/// Holds a specification against what its server has counterparts of.
+pub fn check(spec: &ServerSpec) -> Result<(), Refusal> {
+    let refuse = |what: String, hint: &str| Err(Refusal { what, hint: hint.to_owned() });
+    interfaces::check(spec)?;
+    let name = spec.software.name();
+    let Some(driver) = driver(spec.software) else {
+        if spec.logging() == Logging::On {
+            return refuse(
+                "--server-log on (server.access_log): the reference server has no directory of its own for a log".into(),
+                "name a file: --server-log access.log",
+            );
+        }
+        return reference_only(spec);
+    };
+    for (choice, option) in Choice::ALL {
+        if let Some(reason) = driver.without(choice).filter(|_| choice.is_made(spec)) {
+            return refuse(format!("{option}: {reason}"), "leave it out, or choose another server");
+        }
+    }
+    if spec.threads > workers_max(spec.software) {
+        return refuse(
+            format!(
+                "--server-threads (server.threads): {} are more than {}, which no host gains from with {name}",
+                spec.threads,
+                workers_max(spec.software)
+            ),
+            "write fewer; 0, or nothing, is what the profile says",
+        );
+    }
+    if spec.origin.is_some() && !spec.software.is_proxy() {
+        return refuse(
+            format!("--server-origin (server.origin) names what a proxy stands before, and {name} is none"),
+            "leave it out, or choose haproxy or nginx-proxy",
+        );
+    }
+    if !spec.origin_cpus.is_empty() && !spec.starts_origin() {
+        return refuse(
+            match spec.software.is_proxy() {
+                true => "--server-origin-cpus (server.origin_cpus): an origin that is named is not started, and so not pinned".to_owned(),
+                false => format!(
+                    "--server-origin-cpus (server.origin_cpus) pins what is started behind a proxy, and {name} is none"
+                ),
+            },
+            "leave it out; a server elsewhere is pinned where it is started",
+        );
+    }
+    let has_command = spec.command.as_deref().is_some_and(|command| !command.trim().is_empty());
+    match spec.software {
+        Software::Command if !has_command => refuse(
+            "--server command needs the command line to start".into(),
+            "give it: --server-command 'busybox httpd -f -p {address}:{port} -h {root}'",
+        ),
+        Software::Command => command::words(spec.command.as_deref().unwrap_or_default()).map(drop),
+        _ if spec.command.is_some() => refuse(
+            format!(
+                "--server-command (server.command) is the command line of --server command, and the server is {name}"
+            ),
+            "write --server command, or leave out --server-command",
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Most that may work at a time. A slip of the keyboard shall not start a hundred thousand processes.
+fn workers_max(software: Software) -> u32 {
+    match software {
+        // A process for each connection; httpd itself stops there (`MAX_SERVER_LIMIT`).
+        Software::Apache | Software::ApachePrefork => 20_000,
+        _ => 1_024,
+    }
+}
+
+/// What the reference server has no counterpart of.
+fn reference_only(spec: &ServerSpec) -> Result<(), Refusal> {
+    let vain = [
+        ("--server-program (server.program)", spec.program.is_some()),
+        ("--server-command (server.command)", spec.command.is_some()),
+        ("--server-origin (server.origin)", spec.origin.is_some()),
+        ("--server-origin-cpus (server.origin_cpus)", !spec.origin_cpus.is_empty()),
+        ("--server-processes (server.processes)", spec.processes > 0),
+    ];
+    match vain.into_iter().find(|(_, given)| *given) {
+        Some((option, _)) => Err(Refusal {
+            what: format!("{option} means nothing to the reference server"),
+            hint: "choose the server that is meant: --server nginx; `webstone servers` lists them".to_owned(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// The configuration that a choice of options leads to, as `webstone servers show` prints it: of a server that is not
+/// run, in a directory that is not there.
+pub fn example(choice: ServerChoice, interface: Option<Interface>) -> Option<Setup> {
+    let driver = driver(choice.software)?;
+    let directory = Path::new("/run-directory");
+    let port = 8080;
+    let site = Site {
+        spec: ServerSpec {
+            software: choice.software,
+            profile: choice.profile,
+            interface,
+            ..ServerSpec::default()
+        },
+        program: PathBuf::from(driver.programs().first().copied().unwrap_or("program")),
+        directory: directory.to_owned(),
+        root: directory.join("files"),
+        files: Vec::new(),
+        address: SocketAddr::from(([127, 0, 0, 1], port)),
+        cpus: vec![0],
+        connections: 100,
+        origin: "127.0.0.1:8081".to_owned(),
+        build: String::new(),
+    };
+    Some(configured(driver, &site))
+}
+
+/// The whole setup: the server, and what stands behind it.
+fn configured(driver: &dyn Driver, site: &Site) -> Setup {
+    let mut setup = driver.configure(site);
+    interfaces::equip(site, &mut setup);
+    setup
+}
+
+/// A number with its noun: `1 process`, `4 processes`.
+fn counted(number: u32, one: &str, several: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { several })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,511 @@
+//! A server of somebody else, run by webstone: started through the supervisor, waited for until it answers, watched,
+//! measured, stopped.
+
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+use webstone_model::record::SoftwareRecord;
+use webstone_model::servers::is_inherited;
+use webstone_model::spec::{Logging, Profile, ServerSpec, Software};
+use webstone_model::workload::Workload;
+use webstone_server::Counters;
+
+use super::site::{Directory, OWN, User, address, is_plain, user};
+use super::{Disclosure, ERROR_LOG, Installed, Refusal, ServerError, Setup, Site, driver, find};
+use crate::attended::{Attended, POLL, in_words, quoted};
+use crate::cpus::cpu_list;
+use crate::environment::configuration;
+use crate::fetch::{ByProbe, Fetch};
+use crate::interrupt::Interrupt;
+use crate::listeners;
+use crate::machine::Root;
+use crate::measured::MeasuredServer;
+use crate::own_group;
+use crate::process_tree::ProcessTree;
+use crate::sole_file;
+use crate::supervisor::{ENDED, STARTED};
+use webstone_store::without_number;
+
+/// How long the supervisor may take to end a server, then on SIGTERM: longer than its own patience.
+const STOP_PATIENCE: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(5)];
+/// How long a server may take to give its first answer to one request.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
+/// How often a server is started again on another port where somebody was quicker to take the one that was free.
+const PORTS_TRIED: usize = 4;
+/// What servers say of a port that is taken, in small letters.
+const PORT_TAKEN: [&str; 3] = ["address already in use", "can't bind", "cannot bind socket"];
+/// Lines of its error log that a message quotes.
+const LOG_LINES: usize = 10;
+/// Bytes at its end that are looked at for them.
+const LOG_BYTES: u64 = 64 << 10;
+
+/// How to start a server.
+pub struct Launch<'a> {
+    /// This program's executable, which is the supervisor's too.
+    pub webstone: PathBuf,
+    /// Which server, and its options.
+    pub spec: &'a ServerSpec,
+    /// What it serves.
+    pub workload: &'a Workload,
+    /// CPUs to pin it to; empty: it is not pinned.
+    pub cpus: &'a [u32],
+    /// Most connections that the load has at once.
+    pub connections: u64,
+    /// Host and port of the server behind a proxy.
+    pub origin: String,
+    /// How long it may take to answer.
+    pub patience: Duration,
+}
+
+/// A server that answers.
+pub struct RunningServer {
+    process: Attended,
+    said: Receiver<String>,
+    /// Its first process.
+    pid: u32,
+    url: String,
+    name: &'static str,
+    setup: Setup,
+    software: SoftwareRecord,
+    /// How it ended during the run, once it did.
+    gone: Option<String>,
+    /// It was asked for an interface.
+    has_handler: bool,
+    // Dropped behind the process: the supervisor removes it first.
+    directory: Directory,
+    root: Root,
+}
+
+impl RunningServer {
+    /// Finds the program, writes its configuration and files, starts it and waits until it answers.
+    pub fn start(launch: &Launch<'_>, interrupt: &Interrupt) -> Result<RunningServer, ServerError> {
+        super::check(launch.spec)?;
+        let installed = find(launch.spec)?;
+        let fixed = launch.spec.listen.rsplit_once(':').is_some_and(|(_, port)| port.trim() != "0");
+        let mut tries = if fixed { 1 } else { PORTS_TRIED };
+        loop {
+            tries -= 1;
+            match attempt(launch, &installed, interrupt) {
+                Err(ServerError::Ended { said, .. }) if tries > 0 && is_taken(&said) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// `http://address:port`.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// What the record keeps of the program.
+    pub fn software(&self) -> SoftwareRecord {
+        self.software.clone()
+    }
+
+    /// What the user should know.
+    pub fn warnings(&self) -> &[String] {
+        &self.setup.warnings
+    }
+
+    /// Facts for the run rules, by name.
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        let Disclosure { logging, dns, processes, caching } = self.setup.disclosure.clone();
+        let SoftwareRecord { version, program, .. } = self.software();
+        let facts = vec![
+            ("server.software", version),
+            ("server.program", program),
+            ("server.logging", logging),
+            ("server.dns", dns),
+            ("server.processes", processes),
+            ("server.caching", caching),
+        ];
+        facts.into_iter().filter(|(_, text)| !text.is_empty()).collect()
+    }
+
+    /// Its configuration as a record keeps it: every file, its arguments and variables, without secrets.
+    pub fn configuration(&self) -> Vec<Value> {
+        let files = self.setup.files.iter();
+        let mut kept: Vec<Value> = files
+            .map(|(name, text)| configuration::kept(&self.path(name), text.clone().into_bytes()))
+            .collect();
+        let mut line: Vec<String> =
+            self.setup.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        line.push(self.software.program.clone());
+        line.extend(self.setup.arguments.iter().map(|word| word.to_string_lossy().into_owned()));
+        kept.push(configuration::kept("command line", (line.join(" ") + "\n").into_bytes()));
+        for companion in &self.setup.companions {
+            let words: Vec<String> =
+                companion.words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            kept.push(configuration::kept(
+                "command line of its handler",
+                (words.join(" ") + "\n").into_bytes(),
+            ));
+        }
+        kept
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).display().to_string()
+    }
+
+    /// How it ended, if it did.
+    fn ended(&mut self) -> Option<String> {
+        loop {
+            match self.said.try_recv() {
+                Ok(line) => {
+                    if let Some(how) = line.strip_prefix(ENDED) {
+                        return Some(how.to_owned());
+                    }
+                    self.pid = pid_of(&line).unwrap_or(self.pid);
+                }
+                Err(TryRecvError::Empty) => return None,
+                Err(TryRecvError::Disconnected) => {
+                    let exit = self.process.exit()?;
+                    // Somebody killed it, and the kernel the server's first process; the others are of its group.
+                    let group = i32::try_from(self.process.pid()).ok().and_then(Pid::from_raw);
+                    let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+                    // What it said is told by whoever asks.
+                    return Some(format!("its supervisor ended: {}", in_words(exit.status)));
+                }
+            }
+        }
+    }
+
+    /// What it said on standard error and at the end of its error log. Stops it: the log goes with its directory, and standard
+    /// error is whole only behind its end.
+    fn last_words(&mut self) -> String {
+        // Its user may have put something else in its place.
+        let log = self.directory.path().join(OWN).join(ERROR_LOG);
+        let log = sole_file::end(&log, LOG_BYTES).unwrap_or_default();
+        self.process.stop();
+        let mut lines = self.process.last_words();
+        let log = String::from_utf8_lossy(&log);
+        let of_log: Vec<&str> = log.lines().filter(|line| !lines.iter().any(|known| known == line)).collect();
+        lines.extend(of_log.iter().rev().take(LOG_LINES).rev().map(|line| (*line).to_owned()));
+        quoted(&lines)
+    }
+
+    /// What to do about a command line that is the user's own: of another server, only its configuration tells.
+    fn by_hand(&self) -> Option<String> {
+        let words = std::iter::once(self.software.program.as_str())
+            .chain(self.setup.arguments.iter().filter_map(|word| word.to_str()));
+        let line = (self.name == Software::Command.name()).then(|| shlex::try_join(words).ok()).flatten()?;
+        Some(match &self.software.user {
+            Some(user) => format!("start it by hand to see more, as the user {user}: {line}"),
+            None => format!("start it by hand to see more: {line}"),
+        })
+    }
+
+    /// Whether its handler answers, where it has one: what stands behind the server takes its own time to start.
+    fn handler_answers(&self, probe: &ByProbe) -> bool {
+        let one_byte = format!("{}?size=1", super::interfaces::PATH);
+        !self.has_handler
+            || probe
+                .fetch(&self.url, &one_byte, &Default::default())
+                .is_ok_and(|answer| answer.status == 200 && answer.body.len() == 1)
+    }
+
+    fn wait_until_ready(
+        &mut self,
+        address: SocketAddr,
+        patience: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<(), ServerError> {
+        let until = Instant::now() + patience;
+        let probe = ByProbe::plain(ANSWER_PATIENCE);
+        loop {
+            if let Some(how) = self.ended() {
+                return Err(ServerError::Ended {
+                    server: self.name,
+                    how,
+                    said: self.last_words(),
+                    by_hand: self.by_hand(),
+                });
+            }
+            // Somebody else's server on that port would answer as well.
+            // Any answer will do: which files it has is asked later, and a proxy's origin may be slow.
+            let listens = listeners::is_held_by(&self.root, address.port(), self.process.pid());
+            let connects = listens
+                && self.pid > 0
+                && TcpStream::connect_timeout(&reachable(address), ANSWER_PATIENCE).is_ok();
+            if connects
+                && probe.fetch(&self.url, "/", &Default::default()).is_ok()
+                && self.handler_answers(&probe)
+            {
+                return Ok(());
+            }
+            if Instant::now() >= until || interrupt.count() > 0 {
+                return Err(ServerError::NotReady {
+                    server: self.name,
+                    patience,
+                    said: self.last_words(),
+                    by_hand: self.by_hand(),
+                });
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+fn attempt(
+    launch: &Launch<'_>,
+    installed: &Installed,
+    interrupt: &Interrupt,
+) -> Result<RunningServer, ServerError> {
+    let spec = launch.spec;
+    let server = spec.software.name();
+    let Some(driver) = driver(spec.software) else {
+        return Err(Refusal { what: format!("{server} is embedded"), hint: String::new() }.into());
+    };
+    let io = |doing: &'static str| move |source| ServerError::Io { doing, server, source };
+    let user = user(&Root::default());
+    let directory = Directory::create(user.as_ref(), &launch.webstone).map_err(io("make a directory"))?;
+    let address = address(&spec.listen).map_err(|rule| Refusal {
+        what: format!("--server-listen (server.listen): {rule}"),
+        hint: "only the reference server listens on several addresses and on sockets".to_owned(),
+    })?;
+    let (root, files) = match (&spec.root, spec.software.is_proxy()) {
+        (Some(root), _) => (directory_of_files(root)?, Vec::new()),
+        (None, true) => (directory.path().to_owned(), Vec::new()),
+        (None, false) => {
+            directory.files(launch.workload).map_err(|source| ServerError::Files { server, source })?
+        }
+    };
+    let mut spec = spec.clone();
+    if let Logging::File(path) = spec.logging() {
+        // Made here, so that a server without rights can write to it; emptied, as the reference server does.
+        let path = absolute(path, "--server-log (server.access_log)")?;
+        emptied(&path, user.as_ref()).map_err(|error| Refusal {
+            what: format!(
+                "--server-log (server.access_log): cannot write `{}`: {}",
+                path.display(),
+                without_number(&error)
+            ),
+            hint: "name a file in a directory that is there".to_owned(),
+        })?;
+        spec.access_log = Some(path.display().to_string());
+    }
+    if !is_plain(&directory.path().display().to_string()) {
+        return Err(Refusal {
+            what: format!(
+                "the directory for temporary files, {}, has a character in its name that configurations give a meaning",
+                directory.path().display()
+            ),
+            hint: "name another: TMPDIR=/var/tmp".to_owned(),
+        }
+        .into());
+    }
+    let site = Site {
+        program: installed.path.clone(),
+        directory: directory.path().to_owned(),
+        root,
+        files,
+        address,
+        cpus: if launch.cpus.is_empty() {
+            crate::machine::allowed_cpus(&Root::default())
+        } else {
+            launch.cpus.to_vec()
+        },
+        connections: launch.connections,
+        origin: launch.origin.clone(),
+        build: installed.build.clone(),
+        spec,
+    };
+    let setup = super::configured(driver, &site);
+    for (name, text) in &setup.files {
+        directory.write(name, text).map_err(io("write the configuration"))?;
+    }
+    for name in &setup.executables {
+        directory.executable(&launch.webstone, name).map_err(io("provide the handler"))?;
+    }
+    build(&setup, &site)?;
+    let (process, said) = Attended::start(supervised(launch, &site, &setup, user.as_ref()), STOP_PATIENCE)
+        .map_err(io("start the supervisor"))?;
+    let software = SoftwareRecord {
+        name: server.to_owned(),
+        profile: match site.spec.software {
+            Software::Command => String::new(),
+            _ => match site.spec.profile {
+                Profile::Stock => "stock".to_owned(),
+                Profile::Tuned => "tuned".to_owned(),
+            },
+        },
+        version: installed.version.clone(),
+        program: installed.path.display().to_string(),
+        user: user.map(|user| user.name),
+        cpus_max: setup.cpus_max,
+    };
+    let url = format!("http://{}", reachable(address));
+    let mut running = RunningServer {
+        process,
+        said,
+        pid: 0,
+        url,
+        name: server,
+        setup,
+        software,
+        gone: None,
+        has_handler: site.spec.interface.is_some(),
+        directory,
+        root: Root::default(),
+    };
+    running.wait_until_ready(address, launch.patience, interrupt)?;
+    if own_group::cpu_time(&running.root, running.process.pid()).is_none() {
+        let unseen = std::mem::take(&mut running.setup.unseen);
+        running.setup.warnings.extend(unseen);
+    }
+    Ok(running)
+}
+
+/// Builds what the server is to load, where there is something.
+fn build(setup: &Setup, site: &Site) -> Result<(), ServerError> {
+    let Some((program, arguments)) = setup.build.split_first() else { return Ok(()) };
+    let refusal = |why: String| Refusal {
+        what: format!("`{}` failed: {why}", program.to_string_lossy()),
+        hint: "a C compiler and the headers of the server are needed (Debian: apt-get install apache2-dev)"
+            .to_owned(),
+    };
+    let mut command = Command::new(program);
+    only_inherited(&mut command);
+    let output =
+        command.args(arguments).current_dir(&site.directory).stdin(std::process::Stdio::null()).output();
+    let output = output.map_err(|error| refusal(error.to_string()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last: Vec<String> = said.lines().rev().take(LOG_LINES).map(str::to_owned).collect();
+    Err(refusal(in_words(output.status) + &quoted(&last.into_iter().rev().collect::<Vec<String>>())).into())
+}
+
+/// The supervisor's command line.
+fn supervised(launch: &Launch<'_>, site: &Site, setup: &Setup, user: Option<&User>) -> Command {
+    let mut command = Command::new(&launch.webstone);
+    command.arg("supervise").arg("--remove").arg(&site.directory);
+    if !launch.cpus.is_empty() {
+        command.arg("--cpus").arg(cpu_list(launch.cpus));
+    }
+    if let Some(User { id, group, .. }) = user {
+        command.arg("--user").arg(format!("{id}:{group}"));
+    }
+    if let Some(output) = &setup.output {
+        command.arg("--output").arg(output);
+    }
+    for companion in &setup.companions {
+        let words = companion.words.iter().filter_map(|word| word.to_str());
+        // What is in them was written by webstone: no zero byte.
+        command.arg("--companion").arg(shlex::try_join(words).unwrap_or_default());
+    }
+    command.arg("--").arg(&site.program).args(&setup.arguments);
+    only_inherited(&mut command);
+    // A home and a place for temporary files that are its own, and gone with it.
+    command.env("HOME", site.own("")).env("TMPDIR", site.own(""));
+    command.envs(setup.environment.iter().map(|(name, value)| (name, value)));
+    // Wherever webstone runs, the server finds nothing of it by a relative name.
+    command.current_dir(site.own(""));
+    command
+}
+
+/// The log that a server shall write, as its own file. The file that was opened is given to its user, not what stands at the
+/// path by then.
+fn emptied(path: &Path, user: Option<&User>) -> std::io::Result<()> {
+    let file = sole_file::emptied(path)?;
+    user.map_or(Ok(()), |user| std::os::unix::fs::fchown(&file, Some(user.id), Some(user.group)))
+}
+
+/// A started program gets of this process' environment what every program needs, and no more: the rest may be passwords.
+pub fn only_inherited(command: &mut Command) {
+    command.env_clear();
+    command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_inherited)));
+}
+
+/// The files that somebody else has put there.
+fn directory_of_files(path: &str) -> Result<PathBuf, ServerError> {
+    let root = absolute(path, "--server-root (server.root)")?;
+    if !root.is_dir() {
+        return Err(Refusal {
+            what: format!("--server-root (server.root): `{path}` is no directory"),
+            hint: "name one that is there, or leave it out to have the workload's files served".to_owned(),
+        }
+        .into());
+    }
+    Ok(root)
+}
+
+/// A path that does not depend on where it is read, and that configurations can hold.
+fn absolute(path: &str, option: &str) -> Result<PathBuf, ServerError> {
+    let found = std::path::absolute(path).ok().filter(|path| path.to_str().is_some_and(is_plain));
+    Ok(found.ok_or_else(|| Refusal {
+        what: format!("{option}: `{path}` has a character in its name that configurations give a meaning"),
+        hint: "use letters, digits, dots, hyphens and underscores".to_owned(),
+    })?)
+}
+
+fn is_taken(said: &str) -> bool {
+    let said = said.to_ascii_lowercase();
+    PORT_TAKEN.iter().any(|words| said.contains(words))
+}
+
+fn pid_of(line: &str) -> Option<u32> {
+    line.strip_prefix(STARTED)?.trim().parse().ok()
+}
+
+/// Where somebody on this host connects to: an unspecified address is every one of its own.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let mut address = address;
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
+}
+
+impl MeasuredServer for RunningServer {
+    fn exit(&mut self) -> Option<String> {
+        if self.gone.is_none() {
+            let how = self.ended()?;
+            let said = self.last_words();
+            self.gone = Some(format!("{} ended during the run: {how}{said}", self.name));
+        }
+        self.gone.clone()
+    }
+
+    fn level_starts(&mut self) {}
+
+    fn processes(&self) -> ProcessTree {
+        // Of the supervisor: daemons have it for a parent.
+        ProcessTree::beneath(&self.root, self.process.pid())
+    }
+
+    fn counted(&self) -> Option<Counters> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_supervisor_says_is_understood() {
+        assert_eq!(pid_of("STARTED 123"), Some(123));
+        assert_eq!(pid_of("ENDED exit status 1"), None);
+        assert!(is_taken("nginx: [emerg] bind() to 127.0.0.1:1 failed (98: Address already in use)"));
+        assert!(!is_taken("no such file"));
+    }
+
+    #[test]
+    fn an_unspecified_address_is_reached_on_the_loopback() {
+        let url = |listen: &str| reachable(listen.parse().unwrap()).to_string();
+        assert_eq!(url("0.0.0.0:80"), "127.0.0.1:80");
+        assert_eq!(url("[::]:80"), "[::1]:80");
+        assert_eq!(url("192.0.2.1:80"), "192.0.2.1:80");
+    }
+}

@@ -1,0 +1,338 @@
+//! What this host, the server's processes and those of the origin behind it did while a window was open: read where it opens
+//! and where it closes, and looked at in between for what the kernel keeps no peak of. What the looking costs is counted with
+//! it.
+//!
+//! Whoever watches the level calls `look` as often as it looks itself; what is to be done then is decided here.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use webstone_engine::Phase;
+use webstone_model::record::{CpuWatch, HostUse, OriginCounts, OriginUse, ServerUse};
+use webstone_server::Counters;
+
+use crate::cpu_watch::Watch;
+use crate::environment::is_virtual;
+use crate::host_use::HostReading;
+use crate::machine::Root;
+use crate::origin::View;
+use crate::process_tree::{Memory, Present, ProcessTree, TreeReading};
+use webstone_store::clock::own_cpu_time;
+
+/// Between two looks while the window is open.
+const PAUSE: Duration = Duration::from_secs(1);
+/// A look's pause is at least so many times what it took of a CPU: its share stays below a thousandth.
+const PAUSE_PER_COST: u32 = 1000;
+
+/// What there is to watch.
+pub struct Watched<'a> {
+    /// The server's processes, where they can be seen.
+    pub server: Option<ProcessTree>,
+    /// The server behind it, where it is a proxy.
+    pub origin: Option<View>,
+    /// Whether the window opens before the first request: there is no warm-up.
+    pub from_start: bool,
+    /// Network interfaces towards the target.
+    pub interfaces: &'a BTreeSet<String>,
+    /// CPUs of this host that the server and its origin may run on, as far as they are known.
+    pub cpus: Vec<u32>,
+    /// Addresses of the target, where its clients are on this host.
+    pub targets: &'a BTreeSet<SocketAddr>,
+}
+
+/// The processes of a server over a window.
+#[derive(Default)]
+struct Processes {
+    tree: Option<ProcessTree>,
+    opened: Option<TreeReading>,
+    closed: Option<TreeReading>,
+    /// The most that was there at any look.
+    present: Present,
+    memory: Memory,
+}
+
+impl Processes {
+    fn of(tree: Option<ProcessTree>) -> Processes {
+        let opened = tree.as_ref().and_then(ProcessTree::reading);
+        Processes { tree, opened, ..Processes::default() }
+    }
+
+    fn open(&mut self) {
+        self.opened = self.tree.as_ref().and_then(ProcessTree::reading);
+        self.present = Present::default();
+    }
+
+    fn look(&mut self) {
+        let now = self.tree.as_ref().map(ProcessTree::present).unwrap_or_default();
+        self.present = self.present.most(now);
+    }
+
+    fn close(&mut self) {
+        self.closed = self.tree.as_ref().and_then(ProcessTree::reading);
+    }
+
+    fn weigh(&mut self) {
+        self.memory = self.tree.as_ref().map(ProcessTree::memory).unwrap_or_default();
+    }
+
+    /// What was used in the window. What the server says of itself is not in it.
+    fn used(&self) -> ServerUse {
+        let both = self.opened.as_ref().zip(self.closed.as_ref());
+        let cpu = both.map(|(opened, closed)| closed.cpu.since(opened.cpu)).unwrap_or_default();
+        ServerUse {
+            user_ns: cpu.user_ns,
+            system_ns: cpu.system_ns,
+            resident_bytes_max: self.memory.resident_max,
+            processes: both.map(|(opened, closed)| opened.until(closed, self.present, self.memory)),
+            ..ServerUse::default()
+        }
+    }
+}
+
+/// What the origin had counted where the window opened and where it closed.
+struct Counted {
+    /// Of the window, not of the level's start.
+    is_of_window: bool,
+    opened: Option<Counters>,
+    closed: Option<Counters>,
+}
+
+impl Counted {
+    fn between(&self) -> Option<OriginCounts> {
+        let (opened, closed) = (self.opened.as_ref()?, self.closed.as_ref()?);
+        let counted = Some(closed.since(opened)).filter(|_| self.is_of_window)?;
+        Some(OriginCounts {
+            requests: counted.requests,
+            not_modified: counted.status.redirection,
+            connections: counted.accepted,
+            body_bytes: counted.body_bytes_sent,
+            sent_bytes: counted.bytes_sent,
+            received_bytes: counted.bytes_received,
+            elapsed_ns: counted.uptime_ns,
+        })
+    }
+}
+
+/// A window being watched.
+pub struct Window<'a> {
+    watched: Watched<'a>,
+    server: Processes,
+    origin: Processes,
+    counted: Counted,
+    host: HostReading,
+    is_open: bool,
+    watch: Option<Watch>,
+    stalls: Vec<CpuWatch>,
+    host_closed: Option<HostReading>,
+    looks: u64,
+    cost: Duration,
+    next_look: Instant,
+}
+
+/// What was used in a window.
+#[derive(Clone, Debug, Default)]
+pub struct Used {
+    /// By this host.
+    pub host: HostUse,
+    /// By the server, without what it says of itself.
+    pub server: ServerUse,
+    /// By the server behind it, where there is one.
+    pub origin: Option<OriginUse>,
+}
+
+impl<'a> Window<'a> {
+    /// A level is about to start. Where it ends before anybody sees its window open, this is what counts from.
+    pub fn before(watched: Watched<'a>) -> Window<'a> {
+        let behind = watched.origin.as_ref();
+        let mut window = Window {
+            server: Processes::of(watched.server.clone()),
+            origin: Processes::of(behind.and_then(|view| view.processes.clone())),
+            counted: Counted {
+                is_of_window: watched.from_start,
+                opened: behind.and_then(View::counters),
+                closed: None,
+            },
+            host: HostReading::take(&Root::default(), watched.interfaces, watched.targets),
+            watched,
+            is_open: false,
+            watch: None,
+            stalls: Vec::new(),
+            host_closed: None,
+            looks: 0,
+            cost: Duration::ZERO,
+            next_look: Instant::now(),
+        };
+        window.count(own_cpu_time());
+        window
+    }
+
+    /// Whether somebody has to be there at the moment at which the window opens, and call `opens`.
+    pub fn waits_for_opening(&self) -> bool {
+        self.watched.origin.is_some() && !self.counted.is_of_window
+    }
+
+    /// The window opens at this moment: what the origin has counted by now is not the window's. Its clients may be at work
+    /// the next instant, so nothing else is read here.
+    pub fn opens(&mut self) {
+        if self.waits_for_opening() {
+            self.counted.is_of_window = true;
+            self.counted.opened = self.watched.origin.as_ref().and_then(View::counters);
+        }
+    }
+
+    /// The level was looked at, and is in this phase.
+    pub fn look(&mut self, phase: Phase) {
+        let began = own_cpu_time();
+        match phase {
+            Phase::Measuring if !self.is_open => {
+                self.is_open = true;
+                // Late, where nobody was there in time.
+                self.opens();
+                // The servers first, so that what reading the rest takes is not in their window.
+                self.server.open();
+                self.origin.open();
+                self.host =
+                    HostReading::take(&Root::default(), self.watched.interfaces, self.watched.targets);
+                self.watch = is_virtual(&Root::default()).then(|| Watch::begin(&self.watched.cpus));
+                (self.looks, self.cost) = Default::default();
+                self.count(began);
+            }
+            Phase::Measuring if Instant::now() >= self.next_look => self.count(began),
+            Phase::Draining | Phase::Done if self.host_closed.is_none() => self.close(),
+            _ => {}
+        }
+    }
+
+    /// How long nothing is to be done while the window is open; `None` while it is not.
+    pub(crate) fn until_look(&self) -> Option<Duration> {
+        let open = self.is_open && self.host_closed.is_none();
+        open.then(|| self.next_look.saturating_duration_since(Instant::now()))
+    }
+
+    /// When the last of its two readings was taken.
+    pub(crate) fn read_at(&self) -> Instant {
+        self.host_closed.as_ref().unwrap_or(&self.host).at()
+    }
+
+    /// Counts what is there, and all that was done since `began` as one look.
+    fn count(&mut self, began: Duration) {
+        let looked = own_cpu_time();
+        self.server.look();
+        self.origin.look();
+        let ended = own_cpu_time();
+        self.looks += 1;
+        self.cost += ended.saturating_sub(began);
+        // Readings of the whole host, at both ends of the window, are dearer, and are not what comes again.
+        self.next_look = Instant::now() + pause_after(ended.saturating_sub(looked));
+    }
+
+    fn close(&mut self) {
+        let began = own_cpu_time();
+        self.counted.closed = self.watched.origin.as_ref().and_then(View::counters);
+        self.server.close();
+        self.origin.close();
+        self.host_closed =
+            Some(HostReading::take(&Root::default(), self.watched.interfaces, self.watched.targets));
+        self.stalls = self.watch.take().map(Watch::end).unwrap_or_default();
+        self.count(began);
+        // Behind the window, because it takes longer than all the rest.
+        self.server.weigh();
+        self.origin.weigh();
+    }
+
+    /// What was used in the window.
+    pub fn used(mut self) -> Used {
+        if self.host_closed.is_none() {
+            self.close();
+        }
+        let closed = self.host_closed.take().expect("closed just now, or before");
+        let trees = self.server.tree.iter().chain(&self.origin.tree);
+        let mut own: BTreeSet<u32> = trees.flat_map(|tree| tree.heads.iter().copied()).collect();
+        own.insert(std::process::id());
+        let seen = self.origin.tree.is_some().then(|| self.origin.used());
+        Used {
+            host: HostUse {
+                probes: self.looks,
+                probe_cpu_ns: self.cost.as_nanos() as u64,
+                watched: std::mem::take(&mut self.stalls),
+                ..self.host.until(&closed, &Root::default(), &own)
+            },
+            server: self.server.used(),
+            origin: self
+                .watched
+                .origin
+                .is_some()
+                .then(|| OriginUse { server: seen, counted: self.counted.between() }),
+        }
+    }
+}
+
+/// How long to wait behind a look that took so much CPU time.
+fn pause_after(cost: Duration) -> Duration {
+    PAUSE.max(cost * PAUSE_PER_COST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::tests::root_with;
+
+    fn watched(server: Option<ProcessTree>, interfaces: &BTreeSet<String>) -> Watched<'_> {
+        static NO_TARGETS: BTreeSet<SocketAddr> = BTreeSet::new();
+        Watched { server, origin: None, from_start: true, interfaces, cpus: Vec::new(), targets: &NO_TARGETS }
+    }
+
+    /// A process with so many ticks of user time, threads and descriptors.
+    fn process(root: &std::path::Path, ticks: u64, threads: u64, descriptors: usize) {
+        let directory = root.join("proc/9");
+        std::fs::write(
+            directory.join("stat"),
+            format!("9 (x) S 1 2 3 4 5 6 0 0 0 0 {ticks} 0 0 0 20 0 {threads} 0"),
+        )
+        .unwrap();
+        let _ = std::fs::remove_dir_all(directory.join("fd"));
+        std::fs::create_dir(directory.join("fd")).unwrap();
+        (0..descriptors).for_each(|n| std::fs::write(directory.join(format!("fd/{n}")), "").unwrap());
+    }
+
+    #[test]
+    fn what_counts_is_between_opening_and_close_and_the_most_of_all_looks() {
+        let (keep, root) = root_with(&[("/proc/9/status", "VmHWM: 8 kB\nVmRSS: 4 kB\n")]);
+        let interfaces = BTreeSet::new();
+        process(keep.path(), 1, 99, 99);
+        let server = Some(ProcessTree::of(&root, 9));
+        let mut window = Window::before(watched(server, &interfaces));
+        process(keep.path(), 10, 2, 3);
+        window.look(Phase::WarmUp);
+        window.look(Phase::Measuring);
+        process(keep.path(), 12, 7, 2);
+        window.look(Phase::Measuring);
+        assert_eq!(window.looks, 1, "the next look is a second away");
+        window.next_look = Instant::now();
+        window.look(Phase::Measuring);
+        process(keep.path(), 15, 1, 5);
+        window.look(Phase::Draining);
+        process(keep.path(), 99, 99, 99);
+        window.look(Phase::Done);
+        let Used { host, server, origin } = window.used();
+        assert_eq!(origin, None);
+        let processes = server.processes.unwrap();
+        assert_eq!((server.user_ns, server.system_ns, server.resident_bytes_max), (50_000_000, 0, 8 << 10));
+        assert_eq!(
+            (processes.threads_max, processes.descriptors_max, processes.resident_bytes),
+            (7, Some(5), 4 << 10)
+        );
+        assert_eq!(host.probes, 3);
+        assert!(host.probe_cpu_ns > 0);
+    }
+
+    #[test]
+    fn a_look_that_costs_much_is_taken_less_often() {
+        assert_eq!(pause_after(Duration::from_micros(20)), PAUSE);
+        assert_eq!(pause_after(Duration::from_millis(100)), Duration::from_secs(100));
+        let interfaces = BTreeSet::new();
+        let window = Window::before(watched(None, &interfaces));
+        assert_eq!(window.used().server, ServerUse::default(), "of no server nothing is known");
+    }
+}

@@ -1,0 +1,263 @@
+//! The result store: one directory a run, readable for ever and by other tools.
+//!
+//! ```text
+//! runs/20260131T123005Z-webstone/
+//!   record.json        the run, whole, without what outgrows JSON (model::record::RunRecord)
+//!   histograms.hlog    every distribution, HdrHistogram log format 1.3, tags clients=…;iteration=…;kind=…[;page=…]
+//!   intervals.ndjson   the series, one JSON object a second of each iteration
+//!   pages.csv          what each page did over the whole run
+//!   page-rows.csv.gz   what each page did in each iteration
+//!   environment.json   facts about the machine
+//!   figures.json       every figure and the verdict, as the program that measured computed them
+//!   report.html        the report for a browser
+//!   MANIFEST.sha256    check sums, as `sha256sum -c` reads them
+//!   certificate.json   the run rules, each met or not (written by `webstone certify`)
+//!   MANIFEST.sha256.sig  OpenSSH's signature of the manifest, as `ssh-keygen -Y verify` reads it
+//! ```
+//!
+//! Reports are made from the first five alone, and only those that list iterations page by page read the last of them. `figures.json` and `report.html` can be compared with what they give.
+//!
+//! While a run lasts, its directory has `.partial` behind its name, `record.json` holds no iterations, and each one is
+//! appended to `iterations.ndjson` as it ends: rewriting a growing `record.json` after each of 1,000 levels would cost
+//! the square of their number. An iteration is stored when its line there is: histograms, intervals and rows of pages are
+//! appended and synced before it, and a reader ignores what belongs to no stored iteration. So a run that is killed, or whose
+//! disk fills up, keeps every iteration that had ended. At the end `record.json` is replaced by the whole record,
+//! `iterations.ndjson` is removed, and the directory gets its final name.
+//!
+//! What is stored and not needed in memory any more is let go of: rows and distributions page by page.
+
+mod append;
+mod hlog;
+mod manifest;
+mod pages;
+mod read;
+mod reopen;
+mod steps;
+mod write;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use webstone_model::pages::PageRowsError;
+
+use crate::plain_file::{self, Links};
+
+pub use append::{replace, sync_directory};
+pub use manifest::{Damage, Integrity};
+pub use write::Store;
+
+/// The run, whole, without what outgrows JSON.
+pub const RECORD: &str = "record.json";
+const HISTOGRAMS: &str = "histograms.hlog";
+const INTERVALS: &str = "intervals.ndjson";
+/// What each page did over the whole run.
+pub const PAGES: &str = "pages.csv";
+/// What each page did in each iteration.
+pub const PAGE_ROWS: &str = "page-rows.csv.gz";
+const ITERATIONS: &str = "iterations.ndjson";
+const ENVIRONMENT: &str = "environment.json";
+/// The figures as they were computed when the run ended.
+pub const FIGURES: &str = "figures.json";
+/// The run rules, held against the record.
+pub const CERTIFICATE: &str = "certificate.json";
+/// Check sums of all the others.
+pub const MANIFEST: &str = "MANIFEST.sha256";
+/// The signature over the former.
+pub const SIGNATURE: &str = "MANIFEST.sha256.sig";
+/// What stands behind a directory's name until its run is over.
+const PARTIAL: &str = ".partial";
+
+/// Bytes of a line of `iterations.ndjson`: 100 to 200 for each client.
+const ITERATION_LINE_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of any other line; a distribution of every bucket there is takes some 400,000.
+const LINE_BYTES_MAX: u64 = 4 << 20;
+
+/// The report for a browser, as the program that measured made it.
+pub const REPORT: &str = "report.html";
+
+/// A file that is computed from a record and kept beside it: [`FIGURES`] or [`REPORT`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Derived {
+    /// Its name.
+    pub name: &'static str,
+    /// Its content.
+    pub bytes: Vec<u8>,
+}
+
+/// Most bytes of a record's file that is read as a whole; `u64::MAX` of those that are read piece by piece.
+pub fn bytes_max(name: &str) -> u64 {
+    match name {
+        RECORD => 1 << 30,
+        ENVIRONMENT => 64 << 20,
+        FIGURES | REPORT => 256 << 20,
+        HISTOGRAMS | INTERVALS | PAGES | PAGE_ROWS | ITERATIONS => u64::MAX,
+        _ => 16 << 20,
+    }
+}
+
+/// Reads a file of a record as a whole. `directory` is the record's own.
+///
+/// # Errors
+/// As [`plain_file::read`]: what is no plain file is refused, and so is what is larger than such a file can be.
+pub fn read_file(directory: &Path, name: &str) -> io::Result<Vec<u8>> {
+    plain_file::read(&directory.join(name), Links::Refused, bytes_max(name))
+}
+
+/// Why a record could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The operating system refused.
+    #[error("cannot {doing} {path}: {}", without_number(source))]
+    Io {
+        /// What was tried, as a verb: "write".
+        doing: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// A file does not hold what it should.
+    #[error("{file}:{line}: {what}")]
+    Content {
+        /// The file.
+        file: PathBuf,
+        /// Line, from 1.
+        line: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// A newer program wrote the record.
+    #[error(
+        "{file}: the record has schema {found}, and this version of webstone knows schemas up to {known}"
+    )]
+    Newer {
+        /// The file.
+        file: PathBuf,
+        /// Its schema.
+        found: u32,
+        /// The newest that can be read.
+        known: u32,
+    },
+    /// The rows of pages cannot be read.
+    #[error(transparent)]
+    PageRows(#[from] PageRowsError),
+    /// The path is not a record.
+    #[error("{path} holds no record: there is no {RECORD} in it")]
+    NoRecord {
+        /// The path.
+        path: PathBuf,
+    },
+}
+
+impl StoreError {
+    /// What to do about it, where there is something.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            StoreError::Io { source, doing, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                    Some("free some space, or name a directory on another disk: --runs-dir DIR")
+                }
+                io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+                    Some("a file is in the way: name another directory with --runs-dir DIR")
+                }
+                _ if *doing == "read" => None,
+                _ => Some("name a directory that you may write to: --runs-dir DIR"),
+            },
+            StoreError::Content { .. } | StoreError::PageRows(_) => {
+                Some("the file was changed or damaged; `sha256sum -c MANIFEST.sha256` tells which one")
+            }
+            StoreError::Newer { .. } => Some("read it with the version that wrote it, or a later one"),
+            StoreError::NoRecord { .. } => Some("give a directory below runs/, or its record.json"),
+        }
+    }
+
+    fn io(doing: &'static str, path: &Path, source: io::Error) -> StoreError {
+        StoreError::Io { doing, path: path.to_owned(), source }
+    }
+
+    fn content(file: &Path, line: u64, what: impl Into<String>) -> StoreError {
+        StoreError::Content { file: file.to_owned(), line, what: what.into() }
+    }
+}
+
+/// The operating system's words without its number: "No space left on device".
+pub fn without_number(error: &io::Error) -> String {
+    error.to_string().split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::BTreeMap;
+    use std::time::{Duration, SystemTime};
+
+    use webstone_model::metrics::{
+        ClientTotals, Histograms, Interval, Measured, PageHistograms, PageTotals, Series,
+    };
+    use webstone_model::record::{
+        IterationRecord, RunRecord, RunState, SCHEMA_VERSION, ServerUse, TargetRecord, Tool,
+    };
+    use webstone_model::spec::RunSpec;
+    use webstone_model::workload::{FileRequest, Page, Workload};
+
+    use crate::clock;
+
+    pub(crate) fn started() -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_millis(1_769_862_605_250)
+    }
+
+    pub(crate) fn record() -> RunRecord {
+        let file = FileRequest { url: "/file500.html".into(), size: Some(500), ..FileRequest::default() };
+        let page = Page { weight: 1, files: vec![file], think: Default::default() };
+        RunRecord {
+            schema: SCHEMA_VERSION,
+            id: String::new(),
+            tool: Tool { name: "webstone".into(), version: "0.1.0".into(), commit: None },
+            started_at: clock::rfc3339(started()),
+            finished_at: None,
+            state: RunState::Partial,
+            command_line: vec!["webstone".into(), "run".into()],
+            spec: RunSpec::default(),
+            workload: Workload { name: "w".into(), pages: vec![page], ..Workload::default() },
+            workload_sha256: "00".into(),
+            target: TargetRecord { url: "http://127.0.0.1:1".into(), ..TargetRecord::default() },
+            environment: BTreeMap::from([("kernel".to_owned(), "6.18".into())]),
+            warnings: vec!["w".into()],
+            voids: Vec::new(),
+            iterations: Vec::new(),
+            pages: Default::default(),
+        }
+    }
+
+    /// An iteration with something in every field that a file of its own holds.
+    pub(crate) fn iteration(clients: u32, number: u32) -> IterationRecord {
+        let mut measured = Measured { window_ns: 2_000_000_000, ..Measured::default() };
+        let mut page = Histograms::default();
+        for value in 1..200_u64 {
+            let nanos = value * value * 7_919 + u64::from(clients * number);
+            measured.response.record(nanos);
+            measured.histograms.response.record(nanos);
+            measured.histograms.first_byte.record(nanos / 3);
+            measured.histograms.page.record(nanos + 5);
+            measured.generator.loop_delay.record(value);
+            measured.generator.receive_lag.record(value + 7);
+            measured.generator.connect_lag.record(value + 11);
+            page.response.record(nanos);
+        }
+        measured.counts.succeeded = 199;
+        measured.pages = vec![PageTotals { hits: 199, ..PageTotals::default() }];
+        measured.page_histograms = vec![PageHistograms { page: 0, histograms: page }];
+        measured.clients = vec![ClientTotals { pages: 1, ..ClientTotals::default() }; clients as usize];
+        let second = |requests| Interval { requests, bytes: 7, ..Interval::default() };
+        measured.series = Series(vec![second(100), second(99)]);
+        IterationRecord {
+            clients,
+            iteration: number,
+            started_at: clock::rfc3339(started() + Duration::from_secs(3)),
+            interrupted: false,
+            measured,
+            identities: Vec::new(),
+            server: Some(ServerUse { user_ns: 5, ..ServerUse::default() }),
+            ..IterationRecord::default()
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! What each page did, in two files that any program reads.
+//!
+//! `pages.csv` has the sums over the whole run, a row a page that was asked for, in the order of the workload: what tables
+//! and charts of pages are made from. It is written when the run ends.
+//!
+//! `page-rows.csv.gz` has the rows of every iteration, one gzip member each, behind a member with the heading. Members in a
+//! row are one gzip file (RFC 1952, 2.2), so `zcat`, pandas or DuckDB read it as one table; and a member can be appended
+//! when its iteration ends, and read without the others: the iteration in `record.json` has its place (`pages_at`). Pages
+//! that were never asked for have no row, and those with the most hits come first, so that the busiest pages are read
+//! without unpacking the rest.
+//!
+//! Why not binary columns: the numbers are mostly noise, which no format makes smaller; this one takes less than twice the
+//! entropy of its rows, and it will be readable as long as there are gzip and text.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::GzDecoder;
+use flate2::{Compression, GzBuilder};
+use webstone_model::metrics::PageTotals;
+use webstone_model::pages::{PageRow, PageRowsError, PageSource, by_hits};
+use webstone_model::record::{IterationRecord, load_name};
+
+use super::without_number;
+use crate::plain_file::{self, Links};
+
+/// Columns of both files: names of [`PageTotals`], in nanoseconds and bytes.
+const COLUMNS: &str = "page,hits,failed,time_ns,time_ns_max,requests,errors,response_ns,response_ns_max,\
+                       connects,connect_ns,connect_ns_max,body_bytes,head_bytes";
+const NUMBERS: usize = 13;
+/// Bytes of a row, its newline included: a rate and 16 numbers of up to 20 digits.
+const ROW_BYTES_MAX: u64 = 1 << 10;
+/// Those that say whose row it is.
+const ITERATION_COLUMNS: &str = "clients,rate,iteration";
+/// Times and sizes hardly compress; a higher level takes twice the time for some percent.
+const LEVEL: Compression = Compression::fast();
+
+/// The heading of `page-rows.csv.gz`, a gzip member.
+pub(super) fn heading() -> Vec<u8> {
+    member(&format!("{ITERATION_COLUMNS},{COLUMNS}\n"))
+}
+
+/// The rows of an iteration, a gzip member, and how many there are.
+pub(super) fn rows_of(iteration: &IterationRecord) -> (Vec<u8>, u64) {
+    let (rows, prefix) = (by_hits(&iteration.measured.pages), prefix(iteration));
+    let mut text = String::with_capacity(rows.len() * 96);
+    for row in &rows {
+        text.push_str(&prefix);
+        push_row(&mut text, row);
+    }
+    (member(&text), rows.len() as u64)
+}
+
+/// `pages.csv`.
+pub(super) fn totals_text(totals: &[PageTotals]) -> String {
+    let mut rows = by_hits(totals);
+    rows.sort_unstable_by_key(|row| row.page);
+    let mut text = format!("{COLUMNS}\n");
+    rows.iter().for_each(|row| push_row(&mut text, row));
+    text
+}
+
+/// A line of `pages.csv` into the sums of as many pages as the workload has.
+pub(super) fn read_total(number: u64, line: &str, totals: &mut [PageTotals]) -> Result<(), String> {
+    if number == 1 {
+        return if line == COLUMNS { Ok(()) } else { Err(format!("the heading is not `{COLUMNS}`")) };
+    }
+    let row = parse(line.as_bytes(), totals.len()).ok_or_else(|| wrong_row(totals.len()))?;
+    let total = &mut totals[row.page as usize];
+    if *total != PageTotals::default() {
+        return Err(format!("page {} stands here a second time", row.page));
+    }
+    *total = row.totals;
+    Ok(())
+}
+
+fn wrong_row(pages: usize) -> String {
+    format!("not a page below {pages} and {NUMBERS} numbers behind it")
+}
+
+/// `20,,1,`: clients, rate in open loop, iteration.
+fn prefix(iteration: &IterationRecord) -> String {
+    let rate = iteration.rate.map(|rate| rate.to_string()).unwrap_or_default();
+    format!("{},{rate},{},", iteration.clients, iteration.iteration)
+}
+
+fn member(text: &str) -> Vec<u8> {
+    // 255: of no particular system. Nothing of this machine or moment is in it.
+    let mut gzip = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), LEVEL);
+    let written = gzip.write_all(text.as_bytes()).and_then(|()| gzip.finish());
+    written.expect("a Vec accepts every write")
+}
+
+fn push_row(text: &mut String, row: &PageRow) {
+    write!(text, "{}", row.page).expect("a String accepts every write");
+    let mut totals = row.totals;
+    for number in numbers(&mut totals) {
+        write!(text, ",{number}").expect("a String accepts every write");
+    }
+    text.push('\n');
+}
+
+/// The numbers of a row in the order of its columns.
+fn numbers(totals: &mut PageTotals) -> [&mut u64; NUMBERS] {
+    [
+        &mut totals.hits,
+        &mut totals.failed,
+        &mut totals.time_ns,
+        &mut totals.time_ns_max,
+        &mut totals.requests,
+        &mut totals.errors,
+        &mut totals.response_ns,
+        &mut totals.response_ns_max,
+        &mut totals.connects,
+        &mut totals.connect_ns,
+        &mut totals.connect_ns_max,
+        &mut totals.body_bytes,
+        &mut totals.head_bytes,
+    ]
+}
+
+/// A row from `page` on; `None` where it is none, or of a page that the workload does not have.
+fn parse(line: &[u8], pages: usize) -> Option<PageRow> {
+    let mut values = [0_u64; NUMBERS + 1];
+    let mut digits = 0;
+    let mut place = 0;
+    for byte in line {
+        match byte {
+            b'0'..=b'9' => {
+                let digit = u64::from(byte - b'0');
+                values[place] = values[place].checked_mul(10)?.checked_add(digit)?;
+                digits += 1;
+            }
+            b',' if digits > 0 && place < NUMBERS => {
+                place += 1;
+                digits = 0;
+            }
+            _ => return None,
+        }
+    }
+    if place != NUMBERS || digits == 0 || values[0] >= pages as u64 {
+        return None;
+    }
+    let mut row = PageRow { page: values[0] as u32, totals: PageTotals::default() };
+    numbers(&mut row.totals).into_iter().zip(&values[1..]).for_each(|(number, value)| *number = *value);
+    Some(row)
+}
+
+/// `page-rows.csv.gz`, open: it is read by position, so that the run's directory may be renamed meanwhile.
+#[derive(Debug)]
+pub(super) struct RowsFile {
+    path: PathBuf,
+    file: File,
+    /// Pages of the workload.
+    pages: usize,
+}
+
+impl RowsFile {
+    pub(super) fn open(path: &Path, pages: usize) -> io::Result<RowsFile> {
+        Ok(RowsFile { path: path.to_owned(), file: plain_file::open(path, Links::Refused)?, pages })
+    }
+}
+
+impl PageSource for RowsFile {
+    fn rows(&self, iteration: &IterationRecord, most: usize) -> Result<Vec<PageRow>, PageRowsError> {
+        let place = iteration.pages_at.unwrap_or_default();
+        let whose =
+            format!("{}, iteration {}", load_name(iteration.clients, iteration.rate), iteration.iteration);
+        let wrong = |row: usize, what: &str| {
+            PageRowsError(format!("{}: {whose}, row {row}: {what}", self.path.display()))
+        };
+        let section = Section { file: &self.file, at: place.offset, left: place.bytes };
+        let mut text =
+            BufReader::with_capacity(1 << 16, GzDecoder::new(BufReader::with_capacity(1 << 15, section)));
+        let (prefix, held) = (prefix(iteration), usize::try_from(place.rows).unwrap_or(usize::MAX));
+        if held > self.pages {
+            let what =
+                format!("record.json says there are {held}, and the workload has {} pages", self.pages);
+            return Err(wrong(1, &what));
+        }
+        let mut rows: Vec<PageRow> = Vec::with_capacity(held.min(most).min(self.pages));
+        let mut line = Vec::new();
+        loop {
+            let number = rows.len() + 1;
+            if rows.len() == most && most < held {
+                return Ok(rows);
+            }
+            match plain_file::read_line(&mut text, &mut line, ROW_BYTES_MAX) {
+                Ok(0) if rows.len() == held => return Ok(rows),
+                Ok(0) => {
+                    return Err(wrong(number, &format!("the last one; record.json says there are {held}")));
+                }
+                Ok(_) if rows.len() == held => {
+                    return Err(wrong(number, &format!("one too many; record.json says there are {held}")));
+                }
+                Ok(_) => {
+                    let line = line.strip_suffix(b"\n").unwrap_or(&line);
+                    let row = line
+                        .strip_prefix(prefix.as_bytes())
+                        .ok_or_else(|| wrong(number, &format!("does not begin with `{prefix}`")))?;
+                    rows.push(parse(row, self.pages).ok_or_else(|| wrong(number, &wrong_row(self.pages)))?);
+                }
+                Err(error) => return Err(wrong(number, &without_number(&error))),
+            }
+        }
+    }
+}
+
+/// A part of a file, as a stream.
+struct Section<'a> {
+    file: &'a File,
+    at: u64,
+    left: u64,
+}
+
+impl Read for Section<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(into.len());
+        let read = self.file.read_at(&mut into[..most], self.at)?;
+        self.at += read as u64;
+        self.left -= read as u64;
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{iteration, record, started};
+    use crate::{PAGE_ROWS, PAGES, Store};
+    use flate2::read::MultiGzDecoder;
+    use std::fs;
+    use webstone_model::pages::RowsPlace;
+    use webstone_model::record::{RunRecord, RunState};
+
+    /// Page p of 300 with p % 5 hits: those with none have no row.
+    fn measured_pages() -> Vec<PageTotals> {
+        (0..300)
+            .map(|page| match page % 5 {
+                0 => PageTotals::default(),
+                hits => PageTotals {
+                    hits,
+                    time_ns: 1_000 * page + 7,
+                    head_bytes: u64::MAX - page,
+                    ..PageTotals::default()
+                },
+            })
+            .collect()
+    }
+
+    /// A run of two iterations, one of them of an open loop, as it is while it lasts.
+    fn run(runs: &Path) -> (Store, RunRecord) {
+        let mut record = record();
+        record.workload.pages = vec![record.workload.pages[0].clone(); 300];
+        let mut store = Store::create(runs, started(), &mut record).unwrap();
+        for clients in [5, 9] {
+            let mut next = iteration(clients, 1);
+            next.rate = (clients == 9).then(|| "1k..2k/1m".parse().unwrap());
+            next.measured.pages = measured_pages();
+            record.iterations.push(next);
+            store.append(&mut record).unwrap();
+        }
+        (store, record)
+    }
+
+    fn finished(runs: &Path) -> (PathBuf, RunRecord) {
+        let (store, mut record) = run(runs);
+        record.state = RunState::Complete;
+        (store.finish(&mut record, &[]).unwrap(), record)
+    }
+
+    #[test]
+    fn rows_leave_memory_and_come_back_one_iteration_at_a_time() {
+        let runs = tempfile::tempdir().unwrap();
+        let (path, record) = finished(runs.path());
+        let loaded = Store::load(&path).unwrap();
+        assert_eq!(loaded, record);
+        let mut wanted = by_hits(&measured_pages());
+        assert_eq!((wanted.len(), wanted[0].page, wanted[59].page, wanted[60].page), (240, 4, 299, 3));
+        // The record as it was measured reads from the renamed directory, too.
+        for record in [&loaded, &record] {
+            for run in &record.iterations {
+                assert_eq!(run.measured.pages, []);
+                assert_eq!(run.pages_at.unwrap().rows, 240);
+                assert_eq!(record.page_rows(run, 60).unwrap(), wanted[..60]);
+            }
+        }
+        wanted.sort_by_key(|row| row.page);
+        assert_eq!(loaded.page_rows(&loaded.iterations[1], usize::MAX).unwrap(), wanted);
+        let sum = |page: usize| 2 * measured_pages()[page].time_ns;
+        assert!((0..300).all(|page| loaded.page_totals()[page].time_ns == sum(page)));
+    }
+
+    #[test]
+    fn other_programs_read_one_table() {
+        let runs = tempfile::tempdir().unwrap();
+        let (path, _) = finished(runs.path());
+        let mut text = String::new();
+        MultiGzDecoder::new(File::open(path.join(PAGE_ROWS)).unwrap()).read_to_string(&mut text).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 1 + 2 * 240);
+        assert_eq!(lines[0], format!("clients,rate,iteration,{COLUMNS}"));
+        assert_eq!(lines[1], "5,,1,4,4,0,4007,0,0,0,0,0,0,0,0,0,18446744073709551611");
+        assert_eq!(lines[241], "9,1000..2000/1m,1,4,4,0,4007,0,0,0,0,0,0,0,0,0,18446744073709551611");
+        let totals = fs::read_to_string(path.join(PAGES)).unwrap();
+        assert_eq!(totals.lines().nth(4), Some("4,8,0,8014,0,0,0,0,0,0,0,0,0,18446744073709551615"));
+    }
+
+    #[test]
+    fn a_flipped_byte_is_found_and_named() {
+        let runs = tempfile::tempdir().unwrap();
+        let (path, _) = finished(runs.path());
+        for name in [PAGE_ROWS, PAGES] {
+            let good = fs::read(path.join(name)).unwrap();
+            let mut bad = good.clone();
+            bad[good.len() / 2] ^= 1;
+            fs::write(path.join(name), bad).unwrap();
+            let damage = Store::check(&path).unwrap().damage;
+            assert_eq!(damage.iter().map(|one| one.file.as_str()).collect::<Vec<_>>(), [name]);
+            fs::write(path.join(name), good).unwrap();
+        }
+        let file = path.join(PAGE_ROWS);
+        let mut bytes = fs::read(&file).unwrap();
+        let record = Store::load(&path).unwrap();
+        let place = record.iterations[0].pages_at.unwrap();
+        bytes[(place.offset + place.bytes / 2) as usize] ^= 1;
+        fs::write(&file, bytes).unwrap();
+        let record = Store::load(&path).unwrap();
+        let error = record.page_rows(&record.iterations[0], usize::MAX).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}: 5 clients, iteration 1, row ", file.display())), "{error}");
+        assert!(record.page_rows(&record.iterations[1], usize::MAX).is_ok());
+    }
+
+    #[test]
+    fn rows_of_another_iteration_are_not_taken_for_its_own() {
+        let runs = tempfile::tempdir().unwrap();
+        let (path, _) = finished(runs.path());
+        let mut record = Store::load(&path).unwrap();
+        let refused =
+            |record: &RunRecord| record.page_rows(&record.iterations[0], usize::MAX).unwrap_err().to_string();
+        let own = record.iterations[0].pages_at;
+        record.iterations[0].pages_at = record.iterations[1].pages_at;
+        assert!(refused(&record).ends_with("row 1: does not begin with `5,,1,`"), "{}", refused(&record));
+        record.iterations[0].pages_at = own.map(|place| RowsPlace { rows: 239, ..place });
+        assert!(refused(&record).ends_with("row 240: one too many; record.json says there are 239"));
+        record.iterations[0].pages_at = own.map(|place| RowsPlace { rows: 241, ..place });
+        assert!(refused(&record).ends_with("row 241: the last one; record.json says there are 241"));
+    }
+
+    #[test]
+    fn a_run_that_was_killed_keeps_the_rows_of_what_was_stored() {
+        let runs = tempfile::tempdir().unwrap();
+        let (store, record) = run(runs.path());
+        // Killed while the third iteration's rows were written.
+        let file = store.path().join(PAGE_ROWS);
+        let mut bytes = fs::read(&file).unwrap();
+        bytes.extend(&member("11,,1,0,1")[..12]);
+        fs::write(&file, bytes).unwrap();
+        let loaded = Store::load(store.path()).unwrap();
+        assert_eq!(loaded, record);
+        assert_eq!(loaded.page_rows(&loaded.iterations[1], usize::MAX).unwrap().len(), 240);
+    }
+
+    #[test]
+    fn records_of_older_versions_have_their_rows_in_the_record() {
+        let runs = tempfile::tempdir().unwrap();
+        let (path, _) = finished(runs.path());
+        let file = path.join("record.json");
+        let mut json: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        for run in json["iterations"].as_array_mut().unwrap() {
+            run.as_object_mut().unwrap().remove("pages_at");
+            run["measured"]["pages"] = serde_json::json!([{ "hits": 3, "time_ns": 50 }, {}, { "hits": 1 }]);
+        }
+        fs::write(&file, json.to_string()).unwrap();
+        for name in [PAGES, PAGE_ROWS] {
+            fs::remove_file(path.join(name)).unwrap();
+        }
+        let record = Store::load(&path).unwrap();
+        let hits: Vec<u64> = record.page_totals().iter().map(|page| page.hits).collect();
+        assert_eq!(hits, [6, 0, 2]);
+        let rows = record.page_rows(&record.iterations[0], usize::MAX).unwrap();
+        assert_eq!(rows.iter().map(|row| (row.page, row.totals.hits)).collect::<Vec<_>>(), [(0, 3), (2, 1)]);
+    }
+
+    #[test]
+    fn what_is_no_row_is_refused() {
+        let mut totals = vec![PageTotals::default(); 3];
+        assert_eq!(read_total(1, COLUMNS, &mut totals), Ok(()));
+        assert_eq!(read_total(2, "2,1,0,0,0,0,0,0,0,0,0,0,0,9", &mut totals), Ok(()));
+        assert_eq!((totals[2].hits, totals[2].head_bytes), (1, 9));
+        for (line, what) in [
+            ("2,1,0,0,0,0,0,0,0,0,0,0,0,9", "page 2 stands here a second time"),
+            ("3,1,0,0,0,0,0,0,0,0,0,0,0,9", "not a page below 3"),
+            ("1,1,0,0,0,0,0,0,0,0,0,0,0", "13 numbers"),
+            ("1,1,0,0,0,0,0,0,0,0,0,0,0,9,9", "13 numbers"),
+            ("1,,0,0,0,0,0,0,0,0,0,0,0,9", "13 numbers"),
+            ("1,18446744073709551616,0,0,0,0,0,0,0,0,0,0,0,9", "13 numbers"),
+            ("", "13 numbers"),
+        ] {
+            let error = read_total(2, line, &mut totals).unwrap_err();
+            assert!(error.contains(what), "{line}: {error}");
+        }
+        assert!(
+            read_total(1, "page,hits", &mut totals).unwrap_err().starts_with("the heading is not `page,")
+        );
+    }
+}

@@ -1,0 +1,170 @@
+//! Takes secrets out of whatever is about to be stored: server configurations, the command line, the specification, the
+//! workload, environment variables. What is sent to the server is never touched, only what is kept.
+//!
+//! No file format is parsed here. nginx, Apache httpd, lighttpd, Caddy, HAProxy, PHP, YAML, JSON, XML and shells agree
+//! on more than they differ in: a name, perhaps a separator, a value. `names` knows which names announce a secret and
+//! where their value ends; `shapes` knows secrets that give themselves away, whatever stands before them. In doubt too
+//! much is taken out: a value too many is missed by nobody, a key too many is read by everybody.
+
+mod names;
+mod shapes;
+
+use std::ops::Range;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use webstone_model::errors::{ErrorCount, ErrorTable};
+pub use webstone_model::redacted::REDACTED;
+use webstone_model::spec::RunSpec;
+use webstone_model::workload::Workload;
+
+/// Longest body that a record keeps, in bytes.
+const BODY_KEPT_BYTES_MAX: usize = 64 << 10;
+
+/// A text without its secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redacted {
+    /// The text.
+    pub text: String,
+    /// How many secrets were taken out.
+    pub secrets: usize,
+}
+
+/// A configuration, or any other text, without its secrets.
+pub fn text(text: &str) -> Redacted {
+    let named = replace(text, names::secrets(text));
+    let shaped = replace(&named.text, shapes::secrets(&named.text));
+    Redacted { text: shaped.text, secrets: named.secrets + shaped.secrets }
+}
+
+/// The value of a header field, a variable or a key, with its name known for sure.
+pub fn value(name: &str, value: &str) -> String {
+    if names::is_secret_field(name) && !names::is_harmless(value) {
+        REDACTED.to_owned()
+    } else {
+        text(value).text
+    }
+}
+
+/// A line of an exchange, as a trace shows it: of a head its first line and its fields, of a body anything.
+pub fn line_of_exchange(line: &str, is_head: bool) -> String {
+    match line.split_once(':').filter(|(name, _)| is_head && !name.contains(' ')) {
+        Some((name, secret)) if names::is_secret_field(name) && !names::is_harmless(secret) => {
+            format!("{name}: {REDACTED}")
+        }
+        _ => form(line),
+    }
+}
+
+/// A request's body: a form begins without the sign that separates its fields.
+fn form(body: &str) -> String {
+    text(&format!("&{body}")).text.split_off(1)
+}
+
+/// A command line, word by word: `-H 'Authorization: …'`, `--body 'password=…'`, URLs with a password.
+pub fn command_line(words: &[String]) -> Vec<String> {
+    let mut after_body = false;
+    let mut kept = Vec::with_capacity(words.len());
+    for word in words {
+        // The value of an option may begin with a header's name: `-HCookie: …`.
+        let (option, rest) = match word.strip_prefix("-H") {
+            Some(rest) if !rest.is_empty() => ("-H", rest),
+            _ => ("", word.as_str()),
+        };
+        let header = rest.split_once(':').or_else(|| rest.strip_prefix("--header=")?.split_once(':'));
+        kept.push(match header {
+            _ if after_body => form(word),
+            _ if word.starts_with("--body=") => format!("--body={}", form(&word["--body=".len()..])),
+            Some((name, secret)) if names::is_secret_field(name.trim()) && !names::is_harmless(secret) => {
+                let head = &rest[..rest.len() - secret.len()];
+                format!("{option}{head} {REDACTED}")
+            }
+            _ => text(word).text,
+        });
+        after_body = word == "--body";
+    }
+    kept
+}
+
+/// A specification as a record keeps it.
+pub fn spec(spec: &RunSpec) -> RunSpec {
+    let mut kept = spec.clone();
+    let client = &mut kept.client;
+    client.headers.iter_mut().for_each(|(name, secret)| *secret = value(name, secret));
+    client.body = client.body.as_deref().map(body);
+    // Whatever else holds a text: targets, names, commands, what is disclosed, and what will be added.
+    let whole = serde_json::to_value(&kept).ok().and_then(|mut value| {
+        every_text(&mut value);
+        serde_json::from_value(value).ok()
+    });
+    whole.unwrap_or(kept)
+}
+
+fn every_text(value: &mut Value) {
+    match value {
+        Value::String(words) => *words = text(words).text,
+        Value::Array(items) => items.iter_mut().for_each(every_text),
+        Value::Object(fields) => fields.values_mut().for_each(every_text),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// A request's body as a record keeps it: a long one by its length and check sum. Looking for secrets takes a second a megabyte,
+/// and every report of the record would carry it.
+fn body(body: &str) -> String {
+    match body.len() {
+        length if length > BODY_KEPT_BYTES_MAX => {
+            let sum = Sha256::digest(body);
+            format!(
+                "[body of {length} bytes, SHA-256 {sum:x}; not kept, because it is longer than {BODY_KEPT_BYTES_MAX}]"
+            )
+        }
+        _ => form(body),
+    }
+}
+
+/// A workload as a record keeps it: of feeds, which are often names and passwords, their shape and a fingerprint. Its check
+/// sum is then taken of what is kept: of the whole it would let a reader try passwords.
+pub fn workload(workload: &mut Workload) {
+    workload.name = text(&workload.name).text;
+    workload.description = text(&workload.description).text;
+    workload.feeds.values_mut().for_each(|feed| *feed = feed.sealed());
+    for file in workload.pages.iter_mut().flat_map(|page| page.files.iter_mut()) {
+        // There may be 100,000 of them, nearly all without a query.
+        let named =
+            |part: &str| part.split_once('=').is_some_and(|(name, _)| names::is_secret_parameter(name));
+        if file.url.contains('@') || file.url.split(['?', '&', '/', ';']).any(named) {
+            file.url = text(&file.url).text.into();
+        }
+        if !file.detail.is_plain() {
+            file.detail.headers.iter_mut().for_each(|(name, secret)| *secret = value(name, secret));
+            file.detail.body = file.detail.body.as_deref().map(body);
+        }
+    }
+}
+
+/// The first example of each class of error names its request, and that may have a token in its query.
+pub fn errors(table: ErrorTable) -> ErrorTable {
+    let mut classes: Vec<ErrorCount> = table.into();
+    for example in classes.iter_mut().filter_map(|class| class.first.as_mut()) {
+        example.request = text(&example.request).text;
+        example.detail = text(&example.detail).text;
+    }
+    classes.into()
+}
+
+/// Ranges must be in order and apart.
+fn replace(text: &str, secrets: Vec<Range<usize>>) -> Redacted {
+    let mut kept = String::with_capacity(text.len());
+    let mut from = 0;
+    for secret in &secrets {
+        kept += &text[from..secret.start];
+        kept += REDACTED;
+        from = secret.end;
+    }
+    kept += &text[from..];
+    Redacted { text: kept, secrets: secrets.len() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! Directories for the time of one run or one look, which are gone afterwards however this process ends.
+//!
+//! A process that is killed with SIGKILL removes nothing, so somebody else must: before a directory is made, webstone's own
+//! executable is started once more as its guard (`webstone supervise --remove DIR`), holding the reading end of a pipe. When
+//! that closes, the guard removes the directory and ends. Where both are killed at once the directory stays; each new one is
+//! an occasion to remove those that nobody holds a lock on any more.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File};
+use std::hash::{BuildHasher, Hasher};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+/// Beginning of the name of every such directory.
+const PREFIX: &str = "webstone-";
+/// How old one must be before it can be an abandoned one: between making and locking it pass microseconds.
+const ABANDONED_AGE: Duration = Duration::from_secs(60);
+/// How long the guard tries to remove a directory that a server may still be writing into.
+const GUARD_TRIES: u32 = 200;
+const GUARD_PAUSE: Duration = Duration::from_millis(50);
+
+/// A directory, removed when dropped, or when this process has died.
+#[derive(Debug)]
+pub struct Scratch {
+    path: PathBuf,
+    guard: Option<Child>,
+    /// Locked, so that nobody takes it for abandoned.
+    _lock: File,
+}
+
+impl Scratch {
+    /// Makes one in the system's directory for temporary files, for this user alone. `webstone` is this program's executable.
+    pub fn create(kind: &str, webstone: &Path) -> io::Result<Scratch> {
+        let parent = std::env::temp_dir();
+        remove_abandoned(&parent);
+        // Nobody can know it; and what is there already makes the next step fail.
+        let number = std::collections::hash_map::RandomState::new().build_hasher().finish();
+        let path = parent.join(format!("{PREFIX}{kind}-{number:016x}"));
+        let guard = Command::new(webstone)
+            .args([OsStr::new("supervise"), OsStr::new("--remove"), path.as_os_str()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // Ctrl-C on a terminal is for the one that is guarded.
+            .process_group(0)
+            .env_clear()
+            .spawn();
+        let made = DirBuilder::new().mode(0o700).create(&path).and_then(|()| {
+            let lock = open(&path)?;
+            flock(&lock, FlockOperation::NonBlockingLockShared)?;
+            Ok(lock)
+        });
+        // Without a guard it is still removed in every case but one.
+        let mut guard = guard.ok();
+        match made {
+            Ok(lock) => Ok(Scratch { path, guard, _lock: lock }),
+            Err(error) => {
+                guard.iter_mut().for_each(dismiss);
+                Err(error)
+            }
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+        self.guard.iter_mut().for_each(dismiss);
+    }
+}
+
+/// Lets a guard end, and waits for it.
+fn dismiss(guard: &mut Child) {
+    drop(guard.stdin.take());
+    let _ = guard.wait();
+}
+
+/// The guard's whole life: waits for the end of standard input, then removes the directory.
+///
+/// # Errors
+/// The directory is none that webstone made, or cannot be removed.
+pub fn guard(directory: &Path) -> io::Result<()> {
+    let named = directory.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(PREFIX));
+    if !named {
+        return Err(io::Error::other(format!("its name does not begin with {PREFIX}")));
+    }
+    // Only the end of the pipe counts: whoever ends all processes ends its holder, too.
+    let _signals = signal_hook::iterator::Signals::new([
+        signal_hook::consts::SIGINT,
+        signal_hook::consts::SIGTERM,
+        signal_hook::consts::SIGHUP,
+    ])?;
+    let _ = io::stdin().lock().read_to_end(&mut Vec::new());
+    let mut last = Ok(());
+    for _ in 0..GUARD_TRIES {
+        last = fs::remove_dir_all(directory);
+        match &last {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !directory.exists() => return Ok(()),
+            Err(_) => std::thread::sleep(GUARD_PAUSE),
+        }
+    }
+    last
+}
+
+/// Opens a directory itself, not what a link leads to.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::DIRECTORY;
+    File::options().read(true).custom_flags(flags.bits() as i32).open(path)
+}
+
+/// Removes what runs left whose guards were killed with them.
+fn remove_abandoned(parent: &Path) {
+    let own = rustix::process::geteuid().as_raw();
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let kinds = ["server-", "archive-"].map(|kind| format!("{PREFIX}{kind}"));
+        let is_ours = |name: &str| kinds.iter().any(|kind| name.starts_with(kind.as_str()));
+        if !name.to_str().is_some_and(is_ours) {
+            continue;
+        }
+        let path = entry.path();
+        let Ok(held) = open(&path) else { continue };
+        let Ok(found) = held.metadata() else { continue };
+        let now = SystemTime::now();
+        let is_old =
+            found.modified().is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age > ABANDONED_AGE));
+        if found.uid() == own && is_old && flock(&held, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abandoned_directory_is_removed_and_one_in_use_is_not() {
+        let parent = tempfile::tempdir().unwrap();
+        let make = |name: &str| {
+            let path = parent.path().join(name);
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join("x"), "").unwrap();
+            let opened = open(&path).unwrap();
+            opened.set_modified(SystemTime::now() - 2 * ABANDONED_AGE).unwrap();
+            (path, opened)
+        };
+        let (abandoned, opened) = make("webstone-server-1");
+        drop(opened);
+        let (held, lock) = make("webstone-archive-2");
+        flock(&lock, FlockOperation::NonBlockingLockShared).unwrap();
+        let (other, _opened) = make("webstone-results");
+        let young = parent.path().join("webstone-server-3");
+        fs::create_dir(&young).unwrap();
+        std::os::unix::fs::symlink(&other, parent.path().join("webstone-server-4")).unwrap();
+        remove_abandoned(parent.path());
+        assert!(!abandoned.exists() && held.exists() && young.exists());
+        assert!(other.join("x").exists(), "a link is not followed");
+        drop(lock);
+    }
+
+    #[test]
+    fn nothing_but_its_own_is_guarded() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(guard(directory.path()).is_err());
+        assert!(directory.path().exists());
+    }
+
+    #[test]
+    fn it_is_gone_with_its_owner() {
+        let scratch = Scratch::create("test", Path::new("/bin/true")).unwrap();
+        let path = scratch.path().to_owned();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o700);
+        fs::write(path.join("x"), "").unwrap();
+        drop(scratch);
+        assert!(!path.exists());
+    }
+}
