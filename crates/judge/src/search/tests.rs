@@ -16,7 +16,7 @@ fn searched(spec: &SearchSpec, mut server: impl FnMut(u64) -> Vec<Option<f64>>) 
     while let Some(load) = search.next() {
         assert!((spec.from..=spec.to).contains(&load), "{load}");
         asked.push(load);
-        assert!(asked.len() as u64 <= iterations_max(&spec), "{asked:?}");
+        assert!(asked.len() as u64 <= iterations_max(spec), "{asked:?}");
         search.observe(load, server(load));
     }
     let finding = search.finding();
@@ -287,7 +287,7 @@ fn doubted(spec: &SearchSpec, mut server: impl FnMut(u64) -> Result<f64, Doubt>)
     let mut asked = 0;
     while let Some(load) = search.next() {
         asked += 1;
-        assert!(asked <= iterations_max(&spec), "{load}");
+        assert!(asked <= iterations_max(spec), "{load}");
         match server(load) {
             Ok(p99) => search.observe(load, vec![Some(p99)]),
             Err(doubt) => search.doubt(load, doubt),
