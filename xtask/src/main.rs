@@ -34,9 +34,8 @@ usage: cargo xtask <command>
   instructions [--update]      count instructions of the engine's operations under callgrind and compare with the baseline
                                in benchsuite/instructions.toml; --update writes it anew
   sanitize                     the engine's tests under AddressSanitizer and LeakSanitizer
-  soak [--minutes N] [--backend epoll|io-uring]
-                               full rate with every fault injected; fails if memory, descriptors, threads or connections
-                               leak, an identity breaks or an error goes astray. One minute, all back ends, unless told
+  soak [--minutes N]           full rate with every fault injected; fails if memory, descriptors, threads or connections
+                               leak, an identity breaks or an error goes astray. One minute unless told
   ci                           lint, fuzz, instructions, sanitize, test: what .ci/run does
 ";
 

@@ -1,24 +1,23 @@
 //! Whether the engine's unsafe code is sound and nothing leaks: its tests under sanitizers, and the soak.
 //!
 //! AddressSanitizer sees what this program does to memory, and what it lets `recvmsg` do; LeakSanitizer, a part of it, what
-//! nobody owns any more at the end. Neither sees the kernel write through io_uring: for that the engine has tests of its own
-//! (`crates/engine/tests/cases/corners.rs`). Miri knows none of the system calls that this code is about.
+//! nobody owns any more at the end. Miri knows none of the system calls that this code is about.
 
 use crate::steps::{Failure, Outcome, cargo, failure, run};
 
 /// The sanitizers' runtime is part of every toolchain for this target; elsewhere the step is skipped.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// The engine's unit tests and what must hold on every back end, built with AddressSanitizer.
+/// The engine's unit tests and its levels against known servers, built with AddressSanitizer.
 pub fn sanitize() -> Outcome {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")) {
         println!("skipped: the sanitizers run on {TARGET} only");
         return Ok(());
     }
     let mut command = cargo(&["test", "--locked", "--package", "webstone-engine", "--target", TARGET]);
-    command.args(["--target-dir", "target/sanitize", "--lib", "--test", "epoll", "--test", "io_uring"]);
+    command.args(["--target-dir", "target/sanitize", "--lib", "--test", "cases"]);
     // These are about times and schedules, and reach no unsafe code that the others do not; they take the longest.
-    command.args(["--", "--skip", "cases::truth", "--skip", "cases::open_loop"]);
+    command.args(["--", "--skip", "truth::", "--skip", "open_loop::"]);
     // The option is called unstable, so a stable compiler has to be told that we mean it.
     command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
     command.env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("CARGO_TARGET_DIR");
@@ -34,7 +33,7 @@ pub(crate) fn minutes_of(value: &str, options: &'static str) -> Result<f64, Fail
 
 /// The soak, for as long as is asked.
 pub fn soak(arguments: &[String]) -> Outcome {
-    const OPTIONS: &str = "--minutes N, --backend epoll or io-uring";
+    const OPTIONS: &str = "--minutes N";
     let mut command = cargo(&["test", "--package", "webstone-engine", "--test", "soak", "--", "--nocapture"]);
     let mut minutes = 1.0;
     let mut arguments = arguments.iter();
@@ -43,12 +42,6 @@ pub fn soak(arguments: &[String]) -> Outcome {
         match argument.as_str() {
             "--minutes" => {
                 minutes = minutes_of(value, OPTIONS)?;
-            }
-            "--backend" if ["epoll", "io-uring"].contains(&value.as_str()) => {
-                command.env("WEBSTONE_SOAK_BACKEND", value);
-            }
-            "--backend" => {
-                return Err(failure(format!("--backend: `{value}` is not a back end"), OPTIONS));
             }
             other => return Err(failure(format!("`{other}` is not an option of soak"), OPTIONS)),
         }

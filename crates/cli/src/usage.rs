@@ -7,6 +7,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::failure::Failure;
 
+/// What to do about the back end, which earlier versions let one choose.
+pub(crate) const BACKEND_GONE: &str =
+    "leave it out: event loops use epoll, as they did by default; io_uring and the choice are gone";
+
 /// What came of parsing a wrong command line, or one that asks for help.
 #[derive(Debug)]
 pub enum Usage {
@@ -152,12 +156,13 @@ fn command_name(arguments: &[OsString]) -> Option<String> {
     typed.map(str::to_owned).find(|word| known.find_subcommand(word).is_some())
 }
 
-/// Options of other load generators that mean something else here, or nothing yet.
+/// Options of other load generators that mean something else here, or nothing yet; and those of earlier versions.
 fn unknown_option_hint(argument: &str) -> Option<String> {
     let hint = match argument {
         "-k" | "--insecure" => {
             "TLS (https) is not supported in this version; to keep connections alive, write -K or --keep-alive"
         }
+        "--backend" => BACKEND_GONE,
         _ => return None,
     };
     Some(hint.to_owned())

@@ -1,7 +1,7 @@
 //! The smallest use of the engine: one level against a URL, its figures on standard output.
 //!
 //! `cargo run --release -p webstone-engine --example drive -- URL [per-request|per-page|keep-alive] [clients] [seconds] [cpus] \
-//!     [rate] [epoll|io-uring] [poisson] [spin] [size=BYTES]`
+//!     [rate] [poisson] [spin] [size=BYTES]`
 //!
 //! `size=` says that a generated file of that size is behind the URL, and has its content checked.
 #![expect(clippy::print_stdout, reason = "an example shows what it found")]
@@ -12,7 +12,7 @@ use webstone_engine::{Control, LevelJob, Plan, run_level};
 use webstone_model::arrivals::ArrivalProcess;
 use webstone_model::figures::Figures;
 use webstone_model::identities::{Expectation, check};
-use webstone_model::spec::{Backend, Check, ConnectionPolicy, RunSpec};
+use webstone_model::spec::{Check, ConnectionPolicy, RunSpec};
 use webstone_model::units::Nanos;
 use webstone_model::workload::{FileRequest, Page, Workload};
 
@@ -35,9 +35,6 @@ fn main() {
     let has = |word: &str| args.iter().any(|argument| argument == word);
     if has("poisson") {
         spec.load.arrivals = ArrivalProcess::Poisson;
-    }
-    if has("io-uring") {
-        spec.generator.backend = Backend::IoUring;
     }
     spec.generator.spin = has("spin");
     let path = url.splitn(4, '/').nth(3).map_or("/".to_owned(), |path| format!("/{path}"));

@@ -97,9 +97,8 @@ impl<B: Backend> Worker<B> {
         let family = Family::of(address);
         if connection.socket.is_none() || connection.family != family {
             let source = self.plan.source.get(connection.source as usize).copied();
-            if let Some(other) = connection.socket.take() {
-                self.backend.forget(index, &other);
-                self.stamped = if self.stamped == index { NO_CONNECTION } else { self.stamped };
+            if connection.socket.take().is_some() && self.stamped == index {
+                self.stamped = NO_CONNECTION;
             }
             let socket = Socket::new(address, source)?;
             self.backend.add(index, &socket)?;

@@ -8,7 +8,7 @@ use webstone_model::spec::ConnectionPolicy;
 
 use crate::connection::State;
 use crate::plan::NO_TEMPLATE;
-use crate::sys::{Backend, Event, Outgoing};
+use crate::sys::{Backend, Event};
 use crate::worker::{RESOLVER_TOKEN, TICKER_TOKEN, Worker};
 
 impl<B: Backend> Worker<B> {
@@ -145,13 +145,13 @@ impl<B: Backend> Worker<B> {
         }
         let bytes = if request.template == NO_TEMPLATE {
             let slice = if connection.is_last { request.last } else { request.keep };
-            Outgoing::Planned { start: slice.start() + connection.sent as usize, end: slice.end() }
+            &plan.bytes[slice.start() + connection.sent as usize..slice.end()]
         } else {
             if connection.rendered.is_empty() {
                 let client = &mut self.clients[connection.client as usize];
                 plan.render(connection.request, connection.is_last, client, &mut connection.rendered);
             }
-            Outgoing::Filled(&connection.rendered[connection.sent as usize..])
+            &connection.rendered[connection.sent as usize..]
         };
         let socket = connection.socket.as_ref().expect("a sending connection has one");
         let due = bytes.len();

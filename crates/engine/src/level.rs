@@ -10,8 +10,8 @@ use webstone_model::metrics::Measured;
 use webstone_model::rate::RateProfile;
 
 use crate::plan::Plan;
+use crate::sys;
 use crate::sys::clock::now_ns;
-use crate::sys::{self, Backend};
 use crate::transactions::{TraceEvent, Transaction};
 use crate::worker::{ANNOUNCE_NS, Published, Seat, Shared, Worker};
 
@@ -234,8 +234,8 @@ struct Start {
 
 impl Start {
     /// Sets a worker up, waits for the word, and runs it.
-    fn work<B: Backend>(self) -> std::io::Result<Measured> {
-        let mut worker = Worker::<B>::new(self.plan, self.shared, self.seat)?;
+    fn work(self) -> std::io::Result<Measured> {
+        let mut worker = Worker::<sys::Epoll>::new(self.plan, self.shared, self.seat)?;
         if self.seat.rate.is_some() {
             sys::thread::wake_punctually();
         }
@@ -275,11 +275,7 @@ fn start_workers(job: &LevelJob, shared: &Arc<Shared>, workers: u32) -> Result<V
             let pinned = cpu.filter(|cpu| sys::thread::pin(*cpu).is_ok());
             let seat =
                 Seat { number: number as usize, workers, cpu: pinned, first_client: first, clients, rate };
-            let start = Start { plan, shared, seat, trace, transactions, ready, word };
-            match start.plan.backend {
-                sys::Choice::Epoll => start.work::<sys::Epoll>(),
-                sys::Choice::IoUring => start.work::<sys::Ring>(),
-            }
+            Start { plan, shared, seat, trace, transactions, ready, word }.work()
         });
         let thread = thread.map_err(|source| EngineError::System { what: "starting a thread", source })?;
         threads.push(Waiting { go, thread });

@@ -41,7 +41,7 @@ impl<B: Backend> Worker<B> {
         let connection = &self.connections[index as usize];
         let socket = connection.socket.as_ref().expect("it was open until now");
         // A socket bound to a source address would keep it, and a Unix socket cannot be connected again.
-        let reusable = B::REUSES_SOCKETS && connection.family != Family::Unix && self.plan.source.is_empty();
+        let reusable = connection.family != Family::Unix && self.plan.source.is_empty();
         if reusable && socket.shutdown_write().is_ok() {
             self.disconnect(index);
         } else {
@@ -53,7 +53,7 @@ impl<B: Backend> Worker<B> {
     /// server sees a reset.
     pub(crate) fn disconnect(&mut self, index: u32) {
         let socket = self.connections[index as usize].socket.as_ref().expect("it was open until now");
-        let is_reusable = B::REUSES_SOCKETS && self.plan.source.is_empty();
+        let is_reusable = self.plan.source.is_empty();
         if !(is_reusable && socket.disconnect().is_ok()) {
             // If this fails the server sees a FIN, and we keep the port in TIME_WAIT: dearer, but sound.
             let _ = socket.reset_on_close();
@@ -63,11 +63,8 @@ impl<B: Backend> Worker<B> {
     }
 
     pub(crate) fn close_socket(&mut self, index: u32) {
-        if let Some(socket) = self.connections[index as usize].socket.take() {
-            self.backend.forget(index, &socket);
-            if self.stamped == index {
-                self.stamped = NO_CONNECTION;
-            }
+        if self.connections[index as usize].socket.take().is_some() && self.stamped == index {
+            self.stamped = NO_CONNECTION;
         }
     }
 

@@ -1,7 +1,6 @@
 //! A specification and a workload, compiled: request bytes, addresses, limits. Made once, shared by all workers.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 use indexmap::IndexMap;
 use webstone_model::addresses::AddressRange;
@@ -21,7 +20,7 @@ use crate::h1::request::{RequestParts, is_field_value, is_idempotent, is_target,
 use crate::origin::{Origin, parse_url};
 use crate::origins::Origins;
 use crate::request_template::RequestTemplate;
-use crate::sys::{Address, Choice, Socket};
+use crate::sys::{Address, Socket};
 
 /// Everything that a level needs to know before its first request, computed once.
 #[derive(Debug)]
@@ -32,7 +31,7 @@ pub struct Plan {
     pub(crate) requests: Vec<RequestPlan>,
     pub(crate) origins: Vec<Origin>,
     /// Request bytes; [`RequestPlan`] points into it.
-    pub(crate) bytes: Arc<Vec<u8>>,
+    pub(crate) bytes: Vec<u8>,
     /// Default method, for labels.
     pub(crate) method: String,
     pub(crate) source: Vec<IpAddr>,
@@ -43,7 +42,6 @@ pub struct Plan {
     pub(crate) reset: bool,
     pub(crate) resolve_each: bool,
     pub(crate) seed: u64,
-    pub(crate) backend: Choice,
     pub(crate) arrivals: ArrivalProcess,
     pub(crate) when_busy: WhenBusy,
     pub(crate) spin: bool,
@@ -169,7 +167,7 @@ impl Plan {
             pages: Vec::with_capacity(workload.pages.len()),
             requests: Vec::new(),
             origins: Vec::new(),
-            bytes: Arc::default(),
+            bytes: Vec::new(),
             method: client.method.clone(),
             source: sources(spec)?,
             policy: client.connections,
@@ -179,12 +177,6 @@ impl Plan {
             reset: client.reset,
             resolve_each: client.resolve == Resolve::PerConnection,
             seed: client.seed,
-            backend: Choice::of(spec.generator.backend).map_err(|error| {
-                PlanError::new(
-                    format!("--backend io-uring: this kernel does not let us use io_uring: {error}"),
-                    "it takes Linux 6.1 and sysctl kernel.io_uring_disabled=0; leave the option out, or give --backend epoll",
-                )
-            })?,
             arrivals: spec.load.arrivals,
             when_busy: spec.load.when_busy,
             spin: spec.generator.spin,
@@ -363,8 +355,7 @@ impl Plan {
 
     fn append(&mut self, what: &str, parts: &RequestParts<'_>) -> Result<Slice, PlanError> {
         let start = self.bytes.len();
-        // No one else has it yet, so nothing is copied.
-        write_request(parts, Arc::make_mut(&mut self.bytes));
+        write_request(parts, &mut self.bytes);
         let too_long = || {
             PlanError::new(
                 format!("{what}: the requests of the workload take more than 4 GiB"),

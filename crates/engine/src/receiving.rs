@@ -24,8 +24,7 @@ impl<B: Backend> Worker<B> {
             let socket = connection.socket.as_ref().expect("a receiving connection has one");
             // Unix sockets copy whatever the flag says, and a body that is looked at must be copied.
             let skippable = connection.parser.skippable();
-            let skips = B::DISCARDS
-                && skippable > 0
+            let skips = skippable > 0
                 && connection.family != Family::Unix
                 && connection.traced == 0
                 && self.plan.check != Check::Content;

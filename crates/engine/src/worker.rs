@@ -12,7 +12,6 @@ use std::sync::mpsc::SyncSender;
 
 use webstone_model::metrics::{Measured, WorkerUse};
 use webstone_model::rate::RateProfile;
-use webstone_model::spec::ConnectionPolicy;
 
 use crate::client::{Client, Doing};
 use crate::connection::{Connection, State};
@@ -23,7 +22,7 @@ use crate::recorder::Recorder;
 use crate::resolver::Resolver;
 use crate::stalls::{STALL_NS, Stalls};
 use crate::sys::clock::now_ns;
-use crate::sys::{Backend, Setup, Ticker};
+use crate::sys::{Backend, Ticker};
 use crate::transactions::{TraceEvent, Transaction};
 
 /// How often a worker looks at [`Shared`] and publishes its totals.
@@ -170,12 +169,7 @@ impl<B: Backend> Worker<B> {
         let Seat { number, workers, cpu, first_client, clients, rate } = seat;
         let pacer = rate.map(|rate| Pacer::new(&plan, rate, number as u32, workers, clients));
         let shortest = plan.connect_timeout_ns.min(plan.first_byte_timeout_ns).min(plan.request_timeout_ns);
-        let mut backend = B::new(Setup {
-            requests: plan.bytes.clone(),
-            connections: clients as usize * plan.parallel.min(4) as usize,
-            keeps_connections: plan.policy == ConnectionPolicy::KeepAlive,
-            receives_bodies: plan.receives_bodies(),
-        })?;
+        let mut backend = B::new(plan.receives_bodies())?;
         let resolver = plan.resolve_each.then(|| Resolver::start(clients)).transpose()?;
         if let Some(resolver) = &resolver {
             backend.watch(resolver.waker(), RESOLVER_TOKEN)?;
@@ -289,9 +283,8 @@ impl<B: Backend> Worker<B> {
             self.overslept();
         }
         for index in 0..count {
-            if let Some(event) = self.backend.event(index) {
-                self.handle(event);
-            }
+            let event = self.backend.event(index);
+            self.handle(event);
             if self.clock_ns >= self.next_arrival_ns {
                 self.release_arrivals();
             }

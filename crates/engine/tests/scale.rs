@@ -1,5 +1,5 @@
-//! Many clients: what each costs in memory, and that none is lost. The server is a process of its own, and so is the
-//! generator on each back end, so that memory is its alone.
+//! Many clients: what each costs in memory, and that none is lost. Server and generator are processes of
+//! their own, so that memory is its alone.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
 #![allow(clippy::print_stdout, reason = "a skipped test says why")]
 
@@ -12,16 +12,14 @@ use std::process::Command;
 
 use peer::{errors, file, one_page, run, spec};
 use served::{Served, is_child, raise_descriptors, status};
-use webstone_engine::{Plan, workers_own_descriptors};
-use webstone_model::spec::{Backend, ConnectionPolicy};
+use webstone_engine::workers_own_descriptors;
+use webstone_model::spec::ConnectionPolicy;
 use webstone_model::units::Nanos;
 
-/// The back end of specifications before each run sets its own.
-const BACKEND: Backend = Backend::Auto;
 const CLIENTS: u32 = 10_000;
 /// Most user memory for each client, in bytes: PERFORMANCE's bar beside the histograms, which are counted here, too.
 const BYTES_PER_CLIENT_MAX: u64 = 1024;
-/// Tells the generator's process its back end and the server's URL.
+/// Tells the generator's process the server's URL.
 const GENERATOR: &str = "WEBSTONE_TEST_GENERATOR";
 /// Tells a generator's process that may open few files the server's URL.
 const LIMITED: &str = "WEBSTONE_TEST_LIMITED";
@@ -37,9 +35,7 @@ fn ten_thousand_clients_cost_at_most_one_kib_each() {
         return;
     }
     let served = Served::start();
-    for name in ["epoll", "io-uring"] {
-        in_a_process("generator", GENERATOR, &format!("{name} {}", served.url));
-    }
+    in_a_process("generator", GENERATOR, &served.url);
 }
 
 /// Runs a test of this file in a process of its own, told what to do by a variable.
@@ -73,32 +69,21 @@ fn limited_generator() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let Ok(url) = std::env::var(LIMITED) else { return };
     setrlimit(Resource::Nofile, Rlimit { current: Some(400), maximum: Some(400) }).unwrap();
-    for backend in [Backend::Epoll, Backend::IoUring] {
-        let mut spec = spec(&url, ConnectionPolicy::KeepAlive, 3_000);
-        spec.generator.backend = backend;
-        spec.generator.workers = 3;
-        spec.client.first_byte_timeout = Nanos::from_secs(20);
-        spec.client.request_timeout = Nanos::from_secs(20);
-        let workload = one_page(vec![file("/test?size=500", Some(500))]);
-        if let Err(error) = Plan::compile(&spec, &workload) {
-            println!("skipped: {}", error.what);
-            continue;
-        }
-        let outcome = run(&spec, &workload, 900);
-        assert_eq!((errors(&outcome), outcome.measured.lifetime.connections), (vec![], 900), "{backend:?}");
-    }
+    let mut spec = spec(&url, ConnectionPolicy::KeepAlive, 3_000);
+    spec.generator.workers = 3;
+    spec.client.first_byte_timeout = Nanos::from_secs(20);
+    spec.client.request_timeout = Nanos::from_secs(20);
+    let outcome = run(&spec, &one_page(vec![file("/test?size=500", Some(500))]), 900);
+    assert_eq!((errors(&outcome), outcome.measured.lifetime.connections), (vec![], 900));
 }
 
-/// The generator's process on one back end. Without the variable it has nothing to do.
+/// The generator's process. Without the variable it has nothing to do.
 #[test]
 fn generator() {
-    let Ok(text) = std::env::var(GENERATOR) else { return };
-    let (name, url) = text.split_once(' ').unwrap();
-    let backend = if name == "epoll" { Backend::Epoll } else { Backend::IoUring };
+    let Ok(url) = std::env::var(GENERATOR) else { return };
     raise_descriptors();
     let workload = one_page(vec![file("/test?size=500", Some(500))]);
-    let mut spec = spec(url, ConnectionPolicy::KeepAlive, 0);
-    spec.generator.backend = backend;
+    let mut spec = spec(&url, ConnectionPolicy::KeepAlive, 0);
     spec.load.pages = None;
     spec.load.duration = Nanos::from_millis(500);
     // The window opens when every client has had its first answer.
@@ -106,10 +91,6 @@ fn generator() {
     spec.load.drain = Nanos::from_secs(5);
     spec.client.first_byte_timeout = Nanos::from_secs(20);
     spec.client.request_timeout = Nanos::from_secs(20);
-    if let Err(error) = Plan::compile(&spec, &workload) {
-        println!("skipped: {}", error.what);
-        return;
-    }
     let level = |clients: u32| {
         let outcome = run(&spec, &workload, clients);
         assert_eq!(errors(&outcome), []);
@@ -120,6 +101,6 @@ fn generator() {
     let before = status("VmHWM:");
     level(CLIENTS);
     let each = (status("VmHWM:") - before) * 1024 / u64::from(CLIENTS);
-    println!("{name}: {each} bytes a client, histograms included");
-    assert!(each <= BYTES_PER_CLIENT_MAX, "{name}: {each} bytes a client");
+    println!("{each} bytes a client, histograms included");
+    assert!(each <= BYTES_PER_CLIENT_MAX, "{each} bytes a client");
 }

@@ -1,7 +1,7 @@
-//! Soak: full rate with every fault that the reference server can play, on both back ends and under all connection
-//! policies, for as long as is asked (`cargo xtask soak --minutes 10`; 20 seconds otherwise). Nothing may leak: neither
-//! memory nor descriptors nor threads nor connections that only the kernel still knows; every identity holds; every
-//! error is in its class and comes as often as it was injected.
+//! Soak: full rate with every fault that the reference server can play, under all connection policies, for as long as is
+//! asked (`cargo xtask soak --minutes 10`; 10 seconds otherwise). Nothing may leak: neither memory nor descriptors nor
+//! threads nor connections that only the kernel still knows; every identity holds; every error is in its class and comes as
+//! often as it was injected.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
 #![allow(clippy::print_stdout, reason = "it reports what it found, a skipped test says why")]
 
@@ -20,17 +20,14 @@ use std::time::{Duration, Instant};
 
 use peer::{file, run, spec};
 use served::{Served, is_child, raise_descriptors, status};
-use webstone_engine::{LevelOutcome, Plan, workers_own_descriptors};
+use webstone_engine::{LevelOutcome, workers_own_descriptors};
 use webstone_model::errors::ErrorClass;
-use webstone_model::spec::{Backend, Check, ConnectionPolicy, RunSpec};
+use webstone_model::spec::{Check, ConnectionPolicy, RunSpec};
 use webstone_model::units::Nanos;
 use webstone_model::workload::{FileRequest, Page, Workload};
 
-/// Seconds, and the one back end, that `cargo xtask soak` asks for.
+/// Seconds that `cargo xtask soak` asks for.
 const SECONDS: &str = "WEBSTONE_SOAK_SECONDS";
-const ONLY: &str = "WEBSTONE_SOAK_BACKEND";
-/// The back end of specifications before each run sets its own.
-const BACKEND: Backend = Backend::Auto;
 const CLIENTS: u32 = 64;
 const WORKERS: u32 = 2;
 /// Growth of resident memory that is no leak, in KiB: from the end of the first round over everything to the end of the
@@ -132,7 +129,7 @@ fn workload(refused: SocketAddr, full: SocketAddr) -> Workload {
 }
 
 /// Every way to use connections, under each policy.
-fn variants(url: &str, backend: Backend) -> Vec<(String, RunSpec)> {
+fn variants(url: &str) -> Vec<(String, RunSpec)> {
     let mut variants = Vec::new();
     for policy in [ConnectionPolicy::PerRequest, ConnectionPolicy::PerPage, ConnectionPolicy::KeepAlive] {
         let mut plain = spec(url, policy, 0);
@@ -143,7 +140,6 @@ fn variants(url: &str, backend: Backend) -> Vec<(String, RunSpec)> {
         plain.client.request_timeout = Nanos::from_millis(600);
         // Some of the faults are servers of their own.
         plain.client.allow_hosts = vec!["127.0.0.1".to_owned()];
-        plain.generator.backend = backend;
         plain.generator.workers = WORKERS;
         // They grow with the spread of what is measured, up to a known bound that is too large to see a leak beneath.
         plain.generator.page_histograms = 0;
@@ -167,24 +163,9 @@ fn nothing_leaks_and_no_error_goes_astray() {
         return;
     }
     raise_descriptors();
-    let seconds: f64 = std::env::var(SECONDS).map_or(20.0, |text| text.parse().unwrap());
-    let only = std::env::var(ONLY).ok();
+    let seconds: f64 = std::env::var(SECONDS).map_or(10.0, |text| text.parse().unwrap());
     let served = Served::start();
-    let backends: Vec<(&str, Backend)> = [("epoll", Backend::Epoll), ("io-uring", Backend::IoUring)]
-        .into_iter()
-        .filter(|(name, _)| only.as_deref().is_none_or(|only| only == *name))
-        .filter(|(name, backend)| is_there(name, *backend, &served.url))
-        .collect();
-    assert!(!backends.is_empty(), "{ONLY}={only:?} names none of epoll and io-uring");
-    for (name, backend) in &backends {
-        soak(name, *backend, &served.url, Duration::from_secs_f64(seconds / backends.len() as f64));
-    }
-}
-
-fn is_there(name: &str, backend: Backend, url: &str) -> bool {
-    let (_, spec) = variants(url, backend).remove(0);
-    let result = Plan::compile(&spec, &peer::one_page(vec![file("/", None)]));
-    result.inspect_err(|error| println!("skipped: {name}: {}", error.what)).is_ok()
+    soak(&served.url, Duration::from_secs_f64(seconds));
 }
 
 /// What must not grow.
@@ -208,17 +189,17 @@ fn descriptors_of_a_thread() -> usize {
     threads.filter_map(|thread| Some(std::fs::read_dir(thread.join("fd")).ok()?.count())).max().unwrap()
 }
 
-fn soak(name: &str, backend: Backend, url: &str, total: Duration) {
+fn soak(url: &str, total: Duration) {
     let full = Full::new();
     let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let workload = workload(refused, full.address);
-    let variants = variants(url, backend);
+    let variants = variants(url);
     // At least two rounds; no level longer than ten seconds, so that a soak of minutes has many.
     let each =
         (total / (3 * variants.len() as u32)).clamp(Duration::from_millis(1000), Duration::from_secs(10));
     let server: SocketAddr = url["http://".len()..].parse().unwrap();
     let (before, kept) = (owned(), open_to(&[server, full.address]).len());
-    println!("{name}: levels of {each:?}; at first {before:?}");
+    println!("levels of {each:?}; at first {before:?}");
     let start = Instant::now();
     let mut seen: BTreeMap<&'static str, u64> = BTreeMap::new();
     let mut due: BTreeMap<&'static str, u64> = BTreeMap::new();
@@ -230,7 +211,7 @@ fn soak(name: &str, backend: Backend, url: &str, total: Duration) {
             let mut spec = spec.clone();
             spec.load.duration = Nanos(each.as_nanos() as u64);
             let outcome = run_watched(&spec, &workload, each);
-            late += check_errors(&format!("{name} {variant}"), &outcome, spec.client.parallel);
+            late += check_errors(variant, &outcome, spec.client.parallel);
             outcome
                 .measured
                 .errors
@@ -240,21 +221,21 @@ fn soak(name: &str, backend: Backend, url: &str, total: Duration) {
                 *due.entry(fault.class.name()).or_default() += (page.requests + page.errors) / fault.every;
             }
             round_requests += outcome.measured.lifetime.requests;
-            check_kernel(&format!("{name} {variant}"), &[server, full.address], kept);
+            check_kernel(variant, &[server, full.address], kept);
             let now = owned();
             assert_eq!(
                 (now.descriptors, now.threads),
                 (before.descriptors, before.threads),
-                "{name} {variant}, round {round}: descriptors or threads are left over"
+                "{variant}, round {round}: descriptors or threads are left over"
             );
         }
         let now = owned();
         requests += round_requests;
-        println!("{name}: round {round}, {:.0?}: {round_requests} requests, {now:?}", start.elapsed());
+        println!("round {round}, {:.0?}: {round_requests} requests, {now:?}", start.elapsed());
         let settled_kib = *settled_kib.get_or_insert(now.resident_kib);
         assert!(
             now.resident_kib <= settled_kib + GROWTH_KIB_MAX,
-            "{name}: {} KiB resident behind round {round}, {settled_kib} KiB behind the first",
+            "{} KiB resident behind round {round}, {settled_kib} KiB behind the first",
             now.resident_kib
         );
         // What comes seldom, or takes longer than a level, may have come in none so far.
@@ -265,19 +246,14 @@ fn soak(name: &str, backend: Backend, url: &str, total: Duration) {
             for class in missing {
                 // What the server does not inject comes by itself, each time.
                 let due = due.get(class).copied().unwrap_or(u64::MAX);
-                assert!(
-                    due < CERTAIN,
-                    "{name}: {class} was injected {due} times and never counted: {seen:?}"
-                );
-                println!(
-                    "{name}: not seen: {class}; this machine was too busy to have it more than {due} times"
-                );
+                assert!(due < CERTAIN, "{class} was injected {due} times and never counted: {seen:?}");
+                println!("not seen: {class}; this machine was too busy to have it more than {due} times");
             }
             break;
         }
     }
     println!(
-        "{name}: {requests} requests in {:.0?}; errors: {seen:?}, {late} of the time-outs by the machine",
+        "{requests} requests in {:.0?}; errors: {seen:?}, {late} of the time-outs by the machine",
         start.elapsed()
     );
 }

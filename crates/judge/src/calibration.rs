@@ -101,7 +101,7 @@ pub enum Ceiling {
 pub struct CalibrationRow {
     /// The mode.
     pub mode: Mode,
-    /// How event loops talked to the kernel: `epoll` or `io-uring`.
+    /// How event loops talked to the kernel: `epoll`; in records of earlier versions perhaps `io-uring`.
     pub backend: String,
     /// Workers.
     pub workers: u32,

@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::addresses::AddressRange;
@@ -300,19 +301,6 @@ pub enum Check {
     Content,
 }
 
-/// How event loops learn from the kernel that bytes have come, and hand over bytes of their own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Backend {
-    /// The cheaper of the others for the mode at hand, of those that the kernel has.
-    #[default]
-    Auto,
-    /// Readiness, edge-triggered.
-    Epoll,
-    /// Completion; Linux 6.1 or newer.
-    IoUring,
-}
-
 /// How each client behaves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -393,8 +381,10 @@ pub struct GeneratorSpec {
     pub pin: bool,
     /// Open loop: wait for arrivals awake, at the cost of a whole CPU a worker, instead of asleep.
     pub spin: bool,
-    /// How event loops talk to the kernel.
-    pub backend: Backend,
+    /// Chose how event loops talk to the kernel in earlier versions, whose records have it. Nothing heeds it.
+    #[serde(skip_serializing)]
+    #[schemars(skip)]
+    pub backend: IgnoredAny,
     /// Pages (the heaviest) that have histograms of their own; all have totals. Bounds memory: each takes four
     /// histograms a worker.
     pub page_histograms: u32,
@@ -411,7 +401,7 @@ impl Default for GeneratorSpec {
             cpus: String::new(),
             pin: true,
             spin: false,
-            backend: Backend::Auto,
+            backend: IgnoredAny,
             page_histograms: 32,
             trace: 0,
             record_all: None,
@@ -473,6 +463,14 @@ mod tests {
         spec.client.headers.insert("Accept".into(), "*/*".into());
         let text = toml::to_string(&spec).unwrap();
         assert_eq!(toml::from_str::<RunSpec>(&text).unwrap(), spec);
+    }
+
+    #[test]
+    fn a_specification_of_an_earlier_version_is_read() {
+        let text = r#"{"generator": {"workers": 2, "backend": "io-uring"}}"#;
+        let spec: RunSpec = serde_json::from_str(text).unwrap();
+        assert_eq!(spec.generator, GeneratorSpec { workers: 2, ..GeneratorSpec::default() });
+        assert!(!serde_json::to_string(&spec).unwrap().contains("backend"));
     }
 
     #[test]

@@ -15,7 +15,6 @@ pub fn render_calibration(calibration: &Calibration, options: &Options) -> Strin
     let rows = &calibration.rows;
     let mut table = Table::default();
     table.text("mode", Room::Always);
-    table.text("back end", Room::Always);
     table.number("workers", "", Room::Always);
     table.number("connects", "/s", Room::Optional(3));
     table.number("requests", "/s", Room::Always);
@@ -36,7 +35,6 @@ pub fn render_calibration(calibration: &Calibration, options: &Options) -> Strin
         };
         table.row(vec![
             format!("{}{bound}", row.mode.name()),
-            row.backend.clone(),
             row.workers.to_string(),
             count(row.connections_per_s.round() as u64),
             count(row.requests_per_s.round() as u64),
@@ -103,9 +101,8 @@ pub fn calibration_line(row: &CalibrationRow) -> String {
     let bound = if row.ceiling == Ceiling::Elsewhere { "at least " } else { "" };
     let workers = if row.workers == 1 { "worker" } else { "workers" };
     format!(
-        "{}, {}, {} {workers}: {bound}{} requests/s, {:.2} Gbit/s, worker at {:.0} % of its CPU{kept_off}",
+        "{}, {} {workers}: {bound}{} requests/s, {:.2} Gbit/s, worker at {:.0} % of its CPU{kept_off}",
         row.mode.name(),
-        row.backend,
         row.workers,
         count(row.requests_per_s.round() as u64),
         row.throughput_bps / 1e9,

@@ -20,9 +20,7 @@ use webstone_model::figures::Figures;
 use webstone_model::metrics::WorkerUse;
 use webstone_model::rate::{Rate, RateProfile, Rates};
 use webstone_model::record::{Disturbance, IterationRecord, RunRecord, Tool};
-use webstone_model::spec::{
-    Backend, Check, ClientSpec, ConnectionPolicy, Levels, LoadSpec, RunSpec, ServerSpec,
-};
+use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, Levels, LoadSpec, RunSpec, ServerSpec};
 use webstone_model::units::{NANOS_PER_SECOND, Nanos};
 use webstone_model::workload::{FileRequest, Page, Workload};
 use webstone_server::NullOptions;
@@ -64,8 +62,6 @@ pub struct CalibrateOptions {
 pub struct Case {
     /// The mode.
     pub mode: Mode,
-    /// The back end.
-    pub backend: Backend,
     /// Workers.
     pub workers: u32,
 }
@@ -82,8 +78,8 @@ pub struct CalibrationPlan {
     placement: Placement,
 }
 
-/// What is measured on this machine: every mode, with epoll and, where the kernel has it, io_uring; with one worker and
-/// with all that a run would have beside a server.
+/// What is measured on this machine: every mode, with one worker and with all that a run would have beside a
+/// server.
 ///
 /// # Errors
 /// If CPUs cannot be had.
@@ -95,25 +91,14 @@ pub fn plan(options: &CalibrateOptions) -> Result<CalibrationPlan, RunError> {
         &ServerSpec::default(),
         &[],
     )?;
-    let mut warnings = placement.warnings.clone();
-    let mut backends = vec![Backend::Epoll];
-    let mut spec = spec_of(Case { mode: Mode::KeepAlive, backend: Backend::IoUring, workers: 1 }, options);
-    spec.target = vec!["http://127.0.0.1:1".to_owned()];
-    spec.generator.workers = 1;
-    match webstone_engine::Plan::compile(&spec, &workload_of(Mode::KeepAlive)) {
-        Ok(_) => backends.push(Backend::IoUring),
-        Err(_) => warnings
-            .push("this kernel does not let webstone use io_uring: epoll alone is measured".to_owned()),
-    }
+    let warnings = placement.warnings.clone();
     let mut counts = vec![1];
     if placement.workers > 1 {
         counts.push(placement.workers);
     }
     let mut cases = Vec::new();
     for workers in counts {
-        for mode in Mode::ALL {
-            cases.extend(backends.iter().map(|backend| Case { mode, backend: *backend, workers }));
-        }
+        cases.extend(Mode::ALL.map(|mode| Case { mode, workers }));
     }
     let each = (options.duration.as_duration() + WARMUP.as_duration() + OVERHEAD) * options.iterations;
     let time = each * cases.len() as u32;
@@ -313,7 +298,6 @@ fn spec_of(case: Case, options: &CalibrateOptions) -> RunSpec {
         check: Check::Size,
         ..ClientSpec::default()
     };
-    spec.generator.backend = case.backend;
     spec.generator.workers = case.workers;
     spec
 }
@@ -402,8 +386,8 @@ mod tests {
     fn the_plan_has_every_mode_and_says_how_long_it_takes() {
         let plan = plan(&options()).unwrap();
         for mode in Mode::ALL {
-            let epoll = plan.cases.iter().find(|case| case.mode == mode && case.backend == Backend::Epoll);
-            assert_eq!(epoll.unwrap().workers, 1);
+            let first = plan.cases.iter().find(|case| case.mode == mode);
+            assert_eq!(first.unwrap().workers, 1);
         }
         let row = Duration::from_millis(3 * 1800);
         assert_eq!(plan.time, row * plan.cases.len() as u32);

@@ -18,8 +18,6 @@ pub(crate) fn testbed(data: &[u8]) {
     }
     spec.client.proxy = spec.client.proxy.filter(|url| has_address(url));
     spec.client.source.clear();
-    // It would be asked of the kernel.
-    spec.generator.backend = Default::default();
     match Plan::compile(&spec, &workload()) {
         Ok(plan) => assert!(plan.request_count() == 2 && plan.workers() > 0),
         Err(error) => assert!(!error.what.is_empty()),

@@ -158,7 +158,6 @@ fn generator(generator: &GeneratorSpec) -> Defaults {
     vec![
         ("workers", generator.workers.to_string()),
         ("cpus", "chosen by webstone".to_owned()),
-        ("backend", name_of(&generator.backend)),
         ("page_histograms", generator.page_histograms.to_string()),
         ("trace", generator.trace.to_string()),
         ("record_all", "none".to_owned()),

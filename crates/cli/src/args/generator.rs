@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use webstone_model::spec::Backend;
 
 use super::values;
 
@@ -26,12 +25,6 @@ pub struct GeneratorArgs {
     /// Do not pin workers to CPUs
     #[arg(long, conflicts_with = "cpus")]
     pub no_pin: bool,
-
-    /// How event loops talk to the kernel
-    ///
-    /// Example: --backend io-uring
-    #[arg(long, value_name = "NAME", value_parser = values::backend())]
-    pub backend: Option<Backend>,
 
     /// Open loop: wait for arrivals awake, so that they start within a microsecond; takes a whole CPU a worker
     #[arg(long)]

@@ -140,7 +140,7 @@ pub enum Command {
     /// Measure what this host's load generator can do
     ///
     /// Every mode (small answers on kept connections, a connection for each request, ended by the server or by a reset, large
-    /// bodies), with epoll and io_uring, with one worker and with all, against a null server that is cheaper than any real
+    /// bodies), with one worker and with all, against a null server that is cheaper than any real
     /// one. The result is stored; runs on the same host with the same version quote their load as a share of it.
     #[command(after_long_help = CALIBRATE_EXAMPLES)]
     Calibrate(CalibrateArgs),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use webstone_model::series::{Caching, Delivery};
-use webstone_model::spec::{Backend, ConnectionPolicy, Interface, Profile, ServerChoice};
+use webstone_model::spec::{ConnectionPolicy, Interface, Profile, ServerChoice};
 
 use super::{ClientArgs, OutputArgs, OwnServerArgs, RunLoadArgs, values};
 
@@ -171,12 +171,6 @@ pub struct SeriesArgs {
     /// Default: chosen by webstone. Example: --generator-cpus 4-7
     #[arg(long, value_name = "LIST", help_heading = "Generator", value_parser = values::cpu_list)]
     pub generator_cpus: Option<String>,
-
-    /// How event loops talk to the kernel
-    ///
-    /// Example: --backend io-uring
-    #[arg(long, value_name = "NAME", help_heading = "Generator", value_parser = values::backend())]
-    pub backend: Option<Backend>,
 
     /// Server under test.
     #[command(flatten)]

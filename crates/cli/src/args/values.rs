@@ -17,8 +17,8 @@ use webstone_model::rate::{Rates, RatesError};
 use webstone_model::search::Over;
 use webstone_model::series::{Caching, Delivery, DeliveryError};
 use webstone_model::spec::{
-    Backend, Check, ConnectionPolicy, HttpVersion, Interface, InterfaceError, Levels, Order, Profile,
-    Resolve, ServerChoice, ServerChoiceError, WhenBusy, parse_cpu_list,
+    Check, ConnectionPolicy, HttpVersion, Interface, InterfaceError, Levels, Order, Profile, Resolve,
+    ServerChoice, ServerChoiceError, WhenBusy, parse_cpu_list,
 };
 use webstone_model::threshold::{GateError, Thresholds};
 use webstone_model::units::parse_count;
@@ -54,14 +54,6 @@ pub(super) fn check() -> impl TypedValueParser<Value = Check> {
         ("status", "the status"),
         ("size", "and the length, where the workload states one"),
         ("content", "and every byte of the generated files"),
-    ])
-}
-
-pub(super) fn backend() -> impl TypedValueParser<Value = Backend> {
-    one_of([
-        ("auto", "the cheaper for the mode at hand, of those that the kernel has"),
-        ("epoll", "readiness, edge-triggered"),
-        ("io-uring", "completion; Linux 6.1 or newer"),
     ])
 }
 
@@ -348,7 +340,6 @@ mod tests {
         assert_eq!(read(&order()), 3);
         assert_eq!(read(&resolve()), 2);
         assert_eq!(read(&check()), 3);
-        assert_eq!(read(&backend()), 3);
         assert_eq!(read(&arrivals()), 2);
         assert_eq!(read(&when_busy()), 2);
         assert_eq!(read(&fail_when()), 3);

@@ -117,7 +117,6 @@ pub(super) fn generator(args: &GeneratorArgs, spec: &mut GeneratorSpec) {
         spec.pin = false;
         spec.cpus.clear();
     }
-    set(&args.backend, &mut spec.backend);
     spec.spin |= args.spin;
     set(&args.page_histograms, &mut spec.page_histograms);
     set(&args.trace, &mut spec.trace);

@@ -84,7 +84,6 @@ pub(crate) fn of_series(kind: Kind, args: &SeriesArgs) -> Result<SeriesIntent, F
     if let Some(cpus) = &args.generator_cpus {
         spec.generator.cpus.clone_from(cpus);
     }
-    spec.generator.backend = args.backend.unwrap_or(spec.generator.backend);
     if !args.servers.is_empty() {
         matrix.servers.clone_from(&args.servers);
     } else if let Some(server) = args.server.server {

@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use toml::Spanned;
 use webstone_model::spec::RunSpec;
 use webstone_store::plain_file::{self, Links};
 
 use crate::failure::{Exit, Failure};
-use crate::usage::split_remedy;
+use crate::usage::{BACKEND_GONE, split_remedy};
 
 /// Largest testbed file, in bytes: the largest body that one can hold, escaped, and room for the rest.
 const TESTBED_BYTES_MAX: u64 = 128 << 20;
@@ -26,12 +29,32 @@ pub(super) fn read(path: &Path) -> Result<RunSpec, Failure> {
     parse(&path.display().to_string(), &text)
 }
 
+/// What earlier versions had in a testbed file. A record that holds one is read; who writes one is told.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Gone {
+    generator: GoneFromGenerator,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct GoneFromGenerator {
+    backend: Option<Spanned<IgnoredAny>>,
+}
+
 fn parse(name: &str, text: &str) -> Result<RunSpec, Failure> {
+    let place = |start| {
+        let (line, column) = position(text, start);
+        format!("line {line}, column {column}: ")
+    };
+    let gone = toml::from_str::<Gone>(text).unwrap_or_default();
+    if let Some(backend) = gone.generator.backend {
+        let place = place(backend.span().start);
+        let failure = Failure::usage(format!("testbed file {name}, {place}there is no `backend` any more"));
+        return Err(failure.hint(BACKEND_GONE));
+    }
     toml::from_str(text).map_err(|error| {
-        let place = error.span().map_or_else(String::new, |span| {
-            let (line, column) = position(text, span.start);
-            format!("line {line}, column {column}: ")
-        });
+        let place = error.span().map_or_else(String::new, |span| place(span.start));
         // The parser's messages may have several lines; an error of ours has one.
         let message = error.message().lines().collect::<Vec<_>>().join(", ");
         let (rule, remedy) = split_remedy(&message);
@@ -75,6 +98,15 @@ mod tests {
             "error: testbed file t.toml, line 2, column 1: unknown field `client`, expected one of `clients`, `rate`, `arrivals`, `when_busy`, \
              `duration`, `pages`, `iterations`, `warmup`, `drain`, `order`, `retries`, `aa`\n\
              hint: `webstone run --dump-spec` prints every key with its default"
+        );
+    }
+
+    #[test]
+    fn a_key_of_an_earlier_version_is_named_with_what_to_do() {
+        assert_eq!(
+            message("[generator]\nworkers = 2\nbackend = \"auto\"\n"),
+            "error: testbed file t.toml, line 3, column 11: there is no `backend` any more\n\
+             hint: leave it out: event loops use epoll, as they did by default; io_uring and the choice are gone"
         );
     }
 }

@@ -37,6 +37,10 @@ fn options_that_are_none() {
         "error: --xyzzy: there is no such option\nhint: `webstone run --help` explains every option",
     );
     says(
+        &["hit", "--backend", "io-uring", "http://127.0.0.1/"],
+        "error: --backend: there is no such option\nhint: leave it out: event loops use epoll, as they did by default; io_uring and the choice are gone",
+    );
+    says(
         &["hit", "-k", "http://127.0.0.1/"],
         "error: -k: there is no such option\nhint: TLS (https) is not supported in this version; to keep connections alive, write -K or --keep-alive",
     );

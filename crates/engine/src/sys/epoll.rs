@@ -2,14 +2,13 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::Arc;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
-use super::backend::{Backend, DISCARD_BYTES, Event, Outgoing, Setup, WITHOUT_END};
+use super::backend::{Backend, DISCARD_BYTES, Event, WITHOUT_END};
 use super::{Address, Connect, Received, Socket};
 
 /// Events taken from the kernel at once.
@@ -29,7 +28,6 @@ pub(crate) struct Epoll {
     /// Whether `epoll_pwait2` is missing: before Linux 5.11, and in valgrind.
     waits_by_poll: bool,
     events: Vec<epoll::Event>,
-    requests: Arc<Vec<u8>>,
     buffer: Box<[u8]>,
     /// Never touched; its length is what [`Socket::discard`] needs.
     scratch: Vec<u8>,
@@ -37,10 +35,8 @@ pub(crate) struct Epoll {
 
 impl Backend for Epoll {
     const NAME: &'static str = "epoll";
-    const DISCARDS: bool = true;
-    const REUSES_SOCKETS: bool = true;
 
-    fn new(setup: Setup) -> io::Result<Epoll> {
+    fn new(receives_bodies: bool) -> io::Result<Epoll> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         // rustix waits in whole milliseconds unless its feature `linux_5_11` says that `epoll_pwait2` is there.
         let mut none = Vec::with_capacity(1);
@@ -49,8 +45,7 @@ impl Backend for Epoll {
             epoll,
             waits_by_poll: tried == Err(Errno::NOSYS),
             events: Vec::with_capacity(BATCH),
-            requests: setup.requests,
-            buffer: vec![0; if setup.receives_bodies { BODY_BYTES } else { HEAD_BYTES }].into_boxed_slice(),
+            buffer: vec![0; if receives_bodies { BODY_BYTES } else { HEAD_BYTES }].into_boxed_slice(),
             scratch: vec![0; DISCARD_BYTES],
         })
     }
@@ -70,11 +65,8 @@ impl Backend for Epoll {
     }
 
     #[inline]
-    fn send(&mut self, _: u32, socket: &Socket, bytes: Outgoing<'_>) -> io::Result<usize> {
-        match bytes {
-            Outgoing::Planned { start, end } => socket.send(&self.requests[start..end]),
-            Outgoing::Filled(bytes) => socket.send(bytes),
-        }
+    fn send(&mut self, _: u32, socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
+        socket.send(bytes)
     }
 
     #[inline]
@@ -105,9 +97,6 @@ impl Backend for Epoll {
         socket.discard(&mut self.scratch[..most])
     }
 
-    /// Closing a descriptor removes it.
-    fn forget(&mut self, _: u32, _: &Socket) {}
-
     #[inline]
     fn wait(&mut self, timeout_ns: u64) -> io::Result<usize> {
         self.events.clear();
@@ -128,17 +117,17 @@ impl Backend for Epoll {
     }
 
     #[inline]
-    fn event(&mut self, number: usize) -> Option<Event> {
+    fn event(&self, number: usize) -> Event {
         let event = &self.events[number];
         let flags = event.flags;
         let has = |flag: epoll::EventFlags| flags.intersects(flag);
-        Some(Event {
+        Event {
             token: event.data.u64(),
             ended: has(epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR),
             error: has(epoll::EventFlags::ERR | epoll::EventFlags::HUP),
             readable: has(epoll::EventFlags::IN),
             writable: has(epoll::EventFlags::OUT),
-        })
+        }
     }
 }
 
@@ -186,17 +175,17 @@ mod tests {
                 socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None).unwrap();
             epoll.watch(&ours, 7).unwrap();
             assert_eq!(epoll.wait(1_000_000_000).unwrap(), 1);
-            let event = epoll.event(0).unwrap();
+            let event = epoll.event(0);
             assert_eq!((event.token, event.readable, event.writable), (7, false, true));
             assert_eq!(epoll.wait(0).unwrap(), 0, "an edge comes once");
             rustix::io::write(&theirs, b"x").unwrap();
             assert_eq!(epoll.wait(1_000_000_000).unwrap(), 1);
-            assert!(epoll.event(0).unwrap().readable);
+            assert!(epoll.event(0).readable);
         }
     }
 
     fn new() -> Epoll {
-        Epoll::new(Setup { connections: 1, keeps_connections: true, ..Setup::default() }).unwrap()
+        Epoll::new(false).unwrap()
     }
 
     fn waits_shortly(mut epoll: Epoll) {

@@ -1,15 +1,12 @@
 //! Everything that talks to the operating system, and all unsafe of this crate.
 //!
-//! What a platform must provide: a [`Backend`] (edge-triggered readiness, or completions dressed as such), [`Socket`]
-//! operations, [`clock::now_ns`], [`thread::pin`] and [`thread::cpu_use`]. Nothing outside this folder assumes Linux, or a
-//! kind of processor ([`vector`]).
+//! What a platform must provide: a [`Backend`] (edge-triggered readiness), [`Socket`] operations, [`clock::now_ns`],
+//! [`thread::pin`] and [`thread::cpu_use`]. Nothing outside this folder assumes Linux, or a kind of processor ([`vector`]).
 
 mod backend;
 pub(crate) mod clock;
 mod epoll;
 mod handshake;
-mod ring;
-mod ring_buffers;
 mod socket;
 mod stamps;
 pub(crate) mod thread;
@@ -17,9 +14,8 @@ mod ticker;
 pub(crate) mod vector;
 mod waker;
 
-pub(crate) use backend::{Backend, Choice, DISCARD_BYTES, Event, Outgoing, Setup, WITHOUT_END};
+pub(crate) use backend::{Backend, DISCARD_BYTES, Event, WITHOUT_END};
 pub(crate) use epoll::Epoll;
-pub(crate) use ring::Ring;
 pub(crate) use socket::{Address, Connect, Received, Socket};
 pub(crate) use ticker::Ticker;
 pub(crate) use waker::Waker;

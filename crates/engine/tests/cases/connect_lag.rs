@@ -7,7 +7,7 @@ use std::time::Duration;
 use webstone_engine::{Control, LevelJob, Plan, run_level};
 use webstone_model::metrics::Measured;
 use webstone_model::spec::ConnectionPolicy::PerRequest;
-use webstone_model::spec::{Backend, ServerSpec};
+use webstone_model::spec::ServerSpec;
 use webstone_model::units::Nanos;
 use webstone_server::{ServeOptions, Server};
 
@@ -47,12 +47,6 @@ fn one_connection_in_seventeen_is_held_against_the_kernel() {
 
 #[test]
 fn a_worker_that_sleeps_shows_in_the_connect_lag() {
-    if crate::BACKEND == Backend::IoUring {
-        println!(
-            "skipped: io_uring begins connections only when it waits, so that none stands while the worker sleeps"
-        );
-        return;
-    }
     // Among forty connections that stand while it sleeps there are two sampled ones.
     let nap = Duration::from_millis(200);
     let longest = (0..10).map(|_| level(nap).generator.connect_lag.max());

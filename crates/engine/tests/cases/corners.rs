@@ -71,7 +71,7 @@ fn connections_beyond_the_registered_ones_work_alike() {
 
 #[test]
 fn more_bytes_than_buffers_arrive_all_the_same() {
-    // 62 MiB are on their way at a time, and no back end has buffers for a sixth of it.
+    // 62 MiB are on their way at a time, and no worker has room for a sixth of it.
     let server = server();
     let mut spec = spec(server.url(), ConnectionPolicy::KeepAlive, 2000);
     spec.client.check = Check::Content;
@@ -181,7 +181,7 @@ fn limits_of_the_system_are_respected() {
         return;
     }
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "cases::corners::limited", "--nocapture"])
+        .args(["--exact", "corners::limited", "--nocapture"])
         .env(LIMITED, "1")
         .output()
         .unwrap();

@@ -66,7 +66,7 @@ pub struct PageHistograms {
 pub struct WorkerUse {
     /// CPU it was pinned to.
     pub cpu: Option<u32>,
-    /// How its event loop talked to the kernel: `epoll` or `io-uring`.
+    /// How its event loop talked to the kernel: `epoll`; in records of earlier versions perhaps `io-uring`.
     pub backend: String,
     /// User CPU time of its thread, in nanoseconds.
     pub user_ns: u64,

@@ -2,13 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use webstone_engine::{Control, LevelJob, LevelOutcome, Plan, run_level};
 use webstone_model::errors::ErrorClass;
 use webstone_model::identities::{Expectation, check};
-use webstone_model::spec::{Backend, ConnectionPolicy, RunSpec};
+use webstone_model::spec::{ConnectionPolicy, RunSpec};
 use webstone_model::units::Nanos;
 use webstone_model::workload::{FileRequest, Page, Workload};
 
@@ -129,7 +129,6 @@ pub(crate) fn spec(url: &str, policy: ConnectionPolicy, pages: u64) -> RunSpec {
     spec.client.request_timeout = Nanos::from_secs(60);
     spec.generator.workers = 1;
     spec.generator.pin = false;
-    spec.generator.backend = if has_backend(&spec) { crate::BACKEND } else { Backend::Auto };
     spec
 }
 
@@ -141,22 +140,6 @@ pub(crate) fn impatient(mut spec: RunSpec, class: ErrorClass) -> RunSpec {
         _ => {}
     }
     spec
-}
-
-/// Whether this kernel has the back end that the test binary is about; says so where not.
-fn has_backend(spec: &RunSpec) -> bool {
-    static FOUND: OnceLock<bool> = OnceLock::new();
-    *FOUND.get_or_init(|| {
-        let mut spec = spec.clone();
-        spec.generator.backend = crate::BACKEND;
-        match Plan::compile(&spec, &one_page(vec![file("/", None)])) {
-            Err(error) if error.what.contains("--backend") => {
-                println!("skipped: {}; the tests run without it", error.what);
-                false
-            }
-            _ => true,
-        }
-    })
 }
 
 /// A workload of one page with the given files.

@@ -1,0 +1,13 @@
+//! Truth, requests and the corners of HTTP: levels against servers whose every answer is known beforehand.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+#![allow(clippy::print_stdout, reason = "a skipped test says why")]
+
+mod booked_time;
+mod byte_peer;
+mod connect_lag;
+mod corners;
+mod floods;
+mod open_loop;
+pub(crate) mod peer;
+mod requests;
+mod truth;
