@@ -14,6 +14,7 @@ mod exchange;
 mod failing;
 mod failure;
 mod feeds;
+mod fixed_work;
 #[cfg(test)]
 mod flood_tests;
 pub mod h1;
@@ -36,6 +37,7 @@ mod transactions;
 mod worker;
 
 pub use disturbance::disturbance;
+pub use fixed_work::fixed_work;
 pub use level::{
     Control, EngineError, LevelJob, LevelOutcome, Live, Phase, run_level, workers_own_descriptors,
 };

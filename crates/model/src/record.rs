@@ -336,8 +336,9 @@ pub struct OtherUse {
     pub cpu_ns: u64,
 }
 
-/// A thread on a CPU asked to be woken every 10 ms: how often it was not, though no other thread had the CPU. A hypervisor
-/// that gives the CPU to another virtual machine does that, and need not tell.
+/// A thread on a CPU asked to be woken every 10 ms: how often it was not, though no other thread had the CPU, and how long a
+/// fixed piece of work took it. A hypervisor that gives the CPU to another virtual machine shows in the one, a neighbour on the
+/// same core or a lower clock in the other; no counter tells of either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CpuWatch {
@@ -349,6 +350,10 @@ pub struct CpuWatch {
     pub stalled_ns: u64,
     /// The longest that it came too late, in nanoseconds.
     pub stalled_ns_max: u64,
+    /// What the fixed piece of work took on average, in nanoseconds, interrupted ones left out; 0 where it was not timed.
+    pub work_ns_mean: u64,
+    /// What a tenth of all pieces stayed below, in nanoseconds: the CPU at its best.
+    pub work_ns_best: u64,
 }
 
 /// What the kernel of the server's host counted while a window was open, as an agent read it there.

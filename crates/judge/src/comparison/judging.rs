@@ -87,9 +87,9 @@ pub enum FloorSource {
     /// What parts the two arms of A/A runs (`--aa`): the end of the interval of their ratio that is farther from 1, of the
     /// run where it is larger.
     Arms,
-    /// The standard deviation of single iterations, of the record where it is larger.
+    /// The standard error of the mean of iterations, of the record where it is larger.
     Iterations,
-    /// The resolution of the histograms, which is coarser than the iterations' scatter.
+    /// The resolution of the histograms, which is coarser than the iterations' standard error.
     Histogram,
 }
 
@@ -180,12 +180,13 @@ fn between_arms<'a>(metric: Metric, levels: impl Iterator<Item = &'a [Armed<'a>]
     Some(Floor { value, source: FloorSource::Arms })
 }
 
-/// The standard deviation of single iterations: in percent of their mean, of errors in percentage points.
+/// The standard error of the mean: in percent of it, of errors in percentage points.
 fn scatter(metric: Metric, samples: &[f64]) -> f64 {
-    let (deviation, mean) = (statistics::standard_deviation(samples), statistics::mean(samples));
+    let mean = statistics::mean(samples);
+    let error = statistics::standard_deviation(samples) / (samples.len().max(1) as f64).sqrt();
     match metric {
-        Metric::Errors => deviation,
-        _ if mean > 0.0 => 100.0 * deviation / mean,
+        Metric::Errors => error,
+        _ if mean > 0.0 => 100.0 * error / mean,
         _ => 0.0,
     }
 }

@@ -93,7 +93,9 @@ fn too_little_is_told() {
 }
 
 fn contestant(samples: &[f64]) -> Contestant {
-    let noise_percent = 100.0 * statistics::standard_deviation(samples) / statistics::mean(samples);
+    let noise_percent = 100.0 * statistics::standard_deviation(samples)
+        / (samples.len() as f64).sqrt()
+        / statistics::mean(samples);
     Contestant { samples: samples.to_vec(), noise_percent }
 }
 

@@ -174,7 +174,7 @@ fn too_few_iterations_cannot_tell_that_there_is_no_difference() {
         (Finding::NoDifferenceShown, Some(Why::WithinInterval))
     );
     let within_noise: (Vec<f64>, Vec<f64>) =
-        (0..15).map(|i| (1000.0 + f64::from(i % 3) * 10.0, 1010.0 + f64::from(i % 3) * 10.0)).unzip();
+        (0..15).map(|i| (1000.0 + f64::from(i % 3) * 10.0, 1007.4 + f64::from(i % 3) * 10.0)).unzip();
     assert_eq!(
         finding(&within_noise.0, &within_noise.1),
         (Finding::NoDifferenceShown, Some(Why::WithinNoise))
@@ -249,9 +249,12 @@ fn the_noise_floor_comes_from_what_is_known() {
     let floor = |a: &RunRecord, b: &RunRecord, noise| {
         rate_row(&compare(&[a, b], &Options { noise, ..Options::default() }), 0).floor
     };
-    // The standard deviation is 1 of 101, and 1 of 100.
+    // The standard deviation is 1 of 101, and 1 of 100, over the root of three iterations.
     let scatter = floor(&a, &b, Noise::Records);
-    assert!((scatter.value - 1.0).abs() < 1e-9 && scatter.source == FloorSource::Iterations, "{scatter:?}");
+    assert!(
+        (scatter.value - 1.0 / 3.0_f64.sqrt()).abs() < 1e-9 && scatter.source == FloorSource::Iterations,
+        "{scatter:?}"
+    );
     assert_eq!(floor(&a, &b, Noise::Percent(2.5)), Floor { value: 2.5, source: FloorSource::Given });
     let mut arms = record("aa", &[(1, &[100.0, 103.0, 101.0, 104.0, 102.0, 105.0])]);
     for (index, run) in arms.iterations.iter_mut().enumerate() {

@@ -29,6 +29,13 @@ pub const TAKEN_PERCENT_VOID: f64 = 5.0;
 pub const STALL_NS_CLEAN: u64 = 250_000_000;
 /// A single stall, in nanoseconds, from which on a window is void however long it is.
 pub const STALL_NS_VOID: u64 = 1_000_000_000;
+/// By how much a CPU of the server may be slower in a window than at its best in the same level, in percent. Neighbours on a shared
+/// host make it some percent slower at any time.
+pub const SLOWER_PERCENT_CLEAN: f64 = 10.0;
+/// The same from which on the window is void.
+pub const SLOWER_PERCENT_VOID: f64 = 20.0;
+/// How busy a CPU must have been in the window, in percent, for its speed to be judged: an idle one may be slowed on purpose.
+pub(super) const SPEED_BUSY_PERCENT_MIN: f64 = 50.0;
 /// Shortest window, in nanoseconds, of which it is judged what others took: a shorter one can lie in one slice of theirs.
 pub const JUDGED_WINDOW_NS_MIN: u64 = 1_000_000_000;
 /// A level's 95 % interval of the request rate, in percent of its value, from which on nothing can be concluded from it.

@@ -13,6 +13,7 @@ use super::bounds::{
     time,
 };
 use super::rules::this_host;
+use super::slowness;
 use webstone_model::metrics::WorkerUse;
 use webstone_model::record::{HostUse, IterationRecord, OthersUse, RunRecord, ThreadUse};
 
@@ -43,7 +44,7 @@ enum Taker {
 pub struct Loss {
     /// From whom: `worker 0 of the load generator on CPU 1`, `the server`.
     pub of: String,
-    /// All that was taken, in percent of the CPU time that it could have had.
+    /// All that was taken, in percent of the CPU time that it could have had; of a CPU that was slow, by how much.
     pub percent: f64,
     /// The longest time for which it stood still, in nanoseconds.
     pub stalled_ns_max: u64,
@@ -51,13 +52,16 @@ pub struct Loss {
     pub worth: Worth,
     /// Who took how much, in words.
     pub by: String,
+    /// Whether nothing was taken, and the CPU did less in its time.
+    pub is_slow: bool,
 }
 
 impl Loss {
     /// In one sentence, without its end.
     pub fn sentence(&self) -> String {
-        let Loss { of, percent, stalled_ns_max, by, .. } = self;
+        let Loss { of, percent, stalled_ns_max, by, is_slow, .. } = self;
         match *percent >= TAKEN_PERCENT_CLEAN {
+            _ if *is_slow => format!("{of} was {percent:.0} % slower than at its best in this level: {by}"),
             true => format!("{of} lost {percent:.1} % of its CPU time: {by}"),
             false => format!("{of} stood still for {}: {by}", time(*stalled_ns_max as f64)),
         }
@@ -73,6 +77,7 @@ pub fn losses(record: &RunRecord, run: &IterationRecord) -> Vec<Loss> {
         found.extend(of_worker(record, run, number, worker));
     }
     found.extend(of_server(record, run));
+    found.extend(slowness::of_server(record, run));
     // Shorter windows can lie in a single slice of another program; nothing but a stop of the whole host is told of them.
     found.retain(|loss| {
         loss.worth > Worth::Clean
@@ -115,7 +120,7 @@ impl Seat<'_> {
             false => Worth::Clean,
         };
         let by = self.told();
-        Loss { of: self.of, percent: all, stalled_ns_max: self.stalled_ns_max, worth, by }
+        Loss { of: self.of, percent: all, stalled_ns_max: self.stalled_ns_max, worth, by, is_slow: false }
     }
 
     fn told(&self) -> String {
@@ -185,13 +190,20 @@ fn of_worker(record: &RunRecord, run: &IterationRecord, number: usize, worker: &
     Some(seat.loss(Some(TAKEN_PERCENT_VOID)))
 }
 
+/// The host that the server runs on, as it was in a window, and the server's CPUs there.
+pub(super) fn server_host<'a>(
+    record: &'a RunRecord,
+    run: &'a IterationRecord,
+) -> Option<(&'a HostUse, &'a [u32])> {
+    match &record.target.agent {
+        Some(agent) => Some((&run.server_host.as_ref()?.host, &agent.cpus)),
+        None => Some((run.host.as_ref().filter(|_| this_host(record) == Some(true))?, &record.target.cpus)),
+    }
+}
+
 fn of_server(record: &RunRecord, run: &IterationRecord) -> Option<Loss> {
     let window_ns = Some(run.measured.window_ns).filter(|window_ns| *window_ns > 0)?;
-    let (host, cpus) = match &record.target.agent {
-        Some(agent) => (Some(&run.server_host.as_ref()?.host), &agent.cpus),
-        None => (run.host.as_ref().filter(|_| this_host(record) == Some(true)), &record.target.cpus),
-    };
-    let host = host?;
+    let (host, cpus) = server_host(record, run)?;
     let of_server = host.cpus.iter().filter(|cpu| cpus.contains(&cpu.cpu));
     let could_use = record.target.software.as_ref().and_then(|software| software.cpus_max);
     let seats = could_use.map_or(cpus.len(), |most| cpus.len().min(most as usize)).max(1) as u64;
@@ -273,6 +285,6 @@ fn shares_its_cpu(record: &RunRecord, run: &IterationRecord, worker: &WorkerUse)
     record.target.cpus.is_empty() || record.target.cpus.contains(&cpu) || origin.contains(&cpu)
 }
 
-fn cpu_of(host: &HostUse, number: u32) -> Option<&webstone_model::record::CpuUse> {
+pub(super) fn cpu_of(host: &HostUse, number: u32) -> Option<&webstone_model::record::CpuUse> {
     host.cpus.iter().find(|cpu| cpu.cpu == number)
 }

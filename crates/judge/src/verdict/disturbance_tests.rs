@@ -106,6 +106,47 @@ fn each_way_of_taking_is_told_with_its_share() {
     );
 }
 
+/// Four windows of one level on a server's CPU that is busy, in which the piece of work took so long: mean and best.
+fn worked(works: [(u64, u64); 4]) -> RunRecord {
+    let mut record = here();
+    for (place, (run, (mean, best))) in record.iterations.iter_mut().zip(works).enumerate() {
+        run.clients = 20;
+        run.started_at = format!("2026-01-01T00:{:02}:00.000Z", 10 * place);
+        run.host.as_mut().unwrap().watched =
+            vec![CpuWatch { cpu: 0, work_ns_mean: mean, work_ns_best: best, ..CpuWatch::default() }];
+    }
+    record
+}
+
+#[test]
+fn a_cpu_is_held_against_itself_at_its_best_in_the_level() {
+    let worths = |record: &RunRecord| -> Vec<Worth> {
+        record.iterations.iter().take(4).map(|run| worth(record, run)).collect()
+    };
+    let quiet = worked([(5_300, 5_100), (5_200, 5_000), (5_400, 5_100), (5_499, 5_050)]);
+    assert_eq!(worths(&quiet), [Worth::Clean; 4]);
+    let slowed = worked([(5_300, 5_000), (5_500, 5_100), (6_000, 5_200), (5_999, 5_100)]);
+    assert_eq!(worths(&slowed), [Worth::Clean, Worth::Disturbed, Worth::Void, Worth::Disturbed]);
+    let told = losses(&slowed, &slowed.iterations[2]);
+    let sentence = "the server's CPU 0 was 20 % slower than at its best in this level: something shares its core or its \
+                    caches, or its clock fell";
+    assert_eq!(told.iter().map(Loss::sentence).collect::<Vec<_>>(), [sentence]);
+    // What only later windows show comes too late for a repetition, and still leaves doubt.
+    let late = worked([(6_500, 6_400), (6_500, 6_400), (5_100, 5_000), (5_100, 5_000)]);
+    assert_eq!(worths(&late), [Worth::Disturbed, Worth::Disturbed, Worth::Clean, Worth::Clean]);
+    // Of another level, or of a CPU that had little to do, nothing follows.
+    let mut other = slowed.clone();
+    other.iterations[0].clients = 1;
+    other.iterations[1].clients = 2;
+    other.iterations[3].clients = 3;
+    assert_eq!(worths(&other)[2], Worth::Disturbed, "15 % slower than at its own best");
+    let mut idle = slowed;
+    for run in &mut idle.iterations {
+        run.host.as_mut().unwrap().cpus[0] = cpu(0, 299);
+    }
+    assert_eq!(worths(&idle), [Worth::Clean; 4]);
+}
+
 /// Another program takes CPU time from the server.
 fn take_from_server(run: &mut webstone_model::record::IterationRecord, ns: u64) {
     let host = run.host.as_mut().unwrap();
@@ -215,6 +256,8 @@ enum Happens {
     StealFromServer(u64),
     Stall(u64),
     Watch(u64),
+    /// The work takes longer, where a CPU is watched.
+    Slow(u64),
     Quota(u64),
     Heat(u64),
     Suspend(u64),
@@ -229,6 +272,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         ns().prop_map(Happens::StealFromServer),
         ns().prop_map(Happens::Stall),
         ns().prop_map(Happens::Watch),
+        (1_u64..10_000).prop_map(Happens::Slow),
         ns().prop_map(Happens::Quota),
         ns().prop_map(Happens::Heat),
         ns().prop_map(Happens::Suspend),
@@ -254,6 +298,7 @@ fn disturb(run: &mut webstone_model::record::IterationRecord, what: &Happens) {
         Happens::Watch(ns) => {
             host.watched.push(CpuWatch { cpu: 0, stalled_ns: ns, stalled_ns_max: ns, ..CpuWatch::default() });
         }
+        Happens::Slow(ns) => host.watched.iter_mut().for_each(|watch| watch.work_ns_mean += ns),
         Happens::Quota(ns) => *host.throttled_ns.get_or_insert(0) += ns,
         Happens::Heat(ns) => host.cpus[1].heat_ns += ns,
         Happens::Suspend(ns) => host.suspended_ns += ns,

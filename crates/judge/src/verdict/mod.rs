@@ -10,6 +10,7 @@ mod disturbance_tests;
 mod limit;
 mod reasons;
 mod rules;
+mod slowness;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -23,8 +24,9 @@ use webstone_model::record::RunRecord;
 pub use bounds::{
     DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, ERRORS_PERCENT_MAX, INTERVAL_PERCENT_MAX,
     JUDGED_WINDOW_NS_MIN, LINK_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, RATE_MISSED_PERCENT_MAX,
-    RUN_QUEUE_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, STALL_NS_CLEAN, STALL_NS_VOID,
-    TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID, WORKER_CPU_PERCENT_MAX, run_queue_percent,
+    RUN_QUEUE_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, SLOWER_PERCENT_CLEAN,
+    SLOWER_PERCENT_VOID, STALL_NS_CLEAN, STALL_NS_VOID, TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID,
+    WORKER_CPU_PERCENT_MAX, run_queue_percent,
 };
 pub use disturbance::{Loss, Worth, losses, worth};
 pub use rules::rules;

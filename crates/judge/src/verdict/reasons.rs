@@ -2,8 +2,9 @@
 
 use super::bounds::{
     ERRORS_PERCENT_MAX, GENERATOR_WINDOW_NS_MIN, INTERVAL_PERCENT_MAX, RATE_MISSED_PERCENT_MAX,
-    SCHEDULE_LAG_PERCENT_MAX, STALL_NS_CLEAN, STALL_NS_VOID, TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID,
-    WORKER_CPU_PERCENT_MAX, counted, level, percent, run_queue_percent, time, worker_percent,
+    SCHEDULE_LAG_PERCENT_MAX, SLOWER_PERCENT_CLEAN, SLOWER_PERCENT_VOID, STALL_NS_CLEAN, STALL_NS_VOID,
+    TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID, WORKER_CPU_PERCENT_MAX, counted, level, percent,
+    run_queue_percent, time, worker_percent,
 };
 use super::disturbance::{self, Worth};
 use super::{Cause, Reason};
@@ -45,16 +46,19 @@ fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
     let losses = disturbance::losses(record, run);
     // One sentence a window: the worst tells what to do, and the others would say the same of the next CPU.
     let Some(worst) = losses.first() else { return };
-    let by_share = worst.percent >= TAKEN_PERCENT_CLEAN;
+    let by_share = worst.is_slow || worst.percent >= TAKEN_PERCENT_CLEAN;
     let measured = match by_share {
         true => format!("{:.1} %", worst.percent),
         false => time(worst.stalled_ns_max as f64),
     };
-    let (to, percent, stall_ns) = match worst.worth {
-        Worth::Void => (reasons, TAKEN_PERCENT_VOID, STALL_NS_VOID),
-        _ => (doubts, TAKEN_PERCENT_CLEAN, STALL_NS_CLEAN),
+    let (to, taken, slower, stall_ns) = match worst.worth {
+        Worth::Void => (reasons, TAKEN_PERCENT_VOID, SLOWER_PERCENT_VOID, STALL_NS_VOID),
+        _ => (doubts, TAKEN_PERCENT_CLEAN, SLOWER_PERCENT_CLEAN, STALL_NS_CLEAN),
     };
-    let limit = if by_share { format!("{percent} %") } else { time(stall_ns as f64) };
+    let limit = match by_share {
+        true => format!("{} %", if worst.is_slow { slower } else { taken }),
+        false => time(stall_ns as f64),
+    };
     to.push(of_run(run, Cause::Disturbed, measured, limit, &worst.sentence()));
 }
 

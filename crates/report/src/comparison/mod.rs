@@ -251,7 +251,7 @@ fn floor_source(source: FloorSource) -> &'static str {
     match source {
         FloorSource::Given => "as given",
         FloorSource::Arms => "from an A/A run",
-        FloorSource::Iterations => "the iterations' own standard deviation",
+        FloorSource::Iterations => "the standard error of the iterations",
         FloorSource::Histogram => "the resolution of the histograms",
     }
 }

@@ -1,0 +1,57 @@
+//! CPUs of the server that did less in their time than before: no counter tells of a neighbour on the same core, of another
+//! virtual machine that uses up its caches, or of a lower clock. What tells is a fixed piece of work, timed a hundred times a
+//! second ([`CpuWatch`]).
+//!
+//! A CPU is held against itself at its best in windows of the same level: those put the same load on it, so whatever slows it
+//! down in all of them alike, as a clock that falls with the load does, is a property of the machine. A window is void by what was known when it ended,
+//! since it is repeated then or never; what later windows show can still leave doubt.
+
+use webstone_model::record::{CpuWatch, HostUse, IterationRecord, RunRecord};
+
+use super::bounds::{SLOWER_PERCENT_CLEAN, SLOWER_PERCENT_VOID, SPEED_BUSY_PERCENT_MIN, percent};
+use super::disturbance::{Loss, Worth, cpu_of, server_host};
+
+/// The server's CPU that was slowed down most, if one was by more than a clean window has.
+pub(super) fn of_server(record: &RunRecord, run: &IterationRecord) -> Option<Loss> {
+    let (host, cpus) = server_host(record, run)?;
+    let judged = host.watched.iter().filter(|watch| cpus.contains(&watch.cpu) && is_busy(host, watch.cpu));
+    judged.filter_map(|watch| of_cpu(record, run, watch)).max_by(|a, b| a.percent.total_cmp(&b.percent))
+}
+
+fn is_busy(host: &HostUse, cpu: u32) -> bool {
+    cpu_of(host, cpu).is_some_and(|cpu| {
+        let all = cpu.busy_ns.saturating_add(cpu.idle_ns);
+        percent(cpu.busy_ns as f64, all as f64) >= SPEED_BUSY_PERCENT_MIN
+    })
+}
+
+fn of_cpu(record: &RunRecord, run: &IterationRecord, watch: &CpuWatch) -> Option<Loss> {
+    let slower = |best: Option<u64>| {
+        let best = best.filter(|best| *best > 0)? as f64;
+        Some(percent(watch.work_ns_mean as f64 - best, best))
+    };
+    let all = slower(best(record, run, watch.cpu, |_| true))?;
+    let by_then = slower(best(record, run, watch.cpu, |other| other.started_at <= run.started_at))?;
+    let (percent, worth) = match () {
+        () if by_then >= SLOWER_PERCENT_VOID => (by_then, Worth::Void),
+        () if all >= SLOWER_PERCENT_CLEAN => (all, Worth::Disturbed),
+        () => return None,
+    };
+    let of = format!("the server's CPU {}", watch.cpu);
+    let by = "something shares its core or its caches, or its clock fell".to_owned();
+    Some(Loss { of, percent, stalled_ns_max: 0, worth, by, is_slow: true })
+}
+
+/// The shortest that the piece of work took a CPU in windows of this level, the void ones too.
+fn best(
+    record: &RunRecord,
+    run: &IterationRecord,
+    cpu: u32,
+    counts: impl Fn(&IterationRecord) -> bool,
+) -> Option<u64> {
+    let of_level = |other: &&IterationRecord| other.clients == run.clients && other.rate == run.rate;
+    let others = record.iterations.iter().chain(&record.voids).filter(of_level).filter(|other| counts(other));
+    let watches = others.chain([run]).filter_map(|other| server_host(record, other));
+    let bests = watches.flat_map(|(host, _)| &host.watched).filter(|watch| watch.cpu == cpu);
+    bests.map(|watch| watch.work_ns_best).filter(|best| *best > 0).min()
+}
