@@ -7,6 +7,7 @@ pub mod args;
 mod commands;
 mod console;
 mod display;
+mod events;
 pub mod failure;
 mod intent;
 pub mod reference;

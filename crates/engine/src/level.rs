@@ -6,9 +6,11 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
+use webstone_model::event::{Live, Phase};
 use webstone_model::metrics::Measured;
 use webstone_model::rate::RateProfile;
 
+use crate::live::Merged;
 use crate::plan::Plan;
 use crate::sys;
 use crate::sys::clock::now_ns;
@@ -64,44 +66,6 @@ pub enum EngineError {
     WorkerPanicked(usize),
 }
 
-/// Where a level stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Workers are being set up.
-    Starting,
-    /// Under load; nothing is counted yet.
-    WarmUp,
-    /// The window is open.
-    Measuring,
-    /// The window is closed; requests in progress may finish.
-    Draining,
-    /// Over.
-    Done,
-}
-
-/// What a live display shows: totals over the open window so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Live {
-    /// Time since the window opened, in nanoseconds.
-    pub elapsed_ns: u64,
-    /// Open loop: arrivals that were due.
-    pub planned: u64,
-    /// Open loop: arrivals that began a page.
-    pub offered: u64,
-    /// Requests that succeeded.
-    pub requests: u64,
-    /// Requests that failed.
-    pub errors: u64,
-    /// Connections established.
-    pub connections: u64,
-    /// Pages completed.
-    pub pages: u64,
-    /// Bytes of valid responses.
-    pub bytes: u64,
-    /// Σ response time, in nanoseconds.
-    pub response_ns: u64,
-}
-
 /// Ends a level early and watches it, from another thread. One per level.
 #[derive(Debug, Default)]
 pub struct Control {
@@ -109,6 +73,7 @@ pub struct Control {
     end: AtomicBool,
     abort: AtomicBool,
     shared: OnceLock<Arc<Shared>>,
+    merged: Merged,
 }
 
 impl Control {
@@ -158,6 +123,7 @@ impl Control {
             pages: sum(|w| &w.pages),
             bytes: sum(|w| &w.bytes),
             response_ns: sum(|w| &w.response_ns),
+            response: self.merged.of(shared.workers.iter().map(|worker| &worker.copied)),
         }
     }
 

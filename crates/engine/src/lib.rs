@@ -19,6 +19,7 @@ mod fixed_work;
 mod flood_tests;
 pub mod h1;
 mod level;
+mod live;
 mod observe;
 mod origin;
 mod origins;
@@ -38,9 +39,7 @@ mod worker;
 
 pub use disturbance::disturbance;
 pub use fixed_work::fixed_work;
-pub use level::{
-    Control, EngineError, LevelJob, LevelOutcome, Live, Phase, run_level, workers_own_descriptors,
-};
+pub use level::{Control, EngineError, LevelJob, LevelOutcome, run_level, workers_own_descriptors};
 pub use plan::{Plan, PlanError};
 pub use probe::{Probe, ProbeError, ProbeResponse};
 pub use transactions::{TraceEvent, TraceKind, Transaction};

@@ -16,6 +16,7 @@ use webstone_model::rate::RateProfile;
 use crate::client::{Client, Doing};
 use crate::connection::{Connection, State};
 use crate::h1::known_heads::KnownHeads;
+use crate::live::{COPIED_EVERY_NS, Copied};
 use crate::pacing::Pacer;
 use crate::plan::Plan;
 use crate::recorder::Recorder;
@@ -76,6 +77,7 @@ pub(crate) struct Published {
     pub(crate) pages: AtomicU64,
     pub(crate) bytes: AtomicU64,
     pub(crate) response_ns: AtomicU64,
+    pub(crate) copied: Copied,
 }
 
 /// Where a worker stands.
@@ -104,6 +106,8 @@ pub(crate) struct Seat {
 pub(crate) struct Worker<B> {
     pub(crate) plan: Arc<Plan>,
     pub(crate) shared: Arc<Shared>,
+    /// When the last copy for percentiles was left.
+    copied_ns: u64,
     pub(crate) number: usize,
     cpu: Option<u32>,
     pub(crate) stage: Stage,
@@ -219,6 +223,7 @@ impl<B: Backend> Worker<B> {
             transaction_buffer: Vec::new(),
             plan,
             shared,
+            copied_ns: 0,
         })
     }
 
@@ -396,6 +401,10 @@ impl<B: Backend> Worker<B> {
             self.drain_end_ns = now;
         }
         self.publish();
+        if self.recorder.is_open && now >= self.copied_ns + COPIED_EVERY_NS {
+            self.copied_ns = now;
+            self.shared.workers[self.number].copied.leave(&self.recorder.measured.histograms.response);
+        }
         self.tick_ns = now + TICK_NS;
         match self.stage {
             Stage::WarmUp => self.tick_ns = self.tick_ns.min(open_ns.max(now + 1)),

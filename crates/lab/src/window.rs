@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use webstone_engine::Phase;
+use webstone_model::event::Phase;
 use webstone_model::record::{CpuWatch, HostUse, OriginCounts, OriginUse, ServerUse};
 use webstone_server::Counters;
 

@@ -1,5 +1,5 @@
 //! The nouns of webstone: what is asked for ([`spec`]), what is requested ([`workload`]), what is counted ([`metrics`],
-//! [`errors`]), the figures made of it ([`figures`], [`metric`], [`identities`]) and what is kept ([`record`]).
+//! [`errors`]), the figures made of it ([`figures`], [`metric`], [`identities`]), what is told meanwhile ([`event`]) and what is kept ([`record`]).
 //!
 //! Nothing here performs I/O, reads a clock, spawns a thread or uses `unsafe`. That is what makes every figure
 //! reproducible from a stored record, and every test of one a plain function call.
@@ -8,6 +8,7 @@
 pub mod addresses;
 pub mod arrivals;
 pub mod errors;
+pub mod event;
 pub mod figures;
 #[cfg(any(test, feature = "fixture"))]
 pub mod fixture;

@@ -236,6 +236,12 @@ pub fn json_schema() -> String {
     text
 }
 
+/// The JSON schema (draft 2020-12) of a line of events, as text ending in a newline.
+pub fn event_schema() -> String {
+    let schema = schemars::schema_for!(webstone_model::event::EventLine);
+    serde_json::to_string_pretty(&schema).expect("a schema is a tree of strings and numbers") + "\n"
+}
+
 /// The report as indented JSON, ending in a newline.
 pub(crate) fn render(record: &RunRecord, verdict: Verdict) -> Result<String, serde_json::Error> {
     let mut pages = by_hits(&record.page_totals());

@@ -50,7 +50,7 @@ pub use crate::comparison::{ComparisonFormat, comparison_schema, render_comparis
 pub use crate::format::{Format, UnknownFormat};
 pub use crate::json::{
     Computed, Distribution, Distributions, IterationFigures, JsonReport, LevelFigures, PeakFigures,
-    json_schema,
+    event_schema, json_schema,
 };
 pub use crate::markdown::safe as markdown_text;
 pub use crate::screen::Charset;

@@ -6,9 +6,11 @@ mod records;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use webstone_model::event::{EVENTS_SCHEMA, Ended, Event, EventLine, Live, LivePercentiles, Phase, Position};
 use webstone_model::record::RunRecord;
 use webstone_report::{
-    ComparisonFormat, Format, Options, comparison_schema, json_schema, render, render_comparison,
+    ComparisonFormat, Format, Options, comparison_schema, event_schema, json_schema, render,
+    render_comparison,
 };
 
 #[test]
@@ -39,6 +41,41 @@ fn the_published_schema_of_comparisons_is_the_generated_one_and_is_kept_to() {
         let text = render_comparison(&comparison, ComparisonFormat::Json, &Options::default()).unwrap();
         let value: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(problems(&schema, &schema, &value, "$"), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn the_published_schema_of_events_is_the_generated_one_and_is_kept_to() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/events.schema.json");
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        std::fs::write(&path, event_schema()).unwrap();
+    }
+    assert!(
+        std::fs::read_to_string(&path).unwrap_or_default() == event_schema(),
+        "docs/events.schema.json is not what the types say.\nhint: UPDATE_SCHEMA=1 cargo test -p webstone-report"
+    );
+    let schema: Value = serde_json::from_str(&event_schema()).unwrap();
+    let record = records::small();
+    let level = Box::new(Ended::of(&record.iterations[0]));
+    let at = Position { step: 1, steps: 6, clients: 5, rate: None, iteration: 1 };
+    let started = Event::RunStarted {
+        id: record.id.clone(),
+        path: Some("runs/x".to_owned()),
+        target: record.target.clone(),
+        workload: record.workload.name.clone(),
+        spec: Box::new(record.spec.clone()),
+        steps: 6,
+        planned_ns: None,
+        paced: true,
+    };
+    let live = Live { response: Some(LivePercentiles::default()), ..Live::default() };
+    for event in [started, Event::LevelEnded { at, level }, Event::Tick { at, phase: Phase::Measuring, live }]
+    {
+        let line = EventLine { schema: EVENTS_SCHEMA, time: record.started_at.clone(), event };
+        assert_eq!(
+            problems(&schema, &schema, &serde_json::to_value(line).unwrap(), "$"),
+            Vec::<String>::new()
+        );
     }
 }
 

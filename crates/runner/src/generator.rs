@@ -6,9 +6,9 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use webstone_engine::{
-    Control, EngineError, LevelJob, LevelOutcome, Live, Phase, Plan, PlanError, TraceEvent, Transaction,
-    run_level,
+    Control, EngineError, LevelJob, LevelOutcome, Plan, PlanError, TraceEvent, Transaction, run_level,
 };
+use webstone_model::event::{Live, Phase};
 use webstone_model::rate::RateProfile;
 use webstone_model::spec::RunSpec;
 use webstone_model::workload::Workload;

@@ -27,6 +27,3 @@ pub mod workout;
 pub use run::{Part, RunError, RunOutcome, RunnerOptions, resolve_workload, run};
 pub use sweep::SweepError;
 pub use workload_source::{WorkloadSourceError, load_workload};
-
-// The command line shows the engine's totals.
-pub use webstone_engine::{Live, Phase};

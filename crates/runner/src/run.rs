@@ -6,18 +6,19 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use webstone_judge::search::LOOK_FIRST;
+use webstone_model::event::Event;
 use webstone_model::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
 use webstone_model::spec::{RunSpec, Software, parse_cpu_list};
 use webstone_model::workload::Workload;
 
 use crate::calibrate;
 use crate::generator::{self, Compile, LoadGenerator};
-use crate::observer::{Event, Observer};
+use crate::observer::Observer;
 use crate::order::Course;
 use crate::placement::{ServerPlace, place};
 use crate::preflight::needs::{Load, Severity, shortages};
@@ -150,7 +151,7 @@ pub(crate) fn run_with(
                 RunError::Interrupted => RunState::Interrupted,
                 _ => RunState::Failed,
             };
-            observer.event(Event::Finished { state, path: None });
+            observer.event(&finished(state, None));
             RunOutcome { record: None, path: None, error: Some(error) }
         }
     }
@@ -205,7 +206,7 @@ fn prepare(
     let configuration = configuration::read(&spec.server_config)?;
     warnings.extend(target::unknown_contents(&spec, &workload));
 
-    observer.event(Event::Preparing("looking at this machine and the target"));
+    observer.event(&Event::Preparing { what: "looking at this machine and the target".to_owned() });
     let ours = spec.target.is_empty();
     let embedded = ours && spec.server.software == Software::Reference;
     let mut facts = if ours {
@@ -237,7 +238,7 @@ fn prepare(
         true => {
             let starting =
                 if embedded { "starting the embedded server" } else { "starting the server under test" };
-            observer.event(Event::Preparing(starting));
+            observer.event(&Event::Preparing { what: starting.to_owned() });
             let program = server_program.map_or_else(std::env::current_exe, Ok).map_err(|source| {
                 EmbeddedServerError::Start { program: PathBuf::from("/proc/self/exe"), source }
             })?;
@@ -257,7 +258,7 @@ fn prepare(
     target::reach_hosts(&effective, &workload)?;
     going_on()?;
     if check_target {
-        observer.event(Event::Preparing("asking the target for its files"));
+        observer.event(&Event::Preparing { what: "asking the target for its files".to_owned() });
         let fetch = ByProbe::like(&effective);
         let checked = target::check_answers(&effective, &workload, &fetch, interrupt, &mut facts);
         going_on()?;
@@ -265,7 +266,7 @@ fn prepare(
         warnings.append(&mut facts.warnings);
     }
     let started = spec.server.agent.as_ref().map(|command| {
-        observer.event(Event::Preparing("starting the agent on the server's host"));
+        observer.event(&Event::Preparing { what: "starting the agent on the server's host".to_owned() });
         let setting = agent::Setting { command, version: &tool.version, addresses: &facts.addresses };
         ServerAgent::start(&setting, interrupt)
     });
@@ -280,7 +281,7 @@ fn prepare(
     let trace = (spec.generator.trace > 0).then(|| TraceWriter::new(trace.unwrap_or_else(nowhere)));
 
     for warning in &warnings {
-        observer.event(Event::Warning(warning));
+        observer.event(&Event::Warning { text: warning.clone() });
     }
     let subject = Subject {
         tool: &tool,
@@ -362,12 +363,14 @@ impl Prepared {
         let clients = load.clients.0.iter().copied().max().unwrap_or_default();
         let paced = load.rate.is_none()
             && clients > self.effective.generator.workers.saturating_mul(webstone_engine::STARTED_AT_ONCE);
-        let path = self.store.as_ref().map(|store| store.path().to_owned());
-        observer.event(Event::RunStarted {
-            record: &self.record,
-            path: path.as_deref(),
+        observer.event(&Event::RunStarted {
+            id: self.record.id.clone(),
+            path: self.store.as_ref().map(|store| store.path().display().to_string()),
+            target: self.record.target.clone(),
+            workload: self.record.workload.name.clone(),
+            spec: Box::new(self.record.spec.clone()),
             steps,
-            planned,
+            planned_ns: planned.map(|time| time.as_nanos() as u64),
             paced,
         });
         let server_cpus = watched_cpus(&self.record, &self.effective);
@@ -418,7 +421,7 @@ impl Prepared {
         if self.record.iterations.is_empty() && state == RunState::Interrupted {
             error.get_or_insert(RunError::Interrupted);
         }
-        observer.event(Event::Finished { state, path: path.as_deref() });
+        observer.event(&finished(state, path.as_deref()));
         RunOutcome { record: Some(self.record), path, error }
     }
 
@@ -430,7 +433,7 @@ impl Prepared {
         observer: &mut dyn Observer,
     ) -> RunOutcome {
         let path = self.store.take().map(|store| store.path().to_owned());
-        observer.event(Event::Finished { state, path: path.as_deref() });
+        observer.event(&finished(state, path.as_deref()));
         let interrupted = (state == RunState::Interrupted).then_some(RunError::Interrupted);
         RunOutcome { record: Some(self.record), path, error: error.map(RunError::from).or(interrupted) }
     }
@@ -524,3 +527,7 @@ fn fileset_bytes(workload: &Workload) -> u64 {
 #[cfg(test)]
 #[path = "run_tests.rs"]
 mod tests;
+
+fn finished(state: RunState, path: Option<&Path>) -> Event {
+    Event::Finished { state, path: path.map(|path| path.display().to_string()) }
+}

@@ -9,8 +9,9 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{RecvTimeoutError, channel, sync_channel};
 use std::time::{Duration, Instant};
 
-use webstone_engine::{EngineError, LevelOutcome, Phase};
+use webstone_engine::{EngineError, LevelOutcome};
 use webstone_judge::verdict::{self, Loss, Worth};
+use webstone_model::event::{Ended, Event, Phase, Position};
 use webstone_model::identities::{self, Expectation};
 use webstone_model::record::{Disturbance, IterationRecord, RunRecord, RunState, ScheduleKept, ServerUse};
 use webstone_model::spec::{RunSpec, parse_cpu_list};
@@ -18,7 +19,7 @@ use webstone_model::units::Nanos;
 use webstone_server::Counters;
 
 use crate::generator::{Level, LoadGenerator, Outputs};
-use crate::observer::{Event, Observer, Position};
+use crate::observer::Observer;
 use crate::order::{Course, Step};
 use crate::record_all::{RecordAll, RecordAllError};
 use crate::trace::TraceWriter;
@@ -176,7 +177,7 @@ impl Sweep<'_> {
 
     fn step(&mut self, at: Position, step: Step, record: &mut RunRecord) -> Result<(), SweepError> {
         self.alive()?;
-        self.observer.event(Event::LevelStarted(at));
+        self.observer.event(&Event::LevelStarted { at });
         let disturbance = self.disturbance();
         if let Some(server) = &mut self.server {
             server.level_starts();
@@ -201,12 +202,12 @@ impl Sweep<'_> {
             record.iterations.push(iteration);
             let stored = self.sink.append(record);
             let (iteration, earlier) = record.iterations.split_last().expect("pushed just now");
-            self.observer.event(Event::LevelEnded { at, iteration });
+            self.observer.event(&Event::LevelEnded { at, level: Box::new(Ended::of(iteration)) });
             if let Some(reason) = &iteration.server_missing
                 && earlier.iter().all(|run| run.server_missing.as_ref() != Some(reason))
             {
                 let text = format!("figures of the server are missing: {reason}");
-                self.observer.event(Event::Warning(&text));
+                self.observer.event(&Event::Warning { text });
             }
             stored.map_err(|source| SweepError::Store { source })?;
         }
@@ -243,7 +244,7 @@ impl Sweep<'_> {
         record.voids.push(run);
         self.course.again(step);
         let stored = self.sink.keep_voids(record);
-        self.observer.event(Event::Void { at, why: &why });
+        self.observer.event(&Event::Void { at, why });
         stored.map_err(|source| SweepError::Store { source })?;
         self.alive()
     }
@@ -338,7 +339,7 @@ impl Sweep<'_> {
                 raised = self.interrupt.count();
                 if ticked.elapsed() >= TICK {
                     ticked = Instant::now();
-                    self.observer.event(Event::Tick { at, phase: level.phase(), live: level.live() });
+                    self.observer.event(&Event::Tick { at, phase: level.phase(), live: level.live() });
                     // Without its server, a level measures refused connections.
                     if self.alive().is_err() {
                         level.end_window();

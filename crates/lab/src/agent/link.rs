@@ -9,8 +9,8 @@ use std::process::{ChildStdout, Command};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use webstone_engine::Phase;
 use webstone_judge::plausible;
+use webstone_model::event::Phase;
 use webstone_model::record::{AgentRecord, ProcessUse, ServerHostUse, ServerUse};
 
 use super::frames::{FrameError, GREETING, Greeting, greet, greeted, receive, send};

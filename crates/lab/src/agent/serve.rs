@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use webstone_engine::Phase;
+use webstone_model::event::Phase;
 use webstone_model::record::HostUse;
 
 use super::frames::{FrameError, Greeting, greet, greeted, receive, send};

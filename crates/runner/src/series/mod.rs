@@ -23,13 +23,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use webstone_model::event::Event;
 use webstone_model::record::{RunRecord, Tool};
 use webstone_model::series::{Cell, Kind, Matrix, SERIES_SCHEMA, Series};
 use webstone_model::spec::{RunSpec, parse_cpu_list};
 
 pub use interfaces::cells;
 
-use crate::observer::Event;
+use crate::observer::Observer;
 use crate::rounds;
 use crate::run::{Part, RunError, RunnerOptions, run};
 use webstone_lab::cpus::cpu_list;
@@ -213,7 +214,7 @@ impl SeriesStore {
     pub fn go_on(
         &self,
         options: &dyn Fn() -> RunnerOptions,
-        tell: &mut dyn FnMut(SeriesEvent<'_>),
+        observer: &mut dyn Observer,
         interrupt: &std::sync::Arc<Interrupt>,
     ) -> SeriesOutcome {
         let mut outcome = SeriesOutcome::default();
@@ -234,7 +235,9 @@ impl SeriesStore {
             let (cell, record) = (&self.series.cells[todo[place].cell], todo[place].record.clone());
             let turns_left: u32 = todo.iter().map(|todo| self.series.rounds + 1 - todo.round).sum();
             let rounds = self.series.rounds;
-            tell(SeriesEvent::Turn { cell, round, rounds, turns_left, time_left: clock.left(turns_left) });
+            let time_left_ns = clock.left(turns_left).map(|time| time.as_nanos() as u64);
+            let cell_name = cell.name.clone();
+            observer.event(&Event::Turn { cell: cell_name, round, rounds, turns_left, time_left_ns });
             let started = Instant::now();
             let of_run = options();
             let of_run = RunnerOptions {
@@ -244,11 +247,10 @@ impl SeriesStore {
                 part: Part::Round { iteration: round, record },
                 ..of_run
             };
-            let mut observer = |event: Event<'_>| tell(SeriesEvent::Run(event));
-            let made = run(cell.spec.clone(), of_run, &mut observer, interrupt.clone());
+            let made = run(cell.spec.clone(), of_run, observer, interrupt.clone());
             match (made.error, &made.record) {
                 (Some(error), _) if interrupt.count() == 0 => {
-                    tell(SeriesEvent::Failed { cell, error: &error });
+                    observer.event(&Event::CellFailed { cell: cell.name.clone(), error: error.to_string() });
                     outcome.failed.push((todo.remove(place).cell, error));
                 }
                 (None, Some(record)) => {
@@ -308,33 +310,6 @@ impl Clock {
     fn left(&self, turns: u32) -> Option<Duration> {
         (self.turns > 0).then(|| self.time / self.turns * turns)
     }
-}
-
-/// One thing that happened.
-#[derive(Debug)]
-pub enum SeriesEvent<'a> {
-    /// A cell's part of a round begins.
-    Turn {
-        /// The cell.
-        cell: &'a Cell,
-        /// Round, from 1.
-        round: u32,
-        /// Rounds of the series.
-        rounds: u32,
-        /// Turns that are left, this one included.
-        turns_left: u32,
-        /// What they will take, as those before did.
-        time_left: Option<Duration>,
-    },
-    /// Something happened in its run.
-    Run(Event<'a>),
-    /// The cell failed; the others go on.
-    Failed {
-        /// The cell.
-        cell: &'a Cell,
-        /// Why.
-        error: &'a RunError,
-    },
 }
 
 /// What came of it.

@@ -1,0 +1,84 @@
+//! Percentiles of a window while it is open: once a second each worker leaves a copy of its response times, and whoever watches
+//! merges them. A worker never waits for a reader.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use webstone_model::event::LivePercentiles;
+use webstone_model::metrics::Histogram;
+
+/// How often copies are left: one takes some microseconds of a worker's time.
+pub(crate) const COPIED_EVERY_NS: u64 = 1_000_000_000;
+
+/// A worker's copy.
+#[derive(Debug, Default)]
+pub(crate) struct Copied {
+    response: Mutex<Histogram>,
+    copies: AtomicU64,
+}
+
+impl Copied {
+    /// Leaves a copy, unless somebody reads the last one just now.
+    pub(crate) fn leave(&self, response: &Histogram) {
+        if let Ok(mut copy) = self.response.try_lock() {
+            copy.clone_from(response);
+            self.copies.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// What was last computed, and of how many copies.
+#[derive(Debug, Default)]
+pub(crate) struct Merged(Mutex<(u64, Option<LivePercentiles>)>);
+
+impl Merged {
+    /// Percentiles over all workers' copies; computed again only where one was renewed.
+    pub(crate) fn of<'a>(
+        &self,
+        workers: impl Iterator<Item = &'a Copied> + Clone,
+    ) -> Option<LivePercentiles> {
+        let copies = workers.clone().map(|worker| worker.copies.load(Relaxed)).sum();
+        let mut last = self.0.lock().ok()?;
+        if last.0 != copies {
+            let mut all = Histogram::default();
+            for worker in workers {
+                all.merge(&*worker.response.lock().ok()?);
+            }
+            *last = (copies, percentiles(&all));
+        }
+        last.1
+    }
+}
+
+fn percentiles(response: &Histogram) -> Option<LivePercentiles> {
+    let [p50_ns, p90_ns, p99_ns, p999_ns] =
+        response.values_at_quantiles(&[0.5, 0.9, 0.99, 0.999])[..].try_into().ok()?;
+    let (count, max_ns) = (response.len(), response.max());
+    (count > 0).then_some(LivePercentiles { count, p50_ns, p90_ns, p99_ns, p999_ns, max_ns })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_all_workers_make_the_percentiles() {
+        let (workers, merged) = ([Copied::default(), Copied::default()], Merged::default());
+        assert_eq!(merged.of(workers.iter()), None);
+        let mut response = Histogram::default();
+        response.record_n(1_000, 90);
+        workers[0].leave(&response);
+        let first = merged.of(workers.iter()).unwrap();
+        assert_eq!((first.count, first.p50_ns, first.max_ns), (90, 1_000, 1_000));
+        let mut slow = Histogram::default();
+        slow.record_n(2_000, 10);
+        workers[1].leave(&slow);
+        let both = merged.of(workers.iter()).unwrap();
+        assert_eq!((both.count, both.p50_ns, both.p99_ns, both.max_ns), (100, 1_000, 2_000, 2_000));
+        // Whoever reads does not hold a worker up.
+        let reading = workers[0].response.lock().unwrap();
+        workers[0].leave(&slow);
+        drop(reading);
+        assert_eq!(merged.of(workers.iter()).unwrap(), both);
+    }
+}
