@@ -210,6 +210,7 @@ fn output(spec: &RunSpec, format: &str) -> Defaults {
         ("name", spec.name.clone()),
         ("format", format.to_owned()),
         ("output", "standard output".to_owned()),
+        ("events", "none".to_owned()),
         ("runs_dir", intent::RUNS_DIR.to_owned()),
     ]
 }
