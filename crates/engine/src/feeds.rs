@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use indexmap::IndexMap;
+use webstone_model::shown::quoted;
 use webstone_model::workload::Feed;
 use webstone_model::workload::template::Template;
 
@@ -45,10 +46,13 @@ pub(crate) fn check_fields(
     feeds: &IndexMap<String, Feed>,
 ) -> Result<(), PlanError> {
     for (name, column) in fields.feed_columns() {
-        if !feeds.get(name).is_some_and(|feed| feed.columns.iter().any(|known| known == column)) {
+        let feed = feeds.get(name);
+        let named = feed.map_or_else(|| quoted(name), |feed| feed.named(name));
+        let quoted_column = quoted(column);
+        if !feed.is_some_and(|feed| feed.columns.iter().any(|known| known == column)) {
             return Err(PlanError::new(
                 format!(
-                    "{what}: a header field names the column {column:?} of the feed {name:?}, and there is none"
+                    "{what}: a header field names the column {quoted_column} of the feed {named}, and there is none"
                 ),
                 "feeds are defined in a TOML workload, under [feeds.NAME]",
             ));
@@ -56,7 +60,7 @@ pub(crate) fn check_fields(
         if let Some((row, _)) = values(feeds, name, column).find(|(_, value)| !is_field_value(value)) {
             return Err(PlanError::new(
                 format!(
-                    "{what}: feed {name:?}, row {row}, column {column:?}: the value has a line end or another control character, \
+                    "{what}: feed {named}, row {row}, column {quoted_column}: the value has a line end or another control character, \
                      and stands in a header field"
                 ),
                 "take it out of the value; rows count from 1, without the line that names the columns",
@@ -104,7 +108,7 @@ mod tests {
         let rows = values.iter().map(|value| vec!["1".to_owned(), (*value).to_owned()]).collect();
         IndexMap::from([(
             "u".to_owned(),
-            Feed { columns: vec!["id".into(), "name".into()], rows, kept: None },
+            Feed { columns: vec!["id".into(), "name".into()], rows, ..Feed::default() },
         )])
     }
 
@@ -128,7 +132,7 @@ mod tests {
         assert!(check_fields("page 0", &fields, &feeds(&["ann", "a b\té"])).is_ok());
         for bad in ["a\nb", "a\rb", "a\0b", "\u{7f}"] {
             let error = check_fields("page 0", &fields, &feeds(&["ann", bad])).unwrap_err();
-            assert!(error.what.contains("row 2, column \"name\""), "{}", error.what);
+            assert!(error.what.contains("feed `u`, row 2, column `name`"), "{}", error.what);
         }
         let missing = template("X: {{u.age}}{{v.name}}\r\n");
         assert!(check_fields("page 0", &missing, &feeds(&["ann"])).is_err());

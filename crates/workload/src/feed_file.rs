@@ -10,7 +10,7 @@ pub(super) fn parse(bytes: &[u8], columns: Option<Vec<String>>) -> Result<Feed, 
         format!("{line}: found bytes that are not UTF-8 text")
     })?;
     let mut rest = text.strip_prefix(super::BYTE_ORDER_MARK).unwrap_or(text);
-    let mut feed = Feed { columns: columns.unwrap_or_default(), rows: Vec::new(), kept: None };
+    let mut feed = Feed { columns: columns.unwrap_or_default(), ..Feed::default() };
     let mut line = 1;
     while !rest.is_empty() {
         let (row, lines, after) = record(rest).map_err(|what| format!("{line}: {what}"))?;

@@ -63,6 +63,9 @@ fn holds(workload: &Workload) {
     let text = webstone_workload::to_toml(workload);
     let again = read(&text, "again.toml").unwrap_or_else(|error| panic!("{error}\nin {text}"));
     assert_eq!(again.pages, workload.pages, "written as TOML: {text}");
-    assert_eq!(again.feeds, workload.feeds, "written as TOML: {text}");
+    // Rows of a file are written into the text.
+    let mut feeds = workload.feeds.clone();
+    feeds.values_mut().for_each(|feed| feed.file = None);
+    assert_eq!(again.feeds, feeds, "written as TOML: {text}");
     assert_eq!(again.sha256(), workload.sha256());
 }

@@ -39,7 +39,7 @@ fn a_line_end_in_a_value_for_a_header_is_a_field_of_its_own() {
             &[&["run", &url, "-w", "w.toml", "--no-check", "-H", flag][..], &SHORT].concat(),
         );
         assert_eq!(said.code, 2, "{}", said.err);
-        assert!(said.err.contains("feed \"u\", row 2, column \"name\""), "{}", said.err);
+        assert!(said.err.contains("feed `u` (users.csv), row 2, column `name`"), "{}", said.err);
     }
     assert!(target.requests().iter().all(String::is_empty), "{:?}", target.requests());
 }

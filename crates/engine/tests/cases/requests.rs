@@ -183,7 +183,7 @@ fn templates_differ_from_request_to_request_and_carry_their_length() {
         FileRequest { url: "/item/{{seq}}?r={{rand 5 7}}".into(), size: None, detail: Box::new(detail) };
     let mut workload = one_page(vec![templated]);
     let rows = vec![vec!["ann".to_owned()], vec!["bob".to_owned()]];
-    workload.feeds.insert("users".into(), Feed { columns: vec!["name".into()], rows, kept: None });
+    workload.feeds.insert("users".into(), Feed { columns: vec!["name".into()], rows, ..Feed::default() });
     let outcome = run(&spec(&peer.url, KeepAlive, 4), &workload, 1);
     assert_eq!(errors(&outcome), []);
     let heads = heads(&peer);

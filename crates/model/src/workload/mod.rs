@@ -13,6 +13,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::shown;
 use crate::units::Nanos;
 
 /// A list of pages. The order matters: a page's index is its number in every report.
@@ -42,6 +43,9 @@ pub struct Feed {
     /// In a record: what is kept of the rows, which are often names and passwords.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<FeedKept>,
+    /// The file that the rows came from, as the workload names it, for messages; absent where they stand in the workload.
+    #[serde(skip)]
+    pub file: Option<Box<str>>,
 }
 
 /// What a record keeps of a feed's rows: enough to tell whether two runs had the same.
@@ -132,7 +136,15 @@ impl Feed {
     /// Without its rows, as a record keeps it.
     pub fn sealed(&self) -> Feed {
         let kept = FeedKept { rows: self.rows.len() as u64, fingerprint: self.fingerprint() };
-        Feed { columns: self.columns.clone(), rows: Vec::new(), kept: Some(kept) }
+        Feed { columns: self.columns.clone(), kept: Some(kept), ..Feed::default() }
+    }
+
+    /// The feed of this name, with its file, as messages name it: `` `users` (users.csv) ``.
+    pub fn named(&self, name: &str) -> String {
+        match &self.file {
+            Some(file) => format!("{} ({})", shown::quoted(name), shown::printable(file)),
+            None => shown::quoted(name),
+        }
     }
 
     /// SHA-256 of the rows' canonical form (see [`Workload::sha256`]), taken of itself 100,000 times more, in lower-case hex:

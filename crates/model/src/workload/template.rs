@@ -194,8 +194,11 @@ mod tests {
 
     fn feeds() -> IndexMap<String, Feed> {
         let row = |a: &str, b: &str| vec![a.to_owned(), b.to_owned()];
-        let feed =
-            Feed { columns: row("name", "id"), rows: vec![row("ann", "1"), row("bob", "2")], kept: None };
+        let feed = Feed {
+            columns: row("name", "id"),
+            rows: vec![row("ann", "1"), row("bob", "2")],
+            ..Feed::default()
+        };
         IndexMap::from([("users".to_owned(), feed)])
     }
 

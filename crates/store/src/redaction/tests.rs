@@ -474,7 +474,7 @@ fn fields_and_parameters_of_requests_are_known_by_one_list() {
 fn a_feed_is_kept_by_its_shape() {
     let of = |password: &str| {
         let rows = vec![vec!["ann".to_owned(), password.to_owned()]];
-        let feed = Feed { columns: vec!["name".into(), "word".into()], rows, kept: None };
+        let feed = Feed { columns: vec!["name".into(), "word".into()], rows, ..Feed::default() };
         let mut kept =
             Workload { feeds: [("users".to_owned(), feed)].into_iter().collect(), ..Workload::default() };
         workload(&mut kept);

@@ -108,10 +108,11 @@ impl FeedForm {
                 let bytes = load(&path).map_err(|why| {
                     Fault::new(at, format!("feed {}: {}: {why}", quoted(name), quoted(&path)))
                 })?;
-                feed_file::parse(&bytes, columns).map_err(|what| {
+                let feed = feed_file::parse(&bytes, columns).map_err(|what| {
                     Fault::new(at, format!("feed {}: {path}:{what}", quoted(name)))
                         .hint("expected comma-separated values, with the columns' names on the first line")
-                })?
+                })?;
+                Feed { file: Some(path.into()), ..feed }
             }
             (Some(rows), None) => {
                 let Some(columns) = columns else {
@@ -119,7 +120,7 @@ impl FeedForm {
                     return Err(Fault::new(at, format!("feed {} has no columns", quoted(name)))
                         .hint("name them: `columns = [\"name\", …]`"));
                 };
-                let mut feed = Feed { columns, rows: Vec::with_capacity(rows.len()), kept: None };
+                let mut feed = Feed { columns, rows: Vec::with_capacity(rows.len()), ..Feed::default() };
                 for row in rows {
                     let at = row.span().start;
                     let row: Vec<String> = row.into_inner().into_iter().map(|cell| cell.0).collect();
@@ -135,12 +136,12 @@ impl FeedForm {
             }
         };
         if feed.rows.is_empty() || feed.columns.is_empty() {
-            return Err(Fault::new(columns_at, format!("feed {} is empty", quoted(name)))
+            return Err(Fault::new(columns_at, format!("feed {} is empty", feed.named(name)))
                 .hint("a feed needs at least one column and one row"));
         }
         let twice = |column: &&String| feed.columns.iter().filter(|other| other == column).count() > 1;
         if let Some(column) = feed.columns.iter().find(twice) {
-            let what = format!("feed {} has two columns {}", quoted(name), quoted(column));
+            let what = format!("feed {} has two columns {}", feed.named(name), quoted(column));
             return Err(Fault::new(columns_at, what));
         }
         Ok(feed)

@@ -189,7 +189,7 @@ fn check_columns(
             ));
         };
         if !feed.columns.iter().any(|known| known == column) {
-            let what = format!("the feed {} has no column {}", quoted(name), quoted(column));
+            let what = format!("the feed {} has no column {}", feed.named(name), quoted(column));
             return Err(
                 Fault::new(offset, what).hint(format!("its columns are: {}", feed.columns.join(", ")))
             );

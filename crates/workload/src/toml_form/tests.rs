@@ -176,14 +176,16 @@ fn feeds_come_from_files() {
         }
     };
     let workload = read_with(text, "w.toml", file(b"a,b\n1,2\n")).unwrap();
-    assert_eq!(
-        workload.feeds["u"],
-        Feed { columns: vec!["a".into(), "b".into()], rows: vec![vec!["1".into(), "2".into()]], kept: None }
-    );
+    let (columns, rows) = (vec!["a".into(), "b".into()], vec![vec!["1".into(), "2".into()]]);
+    assert_eq!(workload.feeds["u"], Feed { columns, rows, file: Some("u.csv".into()), ..Feed::default() });
     let error = read_with(text, "w.toml", file(b"a,b\n1\n")).unwrap_err();
     assert_eq!(error.to_string(), "w.toml:2:8: feed `u`: u.csv:2: found 1 values, expected 2");
     let error = read_with(text, "w.toml", file(b"")).unwrap_err();
-    assert!(error.to_string().contains("`u` is empty"), "{error}");
+    assert!(error.to_string().contains("`u` (u.csv) is empty"), "{error}");
+    let error = read_with(text, "w.toml", file(b"a,a\n1,2\n")).unwrap_err();
+    assert!(error.to_string().contains("`u` (u.csv) has two columns `a`"), "{error}");
+    let error = read_with(text, "w.toml", file(b"a\n1\n")).unwrap_err();
+    assert!(error.to_string().contains("`u` (u.csv) has no column `b`"), "{error}");
 }
 
 fn any_file() -> impl Strategy<Value = FileRequest> {
@@ -204,7 +206,7 @@ fn any_file() -> impl Strategy<Value = FileRequest> {
 fn any_workload() -> impl Strategy<Value = Workload> {
     let page = (1_u64..1 << 40, proptest::collection::vec(any_file(), 1..4), any::<u32>())
         .prop_map(|(weight, files, think)| Page { weight, files, think: Nanos(u64::from(think)) });
-    let feed = Feed { columns: vec!["c".into()], rows: vec![vec!["v\"\n".into()]], kept: None };
+    let feed = Feed { columns: vec!["c".into()], rows: vec![vec!["v\"\n".into()]], ..Feed::default() };
     ("[^\0]{1,10}", ".{0,10}", proptest::collection::vec(page, 1..5), ".{0,5}").prop_map(
         move |(name, description, pages, other)| {
             let mut feeds = IndexMap::from([("f".to_owned(), feed.clone())]);
