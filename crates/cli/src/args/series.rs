@@ -55,16 +55,11 @@ pub struct SeriesArgs {
 
     /// Go on with a series that was interrupted or killed, where it was left
     ///
+    /// What it measures is stored in its directory, but for secrets and bodies of more than 64 KiB: where its requests have such,
+    /// give the whole command line that began it, and --resume with it. It must plan the same series.
+    ///
     /// Default: none, a new one begins. Example: --resume runs/20260701T120000Z-servers
-    #[arg(
-        long,
-        value_name = "DIR",
-        conflicts_with_all = [
-            "servers", "testbed", "workload", "dynamic_workload", "profiles", "interfaces", "policies", "caching", "cpus",
-            "clients", "rate", "duration",
-            "iterations", "warmup", "server", "name", "runs_dir", "dump_spec", "plan"
-        ]
-    )]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["dump_spec", "plan"])]
     pub resume: Option<PathBuf>,
 
     /// The workload: the name of a built-in one, or a file
@@ -192,7 +187,13 @@ pub struct SeriesArgs {
 impl SeriesArgs {
     /// Whether anything was said that is about a series.
     pub fn is_series(&self) -> bool {
-        let named = self.names_servers() || self.testbed.is_some() || self.resume.is_some();
+        let about_output = self.plan || self.dump_spec || self.output.output.is_some();
+        self.is_plan() || self.resume.is_some() || about_output
+    }
+
+    /// Whether anything was said of what shall be measured, requests and the server's options aside.
+    pub fn is_plan(&self) -> bool {
+        let named = self.names_servers() || self.testbed.is_some();
         let varied = !self.profiles.is_empty()
             || !self.interfaces.is_empty()
             || !self.caching.is_empty()
@@ -200,8 +201,8 @@ impl SeriesArgs {
             || !self.cpus.is_empty();
         let load = &self.load;
         let loaded = load.clients.is_some() || load.duration.is_some() || load.iterations.is_some();
-        let more = self.workload.is_some() || self.plan || self.dump_spec || self.output.output.is_some();
-        named || varied || loaded || more
+        let workload = self.workload.is_some() || self.dynamic_workload.is_some();
+        named || varied || loaded || workload
     }
 
     /// Whether servers are named.

@@ -18,7 +18,7 @@ use crate::console::{self, Console};
 use crate::display::Display;
 use crate::events::{All, EventLines};
 use crate::failure::{Exit, Failure};
-use crate::intent::{SeriesIntent, of_series, series_format};
+use crate::intent::{SeriesIntent, is_plan, of_series, series_format};
 use crate::signals::SignalWatch;
 use crate::version;
 
@@ -35,7 +35,7 @@ pub(super) fn execute(
     let format = series_format(args)?;
     let output = args.output.output.as_deref();
     let (store, check_target) = match &args.resume {
-        Some(path) => (SeriesStore::resume(path).map_err(|error| failure(&error))?, !args.client.no_check),
+        Some(path) => (resume(kind, path, args, &command_line)?, !args.client.no_check),
         None => {
             let intent = of_series(kind, args)?;
             if args.dump_spec {
@@ -55,11 +55,6 @@ pub(super) fn execute(
             (store, *check_target)
         }
     };
-    if store.series().kind != kind {
-        let (path, command) = (store.path().display(), store.series().kind.command());
-        return Err(Failure::usage(format!("{path} is a series of `webstone {command}`"))
-            .hint(format!("webstone {command} --resume {path}")));
-    }
     console.note(format!("series: {}", store.path().display()));
     if args.resume.is_none() {
         console.note(length(store.series()));
@@ -88,6 +83,30 @@ pub(super) fn execute(
         deliver(store.series(), &records, format, output, console)?;
     }
     ended(&store, &outcome, &records, &signals, console)
+}
+
+/// Opens a series to go on with it; with its plan made again, if the command line has one.
+fn resume(
+    kind: Kind,
+    path: &Path,
+    args: &SeriesArgs,
+    command_line: &[String],
+) -> Result<SeriesStore, Failure> {
+    let (directory, begun) = series::load(path).map_err(|error| failure(&error))?;
+    if begun.kind != kind {
+        let (path, command) = (directory.display(), begun.kind.command());
+        return Err(Failure::usage(format!("{path} is a series of `webstone {command}`"))
+            .hint(format!("webstone {command} --resume {path}")));
+    }
+    let planned = match is_plan(kind, args)? {
+        false => None,
+        true => {
+            let SeriesIntent { spec, matrix, .. } = of_series(kind, args)?;
+            let planned = series::plan(kind, &matrix, &spec, version::tool(), command_line);
+            Some(planned.map_err(|error| failure(&error))?)
+        }
+    };
+    SeriesStore::resume(path, planned).map_err(|error| failure(&error))
 }
 
 /// The report of a series that is stored.
@@ -125,7 +144,10 @@ fn ended(
     console: &Console,
 ) -> Result<Exit, Failure> {
     let (series, path) = (store.series(), store.path().display());
-    let go_on = format!("webstone {} --resume {path}", series.kind.command());
+    let go_on = match series.without_secrets {
+        false => format!("webstone {} --resume {path}", series.kind.command()),
+        true => format!("the same command line again, with --resume {path}"),
+    };
     if let Some(error) = &outcome.error {
         return Err(super::store_failure(error));
     }

@@ -23,7 +23,7 @@ use crate::commands::gates;
 use crate::failure::Failure;
 
 pub(crate) use find::{find_defaults, of_find};
-pub(crate) use series::{SeriesIntent, of_series, series_defaults, series_format};
+pub(crate) use series::{SeriesIntent, is_plan, of_series, series_defaults, series_format};
 pub(crate) use target::server_url;
 pub(crate) use workout::of_workout;
 

@@ -56,8 +56,10 @@ pub(crate) fn series_format(args: &SeriesArgs) -> Result<Format, Failure> {
 
 pub(crate) fn of_series(kind: Kind, args: &SeriesArgs) -> Result<SeriesIntent, Failure> {
     if kind == Kind::Servers && !args.names_servers() && args.testbed.is_none() {
-        return Err(Failure::usage("no servers are named")
-            .hint("name them, as in `webstone servers nginx,apache:tuned`; `webstone servers` lists them"));
+        return Err(Failure::usage("no servers are named").hint(match args.resume {
+            None => "name them, as in `webstone servers nginx,apache:tuned`; `webstone servers` lists them",
+            Some(_) => "beside --resume goes the whole command line that began the series, or none of it",
+        }));
     }
     let mut spec = match &args.testbed {
         Some(path) => testbed::read(path)?,
@@ -74,16 +76,7 @@ pub(crate) fn of_series(kind: Kind, args: &SeriesArgs) -> Result<SeriesIntent, F
         .hint("leave out `target`; of servers elsewhere, make a run each and `webstone compare` them"));
     }
     let mut matrix = spec.series.take().unwrap_or_default();
-    if let Some(workload) = &args.workload {
-        spec.workload.clone_from(workload);
-    }
-    apply::load(&args.load, &mut spec.load);
-    apply::client(&args.client, &mut spec.client)?;
-    apply::own_server(&args.server, &mut spec.server);
-    spec.generator.workers = args.workers.unwrap_or(spec.generator.workers);
-    if let Some(cpus) = &args.generator_cpus {
-        spec.generator.cpus.clone_from(cpus);
-    }
+    apply_all(args, &mut spec)?;
     if !args.servers.is_empty() {
         matrix.servers.clone_from(&args.servers);
     } else if let Some(server) = args.server.server {
@@ -116,9 +109,6 @@ pub(crate) fn of_series(kind: Kind, args: &SeriesArgs) -> Result<SeriesIntent, F
     if kind == Kind::Spice {
         spice(&spec, &mut matrix)?;
     }
-    if let Some(name) = &args.output.name {
-        spec.name.clone_from(name);
-    }
     check(kind, &spec, &matrix)?;
     Ok(SeriesIntent {
         spec,
@@ -126,6 +116,31 @@ pub(crate) fn of_series(kind: Kind, args: &SeriesArgs) -> Result<SeriesIntent, F
         check_target: !args.client.no_check,
         runs_dir: args.output.runs_dir.clone().unwrap_or_else(|| PathBuf::from(RUNS_DIR)),
     })
+}
+
+/// Whether anything was said of what shall be measured, as it need not be where a series is gone on with.
+pub(crate) fn is_plan(kind: Kind, args: &SeriesArgs) -> Result<bool, Failure> {
+    let mut spec = series_defaults(kind);
+    apply_all(args, &mut spec)?;
+    Ok(args.is_plan() || spec != series_defaults(kind))
+}
+
+/// Puts what was typed over a specification, but for the matrix.
+fn apply_all(args: &SeriesArgs, spec: &mut RunSpec) -> Result<(), Failure> {
+    if let Some(workload) = &args.workload {
+        spec.workload.clone_from(workload);
+    }
+    apply::load(&args.load, &mut spec.load);
+    apply::client(&args.client, &mut spec.client)?;
+    apply::own_server(&args.server, &mut spec.server);
+    spec.generator.workers = args.workers.unwrap_or(spec.generator.workers);
+    if let Some(cpus) = &args.generator_cpus {
+        spec.generator.cpus.clone_from(cpus);
+    }
+    if let Some(name) = &args.output.name {
+        spec.name.clone_from(name);
+    }
+    Ok(())
 }
 
 /// What SPICE is by its definition: files first, and programs whose answers are as large as the files on average.

@@ -378,16 +378,52 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn a_series_with_secrets_is_stored_without_them_and_cannot_be_resumed() {
+fn what_is_not_stored_of_a_series_comes_from_its_command_line_when_it_goes_on() {
     let dir = tempfile::tempdir().unwrap();
-    let said = series(dir.path(), &["-H", "Authorization: Bearer abcdef0123456789", "-q"]);
-    assert_ended(&said);
+    fs::write(dir.path().join("large"), "x".repeat(70_000)).unwrap();
+    fs::write(dir.path().join("other"), "y".repeat(70_000)).unwrap();
+    let secret = ["-H", "Authorization: Bearer abcdef0123456789"];
+    let body = ["--body", "@large", "-m", "GET"];
+    let mut begun = Running::start(dir.path(), &[&CELLS[..], &SHORT, &secret, &body].concat());
+    begun.wait_for("reference-keep-alive: round 2 of 3");
+    begun.signal("KILL");
+    begun.end();
     let directory = only_entry(&dir.path().join("runs"));
+    let before = kept(&directory);
+    assert_eq!(before.len(), 4);
     let plan = fs::read_to_string(directory.join("series.json")).unwrap();
-    assert!(!plan.contains("abcdef0123456789"), "{plan}");
-    let said = webstone_in(dir.path(), &["servers", "--resume", directory.to_str().unwrap()]);
-    assert_eq!(said.code, 2);
-    assert!(said.err.contains("cannot be resumed: its specification held secrets"), "{}", said.err);
+    assert!(!plan.contains("abcdef0123456789") && !plan.contains("xxxx"), "{plan}");
+
+    let resume = ["--resume", directory.to_str().unwrap()];
+    let other = ["--body", "@other", "-m", "GET"];
+    let refused: [(&[&[&str]], &str); 4] = [
+        (
+            &[&["servers"]],
+            "cannot be resumed by itself: its requests have secrets, or a body of more than 64 KiB",
+        ),
+        (&[&["servers"], &secret], "no servers are named"),
+        (
+            &[&CELLS, &SHORT, &secret],
+            "reference-per-request: client.body was \"[body of 70000 bytes, SHA-256",
+        ),
+        (
+            &[&CELLS, &SHORT, &secret, &other],
+            "reference-per-request: client.body was \"[body of 70000 bytes, SHA-256",
+        ),
+    ];
+    for (arguments, expected) in refused {
+        let said = webstone_in(dir.path(), &[&arguments.concat()[..], &resume].concat());
+        assert!(said.code == 2 && said.err.contains(expected), "{arguments:?}: {}", said.err);
+        assert!(!said.err.contains("abcdef0123456789"), "{}", said.err);
+    }
+    let said = webstone_in(dir.path(), &[&CELLS[..], &SHORT, &secret, &body, &resume].concat());
+    assert_ended(&said);
+    assert_eq!(course(&directory), there_and_back());
+    let after = course_times(&directory);
+    assert!(before.iter().all(|time| after.contains(time)), "{before:?} {after:?}");
+    for (_, path) in records(&directory) {
+        assert_eq!(webstone(&["verify", path.to_str().unwrap()]).code, 0);
+    }
 }
 
 #[test]

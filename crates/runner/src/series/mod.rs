@@ -17,6 +17,7 @@
 
 mod cpus;
 mod interfaces;
+mod replan;
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -183,17 +184,33 @@ impl SeriesStore {
         Ok(SeriesStore { directory, series, _lock: lock })
     }
 
-    /// Opens a series to go on with it.
-    pub fn resume(path: &Path) -> Result<SeriesStore, SeriesError> {
-        let (directory, series) = load(path)?;
-        if series.without_secrets {
-            return Err(SeriesError::refused(
-                format!(
-                    "{} cannot be resumed: its specification held secrets, which are not stored",
-                    directory.display()
-                ),
-                "begin it again with the command that is in its series.json",
-            ));
+    /// Opens a series to go on with it. `planned` is the same series planned anew: what is not stored comes from there.
+    ///
+    /// # Errors
+    /// [`SeriesError::Refused`] if it cannot be gone on with as it is stored, and if the two plans differ.
+    pub fn resume(path: &Path, planned: Option<Series>) -> Result<SeriesStore, SeriesError> {
+        let (directory, mut series) = load(path)?;
+        match planned {
+            Some(planned) => {
+                if let Some(difference) = replan::difference(&series, &planned) {
+                    return Err(SeriesError::refused(
+                        format!("{} was planned otherwise: {difference}", directory.display()),
+                        "give the command line that began it: it is in its series.json",
+                    ));
+                }
+                series.cells = planned.cells;
+            }
+            None if series.without_secrets => {
+                return Err(SeriesError::refused(
+                    format!(
+                        "{} cannot be resumed by itself: its requests have secrets, or a body of more than 64 KiB, which are not \
+                         stored",
+                        directory.display()
+                    ),
+                    "give the whole command line that began it, and --resume with it; without the secrets it is in its series.json",
+                ));
+            }
+            None => {}
         }
         let lock = locked(&directory)?;
         Ok(SeriesStore { directory, series, _lock: lock })
