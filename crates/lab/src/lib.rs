@@ -32,7 +32,6 @@ pub mod process_tree;
 pub mod process_use;
 pub mod servers;
 mod sock_diag;
-mod sole_file;
 pub mod supervisor;
 pub mod window;
 

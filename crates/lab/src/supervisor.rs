@@ -31,7 +31,7 @@ use crate::limits::raise_descriptors;
 use crate::machine::Root;
 use crate::own_group::OwnGroup;
 use crate::process_use::descendants;
-use crate::sole_file;
+use webstone_store::plain_file;
 
 /// Said when the server's process runs, with its identifier.
 pub(crate) const STARTED: &str = "STARTED ";
@@ -154,7 +154,7 @@ fn start(what: &Supervision, words: &[OsString], standard_output: Option<&Path>)
 fn output(file: Option<&Path>) -> io::Result<Stdio> {
     Ok(match file {
         // The server's user may be quicker to put a link there.
-        Some(path) => sole_file::emptied(path)?.into(),
+        Some(path) => plain_file::emptied(path)?.into(),
         None => Stdio::null(),
     })
 }

@@ -1,4 +1,5 @@
-//! The one way to open a file that somebody else may have made: files of records, archives, feeds, workloads, testbeds.
+//! The one way to open a file that somebody else may have made: files of records, archives, feeds, workloads, testbeds, and
+//! logs in the directory of a started server, whose user may have put anything in their place.
 //!
 //! Opening never waits and has no side effect: a FIFO without a writer would hang, a device may act when it is opened, and a
 //! link in a record leads to files that are none of the record's. So whatever is not a plain file is refused before a byte is
@@ -6,7 +7,7 @@
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -18,6 +19,9 @@ pub enum Links {
     Followed,
     /// As in records, which have none.
     Refused,
+    /// Nor may the file have a second name: in a directory where a started server writes, that name may lie where its user
+    /// may not.
+    RefusedHardToo,
 }
 
 /// Opens a plain file for reading.
@@ -25,21 +29,41 @@ pub enum Links {
 /// # Errors
 /// What the operating system says, and what the file is where it is not a plain one.
 pub fn open(path: &Path, links: Links) -> io::Result<File> {
+    open_as(OpenOptions::new().read(true), path, links)
+}
+
+/// Opens a plain file of one name for writing, empty; makes it where it is not there.
+///
+/// # Errors
+/// As [`open`] with [`Links::RefusedHardToo`].
+pub fn emptied(path: &Path) -> io::Result<File> {
+    let options = &mut OpenOptions::new();
+    let file = open_as(options.write(true).create(true).mode(0o644), path, Links::RefusedHardToo)?;
+    // Not by the opening: what was opened is known to be a plain file only now.
+    file.set_len(0)?;
+    Ok(file)
+}
+
+fn open_as(options: &mut OpenOptions, path: &Path, links: Links) -> io::Result<File> {
     // O_NONBLOCK: a FIFO without a writer opens at once. On plain files it means nothing.
     let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    if links == Links::Refused {
+    if links != Links::Followed {
         flags |= OFlags::NOFOLLOW;
     }
-    let opened = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path);
+    let opened = options.custom_flags(flags.bits() as i32).open(path);
     let file = opened.map_err(|error| {
         let found = path.symlink_metadata().map(|metadata| metadata.file_type());
         // What the kernel says of these is about the opening, not about the file: ELOOP, ENXIO.
         match found.ok().and_then(odd_kind) {
-            Some(kind) if kind != LINK || links == Links::Refused => refused(kind),
+            Some(kind) if kind != LINK || links != Links::Followed => refused(kind),
             _ => error,
         }
     })?;
-    match file.metadata()?.file_type() {
+    let found = file.metadata()?;
+    match found.file_type() {
+        kind if kind.is_file() && links == Links::RefusedHardToo && found.nlink() > 1 => {
+            Err(io::Error::other("it has more than one name (hard link)"))
+        }
         kind if kind.is_file() => Ok(file),
         // As reading one would say.
         kind if kind.is_dir() => Err(rustix::io::Errno::ISDIR.into()),
@@ -145,7 +169,7 @@ mod tests {
             Err(error) => error.to_string(),
         };
         let of = |kind: &str| format!("it is {kind}, and only plain files are read here");
-        for links in [Links::Followed, Links::Refused] {
+        for links in [Links::Followed, Links::Refused, Links::RefusedHardToo] {
             assert_eq!(said("plain", links), "text");
             assert_eq!(said("fifo", links), of("a FIFO"));
             assert_eq!(said("socket", links), of("a socket"));
@@ -157,6 +181,28 @@ mod tests {
         assert_eq!(said("link", Links::Refused), of("a symbolic link"));
         assert_eq!(said("to-device", Links::Followed), of("a device"));
         assert_eq!(open(&at("none"), Links::Refused).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn where_a_server_writes_neither_links_nor_pipes_nor_second_names_are_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::write(at("secret"), "secret").unwrap();
+        std::os::unix::fs::symlink(at("secret"), at("link")).unwrap();
+        fs::hard_link(at("secret"), at("second")).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), rustix::fs::FileType::Fifo, 0o644.into(), 0)
+            .unwrap();
+        for name in ["link", "second", "pipe", "."] {
+            assert!(emptied(&at(name)).is_err(), "{name}");
+            assert!(read_end(&at(name), Links::RefusedHardToo, 10).is_err(), "{name}");
+        }
+        assert_eq!(read(&at("second"), Links::Refused, 10).unwrap(), b"secret");
+        fs::write(at("log"), "0123456789").unwrap();
+        assert_eq!(read_end(&at("log"), Links::RefusedHardToo, 4).unwrap(), b"6789");
+        emptied(&at("log")).unwrap();
+        assert_eq!(fs::read(at("log")).unwrap(), b"");
+        emptied(&at("new")).unwrap();
+        assert_eq!(fs::read(at("new")).unwrap(), b"");
     }
 
     #[test]

@@ -27,8 +27,8 @@ use crate::machine::Root;
 use crate::measured::MeasuredServer;
 use crate::own_group;
 use crate::process_tree::ProcessTree;
-use crate::sole_file;
 use crate::supervisor::{ENDED, STARTED};
+use webstone_store::plain_file::{self, Links};
 use webstone_store::without_number;
 
 /// How long the supervisor may take to end a server, then on SIGTERM: longer than its own patience.
@@ -181,7 +181,7 @@ impl RunningServer {
     fn last_words(&mut self) -> String {
         // Its user may have put something else in its place.
         let log = self.directory.path().join(OWN).join(ERROR_LOG);
-        let log = sole_file::end(&log, LOG_BYTES).unwrap_or_default();
+        let log = plain_file::read_end(&log, Links::RefusedHardToo, LOG_BYTES).unwrap_or_default();
         self.process.stop();
         let mut lines = self.process.last_words();
         let log = String::from_utf8_lossy(&log);
@@ -414,7 +414,7 @@ fn supervised(launch: &Launch<'_>, site: &Site, setup: &Setup, user: Option<&Use
 /// The log that a server shall write, as its own file. The file that was opened is given to its user, not what stands at the
 /// path by then.
 fn emptied(path: &Path, user: Option<&User>) -> std::io::Result<()> {
-    let file = sole_file::emptied(path)?;
+    let file = plain_file::emptied(path)?;
     user.map_or(Ok(()), |user| std::os::unix::fs::fchown(&file, Some(user.id), Some(user.group)))
 }
 
