@@ -56,3 +56,19 @@ fn a_server_that_sends_without_end_cannot_be_got_away_from() {
         assert_eq!(said.code, if signal == "INT" { 130 } else { 129 }, "{}", said.err);
     }
 }
+
+#[test]
+fn a_body_whose_framing_is_hidden_in_a_second_one() {
+    let inner = "2\r\nok\r\n0\r\n\r\n";
+    let body = format!("{:x}\r\n{inner}\r\n0\r\n\r\n", inner.len());
+    let peer = Peer::saying(&format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n\r\n{body}"));
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("{}/", peer.url());
+    let arguments = ["hit", &url, "--no-check", "-c", "1", "-d", "200ms", "--warmup", "0s"];
+    let said = webstone_in(dir.path(), &[&arguments[..], &["--format", "json"]].concat());
+    assert_eq!(said.code, 4, "{}", said.err);
+    let report: Value = serde_json::from_str(&said.out).unwrap();
+    let measured = &report["iterations"][0]["measured"];
+    assert_eq!(measured["counts"]["succeeded"], 0);
+    assert_eq!(measured["errors"][0]["class"], "malformed");
+}

@@ -243,6 +243,7 @@ pub(super) struct Fields {
     length: Option<u64>,
     transfer_encoding: bool,
     chunked: bool,
+    chunked_before: bool,
 }
 
 /// Whether an empty line ends within `input`, of which `searched` bytes were searched before.
@@ -344,8 +345,12 @@ fn field(line: &[u8], fields: &mut Fields) -> Result<bool, Malformed> {
         }
         17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
             fields.transfer_encoding = true;
-            if let Some(last) = tokens(value).last() {
-                fields.chunked = last.eq_ignore_ascii_case(b"chunked");
+            for coding in tokens(value) {
+                fields.chunked = coding.eq_ignore_ascii_case(b"chunked");
+                // RFC 9112 section 6.1 forbids it: whoever decodes it once takes the inner framing for the body.
+                if fields.chunked && std::mem::replace(&mut fields.chunked_before, true) {
+                    return Err(Malformed("a Transfer-Encoding that is chunked twice"));
+                }
             }
             Ok(true)
         }
@@ -488,6 +493,8 @@ mod tests {
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n 0\r\n\r\n",
             "HTTP/1.1 200 OK\r\n folded first\r\n\r\n",
             "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n",
             "HTTP/1.1 101 Switching\r\n\r\n",
             "HTTP/1.1 20 OK\r\n\r\n",
             "HTTP/1.1 2000 OK\r\n\r\n",
