@@ -12,6 +12,9 @@ use webstone_model::units::NANOS_PER_SECOND;
 /// Two readings of one moment may lie apart by this share of the window, and this much besides.
 const APART_SHARE: u64 = 20;
 const APART_NS: u64 = NANOS_PER_SECOND;
+/// Looking at the host may itself take this much longer than expected: with a thousand processes on a machine whose CPUs are all
+/// busy it took more than a second.
+const LOOKED_NS: u64 = 3 * NANOS_PER_SECOND;
 /// The host's clock may have been set meanwhile, by so much.
 const CLOCK_SET_NS: u64 = 5 * NANOS_PER_SECOND;
 
@@ -85,7 +88,7 @@ fn window(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
         let apart = host.elapsed_ns.abs_diff(window_ns);
         books.holds(
             "the host was looked at for as long as the window",
-            apart <= window_ns / APART_SHARE + APART_NS,
+            apart <= window_ns / APART_SHARE + LOOKED_NS,
             || format!("{} ns and {window_ns} ns", host.elapsed_ns),
         );
     }
