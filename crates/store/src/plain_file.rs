@@ -71,6 +71,27 @@ fn open_as(options: &mut OpenOptions, path: &Path, links: Links) -> io::Result<F
     }
 }
 
+/// Opens a plain file that is to be read to its end: one of at most so many bytes, without a hole. A file of no more than a few
+/// blocks can claim terabytes, and reading those takes hours.
+///
+/// # Errors
+/// As [`open`], and if the file has more bytes or a hole.
+pub fn open_dense(path: &Path, links: Links, bytes_max: u64) -> io::Result<File> {
+    let file = open(path, links)?;
+    let length = file.metadata()?.len();
+    if length > bytes_max {
+        return Err(too_large(length, bytes_max));
+    }
+    // The end of a file is its first hole where there is no other. A file system that cannot tell has none.
+    let hole = rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(0)).unwrap_or(length);
+    if hole < length {
+        let what = format!("it has a hole at byte {hole}: nothing was ever written there");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0))?;
+    Ok(file)
+}
+
 /// Reads a plain file of at most so many bytes.
 ///
 /// # Errors
@@ -223,6 +244,29 @@ mod tests {
             (error.kind(), error.to_string().as_str()),
             (io::ErrorKind::InvalidData, "it is not text in UTF-8")
         );
+    }
+
+    #[test]
+    fn a_file_that_claims_more_than_it_has_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let said = |bytes_max| match open_dense(&path, Links::Refused, bytes_max) {
+            Ok(mut file) => {
+                let mut text = String::new();
+                file.read_to_string(&mut text).unwrap();
+                text
+            }
+            Err(error) => error.to_string(),
+        };
+        fs::write(&path, "").unwrap();
+        assert_eq!(said(0), "");
+        fs::write(&path, "12345").unwrap();
+        assert_eq!(said(5), "12345");
+        assert_eq!(said(4), "it has 5 bytes, and at most 4 are read");
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+        assert_eq!(said(5), "it has 1099511627776 bytes, and at most 5 are read");
+        let said = said(u64::MAX);
+        assert!(said.starts_with("it has a hole at byte ") && said.len() < 80, "{said}");
     }
 
     #[test]

@@ -152,3 +152,37 @@ fn a_long_body_is_sent_whole_and_kept_by_its_check_sum() {
     let sent = record["iterations"][0]["measured"]["lifetime"]["sent_bytes"].as_u64().unwrap();
     assert!(sent > 16_000_000, "{sent}");
 }
+
+#[test]
+fn a_file_of_a_record_that_claims_terabytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = run(dir.path());
+    for (name, what) in [
+        ("report.html", "it has 1099511627776 bytes, and at most 268435456 are read"),
+        ("intervals.ndjson", "it has a hole at byte"),
+        ("page-rows.csv.gz", "it has a hole at byte"),
+    ] {
+        let path = run.join(name);
+        let whole = fs::read(&path).unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+        let record = text(&run);
+        let commands: [(&[&str], i32); 4] = [
+            (&["verify", record], 6),
+            (&["archive", record, "-o", "a.tar.gz"], 1),
+            (&["archive", record, "-o", "a.zip"], 1),
+            (&["certify", record, "--uncertified"], 6),
+        ];
+        for (arguments, code) in commands {
+            let said = confined(dir.path(), arguments);
+            assert_eq!(said.code, code, "{name}, {arguments:?}: {said:?}");
+            // A certificate does not say what is damaged.
+            assert!(
+                arguments[0] == "certify" || (said.out + &said.err).contains(what),
+                "{name}, {arguments:?}"
+            );
+        }
+        fs::write(&path, whole).unwrap();
+    }
+    let said = confined(dir.path(), &["verify", text(&run)]);
+    assert_eq!(said.code, 0, "{said:?}");
+}

@@ -19,6 +19,7 @@ use zip::{CompressionMethod, ZipWriter};
 use super::zip_layout;
 use crate::bytes_max;
 use crate::plain_file::{self, Links};
+use crate::record::open_file;
 use crate::scratch::Scratch;
 
 /// Files that an archive may hold: a record has fewer, and a few that do not belong there shall be named.
@@ -105,7 +106,7 @@ pub fn write(directory: &Path, archive: &Path, form: Form) -> Result<(), Archive
     let files: Vec<(String, PathBuf)> =
         names.into_iter().map(|name| (format!("{top}/{name}"), directory.join(name))).collect();
     for (_, path) in &files {
-        plain_file::open(path, Links::Refused).map_err(refused("archive", path))?;
+        open_file(path).map_err(refused("archive", path))?;
     }
     let out =
         File::options().write(true).create_new(true).open(archive).map_err(refused("create", archive))?;
@@ -123,7 +124,7 @@ pub fn write(directory: &Path, archive: &Path, form: Form) -> Result<(), Archive
 fn write_tar_gz(out: File, files: &[(String, PathBuf)]) -> io::Result<()> {
     let mut tar = tar::Builder::new(GzEncoder::new(out, Compression::best()));
     for (name, path) in files {
-        let mut file = plain_file::open(path, Links::Refused)?;
+        let mut file = open_file(path)?;
         let mut header = tar::Header::new_gnu();
         header.set_size(file.metadata()?.len());
         header.set_mode(0o644);
@@ -135,7 +136,7 @@ fn write_tar_gz(out: File, files: &[(String, PathBuf)]) -> io::Result<()> {
 fn write_zip(out: File, files: &[(String, PathBuf)]) -> io::Result<()> {
     let mut zip = ZipWriter::new(out);
     for (name, path) in files {
-        let mut file = plain_file::open(path, Links::Refused)?;
+        let mut file = open_file(path)?;
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Deflated)
             .last_modified_time(zip::DateTime::default())

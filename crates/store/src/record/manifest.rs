@@ -13,7 +13,6 @@ use super::{
     CERTIFICATE, ENVIRONMENT, FIGURES, HISTOGRAMS, INTERVALS, MANIFEST, PAGE_ROWS, PAGES, RECORD, REPORT,
     SIGNATURE, StoreError,
 };
-use crate::plain_file::{self, Links};
 
 /// Files that every record has.
 const REQUIRED: [&str; 4] = [ENVIRONMENT, HISTOGRAMS, INTERVALS, RECORD];
@@ -138,6 +137,6 @@ fn entry(line: &[u8]) -> Option<(String, String)> {
 
 fn check_sum(path: &Path) -> io::Result<String> {
     let mut hasher = Sha256::new();
-    io::copy(&mut plain_file::open(path, Links::Refused)?, &mut hasher)?;
+    io::copy(&mut super::open_file(path)?, &mut hasher)?;
     Ok(format!("{:x}", hasher.finalize()))
 }

@@ -35,6 +35,7 @@ mod reopen;
 mod steps;
 mod write;
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -101,6 +102,15 @@ pub fn bytes_max(name: &str) -> u64 {
 /// As [`plain_file::read`]: what is no plain file is refused, and so is what is larger than such a file can be.
 pub fn read_file(directory: &Path, name: &str) -> io::Result<Vec<u8>> {
     plain_file::read(&directory.join(name), Links::Refused, bytes_max(name))
+}
+
+/// Opens a file of a record to read it to its end, piece by piece.
+///
+/// # Errors
+/// As [`plain_file::open_dense`]: also what is larger than a file of that name can be, or has a hole, is refused.
+pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    plain_file::open_dense(path, Links::Refused, bytes_max(&name))
 }
 
 /// Why a record could not be written or read.
