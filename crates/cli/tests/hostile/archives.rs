@@ -153,6 +153,38 @@ fn a_zip_that_unpacks_to_another_file_than_was_verified() {
 }
 
 #[test]
+fn an_archive_with_directories_that_its_record_does_not_have() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = run(dir.path());
+    let tar = dir.path().join("a.tar.gz");
+    let verified = |name: &str| {
+        tar_gz(&tar, |tar| {
+            entry(tar, tar::EntryType::Directory, name, 0, std::io::empty());
+            tar.append_dir_all("r", &run).unwrap();
+        });
+        webstone_in(dir.path(), &["verify", text(&tar)])
+    };
+    for name in ["r", "r/", "./r/"] {
+        let said = verified(name);
+        assert_eq!(said.code, 0, "{name:?}: {said:?}");
+    }
+    for name in ["r/more", "q", "r/record.json/", ".", "r\u{1b}[2J", "../r", "/r"] {
+        let said = verified(name);
+        assert_eq!(said.code, 6, "{name:?}: {said:?}");
+        assert!(
+            said.out.contains("in another directory") || said.out.contains("not the one of its files"),
+            "{said:?}"
+        );
+    }
+    let zip = dir.path().join("a.zip");
+    for (name, content) in [("r/more/", ""), ("q/", ""), ("r/", "hidden")] {
+        fs::write(&zip, zip_of(&[("r/a", "r/a", b"one"), (name, name, content.as_bytes())], b"")).unwrap();
+        let said = webstone_in(dir.path(), &["verify", text(&zip)]);
+        assert!(said.out.contains("the directory"), "{name:?}: {said:?}");
+    }
+}
+
+#[test]
 fn pages_whose_rows_never_end() {
     let dir = tempfile::tempdir().unwrap();
     let run = run(dir.path());

@@ -17,10 +17,10 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
 use super::zip_layout;
-use crate::bytes_max;
 use crate::plain_file::{self, Links};
 use crate::record::open_file;
 use crate::scratch::Scratch;
+use crate::{RECORD, bytes_max};
 
 /// Files that an archive may hold: a record has fewer, and a few that do not belong there shall be named.
 pub(super) const FILES_MAX: usize = 64;
@@ -208,10 +208,7 @@ fn read_tar_gz(file: File, place: &mut Place) -> Result<(), String> {
         let name = long_name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
         let name = String::from_utf8(name).map_err(not_text)?;
         match kind {
-            tar::EntryType::Directory if entry.size() > 0 => {
-                return Err(format!("the directory {name:?} in it has a content"));
-            }
-            tar::EntryType::Directory => place.directory_named(&name)?,
+            tar::EntryType::Directory => place.directory_named(&name, entry.size())?,
             tar::EntryType::Regular => place.unpack(&name, &mut entry)?,
             kind => {
                 return Err(format!(
@@ -282,7 +279,7 @@ fn read_zip(mut file: File, place: &mut Place) -> Result<(), String> {
             return Err(format!("{name:?} in it is a link or encrypted, and a record has plain files only"));
         }
         match entry.is_dir() {
-            true => place.directory_named(&name)?,
+            true => place.directory_named(&name, entry.compressed_size())?,
             false => place.unpack(&name, &mut entry)?,
         }
     }
@@ -335,14 +332,14 @@ impl Place {
         Ok(name.to_owned())
     }
 
-    fn directory_named(&self, path: &str) -> Result<(), String> {
-        let plain =
-            Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-        match plain && Path::new(path).components().count() <= 2 {
-            true => Ok(()),
-            false => {
-                Err(format!("the path {path:?} in it leads somewhere else than into a record's directory"))
-            }
+    /// An entry that is a directory: the one of the files, and nothing in itself.
+    fn directory_named(&mut self, path: &str, bytes: u64) -> Result<(), String> {
+        if bytes > 0 {
+            return Err(format!("the directory {path:?} in it has a content"));
+        }
+        match self.plain_name(&format!("{path}/{RECORD}")) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(format!("the directory {path:?} in it is not the one of its files")),
         }
     }
 
