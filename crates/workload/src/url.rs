@@ -60,6 +60,18 @@ pub(super) fn check(url: &str) -> Result<Template, UrlFault> {
     Ok(template)
 }
 
+/// As [`check`], in a filelist, which has no feeds that a template could take a value from.
+pub(super) fn check_in_list(url: &str) -> Result<(), UrlFault> {
+    match check(url)?.feed_columns().next() {
+        None => Ok(()),
+        Some((feed, _)) => Err(UrlFault {
+            at: 0,
+            what: format!("{} names the feed {}, and a filelist has none", quoted(url), quoted(feed)),
+            hint: Some(format!("write a TOML workload, with the values under [feeds.{feed}]")),
+        }),
+    }
+}
+
 /// Whether a URL names its own host.
 pub fn is_absolute(url: &str) -> bool {
     !url.starts_with('/')

@@ -99,7 +99,7 @@ fn read_page(tokens: &mut Tokens<'_>, number: u64, announced: u64) -> Result<Pag
             let hint = format!("page {number} announces {count} files and lists {}", file - 1);
             return Err(Fault::found(offset, word, &expected).hint(hint));
         }
-        url::check(word).map_err(|fault| Fault {
+        url::check_in_list(word).map_err(|fault| Fault {
             offset: offset + fault.at,
             what: format!("{} where {expected} is expected", fault.what),
             hint: fault.hint,
@@ -239,6 +239,7 @@ mod tests {
                 "`a.html` is not a URL or a path where file 1 of 1 of page 1",
                 "slash",
             ),
+            ("1\n1 1 /{{u.a}}\n", "2:5", "names the feed `u`, and a filelist has none", "[feeds.u]"),
             ("1\n1 /a\n", "2:3", "found `/a`, expected the number of files", "begins with its weight"),
             ("0\n", "1:1", "found `0`, expected the number of pages", ""),
             ("2\n9000000000000000000 1 /a\n9000000000000000000 1 /b", "3:1", "weights", "divide"),

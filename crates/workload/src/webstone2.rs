@@ -76,7 +76,7 @@ fn read_line(line: &str, line_at: usize) -> Result<Option<(usize, Page)>, Fault>
     let Some((url_at, name)) = words.next().filter(|(_, word)| !word.starts_with('#')) else {
         return Ok(None);
     };
-    url::check(name).map_err(|fault| Fault {
+    url::check_in_list(name).map_err(|fault| Fault {
         offset: url_at + fault.at,
         what: fault.what,
         hint: fault.hint,
@@ -176,6 +176,7 @@ mod tests {
             ("/a 1\n/é 1\n", "2:2", "`é`", "%C3%A9"),
             ("/a#top 1\n", "1:3", "`#`", "never sent"),
             ("http://h 1\n", "1:9", "no path", "slash"),
+            ("/a 1\n/{{u.name}} 1\n", "2:1", "names the feed `u`, and a filelist has none", "[feeds.u]"),
         ] {
             assert_refused(text, place, what, hint);
         }

@@ -235,7 +235,7 @@ impl FileTable {
                 check_columns(&template, feeds, at)?;
                 (url.into_boxed_str(), None)
             }
-            (None, Some(form)) => form.into_inner().into_url()?,
+            (None, Some(form)) => form.into_inner().into_url(feeds)?,
             (Some(_), Some(form)) => {
                 return Err(Fault::new(
                     form.span().start,
@@ -282,16 +282,17 @@ impl FileTable {
 }
 
 impl DynamicForm {
-    fn into_url(self) -> Result<(Box<str>, Option<u64>), Fault> {
+    fn into_url(self, feeds: &IndexMap<String, Feed>) -> Result<(Box<str>, Option<u64>), Fault> {
         let mut path = "/send".to_owned();
         if let Some(stated) = self.path {
             let at = stated.span().start;
             path = stated.into_inner();
-            url::check(&path).map_err(|fault| Fault {
+            let template = url::check(&path).map_err(|fault| Fault {
                 offset: at + 1 + fault.at,
                 what: fault.what,
                 hint: fault.hint,
             })?;
+            check_columns(&template, feeds, at)?;
             if path.contains('?') {
                 return Err(Fault::new(at, format!("{} holds a query, expected a path", quoted(&path)))
                     .hint("write the whole address as `url` instead of `dynamic`"));

@@ -109,6 +109,12 @@ fn a_wrong_text_names_place_and_expectation() {
         ("[[pages]]\nurl = \"/\"\nbody = \"{{x\"\n".into(), "3:8", "no closing braces", "{{\"{{\"}}"),
         ("[[pages]]\nurl = \"/{{u.a}}\"\n".into(), "2:7", "there is no feed `u`", "[feeds.u]"),
         (
+            "[[pages]]\nfiles = [{ dynamic = { path = \"/{{u.a}}\" } }]\n".into(),
+            "2:31",
+            "there is no feed `u`",
+            "[feeds.u]",
+        ),
+        (
             format!("{users}[[pages]]\nurl = \"/{{{{v.a}}}}\"\n"),
             "5:7",
             "there is no feed `v`",
