@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::program::{command, webstone_in};
+use crate::program::{command, only_entry, webstone_in};
 
 const USER: u32 = 33;
 const KEPT: &str = "root:hunter2:0\n";
@@ -116,5 +116,26 @@ fn the_log_that_a_run_names_is_a_link() {
         assert!(said.err.contains("cannot write"), "{name}: {}", said.err);
         untouched(&secret);
         assert_eq!(fs::metadata("/dev/null").unwrap().uid(), 0);
+    }
+}
+
+#[test]
+fn a_cell_of_a_series_is_a_link_to_another_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let cells =
+        ["servers", "reference", "-w", "workout-0k", "-c", "1", "-d", "100ms", "--warmup", "0s", "-q"];
+    let said = webstone_in(dir.path(), &[&cells[..], &["-i", "1"]].concat());
+    assert!(said.code == 0 || said.code == 4, "{said:?}");
+    let series = only_entry(&dir.path().join("runs"));
+    let cell = fs::read_dir(&series).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());
+    let (cell, elsewhere) = (cell.unwrap(), dir.path().join("elsewhere"));
+    fs::rename(&cell, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &cell).unwrap();
+    for arguments in
+        [["report", series.to_str().unwrap()].as_slice(), &["servers", "--resume", series.to_str().unwrap()]]
+    {
+        let said = webstone_in(dir.path(), arguments);
+        assert_eq!(said.code, 1, "{arguments:?}: {said:?}");
+        assert!(said.err.contains("it is a symbolic link"), "{}", said.err);
     }
 }
