@@ -4,8 +4,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::record::{IterationRecord, OriginCounts};
-use crate::server_figures::ServerFigures;
+use crate::figures::Reading;
+use crate::figures::quantity::Quantity;
+use crate::figures::table::{Figure, Precision, some};
+use crate::record::{IterationRecord, OriginCounts, ServerUse};
+use crate::server_figures::{ServerFigures, server_use};
 use crate::units::NANOS_PER_SECOND;
 
 /// What the origin did over the iterations of a level for which it could be looked at.
@@ -85,6 +88,126 @@ impl AskedFigures {
 fn quotient(a: f64, b: f64) -> Option<f64> {
     (b > 0.0).then(|| a / b)
 }
+
+const ORIGIN: &str = "The origin";
+
+fn used(reading: &Reading<'_>) -> Option<ServerUse> {
+    server_use(reading.runs(), |run| run.origin.as_ref()?.server.as_ref())
+}
+
+fn sum(reading: &Reading<'_>, of: fn(&OriginCounts) -> u64) -> Option<u64> {
+    let counted = reading.runs().iter().filter_map(|run| run.origin.as_ref()?.counted);
+    counted.map(|counted| of(&counted)).reduce(u64::saturating_add)
+}
+
+fn asked(reading: &Reading<'_>) -> Option<AskedFigures> {
+    reading.origin()?.asked
+}
+
+/// A counter of its own.
+macro_rules! counted {
+    ($key:literal, $quantity:ident, $long:literal, $field:ident) => {
+        Figure::new($key, Quantity::$quantity, |r| some(sum(r, |counted| counted.$field)?))
+            .called($long, $long)
+            .defined(ORIGIN, stringify!($field))
+            .prometheus(concat!("webstone_origin_", stringify!($field), "_total"))
+            .detail()
+    };
+}
+
+/// What its processes used and what it counted, as it was read.
+pub(crate) static USE: &[Figure] = &[
+    Figure::new("origin_user_s", Quantity::Duration, |r| some(used(r)?.user_ns as f64 / 1e9))
+        .called("Origin user", "origin user time")
+        .defined(ORIGIN, "server")
+        .labelled("webstone_origin_cpu_seconds_total", "mode", "user")
+        .detail(),
+    Figure::new("origin_system_s", Quantity::Duration, |r| some(used(r)?.system_ns as f64 / 1e9))
+        .called("Origin system", "origin system time")
+        .defined(ORIGIN, "server")
+        .labelled("webstone_origin_cpu_seconds_total", "mode", "system")
+        .detail(),
+    Figure::new("origin_resident_max_bytes", Quantity::Bytes, |r| some(used(r)?.resident_bytes_max))
+        .called("Origin memory", "origin memory")
+        .column("memory", "max, *", 8)
+        .defined(ORIGIN, "server"),
+    counted!("origin_requests", Count, "Origin requests", requests),
+    counted!("origin_not_modified", Count, "Origin not modified", not_modified),
+    counted!("origin_connections", Count, "Origin connections", connections),
+    counted!("origin_body_bytes", Bytes, "Origin body", body_bytes),
+    counted!("origin_sent_bytes", Bytes, "Origin sent", sent_bytes),
+    counted!("origin_received_bytes", Bytes, "Origin received", received_bytes),
+];
+
+/// What the proxy asked of it, for what clients asked of the proxy.
+pub(crate) static ASKED: &[Figure] = &[
+    Figure::new("origin_requests_per_request", Quantity::Ratio, |r| {
+        some(asked(r)?.origin_requests_per_request?)
+    })
+    .called("Origin requests a request", "origin requests a request")
+    .precision(Precision::Exactly(4))
+    .column("asked", "a request", Figure::ALWAYS)
+    .defined(ORIGIN, "origin_requests_per_request"),
+    Figure::new("origin_hit_percent", Quantity::Percent, |r| some(asked(r)?.hit_percent?))
+        .called("Cache hits", "cache hits")
+        .column("hits", "%", Figure::ALWAYS)
+        .defined(ORIGIN, "hit_percent")
+        .headline(),
+    Figure::new("origin_saved_percent", Quantity::Percent, |r| some(asked(r)?.saved_percent?))
+        .called("Bytes saved", "bytes saved")
+        .column("saved", "bytes, %", Figure::ALWAYS)
+        .defined(ORIGIN, "saved_percent")
+        .headline(),
+];
+
+/// What it did a second, and what that took of its CPUs.
+pub(crate) static MACHINE: &[Figure] = &[
+    Figure::new("origin_request_per_s", Quantity::PerSecond, |r| some(asked(r)?.origin_request_rate))
+        .called("Origin requests", "origin requests")
+        .precision(Precision::UpTo(1))
+        .column("requests", "1/s", Figure::ALWAYS)
+        .defined(ORIGIN, "origin_request_rate")
+        .headline(),
+    Figure::new("origin_revalidated_percent", Quantity::Percent, |r| some(asked(r)?.revalidated_percent?))
+        .called("Origin requests answered 304", "origin requests answered 304")
+        .column("unchanged", "304, %", 4)
+        .defined(ORIGIN, "revalidated_percent"),
+    Figure::new("origin_body_bit_per_s", Quantity::BitsPerSecond, |r| some(asked(r)?.origin_body_bps))
+        .called("Origin bodies", "origin bodies")
+        .precision(Precision::Scaled)
+        .column("bodies", "*", 5)
+        .defined(ORIGIN, "origin_body_bps"),
+    Figure::new("origin_connections_per_request", Quantity::Ratio, |r| {
+        some(asked(r)?.origin_connections_per_request?)
+    })
+    .called("Origin connections a request", "origin connections a request")
+    .precision(Precision::Exactly(4))
+    .column("connects", "each asked", 6)
+    .defined(ORIGIN, "origin_connections_per_request"),
+    Figure::new("origin_cpu_percent", Quantity::Percent, |r| some(r.origin()?.server?.cpu_percent))
+        .called("Origin CPU", "origin CPU")
+        .precision(Precision::Exactly(0))
+        .defined(ORIGIN, "server")
+        .headline(),
+    Figure::new("origin_cpu_user_percent", Quantity::Percent, |r| some(r.origin()?.server?.cpu_user_percent))
+        .called("Origin CPU in user mode", "origin CPU in user mode")
+        .precision(Precision::Exactly(0))
+        .column("user", "% of a CPU", Figure::ALWAYS)
+        .defined(ORIGIN, "server"),
+    Figure::new("origin_cpu_system_percent", Quantity::Percent, |r| {
+        some(r.origin()?.server?.cpu_system_percent)
+    })
+    .called("Origin CPU in the kernel", "origin CPU in the kernel")
+    .precision(Precision::Exactly(0))
+    .column("system", "% of a CPU", Figure::ALWAYS)
+    .defined(ORIGIN, "server"),
+    Figure::new("origin_cpu_per_1000_requests_s", Quantity::Seconds, |r| {
+        some(r.origin()?.server?.cpu_per_1000_requests_s)
+    })
+    .called("Origin CPU for 1,000 requests", "origin CPU for 1,000 requests")
+    .column("1,000 requests", "CPU *", Figure::ALWAYS)
+    .defined(ORIGIN, "server"),
+];
 
 #[cfg(test)]
 mod tests {

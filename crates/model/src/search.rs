@@ -150,7 +150,7 @@ impl SearchSpec {
     /// If it is no list of thresholds.
     pub fn conditions(&self) -> Result<Vec<Threshold>, GateError> {
         let mut conditions = self.slo.parse::<Thresholds>()?.0;
-        let offered = |condition: &Threshold| condition.metric() == Metric::Offered;
+        let offered = |condition: &Threshold| condition.metric() == Metric::OFFERED;
         if self.over == Over::Rate && !conditions.iter().any(offered) {
             conditions.extend(RATE_KEPT.parse::<Thresholds>()?.0);
         }

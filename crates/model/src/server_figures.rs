@@ -4,6 +4,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::figures::Reading;
+use crate::figures::quantity::Quantity;
+use crate::figures::table::{Better, Figure, Gate, Precision, Value, some};
 use crate::record::{IterationRecord, ProcessUse, ServerUse};
 use crate::units::NANOS_PER_SECOND;
 
@@ -141,6 +144,25 @@ fn together(a: ProcessUse, b: ProcessUse) -> ProcessUse {
     }
 }
 
+/// What a server's processes used over the windows in which they could be seen; `None` where they could be in none. Counters
+/// are added; of memory, processes, threads and descriptors it is the most.
+pub(crate) fn server_use(
+    runs: &[&IterationRecord],
+    of: fn(&IterationRecord) -> Option<&ServerUse>,
+) -> Option<ServerUse> {
+    let seen = runs.iter().filter_map(|run| of(run));
+    seen.cloned().reduce(|a, b| ServerUse {
+        user_ns: a.user_ns.saturating_add(b.user_ns),
+        system_ns: a.system_ns.saturating_add(b.system_ns),
+        resident_bytes_max: a.resident_bytes_max.max(b.resident_bytes_max),
+        processes: match (a.processes, b.processes) {
+            (Some(a), Some(b)) => Some(together(a, b)),
+            (a, b) => a.or(b),
+        },
+        ..ServerUse::default()
+    })
+}
+
 /// For how long a window's server was looked at, in nanoseconds, and the requests that ended in that time: the window, or the
 /// time between an agent's two readings, in which they end at the window's rate.
 pub fn while_read(run: &IterationRecord) -> (f64, f64) {
@@ -185,6 +207,223 @@ impl Base {
 fn quotient(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { a / b }
 }
+
+const SERVER: &str = "The server";
+
+fn per_1000_requests(server: Option<&ServerFigures>) -> Option<Value> {
+    // A server whose processes could not be looked into reports no time at all.
+    let cost = server?.cpu_per_1000_requests_s;
+    (cost > 0.0).then(|| cost.into())
+}
+
+fn percent(percent: f64) -> Option<Value> {
+    (percent > 0.0).then(|| percent.into())
+}
+
+/// CPU time and memory, as they were read.
+pub(crate) static CPU_USE: &[Figure] = &[
+    Figure::new("server_user_s", Quantity::Duration, |r| some(r.server_use()?.user_ns as f64 / 1e9))
+        .called("Server user", "server user time")
+        .defined(SERVER, "user_ns")
+        .labelled("webstone_server_cpu_seconds_total", "mode", "user")
+        .detail(),
+    Figure::new("server_system_s", Quantity::Duration, |r| some(r.server_use()?.system_ns as f64 / 1e9))
+        .called("Server system", "server system time")
+        .defined(SERVER, "system_ns")
+        .labelled("webstone_server_cpu_seconds_total", "mode", "system")
+        .detail(),
+    Figure::new("server_resident_max_bytes", Quantity::Bytes, |r| some(r.server_use()?.resident_bytes_max))
+        .called("Server memory", "server memory")
+        .column("memory", "max, *", 8)
+        .defined(SERVER, "resident_bytes_max")
+        .prometheus("webstone_server_resident_memory_max_bytes"),
+];
+
+/// `server-cpu` as tables show it: CPU time for 1,000 requests.
+pub(crate) static COST: &[Figure] =
+    &[Figure::new("server_cpu_per_1000_requests_s", Quantity::Seconds, |r| per_1000_requests(r.server()))
+        .called("Server CPU for 1,000 requests", "server CPU for 1,000 requests")
+        .column("1,000 requests", "CPU *", Figure::ALWAYS)
+        .defined(SERVER, "cpu_per_1000_requests_s")
+        .prometheus("webstone_server_cpu_per_1000_requests_seconds")
+        .headline()];
+
+/// A raw number of its processes.
+macro_rules! raw {
+    ($key:literal, $quantity:ident, $long:literal, $name:literal, $metric:literal, $of:expr) => {
+        Figure::new($key, Quantity::$quantity, |r| processes(r).and_then($of))
+            .called($long, $long)
+            .defined(SERVER, $name)
+            .prometheus(concat!("webstone_server_", $metric))
+            .detail()
+    };
+}
+
+fn processes<'r>(reading: &'r Reading<'_>) -> Option<&'r ProcessUse> {
+    reading.server_use()?.processes.as_ref()
+}
+
+/// What its processes did, as it was read.
+pub(crate) static PROCESS_USE: &[Figure] = &[
+    raw!(
+        "server_switches_voluntary",
+        Count,
+        "Server switches voluntary",
+        "switches_voluntary",
+        "switches_voluntary_total",
+        |used| some(used.switches_voluntary)
+    ),
+    raw!(
+        "server_switches_involuntary",
+        Count,
+        "Server switches involuntary",
+        "switches_involuntary",
+        "switches_involuntary_total",
+        |used| some(used.switches_involuntary)
+    ),
+    raw!("server_faults_minor", Count, "Server faults minor", "faults_minor", "faults_minor_total", |used| {
+        some(used.faults_minor)
+    }),
+    raw!("server_faults_major", Count, "Server faults major", "faults_major", "faults_major_total", |used| {
+        some(used.faults_major)
+    }),
+    raw!(
+        "server_disk_read_bytes",
+        Bytes,
+        "Server disk read",
+        "disk_read_bytes",
+        "disk_read_bytes_total",
+        |used| some(used.disk_read_bytes?)
+    ),
+    raw!(
+        "server_disk_written_bytes",
+        Bytes,
+        "Server disk written",
+        "disk_written_bytes",
+        "disk_written_bytes_total",
+        |used| some(used.disk_written_bytes?)
+    ),
+    raw!("server_processes_max", Count, "Server processes", "processes_max", "processes_max", |used| {
+        some(used.processes_max)
+    })
+    .column("processes", "max", 2)
+    .overview(),
+    raw!("server_threads_max", Count, "Server threads", "threads_max", "threads_max", |used| {
+        some(used.threads_max)
+    })
+    .column("threads", "max", 3)
+    .overview(),
+    raw!(
+        "server_descriptors_max",
+        Count,
+        "Server descriptors",
+        "descriptors_max",
+        "descriptors_max",
+        |used| { some(used.descriptors_max?) }
+    )
+    .column("descriptors", "max", 7)
+    .overview(),
+    raw!(
+        "server_resident_bytes",
+        Bytes,
+        "Server resident",
+        "resident_bytes",
+        "resident_memory_bytes",
+        |used| { some(used.resident_bytes) }
+    ),
+    raw!(
+        "server_proportional_bytes",
+        Bytes,
+        "Server memory, shared pages once",
+        "proportional_bytes",
+        "proportional_memory_bytes",
+        |used| some(used.proportional_bytes?)
+    )
+    .column("memory", "shared once, *", 5)
+    .overview(),
+    raw!(
+        "server_throttled_s",
+        Duration,
+        "Server throttled",
+        "throttled_ns",
+        "throttled_seconds_total",
+        |used| { some(used.throttled_ns? as f64 / 1e9) }
+    ),
+];
+
+/// `server-cpu`: CPU time of the server's processes per ended request, where they could be asked.
+pub const CPU_PER_REQUEST: Figure = Figure::new("server_cpu_per_request_s", Quantity::Seconds, |r| {
+    per_1000_requests(r.server()).map(|cost| (cost.as_f64() / 1000.0).into())
+})
+.called("Server CPU for a request", "server CPU for a request")
+.defined(SERVER, "cpu_per_1000_requests_s")
+.gate(Gate::compared("server-cpu", "CPU time per request").of_machines().words("less", "more"), Better::Less)
+.detail();
+
+/// Its share of CPUs.
+pub(crate) static MACHINE: &[Figure] = &[
+    Figure::new("server_cpu_percent", Quantity::Percent, |r| percent(r.server()?.cpu_percent))
+        .called("Server CPU", "server CPU")
+        .precision(Precision::Exactly(0))
+        .defined(SERVER, "cpu_percent")
+        .headline(),
+    Figure::new("server_cpu_user_percent", Quantity::Percent, |r| some(r.server()?.cpu_user_percent))
+        .called("Server CPU in user mode", "server CPU in user mode")
+        .precision(Precision::Exactly(0))
+        .column("user", "% of a CPU", Figure::ALWAYS)
+        .defined(SERVER, "cpu_user_percent"),
+    Figure::new("server_cpu_system_percent", Quantity::Percent, |r| some(r.server()?.cpu_system_percent))
+        .called("Server CPU in the kernel", "server CPU in the kernel")
+        .precision(Precision::Exactly(0))
+        .column("system", "% of a CPU", Figure::ALWAYS)
+        .defined(SERVER, "cpu_system_percent"),
+    CPU_PER_REQUEST,
+];
+
+fn figures<'r>(reading: &'r Reading<'_>) -> Option<&'r ProcessFigures> {
+    reading.server()?.processes.as_ref()
+}
+
+/// What its processes did, by request and second.
+pub(crate) static PROCESSES: &[Figure] = &[
+    Figure::new("server_switches_voluntary_per_request", Quantity::Ratio, |r| {
+        some(figures(r)?.switches_voluntary_per_request)
+    })
+    .called("Server voluntary switches a request", "voluntary switches a request")
+    .column("switches", "a request", 9)
+    .defined(SERVER, "switches_voluntary_per_request"),
+    Figure::new("server_switches_involuntary_per_s", Quantity::PerSecond, |r| {
+        some(figures(r)?.switches_involuntary_per_s)
+    })
+    .called("Server involuntary switches", "involuntary switches")
+    .column("preempted", "1/s", 6)
+    .defined(SERVER, "switches_involuntary_per_s"),
+    Figure::new("server_faults_minor_per_s", Quantity::PerSecond, |r| some(figures(r)?.faults_minor_per_s))
+        .called("Server page faults", "page faults")
+        .column("faults", "1/s", 4)
+        .defined(SERVER, "faults_minor_per_s"),
+    Figure::new("server_faults_major_per_s", Quantity::PerSecond, |r| some(figures(r)?.faults_major_per_s))
+        .called("Server page faults from disk", "page faults from disk")
+        .column("from disk", "faults, 1/s", 2)
+        .defined(SERVER, "faults_major_per_s"),
+    Figure::new("server_disk_read_bytes_per_s", Quantity::BytesPerSecond, |r| {
+        some(figures(r)?.disk_read_bytes_per_s?)
+    })
+    .called("Server disk read", "disk read")
+    .column("disk read", "*/s", 1)
+    .defined(SERVER, "disk_read_bytes_per_s"),
+    Figure::new("server_disk_written_bytes_per_s", Quantity::BytesPerSecond, |r| {
+        some(figures(r)?.disk_written_bytes_per_s?)
+    })
+    .called("Server disk written", "disk written")
+    .column("written", "*/s", 3)
+    .defined(SERVER, "disk_written_bytes_per_s"),
+    Figure::new("server_throttled_percent", Quantity::Percent, |r| some(figures(r)?.throttled_percent?))
+        .called("Server held up by a CPU quota", "held up by a CPU quota")
+        .precision(Precision::UpTo(2))
+        .column("held up", "by a quota, %", 1)
+        .defined(SERVER, "throttled_percent"),
+];
 
 #[cfg(test)]
 mod tests {

@@ -20,8 +20,8 @@ use webstone_model::shown::shown;
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::cell::Cell;
-use crate::json::{Distribution, Distributions};
 use crate::{CsvTable, ReportError, classic};
+use webstone_model::figures::distributions::{Distribution, Distributions};
 
 /// The table, ending in CRLF. Pages are written iteration by iteration.
 pub(crate) fn write(record: &RunRecord, table: CsvTable, out: &mut dyn io::Write) -> Result<(), ReportError> {

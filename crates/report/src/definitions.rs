@@ -5,6 +5,9 @@
 
 use std::sync::LazyLock;
 
+#[cfg(test)]
+use webstone_model::figures::{Figure, table::Defined};
+
 /// The page, in Markdown.
 pub(crate) const PAGE: &str = include_str!("../../../docs/measurement.md");
 
@@ -34,6 +37,18 @@ pub(crate) fn definitions() -> &'static [Definition] {
 /// What the page says about a name under a heading that begins with `section`.
 pub(crate) fn definition(section: &str, name: &str) -> Option<&'static Definition> {
     definitions().iter().find(|d| d.section.starts_with(section) && d.name.split(", ").any(|n| n == name))
+}
+
+/// The anchor of the row, or of the heading, that defines a figure.
+#[cfg(test)]
+pub(crate) fn of_figure(figure: &Figure) -> Option<String> {
+    let Defined { section, name } = figure.defined;
+    if let Some(definition) = definition(section, name) {
+        return Some(anchor(definition.section, Some(&definition.name)));
+    }
+    let headings = PAGE.lines().filter_map(|line| line.strip_prefix("## "));
+    let mut headings = headings.filter(|heading| name.is_empty() && heading.starts_with(section));
+    headings.next().map(|heading| anchor(heading.trim(), None))
 }
 
 fn read(page: &'static str) -> Vec<Definition> {
@@ -133,6 +148,13 @@ mod tests {
             definition("Pages", "failed").unwrap().sentence(),
             "times at least one of its files failed"
         );
+    }
+
+    #[test]
+    fn every_figure_of_the_table_has_one() {
+        for figure in webstone_model::figures::table::all() {
+            assert!(of_figure(figure).is_some(), "{figure:?}: {:?}", figure.defined);
+        }
     }
 
     #[test]

@@ -12,12 +12,12 @@ use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::Options;
 use crate::classic;
-use crate::json::{Distribution, Distributions};
 use crate::layout::{Room, Table, hanging, labelled, push_line};
 use crate::numbers::{Scale, bytes, count, counted, decimal, seconds};
 use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
 use crate::text::{errors, header, problems};
+use webstone_model::figures::distributions::{Distribution, Distributions};
 
 /// The whole report, ending in a newline.
 pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -> String {

@@ -13,16 +13,17 @@ use webstone_judge::calibration::{self, Quote};
 use webstone_judge::search::{self, Finding};
 use webstone_judge::statistics::LevelStatistics;
 use webstone_judge::verdict::Verdict;
-use webstone_model::figures::Figures;
-use webstone_model::metrics::{Fairness, GeneratorUse, Histogram, Measured, OpenLoop, fairness};
+use webstone_model::figures::Reading;
+use webstone_model::figures::distributions::{Distributions, GeneratorDelays};
+use webstone_model::metrics::{Fairness, fairness};
 use webstone_model::origin_figures::OriginFigures;
 use webstone_model::pages::{PageRow, by_hits};
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{RunRecord, ScheduleKept};
 use webstone_model::server_figures::ServerFigures;
-use webstone_model::units::NANOS_PER_SECOND;
 
-use crate::summary;
+use crate::json_objects::{HostObject, LevelObject};
+use crate::summary::{self, Values};
 
 /// A record with what is computed from it.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -79,7 +80,7 @@ pub struct LevelFigures {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<ScheduleKept>,
     /// Figures over all iterations together.
-    pub figures: Figures,
+    pub figures: LevelObject,
     /// Distributions over all iterations together.
     pub distributions: Distributions,
     /// The load generator's own delays over all iterations together.
@@ -92,6 +93,10 @@ pub struct LevelFigures {
     /// What the server behind a proxy did, over the iterations for which it could be looked at; absent where there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<OriginFigures>,
+    /// What went over the network by the second and the request, over the iterations in which the kernel of the generator's
+    /// host was read; absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostObject>,
     /// Lowest request rate of an iteration, 1/s.
     pub request_rate_min: f64,
     /// Highest request rate of an iteration, 1/s.
@@ -110,122 +115,13 @@ pub struct IterationFigures {
     /// Its place in the record's `iterations`, from 0.
     pub index: usize,
     /// Its figures.
-    pub figures: Figures,
+    pub figures: LevelObject,
     /// Its distributions.
     pub distributions: Distributions,
     /// The load generator's own delays.
     pub generator: GeneratorDelays,
     /// Its fairness; null when nobody completed a page.
     pub fairness: Option<Fairness>,
-}
-
-/// The four distributions of a window; null where nothing was counted.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Distributions {
-    /// TCP connect time.
-    pub connect: Option<Distribution>,
-    /// Start to first byte of the response.
-    pub first_byte: Option<Distribution>,
-    /// Start to last byte: the response time, called latency.
-    pub response: Option<Distribution>,
-    /// First file's start to last file's last byte.
-    pub page: Option<Distribution>,
-    /// Open loop: time to first byte from the actual start; the others are from the intended one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub first_byte_uncorrected: Option<Distribution>,
-    /// Open loop: response time from the actual start.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub response_uncorrected: Option<Distribution>,
-    /// Open loop: page time from the actual start.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub page_uncorrected: Option<Distribution>,
-    /// Open loop: how late the generator itself was.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub schedule_lag: Option<Distribution>,
-}
-
-/// What the load generator itself added; null where nothing was measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct GeneratorDelays {
-    /// From an event being reported to its handling.
-    pub loop_delay: Option<Distribution>,
-    /// How long bytes had lain in the kernel when they were read, on one connection a worker.
-    pub receive_lag: Option<Distribution>,
-    /// How much longer connecting took for the client than for the kernel, of one connection in seventeen.
-    pub connect_lag: Option<Distribution>,
-}
-
-/// Percentiles of a time, from its histogram: three significant digits, never above the maximum. Seconds.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Distribution {
-    /// How many values.
-    pub count: u64,
-    /// Half of the values are no longer.
-    pub p50_s: f64,
-    /// 75 % of the values are no longer.
-    pub p75_s: f64,
-    /// 90 % of the values are no longer.
-    pub p90_s: f64,
-    /// 95 % of the values are no longer.
-    pub p95_s: f64,
-    /// 99 % of the values are no longer.
-    pub p99_s: f64,
-    /// 99.9 % of the values are no longer.
-    pub p99_9_s: f64,
-    /// 99.99 % of the values are no longer.
-    pub p99_99_s: f64,
-    /// The longest, exactly.
-    pub max_s: f64,
-}
-
-impl Distribution {
-    /// The percentiles of a histogram in nanoseconds; `None` without values.
-    pub fn of(histogram: &Histogram) -> Option<Distribution> {
-        let seconds = |nanos: u64| nanos as f64 / NANOS_PER_SECOND as f64;
-        if histogram.is_empty() {
-            return None;
-        }
-        let values =
-            histogram.values_at_quantiles(&[50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99].map(|p| p / 100.0));
-        let [p50_s, p75_s, p90_s, p95_s, p99_s, p99_9_s, p99_99_s] =
-            <[u64; 7]>::try_from(values).expect("as many as were asked for").map(seconds);
-        let (count, max_s) = (histogram.len(), seconds(histogram.max()));
-        Some(Distribution { count, p50_s, p75_s, p90_s, p95_s, p99_s, p99_9_s, p99_99_s, max_s })
-    }
-}
-
-impl GeneratorDelays {
-    pub(crate) fn of(generator: &GeneratorUse) -> GeneratorDelays {
-        GeneratorDelays {
-            loop_delay: Distribution::of(&generator.loop_delay),
-            receive_lag: Distribution::of(&generator.receive_lag),
-            connect_lag: Distribution::of(&generator.connect_lag),
-        }
-    }
-}
-
-impl Distributions {
-    pub(crate) fn of(measured: &Measured) -> Distributions {
-        let histograms = &measured.histograms;
-        let of_open_loop = |histogram: fn(&OpenLoop) -> &Histogram| {
-            measured.open_loop.as_ref().and_then(|open_loop| Distribution::of(histogram(open_loop)))
-        };
-        Distributions {
-            first_byte_uncorrected: of_open_loop(|open_loop| &open_loop.uncorrected.first_byte),
-            response_uncorrected: of_open_loop(|open_loop| &open_loop.uncorrected.response),
-            page_uncorrected: of_open_loop(|open_loop| &open_loop.uncorrected.page),
-            schedule_lag: of_open_loop(|open_loop| &open_loop.lag_histogram),
-            connect: Distribution::of(&histograms.connect),
-            first_byte: Distribution::of(&histograms.first_byte),
-            response: Distribution::of(&histograms.response),
-            page: Distribution::of(&histograms.page),
-        }
-    }
-
-    /// Whether nothing at all was counted, as in a record read without its histograms.
-    pub(crate) fn is_empty(&self) -> bool {
-        *self == Distributions::default()
-    }
 }
 
 /// The JSON schema (draft 2020-12) of a record, stored or reported, as text ending in a newline.
@@ -278,13 +174,14 @@ pub(crate) fn computed(record: &RunRecord, verdict: Verdict) -> Computed {
                 .map(|(run, index)| IterationFigures {
                     iteration: run.iteration,
                     index: *index,
-                    figures: Figures::of(&run.measured),
+                    figures: LevelObject::of(&Values::of(&Reading::of(run))),
                     distributions: Distributions::of(&run.measured),
                     generator: GeneratorDelays::of(&run.measured.generator),
                     fairness: fairness(&run.measured.clients),
                 })
                 .collect(),
-            figures: level.figures,
+            figures: LevelObject::of(&level.values),
+            host: level.is_host_read.then(|| HostObject::of(&level.values)),
             statistics: level.statistics,
             distributions: level.distributions,
             generator: level.generator_delays,

@@ -22,6 +22,7 @@ pub mod history;
 mod hit;
 mod html;
 mod json;
+mod json_objects;
 mod layout;
 mod markdown;
 mod numbers;
@@ -49,8 +50,7 @@ pub use crate::calibration::{calibration_line, disturbance_line, render_calibrat
 pub use crate::comparison::{ComparisonFormat, comparison_schema, render_comparison};
 pub use crate::format::{Format, UnknownFormat};
 pub use crate::json::{
-    Computed, Distribution, Distributions, IterationFigures, JsonReport, LevelFigures, PeakFigures,
-    event_schema, json_schema,
+    Computed, IterationFigures, JsonReport, LevelFigures, PeakFigures, event_schema, json_schema,
 };
 pub use crate::markdown::safe as markdown_text;
 pub use crate::screen::Charset;

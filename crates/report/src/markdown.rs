@@ -12,12 +12,12 @@ use webstone_model::record::RunRecord;
 use webstone_model::server_figures::ServerFigures;
 use webstone_model::shown::shown;
 
-use crate::json::Distribution;
 use crate::numbers::{Scale, bytes, count, counted, decimal, percent};
 use crate::screen::Screen;
 use crate::summary::{self, Level};
 use crate::text::{header, problems};
 use crate::{Options, definitions};
+use webstone_model::figures::distributions::Distribution;
 
 /// Errors named one by one.
 const ERRORS_MAX: usize = 20;

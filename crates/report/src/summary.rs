@@ -7,15 +7,16 @@
 use std::borrow::Cow;
 
 use webstone_judge::statistics::LevelStatistics;
-use webstone_model::figures::Figures;
-use webstone_model::metrics::{Counts, Fairness, GeneratorUse, Lifetime, Measured, fairness};
+use webstone_model::figures::distributions::{Distributions, GeneratorDelays};
+use webstone_model::figures::generator::{GeneratorFigures, OpenLoopFigures};
+use webstone_model::figures::{Figure, Figures, Reading, Value, table};
+use webstone_model::metrics::{Counts, Fairness, Lifetime, Measured};
 use webstone_model::origin_figures::OriginFigures;
 use webstone_model::rate::RateProfile;
-use webstone_model::record::{Disturbance, IterationRecord, RunRecord, ScheduleKept, load_name};
+use webstone_model::record::{Disturbance, IterationRecord, RunRecord, load_name};
 use webstone_model::server_figures::ServerFigures;
 use webstone_model::units::NANOS_PER_SECOND;
 
-use crate::json::{Distributions, GeneratorDelays};
 use crate::numbers::{count, counted};
 
 /// One level of the sweep, over all of its iterations.
@@ -25,9 +26,11 @@ pub(crate) struct Level<'a> {
     /// Open loop: its rate.
     pub(crate) rate: Option<RateProfile>,
     /// Open loop: what became of its schedule.
-    pub(crate) open_loop: Option<OpenLoopShare>,
+    pub(crate) open_loop: Option<OpenLoopFigures>,
     /// The iterations, in the order in which they ran.
     pub(crate) runs: Vec<&'a IterationRecord>,
+    /// Every figure of the table.
+    pub(crate) values: Values,
     pub(crate) counts: Counts,
     pub(crate) lifetime: Lifetime,
     pub(crate) figures: Figures,
@@ -38,10 +41,12 @@ pub(crate) struct Level<'a> {
     pub(crate) distributions: Distributions,
     pub(crate) generator_delays: GeneratorDelays,
     pub(crate) fairness: Option<Fairness>,
-    pub(crate) generator: GeneratorShare,
+    pub(crate) generator: GeneratorFigures,
     pub(crate) server: Option<ServerFigures>,
     /// Of the server behind a proxy.
     pub(crate) origin: Option<OriginFigures>,
+    /// Whether the kernel of the generator's host was read.
+    pub(crate) is_host_read: bool,
 }
 
 impl Level<'_> {
@@ -84,43 +89,6 @@ pub(crate) fn load_column(levels: &[Level<'_>]) -> (&'static str, &'static str) 
     if levels.iter().any(|level| level.rate.is_some()) { ("arrivals", "/s") } else { ("clients", "") }
 }
 
-/// What became of an open loop's schedule, over all iterations of a level.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OpenLoopShare {
-    pub(crate) kept: ScheduleKept,
-    /// Pages fetched whole, per second.
-    pub(crate) achieved_rate: f64,
-    pub(crate) skipped: u64,
-    pub(crate) queued: u64,
-    pub(crate) waited: u64,
-    /// Time that workers waited for arrivals awake, in percent of their CPUs.
-    pub(crate) awake_percent: f64,
-}
-
-/// How much of its CPUs the load generator used. A generator near 100 % measures itself.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct GeneratorShare {
-    pub(crate) workers: usize,
-    /// CPU time of all workers / (workers × window), in percent, without waiting awake for arrivals.
-    pub(crate) cpu_percent: f64,
-    /// The same of the busiest worker.
-    pub(crate) busiest_percent: f64,
-    /// How long the worker that waited most was ready to run and not let run, in percent of the window, where the kernel
-    /// told it.
-    pub(crate) waited_percent: Option<f64>,
-    /// CPU time per ended request, in seconds.
-    pub(crate) cpu_per_request_s: f64,
-    /// Median delay from readiness to handling, in seconds, where it was measured.
-    pub(crate) loop_delay_p50_s: Option<f64>,
-    /// 99th percentile of the delay from readiness to handling, in seconds, where it was measured.
-    pub(crate) loop_delay_p99_s: Option<f64>,
-    /// How long bytes lay in the kernel before they were read: median, 99th percentile and maximum in seconds, where it was
-    /// measured.
-    pub(crate) receive_lag_s: Option<[f64; 3]>,
-    /// How much longer connecting took for the client than for the kernel: the median, in seconds, where it was measured.
-    pub(crate) connect_lag_p50_s: Option<f64>,
-}
-
 /// Every level in ascending order of clients.
 pub(crate) fn levels(record: &RunRecord) -> Vec<Level<'_>> {
     record.levels().into_iter().map(|(clients, runs)| level(clients, runs)).collect()
@@ -128,42 +96,45 @@ pub(crate) fn levels(record: &RunRecord) -> Vec<Level<'_>> {
 
 /// One level of these iterations.
 pub(crate) fn level(clients: u32, runs: Vec<&IterationRecord>) -> Level<'_> {
-    let merged = merged(&runs);
+    let reading = Reading::of_level(&runs);
+    let measured = reading.measured();
     let rates = runs.iter().map(|run| request_rate(&run.measured));
     let request_rates =
         rates.fold((f64::INFINITY, 0.0_f64), |(low, high), rate| (low.min(rate), high.max(rate)));
-    let figures = Figures::of(&merged);
     Level {
         clients,
         rate: runs.first().and_then(|run| run.rate),
-        open_loop: open_loop_share(&merged),
-        counts: merged.counts,
-        lifetime: merged.lifetime,
+        values: Values::of(&reading),
+        open_loop: reading.open_loop().copied(),
+        counts: measured.counts,
+        lifetime: measured.lifetime,
         request_rates,
-        distributions: Distributions::of(&merged),
-        generator_delays: GeneratorDelays::of(&merged.generator),
-        fairness: fairness(&merged.clients),
-        generator: generator_share(&merged.generator, merged.window_ns, &figures),
-        server: ServerFigures::of(&runs),
-        origin: OriginFigures::of(&runs),
-        figures,
+        distributions: reading.distributions().clone(),
+        generator_delays: GeneratorDelays::of(&measured.generator),
+        fairness: reading.fairness().copied(),
+        generator: *reading.generator(),
+        server: reading.server().copied(),
+        origin: reading.origin().copied(),
+        is_host_read: reading.host().is_some(),
+        figures: reading.figures().clone(),
         statistics: LevelStatistics::of(&runs),
         runs,
     }
 }
 
-fn open_loop_share(measured: &Measured) -> Option<OpenLoopShare> {
-    let (open_loop, workers) = (measured.open_loop.as_ref()?, &measured.generator.workers);
-    let window_ns = measured.window_ns as f64;
-    let spun_ns: f64 = workers.iter().map(|worker| worker.spun_ns as f64).sum();
-    Some(OpenLoopShare {
-        kept: ScheduleKept::of(measured)?,
-        achieved_rate: quotient(measured.counts.pages_completed as f64 * NANOS_PER_SECOND as f64, window_ns),
-        skipped: open_loop.skipped,
-        queued: open_loop.queued,
-        waited: open_loop.waited,
-        awake_percent: quotient(spun_ns * 100.0, window_ns * workers.len() as f64),
-    })
+/// The values of every figure, in the order of the table.
+#[derive(Clone, Debug)]
+pub(crate) struct Values(Vec<Option<Value>>);
+
+impl Values {
+    pub(crate) fn of(reading: &Reading<'_>) -> Values {
+        Values(table::all().map(|figure| figure.value(reading)).collect())
+    }
+
+    /// The value of one; `None` where nothing was measured that it could be of.
+    pub(crate) fn value(&self, figure: &Figure) -> Option<Value> {
+        self.0[table::all().position(|other| other == figure)?]
+    }
 }
 
 /// All iterations of a level as one measurement; a single one is borrowed, because it is megabytes.
@@ -190,41 +161,6 @@ pub(crate) fn counts(record: &RunRecord) -> Counts {
 
 pub(crate) fn request_rate(measured: &Measured) -> f64 {
     quotient(measured.counts.succeeded as f64 * NANOS_PER_SECOND as f64, measured.window_ns as f64)
-}
-
-fn generator_share(generator: &GeneratorUse, window_ns: u64, figures: &Figures) -> GeneratorShare {
-    let percent: Vec<f64> = generator
-        .workers
-        .iter()
-        .map(|worker| quotient(worker.worked_ns() as f64 * 100.0, window_ns as f64))
-        .collect();
-    let loop_delay_s = |percentile| {
-        let delay = &generator.loop_delay;
-        (!delay.is_empty()).then(|| delay.value_at_percentile(percentile) as f64 / NANOS_PER_SECOND as f64)
-    };
-    GeneratorShare {
-        workers: percent.len(),
-        cpu_percent: quotient(percent.iter().sum(), percent.len() as f64),
-        busiest_percent: percent.iter().copied().fold(0.0, f64::max),
-        waited_percent: generator
-            .workers
-            .iter()
-            .filter_map(|worker| worker.run_queue_ns)
-            .map(|waited| quotient(waited as f64 * 100.0, window_ns as f64))
-            .reduce(f64::max),
-        cpu_per_request_s: figures.generator_cpu_per_request_s,
-        loop_delay_p50_s: loop_delay_s(50.0),
-        loop_delay_p99_s: loop_delay_s(99.0),
-        receive_lag_s: {
-            let lag = &generator.receive_lag;
-            let all = [lag.value_at_percentile(50.0), lag.value_at_percentile(99.0), lag.max()];
-            (!lag.is_empty()).then(|| all.map(|nanos| nanos as f64 / NANOS_PER_SECOND as f64))
-        },
-        connect_lag_p50_s: {
-            let lag = &generator.connect_lag;
-            (!lag.is_empty()).then(|| lag.value_at_percentile(50.0) as f64 / NANOS_PER_SECOND as f64)
-        },
-    }
 }
 
 /// What others took of the generator's CPUs before some runs, where somebody looked.

@@ -5,7 +5,7 @@ use webstone_model::threshold::Outcome;
 
 use crate::Options;
 use crate::layout::{Room, Table, heading};
-use crate::numbers::{Scale, counted, seconds};
+use crate::numbers::{Scale, bytes, counted, seconds};
 use crate::screen::{Screen, Tone};
 
 /// The table of thresholds, ending in a newline; nothing without any.
@@ -42,11 +42,15 @@ pub(crate) fn passed(passed: bool) -> (&'static str, Tone) {
 /// One value with its unit, for prose.
 pub(crate) fn said(screen: &Screen, metric: Metric, value: f64) -> String {
     match metric.quantity() {
-        Quantity::Seconds => seconds(screen, value),
+        Quantity::Seconds | Quantity::Duration => seconds(screen, value),
         Quantity::Percent => format!("{value:.3} %"),
         Quantity::Share => format!("{value:.4}"),
         Quantity::PerSecond => format!("{}/s", Scale::plain(1, [value]).say(value)),
         Quantity::BitsPerSecond => format!("{} Mbit/s", Scale::plain(3, [value / 1e6]).say(value / 1e6)),
+        Quantity::Bytes => bytes(value.max(0.0) as u64),
+        Quantity::BytesPerSecond => format!("{}/s", bytes(value.max(0.0) as u64)),
+        Quantity::PerMinute => format!("{}/min", Scale::plain(1, [value]).say(value)),
+        Quantity::Count | Quantity::Ratio => Scale::plain(3, [value]).say(value),
     }
 }
 

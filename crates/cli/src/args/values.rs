@@ -232,7 +232,7 @@ pub(super) fn user(text: &str) -> Result<(u32, u32), String> {
 pub(super) fn slo(text: &str) -> Result<Thresholds, String> {
     let thresholds: Thresholds = text.parse().map_err(|error: GateError| error.to_string())?;
     for condition in &thresholds.0 {
-        if matches!(condition.metric(), Metric::ClientCpu | Metric::ServerCpu) {
+        if !condition.metric().is_of_clients() {
             return Err(format!(
                 "`{condition}` is nothing that clients see; write a condition on times, rates or errors"
             ));

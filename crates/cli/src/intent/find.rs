@@ -93,7 +93,7 @@ fn search(args: &FindArgs) -> Result<SearchSpec, Failure> {
         .hint(format!("write at most --to {}m", most / 1_000_000)));
     }
     if search.over == Over::Clients {
-        let offered = |condition: &&Threshold| condition.metric() == Metric::Offered;
+        let offered = |condition: &&Threshold| condition.metric() == Metric::OFFERED;
         if let Some(condition) = args.slo.0.iter().find(offered) {
             return Err(Failure::usage(format!(
                 "--slo: `{condition}` is about arrivals, and a search over clients has none"

@@ -118,9 +118,9 @@ impl Row {
     /// The change of the means, with or without an interval.
     pub fn point(&self) -> Option<f64> {
         let (baseline, candidate) = (self.baseline.mean?, self.candidate.mean?);
-        match self.metric {
-            Metric::Errors => Some(candidate - baseline),
-            _ => (baseline > 0.0).then(|| (candidate / baseline - 1.0) * 100.0),
+        match self.metric.differs() {
+            true => Some(candidate - baseline),
+            false => (baseline > 0.0).then(|| (candidate / baseline - 1.0) * 100.0),
         }
     }
 }

@@ -40,15 +40,12 @@ pub enum Finding {
 impl Finding {
     /// The word for it, of a metric.
     pub fn word(self, metric: Metric) -> &'static str {
-        match (self, metric) {
-            (Finding::Better, Metric::Errors) => "fewer",
-            (Finding::Worse, Metric::Errors) => "more",
-            (Finding::Better, Metric::ClientCpu | Metric::ServerCpu) => "less",
-            (Finding::Worse, Metric::ClientCpu | Metric::ServerCpu) => "more",
-            (Finding::Better, _) => "faster",
-            (Finding::Worse, _) => "slower",
-            (Finding::NoDifferenceShown, _) => "no difference shown",
-            (Finding::CannotTell, _) => "cannot tell",
+        let (better, worse) = metric.words();
+        match self {
+            Finding::Better => better,
+            Finding::Worse => worse,
+            Finding::NoDifferenceShown => "no difference shown",
+            Finding::CannotTell => "cannot tell",
         }
     }
 
@@ -138,11 +135,11 @@ impl<'a> LevelNoise<'a> {
         }
     }
 
-    /// The floor of one figure. A floor that was typed is relative, and so does not apply to errors, which are compared
-    /// by difference.
+    /// The floor of one figure. A floor that was typed is relative, and so does not apply to what is compared by
+    /// difference, as errors are.
     pub(super) fn floor(&self, metric: Metric, baseline: &[f64], candidate: &[f64]) -> Floor {
         let known = match self {
-            LevelNoise::Percent(value) if metric != Metric::Errors => {
+            LevelNoise::Percent(value) if !metric.differs() => {
                 Some(Floor { value: *value, source: FloorSource::Given })
             }
             LevelNoise::Percent(_) => None,
@@ -167,27 +164,27 @@ fn between_arms<'a>(metric: Metric, levels: impl Iterator<Item = &'a [Armed<'a>]
     let of_level = |level: &[Armed<'_>]| {
         let arm = |wanted: Arm| -> Vec<f64> {
             let of_arm = level.iter().filter(|(arm, _)| *arm == Some(wanted));
-            of_arm.filter_map(|(_, reading)| reading.value(metric)).collect()
+            of_arm.filter_map(|(_, reading)| metric.value(reading)).collect()
         };
         let (a, b) = (arm(Arm::A), arm(Arm::B));
-        match metric {
-            Metric::Errors => statistics::difference_interval_at(&a, &b, CONFIDENCE)
+        match metric.differs() {
+            true => statistics::difference_interval_at(&a, &b, CONFIDENCE)
                 .map(|difference| difference.high.abs().max(difference.low.abs())),
-            _ => statistics::noise_floor(&a, &b).map(|noise| noise.percent),
+            false => statistics::noise_floor(&a, &b).map(|noise| noise.percent),
         }
     };
     let value = levels.filter_map(of_level).reduce(f64::max)?;
     Some(Floor { value, source: FloorSource::Arms })
 }
 
-/// The standard error of the mean: in percent of it, of errors in percentage points.
+/// The standard error of the mean: in percent of it, or in the unit of differences.
 fn scatter(metric: Metric, samples: &[f64]) -> f64 {
     let mean = statistics::mean(samples);
     let error = statistics::standard_deviation(samples) / (samples.len().max(1) as f64).sqrt();
-    match metric {
-        Metric::Errors => error,
-        _ if mean > 0.0 => 100.0 * error / mean,
-        _ => 0.0,
+    match metric.differs() {
+        true => error,
+        false if mean > 0.0 => 100.0 * error / mean,
+        false => 0.0,
     }
 }
 
@@ -197,13 +194,13 @@ fn is_outside(change: &Interval, floor: &Floor) -> bool {
 }
 
 impl Row {
-    /// Whether the 95 % interval of one of both means is wider than the mean. Errors may be none and then have no relative
-    /// width; they are compared by difference.
+    /// Whether the 95 % interval of one of both means is wider than the mean. What is compared by
+    /// difference may be none at all and then has no relative width.
     pub(crate) fn is_inconclusive(&self) -> bool {
         let is_wide = |samples: &[f64]| {
             statistics::mean_interval(samples).is_some_and(|interval| interval.is_wider_than_its_value())
         };
-        self.metric != Metric::Errors && (is_wide(&self.baseline.samples) || is_wide(&self.candidate.samples))
+        !self.metric.differs() && (is_wide(&self.baseline.samples) || is_wide(&self.candidate.samples))
     }
 
     /// Whether a change is shown with some confidence.

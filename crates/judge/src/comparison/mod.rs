@@ -32,23 +32,6 @@ use webstone_model::threshold::{self, FailIf, Outcome, Threshold};
 /// Version of the comparison's schema. It grows when a reader of the older one would misread.
 pub const COMPARISON_SCHEMA: u32 = 1;
 
-/// The figures that are compared, in the order of reports. `connects` is left out where both records keep connections
-/// alive: new connections are then neither good nor bad.
-pub const METRICS: [Metric; 12] = [
-    Metric::Rate,
-    Metric::Connects,
-    Metric::Throughput,
-    Metric::Mean,
-    Metric::Percentile(50.0),
-    Metric::Percentile(90.0),
-    Metric::Percentile(95.0),
-    Metric::Percentile(99.0),
-    Metric::Percentile(99.9),
-    Metric::Errors,
-    Metric::ClientCpu,
-    Metric::ServerCpu,
-];
-
 /// What a comparison shall know beside the records.
 #[derive(Clone, Debug, Default)]
 pub struct Options<'a> {
@@ -167,9 +150,9 @@ pub struct Row {
     pub baseline: Side,
     /// The candidate's.
     pub candidate: Side,
-    /// Mean of the candidate / mean of the baseline, with its interval; null where there is none, and of errors.
+    /// Mean of the candidate / mean of the baseline, with its interval; null where there is none, and of what is compared by difference.
     pub ratio: Option<Interval>,
-    /// The change: of errors the difference in percentage points, of all else (ratio − 1) in percent.
+    /// The change: (ratio − 1) in percent; of errors and the like the difference, of percentages in percentage points.
     pub change: Option<Interval>,
     /// What of a change is noise, in the unit of `change`.
     pub floor: Floor,
@@ -252,8 +235,9 @@ pub fn compare(records: &[&RunRecord], options: &Options<'_>) -> Comparison {
 fn metrics(records: &[&RunRecord], options: &Options<'_>) -> Vec<Metric> {
     let kept = |record: &&RunRecord| record.spec.client.connections == ConnectionPolicy::KeepAlive;
     let all_kept = records.iter().all(kept);
-    let mut metrics = METRICS.to_vec();
-    metrics.retain(|metric| !(all_kept && *metric == Metric::Connects));
+    let mut metrics = Metric::compared();
+    // Where connections are kept alive, new ones are neither good nor bad.
+    metrics.retain(|metric| !(all_kept && *metric == Metric::CONNECTS));
     for wanted in options.fail_if.iter().map(FailIf::metric) {
         if !metrics.contains(&wanted) {
             metrics.push(wanted);
@@ -324,7 +308,7 @@ fn row(
     noise: &judging::LevelNoise<'_>,
 ) -> Row {
     let side = |readings: &[judging::Armed<'_>]| {
-        let samples: Vec<f64> = readings.iter().filter_map(|(_, reading)| reading.value(metric)).collect();
+        let samples: Vec<f64> = readings.iter().filter_map(|(_, reading)| metric.value(reading)).collect();
         Side {
             mean: (!samples.is_empty()).then(|| statistics::mean(&samples)),
             outliers: statistics::outliers(&samples),
@@ -345,7 +329,7 @@ fn row(
         why: None,
     };
     row.change = row.change_at(statistics::CONFIDENCE);
-    if metric != Metric::Errors {
+    if !metric.differs() {
         row.ratio = statistics::ratio_interval(&row.candidate.samples, &row.baseline.samples);
     }
     row.shows_from = row.shows_from();
@@ -356,7 +340,7 @@ impl Row {
     /// The change with an interval of some confidence.
     pub(crate) fn change_at(&self, confidence: f64) -> Option<Interval> {
         let (candidate, baseline) = (&self.candidate.samples, &self.baseline.samples);
-        if self.metric == Metric::Errors {
+        if self.metric.differs() {
             return statistics::difference_interval_at(candidate, baseline, confidence);
         }
         let ratio = statistics::ratio_interval_at(candidate, baseline, confidence)?;
@@ -368,7 +352,7 @@ impl Row {
     /// Where the lower end of an interval as wide as this one would leave the noise.
     fn shows_from(&self) -> Option<f64> {
         let change = self.change?;
-        if self.metric == Metric::Errors {
+        if self.metric.differs() {
             return Some(self.floor.value + change.high - change.point);
         }
         // The interval of a ratio is a factor up and down.

@@ -72,7 +72,7 @@ pub fn rank(metric: Metric, levels: &[Vec<&IterationRecord>]) -> Result<Ranking,
         .iter()
         .map(|readings| {
             let samples: Vec<f64> =
-                readings.iter().filter_map(|(_, reading)| reading.value(metric)).collect();
+                readings.iter().filter_map(|(_, reading)| metric.value(reading)).collect();
             let noise = judging::LevelNoise::of(Noise::Records, 0, readings, readings);
             Contestant { noise_percent: noise.floor(metric, &samples, &samples).value, samples }
         })

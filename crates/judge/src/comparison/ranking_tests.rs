@@ -23,7 +23,7 @@ fn level(rates: &[u64]) -> Vec<IterationRecord> {
 
 fn of_levels(levels: &[&[u64]]) -> Result<Ranking, NoRanking> {
     let levels: Vec<Vec<IterationRecord>> = levels.iter().map(|rates| level(rates)).collect();
-    rank(Metric::Rate, &levels.iter().map(|runs| runs.iter().collect()).collect::<Vec<_>>())
+    rank(Metric::RATE, &levels.iter().map(|runs| runs.iter().collect()).collect::<Vec<_>>())
 }
 
 /// Best and worst places.

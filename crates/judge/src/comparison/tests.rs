@@ -30,7 +30,7 @@ impl Noisy {
 }
 
 fn rate_row(comparison: &Comparison, level: usize) -> &Row {
-    comparison.candidates[0].levels[level].rows.iter().find(|row| row.metric == Metric::Rate).unwrap()
+    comparison.candidates[0].levels[level].rows.iter().find(|row| row.metric == Metric::RATE).unwrap()
 }
 
 fn without_floor() -> Options<'static> {
@@ -218,7 +218,7 @@ fn a_change_of_errors_is_a_difference_and_needs_no_errors_before() {
     let (none, some) = (make("a", [0; 3]), make("b", [50, 51, 49]));
     let errors = |a: &RunRecord, b: &RunRecord| {
         let rows = compare(&[a, b], &Options::default()).candidates[0].levels[0].rows.clone();
-        rows.into_iter().find(|row| row.metric == Metric::Errors).unwrap()
+        rows.into_iter().find(|row| row.metric == Metric::ERRORS).unwrap()
     };
     let row = errors(&none, &some);
     // 50 of 1,050 is 4.76 %.
@@ -239,7 +239,7 @@ fn a_step_of_the_histogram_is_no_difference() {
     let p99 = rows.iter().find(|row| row.metric == Metric::Percentile(99.0)).unwrap();
     assert!(p99.change.unwrap().point.abs() < 0.1, "{p99:?}");
     assert_eq!((p99.floor.source, p99.finding), (FloorSource::Histogram, Finding::NoDifferenceShown));
-    let mean = rows.iter().find(|row| row.metric == Metric::Mean).unwrap();
+    let mean = rows.iter().find(|row| row.metric == Metric::MEAN).unwrap();
     assert_eq!(mean.finding, Finding::Worse);
 }
 
@@ -330,7 +330,7 @@ fn levels_of_one_record_only_are_named() {
 fn new_connections_are_neither_good_nor_bad_where_they_are_kept() {
     let has = |record: &RunRecord| {
         let rows = &compare(&[record, record], &Options::default()).candidates[0].levels[0].rows;
-        rows.iter().any(|row| row.metric == Metric::Connects)
+        rows.iter().any(|row| row.metric == Metric::CONNECTS)
     };
     let mut kept = record("a", &[(1, &[1.0])]);
     assert!(has(&kept));

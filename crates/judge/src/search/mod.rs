@@ -119,7 +119,7 @@ impl Search {
         }
         let reading = Reading::of(run);
         let values: Vec<Option<f64>> =
-            self.conditions.iter().map(|condition| reading.value(condition.metric())).collect();
+            self.conditions.iter().map(|condition| condition.metric().value(&reading)).collect();
         let (load, shortest_s) = (self.spec.over.of(run), self.spec.times().into_iter().reduce(f64::min));
         let is_disturbed = worth(record, run) > Worth::Clean;
         match doubt::of(&self.conditions, &values, run, shortest_s, is_disturbed) {

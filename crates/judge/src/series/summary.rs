@@ -306,18 +306,18 @@ impl LevelSummary {
             clients,
             rate: runs.first().and_then(|run| run.rate),
             request_rate: figures.request_rate,
-            request_rate_interval: over(Metric::Rate),
+            request_rate_interval: over(Metric::RATE),
             connection_rate: figures.connection_rate,
             latency_mean_s: figures.latency_mean_s,
-            latency_mean_interval: over(Metric::Mean),
-            latency_p99_s: reading.value(Metric::Percentile(99.0)),
+            latency_mean_interval: over(Metric::MEAN),
+            latency_p99_s: Metric::Percentile(99.0).value(&reading),
             throughput_bps: figures.throughput_bps,
             error_level_percent: figures.error_level_percent,
             jain_pages: served.map(|served| served.jain_pages),
             latency_spread: served
                 .filter(|served| served.latency_ns.0 > 0.0)
                 .map(|served| served.latency_ns.1 / served.latency_ns.0),
-            server_cpu_per_request_s: reading.value(Metric::ServerCpu),
+            server_cpu_per_request_s: Metric::SERVER_CPU.value(&reading),
             server_cpu_percent: ServerFigures::of(runs).map(|server| server.cpu_percent),
             origin: OriginFigures::of(runs),
         }
@@ -332,7 +332,7 @@ impl LevelSummary {
 }
 
 fn samples(runs: &[&IterationRecord], metric: Metric) -> Vec<f64> {
-    runs.iter().filter_map(|run| Reading::of(run).value(metric)).collect()
+    runs.iter().filter_map(|run| metric.value(&Reading::of(run))).collect()
 }
 
 impl Summary {
@@ -429,7 +429,7 @@ impl Whole<'_> {
     }
 
     fn rates(&self, cell: usize, level: Option<usize>) -> Vec<f64> {
-        level.map_or_else(Vec::new, |level| samples(&self.runs(cell, level), Metric::Rate))
+        level.map_or_else(Vec::new, |level| samples(&self.runs(cell, level), Metric::RATE))
     }
 
     fn peak_rate(&self, cell: usize) -> f64 {
@@ -446,7 +446,7 @@ impl Whole<'_> {
             group.into_iter().partition(|cell| why(cell).is_none());
         let levels: Vec<Vec<&IterationRecord>> =
             ranked.iter().filter_map(|cell| Some(self.runs(*cell, self.cells[*cell].peak?))).collect();
-        let ranking = comparison::rank(Metric::Rate, &levels);
+        let ranking = comparison::rank(Metric::RATE, &levels);
         let without = ranking.as_ref().err().map(ToString::to_string);
         let (ranks, pairs) = ranking.map(|ranking| (ranking.ranks, ranking.pairs)).unwrap_or_default();
         let not_told_from = |place: usize| -> Vec<usize> {

@@ -3,12 +3,11 @@
 //! ```text
 //! list      = condition { "," condition }
 //! condition = metric [ "{" "clients" ":" levels "}" ] relation value
-//! metric    = "rate" | "connects" | "throughput" | "avg" | "min" | "med" | "max" | "p(" number ")" | "p" number
-//!           | "errors" | "offered" | "fairness" | "client-cpu" | "server-cpu"
+//! metric    = the name of a figure that has a gate (`figures::table`) | "med" | "p(" number ")" | "p" number
 //! relation  = "<" | "<=" | ">" | ">="
 //! value     = number unit                   of a threshold: ns us ms s m; % of errors and offered; bit/s … Gbit/s, B/s … GB/s; of fairness none;
 //!                                           of a rate: k, m or nothing, and /s or nothing
-//!           | [ "+" | "-" ] number unit     of a change: %; of errors: pp (percentage points)
+//!           | [ "+" | "-" ] number unit     of a change: %; of what is often nothing its own, or pp (percentage points)
 //! ```
 //!
 //! Spaces may stand between any two of these. An error names the column at which reading stopped.
@@ -45,8 +44,6 @@ impl FromStr for FailIfs {
         Ok(FailIfs(list(text, Scanner::change)?.into_iter().map(FailIf).collect()))
     }
 }
-
-const METRICS: &str = "rate, connects, throughput, avg, min, med, max, p(99), errors, offered, fairness, client-cpu or server-cpu";
 
 type Value<'a> = fn(&mut Scanner<'a>, Metric) -> Result<f64, GateError>;
 
@@ -87,19 +84,10 @@ impl<'a> Scanner<'a> {
     fn metric(&mut self) -> Result<Metric, GateError> {
         let start = self.at;
         let word = self.word(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'));
+        if let Some(metric) = Metric::named(word) {
+            return Ok(metric);
+        }
         Ok(match word {
-            "rate" => Metric::Rate,
-            "connects" => Metric::Connects,
-            "throughput" => Metric::Throughput,
-            "avg" => Metric::Mean,
-            "min" => Metric::Min,
-            "med" => Metric::Percentile(50.0),
-            "max" => Metric::Max,
-            "errors" => Metric::Errors,
-            "offered" => Metric::Offered,
-            "fairness" => Metric::Fairness,
-            "client-cpu" => Metric::ClientCpu,
-            "server-cpu" => Metric::ServerCpu,
             "p" if self.take("(") => {
                 let percentile = self.percentile()?;
                 if !self.take(")") {
@@ -121,6 +109,11 @@ impl<'a> Scanner<'a> {
                     "p" => "a percentile has a number".to_owned(),
                     _ => format!("`{word}` is not a figure"),
                 };
+                let all = || {
+                    let names: Vec<&str> = Metric::names().into_iter().map(|(name, _)| name).collect();
+                    let (last, others) = names.split_last().expect("there are figures");
+                    format!("{} or {last}", others.join(", "))
+                };
                 let meant = match word {
                     "latency" | "mean" | "average" | "http_req_duration" => {
                         "avg, med or p(99): response times"
@@ -132,7 +125,7 @@ impl<'a> Scanner<'a> {
                     "connections" | "connection_rate" => "connects: connections per second",
                     "fair" | "jain" => "fairness: Jain's index over the clients",
                     "cpu" => "client-cpu or server-cpu: CPU time per request",
-                    _ => METRICS,
+                    _ => &all(),
                 };
                 return Err(self.error(rule, meant));
             }
@@ -211,11 +204,14 @@ impl<'a> Scanner<'a> {
                 format!("`{unit}` is not a unit of `{metric}`")
             };
             let units = match metric.quantity() {
-                Quantity::Seconds => "ns, us, ms, s or m behind the number",
+                Quantity::Seconds | Quantity::Duration => "ns, us, ms, s or m behind the number",
                 Quantity::Percent => "% behind the number: it is a share",
-                Quantity::PerSecond => "the number alone, or with k, m or /s behind it",
                 Quantity::BitsPerSecond => "Mbit/s, MB/s or the like behind the number",
+                Quantity::BytesPerSecond => "kB/s, MB/s or the like behind the number",
+                Quantity::Bytes => "B, kB, MB or GB behind the number",
+                Quantity::PerSecond => "the number alone, or with k, m or /s behind it",
                 Quantity::Share => "the number alone, between 0 and 1",
+                _ => "the number alone",
             };
             self.error(rule, units)
         })
@@ -233,11 +229,13 @@ impl<'a> Scanner<'a> {
         self.skip_spaces();
         let start = self.at;
         let unit = self.word(|c| c.is_alphabetic() || matches!(c, '/' | '%'));
-        let (wanted, remedy) = match metric {
-            Metric::Errors => {
-                ("pp", "percentage points, as in errors>+0.1pp: there may be no errors to compare with")
+        let wanted = metric.unit_of_change();
+        let remedy = match wanted {
+            "%" => "a change against the baseline in percent, as in rate<-3% or p(99)>+10%".to_owned(),
+            "pp" => {
+                format!("percentage points, as in {metric}>+0.1pp: there may be no {metric} to compare with")
             }
-            _ => ("%", "a change against the baseline in percent, as in rate<-3% or p(99)>+10%"),
+            unit => format!("a difference, as in {metric}>+0.1{unit}: the baseline may have none"),
         };
         if unit == wanted {
             return Ok(sign * number);
@@ -248,7 +246,7 @@ impl<'a> Scanner<'a> {
         } else {
             format!("`{unit}` is not the unit of a change of `{metric}`")
         };
-        Err(self.error(rule, remedy))
+        Err(self.error(rule, &remedy))
     }
 
     fn number(&mut self) -> Result<f64, GateError> {
@@ -303,11 +301,13 @@ impl<'a> Scanner<'a> {
 /// What a number in a unit is multiplied with to be in the base unit.
 fn factor(quantity: Quantity, unit: &str) -> Option<f64> {
     let units: &[(&str, f64)] = match quantity {
-        Quantity::Seconds => {
+        Quantity::Seconds | Quantity::Duration => {
             &[("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("min", 60.0)]
         }
         Quantity::Percent => &[("%", 1.0)],
-        Quantity::Share => &[("", 1.0)],
+        Quantity::Share | Quantity::Count | Quantity::Ratio | Quantity::PerMinute => &[("", 1.0)],
+        Quantity::Bytes => &[("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)],
+        Quantity::BytesPerSecond => &[("B/s", 1.0), ("kB/s", 1e3), ("MB/s", 1e6), ("GB/s", 1e9)],
         Quantity::PerSecond => &[("", 1.0), ("/s", 1.0), ("k", 1e3), ("k/s", 1e3), ("m", 1e6), ("m/s", 1e6)],
         Quantity::BitsPerSecond => &[
             ("bit/s", 1.0),

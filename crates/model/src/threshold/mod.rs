@@ -104,7 +104,7 @@ pub struct Threshold(Condition);
 condition_access!(Threshold);
 
 /// A change against the baseline that must not be, as in `rate<-3%`. The limit is a relative change in percent; of
-/// [`Metric::Errors`] it is a difference in percentage points.
+/// [`Metric::ERRORS`] it is a difference in percentage points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FailIf(Condition);
 condition_access!(FailIf);
@@ -152,7 +152,7 @@ pub fn evaluate(thresholds: &[Threshold], record: &RunRecord) -> Vec<Outcome> {
         let mut reading = None;
         for (index, threshold) in thresholds.iter().enumerate().filter(|(_, one)| one.selects(clients)) {
             let reading = reading.get_or_insert_with(|| Reading::of_level(&runs));
-            let measured = reading.value(threshold.metric());
+            let measured = threshold.metric().value(reading);
             let limit = threshold.limit();
             let outcome = Outcome {
                 threshold: threshold.text().to_owned(),

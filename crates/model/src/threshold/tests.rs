@@ -22,19 +22,19 @@ fn values_come_to_base_units() {
         ("p(99)<50ms", Metric::Percentile(99.0), Relation::Below, 0.05),
         ("p(99.9) <= 1.5 s", Metric::Percentile(99.9), Relation::AtMost, 1.5),
         ("p99.9<250us", Metric::Percentile(99.9), Relation::Below, 250.0 * 1e-6),
-        ("avg<2m", Metric::Mean, Relation::Below, 120.0),
+        ("avg<2m", Metric::MEAN, Relation::Below, 120.0),
         ("med<1ms", Metric::Percentile(50.0), Relation::Below, 0.001),
-        ("min>=0ns", Metric::Min, Relation::AtLeast, 0.0),
-        ("max<7µs", Metric::Max, Relation::Below, 7.0 * 1e-6),
-        ("rate>10k", Metric::Rate, Relation::Above, 10_000.0),
-        ("rate>1.5m/s", Metric::Rate, Relation::Above, 1.5e6),
-        ("connects>=200/s", Metric::Connects, Relation::AtLeast, 200.0),
-        ("errors<0.1%", Metric::Errors, Relation::Below, 0.1),
-        ("errors<=0", Metric::Errors, Relation::AtMost, 0.0),
-        ("throughput>100Mbit/s", Metric::Throughput, Relation::Above, 100e6),
-        ("throughput>2MB/s", Metric::Throughput, Relation::Above, 16e6),
-        ("server-cpu<20us", Metric::ServerCpu, Relation::Below, 20.0 * 1e-6),
-        ("client-cpu<20us", Metric::ClientCpu, Relation::Below, 20.0 * 1e-6),
+        ("min>=0ns", Metric::named("min").unwrap(), Relation::AtLeast, 0.0),
+        ("max<7µs", Metric::named("max").unwrap(), Relation::Below, 7.0 * 1e-6),
+        ("rate>10k", Metric::RATE, Relation::Above, 10_000.0),
+        ("rate>1.5m/s", Metric::RATE, Relation::Above, 1.5e6),
+        ("connects>=200/s", Metric::CONNECTS, Relation::AtLeast, 200.0),
+        ("errors<0.1%", Metric::ERRORS, Relation::Below, 0.1),
+        ("errors<=0", Metric::ERRORS, Relation::AtMost, 0.0),
+        ("throughput>100Mbit/s", Metric::THROUGHPUT, Relation::Above, 100e6),
+        ("throughput>2MB/s", Metric::THROUGHPUT, Relation::Above, 16e6),
+        ("server-cpu<20us", Metric::SERVER_CPU, Relation::Below, 20.0 * 1e-6),
+        ("client-cpu<20us", Metric::named("client-cpu").unwrap(), Relation::Below, 20.0 * 1e-6),
     ] {
         let [one] = &read(text)[..] else { panic!("{text}") };
         assert_eq!((one.metric(), one.relation(), one.limit()), (metric, relation, limit), "{text}");
@@ -57,10 +57,10 @@ fn several_are_separated_by_commas_and_levels_are_selected_in_braces() {
 #[test]
 fn changes_are_signed_percent_or_percentage_points() {
     for (text, metric, limit, fails, passes) in [
-        ("rate<-3%", Metric::Rate, -3.0, -3.5, -3.0),
+        ("rate<-3%", Metric::RATE, -3.0, -3.5, -3.0),
         ("p(99)>+10%", Metric::Percentile(99.0), 10.0, 10.5, 10.0),
-        ("avg > 5 %", Metric::Mean, 5.0, 6.0, -6.0),
-        ("errors>+0.1pp", Metric::Errors, 0.1, 0.2, 0.1),
+        ("avg > 5 %", Metric::MEAN, 5.0, 6.0, -6.0),
+        ("errors>+0.1pp", Metric::ERRORS, 0.1, 0.2, 0.1),
     ] {
         let read = text.parse::<FailIfs>().unwrap().0;
         assert_eq!((read.len(), read[0].metric(), read[0].limit()), (1, metric, limit), "{text}");
@@ -73,7 +73,7 @@ fn an_error_names_the_column_the_rule_and_the_remedy() {
     for (text, message) in [
         (
             "",
-            "``, column 1: a figure is expected here; write rate, connects, throughput, avg, min, med, max, p(99), errors, offered, fairness, client-cpu or server-cpu",
+            "``, column 1: a figure is expected here; write rate, connects, throughput, avg, med, p(99), errors, client-cpu, server-cpu, min, max, fairness or offered",
         ),
         (
             "latency<5ms",
@@ -135,7 +135,7 @@ fn an_error_names_the_column_the_rule_and_the_remedy() {
         ),
         (
             "größe<1s",
-            "`größe<1s`, column 1: `größe` is not a figure; write rate, connects, throughput, avg, min, med, max, p(99), errors, offered, fairness, client-cpu or server-cpu",
+            "`größe<1s`, column 1: `größe` is not a figure; write rate, connects, throughput, avg, med, p(99), errors, client-cpu, server-cpu, min, max, fairness or offered",
         ),
     ] {
         assert_eq!(refused(text), message);

@@ -15,7 +15,7 @@ use crate::screen::Screen;
 use crate::thresholds::{level, said};
 
 /// The figures that a reviewer looks at first.
-const HEADLINES: [Metric; 4] = [Metric::Rate, Metric::Mean, Metric::Percentile(99.0), Metric::Errors];
+const HEADLINES: [Metric; 4] = [Metric::RATE, Metric::MEAN, Metric::Percentile(99.0), Metric::ERRORS];
 
 pub(super) fn render(comparison: &Comparison) -> String {
     let screen = Screen::new(&Options::default());

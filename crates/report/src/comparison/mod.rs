@@ -112,7 +112,7 @@ fn summary(screen: &Screen, candidate: &Candidate) -> String {
     let found = |metric: Metric, finding: Finding| {
         rows(candidate, metric).filter(|(_, row)| row.finding == finding).count()
     };
-    let metric = Metric::Rate;
+    let metric = Metric::RATE;
     let too_wide = rows(candidate, metric).filter(|(_, row)| row.why == Some(Why::TooWide)).count();
     let mut line = match (found(metric, Finding::Better), found(metric, Finding::Worse)) {
         (0, 0) if found(metric, Finding::CannotTell) == levels && too_wide > 0 => {
@@ -162,7 +162,7 @@ fn summary(screen: &Screen, candidate: &Candidate) -> String {
         .map_or(&[][..], |level| &level.rows)
         .iter()
         .map(|row| row.metric)
-        .filter(|other| !matches!(other, Metric::Rate | Metric::Connects | Metric::Throughput))
+        .filter(|other| !other.grows_with_load())
         .filter_map(|other| {
             let worse = found(other, Finding::Worse);
             let of = if levels > 1 { format!(" at {worse} of {levels} levels") } else { String::new() };
@@ -188,15 +188,17 @@ fn name(_: &Screen, metric: Metric) -> String {
 fn scaled(screen: &Screen, row: &Row) -> (String, [String; 2]) {
     let values = [row.baseline.mean, row.candidate.mean];
     let known = values.into_iter().flatten();
-    let (unit, factor, scale) = match row.metric.quantity() {
-        Quantity::Seconds => {
+    let quantity = row.metric.quantity();
+    let usual = quantity.usual();
+    let (unit, factor, scale) = match quantity {
+        Quantity::Seconds | Quantity::Duration => {
             let scale = Scale::seconds(screen, known);
             (scale.unit, 1.0, scale)
         }
-        Quantity::PerSecond => ("1/s", 1.0, Scale::plain(1, known)),
-        Quantity::BitsPerSecond => ("Mbit/s", 1e-6, Scale::plain(2, known.map(|value| value / 1e6))),
-        Quantity::Percent => ("%", 1.0, Scale::plain(3, known)),
+        Quantity::PerSecond => (usual.name, 1.0, Scale::plain(1, known)),
+        Quantity::Percent => (usual.name, 1.0, Scale::plain(3, known)),
         Quantity::Share => ("", 1.0, Scale::plain(4, known)),
+        _ => (usual.name, usual.factor, Scale::plain(2, known.map(|value| value * usual.factor))),
     };
     let shown = |value: Option<f64>| {
         value.map_or_else(
@@ -222,7 +224,7 @@ fn signed(value: f64, decimals: usize) -> String {
 }
 
 fn unit_of_change(metric: Metric) -> &'static str {
-    if metric == Metric::Errors { "pp" } else { "%" }
+    metric.unit_of_change()
 }
 
 /// `-3.1 % (-3.6 to -2.6 %)`.

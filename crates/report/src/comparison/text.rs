@@ -152,8 +152,17 @@ fn notes(screen: &Screen, candidate: &Candidate, out: &mut String) {
             note(&format!("{finding}: {}", of.join(", or ")));
         }
     }
-    if rows().any(|row| row.metric == webstone_model::metric::Metric::Errors) {
-        note("errors change by percentage points");
+    let mut differing: Vec<String> = Vec::new();
+    for metric in rows().map(|row| row.metric).filter(|metric| metric.differs()) {
+        let unit = match metric.unit_of_change() {
+            "pp" => "percentage points".to_owned(),
+            _ => "their difference".to_owned(),
+        };
+        let said = format!("{metric} change by {unit}");
+        if !differing.contains(&said) {
+            note(&said);
+            differing.push(said);
+        }
     }
     let outliers: usize = rows().map(|row| row.baseline.outliers.len() + row.candidate.outliers.len()).sum();
     if outliers > 0 {

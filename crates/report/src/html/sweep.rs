@@ -6,10 +6,10 @@ use webstone_judge::statistics::{Interval, LevelStatistics, mean_interval};
 use webstone_model::figures::Figures;
 
 use crate::chart::{Axis, Line, Point};
-use crate::json::Distribution;
 use crate::numbers::{Scale, count, decimal, seconds_round};
 use crate::screen::Screen;
 use crate::summary::Level;
+use webstone_model::figures::distributions::Distribution;
 
 use super::figure::{BarFigure, Figure, HEIGHT};
 use super::markup::Html;

@@ -1,11 +1,11 @@
 //! Percentiles of connecting, first byte, response and page. With one level a line each; with several a group each,
 //! so that levels stand below each other and compare by eye.
 
-use crate::json::{Distribution, Distributions};
 use crate::layout::{Room, Sheet, Table};
 use crate::numbers::Scale;
 use crate::screen::Screen;
 use crate::summary::{self, Level};
+use webstone_model::figures::distributions::{Distribution, Distributions};
 
 /// Access to one of the four distributions, with its name.
 type Kind = (&'static str, fn(&Distributions) -> &Option<Distribution>);

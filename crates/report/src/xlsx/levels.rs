@@ -10,8 +10,8 @@ use webstone_model::units::NANOS_PER_SECOND;
 
 use super::book::{COLUMNS_MAX, Line, Sheet};
 use crate::csv::{self, LevelTable};
-use crate::json::{Distribution, Distributions};
 use crate::summary::{self, Level};
+use webstone_model::figures::distributions::{Distribution, Distributions};
 
 /// A record with what every sheet needs of it.
 pub(super) struct Run<'a> {

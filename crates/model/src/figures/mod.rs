@@ -1,10 +1,25 @@
-//! The figures of a level, computed from what was measured. Every formula is defined in `docs/measurement.md`.
+//! The figures of a level, computed from what was measured, and the one [`table`] of all figures that every format goes
+//! through. Every formula is defined in `docs/measurement.md`.
+
+mod counters;
+pub mod distributions;
+pub mod generator;
+pub mod host;
+pub mod level;
+pub mod quantity;
+pub mod reading;
+pub mod table;
+mod times;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::Measured;
 use crate::units::NANOS_PER_SECOND;
+
+pub use quantity::Quantity;
+pub use reading::Reading;
+pub use table::{Figure, Group, Value};
 
 /// The percentiles that reports print, in order.
 pub const PERCENTILES: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
@@ -96,6 +111,15 @@ impl Figures {
     }
 }
 
+/// a / b, and 0 where b is 0: a table has no use for NaN.
+fn quotient(a: f64, b: f64) -> f64 {
+    if b == 0.0 { 0.0 } else { a / b }
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / NANOS_PER_SECOND as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,7 +166,6 @@ mod tests {
     #[test]
     fn nothing_measured_is_zero_and_not_nan() {
         let figures = Figures::of(&Measured::default());
-        let json = serde_json::to_string(&figures).unwrap();
-        assert!(!json.contains("null"), "{json}");
+        assert!(!format!("{figures:?}").contains("NaN"), "{figures:?}");
     }
 }

@@ -1,0 +1,315 @@
+//! What the kernel of a host counted while windows were open: the generator's host, and the server's where an agent looked at
+//! it there. The counters are the whole machine's, in its network namespace; every definition is in `docs/measurement.md`,
+//! "The host of the generator".
+
+use super::quantity::Quantity;
+use super::table::{Figure, Precision, some};
+use super::{quotient, seconds};
+use crate::record::{CpuUse, Disturbance, HostUse, InterfaceUse, IterationRecord, TcpUse};
+
+/// The counters of a host, summed over the windows in which they were read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HostFigures {
+    /// Time between readings, in seconds.
+    pub elapsed_s: f64,
+    /// Requests that ended in those windows.
+    pub ended: u64,
+    /// Counters of TCP; absent where they were read in no window.
+    pub tcp: Option<TcpUse>,
+    /// Requests that ended in the windows in which the counters of TCP were read.
+    pub tcp_ended: u64,
+    /// The interfaces towards the target.
+    pub links: Option<Links>,
+    /// All CPUs together; absent where they were read in no window.
+    pub cpus: Option<CpuUse>,
+    /// How often it was looked at.
+    pub probes: u64,
+    /// CPU time of those looks, in nanoseconds.
+    pub probe_cpu_ns: u64,
+    /// What others took of the generator's CPUs before the windows.
+    pub disturbance: Option<Disturbance>,
+    /// At most so long after it was asked for was a reading taken where a window opened, in nanoseconds; of the server's host.
+    pub opening_delay_ns_max: u64,
+    /// The same where a window closed.
+    pub close_delay_ns_max: u64,
+}
+
+/// What went over the interfaces towards the target.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Links {
+    /// Their names, in the order in which they were met.
+    pub names: Vec<String>,
+    /// The sums.
+    pub sum: InterfaceUse,
+    /// Packets of both directions. Over a loopback every packet that was sent is received here as well, and is one.
+    pub packets: u64,
+    /// Time between the readings in which there were any, in seconds.
+    pub elapsed_s: f64,
+    /// Requests that ended in those windows.
+    pub ended: u64,
+}
+
+impl HostFigures {
+    /// Of the generator's host; `None` where its kernel was read in none of these iterations.
+    pub fn of_generator(runs: &[&IterationRecord]) -> Option<HostFigures> {
+        HostFigures::over(runs, |run| run.host.as_ref())
+    }
+
+    /// Of the server's host; `None` where no agent looked at it there.
+    pub fn of_server(runs: &[&IterationRecord]) -> Option<HostFigures> {
+        let mut sum = HostFigures::over(runs, |run| run.server_host.as_ref().map(|there| &there.host))?;
+        for there in runs.iter().filter_map(|run| run.server_host.as_ref()) {
+            sum.opening_delay_ns_max = sum.opening_delay_ns_max.max(there.opening_delay_ns_max);
+            sum.close_delay_ns_max = sum.close_delay_ns_max.max(there.close_delay_ns_max);
+        }
+        Some(sum)
+    }
+
+    fn over(runs: &[&IterationRecord], of: fn(&IterationRecord) -> Option<&HostUse>) -> Option<HostFigures> {
+        let mut seen = runs.iter().filter_map(|run| Some((of(run)?, run.measured.counts.ended()))).peekable();
+        seen.peek()?;
+        let mut sum = HostFigures::default();
+        for (host, ended) in seen {
+            sum.add(host, ended);
+        }
+        Some(sum)
+    }
+
+    fn add(&mut self, host: &HostUse, ended: u64) {
+        let elapsed_s = seconds(host.elapsed_ns);
+        self.elapsed_s += elapsed_s;
+        self.ended = self.ended.saturating_add(ended);
+        self.probes = self.probes.saturating_add(host.probes);
+        self.probe_cpu_ns = self.probe_cpu_ns.saturating_add(host.probe_cpu_ns);
+        self.disturbance = match (self.disturbance, host.disturbance) {
+            (Some(a), Some(b)) => Some(a.plus(b)),
+            (a, b) => a.or(b),
+        };
+        if let Some(tcp) = host.tcp {
+            let sum = self.tcp.get_or_insert_default();
+            add(&mut sum.listen_overflows, tcp.listen_overflows);
+            add(&mut sum.listen_drops, tcp.listen_drops);
+            add(&mut sum.segments_sent, tcp.segments_sent);
+            add(&mut sum.retransmitted, tcp.retransmitted);
+            add(&mut self.tcp_ended, ended);
+        }
+        for cpu in &host.cpus {
+            let sum = self.cpus.get_or_insert_default();
+            add(&mut sum.busy_ns, cpu.busy_ns);
+            add(&mut sum.user_ns, cpu.user_ns);
+            add(&mut sum.system_ns, cpu.system_ns);
+            add(&mut sum.interrupt_ns, cpu.interrupt_ns);
+            add(&mut sum.idle_ns, cpu.idle_ns);
+            add(&mut sum.stolen_ns, cpu.stolen_ns);
+        }
+        if host.interfaces.is_empty() {
+            return;
+        }
+        let links = self.links.get_or_insert_default();
+        links.elapsed_s += elapsed_s;
+        add(&mut links.ended, ended);
+        for link in &host.interfaces {
+            if !links.names.contains(&link.name) {
+                links.names.push(link.name.clone());
+            }
+            add(&mut links.sum.received_bytes, link.received_bytes);
+            add(&mut links.sum.sent_bytes, link.sent_bytes);
+            add(&mut links.sum.received_packets, link.received_packets);
+            add(&mut links.sum.sent_packets, link.sent_packets);
+            add(&mut links.sum.dropped_packets, link.dropped_packets);
+            add(&mut links.packets, link.sent_packets);
+            add(&mut links.packets, if link.loopback { 0 } else { link.received_packets });
+        }
+    }
+}
+
+impl Links {
+    /// A count a second.
+    fn rate(&self, count: u64) -> f64 {
+        quotient(count as f64, self.elapsed_s)
+    }
+}
+
+fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
+}
+
+const HOST: &str = "The host";
+
+/// A raw counter of a host.
+macro_rules! raw {
+    ($key:literal, $quantity:ident, $long:literal, $name:literal, $of:expr) => {
+        Figure::of_host($key, Quantity::$quantity, $of).called($long, $long).defined(HOST, $name).detail()
+    };
+}
+
+/// Counters of TCP that have been in tables for longest.
+pub(super) static TCP: &[Figure] = &[
+    raw!("host_listen_overflows", Count, "Host listen overflows", "listen_overflows", |host| {
+        some(host.tcp?.listen_overflows)
+    })
+    .column("overflows", "of a listener", 2)
+    .prometheus("webstone_host_listen_overflows_total"),
+    raw!("host_segments_sent", Count, "Host segments sent", "segments_sent", |host| {
+        some(host.tcp?.segments_sent)
+    }),
+    raw!("host_segments_retransmitted", Count, "Host segments retransmitted", "retransmitted", |host| {
+        some(host.tcp?.retransmitted)
+    })
+    .column("sent again", "segments", 2),
+];
+
+/// What the kernel counted besides, and what looking cost.
+pub(super) static COUNTED: &[Figure] = &[
+    raw!("network_received_bytes", Bytes, "Network received", "interfaces", |host| {
+        some(host.links.as_ref()?.sum.received_bytes)
+    }),
+    raw!("network_received_packets", Count, "Network received packets", "interfaces", |host| {
+        some(host.links.as_ref()?.sum.received_packets)
+    }),
+    raw!("network_sent_bytes", Bytes, "Network sent", "interfaces", |host| {
+        some(host.links.as_ref()?.sum.sent_bytes)
+    }),
+    raw!("network_sent_packets", Count, "Network sent packets", "interfaces", |host| {
+        some(host.links.as_ref()?.sum.sent_packets)
+    }),
+    raw!("network_dropped_packets", Count, "Network dropped packets", "interfaces", |host| {
+        some(host.links.as_ref()?.sum.dropped_packets)
+    })
+    .column("dropped", "packets", 1),
+    raw!("host_cpu_user_s", Duration, "Host CPU user", "cpus", |host| some(seconds(host.cpus?.user_ns))),
+    raw!("host_cpu_system_s", Duration, "Host CPU system", "cpus", |host| {
+        some(seconds(host.cpus?.system_ns))
+    }),
+    raw!("host_cpu_interrupt_s", Duration, "Host CPU interrupt", "cpus", |host| {
+        some(seconds(host.cpus?.interrupt_ns))
+    }),
+    raw!("host_cpu_idle_s", Duration, "Host CPU idle", "cpus", |host| some(seconds(host.cpus?.idle_ns))),
+    raw!("host_cpu_stolen_s", Duration, "Host CPU stolen", "cpus", |host| {
+        some(seconds(host.cpus?.stolen_ns))
+    }),
+    raw!("host_listen_drops", Count, "Host listen drops", "listen_drops", |host| {
+        some(host.tcp?.listen_drops)
+    }),
+    raw!("probes", Count, "Probes", "probes", |host| (host.probes > 0).then(|| host.probes.into()))
+        .prometheus("webstone_probes_total"),
+    raw!("probe_cpu_s", Duration, "Probe CPU", "probe_cpu_ns", |host| {
+        (host.probes > 0).then(|| seconds(host.probe_cpu_ns).into())
+    })
+    .prometheus("webstone_probe_cpu_seconds_total"),
+    raw!("disturbance_looked_s", Duration, "Disturbance looked", "disturbance", |host| {
+        some(seconds(host.disturbance?.looked_ns))
+    })
+    .prometheus("webstone_disturbance_looked_seconds_total"),
+    raw!("disturbance_taken_s", Duration, "Disturbance taken", "disturbance", |host| {
+        some(seconds(host.disturbance?.taken_ns))
+    })
+    .prometheus("webstone_disturbance_taken_seconds_total"),
+    raw!("disturbance_longest_s", Duration, "Disturbance longest", "disturbance", |host| {
+        some(seconds(host.disturbance?.longest_ns))
+    })
+    .prometheus("webstone_disturbance_longest_seconds"),
+];
+
+/// A raw counter of the server's host.
+macro_rules! there {
+    ($key:literal, $quantity:ident, $long:literal, $name:literal, $of:expr) => {
+        Figure::new($key, Quantity::$quantity, |r| r.server_host().and_then($of))
+            .called($long, $long)
+            .defined(HOST, $name)
+            .detail()
+    };
+}
+
+/// What an agent read of the server's host.
+pub(super) static SERVER_HOST: &[Figure] = &[
+    there!(
+        "server_host_listen_overflows",
+        Count,
+        "Server host listen overflows",
+        "listen_overflows",
+        |host| { some(host.tcp?.listen_overflows) }
+    ),
+    there!("server_host_listen_drops", Count, "Server host listen drops", "listen_drops", |host| {
+        some(host.tcp?.listen_drops)
+    }),
+    there!(
+        "server_host_segments_retransmitted",
+        Count,
+        "Server host segments retransmitted",
+        "retransmitted",
+        |host| some(host.tcp?.retransmitted)
+    ),
+    there!("server_host_received_bytes", Bytes, "Server host received", "interfaces", |host| {
+        some(host.links.as_ref().map_or(0, |links| links.sum.received_bytes))
+    }),
+    there!("server_host_sent_bytes", Bytes, "Server host sent", "interfaces", |host| {
+        some(host.links.as_ref().map_or(0, |links| links.sum.sent_bytes))
+    }),
+    there!("server_host_probes", Count, "Server host probes", "probes", |host| some(host.probes)),
+    there!("server_host_elapsed_s", Duration, "Server host elapsed", "", |host| some(host.elapsed_s)),
+    there!("server_host_cpu_busy_s", Duration, "Server host CPU busy", "cpus", |host| {
+        some(seconds(host.cpus.map_or(0, |cpus| cpus.busy_ns)))
+    }),
+    there!("server_host_cpu_idle_s", Duration, "Server host CPU idle", "cpus", |host| {
+        some(seconds(host.cpus.map_or(0, |cpus| cpus.idle_ns)))
+    }),
+    there!("server_host_probe_cpu_s", Duration, "Server host probe CPU", "probe_cpu_ns", |host| {
+        some(seconds(host.probe_cpu_ns))
+    }),
+    there!("server_host_opening_delay_max_s", Duration, "Server host opening delay max", "", |host| {
+        some(seconds(host.opening_delay_ns_max))
+    }),
+    there!("server_host_close_delay_max_s", Duration, "Server host close delay max", "", |host| {
+        some(seconds(host.close_delay_ns_max))
+    }),
+];
+
+/// What went over the network, by the second and by the request.
+pub(super) static NETWORK: &[Figure] = &[
+    Figure::of_host("network_received_bit_per_s", Quantity::BitsPerSecond, |host| {
+        let links = host.links.as_ref()?;
+        some(8.0 * links.rate(links.sum.received_bytes))
+    })
+    .called("Network received", "received")
+    .precision(Precision::Scaled)
+    .column("received", "*", Figure::ALWAYS)
+    .json("host.received_bit_per_s")
+    .defined(HOST, "interfaces"),
+    Figure::of_host("network_received_packets_per_s", Quantity::PerSecond, |host| {
+        let links = host.links.as_ref()?;
+        some(links.rate(links.sum.received_packets))
+    })
+    .called("Network received packets", "packets received")
+    .precision(Precision::UpTo(0))
+    .column("packets", "1/s", 4)
+    .json("host.received_packets_per_s")
+    .defined(HOST, "interfaces"),
+    Figure::of_host("network_sent_bit_per_s", Quantity::BitsPerSecond, |host| {
+        let links = host.links.as_ref()?;
+        some(8.0 * links.rate(links.sum.sent_bytes))
+    })
+    .called("Network sent", "sent")
+    .precision(Precision::Scaled)
+    .column("sent", "*", Figure::ALWAYS)
+    .json("host.sent_bit_per_s")
+    .defined(HOST, "interfaces"),
+    Figure::of_host("network_sent_packets_per_s", Quantity::PerSecond, |host| {
+        let links = host.links.as_ref()?;
+        some(links.rate(links.sum.sent_packets))
+    })
+    .called("Network sent packets", "packets sent")
+    .precision(Precision::UpTo(0))
+    .column("packets", "1/s", 4)
+    .json("host.sent_packets_per_s")
+    .defined(HOST, "interfaces"),
+    Figure::of_host("network_packets_per_request", Quantity::Ratio, |host| {
+        let links = host.links.as_ref()?;
+        some(quotient(links.packets as f64, links.ended as f64))
+    })
+    .called("Network packets a request", "packets a request")
+    .precision(Precision::Exactly(2))
+    .column("packets", "a request", 3)
+    .json("host.packets_per_request")
+    .defined(HOST, "interfaces"),
+];

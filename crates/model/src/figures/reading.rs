@@ -1,0 +1,138 @@
+//! What figures are taken of: one iteration, or all of a level as one measurement.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+
+use super::distributions::Distributions;
+use super::generator::{GeneratorFigures, OpenLoopFigures};
+use super::host::HostFigures;
+use super::{Figures, Value};
+use crate::metrics::{Fairness, Measured, fairness};
+use crate::origin_figures::OriginFigures;
+use crate::record::{IterationRecord, RunRecord, ServerUse};
+use crate::server_figures::{ServerFigures, server_use};
+
+/// One iteration, or all of a level. What several figures need is computed once, when the first of them is asked for.
+#[derive(Clone, Debug)]
+pub struct Reading<'a> {
+    measured: Cow<'a, Measured>,
+    runs: Vec<&'a IterationRecord>,
+    figures: Figures,
+    distributions: OnceCell<Distributions>,
+    fairness: OnceCell<Option<Fairness>>,
+    generator: OnceCell<GeneratorFigures>,
+    open_loop: OnceCell<Option<OpenLoopFigures>>,
+    server: OnceCell<Option<ServerFigures>>,
+    server_use: OnceCell<Option<ServerUse>>,
+    origin: OnceCell<Option<OriginFigures>>,
+    host: OnceCell<Option<HostFigures>>,
+    server_host: OnceCell<Option<HostFigures>>,
+}
+
+impl<'a> Reading<'a> {
+    /// Reads one iteration.
+    pub fn of(run: &'a IterationRecord) -> Reading<'a> {
+        Reading::new(Cow::Borrowed(&run.measured), vec![run])
+    }
+
+    /// Reads all iterations of a level as one measurement; a single one is borrowed, because it is megabytes.
+    pub fn of_level(runs: &[&'a IterationRecord]) -> Reading<'a> {
+        match runs {
+            [run] => Reading::of(run),
+            _ => Reading::new(Cow::Owned(RunRecord::merged(runs)), runs.to_vec()),
+        }
+    }
+
+    fn new(measured: Cow<'a, Measured>, runs: Vec<&'a IterationRecord>) -> Reading<'a> {
+        Reading {
+            figures: Figures::of(&measured),
+            measured,
+            runs,
+            distributions: OnceCell::new(),
+            fairness: OnceCell::new(),
+            generator: OnceCell::new(),
+            open_loop: OnceCell::new(),
+            server: OnceCell::new(),
+            server_use: OnceCell::new(),
+            origin: OnceCell::new(),
+            host: OnceCell::new(),
+            server_host: OnceCell::new(),
+        }
+    }
+
+    /// What was measured, iterations merged.
+    pub fn measured(&self) -> &Measured {
+        &self.measured
+    }
+
+    /// The iterations, in the order in which they ran.
+    pub fn runs(&self) -> &[&'a IterationRecord] {
+        &self.runs
+    }
+
+    /// What is computed of counters.
+    pub fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// Percentiles of times.
+    pub fn distributions(&self) -> &Distributions {
+        self.distributions.get_or_init(|| Distributions::of(&self.measured))
+    }
+
+    /// How equally clients were served.
+    pub fn fairness(&self) -> Option<&Fairness> {
+        self.fairness.get_or_init(|| fairness(&self.measured.clients)).as_ref()
+    }
+
+    /// What the load generator used and added.
+    pub fn generator(&self) -> &GeneratorFigures {
+        self.generator.get_or_init(|| GeneratorFigures::of(&self.measured, &self.figures))
+    }
+
+    /// What became of an open loop's schedule.
+    pub fn open_loop(&self) -> Option<&OpenLoopFigures> {
+        self.open_loop.get_or_init(|| OpenLoopFigures::of(&self.measured)).as_ref()
+    }
+
+    /// What the server's processes did, for a request and a second.
+    pub fn server(&self) -> Option<&ServerFigures> {
+        self.server.get_or_init(|| ServerFigures::of(&self.runs)).as_ref()
+    }
+
+    /// What the server's processes used, over all windows in which they could be seen.
+    pub fn server_use(&self) -> Option<&ServerUse> {
+        self.server_use.get_or_init(|| server_use(&self.runs, |run| run.server.as_ref())).as_ref()
+    }
+
+    /// What the server behind a proxy did.
+    pub fn origin(&self) -> Option<&OriginFigures> {
+        self.origin.get_or_init(|| OriginFigures::of(&self.runs)).as_ref()
+    }
+
+    /// What the kernel of the generator's host counted.
+    pub fn host(&self) -> Option<&HostFigures> {
+        self.host.get_or_init(|| HostFigures::of_generator(&self.runs)).as_ref()
+    }
+
+    /// What the kernel of the server's host counted, where an agent looked at it there.
+    pub fn server_host(&self) -> Option<&HostFigures> {
+        self.server_host.get_or_init(|| HostFigures::of_server(&self.runs)).as_ref()
+    }
+
+    /// The response time at a percentile above 0 and at most 100, in seconds; `None` where nothing was answered.
+    pub fn percentile(&self, percentile: f64) -> Option<f64> {
+        let histogram = &self.measured.histograms.response;
+        (!histogram.is_empty()).then(|| super::seconds(histogram.value_at_percentile(percentile)))
+    }
+
+    /// A value of a window that had a length.
+    pub(crate) fn windowed(&self, value: impl Into<Value>) -> Option<Value> {
+        (self.measured.window_ns > 0).then(|| value.into())
+    }
+
+    /// A value of requests that were answered.
+    pub(crate) fn answered(&self, value: impl Into<Value>) -> Option<Value> {
+        (self.measured.response.count > 0).then(|| value.into())
+    }
+}

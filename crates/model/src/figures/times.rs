@@ -1,0 +1,153 @@
+//! Mean, deviation, ends and percentiles of each kind of time but the response time, which has entries of its own.
+
+use super::distributions::Distribution;
+use super::quantity::Quantity;
+use super::reading::Reading;
+use super::seconds;
+use super::table::{Figure, some};
+use crate::metrics::Moments;
+
+/// One column of a kind of time.
+macro_rules! part {
+    ($key:literal, $part:literal, $words:literal, $shown:literal, $defined:expr, $of:expr) => {
+        Figure::new(concat!($key, "_", $part, "_s"), Quantity::Seconds, $of)
+            .called(concat!($words, " ", $shown), concat!($words, " ", $shown))
+            .defined($defined.0, $defined.1)
+            .detail()
+    };
+}
+
+/// The columns of a distribution's percentiles; the longest is exact where the moments are known.
+macro_rules! percentiles {
+    ($key:literal, $words:literal, $defined:expr, $moments:path, $distribution:path) => {
+        [
+            part!($key, "p50", $words, "p50", $defined, |r| some($distribution(r)?.p50_s)),
+            part!($key, "p75", $words, "p75", $defined, |r| some($distribution(r)?.p75_s)),
+            part!($key, "p90", $words, "p90", $defined, |r| some($distribution(r)?.p90_s)),
+            part!($key, "p95", $words, "p95", $defined, |r| some($distribution(r)?.p95_s)),
+            part!($key, "p99", $words, "p99", $defined, |r| some($distribution(r)?.p99_s)),
+            part!($key, "p99_9", $words, "p99.9", $defined, |r| some($distribution(r)?.p99_9_s)),
+            part!($key, "p99_99", $words, "p99.99", $defined, |r| some($distribution(r)?.p99_99_s)),
+            part!($key, "max", $words, "max", $defined, |r| {
+                let exact = $moments(r).map(|moments| seconds(moments.max));
+                some(exact.or($distribution(r).map(|d| d.max_s))?)
+            }),
+        ]
+    };
+}
+
+/// The columns of a kind of time: of its moments, then of its distribution. What follows the paths is of the mean.
+macro_rules! times {
+    ($key:literal, $words:literal, $defined:expr, $moments:path, $distribution:path $(, $mean:ident $value:tt)*) => {{
+        const P: [Figure; 8] = percentiles!($key, $words, $defined, $moments, $distribution);
+        [
+            part!($key, "mean", $words, "mean", $defined, |r| some($moments(r)?.mean() / 1e9)) $(.$mean $value)*,
+            part!($key, "std_dev", $words, "std dev", $defined, |r| {
+                some($moments(r)?.standard_deviation() / 1e9)
+            }),
+            part!($key, "min", $words, "min", $defined, |r| some(seconds($moments(r)?.min))),
+            P[0], P[1], P[2], P[3], P[4], P[5], P[6], P[7],
+        ]
+    }};
+}
+
+const INSTANTS: (&str, &str) = ("Instants", "");
+
+/// TCP connect time.
+pub(super) static CONNECT: &[Figure] = &times!(
+    "connect",
+    "Connect",
+    ("Figures", "connect_mean_s"),
+    connect_moments,
+    connect,
+    json("figures.connect_mean_s"),
+    overview()
+);
+/// Start to first byte; its mean stands among the parts.
+pub(super) static FIRST_BYTE: &[Figure] =
+    &percentiles!("first_byte", "First byte", INSTANTS, no_moments, first_byte);
+/// Start of the first file to last byte of the last.
+pub(super) static PAGE: &[Figure] = &times!("page", "Page", INSTANTS, page_moments, page);
+/// Open loop: how late the generator itself was.
+pub(super) static SCHEDULE_LAG: &[Figure] = &[
+    LAG[0],
+    LAG[1],
+    LAG[2],
+    LAG[3].column("lag", "p50, *", 6),
+    LAG[4],
+    LAG[5],
+    LAG[6],
+    LAG[7].column("lag", "p99, *", Figure::ALWAYS).overview(),
+    LAG[8],
+    LAG[9],
+    LAG[10].column("lag", "max, *", 7),
+];
+const LAG: [Figure; 11] = times!("schedule_lag", "Schedule lag", ("Open loop", "lag"), lag_moments, lag);
+/// Open loop: response time from the actual start.
+pub(super) static LATENCY_UNCORRECTED: &[Figure] = &times!(
+    "latency_uncorrected",
+    "Latency uncorrected",
+    ("Open loop", ""),
+    uncorrected_moments,
+    uncorrected
+);
+/// Open loop: time to first byte from the actual start.
+pub(super) static FIRST_BYTE_UNCORRECTED: &[Figure] = &times!(
+    "first_byte_uncorrected",
+    "First byte uncorrected",
+    ("Open loop", ""),
+    first_byte_uncorrected_moments,
+    first_byte_uncorrected
+);
+
+fn known(moments: &Moments) -> Option<&Moments> {
+    (moments.count > 0).then_some(moments)
+}
+
+fn no_moments<'r>(_: &'r Reading<'_>) -> Option<&'r Moments> {
+    None
+}
+
+fn connect_moments<'r>(r: &'r Reading<'_>) -> Option<&'r Moments> {
+    known(&r.measured().connect)
+}
+
+fn connect<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
+    r.distributions().connect.as_ref()
+}
+
+fn first_byte<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
+    r.distributions().first_byte.as_ref()
+}
+
+fn page_moments<'r>(r: &'r Reading<'_>) -> Option<&'r Moments> {
+    known(&r.measured().page)
+}
+
+fn page<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
+    r.distributions().page.as_ref()
+}
+
+fn lag_moments<'r>(r: &'r Reading<'_>) -> Option<&'r Moments> {
+    known(&r.measured().open_loop.as_ref()?.lag)
+}
+
+fn lag<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
+    r.distributions().schedule_lag.as_ref()
+}
+
+fn uncorrected_moments<'r>(r: &'r Reading<'_>) -> Option<&'r Moments> {
+    known(&r.measured().open_loop.as_ref()?.response)
+}
+
+fn uncorrected<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
+    r.distributions().response_uncorrected.as_ref()
+}
+
+fn first_byte_uncorrected_moments<'r>(r: &'r Reading<'_>) -> Option<&'r Moments> {
+    known(&r.measured().open_loop.as_ref()?.first_byte)
+}
+
+fn first_byte_uncorrected<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
+    r.distributions().first_byte_uncorrected.as_ref()
+}
