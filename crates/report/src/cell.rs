@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use webstone_model::figures::Value;
+
 /// One cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Cell {
@@ -83,6 +85,15 @@ impl From<f64> for Cell {
 impl From<bool> for Cell {
     fn from(value: bool) -> Cell {
         Cell::Flag(value)
+    }
+}
+
+impl From<Value> for Cell {
+    fn from(value: Value) -> Cell {
+        match value {
+            Value::Count(count) => count.into(),
+            Value::Number(number) => number.into(),
+        }
     }
 }
 

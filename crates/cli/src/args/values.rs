@@ -11,7 +11,6 @@ use webstone_judge::comparison::FailWhen;
 use webstone_judge::search::{LOOK_FIRST, REPEATS_MAX};
 use webstone_model::addresses::{AddressRange, AddressRangeError};
 use webstone_model::arrivals::ArrivalProcess;
-use webstone_model::metric::Metric;
 use webstone_model::metrics::Histograms;
 use webstone_model::rate::{Rates, RatesError};
 use webstone_model::search::Over;

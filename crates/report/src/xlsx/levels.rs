@@ -2,10 +2,10 @@
 
 use webstone_judge::statistics::Interval;
 use webstone_judge::verdict::Verdict;
+use webstone_model::figures::table::{self, Rank};
+use webstone_model::figures::{Group, Value};
 use webstone_model::metrics::Histogram;
-use webstone_model::origin_figures::OriginFigures;
 use webstone_model::record::RunRecord;
-use webstone_model::server_figures::{ProcessFigures, ServerFigures};
 use webstone_model::units::NANOS_PER_SECOND;
 
 use super::book::{COLUMNS_MAX, Line, Sheet};
@@ -45,6 +45,23 @@ pub(super) fn levels<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     }
 }
 
+/// What stands in `Levels`, in its order; raw numbers are in `Iterations`.
+const GROUPS: [Group; 13] = [
+    Group::Rates,
+    Group::Latency,
+    Group::Parts,
+    Group::Volume,
+    Group::Fairness,
+    Group::Generator,
+    Group::Machine,
+    Group::Server,
+    Group::ServerUse,
+    Group::OpenLoop,
+    Group::Network,
+    Group::OriginUse,
+    Group::Origin,
+];
+
 /// Columns that hold how far the 95 % intervals over iterations reach below and above the level's figures, in the order
 /// of the charts.
 pub(super) const BARS: [(&str, &str, &str); 4] = [
@@ -59,54 +76,25 @@ fn in_unit(interval: Interval, factor: f64) -> Interval {
 }
 
 fn level_line(run: &str, level: &Level<'_>) -> Line {
-    let f = &level.figures;
-    let response = level.distributions.response.as_ref();
-    let at = |value: fn(&Distribution) -> f64| response.map(|d| value(d) * MS);
-    let answered = |value: f64| (level.counts.succeeded > 0).then_some(value);
     let mut line = Line::default();
     line.put("Run", "", run);
     line.put("Clients", "", level.clients);
     line.put("Iterations", "", level.runs.len());
-    line.put("Test time", "s", f.test_time_s);
-    line.put("Connections", "1/s", f.connection_rate);
-    line.put("Requests", "1/s", f.request_rate);
-    line.put("Errors", "1/s", f.error_rate);
-    line.put("Error level", "%", f.error_level_percent);
-    line.put("Latency mean", "ms", answered(f.latency_mean_s * MS));
-    line.put("Latency p50", "ms", at(|d| d.p50_s));
-    line.put("Latency p90", "ms", at(|d| d.p90_s));
-    line.put("Latency p99", "ms", at(|d| d.p99_s));
-    line.put("Latency p99.9", "ms", at(|d| d.p99_9_s));
-    line.put("Latency max", "ms", answered(f.latency_max_s * MS));
-    line.put("Connect mean", "ms", (level.counts.connections > 0).then_some(f.connect_mean_s * MS));
-    line.put("First byte mean", "ms", answered(f.first_byte_mean_s * MS));
-    line.put("Throughput", "Mbit/s", f.throughput_bps * MBIT);
+    for group in GROUPS {
+        for figure in table::of_group(group).filter(|figure| figure.rank <= Rank::Overview) {
+            let unit = figure.quantity.usual();
+            let value = level.values.value(figure).map(|value| match value {
+                Value::Number(number) => Value::Number(number * unit.factor),
+                count => count,
+            });
+            line.put(figure.long, unit.name, value);
+        }
+    }
+    let f = &level.figures;
     line.put("Throughput as WebBench gives it", "bytes/s", f.throughput_bps / 8.0);
-    line.put("Throughput of a waiting client", "Mbit/s", f.client_throughput_bps * MBIT);
-    line.put("Little's load factor", "", f.little);
-    line.put("Pages", "1/min", f.pages_per_minute);
-    line.put("WEBSTONE number", "", f.webstone_number);
-    line.put("Fairness by pages (Jain)", "index", level.fairness.map(|fairness| fairness.jain_pages));
-    line.put("Fairness by latency (Jain)", "index", level.fairness.map(|fairness| fairness.jain_latency));
-    line.put("Starved clients", "", level.fairness.map(|fairness| fairness.starved));
-    let generator = (level.generator.workers > 0).then_some(&level.generator);
-    line.put("Generator CPU", "%", generator.map(|share| share.cpu_percent));
-    line.put("Generator busiest worker", "%", generator.map(|share| share.busiest_percent));
-    let seen = summary::disturbance(level.runs.iter().copied());
-    line.put("Generator CPU taken by others before", "%", seen.map(|seen| seen.taken_percent()));
-    line.put("Generator CPU taken at once", "ms", seen.map(|seen| seen.longest_ns as f64 / 1e6));
-    line.put("Server CPU", "%", level.server.map(|share| share.cpu_percent));
-    line.put("Server memory", "bytes", level.server.map(|share| share.resident_bytes_max));
-    server_columns(&mut line, level.server);
     line.put("Requests in the lowest iteration", "1/s", level.request_rates.0);
     line.put("Requests in the highest iteration", "1/s", level.request_rates.1);
     line.put("Rate", "1/s", level.rate.map(|rate| rate.to_string()));
-    let open_loop = level.open_loop.as_ref();
-    line.put("Arrivals asked for", "1/s", open_loop.map(|o| o.kept.asked_rate));
-    line.put("Arrivals offered", "1/s", open_loop.map(|o| o.kept.offered_rate));
-    line.put("Arrivals skipped", "", open_loop.map(|o| o.skipped));
-    line.put("Schedule lag p99", "ms", open_loop.map(|o| o.kept.lag_p99_ns as f64 / 1e6));
-    origin_columns(&mut line, level.origin);
     // As distances, because that is what error bars are drawn from.
     let statistics = &level.statistics;
     for ((below, above, unit), shown, interval) in [
@@ -120,44 +108,6 @@ fn level_line(run: &str, level: &Level<'_>) -> Line {
         line.put(above, unit, interval.map(|interval| (interval.high - shown).max(0.0)));
     }
     line
-}
-
-/// The server's figures besides its CPU and its peak of memory.
-fn server_columns(line: &mut Line, server: Option<ServerFigures>) {
-    line.put("Server CPU in user mode", "%", server.map(|it| it.cpu_user_percent));
-    line.put("Server CPU in the kernel", "%", server.map(|it| it.cpu_system_percent));
-    line.put("Server CPU for 1,000 requests", "ms", server.map(|it| it.cpu_per_1000_requests_s * MS));
-    let processes = server.and_then(|it| it.processes);
-    let mut put = |heading, unit, of: fn(ProcessFigures) -> Option<f64>| {
-        line.put(heading, unit, processes.and_then(of))
-    };
-    put("Server memory, shared pages once", "bytes", |it| it.proportional_bytes.map(|bytes| bytes as f64));
-    put("Server voluntary switches a request", "", |it| Some(it.switches_voluntary_per_request));
-    put("Server involuntary switches", "1/s", |it| Some(it.switches_involuntary_per_s));
-    put("Server page faults", "1/s", |it| Some(it.faults_minor_per_s));
-    put("Server page faults from disk", "1/s", |it| Some(it.faults_major_per_s));
-    put("Server disk read", "bytes/s", |it| it.disk_read_bytes_per_s);
-    put("Server disk written", "bytes/s", |it| it.disk_written_bytes_per_s);
-    put("Server held up by a CPU quota", "%", |it| it.throttled_percent);
-    put("Server descriptors", "", |it| it.descriptors_max.map(|count| count as f64));
-    put("Server processes", "", |it| Some(it.processes_max as f64));
-    put("Server threads", "", |it| Some(it.threads_max as f64));
-}
-
-/// What the server behind a proxy did.
-fn origin_columns(line: &mut Line, origin: Option<OriginFigures>) {
-    let server = origin.and_then(|it| it.server);
-    line.put("Origin CPU", "%", server.map(|it| it.cpu_percent));
-    line.put("Origin CPU for 1,000 requests", "ms", server.map(|it| it.cpu_per_1000_requests_s * MS));
-    line.put("Origin memory", "bytes", server.map(|it| it.resident_bytes_max));
-    let asked = origin.and_then(|it| it.asked);
-    line.put("Origin requests", "1/s", asked.map(|it| it.origin_request_rate));
-    line.put("Origin requests a request", "", asked.and_then(|it| it.origin_requests_per_request));
-    line.put("Cache hits", "%", asked.and_then(|it| it.hit_percent));
-    line.put("Origin requests answered 304", "%", asked.and_then(|it| it.revalidated_percent));
-    line.put("Bytes saved", "%", asked.and_then(|it| it.saved_percent));
-    line.put("Origin bodies", "Mbit/s", asked.map(|it| it.origin_body_bps * MBIT));
-    line.put("Origin connections a request", "", asked.and_then(|it| it.origin_connections_per_request));
 }
 
 /// `Iterations`: everything that the CSV table of levels has, one row a timed run.
@@ -176,35 +126,10 @@ pub(super) fn iterations<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
 
 fn iteration_line(row: csv::Row) -> Line {
     let mut line = Line::default();
-    for (name, cell) in row.names.iter().zip(row.cells) {
-        let (heading, unit) = in_words(name);
-        line.put(heading, unit, cell);
+    for (column, cell) in row.columns.into_iter().zip(row.cells) {
+        line.put(column.heading, column.unit, cell);
     }
     line
-}
-
-/// The name of a CSV column as a heading with a unit: `latency_p99_9_s` is "Latency p99.9" in s.
-fn in_words(name: &str) -> (String, &'static str) {
-    for (suffix, end) in [("_ci95_low", ", 95 % from"), ("_ci95_high", ", 95 % to")] {
-        if let Some(figure) = name.strip_suffix(suffix) {
-            let (heading, unit) = in_words(figure);
-            return (heading + end, unit);
-        }
-    }
-    const UNITS: [(&str, &str); 6] = [
-        ("_bit_per_s", "bit/s"),
-        ("_per_s", "1/s"),
-        ("_per_minute", "1/min"),
-        ("_percent", "%"),
-        ("_bytes", "bytes"),
-        ("_s", "s"),
-    ];
-    let found = UNITS.iter().find_map(|(suffix, unit)| Some((name.strip_suffix(suffix)?, *unit)));
-    let (stem, unit) = found.unwrap_or((name, ""));
-    let words = stem.replace("p99_9", "p99.9").replace("99_99", "99.99").replace('_', " ");
-    let mut letters = words.chars();
-    let first = letters.next().map(|c| c.to_ascii_uppercase());
-    (first.into_iter().chain(letters).collect(), unit)
 }
 
 /// `Percentiles`: one row a run, level and distribution.
@@ -328,24 +253,6 @@ fn curve(histogram: &Histogram) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_of_columns_become_headings() {
-        for (name, heading, unit) in [
-            ("latency_p99_9_s", "Latency p99.9", "s"),
-            ("latency_p99_99_s", "Latency p99.99", "s"),
-            ("throughput_bit_per_s", "Throughput", "bit/s"),
-            ("requests_per_s", "Requests", "1/s"),
-            ("pages_per_minute", "Pages", "1/min"),
-            ("error_level_percent", "Error level", "%"),
-            ("head_bytes", "Head", "bytes"),
-            ("errors_refused", "Errors refused", ""),
-            ("level_latency_mean_s_ci95_low", "Level latency mean, 95 % from", "s"),
-            ("level_requests_per_s_ci95_high", "Level requests, 95 % to", "1/s"),
-        ] {
-            assert_eq!(in_words(name), (heading.to_owned(), unit));
-        }
-    }
 
     #[test]
     fn a_curve_ends_where_no_value_lies_beyond() {
