@@ -11,13 +11,15 @@
 
 use serde::Serialize;
 use webstone_judge::verdict::Verdict;
-use webstone_model::figures::Figures;
+use webstone_model::figures::table::Defined;
+use webstone_model::figures::{Figure, Quantity, Reading, Value, table};
 use webstone_model::metrics::{Histogram, Moments};
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::spec::HttpVersion;
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::Judged;
+use crate::definitions::definition;
 
 /// Semantic conventions that names are taken from.
 const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.27.0";
@@ -106,77 +108,48 @@ fn metrics(record: &RunRecord) -> Vec<Metric> {
             data,
         ));
     }
-    type Counter = fn(&IterationRecord) -> u64;
-    let counters: [(&str, &str, &str, Counter); 9] = [
-        ("webstone.requests.started", "Requests started inside the window", "{request}", |r| {
-            r.measured.counts.started
-        }),
-        (
-            "webstone.requests.succeeded",
-            "Requests that ended inside it with a valid response",
-            "{request}",
-            |r| r.measured.counts.succeeded,
-        ),
-        ("webstone.requests.failed", "Requests that ended inside it in an error", "{request}", |r| {
-            r.measured.counts.failed
-        }),
-        ("webstone.connections", "Connections established", "{connection}", |r| {
-            r.measured.counts.connections
-        }),
-        ("webstone.connections.failed", "Attempts to connect that failed", "{connection}", |r| {
-            r.measured.counts.connections_failed
-        }),
-        ("webstone.pages.completed", "Pages whose every file succeeded", "{page}", |r| {
-            r.measured.counts.pages_completed
-        }),
-        ("webstone.pages.failed", "Pages with at least one failed file", "{page}", |r| {
-            r.measured.counts.pages_failed
-        }),
-        ("webstone.received", "Heads, bodies and framing of responses", "By", |r| {
-            r.measured.counts.received_bytes()
-        }),
-        ("webstone.sent", "Requests written", "By", |r| r.measured.counts.sent_bytes),
-    ];
-    for (name, description, unit, value) in counters {
-        let made = points.iter().map(|p| p.number(Number::Whole(value(p.run)), Vec::new())).collect();
-        metrics.push(Metric::new(name, description, unit, Data::sum(made)));
-    }
     let errors: Vec<_> = points.iter().flat_map(Points::errors).collect();
     if !errors.is_empty() {
         let description = "Failed requests by class; error.type is the class";
         metrics.push(Metric::new("webstone.errors", description, "{request}", Data::sum(errors)));
     }
-    type Gauge = fn(&Figures) -> f64;
-    let gauges: [(&str, &str, &str, Gauge); 4] = [
-        (
-            "webstone.request.rate",
-            "Requests that succeeded by the length of the window",
-            "{request}/s",
-            |f| f.request_rate,
-        ),
-        ("webstone.connection.rate", "Connections by the length of the window", "{connection}/s", |f| {
-            f.connection_rate
-        }),
-        ("webstone.throughput", "Heads, bodies and framing by the length of the window", "By/s", |f| {
-            f.throughput_bps / 8.0
-        }),
-        ("webstone.load", "Mean number of requests in progress (Little's load factor)", "{request}", |f| {
-            f.little
-        }),
-    ];
-    for (name, description, unit, value) in gauges {
-        let made = points.iter().map(|p| p.number(Number::Double(value(&p.figures)), Vec::new())).collect();
-        metrics.push(Metric::new(name, description, unit, Data::Gauge { data_points: made }));
+    for figure in table::all() {
+        let Some((name, unit)) = figure.otel else { continue };
+        let made: Vec<_> = points
+            .iter()
+            .filter_map(|p| Some(p.number(number(figure, figure.value(&p.reading)?), Vec::new())))
+            .collect();
+        // What is counted adds up over windows, what is computed does not.
+        let data = match figure.quantity {
+            Quantity::Count | Quantity::Bytes => Data::sum(made),
+            _ => Data::Gauge { data_points: made },
+        };
+        metrics.push(Metric::new(name, &described(figure), unit, data));
     }
     // A metric without points says nothing, and collectors refuse it.
-    metrics.retain(|_| !points.is_empty());
+    metrics.retain(|metric| !metric.data.is_empty());
     metrics
+}
+
+/// A value in the unit that monitoring wants.
+fn number(figure: &Figure, value: Value) -> Number {
+    match value {
+        Value::Count(count) => Number::Whole(count),
+        Value::Number(number) => Number::Double(number * figure.quantity.monitored().factor),
+    }
+}
+
+/// What a figure is: its words, and its definition.
+fn described(figure: &Figure) -> String {
+    let Defined { section, name } = figure.defined;
+    definition(section, name)
+        .map_or_else(|| figure.long.to_owned(), |it| format!("{}: {}", figure.long, it.sentence()))
 }
 
 /// A timed run with what all of its data points share.
 struct Points<'a> {
     run: &'a IterationRecord,
-    figures: Figures,
+    reading: Reading<'a>,
     /// Attributes of the semantic conventions' metrics, with level and iteration.
     http: Vec<Attribute>,
     own: Vec<Attribute>,
@@ -205,7 +178,7 @@ impl<'a> Points<'a> {
         http.extend(own.iter().cloned());
         Points {
             run,
-            figures: Figures::of(&run.measured),
+            reading: Reading::of(run),
             http,
             own,
             start: start.to_string(),
@@ -353,15 +326,15 @@ struct Scope {
 #[derive(Serialize)]
 struct Metric {
     name: &'static str,
-    description: &'static str,
+    description: String,
     unit: &'static str,
     #[serde(flatten)]
     data: Data,
 }
 
 impl Metric {
-    fn new(name: &'static str, description: &'static str, unit: &'static str, data: Data) -> Metric {
-        Metric { name, description, unit, data }
+    fn new(name: &'static str, description: &str, unit: &'static str, data: Data) -> Metric {
+        Metric { name, description: description.to_owned(), unit, data }
     }
 }
 
@@ -375,6 +348,14 @@ enum Data {
 }
 
 impl Data {
+    fn is_empty(&self) -> bool {
+        match self {
+            Data::Gauge { data_points } | Data::Sum { data_points, .. } => data_points.is_empty(),
+            Data::Histogram { data_points, .. } => data_points.is_empty(),
+            Data::ExponentialHistogram { data_points, .. } => data_points.is_empty(),
+        }
+    }
+
     fn sum(data_points: Vec<NumberPoint>) -> Data {
         Data::Sum { aggregation_temporality: DELTA, is_monotonic: true, data_points }
     }

@@ -11,15 +11,15 @@ use std::fmt::Write as _;
 
 use webstone_judge::verdict::{Standing, Verdict};
 use webstone_model::errors::ErrorClass;
-use webstone_model::figures::{Figures, PERCENTILES};
-use webstone_model::metrics::{Histogram, Moments, fairness};
+use webstone_model::figures::table::Defined;
+use webstone_model::figures::{Figure, PERCENTILES, Quantity, Reading, Value, table};
+use webstone_model::metrics::{Histogram, Moments};
 use webstone_model::rate::RateProfile;
-use webstone_model::record::{HostUse, IterationRecord, OriginUse, ProcessUse, RunRecord};
-use webstone_model::server_figures::ServerFigures;
+use webstone_model::record::{HostUse, IterationRecord, RunRecord};
 use webstone_model::shown::shown;
 use webstone_model::units::NANOS_PER_SECOND;
 
-use crate::definitions::definition;
+use crate::definitions::{Definition, definition};
 use crate::{Judged, Options, summary};
 
 /// Timed runs of a record that have metrics of their own.
@@ -83,168 +83,48 @@ fn of_run(metrics: &mut Metrics, record: &RunRecord, verdict: &Verdict) {
 fn of_iteration(metrics: &mut Metrics, run: &Labels, iteration: &IterationRecord) {
     let labels = level_labels(run, iteration.clients, iteration.rate)
         .with("iteration", &iteration.iteration.to_string());
-    let measured = &iteration.measured;
-    let (counts, figures) = (&measured.counts, Figures::of(measured));
-    let mut put = |kind, name: &str, (section, defined): (&str, &str), labels: &Labels, value: f64| {
-        metrics.add(kind, name, &help(section, defined), labels, value);
-    };
     if let Some(at_s) = unix_seconds(&iteration.started_at) {
-        let name = "webstone_iteration_start_time_seconds";
-        put(Kind::Gauge, name, ("", "When the measured window opened, in Unix time"), &labels, at_s);
+        let (name, text) =
+            ("webstone_iteration_start_time_seconds", "When the measured window opened, in Unix time");
+        metrics.add(Kind::Gauge, name, text, &labels, at_s);
     }
-    for (name, defined, value) in [
-        ("webstone_window_seconds", "test_time_s", figures.test_time_s),
-        ("webstone_connections_per_second", "connection_rate", figures.connection_rate),
-        ("webstone_requests_per_second", "request_rate", figures.request_rate),
-        ("webstone_errors_per_second", "error_rate", figures.error_rate),
-        ("webstone_error_ratio", "error_level_percent", figures.error_level_percent / 100.0),
-        ("webstone_throughput_bytes_per_second", "throughput_bps", figures.throughput_bps / 8.0),
-        (
-            "webstone_client_throughput_bytes_per_second",
-            "client_throughput_bps",
-            figures.client_throughput_bps / 8.0,
-        ),
-        ("webstone_little_load", "little", figures.little),
-        ("webstone_number", "webstone_number", figures.webstone_number as f64),
-        (
-            "webstone_generator_cpu_per_request_seconds",
-            "generator_cpu_per_request_s",
-            figures.generator_cpu_per_request_s,
-        ),
-    ] {
-        put(Kind::Gauge, name, ("Figures", defined), &labels, value);
+    let reading = Reading::of(iteration);
+    for figure in table::all() {
+        let Some((exported, value)) = figure.prometheus.zip(figure.value(&reading)) else { continue };
+        let labels = exported.label.map_or_else(|| labels.clone(), |(name, value)| labels.with(name, value));
+        let kind = if exported.name.ends_with("_total") { Kind::Counter } else { Kind::Gauge };
+        metrics.add(kind, exported.name, &help_of(figure), &labels, monitored(figure, value));
     }
-    let counters = "Counters";
-    for (name, defined, value) in [
-        ("webstone_requests_planned_total", "planned", counts.planned),
-        ("webstone_requests_skipped_total", "skipped", counts.skipped),
-        ("webstone_requests_carried_in_total", "carried_in", counts.carried_in),
-        ("webstone_requests_started_total", "started", counts.started),
-        ("webstone_requests_succeeded_total", "succeeded", counts.succeeded),
-        ("webstone_requests_failed_total", "failed", counts.failed),
-        ("webstone_connections_total", "connections", counts.connections),
-        ("webstone_connections_failed_total", "connections_failed", counts.connections_failed),
-        ("webstone_stale_retries_total", "stale_retries", counts.stale_retries),
-        ("webstone_pages_completed_total", "pages_completed", counts.pages_completed),
-        ("webstone_pages_failed_total", "pages_failed", counts.pages_failed),
-        ("webstone_head_bytes_total", "head_bytes", counts.head_bytes),
-        ("webstone_body_bytes_total", "body_bytes", counts.body_bytes),
-        ("webstone_framing_bytes_total", "framing_bytes", counts.framing_bytes),
-        ("webstone_sent_bytes_total", "sent_bytes", counts.sent_bytes),
-    ] {
-        put(Kind::Counter, name, (counters, defined), &labels, value as f64);
-    }
-    put(
-        Kind::Gauge,
-        "webstone_requests_in_flight",
-        (counters, "in_flight"),
-        &labels,
-        counts.in_flight as f64,
-    );
     for class in ErrorClass::ALL {
         let text = "Failed requests by class of error; docs/measurement.md, Errors, says when each occurs";
-        let labels = labels.with("class", class.name());
-        put(Kind::Counter, "webstone_errors_total", ("", text), &labels, measured.errors.count(class) as f64);
-    }
-    if let Some(fairness) = fairness(&measured.clients) {
-        for (of, value) in [("jain_pages", fairness.jain_pages), ("jain_latency", fairness.jain_latency)] {
-            let name = format!("webstone_fairness_{of}_ratio");
-            put(Kind::Gauge, &name, ("Fairness", of), &labels, value);
-        }
-        put(
-            Kind::Gauge,
-            "webstone_clients_starved",
-            ("Fairness", "starved"),
-            &labels,
-            fairness.starved as f64,
-        );
-    }
-    let broken = iteration.identities.iter().filter(|check| !check.holds).count();
-    let text = "Identities that do not hold: where there is one, the figures cannot be trusted";
-    put(Kind::Gauge, "webstone_identities_broken", ("", text), &labels, broken as f64);
-    let workers = &measured.generator.workers;
-    let user_ns: u64 = workers.iter().map(|worker| worker.user_ns).sum();
-    let system_ns: u64 = workers.iter().map(|worker| worker.system_ns).sum();
-    for (mode, nanos) in [("user", user_ns), ("system", system_ns)] {
-        let (name, text) =
-            ("webstone_generator_cpu_seconds_total", "CPU time of the load generator's workers");
-        put(Kind::Counter, name, ("", text), &labels.with("mode", mode), seconds(nanos));
-    }
-    if let Some(server) = &iteration.server {
-        for (mode, nanos) in [("user", server.user_ns), ("system", server.system_ns)] {
-            let name = "webstone_server_cpu_seconds_total";
-            put(Kind::Counter, name, ("The server", "user_ns"), &labels.with("mode", mode), seconds(nanos));
-        }
-        let (name, resident) =
-            ("webstone_server_resident_memory_max_bytes", server.resident_bytes_max as f64);
-        put(Kind::Gauge, name, ("The server", "resident_bytes_max"), &labels, resident);
-    }
-    if let Some(figures) = ServerFigures::of(&[iteration]) {
-        let (name, cost) = ("webstone_server_cpu_per_1000_requests_seconds", figures.cpu_per_1000_requests_s);
-        put(Kind::Gauge, name, ("The server", "cpu_per_1000_requests_s"), &labels, cost);
-    }
-    if let Some(used) = iteration.server.as_ref().and_then(|server| server.processes.as_ref()) {
-        of_processes(metrics, &labels, used);
-    }
-    if let Some(origin) = &iteration.origin {
-        of_origin(metrics, &labels, origin);
+        let (labels, errors) = (labels.with("class", class.name()), iteration.measured.errors.count(class));
+        metrics.add(Kind::Counter, "webstone_errors_total", text, &labels, errors as f64);
     }
     if let Some(host) = &iteration.host {
         of_host(metrics, &labels, host);
     }
 }
 
-/// What the server's processes did besides using CPU time.
-fn of_processes(metrics: &mut Metrics, labels: &Labels, used: &ProcessUse) {
-    use Kind::{Counter, Gauge};
-    for (kind, name, defined, value) in [
-        (Counter, "switches_voluntary_total", "switches_voluntary", Some(used.switches_voluntary)),
-        (Counter, "switches_involuntary_total", "switches_involuntary", Some(used.switches_involuntary)),
-        (Counter, "faults_minor_total", "faults_minor", Some(used.faults_minor)),
-        (Counter, "faults_major_total", "faults_major", Some(used.faults_major)),
-        (Counter, "disk_read_bytes_total", "disk_read_bytes", used.disk_read_bytes),
-        (Counter, "disk_written_bytes_total", "disk_written_bytes", used.disk_written_bytes),
-        (Gauge, "processes_max", "processes_max", Some(used.processes_max)),
-        (Gauge, "threads_max", "threads_max", Some(used.threads_max)),
-        (Gauge, "descriptors_max", "descriptors_max", used.descriptors_max),
-        (Gauge, "resident_memory_bytes", "resident_bytes", Some(used.resident_bytes)),
-        (Gauge, "proportional_memory_bytes", "proportional_bytes", used.proportional_bytes),
-    ] {
-        if let Some(value) = value {
-            let (name, text) = (format!("webstone_server_{name}"), help("The server", defined));
-            metrics.add(kind, &name, &text, labels, value as f64);
-        }
+/// A value in the unit that monitoring wants.
+fn monitored(figure: &Figure, value: Value) -> f64 {
+    value.as_f64() * figure.quantity.monitored().factor
+}
+
+/// What a figure is, by its definition.
+fn help_of(figure: &Figure) -> String {
+    let Defined { section, name } = figure.defined;
+    if definition(section, name).is_none() {
+        return format!("{} (docs/measurement.md)", figure.long);
     }
-    if let Some(throttled_ns) = used.throttled_ns {
-        let (name, text) = ("webstone_server_throttled_seconds_total", help("The server", "throttled_ns"));
-        metrics.add(Counter, name, &text, labels, seconds(throttled_ns));
+    match figure.quantity {
+        // Defined in bits and percent.
+        Quantity::BitsPerSecond => help(section, name, " / 8"),
+        Quantity::Percent => help(section, name, " / 100"),
+        _ => help(section, name, ""),
     }
 }
 
-/// What the server behind a proxy did.
-fn of_origin(metrics: &mut Metrics, labels: &Labels, origin: &OriginUse) {
-    let section = "The origin behind a proxy";
-    if let Some(used) = &origin.server {
-        for (mode, nanos) in [("user", used.user_ns), ("system", used.system_ns)] {
-            let (name, labels) = ("webstone_origin_cpu_seconds_total", labels.with("mode", mode));
-            metrics.add(Kind::Counter, name, &help(section, "server"), &labels, seconds(nanos));
-        }
-    }
-    let Some(counted) = origin.counted else { return };
-    for (name, value) in [
-        ("requests", counted.requests),
-        ("not_modified", counted.not_modified),
-        ("connections", counted.connections),
-        ("body_bytes", counted.body_bytes),
-        ("sent_bytes", counted.sent_bytes),
-        ("received_bytes", counted.received_bytes),
-    ] {
-        let full = format!("webstone_origin_{name}_total");
-        metrics.add(Kind::Counter, &full, &help(section, name), labels, value as f64);
-    }
-}
-
-/// What each CPU and each interface of this host did, and what looking cost.
+/// What each CPU and each interface of this host did.
 fn of_host(metrics: &mut Metrics, labels: &Labels, host: &HostUse) {
     let (section, counter) = ("The host", Kind::Counter);
     for cpu in &host.cpus {
@@ -256,7 +136,7 @@ fn of_host(metrics: &mut Metrics, labels: &Labels, host: &HostUse) {
             ("idle", cpu.idle_ns),
             ("stolen", cpu.stolen_ns),
         ] {
-            let text = help(section, "cpus");
+            let text = help(section, "cpus", "");
             metrics.add(
                 counter,
                 "webstone_host_cpu_seconds_total",
@@ -272,35 +152,10 @@ fn of_host(metrics: &mut Metrics, labels: &Labels, host: &HostUse) {
             ("received", link.received_bytes, link.received_packets),
             ("sent", link.sent_bytes, link.sent_packets),
         ] {
-            let (of_way, text) = (of_link.with("direction", way), help(section, "interfaces"));
+            let (of_way, text) = (of_link.with("direction", way), help(section, "interfaces", ""));
             metrics.add(counter, "webstone_host_network_bytes_total", &text, &of_way, bytes as f64);
             metrics.add(counter, "webstone_host_network_packets_total", &text, &of_way, packets as f64);
         }
-    }
-    if let Some(tcp) = host.tcp {
-        let text = help(section, "listen_overflows");
-        metrics.add(
-            counter,
-            "webstone_host_listen_overflows_total",
-            &text,
-            labels,
-            tcp.listen_overflows as f64,
-        );
-    }
-    if let Some(seen) = host.disturbance {
-        for (name, kind, nanos) in [
-            ("looked_seconds_total", counter, seen.looked_ns),
-            ("taken_seconds_total", counter, seen.taken_ns),
-            ("longest_seconds", Kind::Gauge, seen.longest_ns),
-        ] {
-            let name = format!("webstone_disturbance_{name}");
-            metrics.add(kind, &name, &help(section, "disturbance"), labels, seconds(nanos));
-        }
-    }
-    if host.probes > 0 {
-        metrics.add(counter, "webstone_probes_total", &help(section, "probes"), labels, host.probes as f64);
-        let text = help(section, "probe_cpu_ns");
-        metrics.add(counter, "webstone_probe_cpu_seconds_total", &text, labels, seconds(host.probe_cpu_ns));
     }
 }
 
@@ -371,27 +226,17 @@ fn of_pages(metrics: &mut Metrics, run: &Labels, record: &RunRecord, pages_max: 
             ("webstone_page_body_bytes_total", "body_bytes", page.body_bytes as f64),
             ("webstone_page_time_seconds_total", "time_ns", seconds(page.time_ns)),
         ] {
-            metrics.add(Kind::Counter, name, &help("Pages", defined), &labels, value);
+            metrics.add(Kind::Counter, name, &help("Pages", defined, ""), &labels, value);
         }
-        let (name, text) = ("webstone_page_time_max_seconds", help("Pages", "time_ns_max"));
+        let (name, text) = ("webstone_page_time_max_seconds", help("Pages", "time_ns_max", ""));
         metrics.add(Kind::Gauge, name, &text, &labels, seconds(page.time_ns_max));
     }
 }
 
-/// The definition of a name; where no section is given, the text itself.
-fn help(section: &str, name: &str) -> String {
-    // Defined in bits and percent, exported in bytes and as a ratio.
-    let factor = match name {
-        "throughput_bps" | "client_throughput_bps" => " / 8",
-        "error_level_percent" => " / 100",
-        _ => "",
-    };
-    match definition(section, name) {
-        Some(definition) if !section.is_empty() => {
-            format!("{} (docs/measurement.md, {name}{factor})", definition.sentence())
-        }
-        _ => name.to_owned(),
-    }
+/// The definition of a name; `factor` is what parts the value from what is defined.
+fn help(section: &str, name: &str, factor: &str) -> String {
+    let sentence = definition(section, name).map_or_else(|| name.to_owned(), Definition::sentence);
+    format!("{sentence} (docs/measurement.md, {name}{factor})")
 }
 
 fn seconds(nanos: u64) -> f64 {
@@ -521,19 +366,6 @@ mod tests {
             "t_bucket{le=\"+Inf\"} 5",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
-        }
-    }
-
-    #[test]
-    fn every_help_text_that_names_a_definition_has_one() {
-        for (section, name) in [
-            ("Figures", "little"),
-            ("Counters", "planned"),
-            ("Pages", "hits"),
-            ("Fairness", "starved"),
-            ("The server", "user_ns"),
-        ] {
-            assert_ne!(help(section, name), name);
         }
     }
 }
