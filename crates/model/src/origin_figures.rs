@@ -171,6 +171,7 @@ pub(crate) static MACHINE: &[Figure] = &[
     Figure::new("origin_revalidated_percent", Quantity::Percent, |r| some(asked(r)?.revalidated_percent?))
         .called("Origin requests answered 304", "origin requests answered 304")
         .column("unchanged", "304, %", 4)
+        .seldom()
         .defined(ORIGIN, "revalidated_percent"),
     Figure::new("origin_body_bit_per_s", Quantity::BitsPerSecond, |r| some(asked(r)?.origin_body_bps))
         .called("Origin bodies", "origin bodies")

@@ -405,23 +405,27 @@ pub(crate) static PROCESSES: &[Figure] = &[
     Figure::new("server_faults_major_per_s", Quantity::PerSecond, |r| some(figures(r)?.faults_major_per_s))
         .called("Server page faults from disk", "page faults from disk")
         .column("from disk", "faults, 1/s", 2)
+        .seldom()
         .defined(SERVER, "faults_major_per_s"),
     Figure::new("server_disk_read_bytes_per_s", Quantity::BytesPerSecond, |r| {
         some(figures(r)?.disk_read_bytes_per_s?)
     })
     .called("Server disk read", "disk read")
     .column("disk read", "*/s", 1)
+    .seldom()
     .defined(SERVER, "disk_read_bytes_per_s"),
     Figure::new("server_disk_written_bytes_per_s", Quantity::BytesPerSecond, |r| {
         some(figures(r)?.disk_written_bytes_per_s?)
     })
     .called("Server disk written", "disk written")
     .column("written", "*/s", 3)
+    .seldom()
     .defined(SERVER, "disk_written_bytes_per_s"),
     Figure::new("server_throttled_percent", Quantity::Percent, |r| some(figures(r)?.throttled_percent?))
         .called("Server held up by a CPU quota", "held up by a CPU quota")
         .precision(Precision::UpTo(2))
         .column("held up", "by a quota, %", 1)
+        .seldom()
         .defined(SERVER, "throttled_percent"),
 ];
 

@@ -5,9 +5,6 @@
 
 use std::sync::LazyLock;
 
-#[cfg(test)]
-use webstone_model::figures::{Figure, table::Defined};
-
 /// The page, in Markdown.
 pub(crate) const PAGE: &str = include_str!("../../../docs/measurement.md");
 
@@ -39,16 +36,15 @@ pub(crate) fn definition(section: &str, name: &str) -> Option<&'static Definitio
     definitions().iter().find(|d| d.section.starts_with(section) && d.name.split(", ").any(|n| n == name))
 }
 
-/// The anchor of the row, or of the heading, that defines a figure.
-#[cfg(test)]
-pub(crate) fn of_figure(figure: &Figure) -> Option<String> {
-    let Defined { section, name } = figure.defined;
+/// The anchor of a name under a heading that begins with `section`; without a name of the heading itself.
+pub(crate) fn anchor_of(section: &str, name: &str) -> Option<String> {
     if let Some(definition) = definition(section, name) {
         return Some(anchor(definition.section, Some(&definition.name)));
     }
-    let headings = PAGE.lines().filter_map(|line| line.strip_prefix("## "));
+    let headings = PAGE.lines().filter(|line| line.starts_with("##"));
+    let headings = headings.map(|line| line.trim_start_matches('#').trim());
     let mut headings = headings.filter(|heading| name.is_empty() && heading.starts_with(section));
-    headings.next().map(|heading| anchor(heading.trim(), None))
+    headings.next().map(|heading| anchor(heading, None))
 }
 
 fn read(page: &'static str) -> Vec<Definition> {
@@ -125,6 +121,7 @@ fn plain(text: &str) -> String {
 mod tests {
     use super::*;
     use webstone_model::errors::ErrorClass;
+    use webstone_model::figures::table::Defined;
 
     #[test]
     fn the_page_is_read_table_by_table() {
@@ -153,7 +150,8 @@ mod tests {
     #[test]
     fn every_figure_of_the_table_has_one() {
         for figure in webstone_model::figures::table::all() {
-            assert!(of_figure(figure).is_some(), "{figure:?}: {:?}", figure.defined);
+            let Defined { section, name } = figure.defined;
+            assert!(anchor_of(section, name).is_some(), "{figure:?}: {section}, {name}");
         }
     }
 

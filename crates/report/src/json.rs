@@ -181,7 +181,7 @@ pub(crate) fn computed(record: &RunRecord, verdict: Verdict) -> Computed {
                 })
                 .collect(),
             figures: LevelObject::of(&level.values),
-            host: level.is_host_read.then(|| HostObject::of(&level.values)),
+            host: level.host.map(|_| HostObject::of(&level.values)),
             statistics: level.statistics,
             distributions: level.distributions,
             generator: level.generator_delays,

@@ -8,8 +8,10 @@ use std::collections::BTreeSet;
 
 use unicode_width::UnicodeWidthStr;
 
+use webstone_model::figures::Figure;
 use webstone_model::shown::shown;
 
+use crate::definitions::anchor_of;
 use crate::screen::{Screen, Tone};
 
 /// Spaces before every line of a table; the first may hold a marker.
@@ -45,6 +47,8 @@ pub(crate) struct Column {
     pub(crate) left: bool,
     /// What it holds, said below the table; none where the head says it.
     pub(crate) explanation: Option<&'static str>,
+    /// Where what it holds is defined: an anchor of the page of definitions.
+    pub(crate) definition: Option<String>,
     room: Room,
 }
 
@@ -92,6 +96,7 @@ impl Table {
             unit: unit.to_owned(),
             left: false,
             explanation: None,
+            definition: None,
             room,
         });
         self
@@ -104,9 +109,23 @@ impl Table {
             unit: String::new(),
             left: true,
             explanation: None,
+            definition: None,
             room,
         });
         self
+    }
+
+    /// Says where the last column is defined: by a name under a heading that begins with `section`.
+    pub(crate) fn defined(&mut self, section: &str, name: &str) -> &mut Table {
+        let anchor = anchor_of(section, name);
+        debug_assert!(anchor.is_some(), "{section}: {name} has a definition");
+        self.columns.last_mut().expect("it is called behind the column").definition = anchor;
+        self
+    }
+
+    /// The same, of a column that holds a figure.
+    pub(crate) fn defined_as(&mut self, figure: &Figure) -> &mut Table {
+        self.defined(figure.defined.section, figure.defined.name)
     }
 
     /// A row; as many cells as columns.

@@ -67,6 +67,21 @@ impl Scale {
         Scale::of(&[("", 1.0)], decimals_max, values)
     }
 
+    /// In one unit, as many decimals as the values need.
+    pub(crate) fn up_to(
+        unit: &'static str,
+        factor: f64,
+        decimals_max: usize,
+        values: impl IntoIterator<Item = f64>,
+    ) -> Scale {
+        Scale::of(&[(unit, factor)], decimals_max, values)
+    }
+
+    /// In one unit, always so many decimals.
+    pub(crate) fn exactly(unit: &'static str, factor: f64, decimals: usize) -> Scale {
+        Scale { unit, factor, decimals }
+    }
+
     /// A value in the unit. An exact zero carries no decimals, so that it is seen as nothing; it keeps their room.
     pub(crate) fn show(&self, value: f64) -> String {
         if value == 0.0 {

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use webstone_judge::statistics::LevelStatistics;
 use webstone_model::figures::distributions::{Distributions, GeneratorDelays};
 use webstone_model::figures::generator::{GeneratorFigures, OpenLoopFigures};
+use webstone_model::figures::host::HostFigures;
 use webstone_model::figures::{Figure, Figures, Reading, Value, table};
 use webstone_model::metrics::{Counts, Fairness, Lifetime, Measured};
 use webstone_model::origin_figures::OriginFigures;
@@ -45,8 +46,10 @@ pub(crate) struct Level<'a> {
     pub(crate) server: Option<ServerFigures>,
     /// Of the server behind a proxy.
     pub(crate) origin: Option<OriginFigures>,
-    /// Whether the kernel of the generator's host was read.
-    pub(crate) is_host_read: bool,
+    /// What the kernel of the generator's host counted.
+    pub(crate) host: Option<HostFigures>,
+    /// What the kernel of the server's host counted, where an agent looked at it there.
+    pub(crate) server_host: Option<HostFigures>,
 }
 
 impl Level<'_> {
@@ -115,7 +118,8 @@ pub(crate) fn level(clients: u32, runs: Vec<&IterationRecord>) -> Level<'_> {
         generator: *reading.generator(),
         server: reading.server().copied(),
         origin: reading.origin().copied(),
-        is_host_read: reading.host().is_some(),
+        host: reading.host().cloned(),
+        server_host: reading.server_host().cloned(),
         figures: reading.figures().clone(),
         statistics: LevelStatistics::of(&runs),
         runs,

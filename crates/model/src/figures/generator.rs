@@ -231,6 +231,14 @@ const OPEN: &str = "Open loop";
 
 /// How well the schedule was kept.
 pub(super) static KEPT: &[Figure] = &[
+    Figure::new("clients_standing_by", Quantity::Count, |r| {
+        r.open_loop()?;
+        some(u64::from(r.runs().first()?.clients))
+    })
+    .called("Clients standing by", "clients standing by")
+    .column("clients", "stand by", 3)
+    .defined(OPEN, "")
+    .detail(),
     OFFERED,
     Figure::new("pages_per_s", Quantity::PerSecond, |r| some(r.open_loop()?.achieved_rate))
         .called("Pages achieved", "pages achieved")

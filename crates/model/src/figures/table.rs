@@ -214,6 +214,8 @@ pub struct Figure {
     pub head: (&'static str, &'static str),
     /// How long its column stays where there is little room: the lowest goes first, [`Figure::ALWAYS`] stays.
     pub stays: u8,
+    /// Whether it is of something that seldom happens, so that a column of nothing but 0 is left out.
+    pub is_seldom: bool,
     /// Its place among the computed figures in JSON: `figures.request_rate`. Several of one place make a list.
     pub json: Option<&'static str>,
     /// Its metric in Prometheus.
@@ -284,6 +286,7 @@ impl Figure {
             short: key,
             head: ("", ""),
             stays: 0,
+            is_seldom: false,
             json: None,
             prometheus: None,
             otel: None,
@@ -342,6 +345,11 @@ impl Figure {
 
     pub(crate) const fn detail(self) -> Figure {
         Figure { rank: Rank::Detail, ..self }
+    }
+
+    /// Of something that seldom happens.
+    pub(crate) const fn seldom(self) -> Figure {
+        Figure { is_seldom: true, ..self }
     }
 
     pub(crate) const fn overview(self) -> Figure {

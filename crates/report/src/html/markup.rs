@@ -9,8 +9,6 @@ use crate::chart::escape;
 use crate::layout::{Line, Sheet};
 use crate::screen::Tone;
 
-use super::definitions;
-
 /// A page of HTML that grows.
 #[derive(Debug, Default)]
 pub(super) struct Html {
@@ -97,7 +95,7 @@ impl Html {
         self.raw("<thead><tr>");
         for column in &sheet.table.columns {
             self.raw(if column.left { "<th scope=\"col\" class=\"left\">" } else { "<th scope=\"col\">" });
-            self.defined(&column.name, definitions::of_column(sheet.title, &column.name, &column.unit));
+            self.defined(&column.name, column.definition.as_deref());
             if !column.unit.is_empty() {
                 self.raw("<br>").element("small", &column.unit);
             }

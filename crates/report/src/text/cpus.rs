@@ -85,7 +85,9 @@ fn table(
     let mut table = Table::default();
     table.number("CPU", "", Room::Always);
     for (name, rank) in [("user", 0), ("system", 0), ("interrupts", 0), ("idle", 0), ("stolen", 1)] {
-        table.number(name, "%", if rank == 0 { Room::Always } else { Room::Optional(rank) });
+        table
+            .number(name, "%", if rank == 0 { Room::Always } else { Room::Optional(rank) })
+            .defined("The host", "cpus");
     }
     table.text("given to", Room::Optional(2));
     for cpu in &busiest {

@@ -19,7 +19,11 @@ pub(crate) fn sheet(screen: &Screen, record: &RunRecord) -> Option<Sheet> {
         return (counts.ended() > 0).then(none);
     }
     let mut table = Table::default();
-    table.text("class", Room::Always).text("blames", Room::Always);
+    table
+        .text("class", Room::Always)
+        .defined("Errors", "")
+        .text("blames", Room::Always)
+        .defined("Errors", "");
     table.number("requests", "", Room::Always).number("share", "", Room::Always);
     for (class, errors, first) in classes {
         let share = summary::quotient(errors as f64 * 100.0, counts.ended() as f64);

@@ -2,9 +2,15 @@
 //! figure that it belongs to.
 
 use webstone_judge::statistics::{Interval, NoiseFloor};
+use webstone_model::figures::Figure;
+use webstone_model::figures::level::{
+    CLIENT_THROUGHPUT, CONNECTION_RATE, ERROR_RATE, LATENCY_MEAN, LATENCY_P99, LITTLE, PAGES_PER_MINUTE,
+    REQUEST_RATE, THROUGHPUT,
+};
 use webstone_model::record::RunRecord;
 use webstone_model::units::NANOS_PER_SECOND;
 
+use super::figures;
 use crate::layout::{Room, Sheet, Table};
 use crate::numbers::{Scale, counted, seconds};
 use crate::screen::{Screen, Tone};
@@ -18,44 +24,49 @@ pub(crate) fn sheet(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -
 }
 
 fn table(screen: &Screen, levels: &[Level<'_>], repeated: bool) -> Table {
-    let figures = || levels.iter().map(|level| &level.figures);
-    let rate = Scale::plain(2, figures().flat_map(|f| [f.connection_rate, f.request_rate]));
-    let error = Scale::plain(2, figures().map(|f| f.error_rate));
-    let latency = Scale::seconds(screen, figures().map(|f| f.latency_mean_s));
-    let tail = Scale::seconds(screen, levels.iter().filter_map(p99));
-    let throughput = Scale::plain(2, figures().map(|f| f.throughput_bps / 1e6));
-    let pages = Scale::plain(1, figures().map(|f| f.pages_per_minute));
-    let single = Scale::plain(2, figures().map(|f| f.client_throughput_bps / 1e6));
+    // The scale of a figure, over several where they are to be compared with each other.
+    let scale = |figures: &[&Figure]| {
+        let known = levels.iter().flat_map(|level| figures.iter().map(|figure| level.values.value(figure)));
+        figures::scale(screen, figures[0], known.flatten().map(|value| value.as_f64()))
+    };
+    let rate = scale(&[&REQUEST_RATE, &CONNECTION_RATE]);
+    let [error, latency, tail, throughput, single, little, pages] =
+        [ERROR_RATE, LATENCY_MEAN, LATENCY_P99, THROUGHPUT, CLIENT_THROUGHPUT, LITTLE, PAGES_PER_MINUTE]
+            .map(|figure| scale(&[&figure]));
 
     let interval = format!("{}%", screen.plus_minus());
     let mut table = Table::default();
     let (load, unit) = summary::load_column(levels);
     table.number(load, unit, Room::Always);
-    table.number("connects", "/s", Room::Optional(22));
-    table.number("requests", "/s", Room::Always);
+    figures::head(&mut table, &CONNECTION_RATE, &rate);
+    figures::head(&mut table, &REQUEST_RATE, &rate);
     if repeated {
-        table.number("95%", &interval, Room::Optional(25));
-        table.number("lowest", "/s", Room::Optional(1)).number("highest", "/s", Room::Optional(1));
+        table.number("95%", &interval, Room::Optional(25)).defined("Statistics", "");
+        table.number("lowest", "/s", Room::Optional(1)).defined("Statistics", "");
+        table.number("highest", "/s", Room::Optional(1)).defined("Statistics", "");
         table.number("runs", "", Room::Optional(2));
     }
-    table.number("errors", "/s", Room::Always);
-    table.number("latency", &format!("mean, {}", latency.unit), Room::Always);
+    figures::head(&mut table, &ERROR_RATE, &error);
+    figures::head(&mut table, &LATENCY_MEAN, &latency);
     if repeated {
-        table.number("95%", &interval, Room::Optional(24));
+        table.number("95%", &interval, Room::Optional(24)).defined("Statistics", "");
     }
-    let tails = levels.iter().any(|level| p99(level).is_some());
+    let tails = levels.iter().any(|level| level.values.value(&LATENCY_P99).is_some());
     if tails {
-        table.number("latency", &format!("p99, {}", tail.unit), Room::Optional(4));
+        figures::head(&mut table, &LATENCY_P99, &tail);
     }
-    table.number("throughput", "Mbit/s", Room::Always);
-    table.number("a client", "Mbit/s", Room::Optional(0));
-    table.number("Little's", "load", Room::Optional(21));
-    table.number("pages", "/min", Room::Optional(3));
+    figures::head(&mut table, &THROUGHPUT, &throughput);
+    figures::head(&mut table, &CLIENT_THROUGHPUT, &single);
+    figures::head(&mut table, &LITTLE, &little);
+    figures::head(&mut table, &PAGES_PER_MINUTE, &pages);
 
     let peak = summary::peak(levels);
     let cut = levels.iter().any(Level::interrupted);
     for (index, level) in levels.iter().enumerate() {
-        let f = &level.figures;
+        let show = |figure: &Figure, scale: &Scale| {
+            let value = level.values.value(figure);
+            value.map_or_else(|| screen.dash().to_owned(), |value| scale.show(value.as_f64()))
+        };
         let interrupted = match (cut, level.interrupted()) {
             (false, _) => "",
             (true, true) => "*",
@@ -63,8 +74,8 @@ fn table(screen: &Screen, levels: &[Level<'_>], repeated: bool) -> Table {
         };
         let mut cells = vec![
             format!("{}{interrupted}", level.load_cell()),
-            rate.show(f.connection_rate),
-            rate.show(f.request_rate),
+            show(&CONNECTION_RATE, &rate),
+            show(&REQUEST_RATE, &rate),
         ];
         if repeated {
             cells.push(reach(screen, level.statistics.request_rate));
@@ -72,21 +83,18 @@ fn table(screen: &Screen, levels: &[Level<'_>], repeated: bool) -> Table {
             cells.push(rate.show(level.request_rates.1));
             cells.push(level.runs.len().to_string());
         }
-        cells.push(error.show(f.error_rate));
-        cells.push(match level.counts.succeeded {
-            0 => screen.dash().to_owned(),
-            _ => latency.show(f.latency_mean_s),
-        });
+        cells.push(show(&ERROR_RATE, &error));
+        cells.push(show(&LATENCY_MEAN, &latency));
         if repeated {
             cells.push(reach(screen, level.statistics.latency_mean_s));
         }
         if tails {
-            cells.push(p99(level).map_or_else(|| screen.dash().to_owned(), |value| tail.show(value)));
+            cells.push(show(&LATENCY_P99, &tail));
         }
-        cells.push(throughput.show(f.throughput_bps / 1e6));
-        cells.push(single.show(f.client_throughput_bps / 1e6));
-        cells.push(format!("{:.2}", f.little));
-        cells.push(pages.show(f.pages_per_minute));
+        cells.push(show(&THROUGHPUT, &throughput));
+        cells.push(show(&CLIENT_THROUGHPUT, &single));
+        cells.push(show(&LITTLE, &little));
+        cells.push(show(&PAGES_PER_MINUTE, &pages));
         let is_peak = peak == Some(index);
         table.row_in(cells, if is_peak { Tone::Good } else { Tone::Plain }, is_peak);
     }
@@ -100,10 +108,6 @@ fn reach(screen: &Screen, interval: Option<Interval>) -> String {
         Some(percent) => format!("{percent:.0}"),
         None => screen.dash().to_owned(),
     }
-}
-
-fn p99(level: &Level<'_>) -> Option<f64> {
-    level.distributions.response.as_ref().map(|d| d.p99_s)
 }
 
 fn notes(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], repeated: bool) -> Vec<(Tone, String)> {

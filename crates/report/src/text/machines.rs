@@ -30,10 +30,16 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     table.number(load, unit, Room::Always);
     if generator {
         table.number("workers", "", Room::Optional(1));
-        table.number("generator", "% of its CPUs", Room::Always);
-        table.number("busiest", "worker, %", Room::Optional(6));
+        table
+            .number("generator", "% of its CPUs", Room::Always)
+            .defined("Figures", "generator_cpu_per_request_s");
+        table
+            .number("busiest", "worker, %", Room::Optional(6))
+            .defined("Figures", "generator_cpu_per_request_s");
         if waited {
-            table.number("kept off", "its CPU, %", Room::Optional(4));
+            table
+                .number("kept off", "its CPU, %", Room::Optional(4))
+                .defined("The verdict", "generator-saturated");
             table.explained(
                 "kept off its CPU: how long a worker was ready to run while something else ran there",
             );
@@ -41,21 +47,23 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
         table.number("a request", client_cost.unit, Room::Always);
     }
     if delayed {
-        table.number("own delay", &format!("p99, {}", delay.unit), Room::Optional(5));
+        table.number("own delay", &format!("p99, {}", delay.unit), Room::Optional(5)).defined("Instants", "");
         table.explained("own delay: from an event to its handling; a part of every latency above");
     }
     if lagged {
-        table.number("receive lag", &format!("p50, {}", lag.unit), Room::Optional(2));
-        table.number("receive lag", &format!("p99, {}", lag.unit), Room::Optional(3));
+        table.number("receive lag", &format!("p50, {}", lag.unit), Room::Optional(2)).defined("Instants", "");
+        table.number("receive lag", &format!("p99, {}", lag.unit), Room::Optional(3)).defined("Instants", "");
         table.explained(
             "receive lag: how long bytes had lain in the kernel when they were read, on one connection a worker",
         );
-        table.number("receive lag", &format!("max, {}", lag.unit), Room::Optional(2));
+        table.number("receive lag", &format!("max, {}", lag.unit), Room::Optional(2)).defined("Instants", "");
     }
     if server {
-        table.number("server", "% of a CPU", Room::Always);
+        table.number("server", "% of a CPU", Room::Always).defined("The server", "user_ns");
         table.number("a request", server_cost.unit, Room::Always);
-        table.number("memory", &format!("max, {}", memory.unit), Room::Optional(4));
+        table
+            .number("memory", &format!("max, {}", memory.unit), Room::Optional(4))
+            .defined("The server", "resident_bytes_max");
     }
     let dash = || screen.dash().to_owned();
     for level in levels {

@@ -4,6 +4,7 @@
 mod cpus;
 pub(crate) mod errors;
 mod fairness;
+pub(crate) mod figures;
 pub(crate) mod header;
 mod levels;
 mod machines;

@@ -49,22 +49,26 @@ fn table(screen: &Screen, record: &RunRecord, totals: &[PageTotals], order: &[us
     let mut table = Table::default();
     table.number("#", "", Room::Always);
     table.text("page", Room::Flexible(20));
-    table.number("hits", "", Room::Always);
+    table.number("hits", "", Room::Always).defined("Pages", "hits");
     table.number("weight", "%", Room::Optional(1));
     if any_failed {
-        table.number("errors", "", Room::Always);
+        table.number("errors", "", Room::Always).defined("Pages", "errors");
     }
-    table.number("time", &format!("mean, {}", time.unit), Room::Always);
-    table.number("time", "max", Room::Always);
+    table.number("time", &format!("mean, {}", time.unit), Room::Always).defined("Pages", "time_ns");
+    table.number("time", "max", Room::Always).defined("Pages", "time_ns_max");
     if several_files {
-        table.number("a file", &format!("mean, {}", response.unit), Room::Optional(2));
+        table
+            .number("a file", &format!("mean, {}", response.unit), Room::Optional(2))
+            .defined("Pages", "response_ns");
     }
     if connected {
-        table.number("connect", &format!("mean, {}", connect.unit), Room::Optional(11));
-        table.number("connect", "max", Room::Optional(10));
-        table.number("connects", "", Room::Optional(3));
+        table
+            .number("connect", &format!("mean, {}", connect.unit), Room::Optional(11))
+            .defined("Pages", "connect_ns");
+        table.number("connect", "max", Room::Optional(10)).defined("Pages", "connect_ns_max");
+        table.number("connects", "", Room::Optional(3)).defined("Pages", "connects");
     }
-    table.number("body data", data.unit, Room::Optional(5));
+    table.number("body data", data.unit, Room::Optional(5)).defined("Pages", "body_bytes");
     table.number("page size", "bytes", Room::Optional(4));
 
     let weights = record.workload.total_weight() as f64;

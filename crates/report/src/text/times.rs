@@ -57,7 +57,7 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
         ("p99.99", Room::Optional(0)),
         ("max", Room::Always),
     ] {
-        table.number(name, "", room);
+        table.number(name, "", room).defined("Percentiles", "");
     }
     for (name, of) in present {
         let all = || levels.iter().filter_map(move |level| of(&level.distributions).as_ref());
