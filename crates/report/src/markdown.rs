@@ -7,18 +7,29 @@ use std::fmt::Write as _;
 
 use webstone_judge::statistics::Interval;
 use webstone_judge::verdict::{Standing, Verdict};
-use webstone_model::origin_figures::OriginFigures;
+use webstone_model::figures::level::{CONNECTION_RATE, REQUEST_RATE};
+use webstone_model::figures::table::{self, Rank};
+use webstone_model::figures::{Figure, Group, Quantity};
 use webstone_model::record::RunRecord;
-use webstone_model::server_figures::ServerFigures;
 use webstone_model::shown::shown;
 
-use crate::numbers::{Scale, bytes, count, counted, decimal, percent};
+use crate::numbers::{Scale, bytes, count, counted, percent};
 use crate::screen::Screen;
 use crate::summary::{self, Level};
-use crate::text::{header, problems};
+use crate::text::{figures, header, problems};
 use crate::{Options, definitions};
-use webstone_model::figures::distributions::Distribution;
 
+/// What the table of levels shows the headline figures of, in its order.
+const GROUPS: [Group; 8] = [
+    Group::Rates,
+    Group::Latency,
+    Group::Volume,
+    Group::Machine,
+    Group::Server,
+    Group::Network,
+    Group::Host,
+    Group::Origin,
+];
 /// Errors named one by one.
 const ERRORS_MAX: usize = 20;
 
@@ -95,58 +106,29 @@ fn level_table(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
     let reused = levels.iter().any(|level| level.counts.connections != level.counts.succeeded);
     let intervals: Vec<Option<Interval>> = levels.iter().map(|level| level.statistics.request_rate).collect();
     let repeated = intervals.iter().any(Option::is_some);
-    let times = Scale::seconds(
-        screen,
-        levels
-            .iter()
-            .flat_map(|level| level.distributions.response.iter().flat_map(|d| [d.p50_s, d.p99_s]))
-            .chain(levels.iter().map(|level| level.figures.latency_mean_s)),
-    );
-    let rates = Scale::plain(1, levels.iter().map(|level| level.figures.request_rate));
-    let throughputs = Scale::plain(1, levels.iter().map(|level| level.figures.throughput_bps / 1e6));
-    let costs = Scale::seconds(
-        screen,
-        levels.iter().filter_map(|level| level.server.as_ref()).map(|server| server.cpu_per_1000_requests_s),
-    );
-    let served = levels.iter().any(|level| level.server.is_some_and(|server| server.cpu_percent > 0.0));
-    let proxied = levels.iter().any(|level| level.origin.is_some());
-    let unit = times.unit;
+    let figures = headlines(levels, reused);
+    // One unit for times that are read together, so that columns compare by eye.
+    let scale = |figure: &Figure| {
+        let alike = figures.iter().filter(|other| is_alike(other, figure));
+        let known = alike.flat_map(|figure| levels.iter().map(|level| level.values.value(figure)));
+        figures::scale(screen, figure, known.flatten().map(|value| value.as_f64()))
+    };
+    let scales: Vec<Scale> = figures.iter().map(|figure| scale(figure)).collect();
     let mut table = Table::default();
     for (index, level) in levels.iter().enumerate() {
-        let figures = &level.figures;
-        let response = level.distributions.response.as_ref();
-        let at = |value: fn(&Distribution) -> f64| response.map(|d| times.show(value(d))).unwrap_or_default();
-        let answered = |text: String| if level.counts.succeeded > 0 { text } else { String::new() };
         let mark = |text: String| if peak == Some(index) { format!("**{}**", text.trim()) } else { text };
         table.cell("clients", mark(level.load_cell()));
-        if reused {
-            table.cell("connections/s", rates.show(figures.connection_rate));
-        }
-        table.cell("requests/s", mark(rates.show(figures.request_rate)));
-        if repeated {
-            let ends = intervals[index]
-                .map(|i| format!("{} – {}", rates.show(i.low.max(0.0)).trim(), rates.show(i.high).trim()));
-            table.cell("95 % interval", ends.unwrap_or_default());
-        }
-        table.cell("errors/s", Scale::plain(2, [figures.error_rate]).show(figures.error_rate));
-        table.cell(&format!("latency mean, {unit}"), answered(times.show(figures.latency_mean_s)));
-        table.cell(&format!("p50, {unit}"), at(|d| d.p50_s));
-        table.cell(&format!("p90, {unit}"), at(|d| d.p90_s));
-        table.cell(&format!("p99, {unit}"), at(|d| d.p99_s));
-        table.cell(&format!("max, {unit}"), at(|d| d.max_s));
-        table.cell("throughput, Mbit/s", throughputs.show(figures.throughput_bps / 1e6));
-        table.cell("Little's load", format!("{:.2}", figures.little));
-        if served {
-            let of =
-                |show: &dyn Fn(&ServerFigures) -> String| level.server.as_ref().map(show).unwrap_or_default();
-            table.cell("server CPU, %", of(&|server| format!("{:.0}", server.cpu_percent)));
-            table.cell(
-                &format!("server CPU for 1,000 requests, {}", costs.unit),
-                of(&|server| costs.show(server.cpu_per_1000_requests_s)),
-            );
-        }
-        if proxied {
-            origin(&mut table, level.origin);
+        for (figure, scale) in figures.iter().zip(&scales) {
+            let value = level.values.value(figure).map(|value| scale.show(value.as_f64()));
+            let is_rate = **figure == REQUEST_RATE;
+            let value = value.unwrap_or_default();
+            table.cell(&heading(figure, scale), if is_rate { mark(value) } else { value });
+            if is_rate && repeated {
+                let ends = intervals[index].map(|i| {
+                    format!("{} – {}", scale.show(i.low.max(0.0)).trim(), scale.show(i.high).trim())
+                });
+                table.cell("95 % interval", ends.unwrap_or_default());
+            }
         }
         table.end_row();
     }
@@ -161,14 +143,29 @@ fn level_table(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
     }
 }
 
-/// What the server behind a proxy did.
-fn origin(table: &mut Table, origin: Option<OriginFigures>) {
-    let asked = origin.and_then(|it| it.asked);
-    let show = |value: Option<f64>, decimals| value.map(|value| decimal(value, decimals)).unwrap_or_default();
-    table.cell("origin requests/s", show(asked.map(|it| it.origin_request_rate), 1));
-    table.cell("cache hits, %", show(asked.and_then(|it| it.hit_percent), 1));
-    table.cell("bytes saved, %", show(asked.and_then(|it| it.saved_percent), 1));
-    table.cell("origin CPU, %", show(origin.and_then(|it| it.server).map(|it| it.cpu_percent), 0));
+/// The headline figures that are known at any level, group by group. New connections say nothing where each request has one.
+fn headlines(levels: &[Level<'_>], reused: bool) -> Vec<&'static Figure> {
+    let figures = GROUPS.iter().flat_map(|group| table::of_group(*group));
+    let known = |figure: &Figure| levels.iter().any(|level| level.values.value(figure).is_some());
+    figures
+        .filter(|figure| figure.rank == Rank::Headline && known(figure))
+        .filter(|figure| reused || **figure != CONNECTION_RATE)
+        .collect()
+}
+
+/// Whether two figures are read together: response times are, what they cost is not.
+fn is_alike(a: &Figure, b: &Figure) -> bool {
+    let is_time = a.quantity == Quantity::Seconds && b.quantity == Quantity::Seconds;
+    a == b || (is_time && a.defined.section == b.defined.section)
+}
+
+/// `requests/s`, `latency mean, ms`, `Little's load`.
+fn heading(figure: &Figure, scale: &Scale) -> String {
+    match (scale.unit, scale.unit.strip_prefix("1/")) {
+        ("", _) => figure.short.to_owned(),
+        (_, Some(per)) => format!("{}/{per}", figure.short),
+        (unit, None) => format!("{}, {unit}", figure.short),
+    }
 }
 
 fn errors(record: &RunRecord, out: &mut String) {
