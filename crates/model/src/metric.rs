@@ -161,14 +161,9 @@ impl JsonSchema for Metric {
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let figures = table::gated().filter_map(|figure| {
-            let unit = figure.quantity.base().name;
-            Some(format!("{} {}", figure.gate?.name, if unit.is_empty() { "without unit" } else { unit }))
-        });
-        let figures: Vec<String> = figures.chain(["med and p(N) s".to_owned()]).collect();
         schemars::json_schema!({
             "type": "string",
-            "description": format!("A figure; its values are in the unit behind it: {}", figures.join(", "))
+            "description": "The name of a figure as conditions write it (docs/compare.md); values are in s, 1/s, bit/s, % or without unit"
         })
     }
 }

@@ -7,8 +7,7 @@ use crate::tree::Tree;
 /// Where users read definitions.
 const DOCUMENT: &str = "docs/measurement.md";
 /// Structures whose every public field has a definition there.
-const DEFINED: [(&str, &str); 10] = [
-    ("crates/model/src/figures.rs", "Figures"),
+const DEFINED: [(&str, &str); 8] = [
     ("crates/model/src/metrics/counts.rs", "Counts"),
     ("crates/model/src/metrics/fairness.rs", "Fairness"),
     ("crates/model/src/metrics/measured.rs", "Lifetime"),
@@ -17,12 +16,16 @@ const DEFINED: [(&str, &str); 10] = [
     ("crates/model/src/record.rs", "ProcessUse"),
     ("crates/model/src/record.rs", "OriginUse"),
     ("crates/model/src/record.rs", "OriginCounts"),
-    ("crates/model/src/origin_figures.rs", "AskedFigures"),
 ];
+/// Where the table of figures stands: beside its formulas.
+const MODEL: &str = "crates/model/src/";
+/// What an entry names its definition by.
+const ENTRY: &str = ".defined(";
 /// Where the names of error classes stand.
 const ERRORS: &str = "crates/model/src/errors.rs";
 
-/// Every field of [`DEFINED`] and every class of error appears in the document, in backticks.
+/// Every entry of the table of figures, every field of [`DEFINED`] and every class of error appears in the document, in
+/// backticks. That an entry names the right section, a test of the reports tells, which read the document.
 pub fn measurement_names_every_figure(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     let document = tree.text(DOCUMENT).unwrap_or_default();
@@ -39,6 +42,11 @@ pub fn measurement_names_every_figure(tree: &Tree) -> Vec<Violation> {
     for source in &tree.rust {
         for (_, structure) in DEFINED.iter().filter(|(path, _)| *path == source.path) {
             for (offset, name) in public_fields(source, structure) {
+                demand(source, offset, name);
+            }
+        }
+        if source.path.starts_with(MODEL) {
+            for (offset, name) in entries(source) {
                 demand(source, offset, name);
             }
         }
@@ -66,6 +74,18 @@ fn public_fields<'a>(source: &'a Source, structure: &str) -> Vec<(usize, &'a str
         .collect()
 }
 
+/// Names that `.defined(SECTION, "name")` gives; an entry without one is defined by a heading.
+fn entries(source: &Source) -> Vec<(usize, &str)> {
+    let calls = source.code.match_indices(ENTRY).map(|(at, _)| at + ENTRY.len());
+    calls
+        .filter_map(|begin| {
+            let call = &source.text[begin..begin + source.text[begin..].find(')')?];
+            let name = call.strip_suffix('"')?.rsplit('"').next()?;
+            (!name.is_empty()).then_some((begin, name))
+        })
+        .collect()
+}
+
 /// Names that `ErrorClass::X => "name"` gives.
 fn class_names(source: &Source) -> Vec<(usize, &str)> {
     source
@@ -81,6 +101,17 @@ fn class_names(source: &Source) -> Vec<(usize, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_of_the_table_without_a_definition_is_found() {
+        let table = "pub static RATES: &[Figure] = &[\n    rate().defined(LEVEL, \"rate\"),\n    lag().defined(OPEN, \"\"),\n];\n";
+        let with = |document| {
+            let tree = Tree::of(&[("crates/model/src/figures/level.rs", table), (DOCUMENT, document)]);
+            measurement_names_every_figure(&tree)
+        };
+        assert_eq!(with("`rate`"), []);
+        assert_eq!(with("rate").iter().map(|v| v.line).collect::<Vec<_>>(), [2]);
+    }
 
     #[test]
     fn a_figure_without_a_definition_is_found() {

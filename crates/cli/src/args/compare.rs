@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use webstone_judge::comparison::FailWhen;
+use webstone_model::metric::Metric;
 use webstone_model::threshold::{FailIfs, Thresholds};
 use webstone_report::ComparisonFormat;
 
@@ -14,14 +15,21 @@ use super::values;
 #[command(next_help_heading = "Thresholds")]
 pub struct ThresholdArgs {
     /// A limit that every level must keep, as in k6; exit code 3 if one does not. Repeatable
-    ///
-    /// A figure, <, <=, > or >=, and a limit with its unit; several are separated by commas. Figures: rate (requests/s),
-    /// connects (1/s), throughput (bit/s, MB/s), avg, min, med, max and p(N) (response times), errors (%), fairness (Jain's
-    /// index, 1 when all clients are served equally), client-cpu and server-cpu (CPU time per request). {clients:40} behind the figure selects a level.
-    ///
-    /// Default: none. Example: --threshold 'p(99)<50ms,errors<0.1%' --threshold 'rate{clients:40}>10k'
-    #[arg(long = "threshold", value_name = "CONDITION")]
+    #[arg(long = "threshold", value_name = "CONDITION", long_help = threshold_help())]
     pub threshold: Vec<Thresholds>,
+}
+
+/// What conditions are about is in the table of figures.
+fn threshold_help() -> String {
+    let figures: Vec<String> =
+        Metric::names().into_iter().map(|(name, what)| format!("{name} ({what})")).collect();
+    format!(
+        "A limit that every level must keep, as in k6; exit code 3 if one does not. Repeatable\n\n\
+         A figure, <, <=, > or >=, and a limit with its unit; several are separated by commas. Figures: {}. {{clients:40}} \
+         behind the figure selects a level.\n\n\
+         Default: none. Example: --threshold 'p(99)<50ms,errors<0.1%' --threshold 'rate{{clients:40}}>10k'",
+        figures.join(", ")
+    )
 }
 
 /// `webstone compare`.
