@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use calamine::{Data, Reader, Xlsx};
 use serde_json::Value;
 use webstone_model::figures::Figures;
-use webstone_model::record::RunRecord;
+use webstone_model::record::{RunRecord, TcpUse};
 use webstone_report::{Format, Options, ReportError, render, render_all};
 
 fn workbook(records: &[RunRecord]) -> Vec<u8> {
@@ -344,5 +344,43 @@ print(len(request.resource_metrics), request.ByteSize() > 100)
         let output = Command::new(python).args(["-c", program]).arg(&path).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{} True\n", records.len()));
+    }
+}
+
+/// A figure that is nowhere but in the table of figures is in every format that shows its group.
+#[test]
+fn retransmissions_are_in_every_format() {
+    let mut record = records::small();
+    for run in &mut record.iterations {
+        let host = run.host.as_mut().unwrap();
+        host.tcp = Some(TcpUse { retransmitted: 7, ..TcpUse::default() });
+    }
+    let ended: u64 = record.levels()[0].1.iter().map(|run| run.measured.counts.ended()).sum();
+    let expected = 1000.0 * 14.0 / ended as f64;
+    let options = Options { width: 200, ..Options::default() };
+    let json: Value = serde_json::from_str(&text(&record, Format::Json, &options)).unwrap();
+    let level = &json["computed"]["levels"][0];
+    assert_eq!(level["host"]["retransmissions_per_1000_requests"].as_f64(), Some(expected));
+    assert_eq!(
+        column(&sheet(&workbook(&[record.clone()]), "Levels"), "Retransmissions for 1,000 requests")[0],
+        Data::Float(expected)
+    );
+    let shown = format!("{expected:.3}");
+    for (format, name) in [
+        (Format::Text, "1,000 requests"),
+        (Format::Html, "#def-the-host-of-the-generator-retransmissions_per_1000_requests"),
+        (Format::Markdown, "| retransmissions for 1,000 requests |"),
+    ] {
+        let text = text(&record, format, &options);
+        assert!(text.contains(name) && text.contains(&shown), "{format}: {name}, {shown}\n{text}");
+    }
+    for (format, name) in [
+        (Format::Csv, "retransmissions_per_1000_requests"),
+        (Format::Prometheus, "webstone_retransmissions_per_1000_requests{"),
+        (Format::Otel, "webstone.retransmissions"),
+    ] {
+        let text = text(&record, format, &options);
+        let of_first = 7000.0 / record.iterations[0].measured.counts.ended() as f64;
+        assert!(text.contains(name) && text.contains(&of_first.to_string()), "{format}: {name}\n{text}");
     }
 }

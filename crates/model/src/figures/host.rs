@@ -3,7 +3,7 @@
 //! "The host of the generator".
 
 use super::quantity::Quantity;
-use super::table::{Figure, Precision, some};
+use super::table::{Better, Figure, Gate, Precision, some};
 use super::{quotient, seconds};
 use crate::record::{CpuUse, Disturbance, HostUse, InterfaceUse, IterationRecord, TcpUse};
 
@@ -312,4 +312,72 @@ pub(super) static NETWORK: &[Figure] = &[
     .column("packets", "a request", 3)
     .json("host.packets_per_request")
     .defined(HOST, "interfaces"),
+    RETRANSMISSIONS,
 ];
+
+/// `retransmissions`: segments sent again for 1,000 requests that ended.
+const RETRANSMISSIONS: Figure =
+    Figure::of_host("retransmissions_per_1000_requests", Quantity::Ratio, |host| {
+        let retransmitted = host.tcp?.retransmitted as f64;
+        (host.tcp_ended > 0).then(|| (1000.0 * retransmitted / host.tcp_ended as f64).into())
+    })
+    .called("Retransmissions for 1,000 requests", "retransmissions for 1,000 requests")
+    .precision(Precision::UpTo(3))
+    .column("sent again", "1,000 requests", 3)
+    .defined(HOST, "retransmissions_per_1000_requests")
+    .json("host.retransmissions_per_1000_requests")
+    .prometheus("webstone_retransmissions_per_1000_requests")
+    .otel("webstone.retransmissions", "{segment}/1000{request}")
+    .gate(
+        Gate::compared("retransmissions", "TCP segments sent again for 1,000 requests")
+            .differs()
+            .of_machines()
+            .words("fewer", "more"),
+        Better::Less,
+    )
+    .headline();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::Reading;
+    use crate::metric::Metric;
+    use crate::metrics::{Counts, Measured};
+    use crate::threshold::Thresholds;
+
+    /// A window in which 900 requests succeeded and 100 failed.
+    fn run(tcp: Option<TcpUse>) -> IterationRecord {
+        let counts = Counts { succeeded: 900, failed: 100, ..Counts::default() };
+        let host = HostUse { elapsed_ns: 2_000_000_000, tcp, ..HostUse::default() };
+        let measured = Measured { window_ns: 2_000_000_000, counts, ..Measured::default() };
+        IterationRecord { host: Some(host), measured, ..IterationRecord::default() }
+    }
+
+    fn sent_again(retransmitted: u64) -> Option<TcpUse> {
+        Some(TcpUse { retransmitted, ..TcpUse::default() })
+    }
+
+    #[test]
+    fn retransmissions_are_of_the_requests_of_windows_in_which_they_were_counted() {
+        let metric = Metric::named("retransmissions").expect("it has a gate");
+        let of = |runs: &[&IterationRecord]| metric.value(&Reading::of_level(runs));
+        assert_eq!(of(&[&run(sent_again(3))]), Some(3.0));
+        // 3 + 0 for 2,000 requests; the third window's counters were not read, and its requests do not dilute the others.
+        let runs = [run(sent_again(3)), run(sent_again(0)), run(None)];
+        assert_eq!(of(&runs.iter().collect::<Vec<_>>()), Some(1.5));
+        assert_eq!(of(&[&run(None)]), None);
+        assert_eq!(of(&[&IterationRecord::default()]), None);
+        let idle = IterationRecord { measured: Measured::default(), ..run(sent_again(3)) };
+        assert_eq!(of(&[&idle]), None, "nothing ended that they could be of");
+    }
+
+    #[test]
+    fn a_threshold_holds_retransmissions_against_their_number() {
+        let limit = &"retransmissions<1".parse::<Thresholds>().unwrap().0[0];
+        let keeps = |retransmitted| {
+            let value = limit.metric().value(&Reading::of(&run(sent_again(retransmitted))));
+            limit.relation().holds(value.unwrap(), limit.limit())
+        };
+        assert!(keeps(0) && !keeps(1), "1 for 1,000 requests is not below 1");
+    }
+}
