@@ -10,7 +10,7 @@ use crate::connection::{Family, HeldOver, State};
 use crate::failure::{class_of, describe};
 use crate::origins::pair;
 use crate::resolver::Resolver;
-use crate::sys::{Address, Backend, Connect, Socket};
+use crate::sys::{Address, Backend, Connect};
 use crate::worker::{NO_CONNECTION, Worker};
 
 /// One connection in so many is asked for its handshake: 300 ns of system call are then 20 ns each, a thousandth of what a
@@ -97,15 +97,15 @@ impl<B: Backend> Worker<B> {
         let family = Family::of(address);
         if connection.socket.is_none() || connection.family != family {
             let source = self.plan.source.get(connection.source as usize).copied();
-            if connection.socket.take().is_some() && self.stamped == index {
-                self.stamped = NO_CONNECTION;
+            if let Some(other) = connection.socket.take() {
+                self.backend.close(other);
+                if self.stamped == index {
+                    self.stamped = NO_CONNECTION;
+                }
             }
-            let socket = Socket::new(address, source)?;
-            self.backend.add(index, &socket)?;
+            let socket = self.backend.open(index, address, source)?;
             // One connection at a time is a sample. Where the kernel does not stamp, there is none.
-            if self.stamped == NO_CONNECTION
-                && family != Family::Unix
-                && self.backend.stamp(index, &socket).is_ok()
+            if self.stamped == NO_CONNECTION && family != Family::Unix && self.backend.stamp(&socket).is_ok()
             {
                 self.stamped = index;
             }
@@ -114,7 +114,7 @@ impl<B: Backend> Worker<B> {
             connection.family = family;
         }
         let socket = self.connections[index as usize].socket.as_ref().expect("made above");
-        self.backend.connect(index, socket, address)
+        self.backend.connect(socket, address)
     }
 
     pub(crate) fn connected(&mut self, index: u32, now: u64) {
@@ -138,7 +138,7 @@ impl<B: Backend> Worker<B> {
             return;
         }
         let took_ns = now - connection.connect_begun_ns;
-        let handshake_ns = connection.socket.as_ref().and_then(|socket| socket.handshake_ns());
+        let handshake_ns = connection.socket.as_ref().and_then(|socket| self.backend.handshake_ns(socket));
         if let Some(handshake_ns) = handshake_ns {
             self.recorder.measured.generator.connect_lag.record(took_ns.saturating_sub(handshake_ns));
         }
@@ -148,7 +148,10 @@ impl<B: Backend> Worker<B> {
         let now = self.now();
         let socket =
             self.connections[index as usize].socket.as_ref().expect("a connecting connection has one");
-        let error = socket.take_error().unwrap_or_else(|| io::Error::from(io::ErrorKind::ConnectionReset));
+        let error = self
+            .backend
+            .connect_error(socket)
+            .unwrap_or_else(|| io::Error::from(io::ErrorKind::ConnectionReset));
         self.fail_to_connect(index, &error, now);
     }
 

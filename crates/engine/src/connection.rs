@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use crate::body_sum::BodySum;
 use crate::h1::response::ResponseParser;
-use crate::sys::{Address, Socket};
+use crate::sys::Address;
 
 /// Where a connection stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +64,8 @@ impl Family {
 
 /// See the module comment.
 #[derive(Debug)]
-pub(crate) struct Connection {
-    pub(crate) socket: Option<Socket>,
+pub(crate) struct Connection<S> {
+    pub(crate) socket: Option<S>,
     pub(crate) family: Family,
     pub(crate) state: State,
     /// Requests were answered on this connection before the one in progress.
@@ -122,8 +122,8 @@ pub(crate) struct Connection {
     pub(crate) rendered: Vec<u8>,
 }
 
-impl Connection {
-    pub(crate) fn vacant() -> Connection {
+impl<S> Connection<S> {
+    pub(crate) fn vacant() -> Connection<S> {
         Connection {
             socket: None,
             family: Family::V4,

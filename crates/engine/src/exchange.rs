@@ -155,7 +155,7 @@ impl<B: Backend> Worker<B> {
         };
         let socket = connection.socket.as_ref().expect("a sending connection has one");
         let due = bytes.len();
-        let result = self.backend.send(index, socket, bytes);
+        let result = self.backend.send(socket, bytes);
         match result {
             Ok(written) => {
                 let is_whole = written == due;

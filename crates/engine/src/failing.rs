@@ -18,7 +18,7 @@ impl<B: Backend> Worker<B> {
         class: ErrorClass,
         ended: bool,
         now: u64,
-        detail: impl FnOnce(&Connection) -> String,
+        detail: impl FnOnce(&Connection<B::Socket>) -> String,
     ) {
         let client = self.connections[index as usize].client;
         self.record_failure(index, class, now, detail);
@@ -63,7 +63,7 @@ impl<B: Backend> Worker<B> {
         index: u32,
         class: ErrorClass,
         now: u64,
-        detail: impl FnOnce(&Connection) -> String,
+        detail: impl FnOnce(&Connection<B::Socket>) -> String,
     ) {
         let Connection { client, state, .. } = self.connections[index as usize];
         if self.recorder.is_open && matches!(state, State::Resolving | State::Connecting) {
@@ -110,7 +110,7 @@ impl<B: Backend> Worker<B> {
         index: u32,
         class: ErrorClass,
         now: u64,
-        detail: impl FnOnce(&Connection) -> String,
+        detail: impl FnOnce(&Connection<B::Socket>) -> String,
     ) {
         if self.trace.is_some() || self.transactions.is_some() {
             self.note_ended(index, Some(class), class.name(), now);

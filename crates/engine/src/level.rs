@@ -201,7 +201,8 @@ struct Start {
 impl Start {
     /// Sets a worker up, waits for the word, and runs it.
     fn work(self) -> std::io::Result<Measured> {
-        let mut worker = Worker::<sys::Epoll>::new(self.plan, self.shared, self.seat)?;
+        let backend = sys::Epoll::new(self.plan.receives_bodies())?;
+        let mut worker = Worker::new(self.plan, self.shared, self.seat, backend)?;
         if self.seat.rate.is_some() {
             sys::thread::wake_punctually();
         }

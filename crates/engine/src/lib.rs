@@ -15,8 +15,6 @@ mod failing;
 mod failure;
 mod feeds;
 mod fixed_work;
-#[cfg(test)]
-mod flood_tests;
 pub mod h1;
 mod level;
 mod live;
@@ -32,6 +30,8 @@ mod receiving;
 mod recorder;
 mod request_template;
 mod resolver;
+#[cfg(test)]
+mod simulated_tests;
 mod stalls;
 mod sys;
 mod transactions;

@@ -14,7 +14,6 @@ use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::client::Doing;
 use crate::plan::Plan;
-use crate::sys::clock::now_ns;
 use crate::sys::{Backend, WITHOUT_END};
 use crate::worker::{Stage, Worker};
 
@@ -242,10 +241,7 @@ impl<B: Backend> Worker<B> {
         // With nothing to come before the next arrival, its last moment is the clock's alone.
         if due_ns > now && due_ns - now <= GAZE_NS {
             let begun = now;
-            while now < due_ns {
-                std::hint::spin_loop();
-                now = now_ns();
-            }
+            now = self.backend.spin_until(due_ns);
             pacer.spun_ns += now - begun;
             self.release_arrivals();
             return self.backend.wait(0);
@@ -254,7 +250,7 @@ impl<B: Backend> Worker<B> {
         let awake = wake_ns <= now || pacer.spin;
         let count = self.backend.wait(if awake { 0 } else { wake_ns - now })?;
         if count == 0 {
-            let woken = now_ns();
+            let woken = self.backend.now_ns();
             match awake {
                 true => pacer.spun_ns += woken.saturating_sub(now),
                 false => pacer.overslept(woken.saturating_sub(wake_ns)),

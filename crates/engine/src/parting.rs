@@ -42,7 +42,7 @@ impl<B: Backend> Worker<B> {
         let socket = connection.socket.as_ref().expect("it was open until now");
         // A socket bound to a source address would keep it, and a Unix socket cannot be connected again.
         let reusable = connection.family != Family::Unix && self.plan.source.is_empty();
-        if reusable && socket.shutdown_write().is_ok() {
+        if reusable && self.backend.shutdown_write(socket).is_ok() {
             self.disconnect(index);
         } else {
             self.drop_connection(index);
@@ -54,17 +54,20 @@ impl<B: Backend> Worker<B> {
     pub(crate) fn disconnect(&mut self, index: u32) {
         let socket = self.connections[index as usize].socket.as_ref().expect("it was open until now");
         let is_reusable = self.plan.source.is_empty();
-        if !(is_reusable && socket.disconnect().is_ok()) {
+        if !(is_reusable && self.backend.disconnect(socket).is_ok()) {
             // If this fails the server sees a FIN, and we keep the port in TIME_WAIT: dearer, but sound.
-            let _ = socket.reset_on_close();
+            let _ = self.backend.reset_on_close(socket);
             self.close_socket(index);
         }
         self.give_back(index);
     }
 
     pub(crate) fn close_socket(&mut self, index: u32) {
-        if self.connections[index as usize].socket.take().is_some() && self.stamped == index {
-            self.stamped = NO_CONNECTION;
+        if let Some(socket) = self.connections[index as usize].socket.take() {
+            self.backend.close(socket);
+            if self.stamped == index {
+                self.stamped = NO_CONNECTION;
+            }
         }
     }
 
@@ -89,7 +92,7 @@ impl<B: Backend> Worker<B> {
     pub(crate) fn read_surplus(&mut self, index: u32) -> Option<io::Result<Received>> {
         let connection = &self.connections[index as usize];
         let socket = connection.socket.as_ref().expect("an open connection has one");
-        let result = self.backend.receive(index, socket);
+        let result = self.backend.receive(socket);
         let Ok(Received::Bytes(n)) = result else { return Some(result) };
         self.recorder.measured.lifetime.received_bytes += n as u64;
         if self.recorder.is_open {

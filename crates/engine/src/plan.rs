@@ -245,7 +245,7 @@ impl Plan {
     }
 
     /// Address that a connection goes to, for messages.
-    pub(crate) fn peer(&self, connection: &Connection) -> String {
+    pub(crate) fn peer<S>(&self, connection: &Connection<S>) -> String {
         let origin = &self.origins[connection.origin as usize];
         match connection.resolved {
             Some(address) => address.to_string(),

@@ -34,13 +34,13 @@ impl<B: Backend> Worker<B> {
                 let most = skippable.saturating_add(1).min(DISCARD_BYTES as u64) as usize;
                 (self.backend.discard(socket, most), most)
             } else if self.stamped == index {
-                let taken = self.backend.receive_stamped(index, socket);
+                let taken = self.backend.receive_stamped(socket);
                 if let (Ok((_, Some(lag_ns))), true) = (&taken, self.recorder.is_open) {
                     self.recorder.measured.generator.receive_lag.record(*lag_ns);
                 }
                 (taken.map(|(received, _)| received), self.backend.receives_most())
             } else {
-                (self.backend.receive(index, socket), self.backend.receives_most())
+                (self.backend.receive(socket), self.backend.receives_most())
             };
             let now = self.now();
             if brought == 0 {

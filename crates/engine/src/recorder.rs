@@ -121,7 +121,7 @@ impl Recorder {
 
     /// A connection was established.
     #[inline]
-    pub(crate) fn connected(&mut self, plan: &Plan, connection: &Connection, now: u64) {
+    pub(crate) fn connected<S>(&mut self, plan: &Plan, connection: &Connection<S>, now: u64) {
         self.measured.lifetime.connections += 1;
         if !self.is_open {
             return;
@@ -143,7 +143,7 @@ impl Recorder {
 
     /// A request ended with a valid response.
     #[inline]
-    pub(crate) fn succeeded(&mut self, plan: &Plan, connection: &Connection, now: u64) {
+    pub(crate) fn succeeded<S>(&mut self, plan: &Plan, connection: &Connection<S>, now: u64) {
         if !self.is_open {
             return;
         }
@@ -196,10 +196,10 @@ impl Recorder {
     }
 
     /// A request ended in an error. `example` is asked for only by the first of a class.
-    pub(crate) fn failed(
+    pub(crate) fn failed<S>(
         &mut self,
         plan: &Plan,
-        connection: &Connection,
+        connection: &Connection<S>,
         class: ErrorClass,
         now: u64,
         example: impl FnOnce() -> ErrorExample,

@@ -22,8 +22,7 @@ use crate::plan::Plan;
 use crate::recorder::Recorder;
 use crate::resolver::Resolver;
 use crate::stalls::{STALL_NS, Stalls};
-use crate::sys::clock::now_ns;
-use crate::sys::{Backend, Ticker};
+use crate::sys::Backend;
 use crate::transactions::{TraceEvent, Transaction};
 
 /// How often a worker looks at [`Shared`] and publishes its totals.
@@ -103,7 +102,7 @@ pub(crate) struct Seat {
     pub(crate) rate: Option<RateProfile>,
 }
 
-pub(crate) struct Worker<B> {
+pub(crate) struct Worker<B: Backend> {
     pub(crate) plan: Arc<Plan>,
     pub(crate) shared: Arc<Shared>,
     /// When the last copy for percentiles was left.
@@ -115,7 +114,7 @@ pub(crate) struct Worker<B> {
     pub(crate) clients: Vec<Client>,
     /// Number of the first client in the level.
     pub(crate) first_client: u32,
-    pub(crate) connections: Vec<Connection>,
+    pub(crate) connections: Vec<Connection<B::Socket>>,
     /// Connections in state `Free`.
     pub(crate) free: Vec<u32>,
     /// Clients that go on once the events at hand are handled: after a failure, so that failures cannot nest.
@@ -153,8 +152,6 @@ pub(crate) struct Worker<B> {
     /// The same before the events at hand were waited for.
     slept_from_ns: u64,
     stalls: Stalls,
-    /// Wakes the loop for what may come late by a tick. Watched as long as it lives.
-    ticker: Ticker,
     pub(crate) resolver: Option<Resolver>,
     /// The connection whose bytes the kernel stamps as they come in, or [`NO_CONNECTION`]. It is one at a time.
     pub(crate) stamped: u32,
@@ -168,24 +165,27 @@ pub(crate) struct Worker<B> {
 }
 
 impl<B: Backend> Worker<B> {
-    /// A worker. Must be called by the thread that runs it.
-    pub(crate) fn new(plan: Arc<Plan>, shared: Arc<Shared>, seat: Seat) -> io::Result<Worker<B>> {
+    /// A worker on a back end of its own. Must be called by the thread that runs it.
+    pub(crate) fn new(
+        plan: Arc<Plan>,
+        shared: Arc<Shared>,
+        seat: Seat,
+        mut backend: B,
+    ) -> io::Result<Worker<B>> {
         let Seat { number, workers, cpu, first_client, clients, rate } = seat;
         let pacer = rate.map(|rate| Pacer::new(&plan, rate, number as u32, workers, clients));
         let shortest = plan.connect_timeout_ns.min(plan.first_byte_timeout_ns).min(plan.request_timeout_ns);
-        let mut backend = B::new(plan.receives_bodies())?;
         let resolver = plan.resolve_each.then(|| Resolver::start(clients)).transpose()?;
         if let Some(resolver) = &resolver {
             backend.watch(resolver.waker(), RESOLVER_TOKEN)?;
         }
-        let ticker = Ticker::every(TICK_NS)?;
-        backend.watch(&ticker, TICKER_TOKEN)?;
+        // For what may come late by a tick.
+        backend.tick_every(TICK_NS, TICKER_TOKEN)?;
         Ok(Worker {
             number,
             cpu,
             stage: Stage::WarmUp,
             backend,
-            ticker,
             resolver,
             stamped: NO_CONNECTION,
             connections_until_asked: 1,
@@ -230,10 +230,8 @@ impl<B: Backend> Worker<B> {
     /// Runs the level from `go_ns` to the end of the drain, and gives what was measured.
     pub(crate) fn run(mut self, go_ns: u64) -> io::Result<Measured> {
         self.go_ns = go_ns;
-        while now_ns() < go_ns {
-            std::thread::sleep(std::time::Duration::from_nanos(go_ns.saturating_sub(now_ns())));
-        }
-        self.clock_ns = now_ns();
+        self.backend.sleep_until(go_ns);
+        self.clock_ns = self.backend.now_ns();
         self.stand_by(go_ns);
         while self.stage != Stage::Done {
             self.turn()?;
@@ -259,7 +257,7 @@ impl<B: Backend> Worker<B> {
         }
         if began {
             // However many there were, this was work and no stall.
-            self.clock_ns = now_ns();
+            self.clock_ns = self.backend.now_ns();
         }
         if self.stage == Stage::Draining && (self.active == 0 || now >= self.drain_end_ns) {
             self.stage = Stage::Done;
@@ -281,7 +279,7 @@ impl<B: Backend> Worker<B> {
         self.round = self.round.wrapping_add(1);
         self.loops += 1;
         self.events += count as u64;
-        self.reported_ns = now_ns();
+        self.reported_ns = self.backend.now_ns();
         self.slept_from_ns = self.clock_ns;
         self.clock_ns = self.reported_ns;
         if self.reported_ns - self.slept_from_ns >= TICK_NS + STALL_NS {
@@ -318,12 +316,12 @@ impl<B: Backend> Worker<B> {
 
     /// The ticker woke the loop.
     pub(crate) fn ticked(&mut self) {
-        if let Some(ticks) = self.ticker.take() {
+        if let Some(ticks) = self.backend.take_ticks() {
             let woken_ns = self.reported_ns.min(self.shared.close_ns.load(Relaxed));
             self.stalls.ticks(ticks.due_ns, ticks.count, TICK_NS, self.slept_from_ns, woken_ns);
         }
         // Its instants and the loop's own drift against each other; what is nearly due need not wait for the next.
-        let now = now_ns();
+        let now = self.backend.now_ns();
         self.clock_ns = now;
         if now + TICK_NS / 2 >= self.tick_ns {
             self.tick(now);
@@ -333,7 +331,7 @@ impl<B: Backend> Worker<B> {
     /// Reads the clock, and does what has become due since it was last read.
     #[inline]
     pub(crate) fn now(&mut self) -> u64 {
-        let now = now_ns();
+        let now = self.backend.now_ns();
         if now - self.clock_ns >= STALL_NS {
             self.stood_still(now);
         }
@@ -415,7 +413,7 @@ impl<B: Backend> Worker<B> {
                     self.tick_ns = self.tick_ns.min(now + TICK_NS / 10);
                 }
             }
-            Stage::Draining | Stage::Done => {}
+            Stage::Draining | Stage::Done => self.tick_ns = self.tick_ns.min(self.drain_end_ns.max(now + 1)),
         }
     }
 

@@ -1,12 +1,13 @@
-//! What a platform must provide to an event loop: this trait, and nothing else, is where a back end plugs in.
+//! What a platform must provide to a worker: this trait, and nothing else, is where a back end plugs in. Sockets, the clock
+//! and sleep all lie behind it, so that the same worker runs on the kernel's network or on a simulated one.
 //!
-//! It is edge-triggered readiness. A worker is compiled once for each back end: no call through here is dynamic. There is one,
-//! beside those of tests that need a network which does as it is told.
+//! It is edge-triggered readiness. A worker is compiled once for each back end: no call through here is dynamic.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 
-use super::{Address, Connect, Received, Socket};
+use super::{Address, Connect, Received, Ticks};
 
 /// What one descriptor has to tell.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,38 +24,63 @@ pub(crate) struct Event {
     pub(crate) writable: bool,
 }
 
-/// An event loop's half of the operating system: descriptors that report, sockets that are written and read.
+/// A worker's half of the operating system: a clock, descriptors that report, sockets that are written and read.
 ///
 /// Connections are known by their index, which is small and dense. Within one index there is one socket at a time.
-pub(crate) trait Backend: Sized {
+pub(crate) trait Backend {
+    /// A non-blocking stream socket.
+    type Socket;
+
     /// Its name in records.
     const NAME: &'static str;
 
-    /// An event loop. `receives_bodies`: they are received, and not thrown away.
-    fn new(receives_bodies: bool) -> io::Result<Self>;
+    /// The clock: monotonic, in nanoseconds.
+    fn now_ns(&self) -> u64;
+
+    /// Sleeps until the clock shows `at_ns`. For the time before a level begins: nothing is reported meanwhile.
+    fn sleep_until(&mut self, at_ns: u64);
+
+    /// Stays awake until the clock shows `at_ns`, and gives what it shows then.
+    fn spin_until(&mut self, at_ns: u64) -> u64;
 
     /// Watches a descriptor that is no connection, as long as the loop lives: it reports `readable` under `token`.
     fn watch(&mut self, descriptor: impl AsFd, token: u64) -> io::Result<()>;
 
-    /// Takes on a new socket under an index whose last socket, if any, is about to be closed.
-    fn add(&mut self, index: u32, socket: &Socket) -> io::Result<()>;
+    /// From now on reports `readable` under `token` once in `period_ns`, less than a second, as long as
+    /// [`Backend::take_ticks`] follows each report. Called once.
+    fn tick_every(&mut self, period_ns: u64, token: u64) -> io::Result<()>;
+
+    /// Takes the reports of [`Backend::tick_every`] so far back; `None` where there was none.
+    fn take_ticks(&mut self) -> Option<Ticks>;
+
+    /// A new socket for an address, bound to `source` where one is given, which reports under `index`.
+    fn open(&mut self, index: u32, address: &Address, source: Option<IpAddr>) -> io::Result<Self::Socket>;
+
+    /// Closes a socket.
+    fn close(&mut self, socket: Self::Socket);
 
     /// Starts to connect; `writable` or `error` tells the end.
-    fn connect(&mut self, index: u32, socket: &Socket, address: &Address) -> io::Result<Connect>;
+    fn connect(&mut self, socket: &Self::Socket, address: &Address) -> io::Result<Connect>;
+
+    /// The error that an attempt to connect ended in.
+    fn connect_error(&mut self, socket: &Self::Socket) -> Option<io::Error>;
+
+    /// How long the handshake took for the kernel, in nanoseconds. Asked before anything is sent. `None` where that is not known.
+    fn handshake_ns(&self, socket: &Self::Socket) -> Option<u64>;
 
     /// Writes what the socket takes: how many bytes, 0 when it takes none for now; `writable` tells when it does again.
-    fn send(&mut self, index: u32, socket: &Socket, bytes: &[u8]) -> io::Result<usize>;
+    fn send(&mut self, socket: &Self::Socket, bytes: &[u8]) -> io::Result<usize>;
 
     /// Receives; the bytes are in [`Backend::bytes`] until the next call that receives.
     /// A result shorter than [`Backend::receives_most`] proves that nothing more is there for now.
-    fn receive(&mut self, index: u32, socket: &Socket) -> io::Result<Received>;
+    fn receive(&mut self, socket: &Self::Socket) -> io::Result<Received>;
 
     /// Has the kernel note when what this socket receives came in; before its first use for a connection.
-    fn stamp(&mut self, index: u32, socket: &Socket) -> io::Result<()>;
+    fn stamp(&mut self, socket: &Self::Socket) -> io::Result<()>;
 
     /// [`Backend::receive`] on a socket that [`Backend::stamp`] was called for. Beside what it gives: how long the last of
     /// these bytes had been in the kernel, in nanoseconds.
-    fn receive_stamped(&mut self, index: u32, socket: &Socket) -> io::Result<(Received, Option<u64>)>;
+    fn receive_stamped(&mut self, socket: &Self::Socket) -> io::Result<(Received, Option<u64>)>;
 
     /// The most that one [`Backend::receive`] gives.
     fn receives_most(&self) -> usize;
@@ -63,7 +89,17 @@ pub(crate) trait Backend: Sized {
     fn bytes(&self, n: usize) -> &[u8];
 
     /// Throws up to `most` bytes of a TCP stream away, unseen; at most [`DISCARD_BYTES`].
-    fn discard(&mut self, socket: &Socket, most: usize) -> io::Result<Received>;
+    fn discard(&mut self, socket: &Self::Socket, most: usize) -> io::Result<Received>;
+
+    /// Says farewell: no more bytes from this side.
+    fn shutdown_write(&mut self, socket: &Self::Socket) -> io::Result<()>;
+
+    /// Ends the connection so that [`Backend::connect`] may be called again. The peer sees a reset unless both sides had said
+    /// farewell before.
+    fn disconnect(&mut self, socket: &Self::Socket) -> io::Result<()>;
+
+    /// Makes closing the socket end its connection with a reset, at once and without TIME_WAIT.
+    fn reset_on_close(&mut self, socket: &Self::Socket) -> io::Result<()>;
 
     /// Waits up to `timeout_ns`, or until there is an event where that is [`WITHOUT_END`], and returns how many there are.
     fn wait(&mut self, timeout_ns: u64) -> io::Result<usize>;

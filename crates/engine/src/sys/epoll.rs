@@ -1,7 +1,9 @@
 //! Readiness, edge-triggered, by epoll: a descriptor is registered once and never again, whatever it waits for.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, epoll, poll};
@@ -9,6 +11,8 @@ use rustix::io::Errno;
 use rustix::time::Timespec;
 
 use super::backend::{Backend, DISCARD_BYTES, Event, WITHOUT_END};
+use super::clock::now_ns;
+use super::ticker::{Ticker, Ticks};
 use super::{Address, Connect, Received, Socket};
 
 /// Events taken from the kernel at once.
@@ -27,16 +31,17 @@ pub(crate) struct Epoll {
     epoll: OwnedFd,
     /// Whether `epoll_pwait2` is missing: before Linux 5.11, and in valgrind.
     waits_by_poll: bool,
+    /// Watched as long as it lives.
+    ticker: Option<Ticker>,
     events: Vec<epoll::Event>,
     buffer: Box<[u8]>,
     /// Never touched; its length is what [`Socket::discard`] needs.
     scratch: Vec<u8>,
 }
 
-impl Backend for Epoll {
-    const NAME: &'static str = "epoll";
-
-    fn new(receives_bodies: bool) -> io::Result<Epoll> {
+impl Epoll {
+    /// An event loop. `receives_bodies`: they are received, and not thrown away.
+    pub(crate) fn new(receives_bodies: bool) -> io::Result<Epoll> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         // rustix waits in whole milliseconds unless its feature `linux_5_11` says that `epoll_pwait2` is there.
         let mut none = Vec::with_capacity(1);
@@ -44,41 +49,96 @@ impl Backend for Epoll {
         Ok(Epoll {
             epoll,
             waits_by_poll: tried == Err(Errno::NOSYS),
+            ticker: None,
             events: Vec::with_capacity(BATCH),
             buffer: vec![0; if receives_bodies { BODY_BYTES } else { HEAD_BYTES }].into_boxed_slice(),
             scratch: vec![0; DISCARD_BYTES],
         })
     }
+}
 
-    fn watch(&mut self, descriptor: impl AsFd, token: u64) -> io::Result<()> {
-        let interest =
-            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-        Ok(epoll::add(&self.epoll, descriptor, epoll::EventData::new_u64(token), interest)?)
+impl Backend for Epoll {
+    type Socket = Socket;
+
+    const NAME: &'static str = "epoll";
+
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        now_ns()
     }
 
-    fn add(&mut self, index: u32, socket: &Socket) -> io::Result<()> {
-        self.watch(socket, u64::from(index))
-    }
-
-    fn connect(&mut self, _: u32, socket: &Socket, address: &Address) -> io::Result<Connect> {
-        socket.connect(address)
+    fn sleep_until(&mut self, at_ns: u64) {
+        while let left_ns @ 1.. = at_ns.saturating_sub(now_ns()) {
+            std::thread::sleep(Duration::from_nanos(left_ns));
+        }
     }
 
     #[inline]
-    fn send(&mut self, _: u32, socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
+    fn spin_until(&mut self, at_ns: u64) -> u64 {
+        loop {
+            let now = now_ns();
+            if now >= at_ns {
+                return now;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    fn watch(&mut self, descriptor: impl AsFd, token: u64) -> io::Result<()> {
+        watch(&self.epoll, descriptor, token)
+    }
+
+    fn tick_every(&mut self, period_ns: u64, token: u64) -> io::Result<()> {
+        let ticker = self.ticker.insert(Ticker::every(period_ns)?);
+        watch(&self.epoll, ticker, token)
+    }
+
+    #[inline]
+    fn take_ticks(&mut self) -> Option<Ticks> {
+        self.ticker.as_mut()?.take()
+    }
+
+    #[inline]
+    fn open(&mut self, index: u32, address: &Address, source: Option<IpAddr>) -> io::Result<Socket> {
+        let socket = Socket::new(address, source)?;
+        watch(&self.epoll, &socket, u64::from(index))?;
+        Ok(socket)
+    }
+
+    #[inline]
+    fn close(&mut self, socket: Socket) {
+        drop(socket);
+    }
+
+    #[inline]
+    fn connect(&mut self, socket: &Socket, address: &Address) -> io::Result<Connect> {
+        socket.connect(address)
+    }
+
+    fn connect_error(&mut self, socket: &Socket) -> Option<io::Error> {
+        socket.take_error()
+    }
+
+    fn handshake_ns(&self, socket: &Socket) -> Option<u64> {
+        socket.handshake_ns()
+    }
+
+    #[inline]
+    fn send(&mut self, socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
         socket.send(bytes)
     }
 
     #[inline]
-    fn receive(&mut self, _: u32, socket: &Socket) -> io::Result<Received> {
+    fn receive(&mut self, socket: &Socket) -> io::Result<Received> {
         socket.receive(&mut self.buffer)
     }
 
-    fn stamp(&mut self, _: u32, socket: &Socket) -> io::Result<()> {
+    fn stamp(&mut self, socket: &Socket) -> io::Result<()> {
         socket.stamp()
     }
 
-    fn receive_stamped(&mut self, _: u32, socket: &Socket) -> io::Result<(Received, Option<u64>)> {
+    #[inline]
+    fn receive_stamped(&mut self, socket: &Socket) -> io::Result<(Received, Option<u64>)> {
         socket.receive_stamped(&mut self.buffer)
     }
 
@@ -95,6 +155,20 @@ impl Backend for Epoll {
     #[inline]
     fn discard(&mut self, socket: &Socket, most: usize) -> io::Result<Received> {
         socket.discard(&mut self.scratch[..most])
+    }
+
+    #[inline]
+    fn shutdown_write(&mut self, socket: &Socket) -> io::Result<()> {
+        socket.shutdown_write()
+    }
+
+    #[inline]
+    fn disconnect(&mut self, socket: &Socket) -> io::Result<()> {
+        socket.disconnect()
+    }
+
+    fn reset_on_close(&mut self, socket: &Socket) -> io::Result<()> {
+        socket.reset_on_close()
     }
 
     #[inline]
@@ -131,6 +205,12 @@ impl Backend for Epoll {
     }
 }
 
+fn watch(epoll: &OwnedFd, descriptor: impl AsFd, token: u64) -> io::Result<()> {
+    let interest =
+        epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+    Ok(epoll::add(epoll, descriptor, epoll::EventData::new_u64(token), interest)?)
+}
+
 /// Waits in nanoseconds where epoll itself can in milliseconds only: an epoll descriptor can be waited for, too.
 #[cold]
 fn wait_by_poll(
@@ -155,7 +235,7 @@ const _: () = assert!(size_of::<epoll::Event>() == size_of::<libc::epoll_event>(
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use super::*;
 

@@ -1,12 +1,14 @@
 //! Everything that talks to the operating system, and all unsafe of this crate.
 //!
-//! What a platform must provide: a [`Backend`] (edge-triggered readiness), [`Socket`] operations, [`clock::now_ns`],
+//! What a platform must provide: a [`Backend`] (edge-triggered readiness, sockets and the worker's clock), [`clock::now_ns`],
 //! [`thread::pin`] and [`thread::cpu_use`]. Nothing outside this folder assumes Linux, or a kind of processor ([`vector`]).
 
 mod backend;
 pub(crate) mod clock;
 mod epoll;
 mod handshake;
+#[cfg(test)]
+pub(crate) mod simulated;
 mod socket;
 mod stamps;
 pub(crate) mod thread;
@@ -17,5 +19,5 @@ mod waker;
 pub(crate) use backend::{Backend, DISCARD_BYTES, Event, WITHOUT_END};
 pub(crate) use epoll::Epoll;
 pub(crate) use socket::{Address, Connect, Received, Socket};
-pub(crate) use ticker::Ticker;
+pub(crate) use ticker::Ticks;
 pub(crate) use waker::Waker;

@@ -15,7 +15,7 @@ use super::clock::now_ns;
 
 /// A descriptor that reports once in a period, as long as [`Ticker::take`] follows each report.
 #[derive(Debug)]
-pub(crate) struct Ticker {
+pub(super) struct Ticker {
     descriptor: OwnedFd,
     period_ns: u64,
     /// When the next report is due, by the clock of [`now_ns`].
@@ -33,7 +33,7 @@ pub(crate) struct Ticks {
 
 impl Ticker {
     /// One that starts now. `period_ns`: less than a second.
-    pub(crate) fn every(period_ns: u64) -> io::Result<Ticker> {
+    pub(super) fn every(period_ns: u64) -> io::Result<Ticker> {
         let descriptor =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
         // Absolute, so that it is known when each report is due, however late this thread is served here.
@@ -44,7 +44,7 @@ impl Ticker {
     }
 
     /// Takes the reports so far back: the kernel sets its timer again when it is read. `None` where there was none.
-    pub(crate) fn take(&mut self) -> Option<Ticks> {
+    pub(super) fn take(&mut self) -> Option<Ticks> {
         let mut count = [0; 8];
         let read = rustix::io::read(&self.descriptor, &mut count).unwrap_or(0);
         let count = u64::from_ne_bytes(count);

@@ -1,0 +1,87 @@
+//! What the generator tells of itself: how late it was, how long it stood still, what it waited awake.
+
+use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerRequest};
+
+use super::*;
+
+/// Ten answers arrive together, and each read and write takes 5 µs: the first is read 5 µs behind the report, each further
+/// one behind the write and the read of the next.
+#[test]
+fn loop_delay_is_what_an_event_waits_behind_others() {
+    let mut level = Level::new(KeepAlive, &["/"], 29 * MS);
+    level.clients = 10;
+    level.wire.call_ns = 5 * US;
+    let measured = level.run(server(0, |now_ns, _| {
+        // All end at 10 ms, then at 20 ms.
+        vec![Act::Wait(10 * MS - now_ns % (10 * MS)), Act::Write(response(10))]
+    }));
+    assert_eq!(measured.counts.succeeded, 20);
+    let mut expected = Histogram::new();
+    for place in 0..10 {
+        expected.record_n(5 * US + place * 10 * US, 2);
+        // As the level began: each connection was reported with those before it, whose requests were written first.
+        expected.record(place * 5 * US);
+    }
+    let found = &measured.generator.loop_delay;
+    assert!(found == &expected, "{:?}", found.buckets().collect::<Vec<_>>());
+}
+
+/// Bytes arrive 1 ms behind each request; the machine stands still from 100.3 to 150 ms.
+#[test]
+fn receive_lag_is_how_long_bytes_lay() {
+    let mut level = Level::new(KeepAlive, &["/"], 200 * MS);
+    level.wire.stalls = vec![(100_300 * US, 150 * MS)];
+    let measured = level.run(steady(0, MS, 10));
+    let mut expected = Histogram::new();
+    expected.record_n(0, 150 - 1);
+    // What arrived at 101 ms.
+    expected.record(49 * MS);
+    let found = &measured.generator.receive_lag;
+    assert!(found == &expected, "{:?}", found.buckets().collect::<Vec<_>>());
+}
+
+/// Forty clients connect in 2 ms, again and again; the machine stands still from 101 to 110 ms. One in seventeen is asked.
+#[test]
+fn connect_lag_is_what_a_connect_took_longer_than_its_handshake() {
+    let mut level = Level::new(PerRequest, &["/"], 200 * MS);
+    level.clients = 40;
+    level.wire.stalls = vec![(101 * MS, 110 * MS)];
+    let measured = level.run(steady(2 * MS, 2 * MS, 10));
+    let connects = measured.counts.connections;
+    let lags = &measured.generator.connect_lag;
+    assert_eq!(lags.len(), (connects - 1) / 17 + 1);
+    // Those begun at 100 ms stood at 102 and were found at 110: forty, of which two or three were asked.
+    let late = [(2 * MS, connects - 40), (10 * MS, 40)];
+    are("connect", &measured.connect, &measured.histograms.connect, &late);
+    let mut expected = Histogram::new();
+    // Number 1,001 to 1,040 of the connects; asked are 1, 18, 35 …: 1,004, 1,021 and 1,038.
+    expected.record_n(8 * MS, 3);
+    expected.record_n(0, lags.len() - 3);
+    assert!(lags == &expected, "{:?}", lags.buckets().collect::<Vec<_>>());
+}
+
+/// A worker that sleeps while the machine stands still hears of it from its ticker: it was due at 110 … 140 ms.
+#[test]
+fn a_stop_of_the_machine_is_told_as_a_stall() {
+    let mut level = Level::new(KeepAlive, &["/"], 400 * MS);
+    level.wire.stalls = vec![(104 * MS, 150 * MS)];
+    let measured = level.run(steady(0, 100 * MS, 10));
+    let worker = &measured.generator.workers[0];
+    assert_eq!((worker.stalls, worker.stalled_ns, worker.stalled_ns_max), (1, 40 * MS, 40 * MS));
+    // Nothing was to come meanwhile, so no request was hurt.
+    are("response", &measured.response, &measured.histograms.response, &[(100 * MS, 3)]);
+}
+
+/// Nearly all of a window of 20 arrivals, 50 ms apart, is waited awake where that is asked for.
+#[test]
+fn waiting_awake_is_told() {
+    let mut level = Level::new(KeepAlive, &["/"], SECOND);
+    level.rate = Some("20".into());
+    let asleep = level.run(steady(0, MS, 10)).generator.workers[0].spun_ns;
+    level.spec.generator.spin = true;
+    let awake = level.run(steady(0, MS, 10)).generator.workers[0].spun_ns;
+    // Asleep, it wakes 100 µs before each, then less: the sleeps end when they should.
+    assert!((1..=20 * 100 * US).contains(&asleep), "{asleep}");
+    // Awake, all but the looks that found one of 40 events or 100 ticks, half a microsecond each.
+    assert!((SECOND - 140 * 500..SECOND).contains(&awake), "{awake}");
+}

@@ -1,0 +1,177 @@
+//! Levels on a simulated network: a worker as it is, servers and a clock that do as a test says. Nothing here depends on the
+//! machine, so what is reported must equal what was put in to the nanosecond.
+
+mod machine;
+mod open_loop;
+mod pages;
+mod trouble;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::mpsc::sync_channel;
+
+use webstone_model::errors::ErrorClass;
+use webstone_model::identities::{Expectation, check};
+use webstone_model::metrics::{Histogram, Measured, Moments};
+use webstone_model::spec::{ConnectionPolicy, RunSpec};
+use webstone_model::units::Nanos;
+use webstone_model::workload::{FileRequest, Page, Workload};
+
+use crate::plan::Plan;
+use crate::sys::Address;
+use crate::sys::simulated::{Act, Attempt, BEGIN_NS, Peer, Simulated, Wire};
+use crate::transactions::Transaction;
+use crate::worker::{Published, Seat, Shared, Worker};
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+const POLICIES: [ConnectionPolicy; 3] =
+    [ConnectionPolicy::PerRequest, ConnectionPolicy::PerPage, ConnectionPolicy::KeepAlive];
+
+/// What is run: one worker's level.
+#[derive(Clone)]
+struct Level {
+    spec: RunSpec,
+    workload: Workload,
+    clients: u32,
+    /// Open loop.
+    rate: Option<String>,
+    wire: Wire,
+}
+
+impl Level {
+    /// One client for so long, on one page of files; time-outs that nothing reaches.
+    fn new(policy: ConnectionPolicy, urls: &[&str], duration_ns: u64) -> Level {
+        let mut spec = RunSpec { target: vec!["http://192.0.2.1".into()], ..RunSpec::default() };
+        spec.load.duration = Nanos(duration_ns);
+        spec.load.warmup = Nanos::ZERO;
+        spec.load.drain = Nanos::ZERO;
+        spec.client.connections = policy;
+        spec.client.connect_timeout = Nanos::from_secs(600);
+        spec.client.first_byte_timeout = Nanos::from_secs(600);
+        spec.client.request_timeout = Nanos::from_secs(600);
+        let page = Page { weight: 1, files: urls.iter().map(|url| file(url)).collect(), think: Nanos::ZERO };
+        let workload = Workload { name: "w".into(), pages: vec![page], ..Workload::default() };
+        Level { spec, workload, clients: 1, rate: None, wire: Wire::default() }
+    }
+
+    /// Runs it to its end; every identity must hold, the second to the nanosecond.
+    fn run(&self, peer: impl Peer) -> Measured {
+        self.run_with(peer, None)
+    }
+
+    /// The same, and every transaction.
+    fn run_told(&self, peer: impl Peer) -> (Measured, Vec<Transaction>) {
+        let (sender, receiver) = sync_channel(1024);
+        let measured = self.run_with(peer, Some(sender));
+        (measured, receiver.try_iter().flatten().collect())
+    }
+
+    fn run_with(
+        &self,
+        peer: impl Peer,
+        transactions: Option<std::sync::mpsc::SyncSender<Vec<Transaction>>>,
+    ) -> Measured {
+        let plan = Arc::new(Plan::compile(&self.spec, &self.workload).unwrap());
+        let open_ns = BEGIN_NS + plan.warmup_ns;
+        let shared = Arc::new(Shared {
+            open_ns: AtomicU64::new(open_ns),
+            close_ns: AtomicU64::new(open_ns + plan.duration_ns),
+            abort: AtomicBool::new(false),
+            settle: AtomicBool::new(false),
+            pages_left: AtomicU64::new(u64::MAX),
+            traced: AtomicU32::new(0),
+            workers: vec![Published::default()],
+        });
+        let rate = self.rate.as_ref().map(|rate| rate.parse().unwrap());
+        let seat = Seat { number: 0, workers: 1, cpu: None, first_client: 0, clients: self.clients, rate };
+        let network = Simulated::new(peer, self.wire.clone());
+        let mut worker = Worker::new(plan.clone(), shared, seat, network).unwrap();
+        worker.transactions = transactions;
+        let measured = worker.run(BEGIN_NS).unwrap();
+        let one_request_each = plan.parallel == 1;
+        let expected = Expectation { clients: self.clients.into(), one_request_each, server_bytes: None };
+        for identity in check(&measured, &expected) {
+            assert!(identity.holds, "{identity:?}");
+        }
+        assert_eq!(measured.window_ns, plan.duration_ns);
+        if one_request_each {
+            assert_eq!(
+                client_ns(&measured),
+                u64::from(self.clients) * measured.window_ns,
+                "{:?}",
+                measured.counts
+            );
+        }
+        measured
+    }
+}
+
+/// Time of all clients that is accounted for.
+fn client_ns(measured: &Measured) -> u64 {
+    let free_ns = measured.open_loop.as_ref().map_or(0, |open_loop| open_loop.free_ns);
+    measured.counts.busy_ns + measured.counts.idle_ns + free_ns
+}
+
+fn file(url: &str) -> FileRequest {
+    FileRequest { url: url.into(), ..FileRequest::default() }
+}
+
+/// A server of which a test says when it accepts and what it answers.
+struct Scripted<C, A> {
+    connect: C,
+    answer: A,
+}
+
+impl<C: FnMut(u64) -> Attempt, A: FnMut(u64, &str) -> Vec<Act>> Peer for Scripted<C, A> {
+    fn connect(&mut self, now_ns: u64, _: &Address) -> Attempt {
+        (self.connect)(now_ns - BEGIN_NS)
+    }
+
+    /// As scripted; and what asks for the end of the connection gets it with the last byte.
+    fn answer(&mut self, now_ns: u64, request: &[u8]) -> Vec<Act> {
+        let request = std::str::from_utf8(request).unwrap();
+        let mut acts = (self.answer)(now_ns - BEGIN_NS, request);
+        if request.contains("Connection: close") {
+            acts.push(Act::Finish);
+        }
+        acts
+    }
+}
+
+/// A server that accepts after `handshake_ns`, and answers each request in turn as `answer` says.
+fn server(handshake_ns: u64, answer: impl FnMut(u64, &str) -> Vec<Act>) -> impl Peer {
+    let connect = move |_| Attempt::Stands { handshake_ns, served_ns: handshake_ns };
+    Scripted { connect, answer }
+}
+
+/// The same with one answer for all: a body of so many bytes after so long.
+fn steady(handshake_ns: u64, delay_ns: u64, bytes: usize) -> impl Peer {
+    server(handshake_ns, move |_, _| vec![Act::Wait(delay_ns), Act::Write(response(bytes))])
+}
+
+const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n";
+
+fn response(bytes: usize) -> Vec<u8> {
+    let mut response = format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n").into_bytes();
+    response.resize(response.len() + bytes, b'x');
+    response
+}
+
+/// Times must be these, each so many times, in their moments and in their distribution.
+fn are(what: &str, moments: &Moments, histogram: &Histogram, expected: &[(u64, u64)]) {
+    let (mut right, mut distribution) = (Moments::default(), Histogram::new());
+    for (time_ns, count) in expected {
+        (0..*count).for_each(|_| right.record(*time_ns));
+        distribution.record_n(*time_ns, *count);
+    }
+    assert_eq!(moments, &right, "{what}");
+    assert!(histogram == &distribution, "{what}: {:?}", histogram.buckets().collect::<Vec<_>>());
+}
+
+/// Errors by class.
+fn errors(measured: &Measured) -> Vec<(ErrorClass, u64)> {
+    measured.errors.iter().map(|(class, count, _)| (class, count)).filter(|(_, count)| *count > 0).collect()
+}

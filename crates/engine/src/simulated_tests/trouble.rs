@@ -1,0 +1,212 @@
+//! What goes wrong: every failure in its class, at its instant, with the waits that follow from it.
+
+use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerRequest};
+
+use super::*;
+
+/// Attempts end after 20 ms; the waits between them are 10, 20, 40 … ms.
+#[test]
+fn a_connect_ends_with_its_time_out() {
+    let mut level = Level::new(KeepAlive, &["/"], SECOND);
+    level.clients = 3;
+    level.spec.client.connect_timeout = Nanos(20 * MS);
+    let connect = |_| Attempt::Lost;
+    let measured = level.run(Scripted { connect, answer: |_, _: &str| vec![] });
+    // Each begins at 0, 30, 70, 130, 230, 410 and 750 ms.
+    assert_eq!(errors(&measured), [(ErrorClass::ConnectTimeout, 3 * 7)]);
+    assert_eq!((measured.counts.busy_ns, measured.counts.idle_ns), (3 * 140 * MS, 3 * 860 * MS));
+    assert_eq!((measured.counts.connections, measured.counts.connections_failed), (0, 21));
+}
+
+/// Told after 300 µs, so that the waits begin and end so much later each time.
+#[test]
+fn refused_connections_are_not_spun_on() {
+    let attempts_ns = std::cell::RefCell::new(Vec::new());
+    let connect = |now_ns| {
+        attempts_ns.borrow_mut().push(now_ns);
+        Attempt::Refused { after_ns: 300 * US }
+    };
+    let level = Level::new(KeepAlive, &["/"], SECOND);
+    let measured = level.run(Scripted { connect, answer: |_, _: &str| vec![] });
+    let expected = [0, 10_300, 30_600, 70_900, 151_200, 311_500, 631_800].map(|us| us * US);
+    assert_eq!(*attempts_ns.borrow(), expected);
+    assert_eq!(errors(&measured), [(ErrorClass::Refused, 7)]);
+    assert_eq!((measured.counts.busy_ns, measured.counts.idle_ns), (2_100 * US, SECOND - 2_100 * US));
+}
+
+/// A page is given up where there is no connection to be had, and begins anew behind the wait; a success makes waits short.
+#[test]
+fn a_success_makes_the_next_wait_short_again() {
+    let mut attempts = 0;
+    let connect = move |_| {
+        attempts += 1;
+        match attempts % 3 {
+            0 => Attempt::Stands { handshake_ns: MS, served_ns: MS },
+            _ => Attempt::Refused { after_ns: MS },
+        }
+    };
+    let level = Level::new(PerRequest, &["/"], 3 * 34 * MS);
+    let answer = |_: u64, _: &str| vec![Act::Write(response(10))];
+    let measured = level.run(Scripted { connect, answer });
+    // Refused, 10 ms, refused, 20 ms, answered: 33 ms; the third time that ends at 99 ms.
+    assert_eq!((measured.counts.pages_completed, measured.counts.pages_failed), (3, 7));
+    assert_eq!(measured.counts.idle_ns, 3 * 30 * MS + 2 * MS);
+}
+
+/// A call that fails at once is counted in its class, with nothing in progress.
+#[test]
+fn a_call_that_fails_has_its_class() {
+    use rustix::io::Errno;
+    for (errno, class) in [
+        (Errno::ADDRNOTAVAIL, ErrorClass::OutOfPorts),
+        (Errno::MFILE, ErrorClass::OutOfDescriptors),
+        (Errno::NETUNREACH, ErrorClass::Unreachable),
+        (Errno::INVAL, ErrorClass::GeneratorIo),
+    ] {
+        let level = Level::new(KeepAlive, &["/"], 65 * MS);
+        let connect = |_| Attempt::Fails(errno);
+        let measured = level.run(Scripted { connect, answer: |_, _: &str| vec![] });
+        // At 0, 10 and 30 ms.
+        assert_eq!(errors(&measured), [(class, 3)]);
+        assert_eq!((measured.counts.busy_ns, measured.counts.idle_ns), (0, 65 * MS));
+    }
+}
+
+/// Nothing comes for 20 ms behind a connect of 2: the next request begins at once.
+#[test]
+fn silence_ends_with_the_time_out_of_the_first_byte() {
+    let mut level = Level::new(PerRequest, &["/"], 220 * MS + 1);
+    level.spec.client.first_byte_timeout = Nanos(20 * MS);
+    let measured = level.run(server(2 * MS, |_, _| vec![Act::Wait(SECOND), Act::Write(response(10))]));
+    assert_eq!(errors(&measured), [(ErrorClass::FirstByteTimeout, 10)]);
+    assert_eq!((measured.counts.busy_ns, measured.counts.connections), (220 * MS + 1, 10));
+}
+
+/// The first byte comes, the last does not. The time-out counts from the request's start, its connect included.
+#[test]
+fn an_answer_that_stops_ends_with_the_time_out_of_the_request() {
+    let mut level = Level::new(KeepAlive, &["/"], 250 * MS + 1);
+    level.spec.client.request_timeout = Nanos(25 * MS);
+    let measured = level.run(server(2 * MS, |_, _| vec![Act::Wait(5 * MS), Act::Write(HEAD.into())]));
+    assert_eq!(errors(&measured), [(ErrorClass::RequestTimeout, 10)]);
+    assert_eq!((measured.counts.in_flight, measured.counts.connections), (1, 10));
+}
+
+/// The server resets or closes behind each byte of its answer: what the client makes of it, and when.
+#[test]
+fn an_end_behind_each_byte_has_its_class() {
+    let head = HEAD.len();
+    let whole = [HEAD, b"0123456789"].concat();
+    for policy in POLICIES {
+        for (end, receives_most) in
+            [(Act::Reset, 16_384), (Act::Finish, 16_384), (Act::Reset, 1), (Act::Finish, 5)]
+        {
+            for bytes in 0..whole.len() {
+                let mut level = Level::new(policy, &["/"], 30 * MS + 1);
+                level.wire.receives_most = receives_most;
+                let cut = whole[..bytes].to_vec();
+                let acts = vec![Act::Wait(MS), Act::Write(cut), Act::Wait(MS), end.clone()];
+                let measured = level.run(server(MS, move |_, _| acts.clone()));
+                let class = match end {
+                    Act::Reset => ErrorClass::Reset,
+                    _ if bytes < head => ErrorClass::ClosedEarly,
+                    _ => ErrorClass::ShortBody,
+                };
+                // Connected after 1 ms, cut off after 3; the next begins at once.
+                assert_eq!(errors(&measured), [(class, 10)], "{policy:?}, {end:?} behind {bytes}");
+                assert_eq!(measured.counts.busy_ns, 30 * MS + 1);
+                assert_eq!(measured.lifetime.received_bytes, 10 * bytes as u64);
+            }
+        }
+    }
+}
+
+/// On a kept connection what ends before its first byte is asked for again; what ends later is not.
+#[test]
+fn only_what_ends_before_its_first_byte_is_asked_for_again() {
+    for (end, class) in [(Act::Reset, ErrorClass::Reset), (Act::Finish, ErrorClass::ClosedEarly)] {
+        for bytes in [0, 1, 20] {
+            let mut number = 0;
+            let level = Level::new(KeepAlive, &["/"], 40 * MS);
+            let measured = level.run(server(0, |_, _| {
+                number += 1;
+                let cut = response(10)[..bytes].to_vec();
+                match number % 2 {
+                    1 => vec![Act::Wait(MS), Act::Write(response(10))],
+                    _ => vec![Act::Wait(MS), Act::Write(cut), end.clone()],
+                }
+            }));
+            let counts = measured.counts;
+            match bytes {
+                // The second of each connection is sent again as the first of another: 1 ms, then 2 ms each.
+                0 => {
+                    assert_eq!((counts.stale_retries, errors(&measured)), (19, vec![]));
+                    let times = [(MS, 1), (2 * MS, 19)];
+                    are("response", &measured.response, &measured.histograms.response, &times);
+                }
+                _ => {
+                    assert_eq!((counts.stale_retries, errors(&measured)), (0, vec![(class, 19)]));
+                    are("response", &measured.response, &measured.histograms.response, &[(MS, 20)]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_answer_with_another_status_is_an_error_and_the_connection_sound() {
+    let mut number = 0;
+    let level = Level::new(KeepAlive, &["/"], 20 * MS + 1);
+    let measured = level.run(server(0, |_, _| {
+        number += 1;
+        let busy = b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".to_vec();
+        vec![Act::Wait(MS), Act::Write(if number % 5 == 0 { busy } else { response(10) })]
+    }));
+    assert_eq!(errors(&measured), [(ErrorClass::WrongStatus, 4)]);
+    assert_eq!((measured.counts.succeeded, measured.counts.connections), (16, 1));
+    are("response", &measured.response, &measured.histograms.response, &[(MS, 16)]);
+}
+
+/// A server that announces the end of a connection and does not close is parted from after two seconds.
+#[test]
+fn a_connection_that_the_server_leaves_open_is_closed_in_the_end() {
+    let level = Level::new(PerRequest, &["/"], 3 * SECOND);
+    let answer = |_: u64, request: &str| {
+        assert!(request.contains("Connection: close"));
+        vec![Act::Wait(500 * MS), Act::Write(response(10))]
+    };
+    struct Stubborn<A>(A);
+    impl<A: FnMut(u64, &str) -> Vec<Act>> Peer for Stubborn<A> {
+        fn connect(&mut self, _: u64, _: &Address) -> Attempt {
+            Attempt::Stands { handshake_ns: 0, served_ns: 0 }
+        }
+        fn answer(&mut self, now_ns: u64, request: &[u8]) -> Vec<Act> {
+            (self.0)(now_ns, std::str::from_utf8(request).unwrap())
+        }
+    }
+    let measured = level.run(Stubborn(answer));
+    // Those whose answers came at 500 ms; the one of a second later is still open when the window closes at 3 s.
+    assert_eq!((measured.counts.succeeded, measured.counts.lingered), (5, 1));
+}
+
+/// A server that sends faster than it is read keeps nobody from its time-out, nor the level from its end.
+#[test]
+fn a_server_that_never_pauses_keeps_nobody_from_time_outs_and_the_end() {
+    let mut level = Level::new(KeepAlive, &["/"], 350 * MS);
+    level.clients = 3;
+    // So that bodies are received, not thrown away.
+    level.spec.client.check = webstone_model::spec::Check::Content;
+    level.spec.client.request_timeout = Nanos(100 * MS);
+    level.spec.load.drain = Nanos(50 * MS);
+    level.wire.call_ns = 50 * US;
+    level.wire.receives_most = 64 * 1024;
+    let measured = level.run(server(0, |_, _| {
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000000000\r\n\r\n".to_vec();
+        vec![Act::Write(head), Act::Fill(1_000_000_000_000_000_000)]
+    }));
+    // A round reads 1 MiB of each: 16 calls of 50 µs, 2.4 ms for all three, by which a time-out comes late.
+    assert_eq!(errors(&measured), [(ErrorClass::RequestTimeout, 9)]);
+    assert_eq!(measured.counts.in_flight, 3);
+    assert_eq!(measured.lifetime.cut_off, 3);
+    assert!(measured.clients.iter().all(|client| client.errors == 3), "{:?}", measured.clients);
+}

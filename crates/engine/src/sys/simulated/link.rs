@@ -1,0 +1,238 @@
+//! One socket of the simulated network, and the bytes that are on their way to and from it.
+
+use std::collections::VecDeque;
+use std::io;
+
+use rustix::io::Errno;
+
+use super::Wire;
+use crate::sys::{Event, Received};
+
+/// Bytes that arrive together.
+#[derive(Clone, Debug)]
+pub(super) enum Piece {
+    Bytes(Vec<u8>),
+    /// So many bytes of no meaning.
+    Fill(u64),
+}
+
+impl Piece {
+    fn len(&self) -> u64 {
+        match self {
+            Piece::Bytes(bytes) => bytes.len() as u64,
+            Piece::Fill(bytes) => *bytes,
+        }
+    }
+
+    /// Takes bytes from the front, into `to` where they are looked at.
+    fn take(&mut self, count: usize, to: Option<&mut [u8]>) {
+        match self {
+            Piece::Bytes(bytes) => {
+                let taken = bytes.drain(..count);
+                if let Some(to) = to {
+                    to[..count].copy_from_slice(taken.as_slice());
+                }
+            }
+            Piece::Fill(left) => {
+                *left -= count as u64;
+                if let Some(to) = to {
+                    to[..count].fill(b'x');
+                }
+            }
+        }
+    }
+}
+
+/// One direction of a connection: what was given to it first leaves first.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    free_ns: u64,
+}
+
+impl Lane {
+    /// When the last of so many bytes, given at an instant, has left.
+    pub(super) fn carry(&mut self, at_ns: u64, bytes: u64, wire: &Wire) -> u64 {
+        let takes_ns = wire.bytes_per_s.map_or(0, |rate| bytes * 1_000_000_000 / rate);
+        self.free_ns = self.free_ns.max(at_ns) + takes_ns;
+        self.free_ns
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Not connected.
+    Fresh,
+    Connecting,
+    Up,
+    /// Refused, or reset.
+    Dead,
+    Closed,
+}
+
+/// See the module comment.
+#[derive(Debug)]
+pub(super) struct Link {
+    index: u32,
+    stage: Stage,
+    /// Which connection of this socket: what was under way for one before it is lost.
+    pub(super) connection: u32,
+    pub(super) has_edge: bool,
+    pub(super) handshake_ns: u64,
+    /// The error that the next call gives.
+    pub(super) error: Option<Errno>,
+    pub(super) up: Lane,
+    pub(super) down: Lane,
+    room: usize,
+    /// A send found too little room.
+    wants_room: bool,
+    /// Of a request: what has reached the server.
+    pub(super) at_server: Vec<u8>,
+    pub(super) is_served: bool,
+    /// When the server closes or resets the connection, once it is about to. Until then it reads no more.
+    pub(super) finishes_ns: u64,
+    /// What can be received, with its arrival.
+    queue: VecDeque<(u64, Piece)>,
+    ended: bool,
+}
+
+impl Link {
+    pub(super) fn new(index: u32, room: usize) -> Link {
+        Link {
+            index,
+            stage: Stage::Fresh,
+            connection: 0,
+            has_edge: false,
+            handshake_ns: 0,
+            error: None,
+            up: Lane::default(),
+            down: Lane::default(),
+            room,
+            wants_room: false,
+            at_server: Vec::new(),
+            is_served: false,
+            finishes_ns: u64::MAX,
+            queue: VecDeque::new(),
+            ended: false,
+        }
+    }
+
+    pub(super) fn connects(&mut self, handshake_ns: u64) {
+        self.stage = Stage::Connecting;
+        self.handshake_ns = handshake_ns;
+    }
+
+    pub(super) fn established(&mut self) {
+        self.stage = Stage::Up;
+    }
+
+    pub(super) fn refused(&mut self) {
+        self.stage = Stage::Dead;
+        self.error = Some(Errno::CONNREFUSED);
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.stage = Stage::Dead;
+        self.error = Some(Errno::CONNRESET);
+    }
+
+    pub(super) fn finished(&mut self) {
+        self.ended = true;
+    }
+
+    pub(super) fn arrived(&mut self, at_ns: u64, piece: Piece) {
+        self.queue.push_back((at_ns, piece));
+    }
+
+    /// Room for more to send; whether somebody waited for it.
+    pub(super) fn acknowledged(&mut self, bytes: usize) -> bool {
+        self.room = self.room.saturating_add(bytes);
+        std::mem::replace(&mut self.wants_room, false)
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.stage == Stage::Up
+    }
+
+    /// The socket is as new.
+    pub(super) fn disconnected(&mut self, room: usize) {
+        let (connection, has_edge) = (self.connection + 1, self.has_edge);
+        *self = Link { connection, has_edge, ..Link::new(self.index, room) };
+    }
+
+    pub(super) fn closed(&mut self) {
+        self.connection += 1;
+        self.stage = Stage::Closed;
+    }
+
+    /// What epoll would tell of it now.
+    pub(super) fn event(&self) -> Option<Event> {
+        let token = u64::from(self.index);
+        match self.stage {
+            Stage::Connecting | Stage::Closed => None,
+            Stage::Fresh => Some(Event { token, ended: true, error: true, readable: false, writable: true }),
+            Stage::Dead => Some(Event { token, ended: true, error: true, readable: true, writable: true }),
+            Stage::Up => {
+                let readable = self.ended || !self.queue.is_empty();
+                Some(Event { token, ended: self.ended, error: false, readable, writable: self.room > 0 })
+            }
+        }
+    }
+
+    /// Of so many bytes, how many are taken to be sent.
+    pub(super) fn send(&mut self, bytes: usize) -> io::Result<usize> {
+        match (self.error.take(), self.stage) {
+            (Some(error), _) => Err(error.into()),
+            (None, Stage::Up) => {
+                let taken = bytes.min(self.room);
+                self.room -= taken;
+                self.wants_room = taken < bytes;
+                Ok(taken)
+            }
+            (None, _) => Err(Errno::PIPE.into()),
+        }
+    }
+
+    /// Reads into `to`; beside it, when the last of these bytes arrived.
+    pub(super) fn receive(&mut self, to: &mut [u8]) -> io::Result<(Received, Option<u64>)> {
+        self.read(to.len(), Some(to))
+    }
+
+    pub(super) fn discard(&mut self, most: usize) -> io::Result<Received> {
+        Ok(self.read(most, None)?.0)
+    }
+
+    fn read(&mut self, most: usize, mut to: Option<&mut [u8]>) -> io::Result<(Received, Option<u64>)> {
+        let (mut read, mut last_ns) = (0, None);
+        while read < most
+            && let Some((arrived_ns, piece)) = self.queue.front_mut()
+        {
+            let count = piece.len().min((most - read) as u64) as usize;
+            piece.take(count, to.as_deref_mut().map(|to| &mut to[read..]));
+            read += count;
+            last_ns = Some(*arrived_ns);
+            if piece.len() == 0 {
+                self.queue.pop_front();
+            }
+        }
+        if read > 0 {
+            return Ok((Received::Bytes(read), last_ns));
+        }
+        match (self.error.take(), self.stage) {
+            (Some(error), _) => Err(error.into()),
+            (None, Stage::Up) if !self.ended => Ok((Received::WouldBlock, None)),
+            (None, Stage::Up | Stage::Dead) => Ok((Received::End, None)),
+            (None, _) => Err(Errno::NOTCONN.into()),
+        }
+    }
+
+    /// The next whole request that has reached the server.
+    pub(super) fn take_request(&mut self) -> Option<Vec<u8>> {
+        let head = memchr::memmem::find(&self.at_server, b"\r\n\r\n")? + 4;
+        let length = memchr::memmem::find(&self.at_server[..head], b"Content-Length: ").map_or(0, |at| {
+            let digits = self.at_server[at + 16..].iter().take_while(|byte| byte.is_ascii_digit());
+            digits.fold(0, |length, digit| 10 * length + usize::from(digit - b'0'))
+        });
+        let whole = head + length;
+        (self.at_server.len() >= whole).then(|| self.at_server.drain(..whole).collect())
+    }
+}

@@ -1,0 +1,460 @@
+//! A network and a clock that are simulated: what happens is scheduled, and time jumps from one happening to the next. A
+//! worker on it does in milliseconds what takes minutes elsewhere, and every instant that it sees is known beforehand.
+//!
+//! This file holds the clock and what a worker asks of it; `link` one connection and its bytes on their way. What servers do
+//! is a [`Peer`], which a test writes. Flags of events, errors and their order are those of TCP beneath epoll on Linux.
+//! Names are not resolved here: a run that asks for it for each connection cannot be simulated.
+
+mod link;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+
+use self::link::{Link, Piece};
+use super::{Address, Backend, Connect, Event, Received, Ticks, WITHOUT_END};
+
+/// What the clock shows at first. Not zero: to a connection that means "never".
+pub(crate) const BEGIN_NS: u64 = 1_000_000_000;
+/// What it takes to ask whether there is an event for someone who does nothing else, so that time passes for them, too; and how
+/// often they have asked in one instant by then.
+const POLL_NS: u64 = 500;
+const POLLS_MAX: u32 = 3;
+/// Events given at once.
+const BATCH: usize = 256;
+
+/// What the servers of a simulated network do.
+pub(crate) trait Peer {
+    /// A client begins to connect.
+    fn connect(&mut self, now_ns: u64, address: &Address) -> Attempt;
+
+    /// A whole request was read by the server.
+    fn answer(&mut self, now_ns: u64, request: &[u8]) -> Vec<Act>;
+}
+
+/// What becomes of an attempt to connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// The connection stands after the handshake; the server reads from it after `served_ns`, both from the attempt on.
+    Stands { handshake_ns: u64, served_ns: u64 },
+    /// It stands at once, as that of a Unix socket does.
+    StandsAtOnce,
+    /// Nobody listens: told after so long.
+    Refused { after_ns: u64 },
+    /// Nothing ever comes back.
+    Lost,
+    /// The call itself fails.
+    Fails(Errno),
+}
+
+/// What a server does about a request, one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Lets time pass, in nanoseconds.
+    Wait(u64),
+    /// Writes bytes.
+    Write(Vec<u8>),
+    /// Writes so many bytes of no meaning.
+    Fill(u64),
+    /// Closes the connection behind what was written.
+    Finish,
+    /// Resets it behind what was written.
+    Reset,
+}
+
+/// What lies between clients and servers, and the machine that clients run on.
+#[derive(Clone, Debug)]
+pub(crate) struct Wire {
+    /// How long a byte is on its way, each way.
+    pub(crate) latency_ns: u64,
+    /// Bandwidth of a connection in each direction; absent: without end.
+    pub(crate) bytes_per_s: Option<u64>,
+    /// Most bytes that arrive together.
+    pub(crate) segment_bytes: usize,
+    /// What a socket takes before the server acknowledges it.
+    pub(crate) send_room: usize,
+    /// Most bytes that one read gives.
+    pub(crate) receives_most: usize,
+    /// What each call on a socket takes.
+    pub(crate) call_ns: u64,
+    /// Spans in which the machine stands still, from [`BEGIN_NS`] on: who would wake in one wakes at its end.
+    pub(crate) stalls: Vec<(u64, u64)>,
+}
+
+impl Default for Wire {
+    fn default() -> Wire {
+        Wire {
+            latency_ns: 0,
+            bytes_per_s: None,
+            segment_bytes: usize::MAX,
+            send_room: usize::MAX,
+            receives_most: 16 * 1024,
+            call_ns: 0,
+            stalls: Vec::new(),
+        }
+    }
+}
+
+/// Something that is to happen to a link, unless its connection is another by then.
+#[derive(Debug)]
+enum Happening {
+    Established,
+    Refused,
+    /// Bytes reach the server.
+    Request(Vec<u8>),
+    /// The server begins to read.
+    Served,
+    /// Bytes that were sent are acknowledged.
+    Room(usize),
+    /// Bytes reach the client.
+    Arrived(Piece),
+    Finished,
+    Reset,
+}
+
+/// See the module comment.
+pub(crate) struct Simulated<P> {
+    peer: P,
+    wire: Wire,
+    now_ns: u64,
+    /// Links by their number; a number is given once.
+    links: Vec<Link>,
+    /// Order of happenings: by instant, then as they were scheduled.
+    schedule: BinaryHeap<Reverse<(u64, u64)>>,
+    /// What happens, by its number in the schedule: which link, which of its connections.
+    happenings: BTreeMap<u64, (usize, u32, Happening)>,
+    scheduled: u64,
+    /// Links that have something to tell, each once.
+    edges: VecDeque<usize>,
+    ticker: Option<Ticker>,
+    events: Vec<Event>,
+    buffer: Vec<u8>,
+    /// How often someone asked for an event in vain, without waiting, since the clock last moved.
+    polls: u32,
+}
+
+struct Ticker {
+    period_ns: u64,
+    token: u64,
+    due_ns: u64,
+    was_told: bool,
+}
+
+impl<P: Peer> Simulated<P> {
+    pub(crate) fn new(peer: P, wire: Wire) -> Simulated<P> {
+        Simulated {
+            buffer: vec![0; wire.receives_most],
+            peer,
+            wire,
+            now_ns: BEGIN_NS,
+            links: Vec::new(),
+            schedule: BinaryHeap::new(),
+            happenings: BTreeMap::new(),
+            scheduled: 0,
+            edges: VecDeque::new(),
+            ticker: None,
+            events: Vec::new(),
+            polls: 0,
+        }
+    }
+
+    fn at(&mut self, at_ns: u64, link: usize, happening: Happening) {
+        self.schedule.push(Reverse((at_ns, self.scheduled)));
+        self.happenings.insert(self.scheduled, (link, self.links[link].connection, happening));
+        self.scheduled += 1;
+    }
+
+    /// When something happens next.
+    fn next_ns(&self) -> u64 {
+        let tick = self.ticker.as_ref().filter(|ticker| !ticker.was_told).map(|ticker| ticker.due_ns);
+        let next = self.schedule.peek().map(|Reverse((at, _))| *at);
+        tick.into_iter().chain(next).min().unwrap_or(u64::MAX)
+    }
+
+    /// Moves the clock, and has everything happen that is due by then, each at its own instant.
+    fn pass_to(&mut self, at_ns: u64) {
+        self.now_ns = self.now_ns.max(at_ns);
+        while let Some(Reverse((at, number))) = self.schedule.peek().copied() {
+            if at > self.now_ns {
+                break;
+            }
+            self.schedule.pop();
+            let (link, connection, happening) = self.happenings.remove(&number).expect("scheduled once");
+            if self.links[link].connection == connection {
+                self.happen(at, link, happening);
+            }
+        }
+    }
+
+    /// A call on a socket.
+    fn call(&mut self) {
+        self.pass_to(self.now_ns + self.wire.call_ns);
+    }
+
+    fn happen(&mut self, at_ns: u64, number: usize, happening: Happening) {
+        let link = &mut self.links[number];
+        match happening {
+            Happening::Established => link.established(),
+            Happening::Refused => link.refused(),
+            Happening::Arrived(piece) => link.arrived(at_ns, piece),
+            Happening::Finished => link.finished(),
+            Happening::Reset => link.reset(),
+            Happening::Room(bytes) => {
+                if !link.acknowledged(bytes) {
+                    return;
+                }
+            }
+            Happening::Request(bytes) => {
+                link.at_server.extend_from_slice(&bytes);
+                if link.finishes_ns <= at_ns {
+                    // A server that has closed answers whatever comes with a reset.
+                    return self.at(at_ns + self.wire.latency_ns, number, Happening::Reset);
+                }
+                return self.serve(at_ns, number);
+            }
+            Happening::Served => {
+                link.is_served = true;
+                return self.serve(at_ns, number);
+            }
+        }
+        self.edge(number);
+    }
+
+    fn edge(&mut self, number: usize) {
+        if !std::mem::replace(&mut self.links[number].has_edge, true) {
+            self.edges.push_back(number);
+        }
+    }
+
+    /// Lets the server read what has come.
+    fn serve(&mut self, at_ns: u64, number: usize) {
+        while self.links[number].is_served
+            && self.links[number].finishes_ns == u64::MAX
+            && let Some(request) = self.links[number].take_request()
+        {
+            let acts = self.peer.answer(at_ns, &request);
+            self.play(at_ns, number, acts);
+        }
+    }
+
+    /// Schedules what a server does from an instant on.
+    fn play(&mut self, mut at_ns: u64, number: usize, acts: Vec<Act>) {
+        let latency_ns = self.wire.latency_ns;
+        for act in acts {
+            match act {
+                Act::Wait(span_ns) => at_ns += span_ns,
+                Act::Write(bytes) => {
+                    for segment in bytes.chunks(self.wire.segment_bytes) {
+                        let left_ns = self.links[number].down.carry(at_ns, segment.len() as u64, &self.wire);
+                        let piece = Piece::Bytes(segment.to_vec());
+                        self.at(left_ns + latency_ns, number, Happening::Arrived(piece));
+                    }
+                }
+                Act::Fill(bytes) => {
+                    let left_ns = self.links[number].down.carry(at_ns, bytes, &self.wire);
+                    self.at(left_ns + latency_ns, number, Happening::Arrived(Piece::Fill(bytes)));
+                }
+                Act::Finish | Act::Reset => {
+                    self.links[number].finishes_ns = at_ns;
+                    let left_ns = self.links[number].down.carry(at_ns, 0, &self.wire);
+                    let ends = if act == Act::Finish { Happening::Finished } else { Happening::Reset };
+                    return self.at(left_ns + latency_ns, number, ends);
+                }
+            }
+        }
+    }
+
+    /// Gathers what there is to tell.
+    fn gather(&mut self) {
+        self.events.clear();
+        if let Some(ticker) = &mut self.ticker
+            && ticker.due_ns <= self.now_ns
+            && !std::mem::replace(&mut ticker.was_told, true)
+        {
+            self.events.push(Event { token: ticker.token, readable: true, ..Event::default() });
+        }
+        while self.events.len() < BATCH
+            && let Some(number) = self.edges.pop_front()
+        {
+            self.links[number].has_edge = false;
+            self.events.extend(self.links[number].event());
+        }
+    }
+
+    /// When someone who would wake at an instant does wake.
+    fn awake_ns(&self, at_ns: u64) -> u64 {
+        let since_ns = at_ns - BEGIN_NS;
+        let stall = self.wire.stalls.iter().find(|(from, to)| (*from..*to).contains(&since_ns));
+        stall.map_or(at_ns, |(_, to)| BEGIN_NS + to)
+    }
+}
+
+impl<P: Peer> Backend for Simulated<P> {
+    /// The link's number.
+    type Socket = usize;
+
+    const NAME: &'static str = "simulated";
+
+    fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    fn sleep_until(&mut self, at_ns: u64) {
+        self.pass_to(at_ns);
+    }
+
+    fn spin_until(&mut self, at_ns: u64) -> u64 {
+        self.pass_to(self.awake_ns(at_ns));
+        self.now_ns
+    }
+
+    fn watch(&mut self, _: impl AsFd, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn tick_every(&mut self, period_ns: u64, token: u64) -> io::Result<()> {
+        self.ticker = Some(Ticker { period_ns, token, due_ns: self.now_ns + period_ns, was_told: false });
+        Ok(())
+    }
+
+    fn take_ticks(&mut self) -> Option<Ticks> {
+        let now_ns = self.now_ns;
+        let ticker = self.ticker.as_mut().filter(|ticker| ticker.due_ns <= now_ns)?;
+        let count = (now_ns - ticker.due_ns) / ticker.period_ns + 1;
+        let ticks = Ticks { due_ns: ticker.due_ns, count };
+        ticker.due_ns += count * ticker.period_ns;
+        ticker.was_told = false;
+        Some(ticks)
+    }
+
+    fn open(&mut self, index: u32, _: &Address, _: Option<IpAddr>) -> io::Result<usize> {
+        self.links.push(Link::new(index, self.wire.send_room));
+        // epoll reports a socket that is not connected as hung up.
+        self.edge(self.links.len() - 1);
+        Ok(self.links.len() - 1)
+    }
+
+    fn close(&mut self, socket: usize) {
+        self.links[socket].closed();
+    }
+
+    fn connect(&mut self, socket: &usize, address: &Address) -> io::Result<Connect> {
+        self.call();
+        let now = self.now_ns;
+        match self.peer.connect(now, address) {
+            Attempt::Stands { handshake_ns, served_ns } => {
+                self.links[*socket].connects(handshake_ns);
+                self.at(now + handshake_ns, *socket, Happening::Established);
+                self.at(now + served_ns, *socket, Happening::Served);
+            }
+            Attempt::StandsAtOnce => {
+                let link = &mut self.links[*socket];
+                link.established();
+                link.is_served = true;
+                self.edge(*socket);
+                return Ok(Connect::Done);
+            }
+            Attempt::Refused { after_ns } => {
+                self.links[*socket].connects(0);
+                self.at(now + after_ns, *socket, Happening::Refused);
+            }
+            Attempt::Lost => self.links[*socket].connects(0),
+            Attempt::Fails(errno) => return Err(errno.into()),
+        }
+        Ok(Connect::InProgress)
+    }
+
+    fn connect_error(&mut self, socket: &usize) -> Option<io::Error> {
+        self.links[*socket].error.take().map(io::Error::from)
+    }
+
+    fn handshake_ns(&self, socket: &usize) -> Option<u64> {
+        Some(self.links[*socket].handshake_ns)
+    }
+
+    fn send(&mut self, socket: &usize, bytes: &[u8]) -> io::Result<usize> {
+        self.call();
+        let now = self.now_ns;
+        let link = &mut self.links[*socket];
+        let taken = link.send(bytes.len())?;
+        if taken > 0 {
+            let arrives_ns = link.up.carry(now, taken as u64, &self.wire) + self.wire.latency_ns;
+            self.at(arrives_ns, *socket, Happening::Request(bytes[..taken].to_vec()));
+            self.at(arrives_ns + self.wire.latency_ns, *socket, Happening::Room(taken));
+        }
+        Ok(taken)
+    }
+
+    fn receive(&mut self, socket: &usize) -> io::Result<Received> {
+        Ok(self.receive_stamped(socket)?.0)
+    }
+
+    fn stamp(&mut self, _: &usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn receive_stamped(&mut self, socket: &usize) -> io::Result<(Received, Option<u64>)> {
+        self.call();
+        let (received, arrived_ns) = self.links[*socket].receive(&mut self.buffer)?;
+        Ok((received, arrived_ns.map(|arrived_ns| self.now_ns - arrived_ns)))
+    }
+
+    fn receives_most(&self) -> usize {
+        self.buffer.len()
+    }
+
+    fn bytes(&self, n: usize) -> &[u8] {
+        &self.buffer[..n]
+    }
+
+    fn discard(&mut self, socket: &usize, most: usize) -> io::Result<Received> {
+        self.call();
+        self.links[*socket].discard(most)
+    }
+
+    fn shutdown_write(&mut self, socket: &usize) -> io::Result<()> {
+        self.call();
+        if self.links[*socket].is_up() { Ok(()) } else { Err(Errno::NOTCONN.into()) }
+    }
+
+    fn disconnect(&mut self, socket: &usize) -> io::Result<()> {
+        self.call();
+        self.links[*socket].disconnected(self.wire.send_room);
+        self.edge(*socket);
+        Ok(())
+    }
+
+    fn reset_on_close(&mut self, _: &usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn wait(&mut self, timeout_ns: u64) -> io::Result<usize> {
+        self.pass_to(self.now_ns);
+        let begun_ns = self.now_ns;
+        let until_ns = match timeout_ns {
+            WITHOUT_END => u64::MAX,
+            0 if self.polls >= POLLS_MAX => begun_ns + POLL_NS,
+            _ => begun_ns.saturating_add(timeout_ns),
+        };
+        loop {
+            self.gather();
+            if !self.events.is_empty() || self.now_ns >= until_ns {
+                break;
+            }
+            let next_ns = self.next_ns().min(until_ns);
+            assert!(next_ns < u64::MAX, "someone waits for what will never happen");
+            self.pass_to(self.awake_ns(next_ns));
+        }
+        let in_vain = timeout_ns == 0 && self.now_ns == begun_ns && self.events.is_empty();
+        self.polls = if in_vain { self.polls + 1 } else { 0 };
+        Ok(self.events.len())
+    }
+
+    fn event(&self, number: usize) -> Event {
+        self.events[number]
+    }
+}
