@@ -1,9 +1,12 @@
 //! Levels on a simulated network: a worker as it is, servers and a clock that do as a test says. Nothing here depends on the
 //! machine, so what is reported must equal what was put in to the nanosecond.
 
+mod client_model;
+mod draw;
 mod machine;
 mod open_loop;
 mod pages;
+mod schedules;
 mod trouble;
 
 use std::sync::Arc;
