@@ -90,6 +90,35 @@ fn a_stall_of_the_server_is_charged_to_every_arrival_that_it_delays() {
     assert_eq!((open_loop.planned, open_loop.waited, open_loop.skipped), (10_000, 991, 0));
 }
 
+/// With a client for each arrival of the stall, both latencies show it.
+#[test]
+fn with_clients_enough_both_latencies_show_a_stall() {
+    let measured = level("400", 600, 4 * SECOND).run(server(0, |now_ns, _| {
+        let frozen_ns = (2 * SECOND).saturating_sub(now_ns) * u64::from(now_ns >= SECOND);
+        vec![Act::Wait(frozen_ns), Act::Write(response(10))]
+    }));
+    let open_loop = schedule(&measured);
+    let times: Vec<(u64, u64)> = (0..400).map(|k| (SECOND - k * 2_500 * US, 1)).chain([(0, 1_200)]).collect();
+    are("response", &measured.response, &measured.histograms.response, &times);
+    are("response", &open_loop.response, &open_loop.uncorrected.response, &times);
+    assert_eq!((open_loop.waited, open_loop.skipped), (0, 0));
+}
+
+/// Three files of 2 ms; the wait for a client is charged to the first of them and to the page.
+#[test]
+fn a_page_of_several_files_is_one_arrival() {
+    let mut level = level("200", 1, 100 * MS);
+    level.workload.pages[0].files = vec![file("/1"), file("/2"), file("/3")];
+    let measured = level.run(steady(0, 2 * MS, 10));
+    // Due every 5 ms, done in 6: 16 pages, and two files of the next; the last ends with the window.
+    let pages: Vec<(u64, u64)> = (0..16).map(|k| (6 * MS + k * MS, 1)).collect();
+    are("page", &measured.page, &measured.histograms.page, &pages);
+    let firsts = (0..17).map(|k| (2 * MS + k * MS, 1));
+    let files: Vec<(u64, u64)> = firsts.chain([(2 * MS, 32)]).collect();
+    are("response", &measured.response, &measured.histograms.response, &files);
+    assert_eq!((schedule(&measured).planned, schedule(&measured).started), (20, 17));
+}
+
 /// The same in closed loop: as many slow requests as clients.
 #[test]
 fn a_closed_loop_sees_a_stall_once_a_client() {

@@ -81,7 +81,7 @@ fn pages_are_counted_exactly_behind_a_warm_up_and_over_workers() {
 
 #[test]
 fn the_first_file_goes_alone_and_the_rest_in_parallel() {
-    // Each answer takes 50 ms; five files, four at once behind the first: two rounds.
+    // Each answer takes 50 ms; five files, four at once behind the first.
     let peer = Peer::start(vec![Act::Wait(Duration::from_millis(50)), ok()]);
     let mut spec = spec(&peer.url, KeepAlive, 2);
     spec.client.parallel = 4;
@@ -89,8 +89,6 @@ fn the_first_file_goes_alone_and_the_rest_in_parallel() {
     let outcome = run(&spec, &one_page(files), 1);
     let counts = outcome.measured.counts;
     assert_eq!((counts.pages_completed, counts.succeeded, counts.connections), (2, 10, 4));
-    let mean_ms = outcome.measured.page.mean() / 1e6;
-    assert!((100.0..200.0).contains(&mean_ms), "a page took {mean_ms} ms: one after another it would be 250");
 }
 
 #[test]
@@ -299,24 +297,6 @@ fn ipv6_targets_work_where_the_host_has_them() {
     });
     let outcome = run(&spec(&url, PerRequest, 5), &one_page(vec![file("/x", None)]), 1);
     assert_eq!((errors(&outcome), outcome.measured.counts.connections), (vec![], 5));
-}
-
-#[test]
-fn think_time_is_waited_and_accounted_for() {
-    let peer = decent();
-    let mut spec = spec(&peer.url, KeepAlive, 1);
-    spec.load.pages = None;
-    spec.load.duration = Nanos::from_millis(600);
-    // Both clients have begun when the window opens.
-    spec.load.warmup = Nanos::from_millis(10);
-    let page = Page { weight: 1, files: vec![file("/x", None)], think: Nanos::from_millis(100) };
-    let workload = Workload { name: "w".into(), pages: vec![page], ..Workload::default() };
-    let outcome = run(&spec, &workload, 2);
-    let counts = outcome.measured.counts;
-    // One page each 100 ms and a little more, the first of which may have begun before the window.
-    assert!(counts.pages_completed <= 14, "{counts:?}");
-    assert_eq!(counts.busy_ns + counts.idle_ns, 2 * 600_000_000, "{counts:?}");
-    assert!(counts.idle_ns > 0, "{counts:?}");
 }
 
 #[test]

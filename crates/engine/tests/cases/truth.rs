@@ -1,6 +1,6 @@
-//! The test that matters most: the reference server answers on a known schedule of delays, sizes and faults, and what
-//! the client reports must be that schedule: counts exact, bytes equal to the server's own, percentiles within the
-//! histogram's precision of the delay plus what the machine adds.
+//! Truth on real sockets: the reference server answers on a known schedule of delays, sizes and faults, and what the client
+//! reports must be that schedule: counts exact, bytes equal to the server's own, no latency below its delay. That times are
+//! exact is shown where nothing else adds to them, on a simulated network: `src/simulated_tests`.
 
 use super::peer::{errors, file, impatient, one_page, run, spec};
 use webstone_model::errors::ErrorClass;
@@ -11,9 +11,6 @@ use webstone_model::units::Nanos;
 use webstone_server::{RunningServer, ServeOptions, Server};
 
 const POLICIES: [ConnectionPolicy; 3] = [PerRequest, PerPage, KeepAlive];
-/// What server, kernel and a busy test machine may add to a scheduled delay. It is no claim about speed: the delays
-/// below lie further apart than this, so a figure that is off by one delay cannot pass.
-const OVERHEAD_NS: u64 = 400_000_000;
 /// Three significant digits: no recorded value is further from the truth than this share of it.
 const PRECISION: f64 = 0.001;
 
@@ -25,7 +22,8 @@ fn server(threads: u32) -> RunningServer {
     .unwrap()
 }
 
-/// A histogram must hold exactly `count` values for each of the delays, which ascend.
+/// A histogram must hold `count` values for each of the delays, which ascend, none shorter than its own. What server, kernel and
+/// machine add is theirs; that nothing else is added is shown on a simulated network.
 fn holds(histogram: &Histogram, delays_ns: &[u64], count: u64) {
     assert_eq!(histogram.len(), delays_ns.len() as u64 * count);
     for (index, delay) in delays_ns.iter().enumerate() {
@@ -33,21 +31,17 @@ fn holds(histogram: &Histogram, delays_ns: &[u64], count: u64) {
         let quantile = (index as f64 + 0.5) / delays_ns.len() as f64;
         let found = histogram.value_at_quantile(quantile);
         let least = (*delay as f64 * (1.0 - PRECISION)) as u64;
-        let most = ((*delay + OVERHEAD_NS) as f64 * (1.0 + PRECISION)) as u64;
-        assert!((least..=most).contains(&found), "{found} ns where {delay} ns was scheduled, at {quantile}");
+        assert!(found >= least, "{found} ns where {delay} ns was scheduled, at {quantile}");
     }
 }
 
 #[test]
-fn delays_in_are_percentiles_out() {
-    let delays = [0, 500, 1000, 2000].map(|ms| ms * 1_000_000_u64);
+fn no_latency_is_below_the_delay_that_the_server_scheduled() {
+    let delays = [0, 50, 100, 200].map(|ms| ms * 1_000_000_u64);
     for policy in POLICIES {
         let server = server(1);
-        let mut spec = spec(server.url(), policy, 48);
-        spec.client.first_byte_timeout = Nanos::from_secs(10);
-        spec.client.request_timeout = Nanos::from_secs(10);
-        let workload = one_page(vec![file("/test?delays=0,500ms,1s,2s&size=1000", Some(1000))]);
-        let outcome = run(&spec, &workload, 12);
+        let workload = one_page(vec![file("/test?delays=0,50ms,100ms,200ms&size=1000", Some(1000))]);
+        let outcome = run(&spec(server.url(), policy, 48), &workload, 12);
         let measured = &outcome.measured;
         assert_eq!((errors(&outcome), measured.counts.succeeded), (vec![], 48), "{policy:?}");
         for histogram in
@@ -57,26 +51,8 @@ fn delays_in_are_percentiles_out() {
         }
         let scheduled_ns: u64 = delays.iter().map(|delay| delay * 12).sum();
         assert!(measured.response.sum >= scheduled_ns, "{} < {scheduled_ns}", measured.response.sum);
-        assert!(measured.response.sum <= scheduled_ns + 48 * OVERHEAD_NS);
         assert_eq!(measured.lifetime.received_bytes, server.counters().bytes_sent);
     }
-}
-
-#[test]
-fn a_slow_body_is_in_the_response_time_and_not_in_the_first_byte() {
-    let server = server(1);
-    let mut spec = spec(server.url(), PerRequest, 6);
-    spec.client.request_timeout = Nanos::from_secs(10);
-    let workload = one_page(vec![file("/test?pause=900ms&size=1000", Some(1000))]);
-    let outcome = run(&spec, &workload, 3);
-    assert_eq!(errors(&outcome), []);
-    holds(&outcome.measured.histograms.first_byte, &[0], 6);
-    holds(&outcome.measured.histograms.response, &[900_000_000], 6);
-    let figures = webstone_model::figures::Figures::of(&outcome.measured);
-    // What a busy machine keeps the first byte waiting, the pause has less left for the transfer.
-    let least_s = 0.9 - figures.first_byte_mean_s;
-    assert!((least_s..1.3).contains(&figures.transfer_mean_s), "{figures:?}");
-    assert!(figures.first_byte_mean_s < 0.4, "{figures:?}");
 }
 
 #[test]
@@ -187,40 +163,4 @@ fn long_heads_and_interim_answers_are_part_of_the_head() {
     assert_eq!((errors(&outcome), counts.body_bytes), (vec![], 100));
     assert!(counts.head_bytes > 600_000, "{counts:?}");
     assert_eq!(outcome.measured.lifetime.received_bytes, server.counters().bytes_sent);
-}
-
-#[test]
-fn connect_times_are_the_connections_own() {
-    let server = server(1);
-    let mut spec = spec(server.url(), PerRequest, 20);
-    spec.client.first_byte_timeout = Nanos::from_secs(5);
-    spec.client.request_timeout = Nanos::from_secs(5);
-    let outcome = run(&spec, &one_page(vec![file("/test?delay=600ms&size=10", Some(10))]), 20);
-    let measured = &outcome.measured;
-    assert_eq!((measured.histograms.connect.len(), measured.connect.count), (20, 20));
-    holds(&measured.histograms.connect, &[0], 20);
-    holds(&measured.histograms.response, &[600_000_000], 20);
-    let page = &measured.pages[0];
-    assert_eq!(
-        (page.connects, page.connect_ns, page.connect_ns_max),
-        (20, measured.connect.sum, measured.connect.max)
-    );
-}
-
-#[test]
-fn a_window_by_time_counts_what_ends_inside_it() {
-    // Ten clients, answers of 100 ms, one second: at most 100 answers can end inside it, and 100 − 10 must unless the
-    // machine stood still. The time of all requests inside the window is ten client-seconds to the nanosecond.
-    let server = server(1);
-    let mut spec = spec(server.url(), KeepAlive, 0);
-    spec.load.pages = None;
-    spec.load.duration = Nanos::from_secs(1);
-    spec.load.warmup = Nanos::from_millis(300);
-    let outcome = run(&spec, &one_page(vec![file("/test?delay=100ms&size=10", Some(10))]), 10);
-    let counts = outcome.measured.counts;
-    assert!(counts.succeeded <= 100, "{counts:?}");
-    assert_eq!((counts.carried_in, counts.in_flight), (10, 10));
-    assert_eq!(outcome.measured.window_ns, 1_000_000_000);
-    let off = counts.busy_ns.abs_diff(10_000_000_000);
-    assert!(off < 200_000_000, "{off} ns of client time are unaccounted for");
 }
