@@ -136,7 +136,7 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         path: Option<String>,
         /// The server under test.
-        target: TargetRecord,
+        target: Box<TargetRecord>,
         /// Name of the workload.
         workload: String,
         /// What was asked for, with every default filled in and without secrets.
@@ -240,7 +240,7 @@ mod tests {
         let started = Event::RunStarted {
             id: "r".to_owned(),
             path: None,
-            target: TargetRecord::default(),
+            target: Box::default(),
             workload: "standard".to_owned(),
             spec: Box::default(),
             steps: 4,

@@ -35,7 +35,7 @@ pub struct SearchSpec {
     pub to: u64,
     /// How close together the highest level kept and the lowest broken shall come, in percent of the former.
     pub resolution_percent: f64,
-    /// Most iterations of a level whose standing is in doubt; at least [`LOOK_FIRST`].
+    /// Most iterations of a level whose standing is in doubt; at least `webstone_judge::search::LOOK_FIRST`.
     pub repeats: u32,
 }
 

@@ -61,7 +61,7 @@ fn the_published_schema_of_events_is_the_generated_one_and_is_kept_to() {
     let started = Event::RunStarted {
         id: record.id.clone(),
         path: Some("runs/x".to_owned()),
-        target: record.target.clone(),
+        target: Box::new(record.target.clone()),
         workload: record.workload.name.clone(),
         spec: Box::new(record.spec.clone()),
         steps: 6,

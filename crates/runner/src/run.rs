@@ -366,7 +366,7 @@ impl Prepared {
         observer.event(&Event::RunStarted {
             id: self.record.id.clone(),
             path: self.store.as_ref().map(|store| store.path().display().to_string()),
-            target: self.record.target.clone(),
+            target: Box::new(self.record.target.clone()),
             workload: self.record.workload.name.clone(),
             spec: Box::new(self.record.spec.clone()),
             steps,

@@ -109,7 +109,7 @@ impl FileRequest {
         self.size.filter(|_| self.method(method) != "HEAD")
     }
 
-    /// Size of the generated file that it asks for, of which every byte is known ([`content`]); `None` where it asks for
+    /// Size of the generated file that it asks for, of which every byte is known (`webstone_workload::content`); `None` where it asks for
     /// anything else: with a query, a template or another method than GET, or where no size is stated. `method` is the run's.
     pub fn generated_size(&self, method: &str) -> Option<u64> {
         let is_file = !self.url.contains('?') && !self.url.contains("{{");
