@@ -1,10 +1,10 @@
 //! Thousands of random schedules: what the worker reports must be what a plain model of its clients says, and every identity
 //! must hold. A schedule that fails is named by its seed; alone it is run by
 //! `WEBSTONE_SEED=<seed> cargo test -p webstone-engine --lib random_schedules`.
-#![allow(clippy::print_stdout, reason = "a seed that fails must be known")]
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use webstone_model::metrics::Interval;
 use webstone_model::workload::{PageSequence, Sampler};
@@ -16,32 +16,24 @@ use super::*;
 /// Schedules of each kind.
 const SCHEDULES: u64 = 5_000;
 
-/// The seeds to run: all, or the one that was asked for.
-fn seeds() -> Vec<u64> {
-    match std::env::var("WEBSTONE_SEED") {
+/// Runs all seeds, or the one that was asked for, and names the one that fails.
+fn each_seed(run: impl Fn(u64)) {
+    let seeds = match std::env::var("WEBSTONE_SEED") {
         Ok(seed) => vec![seed.parse().expect("WEBSTONE_SEED is a number")],
-        Err(_) => (0..SCHEDULES).collect(),
-    }
-}
-
-/// Names the seed of a schedule that fails.
-struct Named(u64);
-
-impl Drop for Named {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            println!(
-                "seed {}; alone: WEBSTONE_SEED={} cargo test -p webstone-engine --lib random_schedules",
-                self.0, self.0
-            );
-        }
+        Err(_) => (0..SCHEDULES).collect::<Vec<u64>>(),
+    };
+    for seed in seeds {
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(seed)));
+        assert!(
+            outcome.is_ok(),
+            "seed {seed}, for the reason above; alone: WEBSTONE_SEED={seed} cargo test -p webstone-engine --lib random_schedules"
+        );
     }
 }
 
 #[test]
 fn random_schedules_in_closed_loop_are_as_modelled() {
-    for seed in seeds() {
-        let _named = Named(seed);
+    each_seed(|seed| {
         let schedule = Schedule::new(seed, false);
         let (measured, transactions) = schedule.level().run_told(&schedule);
         let weights = 1..=schedule.pages.len() as u64;
@@ -69,7 +61,7 @@ fn random_schedules_in_closed_loop_are_as_modelled() {
                 right().map(|request| request.end_ns - request.start_ns).sum::<u64>()
             );
         }
-    }
+    });
 }
 
 /// Each request must have the instants that the model gives it, whoever made it: what differs first says most.
@@ -106,8 +98,7 @@ fn same_requests(schedule: &Schedule, diaries: &[Diary], transactions: &[Transac
 /// Clients without a memory are one like the other, so which of those that are free takes an arrival is all the same.
 #[test]
 fn random_schedules_in_open_loop_are_as_modelled() {
-    for seed in seeds() {
-        let _named = Named(seed);
+    each_seed(|seed| {
         let schedule = Schedule::new(seed, true);
         let (measured, transactions) = schedule.level().run_told(&schedule);
         let rate = schedule.rate.expect("an open loop");
@@ -149,7 +140,7 @@ fn random_schedules_in_open_loop_are_as_modelled() {
         let right = || ended(&schedule, &diaries).filter(|request| request.error.is_none());
         let own: Vec<_> = right().map(|request| (request.end_ns - request.start_ns, 1)).collect();
         are("response", &open_loop.response, &open_loop.uncorrected.response, &own);
-    }
+    });
 }
 
 /// Whether what happens at an instant is counted.
