@@ -5,6 +5,8 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use webstone_model::target::Target;
+
 use crate::failure::Failure;
 
 /// What to do about the back end, which earlier versions let one choose.
@@ -98,7 +100,7 @@ fn failure(error: &clap::Error, command: Option<&str>) -> Failure {
                         "`webstone workloads` lists the workloads, `webstone workloads show {name}` prints one"
                     )
                 }
-                None if name.starts_with("http://") => {
+                None if Target::split(&name).is_ok() => {
                     format!("to benchmark it, `webstone run {name}`; for one URL, `webstone hit {name}`")
                 }
                 None => "`webstone --help` lists the commands".to_owned(),

@@ -38,7 +38,7 @@ impl<B: Backend> Worker<B> {
             self.tickets = self.tickets.wrapping_add(1);
             connection.ticket = self.tickets;
             connection.state = State::Resolving;
-            resolver.ask(index, connection.ticket, &origin.host, origin.port);
+            resolver.ask(index, connection.ticket, &origin.target.host, origin.target.port);
         } else {
             self.connect_to_address(index, now);
         }

@@ -1,75 +1,29 @@
-//! Where requests go: URLs taken apart, host names resolved.
+//! Where requests go: the servers of a run, host names resolved.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+
+use webstone_model::target::Target;
 
 use crate::plan::PlanError;
 use crate::sys::Address;
 
-/// A server by name: scheme, host and port of a URL, and the addresses behind them.
+/// Where connections go.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
-    /// `host` or `host:port`, as `Host` and absolute URLs name it.
+    /// Whom requests name, as `Host` and absolute URLs do.
     pub(crate) authority: String,
-    /// Host without port or brackets.
-    pub(crate) host: String,
-    /// Port.
-    pub(crate) port: u16,
-    /// The host is a name, not an address.
+    /// Whom connections go to: the same, or a proxy.
+    pub(crate) target: Target,
+    /// That host is a name, not an address.
     pub(crate) is_named: bool,
     /// Addresses, used in turn by connections. Never empty.
     pub(crate) addresses: Vec<Address>,
 }
 
-/// A URL's origin and what follows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Url {
-    /// `host` or `host:port`.
-    pub(crate) authority: String,
-    /// Host without brackets.
-    pub(crate) host: String,
-    /// Port; 80 where none is given.
-    pub(crate) port: u16,
-    /// Path with its query; `/` where there is none.
-    pub(crate) target: String,
-}
-
-/// Takes an `http://` URL apart. `what` names the option or file in the error.
-pub(crate) fn parse_url(what: &str, text: &str) -> Result<Url, PlanError> {
-    let error = |rule: &str, hint: &str| PlanError {
-        what: format!("{what}: `{text}` {rule}"),
-        hint: Some(hint.to_owned()),
-    };
-    let example = "write a URL such as http://127.0.0.1:8080/";
-    let Some((scheme, _)) = text.split_once("://") else {
-        return Err(error("has no scheme", example));
-    };
-    match scheme {
-        "http" => {}
-        "https" => {
-            return Err(error(
-                "asks for TLS (https), which this version does not support",
-                "use the server's http:// address, or put a TLS-terminating proxy's plain side under test",
-            ));
-        }
-        _ => return Err(error("is not an http:// URL", example)),
-    }
-    let uri: http::Uri = text.parse().map_err(|cause| error(&format!("is not a URL ({cause})"), example))?;
-    let authority = uri.authority().ok_or_else(|| error("names no host", example))?;
-    if authority.as_str().contains('@') {
-        return Err(error("carries a user name", "send credentials with -H 'Authorization: …'"));
-    }
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-    if host.is_empty() {
-        return Err(error("names no host", example));
-    }
-    let port = match (authority.port(), authority.port_u16()) {
-        (None, _) if authority.as_str().ends_with(authority.host()) => 80,
-        (_, Some(port)) if port > 0 => port,
-        _ => return Err(error("has a port that is not between 1 and 65535", example)),
-    };
-    let target = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-    let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
-    Ok(Url { authority: authority.as_str().to_owned(), host, port, target })
+/// A server and a path on it. `what` names the option or file in the error.
+pub(crate) fn split<'a>(what: &str, url: &'a str) -> Result<(Target, Cow<'a, str>), PlanError> {
+    Target::plain(url).map_err(|error| PlanError::new(format!("{what}: {error}"), error.remedy))
 }
 
 /// Whether a host is a name, so that there is something to resolve.
@@ -106,31 +60,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_come_apart() {
-        let url = parse_url("target", "http://example.org:8080/a?b").unwrap();
-        assert_eq!((url.host.as_str(), url.port, url.target.as_str()), ("example.org", 8080, "/a?b"));
-        assert_eq!(url.authority, "example.org:8080");
-        let url = parse_url("target", "http://[::1]:81").unwrap();
-        assert_eq!((url.host.as_str(), url.port, url.target.as_str()), ("::1", 81, "/"));
-        assert_eq!(parse_url("target", "http://h").unwrap().port, 80);
-    }
-
-    #[test]
-    fn wrong_urls_name_the_rule() {
-        for (text, rule) in [
-            ("127.0.0.1:80", "no scheme"),
-            ("https://h/", "TLS"),
-            ("ftp://h/", "not an http://"),
-            ("http://", "not a URL"),
-            ("http://h:0/", "port"),
-            ("http://h:99999/", "port"),
-            ("http://h:/", "port"),
-            ("http://u:p@h/", "user name"),
-            ("http://a b/", "not a URL"),
-        ] {
-            let error = parse_url("target", text).unwrap_err();
-            assert!(error.what.contains(rule) && error.hint.is_some(), "{text}: {}", error.what);
-        }
+    fn a_url_that_cannot_be_asked_is_told_with_its_place() {
+        let error = split("--proxy", "https://h/").unwrap_err();
+        assert_eq!(error.what, "--proxy: URL `https://h/`: TLS (https) is not supported in this version");
+        assert!(error.hint.is_some());
     }
 
     #[test]

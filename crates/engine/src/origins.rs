@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 
 use webstone_model::spec::RunSpec;
+use webstone_model::target::Target;
 
-use crate::origin::{Origin, Url, is_name, parse_url, resolve};
+use crate::origin::{Origin, is_name, resolve, split};
 use crate::plan::PlanError;
 use crate::sys::Address;
 
@@ -20,43 +21,42 @@ pub(crate) fn pair(number: u32, destinations: usize, sources: usize) -> (usize, 
 /// The servers that requests go to, each resolved once.
 pub(crate) struct Origins {
     pub(crate) list: Vec<Origin>,
-    by_authority: HashMap<String, u32>,
+    by_target: HashMap<Target, u32>,
     /// Everything goes to one place: a proxy or a Unix socket.
     fixed: bool,
     pub(crate) proxied: bool,
-    first_authority: String,
+    first: Target,
 }
 
 impl Origins {
     pub(crate) fn new(spec: &RunSpec) -> Result<Origins, PlanError> {
         let mut addresses = Vec::new();
-        let mut first: Option<Url> = None;
-        for text in &spec.target {
-            let url = parse_url("target", text)?;
+        let mut first: Option<Target> = None;
+        for url in &spec.target {
+            let (target, _) = split("target", url)?;
             if spec.client.proxy.is_none() && spec.client.unix_socket.is_none() {
-                addresses.extend(resolve("target", &url.host, url.port)?.into_iter().map(Address::Internet));
+                let found = resolve("target", &target.host, target.port)?;
+                addresses.extend(found.into_iter().map(Address::Internet));
             }
-            first.get_or_insert(url);
+            first.get_or_insert(target);
         }
         let first =
             first.ok_or_else(|| PlanError::new("no target", "give a URL such as http://127.0.0.1:8080"))?;
         let mut origin = Origin {
             is_named: is_name(&first.host),
-            authority: first.authority.clone(),
-            host: first.host,
-            port: first.port,
+            authority: first.authority(),
+            target: first.clone(),
             addresses,
         };
         if let Some(path) = &spec.client.unix_socket {
             origin.addresses = vec![Address::Unix(path.into())];
             origin.is_named = false;
         } else if let Some(proxy) = &spec.client.proxy {
-            let url = parse_url("--proxy", proxy)?;
-            let found = resolve("--proxy", &url.host, url.port)?;
+            let (proxy, _) = split("--proxy", proxy)?;
+            let found = resolve("--proxy", &proxy.host, proxy.port)?;
             origin.addresses = found.into_iter().map(Address::Internet).collect();
-            origin.is_named = is_name(&url.host);
-            origin.host = url.host;
-            origin.port = url.port;
+            origin.is_named = is_name(&proxy.host);
+            origin.target = proxy;
         }
         for range in &spec.client.source {
             let Some(source) = range.addresses().next() else { continue };
@@ -71,33 +71,33 @@ impl Origins {
             }
         }
         Ok(Origins {
-            by_authority: HashMap::from([(origin.authority.clone(), 0)]),
+            by_target: HashMap::from([(first.clone(), 0)]),
             list: vec![origin],
             fixed: spec.client.unix_socket.is_some() || spec.client.proxy.is_some(),
             proxied: spec.client.proxy.is_some(),
-            first_authority: first.authority,
+            first,
         })
     }
 
-    pub(crate) fn authority(&self, url: Option<&Url>) -> String {
-        url.map_or_else(|| self.first_authority.clone(), |url| url.authority.clone())
+    /// Whom a request names; `None`: the run's target.
+    pub(crate) fn authority(&self, target: Option<&Target>) -> String {
+        target.unwrap_or(&self.first).authority()
     }
 
-    pub(crate) fn of(&mut self, what: &str, url: Option<&Url>) -> Result<u32, PlanError> {
-        let Some(url) = url.filter(|_| !self.fixed) else { return Ok(0) };
-        if let Some(index) = self.by_authority.get(&url.authority) {
+    pub(crate) fn of(&mut self, what: &str, target: Option<&Target>) -> Result<u32, PlanError> {
+        let Some(target) = target.filter(|_| !self.fixed) else { return Ok(0) };
+        if let Some(index) = self.by_target.get(target) {
             return Ok(*index);
         }
-        let addresses = resolve(what, &url.host, url.port)?.into_iter().map(Address::Internet).collect();
+        let found = resolve(what, &target.host, target.port)?;
         let index = self.list.len() as u32;
         self.list.push(Origin {
-            authority: url.authority.clone(),
-            is_named: is_name(&url.host),
-            host: url.host.clone(),
-            port: url.port,
-            addresses,
+            authority: target.authority(),
+            is_named: is_name(&target.host),
+            addresses: found.into_iter().map(Address::Internet).collect(),
+            target: target.clone(),
         });
-        self.by_authority.insert(url.authority.clone(), index);
+        self.by_target.insert(target.clone(), index);
         Ok(index)
     }
 }

@@ -17,7 +17,7 @@ use crate::connection::Connection;
 use crate::contents::Contents;
 use crate::feeds;
 use crate::h1::request::{RequestParts, is_field_value, is_idempotent, is_target, is_token, write_request};
-use crate::origin::{Origin, parse_url};
+use crate::origin::{Origin, split};
 use crate::origins::Origins;
 use crate::request_template::RequestTemplate;
 use crate::sys::{Address, Socket};
@@ -288,9 +288,12 @@ impl Plan {
     ) -> Result<RequestPlan, PlanError> {
         let what = format!("workload {}, page {page}, file {index}", self.workload.name);
         let absolute = (is_absolute(&file.url) && file.url.contains("://"))
-            .then(|| parse_url(&what, &file.url))
+            .then(|| split(&what, &file.url))
             .transpose()?;
-        let path = absolute.as_ref().map_or(&*file.url, |url| &*url.target);
+        let (absolute, path) = match &absolute {
+            Some((target, path)) => (Some(target), &**path),
+            None => (None, &*file.url),
+        };
         let is_templated = RequestTemplate::is_needed(&what, spec, file)?;
         let can_stand = if is_templated { RequestTemplate::is_target(&what, path)? } else { is_target(path) };
         if !path.starts_with('/') || !can_stand {
@@ -299,7 +302,7 @@ impl Plan {
                 "begin it with a slash, and write white space and other bytes as %20 and so on",
             ));
         }
-        let origin = origins.of(&what, absolute.as_ref())?;
+        let origin = origins.of(&what, absolute)?;
         let detail = &file.detail;
         let method = detail.method.as_deref().unwrap_or(&self.method).to_owned();
         let headers = headers(spec, file, &what)?;
@@ -309,7 +312,7 @@ impl Plan {
                 "write GET, HEAD, POST, …",
             ));
         }
-        let authority = origins.authority(absolute.as_ref());
+        let authority = origins.authority(absolute);
         let target = if origins.proxied { format!("http://{authority}{path}") } else { path.to_owned() };
         let body = detail.body.as_deref().or(spec.client.body.as_deref()).map(str::as_bytes);
         let mut parts = RequestParts {
@@ -497,6 +500,16 @@ mod tests {
         assert_eq!(plan.origins.len(), 2);
         assert_eq!(plan.requests[2].origin, 1);
         assert!(text(&plan, plan.requests[2].last).contains("GET /c HTTP/1.1\r\nHost: 127.0.0.2:81\r\n"));
+    }
+
+    #[test]
+    fn one_server_is_one_origin_however_its_url_is_written() {
+        let urls =
+            ["/a", "http://127.0.0.1:8080/b", "http://LOCALHOST:80/{{rand 1 9}}", "http://localhost/d"];
+        let plan = Plan::compile(&allowing("localhost"), &workload(&urls)).unwrap();
+        let origins: Vec<u32> = plan.requests.iter().map(|request| request.origin).collect();
+        assert_eq!(origins, [0, 0, 1, 1]);
+        assert!(text(&plan, plan.requests[3].last).contains("\r\nHost: localhost\r\n"));
     }
 
     #[test]

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::HttpVersion;
+use webstone_model::target::Target;
 
 use crate::failure::{class_of, describe};
 use crate::h1::request::{RequestParts, is_field_value, is_token, write_request};
 use crate::h1::response::{AtEnd, ResponseParser, Step};
-use crate::origin::{Url, parse_url, resolve};
+use crate::origin::{resolve, split};
 use crate::plan::PlanError;
 
 /// Largest body that [`Probe::fetch`] holds in memory, in bytes.
@@ -21,7 +22,7 @@ const BODY_BYTES_MAX: u64 = 64 << 20;
 /// A blocking client for single requests, with the engine's own response parser.
 #[derive(Clone, Debug)]
 pub struct Probe {
-    url: Url,
+    target: Target,
     addresses: Vec<SocketAddr>,
     unix_socket: Option<PathBuf>,
     headers: Vec<(String, String)>,
@@ -75,10 +76,11 @@ impl Probe {
             detail: error.what,
             hint: error.hint,
         };
-        let url = parse_url("target", base_url).map_err(|error| failed(ErrorClass::GeneratorIo, error))?;
+        let (target, _) =
+            split("target", base_url).map_err(|error| failed(ErrorClass::GeneratorIo, error))?;
         let addresses =
-            resolve("target", &url.host, url.port).map_err(|error| failed(ErrorClass::Dns, error))?;
-        Ok(Probe { url, addresses, unix_socket: None, headers: Vec::new(), timeout })
+            resolve("target", &target.host, target.port).map_err(|error| failed(ErrorClass::Dns, error))?;
+        Ok(Probe { target, addresses, unix_socket: None, headers: Vec::new(), timeout })
     }
 
     /// Connects to a Unix socket instead of the URL's address.
@@ -115,7 +117,7 @@ impl Probe {
         body_bytes_max: u64,
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<ProbeResponse, ProbeError> {
-        let request = format!("GET http://{}{path}", self.url.authority);
+        let request = format!("GET {}{path}", self.target);
         let failed = |class: ErrorClass, detail: String, hint: Option<String>| ProbeError {
             class,
             request: request.clone(),
@@ -144,7 +146,7 @@ impl Probe {
         let parts = RequestParts {
             method: "GET",
             target: path,
-            host: &self.url.authority,
+            host: &self.target.authority(),
             version: HttpVersion::Http11,
             headers: &self.headers,
             body: None,

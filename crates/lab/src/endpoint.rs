@@ -1,4 +1,4 @@
-//! One host of a target: its URL taken apart, its name resolved, its port knocked at. Each failure has a message and a
+//! One host of a target: its name resolved, its port knocked at. Each failure has a message and a
 //! remedy of its own.
 
 use std::fmt;
@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use http::Uri;
+use webstone_model::target::{Target, UrlError};
 
 /// Longest wait for the answer of a server that may expect TLS.
 const TLS_PATIENCE: Duration = Duration::from_secs(2);
@@ -43,57 +43,15 @@ impl TargetError {
     }
 }
 
-/// Scheme and authority of a target, taken apart.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
-    /// `http://host:port`.
-    pub base: String,
-    host: String,
-    /// Its port, or that of the scheme.
-    pub port: u16,
-}
-
-/// Takes a target's URL apart.
-pub fn endpoint(url: &str) -> Result<Endpoint, TargetError> {
-    let example = "write it as http://host:port";
-    let wrong = |rule: String| TargetError::usage(format!("the target `{url}` {rule}"), example);
-    let Some((scheme, _)) = url.split_once("://") else {
-        return Err(wrong("has no scheme".to_owned()));
-    };
-    match scheme {
-        "http" => {}
-        "https" => {
-            return Err(TargetError::usage(
-                format!("the target `{url}` asks for TLS (https), which is not supported in this version"),
-                "measure the server's plain http:// port",
-            ));
-        }
-        other => return Err(wrong(format!("has the scheme `{other}`; only http is known"))),
+impl From<UrlError> for TargetError {
+    fn from(error: UrlError) -> TargetError {
+        TargetError::usage(error.to_string(), error.remedy)
     }
-    let uri: Uri = url.parse().map_err(|error| wrong(format!("is not a URL: {error}")))?;
-    let authority = uri.authority().ok_or_else(|| wrong("names no host".to_owned()))?;
-    if authority.as_str().contains('@') {
-        return Err(TargetError::usage(
-            format!("the target `{url}` carries a user name"),
-            "send credentials as a header field: -H 'Authorization: …'",
-        ));
-    }
-    // `Authority::port_u16` is `None` for 70000 as it is for no port at all, so the text decides.
-    let port = match authority.as_str()[authority.host().len()..].strip_prefix(':').map(str::parse::<u16>) {
-        None => 80,
-        Some(Ok(port)) if port > 0 => port,
-        Some(_) => return Err(wrong("has a port that is not between 1 and 65535".to_owned())),
-    };
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-    if host.is_empty() {
-        return Err(wrong("names no host".to_owned()));
-    }
-    Ok(Endpoint { base: format!("http://{authority}"), host, port })
 }
 
 /// The host's addresses, of the family that load will use.
-pub fn resolve(endpoint: &Endpoint) -> Result<Vec<SocketAddr>, TargetError> {
-    let Endpoint { host, port, .. } = endpoint;
+pub fn resolve(target: &Target) -> Result<Vec<SocketAddr>, TargetError> {
+    let Target { host, port, .. } = target;
     let failed = |cause: &str| {
         TargetError::target(
             format!("the host `{host}` is unknown: {cause}"),
@@ -110,33 +68,33 @@ pub fn resolve(endpoint: &Endpoint) -> Result<Vec<SocketAddr>, TargetError> {
 }
 
 /// Connects once to an address of the host, in the order of the resolver.
-pub fn reach(endpoint: &Endpoint, patience: Duration) -> Result<SocketAddr, TargetError> {
+pub fn reach(target: &Target, patience: Duration) -> Result<SocketAddr, TargetError> {
     // The system call refuses a wait of no length.
     let patience = patience.max(Duration::from_millis(1));
     let mut last = None;
-    for address in resolve(endpoint)? {
+    for address in resolve(target)? {
         match TcpStream::connect_timeout(&address, patience) {
             Ok(_) => return Ok(address),
             Err(error) => last = Some((address, error)),
         }
     }
     let (address, error) = last.expect("resolve returns at least one address");
-    let Endpoint { base, port, .. } = endpoint;
+    let port = target.port;
     Err(match error.kind() {
         io::ErrorKind::ConnectionRefused => TargetError::target(
-            format!("{base}: connection refused by {address}: nothing listens on port {port}"),
+            format!("{target}: connection refused by {address}: nothing listens on port {port}"),
             "start the server, or check the port; `webstone run` without a URL measures a server of its own",
         ),
         io::ErrorKind::TimedOut => TargetError::target(
-            format!("{base}: no connection to {address} within {patience:?}"),
+            format!("{target}: no connection to {address} within {patience:?}"),
             "check the address, and that no firewall drops the packets",
         ),
         io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => TargetError::target(
-            format!("{base}: {address} cannot be reached: {}", plain(&error)),
+            format!("{target}: {address} cannot be reached: {}", plain(&error)),
             "check the address and the route to it (ip route get)",
         ),
         _ => TargetError::target(
-            format!("{base}: no connection to {address}: {}", plain(&error)),
+            format!("{target}: no connection to {address}: {}", plain(&error)),
             "check the address and the port",
         ),
     })
@@ -179,9 +137,9 @@ const CLIENT_HELLO: [u8; 56] = {
 };
 
 /// Whether a TLS greeting is answered by a TLS record of version 3.x: a handshake message (22) or an alert (21).
-pub fn speaks_tls(endpoint: &Endpoint) -> bool {
+pub fn speaks_tls(target: &Target) -> bool {
     let ask = || -> io::Result<bool> {
-        let address = resolve(endpoint).ok().and_then(|found| found.first().copied());
+        let address = resolve(target).ok().and_then(|found| found.first().copied());
         let address = address.ok_or(io::ErrorKind::NotFound)?;
         let mut stream = TcpStream::connect_timeout(&address, TLS_PATIENCE)?;
         stream.set_read_timeout(Some(TLS_PATIENCE))?;
@@ -210,33 +168,17 @@ mod tests {
     use super::*;
     use crate::fixture::{answering, refusing};
 
-    #[test]
-    fn urls_that_are_no_targets_are_told_apart() {
-        for (url, rule) in [
-            ("127.0.0.1:80", "has no scheme"),
-            ("https://127.0.0.1/", "asks for TLS"),
-            ("ftp://127.0.0.1/", "has the scheme `ftp`"),
-            ("http://", "is not a URL"),
-            ("http://a:0", "port that is not between"),
-            ("http://a:70000", "port that is not between"),
-            ("http://a:/", "port that is not between"),
-            ("http://me@a/", "carries a user name"),
-        ] {
-            let error = endpoint(url).unwrap_err();
-            assert!(error.what.contains(rule) && error.is_usage, "{url}: {}", error.what);
-        }
-        let v6 = endpoint("http://[::1]:8080/x").unwrap();
-        assert_eq!((v6.base.as_str(), v6.host.as_str(), v6.port), ("http://[::1]:8080", "::1", 8080));
+    fn target(url: &str) -> Target {
+        url.parse().unwrap()
     }
 
     #[test]
     fn an_unknown_host_and_a_refused_port_have_their_own_messages() {
-        let unknown = resolve(&endpoint("http://no-such-host.invalid").unwrap()).unwrap_err();
+        let unknown = resolve(&target("http://no-such-host.invalid")).unwrap_err();
         assert!(unknown.what.starts_with("the host `no-such-host.invalid` is unknown"), "{unknown}");
         assert!(unknown.hint.contains("spelling"));
         let (_bound, address) = refusing();
-        let endpoint = endpoint(&format!("http://{address}")).unwrap();
-        let refused = reach(&endpoint, Duration::from_secs(10)).unwrap_err();
+        let refused = reach(&target(&format!("http://{address}")), Duration::from_secs(10)).unwrap_err();
         let expected = format!(
             "http://{address}: connection refused by {address}: nothing listens on port {}",
             address.port()
@@ -247,7 +189,7 @@ mod tests {
 
     #[test]
     fn tls_is_recognised_by_the_answer_to_a_greeting() {
-        let speaks = |answer| speaks_tls(&endpoint(&answering(answer)).unwrap());
+        let speaks = |answer| speaks_tls(&target(&answering(answer)));
         assert!(speaks(&[0x15, 0x03, 0x03, 0, 2, 2, 10]), "an alert");
         assert!(speaks(&[0x16, 0x03, 0x03, 0, 2, 2, 0]), "a hello");
         for other in [&b"SSH-2.0-x\r\n"[..], b"HTTP/1.1 400 Bad Request\r\n\r\n", b""] {

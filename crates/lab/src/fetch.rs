@@ -1,10 +1,12 @@
 //! Single requests for checks: the engine's probe behind a seam, so that checks can be tested against answers that no
 //! server at hand gives.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use webstone_engine::{Probe, ProbeError, ProbeResponse};
 use webstone_model::spec::RunSpec;
+use webstone_model::target::{Target, UrlError};
 use webstone_model::workload::RequestDetail;
 
 /// Asks for one file at a time, blocking.
@@ -72,15 +74,14 @@ impl Fetch for ByProbe {
     }
 }
 
-/// Scheme and authority of an absolute URL, and the rest; a path goes to `base`.
-pub fn split_url<'a>(base: &'a str, url: &'a str) -> (&'a str, &'a str) {
-    if url.starts_with('/') {
-        return (base, url);
-    }
-    let Some(after_scheme) = url.find("://").map(|at| at + 3) else { return (base, url) };
-    match url[after_scheme..].find('/') {
-        Some(slash) => url.split_at(after_scheme + slash),
-        None => (url, "/"),
+/// Whom a workload's URL asks, and for which path: a path asks `base`.
+///
+/// # Errors
+/// If it is neither a path nor the URL of a server that can be asked.
+pub fn asked<'a>(base: &Target, url: &'a str) -> Result<(Target, Cow<'a, str>), UrlError> {
+    match url.contains("://") && !url.starts_with('/') {
+        true => Target::plain(url),
+        false => Ok((base.clone(), Cow::Borrowed(url))),
     }
 }
 
@@ -89,11 +90,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_split_into_base_and_path() {
-        let base = "http://a:1";
-        assert_eq!(split_url(base, "/x?y"), (base, "/x?y"));
-        assert_eq!(split_url(base, "http://b:2/x"), ("http://b:2", "/x"));
-        assert_eq!(split_url(base, "http://b"), ("http://b", "/"));
-        assert_eq!(split_url(base, "/x?u=http://b/"), (base, "/x?u=http://b/"));
+    fn a_path_asks_the_base_and_a_url_its_own_host() {
+        let base: Target = "http://a:1".parse().unwrap();
+        for (url, server, path) in [
+            ("/x?y", "http://a:1", "/x?y"),
+            ("/x?u=http://b/", "http://a:1", "/x?u=http://b/"),
+            ("http://b:2/x", "http://b:2", "/x"),
+            ("http://b", "http://b", "/"),
+        ] {
+            let (target, found) = asked(&base, url).unwrap();
+            assert_eq!((target.to_string().as_str(), &*found), (server, path));
+        }
+        assert!(asked(&base, "https://b/").is_err());
     }
 }

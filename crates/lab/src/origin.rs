@@ -9,6 +9,7 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use webstone_model::record::OriginRecord;
+use webstone_model::target::Target;
 use webstone_server::{COUNTERS_PATH, Counters};
 
 use crate::embedded::{EmbeddedServer, EmbeddedServerError, Launch};
@@ -129,12 +130,11 @@ impl Origin {
     }
 }
 
-/// The addresses of a URL of the form `http://HOST:PORT`, one of which accepts connections.
+/// The addresses of a server, one of which accepts connections.
 fn reach(url: &str) -> io::Result<Vec<SocketAddr>> {
-    let host = url.trim_start_matches("http://").trim_end_matches('/');
-    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let found = if has_port { host.to_socket_addrs()? } else { (host, 80).to_socket_addrs()? };
-    let addresses: Vec<SocketAddr> = found.collect();
+    let (target, _) =
+        Target::plain(url).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let addresses: Vec<SocketAddr> = (target.host.as_str(), target.port).to_socket_addrs()?.collect();
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in &addresses {
         match TcpStream::connect_timeout(address, PATIENCE) {
@@ -147,7 +147,7 @@ fn reach(url: &str) -> io::Result<Vec<SocketAddr>> {
 
 fn counters(url: &str) -> Option<Counters> {
     let probe = ByProbe::plain(COUNTERS_PATIENCE);
-    let answer = probe.fetch(url.trim_end_matches('/'), COUNTERS_PATH, &Default::default()).ok()?;
+    let answer = probe.fetch(url, COUNTERS_PATH, &Default::default()).ok()?;
     serde_json::from_slice(&answer.body).ok().filter(|_| answer.status == 200)
 }
 

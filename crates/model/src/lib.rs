@@ -28,6 +28,7 @@ pub mod server_figures;
 pub mod servers;
 pub mod shown;
 pub mod spec;
+pub mod target;
 pub mod threshold;
 pub mod units;
 pub mod workload;

@@ -16,6 +16,7 @@ use webstone_model::figures::{Figure, Quantity, Reading, Value, table};
 use webstone_model::metrics::{Histogram, Moments};
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::spec::HttpVersion;
+use webstone_model::target::Target;
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::Judged;
@@ -172,9 +173,13 @@ impl<'a> Points<'a> {
             HttpVersion::Http11 => "1.1",
         };
         http.push(text("network.protocol.version", version));
-        let (scheme, host, port) = endpoint(&record.target.url);
-        http.extend([text("url.scheme", scheme), text("server.address", host)]);
-        http.extend(port.map(|port| whole("server.port", port.into())));
+        // Of several URLs, the first.
+        let url = record.target.url.split(' ').next().unwrap_or_default();
+        if let Ok((target, _)) = Target::split(url) {
+            http.push(text("url.scheme", target.scheme.name()));
+            http.push(text("server.address", &target.host));
+            http.push(whole("server.port", target.port.into()));
+        }
         http.extend(own.iter().cloned());
         Points {
             run,
@@ -260,22 +265,6 @@ impl<'a> Points<'a> {
 /// model, "Exponential Buckets").
 fn index(value: f64, scale: i32) -> i32 {
     (value.log2() * f64::from(scale).exp2()).ceil() as i32 - 1
-}
-
-/// Scheme, host and port of a target's URL; the scheme's own port where none is written.
-fn endpoint(url: &str) -> (&str, &str, Option<u16>) {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let default = match scheme {
-        "http" => Some(80),
-        "https" => Some(443),
-        _ => None,
-    };
-    match authority.rsplit_once(':') {
-        Some((host, port)) if port.parse::<u16>().is_ok() => (scheme, host, port.parse().ok()),
-        _ => (scheme, authority, default),
-    }
 }
 
 fn seconds(nanos: u64) -> f64 {
@@ -447,20 +436,6 @@ mod tests {
             [(1.0, 0, -1), (1.5, 0, 0), (2.0, 0, 0), (2.1, 0, 1), (4.0, 1, 3), (0.5, 0, -2), (4.0, -1, 0)]
         {
             assert_eq!(index(value, scale), expected, "{value} at scale {scale}");
-        }
-    }
-
-    #[test]
-    fn an_endpoint_is_found_in_every_form_of_url() {
-        for (url, found) in [
-            ("http://192.0.2.7:8080/index.html", ("http", "192.0.2.7", Some(8080))),
-            ("http://[::1]:8080", ("http", "[::1]", Some(8080))),
-            ("http://[2001:db8::1]/", ("http", "[2001:db8::1]", Some(80))),
-            ("https://example.org", ("https", "example.org", Some(443))),
-            ("http://u:p@example.org/a:1", ("http", "example.org", Some(80))),
-            ("", ("http", "", Some(80))),
-        ] {
-            assert_eq!(endpoint(url), found, "{url}");
         }
     }
 }

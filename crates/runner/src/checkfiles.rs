@@ -9,11 +9,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use webstone_engine::{ProbeError, ProbeResponse};
+use webstone_model::errors::ErrorClass;
 use webstone_model::spec::Check;
+use webstone_model::target::Target;
 use webstone_model::workload::{FileRequest, Workload};
 use webstone_workload::content;
 
-use webstone_lab::fetch::{ByProbe, Fetch, split_url};
+use webstone_lab::fetch::{ByProbe, Fetch, asked};
 use webstone_lab::interrupt::Interrupt;
 
 /// Bytes of a body beyond what the workload states, or of one whose length it does not state, that are received.
@@ -127,20 +129,19 @@ impl fmt::Display for FileProblemKind {
 pub const FILES_HINT: &str = "write the files with `webstone genfiles DIR -w WORKLOAD`, let the server serve DIR as its \
                               root, and see what is still missing with `webstone checkfiles URL -w WORKLOAD`";
 
-/// Asks the server at `base_url` (`http://host:port`) for every file of the workload. Files with a URL of their own
+/// Asks a server for every file of the workload. Files with a URL of their own
 /// host are asked of that host.
-pub fn check_files(base_url: &str, workload: &Workload, options: &CheckOptions) -> FilesReport {
-    check_with(&ByProbe::plain(options.timeout), base_url, workload, options, &Interrupt::default())
+pub fn check_files(base: &Target, workload: &Workload, options: &CheckOptions) -> FilesReport {
+    check_with(&ByProbe::plain(options.timeout), base, workload, options, &Interrupt::default())
 }
 
 pub(crate) fn check_with(
     fetch: &dyn Fetch,
-    base_url: &str,
+    base: &Target,
     workload: &Workload,
     options: &CheckOptions,
     interrupt: &Interrupt,
 ) -> FilesReport {
-    let base = base_url.trim_end_matches('/');
     let (files, skipped) = distinct(workload);
     let next = AtomicUsize::new(0);
     let found: Mutex<(u64, Vec<(usize, FileProblemKind)>)> = Mutex::default();
@@ -149,10 +150,22 @@ pub(crate) fn check_with(
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(wanted) = files.get(index).filter(|_| interrupt.count() == 0) else { break };
-            let (base, path) = split_url(base, &wanted.file.url);
             let mut body = Body::of(wanted.file, options.check);
-            let answer = fetch
-                .fetch_each(base, path, &wanted.file.detail, body.bytes_max(), &mut |piece| body.take(piece));
+            let answer = match asked(base, &wanted.file.url) {
+                Ok((server, path)) => fetch.fetch_each(
+                    &server.to_string(),
+                    &path,
+                    &wanted.file.detail,
+                    body.bytes_max(),
+                    &mut |piece| body.take(piece),
+                ),
+                Err(error) => Err(ProbeError {
+                    class: ErrorClass::GeneratorIo,
+                    request: error.url,
+                    detail: error.rule,
+                    hint: Some(error.remedy),
+                }),
+            };
             bytes += body.bytes;
             if let Some(problem) = problem(wanted.file, answer, &body, options.check) {
                 problems.push((index, problem));
@@ -172,8 +185,9 @@ pub(crate) fn check_with(
     problems.sort_by_key(|(index, _)| *index);
     let tell = |(index, kind): (usize, FileProblemKind)| {
         let Wanted { file, page, pages } = files[index];
-        let (base, path) = split_url(base, &file.url);
-        FileProblem { page, pages, url: format!("{base}{path}"), kind }
+        let url =
+            asked(base, &file.url).map_or_else(|error| error.url, |(server, path)| format!("{server}{path}"));
+        FileProblem { page, pages, url, kind }
     };
     FilesReport {
         checked: files.len() as u64,
@@ -325,7 +339,7 @@ mod tests {
 
     fn check(table: &Table, workload: &Workload, check: Check) -> FilesReport {
         let options = CheckOptions { check, ..CheckOptions::default() };
-        check_with(table, BASE, workload, &options, &Interrupt::default())
+        check_with(table, &BASE.parse().unwrap(), workload, &options, &Interrupt::default())
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn what_cannot_work_is_told_before_anything_is_written() {
     assert!(told.ends_with(&format!("nothing listens on port {closed_port}")), "{told}");
     assert_eq!(blame, Blame::Target);
     let (told, blame) = checked(spec("https://127.0.0.1", &[2]));
-    assert!(told.contains("asks for TLS") && blame == Blame::User, "{told}");
+    assert!(told.contains("TLS (https) is not supported") && blame == Blame::User, "{told}");
     let (told, blame) = checked(spec("http://no-such-host.invalid", &[2]));
     assert!(told.contains("`no-such-host.invalid` is unknown") && blame == Blame::Target, "{told}");
     let (told, blame) = checked(RunSpec { workload: "standart".into(), ..spec(&closed, &[2]) });

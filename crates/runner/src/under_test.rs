@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use webstone_model::record::SoftwareRecord;
 use webstone_model::spec::{RunSpec, ServerSpec, Software};
+use webstone_model::target::{Place, Target};
 use webstone_model::workload::Workload;
 
 use crate::placement::{Placement, ServerPlace};
@@ -81,7 +82,7 @@ pub(crate) fn start(
         workload,
         cpus,
         connections: connections(spec),
-        origin: behind.trim_start_matches("http://").trim_end_matches('/').to_owned(),
+        origin: host_and_port(&behind),
         patience: SERVER_PATIENCE,
     };
     let server =
@@ -123,7 +124,7 @@ pub(crate) fn find(spec: &RunSpec, at: ServerPlace, facts: &TargetFacts) -> Foun
         _ => None,
     };
     let origin = match (&spec.client.proxy, spec.target.as_slice()) {
-        (Some(_), [origin]) if origin.starts_with("http://") => Some(Origin::through_proxy(origin)),
+        (Some(_), [origin]) => Some(Origin::through_proxy(origin)),
         _ => None,
     };
     Found { processes, origin }
@@ -139,6 +140,12 @@ impl Found {
 fn warnings_of(origin: Option<&Origin>, placement: &Placement) -> Vec<String> {
     let Some(origin) = origin else { return Vec::new() };
     origin.record.unseen.iter().cloned().chain(shared_with(origin, placement)).collect()
+}
+
+/// A server as configurations of proxies name it: always with its port.
+fn host_and_port(url: &str) -> String {
+    let place = |(target, _): (Target, _)| Place { host: target.host, port: Some(target.port) }.to_string();
+    Target::split(url).map(place).unwrap_or_default()
 }
 
 fn embedded(spec: &RunSpec, server: ServerSpec, cpus: &[u32], program: PathBuf) -> embedded::Launch {

@@ -1,67 +1,31 @@
 //! Which hosts a workload asks besides its target. Load goes only where it was aimed: a list of URLs from somewhere else
 //! must not put a third party under load, so hosts that the target does not name have to be named by whoever runs it.
 
+use webstone_model::target::{Place, Target};
+
 use super::{Workload, is_absolute};
 
-/// A host, and the port if it matters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
-    /// In small letters, without brackets.
-    host: String,
-    port: Option<u16>,
-}
-
-impl Place {
-    /// Reads `HOST` or `HOST:PORT`.
-    fn of(text: &str) -> Option<Place> {
-        let authority: http::uri::Authority = text.parse().ok()?;
-        let port = &text[authority.host().len()..];
-        let known = authority.port_u16().filter(|port| *port > 0);
-        let is_sound =
-            !text.contains('@') && !authority.host().is_empty() && (port.is_empty() || known.is_some());
-        let host = authority.host().trim_matches(['[', ']']).to_ascii_lowercase();
-        is_sound.then_some(Place { host, port: known })
-    }
-
-    /// The place that a whole URL names, with the port of its scheme where it gives none.
-    fn of_url(url: &str) -> Option<Place> {
-        let (scheme, rest) = url.split_once("://")?;
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
-        let place = Place::of(authority)?;
-        let usual = if scheme.eq_ignore_ascii_case("https") { 443 } else { 80 };
-        Some(Place { port: Some(place.port.unwrap_or(usual)), ..place })
-    }
-
-    fn covers(&self, other: &Place) -> bool {
-        self.host == other.host && (self.port.is_none() || self.port == other.port)
-    }
-}
-
-/// Whether a text is one that [`strangers`] takes for a host: `HOST` or `HOST:PORT`, without a scheme or a path.
-pub fn is_host(text: &str) -> bool {
-    Place::of(text).is_some()
-}
-
 /// The hosts that a workload's URLs name, and neither `targets` (URLs) nor `allowed` (`HOST`, which stands for each of its
-/// ports, or `HOST:PORT`) do: each once, as the workload first writes it. A URL that names no host that can be understood is
+/// ports, or `HOST:PORT`) do: each once, in the order of the workload. A URL that names no host that can be understood is
 /// one of them, whole.
 pub fn strangers(workload: &Workload, targets: &[String], allowed: &[String]) -> Vec<String> {
-    let known: Vec<Place> = targets
-        .iter()
-        .filter_map(|url| Place::of_url(url))
-        .chain(allowed.iter().filter_map(|host| Place::of(host)))
-        .collect();
+    let targets: Vec<Target> =
+        targets.iter().filter_map(|url| Target::split(url).ok()).map(|(target, _)| target).collect();
+    let allowed: Vec<Place> = allowed.iter().filter_map(|host| host.parse().ok()).collect();
+    let is_known = |target: &Target| {
+        let is_same = |known: &Target| (&known.host, known.port) == (&target.host, target.port);
+        targets.iter().any(is_same) || allowed.iter().any(|place| place.covers(target))
+    };
     let mut found: Vec<String> = Vec::new();
     let files = workload.pages.iter().flat_map(|page| &page.files);
     for url in files.map(|file| &*file.url).filter(|url| is_absolute(url) && url.contains("://")) {
-        let place = Place::of_url(url);
-        if place.as_ref().is_some_and(|place| known.iter().any(|known| known.covers(place))) {
-            continue;
-        }
-        let authority = url.split_once("://").and_then(|(_, rest)| rest.split('/').next());
-        let shown = authority.filter(|_| place.is_some()).unwrap_or(url);
-        if !found.iter().any(|known| known == shown) {
-            found.push(shown.to_owned());
+        let shown = match Target::split(url) {
+            Ok((target, _)) if is_known(&target) => continue,
+            Ok((target, _)) => target.authority(),
+            Err(_) => url.to_owned(),
+        };
+        if !found.contains(&shown) {
+            found.push(shown);
         }
     }
     found
@@ -133,18 +97,6 @@ mod tests {
         );
         // What cannot be understood is nobody's.
         assert_eq!(found(&["http://a@web/"], &targets, &["a", "web"]), ["http://a@web/"]);
-    }
-
-    #[test]
-    fn a_host_has_no_scheme_path_or_user() {
-        for text in ["victim", "victim:80", "[::1]", "[::1]:8080", "127.0.0.1"] {
-            assert!(is_host(text), "{text}");
-        }
-        for text in
-            ["", "http://victim", "victim/", "u@victim", "victim:", "victim:0", "victim:99999", ":80", "a b"]
-        {
-            assert!(!is_host(text), "{text}");
-        }
     }
 
     #[test]

@@ -10,6 +10,8 @@
 
 use std::borrow::Cow;
 
+use webstone_model::target::Target;
+
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 const LOW_SIX: u64 = 0x3f3f_3f3f_3f3f_3f3f;
 
@@ -130,9 +132,16 @@ pub fn file_path(url: &str) -> Cow<'_, str> {
 }
 
 /// A URL without `http://host:port`.
-pub(super) fn path_and_query(url: &str) -> &str {
-    let Some(rest) = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")) else { return url };
-    &rest[rest.find('/').unwrap_or(rest.len())..]
+fn path_and_query(url: &str) -> &str {
+    if url.starts_with('/') {
+        return url;
+    }
+    match Target::split(url) {
+        Ok((_, Cow::Borrowed(path))) => path,
+        // A query without a path.
+        Ok((_, Cow::Owned(_))) => "/",
+        Err(_) => url,
+    }
 }
 
 /// Escapes decoded, where they are escapes and what comes out is UTF-8; otherwise the text as it stands.

@@ -2,6 +2,7 @@
 
 use super::template::Template;
 use webstone_model::shown::quoted;
+use webstone_model::target::{Scheme, Target};
 
 /// Why a text is not such a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,23 +22,17 @@ pub(super) fn check(url: &str) -> Result<Template, UrlFault> {
         hint: Some("a literal `{{` is written {{\"{{\"}}, or %7B%7B in a URL".to_owned()),
     })?;
     if !url.starts_with('/') {
-        let Some(rest) = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")) else {
-            let hint = match url.find("://") {
-                Some(_) => "only http:// and https:// can be requested",
-                None => {
-                    "a path begins with a slash: put `/` in front, or write a whole http://host:port/path"
-                }
-            };
+        let Some((scheme, rest)) = url.split_once("://") else {
+            let hint = "a path begins with a slash: put `/` in front, or write a whole http://host:port/path";
             return Err(fault(0, format!("{} is not a URL or a path", quoted(url)), hint));
         };
-        let host_at = url.len() - rest.len();
-        let Some(length) = rest.find('/') else {
+        let host = if Scheme::of(scheme).is_some() { url.len() - rest.len() } else { 0 };
+        Target::split(url).map_err(|error| fault(host, error.to_string(), &error.remedy))?;
+        let path = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        if !rest[path..].starts_with('/') {
             let hint = "the path begins with a slash, as in http://host:port/";
-            return Err(fault(url.len(), format!("{} has no path", quoted(url)), hint));
-        };
-        check_authority(&rest[..length]).map_err(|what| {
-            fault(host_at, format!("{}: {what}", quoted(url)), "write http://host:port/path")
-        })?;
+            return Err(fault(host + path, format!("{} has no path", quoted(url)), hint));
+        }
     }
     for literal in template.literals() {
         if let Some((at, character)) = literal.char_indices().find(|(_, c)| !is_allowed(*c)) {
@@ -83,23 +78,6 @@ fn is_allowed(character: char) -> bool {
     character.is_ascii_graphic() && character != '#'
 }
 
-fn check_authority(text: &str) -> Result<(), String> {
-    let authority: http::uri::Authority =
-        text.parse().map_err(|_| format!("{} is not a host and port", quoted(text)))?;
-    if text.contains('@') {
-        return Err("a user name in a URL is not sent; use an Authorization header".to_owned());
-    }
-    if authority.host().is_empty() {
-        return Err("the host is empty".to_owned());
-    }
-    let port = &text[authority.host().len()..];
-    match port.strip_prefix(':') {
-        Some(digits) if digits.parse::<u16>().is_ok_and(|port| port > 0) => Ok(()),
-        None if port.is_empty() => Ok(()),
-        _ => Err(format!("{} is not a port from 1 to 65535", quoted(port.trim_start_matches(':')))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,14 +103,13 @@ mod tests {
         for (url, at, word, hint) in [
             ("a.html", 0, "not a URL", "slash"),
             ("", 0, "not a URL", "slash"),
-            ("ftp://h/x", 0, "not a URL", "http://"),
+            ("ftp://h/x", 0, "`ftp` is not a protocol", "http://"),
             ("http://h", 8, "no path", "slash"),
-            ("http:///x", 7, "not a host", "host:port"),
-            ("http://h:0/x", 7, "port", "host:port"),
-            ("http://h:99999/x", 7, "port", "host:port"),
-            ("http://h:/x", 7, "port", "host:port"),
-            ("http://u:p@h/x", 7, "user name", "host:port"),
-            ("http://{{seq}}/x", 7, "not a host", "host:port"),
+            ("http://h?x/y", 8, "no path", "slash"),
+            ("http:///x", 7, "host is missing", "http://HOST:PORT"),
+            ("http://h:0/x", 7, "`0` is not a port", "65535"),
+            ("http://u:p@h/x", 7, "user name", "header field"),
+            ("http://{{seq}}/x", 7, "not a host", "http://HOST:PORT"),
             ("/a b", 2, "` `", "%20"),
             ("/é", 1, "`é`", "%C3%A9"),
             ("/a#top", 2, "`#`", "never sent"),

@@ -19,10 +19,10 @@ use webstone_model::spec::{
     Check, ConnectionPolicy, HttpVersion, Interface, InterfaceError, Levels, Order, Profile, Resolve,
     ServerChoice, ServerChoiceError, WhenBusy, parse_cpu_list,
 };
+use webstone_model::target::Place;
 use webstone_model::threshold::{GateError, Thresholds};
 use webstone_model::units::parse_count;
 use webstone_report::{ComparisonFormat, CsvTable, Format};
-use webstone_workload::aim;
 
 pub(super) fn connection_policy() -> impl TypedValueParser<Value = ConnectionPolicy> {
     one_of([
@@ -147,9 +147,9 @@ pub(super) fn seed(text: &str) -> Result<u64, String> {
 
 /// Local addresses.
 pub(super) fn host(text: &str) -> Result<String, String> {
-    match aim::is_host(text) {
-        true => Ok(text.to_owned()),
-        false => Err(format!("`{text}` is not HOST or HOST:PORT, as in images.test or 127.0.0.2:8081")),
+    match text.parse::<Place>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err(format!("`{text}` is not HOST or HOST:PORT, as in images.test or 127.0.0.2:8081")),
     }
 }
 

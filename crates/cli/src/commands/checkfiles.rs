@@ -18,7 +18,7 @@ pub(super) fn execute(args: &CheckfilesArgs, console: &Console) -> Result<Exit, 
     let base = intent::server_url(&args.url, "checkfiles")?;
     let name = intent::workload_name(args.workload.as_deref());
     let workload = load_workload(&name)?;
-    let strangers = aim::strangers(&workload, std::slice::from_ref(&base), &args.allow_hosts);
+    let strangers = aim::strangers(&workload, &[base.to_string()], &args.allow_hosts);
     if !strangers.is_empty() {
         let (what, hint) = aim::refusal(&workload.name, &strangers);
         return Err(Failure::usage(what).hint(hint));

@@ -26,7 +26,7 @@ pub(crate) fn of_find(args: &FindArgs) -> Result<Intent, Failure> {
         (url, workload) => {
             let mut spec = RunSpec::default();
             if let Some(url) = url {
-                spec.target = vec![server_url(url, "find")?];
+                spec.target = vec![server_url(url, "find")?.to_string()];
             }
             if let Some(workload) = workload {
                 spec.workload.clone_from(workload);

@@ -62,7 +62,11 @@ pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
             .hint("`webstone servers -f FILE` and `webstone scale -f FILE` make them"));
     }
     if !args.target.is_empty() {
-        spec.target = args.target.iter().map(|url| server_url(url, "run")).collect::<Result<_, _>>()?;
+        spec.target = args
+            .target
+            .iter()
+            .map(|url| Ok(server_url(url, "run")?.to_string()))
+            .collect::<Result<_, Failure>>()?;
     }
     target::no_own_server(&args.server, &args.target, &mut spec.target)?;
     if let Some(workload) = &args.workload {
@@ -102,14 +106,14 @@ pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
 
 /// The workload of one URL, whose server becomes the target.
 fn one_url(url: &str, spec: &mut RunSpec) -> Result<Workload, Failure> {
-    let url = target::split(url)?;
-    spec.target = vec![url.base.clone()];
+    let (target, path) = target::split(url)?;
+    spec.target = vec![target.to_string()];
     let workload = Workload {
-        name: url.path.clone(),
+        name: path.clone(),
         description: "One URL.".to_owned(),
         pages: vec![Page {
             weight: 1,
-            files: vec![FileRequest { url: url.path.into(), ..FileRequest::default() }],
+            files: vec![FileRequest { url: path.into(), ..FileRequest::default() }],
             think: Nanos::ZERO,
         }],
         ..Workload::default()

@@ -253,13 +253,14 @@ fn client(spec: &ClientSpec) -> Result<(), Failure> {
             )
             .hint("leave out one of them"));
         }
-        let url = target::split(proxy).map_err(|failure| Failure {
+        let (target, path) = target::split(proxy).map_err(|failure| Failure {
             message: format!("--proxy (client.proxy): {}", failure.message),
             ..failure
         })?;
-        if url.path != "/" {
-            return Err(wrong("--proxy (client.proxy)", proxy, "a URL with a path")
-                .hint(format!("write {}", url.base)));
+        if path != "/" {
+            return Err(
+                wrong("--proxy (client.proxy)", proxy, "a URL with a path").hint(format!("write {target}"))
+            );
         }
     }
     Ok(())

@@ -21,7 +21,8 @@ const DURATION: Nanos = Nanos::from_secs(5);
 pub(crate) fn of_workout(args: &WorkoutArgs, tool: Tool) -> Result<WorkoutOptions, Failure> {
     let mut spec = RunSpec::default();
     let urls: Vec<String> = args.url.iter().cloned().collect();
-    spec.target = urls.iter().map(|url| server_url(url, "workout")).collect::<Result<_, _>>()?;
+    spec.target =
+        urls.iter().map(|url| Ok(server_url(url, "workout")?.to_string())).collect::<Result<_, Failure>>()?;
     target::no_own_server(&args.server, &urls, &mut spec.target)?;
     if let Some(workload) = &args.workload {
         spec.workload.clone_from(workload);

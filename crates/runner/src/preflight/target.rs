@@ -1,18 +1,20 @@
 //! Whether the target answers as the workload needs it, before it is put under load: hosts, protocol, files. "No
 //! response" is what every failure looks like under load; here each has a message of its own.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use webstone_engine::{ProbeError, ProbeResponse};
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::{Check, RunSpec};
+use webstone_model::target::{Target, UrlError};
 use webstone_model::workload::{RequestDetail, Workload};
 use webstone_workload::aim;
 
 use crate::checkfiles::{CheckOptions, FILES_HINT, FileProblem, FileProblemKind, check_with, distinct};
-use webstone_lab::endpoint::{Endpoint, endpoint, is_this_host, reach, reach_socket, resolve, speaks_tls};
-use webstone_lab::fetch::{Fetch, split_url};
+use webstone_lab::endpoint::{is_this_host, reach, reach_socket, resolve, speaks_tls};
+use webstone_lab::fetch::{Fetch, asked};
 use webstone_lab::interrupt::Interrupt;
 
 pub use webstone_lab::endpoint::TargetError;
@@ -44,8 +46,8 @@ pub(crate) fn locate(spec: &RunSpec, workload: &Workload) -> Result<TargetFacts,
     if spec.client.unix_socket.is_some() {
         return Ok(facts);
     }
-    for url in connected_to(spec, workload) {
-        facts.addresses.extend(resolve(&endpoint(&url)?)?);
+    for target in connected_to(spec, workload)? {
+        facts.addresses.extend(resolve(&target)?);
     }
     facts.this_host = facts.addresses.iter().all(|address| is_this_host(address.ip()));
     Ok(facts)
@@ -71,9 +73,7 @@ pub(crate) fn reach_hosts(spec: &RunSpec, workload: &Workload) -> Result<(), Tar
     let patience = spec.client.connect_timeout.as_duration();
     match &spec.client.unix_socket {
         Some(path) => reach_socket(path),
-        None => {
-            connected_to(spec, workload).iter().try_for_each(|url| reach(&endpoint(url)?, patience).map(drop))
-        }
+        None => connected_to(spec, workload)?.iter().try_for_each(|target| reach(target, patience).map(drop)),
     }
 }
 
@@ -90,17 +90,16 @@ pub(crate) fn check_answers(
         return Ok(());
     }
     let (files, _) = distinct(workload);
-    for url in connected_to(spec, workload) {
-        let endpoint = endpoint(&url)?;
-        let first =
-            files.iter().find(|wanted| split_url(&endpoint.base, &wanted.file.url).0 == endpoint.base);
-        let plain = RequestDetail::default();
-        let (path, detail) = first.map_or(("/", &plain), |wanted| {
-            (split_url(&endpoint.base, &wanted.file.url).1, &wanted.file.detail)
+    for target in connected_to(spec, workload)? {
+        let first = files.iter().find_map(|wanted| match asked(&target, &wanted.file.url) {
+            Ok((server, path)) if server == target => Some((path, &*wanted.file.detail)),
+            _ => None,
         });
+        let plain = RequestDetail::default();
+        let (path, detail) = first.unwrap_or((Cow::Borrowed("/"), &plain));
         let answer =
-            fetch.fetch(&endpoint.base, path, detail).map_err(|error| no_answer(&endpoint, error))?;
-        if let Some(error) = plain_http_refused(&endpoint, &answer) {
+            fetch.fetch(&target.to_string(), &path, detail).map_err(|error| no_answer(&target, error))?;
+        if let Some(error) = plain_http_refused(&target, &answer) {
             return Err(error);
         }
         let server = answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("server"));
@@ -120,7 +119,7 @@ fn check_every_file(
     }
     let (files, _) = distinct(workload);
     let Some(base) = spec.target.first().filter(|_| files.len() <= FILES_CHECKED_MAX) else { return Ok(()) };
-    let base = endpoint(base)?.base;
+    let (base, _) = Target::plain(base)?;
     let options =
         CheckOptions { check: spec.client.check, threads: FILES_AT_ONCE, ..CheckOptions::default() };
     let report = check_with(fetch, &base, workload, &options, interrupt);
@@ -187,24 +186,25 @@ fn files_message(problems: &[FileProblem], checked: u64) -> String {
     text
 }
 
-/// Bases of all hosts that connections will be made to.
-fn connected_to(spec: &RunSpec, workload: &Workload) -> Vec<String> {
+/// All hosts that connections will be made to, each once.
+fn connected_to(spec: &RunSpec, workload: &Workload) -> Result<Vec<Target>, UrlError> {
     if let Some(proxy) = &spec.client.proxy {
-        return vec![proxy.clone()];
+        return Ok(vec![Target::plain(proxy)?.0]);
     }
-    let mut urls = spec.target.clone();
     let files = workload.pages.iter().flat_map(|page| &page.files);
-    for file in files.filter(|file| !file.url.starts_with('/') && file.url.contains("://")) {
-        let (base, _) = split_url("", &file.url);
-        if !base.contains("{{") && !urls.iter().any(|known| known.trim_end_matches('/') == base) {
-            urls.push(base.to_owned());
+    let elsewhere = files.map(|file| &*file.url).filter(|url| !url.starts_with('/') && url.contains("://"));
+    let mut targets = Vec::new();
+    for url in spec.target.iter().map(String::as_str).chain(elsewhere) {
+        let (target, _) = Target::plain(url)?;
+        if !targets.contains(&target) {
+            targets.push(target);
         }
     }
-    urls
+    Ok(targets)
 }
 
 /// The connection stands and the answer is none, or is not HTTP.
-fn no_answer(endpoint: &Endpoint, error: ProbeError) -> TargetError {
+fn no_answer(target: &Target, error: ProbeError) -> TargetError {
     let suspicious = matches!(
         error.class,
         ErrorClass::Malformed
@@ -214,8 +214,8 @@ fn no_answer(endpoint: &Endpoint, error: ProbeError) -> TargetError {
             | ErrorClass::FirstByteTimeout
             | ErrorClass::RequestTimeout
     );
-    if suspicious && speaks_tls(endpoint) {
-        return tls_port(endpoint, "it answers a TLS greeting, and no plain request");
+    if suspicious && speaks_tls(target) {
+        return tls_port(target, "it answers a TLS greeting, and no plain request");
     }
     let hint = error.hint.unwrap_or_else(|| {
         match error.class {
@@ -230,7 +230,7 @@ fn no_answer(endpoint: &Endpoint, error: ProbeError) -> TargetError {
 }
 
 /// Servers that know both protocols say so in a 400.
-fn plain_http_refused(endpoint: &Endpoint, answer: &ProbeResponse) -> Option<TargetError> {
+fn plain_http_refused(target: &Target, answer: &ProbeResponse) -> Option<TargetError> {
     const SAYINGS: [&str; 4] = [
         "plain HTTP request was sent to HTTPS port", // nginx
         "speaking plain HTTP to an SSL-enabled",     // Apache httpd
@@ -242,12 +242,12 @@ fn plain_http_refused(endpoint: &Endpoint, answer: &ProbeResponse) -> Option<Tar
     }
     let body = String::from_utf8_lossy(&answer.body);
     let said = SAYINGS.iter().any(|saying| body.contains(saying));
-    said.then(|| tls_port(endpoint, "it says that plain HTTP was sent to an HTTPS port"))
+    said.then(|| tls_port(target, "it says that plain HTTP was sent to an HTTPS port"))
 }
 
-fn tls_port(endpoint: &Endpoint, evidence: &str) -> TargetError {
+fn tls_port(target: &Target, evidence: &str) -> TargetError {
     TargetError::target(
-        format!("{}: port {} expects TLS: {evidence}", endpoint.base, endpoint.port),
+        format!("{target}: port {} expects TLS: {evidence}", target.port),
         "measure the server's plain http:// port; this version does not speak TLS",
     )
 }
@@ -297,7 +297,7 @@ mod tests {
             detail: "not an HTTP response".into(),
             hint: None,
         };
-        let told = no_answer(&endpoint(&base).unwrap(), malformed);
+        let told = no_answer(&base.parse().unwrap(), malformed);
         assert!(told.what.contains("expects TLS: it answers a TLS greeting"), "{told}");
     }
 

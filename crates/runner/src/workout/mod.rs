@@ -7,7 +7,7 @@ mod offenders;
 mod state;
 
 use std::collections::BTreeSet;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,6 +19,7 @@ use webstone_model::figures::Figures;
 use webstone_model::metrics::fairness;
 use webstone_model::record::{Disturbance, RunRecord, Tool};
 use webstone_model::spec::{RunSpec, ServerSpec};
+use webstone_model::target::Target;
 use webstone_model::units::{NANOS_PER_SECOND, Nanos};
 use webstone_model::workload::Workload;
 
@@ -29,6 +30,7 @@ use crate::under_test;
 use misdeeds::Scene;
 use offenders::Offenders;
 use webstone_lab::embedded::EmbeddedServerError;
+use webstone_lab::endpoint::{TargetError, resolve};
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::machine::{Root, cpus};
 
@@ -209,19 +211,11 @@ fn failed(error: &RunError) -> Service {
     Service { error: Some(error.to_string()), ..Service::default() }
 }
 
-/// Address, and host as requests name it, of `http://host:port`.
+/// Address of a server, and its host as requests name it.
 fn address_of(url: &str) -> Result<(SocketAddr, String), RunError> {
-    let wrong = |why: String| RunError::Spec {
-        what: format!("{url} cannot be reached: {why}"),
-        hint: "name a server as http://HOST:PORT".to_owned(),
-    };
-    let uri: http::Uri = url.parse().map_err(|error: http::uri::InvalidUri| wrong(error.to_string()))?;
-    let host = uri.host().ok_or_else(|| wrong("it names no host".to_owned()))?;
-    let port = uri.port_u16().unwrap_or(80);
-    let mut addresses =
-        (host.trim_matches(['[', ']']), port).to_socket_addrs().map_err(|e| wrong(e.to_string()))?;
-    let address = addresses.next().ok_or_else(|| wrong("its name has no address".to_owned()))?;
-    Ok((address, uri.authority().map_or_else(|| host.to_owned(), ToString::to_string)))
+    let (target, _) = Target::plain(url).map_err(TargetError::from)?;
+    let address = resolve(&target)?[0];
+    Ok((address, target.authority()))
 }
 
 /// Paths that the server serves.

@@ -19,7 +19,7 @@ use crate::program::{Running, find, free_port, write};
 fn serves_the_filesets(running: &Running, workloads: &[Workload]) {
     let url = format!("http://127.0.0.1:{}", running.port);
     for workload in workloads {
-        let report = check_files(&url, workload, &CheckOptions::default());
+        let report = check_files(&url.parse().unwrap(), workload, &CheckOptions::default());
         assert!(report.problems.is_empty(), "{}: {:?}", workload.name, report.problems);
         for (policy, http) in [
             (ConnectionPolicy::PerRequest, HttpVersion::Http10),

@@ -1,0 +1,333 @@
+//! Whom a URL names: [`Target`], the one reading of scheme, host and port for everybody who connects, compares or shows.
+//! Which of them can be asked is another question ([`Target::plain`]), as is what may stand in the path behind.
+//!
+//! A Unix socket is no kind of target: it says where connections go (`client.unix_socket`), while the URL still says whom
+//! requests name.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::Ipv6Addr;
+use std::str::FromStr;
+
+use crate::shown::quoted;
+
+const FORM: &str = "write http://HOST:PORT/PATH, as in http://127.0.0.1:8080/index.html";
+
+/// How a server is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// HTTP on TCP.
+    Http,
+    /// HTTP on TLS.
+    Https,
+}
+
+impl Scheme {
+    /// The scheme of a name, in letters of any size.
+    pub fn of(name: &str) -> Option<Scheme> {
+        [Scheme::Http, Scheme::Https].into_iter().find(|known| name.eq_ignore_ascii_case(known.name()))
+    }
+
+    /// As it begins a URL.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+
+    /// The port that a URL means which writes none.
+    pub fn default_port(self) -> u16 {
+        match self {
+            Scheme::Http => 80,
+            Scheme::Https => 443,
+        }
+    }
+}
+
+/// A server as a URL names it. Printed as `http://host:port`, without the port where it is the scheme's own; what two URLs
+/// of one server differ in (large letters, that port, a slash behind) is gone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// How it is spoken to.
+    pub scheme: Scheme,
+    /// Name in small letters, or address; an IPv6 address has no brackets.
+    pub host: String,
+    /// Port, at least 1.
+    pub port: u16,
+    /// What a TLS handshake offers, the best first (RFC 7301). No URL names any.
+    pub alpn: Vec<String>,
+}
+
+/// Why a text is no URL of a server that can be asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("URL {}: {rule}", quoted(.url))]
+pub struct UrlError {
+    /// The text.
+    pub url: String,
+    /// The rule that it breaks.
+    pub rule: String,
+    /// What to write instead.
+    pub remedy: String,
+}
+
+impl UrlError {
+    fn new(url: &str, rule: impl Into<String>, remedy: impl Into<String>) -> UrlError {
+        UrlError { url: url.to_owned(), rule: rule.into(), remedy: remedy.into() }
+    }
+}
+
+impl Target {
+    /// Takes a URL apart: the server, and the path with its query as it stands, which begins with a slash. Templates may
+    /// stand in the path; a fragment is part of it.
+    pub fn split(url: &str) -> Result<(Target, Cow<'_, str>), UrlError> {
+        let Some((scheme, rest)) = url.split_once("://") else {
+            let remedy = if url.is_empty() { FORM.to_owned() } else { format!("write http://{url}") };
+            return Err(UrlError::new(url, "the protocol is missing", remedy));
+        };
+        let Some(scheme) = Scheme::of(scheme) else {
+            let rule = format!("{} is not a protocol that can be measured", quoted(scheme));
+            return Err(UrlError::new(url, rule, FORM));
+        };
+        let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let place = Place::read(authority).map_err(|(rule, remedy)| UrlError::new(url, rule, remedy))?;
+        let port = place.port.unwrap_or(scheme.default_port());
+        let path = match path {
+            "" => Cow::Borrowed("/"),
+            path if path.starts_with('/') => Cow::Borrowed(path),
+            path => Cow::Owned(format!("/{path}")),
+        };
+        Ok((Target { scheme, host: place.host, port, alpn: Vec::new() }, path))
+    }
+
+    /// [`Target::split`] for whoever is about to connect: this version speaks no TLS.
+    pub fn plain(url: &str) -> Result<(Target, Cow<'_, str>), UrlError> {
+        let (target, path) = Target::split(url)?;
+        match target.scheme {
+            Scheme::Http => Ok((target, path)),
+            Scheme::Https => Err(UrlError::new(
+                url,
+                "TLS (https) is not supported in this version",
+                "measure the server's plain address, as in http://HOST:80",
+            )),
+        }
+    }
+
+    /// `host`, or `host:port` where the port is not the scheme's own: as `Host` and absolute URLs name the server (RFC 9110,
+    /// section 7.2).
+    pub fn authority(&self) -> String {
+        let port = Some(self.port).filter(|port| *port != self.scheme.default_port());
+        Place { host: self.host.clone(), port }.to_string()
+    }
+}
+
+impl FromStr for Target {
+    type Err = UrlError;
+
+    /// Reads a URL that names a server and no more.
+    fn from_str(url: &str) -> Result<Target, UrlError> {
+        let (target, path) = Target::split(url)?;
+        match &*path {
+            "/" => Ok(target),
+            path => Err(UrlError::new(
+                url,
+                format!("it names a server only, and {} is a path on it", quoted(path)),
+                format!("write {target}"),
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.scheme.name(), self.authority())
+    }
+}
+
+/// A host, and its port where that matters: `HOST` or `HOST:PORT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Name in small letters, or address; an IPv6 address has no brackets.
+    pub host: String,
+    /// Port, at least 1; `None`: any.
+    pub port: Option<u16>,
+}
+
+impl Place {
+    /// Whether a target is there.
+    pub fn covers(&self, target: &Target) -> bool {
+        self.host == target.host && self.port.is_none_or(|port| port == target.port)
+    }
+
+    /// The place, or the rule that it breaks and the remedy.
+    fn read(text: &str) -> Result<Place, (String, &'static str)> {
+        if text.contains('@') {
+            const REMEDY: &str = "write a header field instead, as in 'Authorization: Basic …'";
+            return Err(("a user name in a URL is not sent".to_owned(), REMEDY));
+        }
+        let bracket = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+        let (host, port) = match bracket {
+            Some((host, port)) => (host, port),
+            None => text.split_at(text.find(':').unwrap_or(text.len())),
+        };
+        let host = match (bracket, host.parse::<Ipv6Addr>()) {
+            (Some(_), Ok(address)) => address.to_string(),
+            (None, _) if text.parse::<Ipv6Addr>().is_ok() => {
+                let rule = format!("{} is an IPv6 address without brackets", quoted(text));
+                return Err((rule, "write it in brackets, as in http://[::1]:8080"));
+            }
+            (None, _) if host.is_empty() => return Err(("the host is missing".to_owned(), FORM)),
+            (None, _) if host.bytes().all(is_of_name) => host.to_ascii_lowercase(),
+            _ => return Err((format!("{} is not a host", quoted(host)), FORM)),
+        };
+        let port = match port.strip_prefix(':') {
+            None if port.is_empty() => None,
+            Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                let number = digits.parse().ok().filter(|port| *port > 0);
+                Some(number.ok_or_else(|| no_port(digits))?)
+            }
+            rest => return Err(no_port(rest.unwrap_or(port))),
+        };
+        Ok(Place { host, port })
+    }
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Place, String> {
+        Place::read(text).map_err(|(rule, _)| rule)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]", self.host)?,
+            false => f.write_str(&self.host)?,
+        }
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
+fn no_port(text: &str) -> (String, &'static str) {
+    (format!("{} is not a port", quoted(text)), "write a port from 1 to 65535")
+}
+
+/// What a registered name may hold (RFC 3986, section 3.2.2), but for escapes, which no resolver takes.
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parts(url: &str) -> (String, String, u16, String) {
+        let (target, path) = Target::split(url).unwrap();
+        assert!(target.alpn.is_empty());
+        (target.to_string(), target.host, target.port, path.into_owned())
+    }
+
+    #[test]
+    fn a_url_is_a_server_and_a_path() {
+        for (url, shown, host, port, path) in [
+            ("http://a", "http://a", "a", 80, "/"),
+            ("HTTP://A:80/", "http://a", "a", 80, "/"),
+            ("https://a", "https://a", "a", 443, "/"),
+            ("https://a:80", "https://a:80", "a", 80, "/"),
+            ("http://127.0.0.1:8080/x?y=1", "http://127.0.0.1:8080", "127.0.0.1", 8080, "/x?y=1"),
+            ("http://[0:0::1]:81", "http://[::1]:81", "::1", 81, "/"),
+            ("http://a?b", "http://a", "a", 80, "/?b"),
+            ("http://a_b/{{rand 1 9}}#x", "http://a_b", "a_b", 80, "/{{rand 1 9}}#x"),
+            ("http://a/u@b://c", "http://a", "a", 80, "/u@b://c"),
+        ] {
+            assert_eq!(parts(url), (shown.into(), host.into(), port, path.into()), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_url_rule_and_remedy() {
+        const USER: &str = "a user name in a URL is not sent";
+        for (url, rule, remedy) in [
+            ("localhost:8080", "the protocol is missing", "write http://localhost:8080"),
+            ("", "the protocol is missing", FORM),
+            ("ftp://a/", "`ftp` is not a protocol that can be measured", FORM),
+            ("http://", "the host is missing", FORM),
+            ("http:///x", "the host is missing", FORM),
+            ("http://:80/x", "the host is missing", FORM),
+            ("http://a b/", "`a b` is not a host", FORM),
+            ("http://ä/", "`ä` is not a host", FORM),
+            ("http://{{seq}}/", "`{{seq}}` is not a host", FORM),
+            ("http://[::g]/", "`::g` is not a host", FORM),
+            ("http://[::1/", "`[` is not a host", FORM),
+            (
+                "http://::1/",
+                "`::1` is an IPv6 address without brackets",
+                "write it in brackets, as in http://[::1]:8080",
+            ),
+            ("http://me:pw@a/", USER, "write a header field instead, as in 'Authorization: Basic …'"),
+            ("http://a:0/", "`0` is not a port", "write a port from 1 to 65535"),
+            ("http://a:65536/", "`65536` is not a port", "write a port from 1 to 65535"),
+            ("http://a:+1/", "`+1` is not a port", "write a port from 1 to 65535"),
+            ("http://a:/", "`` is not a port", "write a port from 1 to 65535"),
+            ("http://[::1]80/", "`80` is not a port", "write a port from 1 to 65535"),
+        ] {
+            let error = Target::split(url).unwrap_err();
+            assert_eq!((error.url.as_str(), error.rule.as_str(), error.remedy.as_str()), (url, rule, remedy));
+            assert_eq!(error.to_string(), format!("URL `{url}`: {rule}"));
+        }
+    }
+
+    #[test]
+    fn a_server_alone_has_no_path_and_a_plain_one_no_tls() {
+        assert_eq!("http://a/".parse::<Target>().unwrap().authority(), "a");
+        let error = "http://a:81/x".parse::<Target>().unwrap_err();
+        assert_eq!(
+            (error.rule.as_str(), error.remedy.as_str()),
+            ("it names a server only, and `/x` is a path on it", "write http://a:81")
+        );
+        assert!(Target::plain("http://a/").is_ok());
+        let error = Target::plain("https://a/").unwrap_err();
+        assert_eq!(error.to_string(), "URL `https://a/`: TLS (https) is not supported in this version");
+    }
+
+    #[test]
+    fn a_place_covers_the_targets_there() {
+        let covers = |place: &str, url: &str| place.parse::<Place>().unwrap().covers(&url.parse().unwrap());
+        assert!(
+            covers("A", "http://a:81") && covers("a:443", "https://A/") && covers("[::1]", "http://[::1]")
+        );
+        assert!(!covers("a", "http://b") && !covers("a:80", "https://a"));
+        for text in ["", "http://a", "a/", "u@a", "a:", "a:0", "a:99999", ":80", "a b"] {
+            assert!(text.parse::<Place>().is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_parses_or_is_refused_and_prints_back(text in ".{0,40}") {
+            check_round_trip(&text);
+        }
+
+        /// Texts that are mostly URLs.
+        #[test]
+        fn what_parses_prints_back_to_the_same_target(
+            scheme in "(http|https|HTTP|ftp)(://)?",
+            host in "[a-zA-Z0-9._-]{0,9}|\\[[0-9a-f:.]{0,12}\\]|[a-z@:%\\[\\]]{0,6}",
+            port in "(:[0-9+]{0,6})?",
+            path in "([/?#][a-z{} /:@]{0,8})?",
+        ) {
+            check_round_trip(&format!("{scheme}{host}{port}{path}"));
+        }
+    }
+
+    fn check_round_trip(text: &str) {
+        let Ok((target, path)) = Target::split(text) else { return };
+        assert!(path.starts_with('/') && target.port > 0, "{text}");
+        assert_eq!(target.to_string().parse().as_ref(), Ok(&target), "{text}");
+        let whole = format!("{target}{path}");
+        assert_eq!(Target::split(&whole), Ok((target, path)), "{text}");
+    }
+}
