@@ -9,6 +9,7 @@ mod console;
 mod display;
 mod events;
 pub mod failure;
+mod flags;
 mod intent;
 pub mod reference;
 mod signals;

@@ -67,10 +67,7 @@ impl Origin {
     /// Somebody else's, which has to accept connections: a proxy without an origin answers late, or never.
     pub fn at(url: &str) -> Result<Origin, Refusal> {
         let addresses = reach(url).map_err(|error| Refusal {
-            what: format!(
-                "--server-origin (server.origin): {url} does not accept connections: {}",
-                without_number(&error)
-            ),
+            what: format!("server.origin: {url} does not accept connections: {}", without_number(&error)),
             hint: "start the server behind the proxy first, or leave the option out to have one started"
                 .to_owned(),
         })?;

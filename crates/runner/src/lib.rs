@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod calibrate;
+pub mod check;
 pub mod checkfiles;
 mod generator;
 pub mod mining;

@@ -17,7 +17,7 @@ use webstone_store::Store;
 pub(crate) fn go_on(path: &Path, record: &mut RunRecord) -> Result<Store, RunError> {
     let (store, mut begun) = Store::reopen(path)?;
     if let Some((what, before, now)) = changed(&begun, record) {
-        return Err(RunError::Spec {
+        return Err(RunError::Refused {
             what: format!(
                 "{} cannot be gone on with: {what} was {before} when it began, and is {now}",
                 path.display()

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use webstone_judge::search::LOOK_FIRST;
 use webstone_model::event::Event;
 use webstone_model::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
 use webstone_model::spec::{RunSpec, Software, parse_cpu_list};
 use webstone_model::workload::Workload;
 
 use crate::calibrate;
+use crate::check::{Checked, check};
 use crate::generator::{self, Compile, LoadGenerator};
 use crate::observer::Observer;
 use crate::order::Course;
@@ -41,7 +41,6 @@ use webstone_lab::interrupt::Interrupt;
 use webstone_lab::limits;
 use webstone_lab::machine::{Root, cpus};
 use webstone_lab::measured::MeasuredServer;
-use webstone_lab::servers::{self, Refusal};
 use webstone_store::clock;
 use webstone_store::redaction;
 use webstone_store::{Derived, Store};
@@ -188,8 +187,7 @@ fn prepare(
 ) -> Result<Prepared, RunError> {
     let going_on = || if interrupt.count() > 0 { Err(RunError::Interrupted) } else { Ok(()) };
     let root = Root::default();
-    let mut warnings = Vec::new();
-    check_spec(&spec)?;
+    let Checked { spec, mut warnings } = check(&spec.into())?;
     let RunnerOptions {
         tool,
         command_line,
@@ -354,7 +352,7 @@ impl Prepared {
             Part::Round { iteration, .. } => {
                 Course::Listed(rounds::steps(&self.effective, *iteration, &self.record), 0)
             }
-            // `check_spec` has read the SLO before.
+            // The check has read the SLO before.
             Part::Whole => Course::of(&self.effective).unwrap_or(Course::Listed(Vec::new(), 0)),
         };
         let steps = course.most();
@@ -456,41 +454,6 @@ impl Prepared {
             }
         }
     }
-}
-
-/// What needs no look at anything else.
-fn check_spec(spec: &RunSpec) -> Result<(), RunError> {
-    let wrong = |what: &str, hint: &str| Err(RunError::Spec { what: what.to_owned(), hint: hint.to_owned() });
-    if spec.load.clients.0.is_empty() {
-        return wrong("no level is asked for", "say how many clients: -c 20..100+10");
-    }
-    if spec.load.rate.is_some() && spec.load.clients.0.len() != 1 {
-        return wrong("a rate is served by one number of clients", "say how many stand ready: -c 100");
-    }
-    if spec.load.iterations == 0 {
-        return wrong("0 iterations measure nothing", "ask for at least one: -i 1");
-    }
-    if spec.server.agent.is_some() && (spec.target.is_empty() || spec.client.unix_socket.is_some()) {
-        let what = "--server-agent (server.agent) is for a server elsewhere, which is reached by its URL";
-        return wrong(what, "name the server's URL, or leave out the agent: here, webstone looks itself");
-    }
-    if spec.target.is_empty() {
-        servers::check(&spec.server).map_err(|Refusal { what, hint }| RunError::Spec { what, hint })?;
-    }
-    if let Some(find) = &spec.find {
-        if let Err(error) = find.conditions() {
-            return wrong(&format!("find.slo: {error}"), "write it as in p(99)<50ms,errors<0.1%");
-        }
-        if find.from == 0
-            || find.from > find.to
-            || find.repeats < LOOK_FIRST
-            || find.resolution_percent <= 0.0
-        {
-            let rule = "a search needs 1 <= from <= to, at least 3 repeats and a resolution above 0 %";
-            return wrong(rule, "see `webstone find --help`");
-        }
-    }
-    Ok(())
 }
 
 /// CPUs of this host on which server and origin run, but those of the generator's workers, who watch their own.

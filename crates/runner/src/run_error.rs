@@ -3,6 +3,7 @@
 use webstone_engine::PlanError;
 use webstone_model::errors::Blame;
 
+use crate::check::SpecError;
 use crate::placement::PlacementError;
 use crate::preflight::needs::Shortage;
 use crate::preflight::target::TargetError;
@@ -18,10 +19,13 @@ use webstone_store::StoreError;
 /// Why a run did not end as planned.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The specification asks for something that makes no sense by itself.
+    /// The specification breaks a rule.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// It cannot be done as asked.
     #[error("{what}")]
-    Spec {
-        /// What.
+    Refused {
+        /// What, and why.
         what: String,
         /// What to do about it.
         hint: String,
@@ -71,7 +75,8 @@ impl RunError {
     /// What to do about it, where there is something.
     pub fn hint(&self) -> Option<String> {
         match self {
-            RunError::Spec { hint, .. } => Some(hint.clone()),
+            RunError::Spec(error) => Some(error.remedy.clone()),
+            RunError::Refused { hint, .. } => Some(hint.clone()),
             RunError::Workload(error) => error.hint(),
             RunError::Configuration(error) => Some(error.hint().to_owned()),
             RunError::Placement(error) => Some(error.hint()),
@@ -92,7 +97,8 @@ impl RunError {
     /// Who has to act: what was asked for is [`Blame::User`]'s, and the exit code says so.
     pub fn blame(&self) -> Blame {
         match self {
-            RunError::Spec { .. }
+            RunError::Spec(_)
+            | RunError::Refused { .. }
             | RunError::Workload(_)
             | RunError::Configuration(_)
             | RunError::Placement(_)

@@ -108,7 +108,7 @@ fn what_cannot_work_is_told_before_anything_is_written() {
     assert!(told.contains("no level"), "{told}");
     let mut none = spec(&closed, &[2]);
     none.load.iterations = 0;
-    assert!(checked(none).0.contains("0 iterations"));
+    assert!(checked(none).0.contains("load.iterations: `0` is less than 1"));
     let mut far = spec(&closed, &[2]);
     far.generator.cpus = "4000".into();
     let (told, blame) = checked(far);

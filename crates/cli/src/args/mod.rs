@@ -30,7 +30,6 @@ pub use series::{SeriesArgs, ServersArgs, ServersCommand};
 pub use server::{
     OwnServerArgs, RespondArgs, RespondProtocol, ServeArgs, ServerElsewhereArgs, SuperviseArgs,
 };
-pub(crate) use values::listen;
 pub use workout::WorkoutArgs;
 
 use std::path::PathBuf;

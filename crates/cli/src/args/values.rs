@@ -23,6 +23,7 @@ use webstone_model::target::Place;
 use webstone_model::threshold::{GateError, Thresholds};
 use webstone_model::units::parse_count;
 use webstone_report::{ComparisonFormat, CsvTable, Format};
+use webstone_runner::check;
 
 pub(super) fn connection_policy() -> impl TypedValueParser<Value = ConnectionPolicy> {
     one_of([
@@ -179,20 +180,8 @@ pub(super) fn cpu_list(text: &str) -> Result<String, String> {
 }
 
 /// Addresses with their ports, kept as they were written; the server itself resolves and judges them.
-pub(crate) fn listen(text: &str) -> Result<String, String> {
-    for address in text.split(',').map(str::trim) {
-        let port = address.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
-        let rule = match port {
-            _ if address.starts_with("unix:/") => continue,
-            Some(Ok(_)) => continue,
-            Some(Err(_)) => "has no port from 0 to 65535 after its last colon",
-            None => "has no port",
-        };
-        return Err(format!(
-            "`{address}` {rule}; write an address and a port, as in 127.0.0.1:8080, with port 0 for a free one"
-        ));
-    }
-    Ok(text.to_owned())
+pub(super) fn listen(text: &str) -> Result<String, String> {
+    check::listen(text).map(|()| text.to_owned()).map_err(|error| format!("{}; {}", error.rule, error.remedy))
 }
 
 /// Whose choice a configuration is.

@@ -50,7 +50,7 @@ pub(super) fn execute(args: &CalibrateArgs, console: &Console) -> Result<Exit, F
         iterations: args.iterations.unwrap_or(3),
     };
     let signals = SignalWatch::start()?;
-    let plan = calibrate::plan(&how).map_err(|error| run::failure(&error))?;
+    let plan = calibrate::plan(&how).map_err(|error| run::failure(&error, "calibrate"))?;
     plan.warnings.iter().for_each(|warning| console.note(format!("warning: {warning}")));
     let disturbance = calibrate::disturbance(&plan);
     if is_disturbing(disturbance) {
@@ -81,7 +81,7 @@ pub(super) fn execute(args: &CalibrateArgs, console: &Console) -> Result<Exit, F
                 console.note("interrupted: nothing was stored, and an older calibration stays as it was");
                 Ok(exit)
             }
-            None => Err(run::failure(&error)),
+            None => Err(run::failure(&error, "calibrate")),
         },
     }
 }

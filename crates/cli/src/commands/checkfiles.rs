@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use webstone_runner::check;
 use webstone_runner::checkfiles::{CheckOptions, FILES_HINT, check_files};
 use webstone_workload::aim;
 
@@ -15,7 +16,8 @@ use crate::intent;
 const PROBLEMS_MAX: usize = 50;
 
 pub(super) fn execute(args: &CheckfilesArgs, console: &Console) -> Result<Exit, Failure> {
-    let base = intent::server_url(&args.url, "checkfiles")?;
+    let base =
+        check::server_url(&args.url).map_err(|error| Failure::usage(error.to_string()).hint(error.remedy))?;
     let name = intent::workload_name(args.workload.as_deref());
     let workload = load_workload(&name)?;
     let strangers = aim::strangers(&workload, &[base.to_string()], &args.allow_hosts);

@@ -18,6 +18,7 @@ use crate::console::{self, Console, Delivery};
 use crate::display::Display;
 use crate::events::{All, EventLines};
 use crate::failure::{Exit, Failure};
+use crate::flags;
 use crate::intent::Intent;
 use crate::signals::SignalWatch;
 use crate::version;
@@ -66,7 +67,7 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
             console.note("interrupted before anything was measured");
             Ok(exit)
         }
-        (Some(error), _) => Err(failure(&error)),
+        (Some(error), _) => Err(failure(&error, intent.command)),
         (None, Some(exit)) => Ok(exit),
         (None, None) => Ok(judged(outcome.record.as_ref(), &outcomes)),
     }
@@ -141,10 +142,15 @@ fn found(finding: &Finding) -> Exit {
     }
 }
 
-pub(super) fn failure(error: &RunError) -> Failure {
+/// Why a run of a command did not end as planned.
+pub(super) fn failure(error: &RunError, command: &str) -> Failure {
+    if let RunError::Spec(error) = error {
+        return flags::failure(error, command);
+    }
     let exit = match error.blame() {
         Blame::User => Exit::Usage,
         Blame::Target | Blame::Network | Blame::Generator => Exit::Failed,
     };
-    Failure { exit, message: error.to_string(), hint: error.hint() }
+    let hint = error.hint().map(|hint| flags::named(&hint, command));
+    Failure { exit, message: flags::named(&error.to_string(), command), hint }
 }

@@ -18,7 +18,7 @@ use crate::console::{self, Console};
 use crate::display::Display;
 use crate::events::{All, EventLines};
 use crate::failure::{Exit, Failure};
-use crate::intent::{SeriesIntent, is_plan, of_series, series_format};
+use crate::intent::{SeriesIntent, is_plan, of_series, series_failure, series_format};
 use crate::signals::SignalWatch;
 use crate::version;
 
@@ -32,6 +32,7 @@ pub(super) fn execute(
     console: &Console,
     command_line: Vec<String>,
 ) -> Result<Exit, Failure> {
+    let failed = |error: SeriesError| series_failure(&error, kind);
     let format = series_format(args)?;
     let output = args.output.output.as_deref();
     let (store, check_target) = match &args.resume {
@@ -42,8 +43,7 @@ pub(super) fn execute(
                 return dump(&intent);
             }
             let SeriesIntent { spec, matrix, check_target, runs_dir } = &intent;
-            let series = series::plan(kind, matrix, spec, version::tool(), &command_line)
-                .map_err(|error| failure(&error))?;
+            let series = series::plan(kind, matrix, spec, version::tool(), &command_line).map_err(failed)?;
             if args.plan {
                 console::print(&plan(&series))?;
                 return Ok(Exit::Done);
@@ -51,7 +51,7 @@ pub(super) fn execute(
             if let Some(path) = output {
                 run::can_be_written(path)?;
             }
-            let store = SeriesStore::create(runs_dir, &spec.name, series).map_err(|error| failure(&error))?;
+            let store = SeriesStore::create(runs_dir, &spec.name, series).map_err(failed)?;
             (store, *check_target)
         }
     };
@@ -78,7 +78,7 @@ pub(super) fn execute(
     let outcome = store.go_on(&options, &mut observer, &signals.interrupt);
     drop((display, events));
     let records =
-        series::records(store.path(), store.series()).map_err(|error| failure(&SeriesError::Store(error)))?;
+        series::records(store.path(), store.series()).map_err(|error| failed(SeriesError::Store(error)))?;
     if records.iter().any(Option::is_some) {
         deliver(store.series(), &records, format, output, console)?;
     }
@@ -92,7 +92,7 @@ fn resume(
     args: &SeriesArgs,
     command_line: &[String],
 ) -> Result<SeriesStore, Failure> {
-    let (directory, begun) = series::load(path).map_err(|error| failure(&error))?;
+    let (directory, begun) = series::load(path).map_err(|error| series_failure(&error, kind))?;
     if begun.kind != kind {
         let (path, command) = (directory.display(), begun.kind.command());
         return Err(Failure::usage(format!("{path} is a series of `webstone {command}`"))
@@ -103,10 +103,10 @@ fn resume(
         true => {
             let SeriesIntent { spec, matrix, .. } = of_series(kind, args)?;
             let planned = series::plan(kind, &matrix, &spec, version::tool(), command_line);
-            Some(planned.map_err(|error| failure(&error))?)
+            Some(planned.map_err(|error| series_failure(&error, kind))?)
         }
     };
-    SeriesStore::resume(path, planned).map_err(|error| failure(&error))
+    SeriesStore::resume(path, planned).map_err(|error| series_failure(&error, kind))
 }
 
 /// The report of a series that is stored.
@@ -116,9 +116,9 @@ pub(super) fn report(
     output: Option<&Path>,
     console: &Console,
 ) -> Result<Exit, Failure> {
-    let (directory, series) = series::load(path).map_err(|error| failure(&error))?;
-    let records =
-        series::records(&directory, &series).map_err(|error| failure(&SeriesError::Store(error)))?;
+    let failed = |error: SeriesError| series_failure(&error, Kind::Servers);
+    let (directory, series) = series::load(path).map_err(failed)?;
+    let records = series::records(&directory, &series).map_err(|error| failed(SeriesError::Store(error)))?;
     deliver(&series, &records, format, output, console)?;
     Ok(Exit::Done)
 }
@@ -216,12 +216,4 @@ fn length(series: &Series) -> String {
         counted(rounds as usize, "iteration"),
         counted(cells * rounds as usize, "start"),
     )
-}
-
-fn failure(error: &SeriesError) -> Failure {
-    let exit = match error {
-        SeriesError::Refused { .. } => Exit::Usage,
-        SeriesError::Store(_) | SeriesError::Busy(_) => Exit::Failed,
-    };
-    Failure { exit, message: error.to_string(), hint: error.hint() }
 }

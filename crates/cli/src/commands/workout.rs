@@ -31,8 +31,8 @@ pub(super) fn execute(args: &WorkoutArgs, console: &Console) -> Result<Exit, Fai
     };
     let workout =
         workout(&options, &mut ended, &signals.interrupt).map_err(|error| match signals.exit() {
-            Some(exit) => Failure { exit, ..run::failure(&error) },
-            None => run::failure(&error),
+            Some(exit) => Failure { exit, ..run::failure(&error, "workout") },
+            None => run::failure(&error, "workout"),
         })?;
     print(&workout, args, console)?;
     if let Some(exit) = signals.exit() {

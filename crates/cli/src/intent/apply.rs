@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use webstone_model::rate::Rates;
-use webstone_model::spec::{ClientSpec, ConnectionPolicy, GeneratorSpec, Levels, LoadSpec, ServerSpec};
+use webstone_model::spec::{ClientSpec, ConnectionPolicy, GeneratorSpec, LoadSpec, ServerSpec};
 use webstone_model::units::Nanos;
 
 use super::body;
@@ -24,29 +23,9 @@ pub(super) fn load(args: &RunLoadArgs, spec: &mut LoadSpec) {
     if args.pages.is_some() {
         spec.pages = args.pages;
     }
-    let given = args.clients.is_some() || spec.clients != LoadSpec::default().clients;
+    spec.rate = args.rate.clone().or(spec.rate.take());
     set(&args.open_loop.arrivals, &mut spec.arrivals);
     set(&args.open_loop.when_busy, &mut spec.when_busy);
-    open_loop(args.rate.as_ref(), args.duration.is_some(), given, spec);
-}
-
-/// Rates, and what follows from them where it was not given: clients to serve them, and a window as long as a ramp.
-fn open_loop(typed: Option<&Rates>, has_duration: bool, has_clients: bool, spec: &mut LoadSpec) {
-    if let Some(rates) = typed {
-        spec.rate = Some(rates.clone());
-        let ramp = rates.0.iter().map(|rate| rate.over).max().unwrap_or_default();
-        if ramp > Nanos::ZERO && !has_duration {
-            spec.duration = ramp;
-        }
-    }
-    if let Some(rates) = spec.rate.as_ref().filter(|_| !has_clients) {
-        spec.clients = Levels(vec![clients_for(rates)]);
-    }
-}
-
-/// As many clients as serve a rate whose answers take 50 ms, within bounds that every server bears.
-fn clients_for(rates: &Rates) -> u32 {
-    ((rates.peak().per_s() / 20.0).ceil() as u32).clamp(10, 1000)
 }
 
 pub(super) fn hit_load(args: &HitLoadArgs, spec: &mut LoadSpec) {
@@ -61,9 +40,9 @@ pub(super) fn hit_load(args: &HitLoadArgs, spec: &mut LoadSpec) {
             spec.duration = Nanos::ZERO;
         }
     }
+    spec.rate = args.rate.clone();
     set(&args.open_loop.arrivals, &mut spec.arrivals);
     set(&args.open_loop.when_busy, &mut spec.when_busy);
-    open_loop(args.rate.as_ref(), args.duration.is_some(), args.clients.is_some(), spec);
 }
 
 pub(super) fn client(args: &ClientArgs, spec: &mut ClientSpec) -> Result<(), Failure> {

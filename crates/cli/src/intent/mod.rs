@@ -1,10 +1,10 @@
 //! What was typed → what it means: the second of two steps. Defaults come first, then the testbed file, then flags;
-//! what results is a [`RunSpec`] that has been held against its rules, and where the report and the record go.
+//! what results is a [`RunSpec`] that `webstone_runner::check` has completed and held against its rules, and where the
+//! report and the record go.
 
 mod apply;
 mod body;
 mod find;
-mod rules;
 mod series;
 mod target;
 mod testbed;
@@ -17,14 +17,15 @@ use webstone_model::threshold::Threshold;
 use webstone_model::units::Nanos;
 use webstone_model::workload::{FileRequest, Page, Workload};
 use webstone_report::Format;
+use webstone_runner::check::{self, Asked, Checked};
 
 use crate::args::{HitArgs, OutputArgs, RunArgs, ServeArgs, ThresholdArgs};
 use crate::commands::gates;
 use crate::failure::Failure;
+use crate::flags;
 
 pub(crate) use find::{find_defaults, of_find};
-pub(crate) use series::{SeriesIntent, is_plan, of_series, series_defaults, series_format};
-pub(crate) use target::server_url;
+pub(crate) use series::{SeriesIntent, is_plan, of_series, series_defaults, series_failure, series_format};
 pub(crate) use workout::of_workout;
 
 /// Where records go unless --runs-dir says otherwise.
@@ -33,6 +34,8 @@ pub(crate) const RUNS_DIR: &str = "runs";
 /// A run as it shall be made.
 #[derive(Clone, Debug)]
 pub(crate) struct Intent {
+    /// Whose flags are meant.
+    pub(crate) command: &'static str,
     /// What to measure.
     pub(crate) spec: RunSpec,
     /// The workload itself, where it is none that a name or a file could say.
@@ -53,22 +56,9 @@ pub(crate) struct Intent {
 
 /// What `run` was asked for.
 pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
-    let mut spec = match &args.testbed {
-        Some(path) => testbed::read(path)?,
-        None => RunSpec::default(),
-    };
-    if spec.series.is_some() {
-        return Err(Failure::usage("the testbed file has a matrix (series), which is several runs")
-            .hint("`webstone servers -f FILE` and `webstone scale -f FILE` make them"));
-    }
-    if !args.target.is_empty() {
-        spec.target = args
-            .target
-            .iter()
-            .map(|url| Ok(server_url(url, "run")?.to_string()))
-            .collect::<Result<_, Failure>>()?;
-    }
-    target::no_own_server(&args.server, &args.target, &mut spec.target)?;
+    let testbed = args.testbed.as_deref().map(testbed::read).transpose()?;
+    let mut spec = testbed.as_ref().map_or_else(RunSpec::default, |testbed| testbed.spec.clone());
+    target::newest(&args.target, &args.server, &mut spec);
     if let Some(workload) = &args.workload {
         spec.workload.clone_from(workload);
     }
@@ -78,8 +68,9 @@ pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
     apply::generator(&args.generator, &mut spec.generator);
     apply::own_server(&args.server, &mut spec.server);
     apply::elsewhere(&args.elsewhere, &mut spec.server);
-    let store = !args.no_store;
-    let intent = finish(spec, None, &args.output, store, Format::Text)?;
+    let given = [given_load(&args.load.clients, &args.load.duration), target::given(&args.server)].concat();
+    let asked = Asked { spec, defaults: RunSpec::default(), given, testbed };
+    let intent = finish("run", asked, None, &args.output, !args.no_store, Format::Text)?;
     Ok(Intent {
         check_target: !args.client.no_check,
         thresholds: thresholds(&args.thresholds, &intent.spec)?,
@@ -89,19 +80,28 @@ pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
 
 /// What `hit` was asked for.
 pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
-    let mut spec = hit_defaults();
+    let defaults = hit_defaults();
+    let mut spec = defaults.clone();
     let workload = one_url(&args.url, &mut spec)?;
     apply::hit_load(&args.load, &mut spec.load);
     apply::client(&args.client, &mut spec.client)?;
     apply::generator(&args.generator, &mut spec.generator);
     apply::elsewhere(&args.elsewhere, &mut spec.server);
     let store = args.store || args.output.runs_dir.is_some();
-    let intent = finish(spec, Some(workload), &args.output, store, Format::Hit)?;
+    let given = given_load(&args.load.clients, &args.load.duration);
+    let asked = Asked { spec, defaults, given, testbed: None };
+    let intent = finish("hit", asked, Some(workload), &args.output, store, Format::Hit)?;
     Ok(Intent {
         check_target: !args.client.no_check,
         thresholds: thresholds(&args.thresholds, &intent.spec)?,
         ..intent
     })
+}
+
+/// Keys of the load that something else follows from where they are not typed.
+fn given_load(clients: &Option<Levels>, duration: &Option<Nanos>) -> Vec<&'static str> {
+    let typed = [("load.clients", clients.is_some()), ("load.duration", duration.is_some())];
+    typed.into_iter().filter_map(|(key, typed)| typed.then_some(key)).collect()
 }
 
 /// The workload of one URL, whose server becomes the target.
@@ -126,7 +126,7 @@ fn one_url(url: &str, spec: &mut RunSpec) -> Result<Workload, Failure> {
 pub(crate) fn of_serve(args: &ServeArgs) -> Result<(ServerSpec, String), Failure> {
     let mut spec = ServerSpec::default();
     apply::server_alone(args, &mut spec);
-    rules::server(&spec)?;
+    check::reference(&spec).map_err(|error| flags::failure(&error, "serve"))?;
     Ok((spec, workload_name(args.workload.as_deref())))
 }
 
@@ -169,17 +169,20 @@ pub(crate) fn format_of(named: Option<Format>, output: Option<&Path>) -> Result<
 }
 
 fn finish(
-    mut spec: RunSpec,
+    command: &'static str,
+    mut asked: Asked,
     workload: Option<Workload>,
     output: &OutputArgs,
     store: bool,
     format: Format,
 ) -> Result<Intent, Failure> {
     if let Some(name) = &output.name {
-        spec.name.clone_from(name);
+        asked.spec.name.clone_from(name);
     }
-    rules::check(&spec)?;
+    // What it warns of, the run will say.
+    let Checked { spec, .. } = check::check(&asked).map_err(|error| flags::failure(&error, command))?;
     Ok(Intent {
+        command,
         spec,
         workload,
         check_target: true,

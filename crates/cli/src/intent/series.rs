@@ -3,22 +3,21 @@
 use std::path::PathBuf;
 
 use webstone_lab::machine::{Root, allowed_cpus};
-use webstone_model::series::{Delivery, Kind, Matrix};
+use webstone_model::series::{Kind, Matrix};
 use webstone_model::spec::{Levels, RunSpec};
 use webstone_report::Format;
+use webstone_runner::check::{self, Asked};
+use webstone_runner::series::SeriesError;
 
-use super::{RUNS_DIR, apply, format_of, rules, testbed};
+use super::{RUNS_DIR, apply, format_of, given_load, testbed};
 use crate::args::SeriesArgs;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
+use crate::flags;
 
 /// WebBench's static workload, which SPICE is held against.
 const SPICE_STATIC: &str = "webbench-static";
 /// Clients of a SPICE series: up to the 60 whose latency its reports tell.
 const SPICE_CLIENTS: [u32; 4] = [10, 20, 40, 60];
-/// Bytes of SPICE's dynamic answer.
-const SPICE_BYTES: f64 = 6_250.0;
-/// Answers whose mean sizes differ by less than this share count as equally large.
-const SAME_SIZE: f64 = 0.01;
 /// Iterations of each level of a series unless something else is said: the fewest that ranks can be made of.
 const ITERATIONS: u32 = 3;
 
@@ -50,7 +49,7 @@ pub(crate) fn series_defaults(kind: Kind) -> RunSpec {
 pub(crate) fn series_format(args: &SeriesArgs) -> Result<Format, Failure> {
     let format = format_of(args.output.format, args.output.output.as_deref())?.unwrap_or_default();
     webstone_report::series_form(format)
-        .map_err(|error| Failure::from_message(crate::failure::Exit::Usage, &error.to_string()))?;
+        .map_err(|error| Failure::from_message(Exit::Usage, &error.to_string()))?;
     Ok(format)
 }
 
@@ -61,19 +60,11 @@ pub(crate) fn of_series(kind: Kind, args: &SeriesArgs) -> Result<SeriesIntent, F
             Some(_) => "beside --resume goes the whole command line that began the series, or none of it",
         }));
     }
-    let mut spec = match &args.testbed {
-        Some(path) => testbed::read(path)?,
-        None => series_defaults(kind),
-    };
+    let testbed = args.testbed.as_deref().map(testbed::read).transpose()?;
+    let defaults = series_defaults(kind);
+    let mut spec = testbed.as_ref().map_or_else(|| defaults.clone(), |testbed| testbed.spec.clone());
     if spec.name == RunSpec::default().name {
         kind.command().clone_into(&mut spec.name);
-    }
-    if let Some(url) = spec.target.first() {
-        return Err(Failure::usage(format!(
-            "the testbed file names a target ({url}), and `{}` measures servers that it starts itself",
-            kind.command()
-        ))
-        .hint("leave out `target`; of servers elsewhere, make a run each and `webstone compare` them"));
     }
     let mut matrix = spec.series.take().unwrap_or_default();
     apply_all(args, &mut spec)?;
@@ -106,10 +97,10 @@ pub(crate) fn of_series(kind: Kind, args: &SeriesArgs) -> Result<SeriesIntent, F
     if let Some(workload) = &args.dynamic_workload {
         matrix.dynamic_workload = Some(workload.clone());
     }
-    if kind == Kind::Spice {
-        spice(&spec, &mut matrix)?;
-    }
-    check(kind, &spec, &matrix)?;
+    let given = given_load(&args.load.clients, &args.load.duration);
+    let asked = Asked { spec, defaults, given, testbed };
+    let spec =
+        check::series::check(kind, &asked, &mut matrix).map_err(|error| series_failure(&error, kind))?;
     Ok(SeriesIntent {
         spec,
         matrix,
@@ -143,42 +134,15 @@ fn apply_all(args: &SeriesArgs, spec: &mut RunSpec) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What SPICE is by its definition: files first, and programs whose answers are as large as the files on average.
-fn spice(spec: &RunSpec, matrix: &mut Matrix) -> Result<(), Failure> {
-    if !matrix.interfaces.is_empty() {
-        matrix.interfaces.retain(|delivery| *delivery != Delivery::Static);
-        matrix.interfaces.insert(0, Delivery::Static);
-        if matrix.interfaces.len() == 1 {
-            return Err(Failure::usage(
-                "interfaces (series.interfaces): `static` alone has nothing to be held against",
-            )
-            .hint("name interfaces, as in --interfaces cgi,fastcgi; or leave the list out for all of them"));
-        }
-    }
-    if let Some(interface) = spec.server.interface {
-        return Err(Failure::usage(format!(
-            "--server-interface {interface} (server.interface) is one interface, and `spice` measures several"
-        ))
-        .hint(format!("write --interfaces {interface}")));
-    }
-    if matrix.dynamic_workload.is_none() {
-        let files = webstone_runner::load_workload(&spec.workload)
-            .map_err(|error| Failure { hint: error.hint(), ..Failure::usage(error.to_string()) })?;
-        let mean = files.mean_size().ok_or_else(|| {
-            Failure::usage(format!(
-                "the workload {} does not say how large its files are, so no dynamic answer can be as large",
-                spec.workload
-            ))
-            .hint("state sizes in it, or name the dynamic workload: --dynamic-workload spice")
-        })?;
-        matrix.dynamic_workload = Some(spice_workload(mean));
-    }
-    Ok(())
-}
-
-/// SPICE's own, where it is as large as the files; WebBench's mean is 6,250 bytes but for rounding.
-fn spice_workload(mean: f64) -> String {
-    if (mean / SPICE_BYTES - 1.0).abs() < SAME_SIZE { "spice".to_owned() } else { format!("spice-{mean:.0}") }
+/// Why there is no series, in words of whoever typed its flags.
+pub(crate) fn series_failure(error: &SeriesError, kind: Kind) -> Failure {
+    let exit = match error {
+        SeriesError::Spec(error) => return flags::failure(error, kind.command()),
+        SeriesError::Refused { .. } | SeriesError::Workload(_) => Exit::Usage,
+        SeriesError::Store(_) | SeriesError::Busy(_) => Exit::Failed,
+    };
+    let hint = error.hint().map(|hint| flags::named(&hint, kind.command()));
+    Failure { exit, message: flags::named(&error.to_string(), kind.command()), hint }
 }
 
 /// 1, 2, 4 … and the last itself.
@@ -190,53 +154,9 @@ fn doubling(most: u32) -> Vec<u32> {
     numbers
 }
 
-fn check(kind: Kind, spec: &RunSpec, matrix: &Matrix) -> Result<(), Failure> {
-    if kind == Kind::Scale && matrix.cpus.len() < 2 {
-        return Err(Failure::usage("scaling takes two numbers of CPUs or more, and there is one")
-            .hint("list them, as in --cpus 1,2,4; on a machine with one CPU there is nothing to scale to"));
-    }
-    if !matrix.cpus.is_empty() && !spec.server.cpus.is_empty() {
-        return Err(Failure::usage(
-            "the server's CPUs are listed (server.cpus), and numbers of them vary (series.cpus)",
-        )
-        .hint("leave out one of the two"));
-    }
-    if let (false, Some(interface)) = (matrix.interfaces.is_empty(), spec.server.interface) {
-        return Err(Failure::usage(format!(
-            "the server's interface is named ({interface}, server.interface), and interfaces vary (series.interfaces)"
-        ))
-        .hint("leave out one of the two"));
-    }
-    if let Some(path) = &spec.generator.record_all {
-        return Err(Failure::usage(format!(
-            "generator.record_all: `{path}` would be written anew by every part of the series"
-        ))
-        .hint("leave it out; `webstone run --record-all` looks at one run closely"));
-    }
-    // Every cell keeps the rules of a run, so what is wrong is told before the first is measured.
-    let (cells, _) = webstone_runner::series::cells(kind, matrix, spec)
-        .map_err(|error| Failure { hint: error.hint(), ..Failure::usage(error.to_string()) })?;
-    // The name of the series, with a server that is one of its own.
-    let named = cells.first().map(|cell| RunSpec { name: spec.name.clone(), ..cell.spec.clone() });
-    rules::check(named.as_ref().unwrap_or(spec))?;
-    for cell in cells {
-        rules::check(&cell.spec).map_err(|failure| Failure {
-            message: format!("{}: {}", cell.name, failure.message),
-            ..failure
-        })?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{doubling, spice_workload};
-
-    #[test]
-    fn dynamic_answers_are_as_large_as_the_files() {
-        assert_eq!(spice_workload(6_249.97), "spice");
-        assert_eq!(spice_workload(19_773.0), "spice-19773");
-    }
+    use super::doubling;
 
     #[test]
     fn cpus_double_up_to_all() {

@@ -1,6 +1,7 @@
-//! URLs as typed: `run` and `checkfiles` want a server, `hit` wants a server and a path.
+//! Which server is meant: the URL of `hit`, and who has the last word.
 
 use webstone_model::shown::quoted;
+use webstone_model::spec::{RunSpec, ServerSpec};
 use webstone_model::target::{Target, UrlError};
 
 use crate::args::OwnServerArgs;
@@ -19,59 +20,43 @@ pub(super) fn split(typed: &str) -> Result<(Target, String), Failure> {
     }
 }
 
-/// A URL that names a server and nothing more, for a command that takes the paths from a workload.
-pub(crate) fn server_url(typed: &str, command: &str) -> Result<Target, Failure> {
-    let (target, path) = split(typed)?;
-    if path == "/" {
-        return Ok(target);
-    }
-    Err(Failure::usage(format!(
-        "URL `{typed}`: `{command}` takes the paths from a workload (-w), so its URL names a server only, and this one \
-         has the path {path}"
-    ))
-    .hint(format!("for the workload, `webstone {command} {target}`; for this one URL, `webstone hit {typed}`")))
-}
-
 fn failure(error: UrlError) -> Failure {
     Failure::usage(error.to_string()).hint(error.remedy)
 }
 
-/// Flags of the server that webstone starts make no sense where another is measured. Where the other stands in the testbed
-/// file alone, `--server` is the newer word.
-pub(super) fn no_own_server(
-    args: &OwnServerArgs,
-    typed_targets: &[String],
-    targets: &mut Vec<String>,
-) -> Result<(), Failure> {
-    if args.server.is_some() && typed_targets.is_empty() {
-        targets.clear();
+/// Where a testbed file says one and the command line the other, a server elsewhere or one that webstone starts, what was typed
+/// is the newer word.
+pub(super) fn newest(urls: &[String], own: &OwnServerArgs, spec: &mut RunSpec) {
+    if !urls.is_empty() {
+        spec.target = urls.to_vec();
+        spec.server = ServerSpec { agent: spec.server.agent.take(), ..ServerSpec::default() };
+    } else if own.server.is_some() {
+        spec.target.clear();
     }
+}
+
+/// Keys of the server that were typed, whatever their value.
+pub(super) fn given(args: &OwnServerArgs) -> Vec<&'static str> {
     let typed = [
-        ("--server", args.server.is_some()),
-        ("--server-program", args.server_program.is_some()),
-        ("--server-command", args.server_command.is_some()),
-        ("--server-origin", args.server_origin.is_some()),
-        ("--server-origin-cpus", args.server_origin_cpus.is_some()),
-        ("--server-listen", args.server_listen.is_some()),
-        ("--server-threads", args.server_threads.is_some()),
-        ("--server-processes", args.server_processes.is_some()),
-        ("--server-cpus", args.server_cpus.is_some()),
-        ("--server-root", args.server_root.is_some()),
-        ("--server-cache", args.server_cache),
-        ("--server-no-cache", args.server_no_cache),
-        ("--server-no-keep-alive", args.server_no_keep_alive),
-        ("--server-log", args.server_log.is_some()),
-        ("--server-resolve-names", args.server_resolve_names),
-        ("--server-backlog", args.server_backlog.is_some()),
-        ("--server-interface", args.server_interface.is_some()),
-        ("--server-handlers", args.server_handlers.is_some()),
+        ("server.software", args.server.is_some()),
+        ("server.program", args.server_program.is_some()),
+        ("server.command", args.server_command.is_some()),
+        ("server.origin", args.server_origin.is_some()),
+        ("server.origin_cpus", args.server_origin_cpus.is_some()),
+        ("server.listen", args.server_listen.is_some()),
+        ("server.threads", args.server_threads.is_some()),
+        ("server.processes", args.server_processes.is_some()),
+        ("server.cpus", args.server_cpus.is_some()),
+        ("server.root", args.server_root.is_some()),
+        ("server.cache", args.server_cache || args.server_no_cache),
+        ("server.keep_alive", args.server_no_keep_alive),
+        ("server.access_log", args.server_log.is_some()),
+        ("server.resolve_names", args.server_resolve_names),
+        ("server.backlog", args.server_backlog.is_some()),
+        ("server.interface", args.server_interface.is_some()),
+        ("server.handlers", args.server_handlers.is_some()),
     ];
-    let Some((option, _)) = typed.iter().find(|(_, typed)| *typed) else { return Ok(()) };
-    let Some(url) = targets.first() else { return Ok(()) };
-    Err(Failure::usage(format!(
-        "{option} is for a server that webstone starts, and the server under test is {url}"
-    ))
-    .hint(format!("leave out {option}, or name no URL to have a server started")))
+    typed.into_iter().filter_map(|(key, typed)| typed.then_some(key)).collect()
 }
 
 #[cfg(test)]
@@ -104,15 +89,5 @@ mod tests {
         ] {
             assert_eq!(split(typed).unwrap_err().to_string(), format!("error: URL `{typed}`: {expected}"));
         }
-    }
-
-    #[test]
-    fn a_run_wants_a_server_only() {
-        assert_eq!(server_url("http://a:1/", "run"), Ok("http://a:1".parse().unwrap()));
-        assert_eq!(
-            server_url("http://a:1/x", "run").unwrap_err().to_string(),
-            "error: URL `http://a:1/x`: `run` takes the paths from a workload (-w), so its URL names a server only, and this one has the path /x\n\
-             hint: for the workload, `webstone run http://a:1`; for this one URL, `webstone hit http://a:1/x`"
-        );
     }
 }

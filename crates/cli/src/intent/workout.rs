@@ -4,11 +4,13 @@ use webstone_judge::workout::Misdeed;
 use webstone_model::record::Tool;
 use webstone_model::spec::{Levels, RunSpec};
 use webstone_model::units::Nanos;
+use webstone_runner::check::{Asked, check};
 use webstone_runner::workout::WorkoutOptions;
 
-use super::{apply, server_url, target};
+use super::{apply, target};
 use crate::args::WorkoutArgs;
 use crate::failure::Failure;
+use crate::flags;
 
 /// Well-behaved clients, and others, unless a number is given.
 const CLIENTS: u32 = 10;
@@ -21,9 +23,7 @@ const DURATION: Nanos = Nanos::from_secs(5);
 pub(crate) fn of_workout(args: &WorkoutArgs, tool: Tool) -> Result<WorkoutOptions, Failure> {
     let mut spec = RunSpec::default();
     let urls: Vec<String> = args.url.iter().cloned().collect();
-    spec.target =
-        urls.iter().map(|url| Ok(server_url(url, "workout")?.to_string())).collect::<Result<_, Failure>>()?;
-    target::no_own_server(&args.server, &urls, &mut spec.target)?;
+    target::newest(&urls, &args.server, &mut spec);
     if let Some(workload) = &args.workload {
         spec.workload.clone_from(workload);
     }
@@ -39,6 +39,9 @@ pub(crate) fn of_workout(args: &WorkoutArgs, tool: Tool) -> Result<WorkoutOption
     apply::client(&args.client, &mut spec.client)?;
     apply::generator(&args.generator, &mut spec.generator);
     apply::own_server(&args.server, &mut spec.server);
+    let asked =
+        Asked { spec, defaults: RunSpec::default(), given: target::given(&args.server), testbed: None };
+    let spec = check(&asked).map_err(|error| flags::failure(&error, "workout"))?.spec;
     let offenders = args.offenders.unwrap_or(OFFENDERS);
     if offenders > OFFENDERS_MAX {
         return Err(Failure::usage(format!(

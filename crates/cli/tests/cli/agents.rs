@@ -324,7 +324,7 @@ fn an_agent_needs_a_server_elsewhere() {
         (&["run", "http://a", "--server-agent", " "][..], "is no command"),
         (
             &["hit", "http://a/", "--unix-socket", "/x", "--server-agent", "ssh a webstone agent"][..],
-            "over a Unix socket",
+            "over --unix-socket (client.unix_socket)",
         ),
     ] {
         let said = webstone(arguments);

@@ -238,26 +238,35 @@ fn what_makes_no_search_is_refused() {
         (&["--slo", "p(99)<50"][..], "the limit of `p(99)` needs a unit"),
         (&["--slo", "server-cpu<1ms"], "`server-cpu<1ms` is nothing that clients see"),
         (&["--slo", "p(99){clients:4}<50ms"], "selects a level, and a search looks for one"),
-        (&["--slo", "avg<1s", "--from", "20", "--to", "10"], "--from 20 is above --to 10"),
+        (
+            &["--slo", "avg<1s", "--from", "20", "--to", "10"],
+            "--from (find.from): `20` is above --to (find.to), 10",
+        ),
         (&["--slo", "avg<1s", "--repeats", "2"], "write 3 to 100"),
         (&["--slo", "avg<1s", "--resolution", "0"], "is not a percentage from 0.01 to 100"),
         (&["--slo", "avg<1s", "--over", "users"], "--over"),
         (
             &["--slo", "avg<1s", "--over", "clients", "-c", "5"],
-            "--clients says how many stand by for arrivals, and a search",
+            "--clients (find.clients): `5` stand by for arrivals, and a search over clients has none",
         ),
         (
             &["--slo", "avg<1s", "--over", "clients", "--arrivals", "poisson"],
-            "--arrivals says how arrivals are spaced",
+            "--arrivals (load.arrivals): it spaces the arrivals of an open loop",
         ),
         (&["--slo", "offered>90%", "--over", "clients"], "`offered>90%` is about arrivals"),
-        (&["--slo", "avg<1s", "--to", "200m"], "--to 200000000: more than 100000000 arrivals a second"),
+        (
+            &["--slo", "avg<1s", "--to", "200m"],
+            "--to (find.to): `200000000` is more than 100000000 arrivals a second",
+        ),
         (
             &["--slo", "avg<1s", "--from", "2", "-d", "400ms"],
-            "--from 2: not a single arrival is due within --duration",
+            "--from (find.from): `2`: not a single arrival is due within --duration (load.duration)",
         ),
         (&["--slo", "avg<1s", "-c", "0"], "--clients"),
-        (&["--slo", "avg<1s", "-d", "0s"], "--duration 0s: a timed run of no time shows nothing"),
+        (
+            &["--slo", "avg<1s", "-d", "0s"],
+            "--duration (load.duration): `0s`: a timed run of no time shows nothing",
+        ),
         (&[], "--slo"),
     ] {
         let said = webstone(&[&["find", "http://127.0.0.1:1/"], arguments].concat());

@@ -153,13 +153,13 @@ fn values_that_are_nonsense() {
         ),
         (
             ["-d", "0s"],
-            "error: --duration (load.duration) is 0s and --pages (load.pages) is not given: a level would never end\n\
-             hint: give one of them, as in -d 10s or -n 10k",
+            "error: --duration (load.duration): `0s`, and --pages (load.pages) is not given: a level would never end\n\
+             hint: give one of them, as in 10s or in 10k pages",
         ),
         (
             ["--requests-per-connection", "5"],
-            "error: --requests-per-connection (client.requests_per_connection) is 5, but connections are not kept alive\n\
-             hint: add --connections keep-alive, or leave out the limit",
+            "error: --requests-per-connection (client.requests_per_connection): `5`, but connections are not kept alive\n\
+             hint: make --connections (client.connections) keep-alive, or leave out the limit",
         ),
         (
             ["--body", "@/nonexistent/order.json"],
@@ -192,13 +192,14 @@ fn options_that_exclude_each_other() {
     );
     says(
         &["serve", "--resolve-names"],
-        "error: clients shall be named in the access log (server.resolve_names), but no access log is written\n\
-         hint: add --access-log FILE (in `run`: --server-log FILE)",
+        "error: --resolve-names (server.resolve_names): it names clients in the access log, and none is written\n\
+         hint: name the file of one, as --access-log (server.access_log)",
     );
     says(
         &["run", "http://127.0.0.1:8080", "--no-cache"],
-        "error: --server-no-cache is for a server that webstone starts, and the server under test is http://127.0.0.1:8080\n\
-         hint: leave out --server-no-cache, or name no URL to have a server started",
+        "error: --server-cache (server.cache): it is for a server that webstone starts, and the server under test is \
+         http://127.0.0.1:8080\n\
+         hint: leave it out, or name no URL to have a server started",
     );
 }
 
@@ -215,10 +216,9 @@ fn urls_that_cannot_be_measured() {
     );
     says(
         &["run", "http://127.0.0.1:8080/index.html", "-w", "standard"],
-        "error: URL `http://127.0.0.1:8080/index.html`: `run` takes the paths from a workload (-w), so its URL names a \
-         server only, and this one has the path /index.html\n\
-         hint: for the workload, `webstone run http://127.0.0.1:8080`; for this one URL, \
-         `webstone hit http://127.0.0.1:8080/index.html`",
+        "error: URL `http://127.0.0.1:8080/index.html`: it names a server only, and `/index.html` is a path on it; paths \
+         come from the workload\n\
+         hint: write http://127.0.0.1:8080; for this one URL, `webstone hit http://127.0.0.1:8080/index.html`",
     );
 }
 
@@ -244,7 +244,7 @@ fn testbed_files_that_are_wrong() {
         ),
         (
             b"[load]\niterations = 0\n",
-            "error: --iterations (load.iterations): `0` is less than 1\nhint: write at least 1\n",
+            "error: testbed file t.toml, line 2: --iterations (load.iterations): `0` is less than 1\nhint: write at least 1\n",
         ),
         (
             b"name = \"\xff\"\n",
@@ -277,13 +277,13 @@ fn rates_that_make_no_schedule() {
     );
     says(
         &["run", "-R", "1k", "-n", "10k"],
-        "error: --pages (load.pages; --requests of `hit`) and --rate (load.rate) exclude each other: a schedule ends by time\n\
-         hint: give --duration instead: arrivals are rate × duration, to the last one",
+        "error: --pages (load.pages): `10000`, and a schedule of --rate (load.rate) ends by time\n\
+         hint: give --duration (load.duration) instead: arrivals are rate × duration, to the last one",
     );
     says(
         &["run", "-R", "1k..5k/60s", "-d", "10s"],
         "error: --rate (load.rate): the ramp `1000..5000/1m` takes longer than --duration (load.duration), 10s\n\
-         hint: give -d 1m or more, or a shorter ramp",
+         hint: give 1m or more, or a shorter ramp",
     );
     says(
         &["run", "-R", "0.01", "-d", "10s"],
@@ -292,12 +292,12 @@ fn rates_that_make_no_schedule() {
     );
     says(
         &["run", "--spin"],
-        "error: --spin (generator.spin) waits for the arrivals of an open loop, but no --rate (load.rate) is given\n\
-         hint: add a rate, as in -R 1k, or leave it out",
+        "error: --spin (generator.spin): it waits for the arrivals of an open loop, and no --rate (load.rate) is given\n\
+         hint: add a rate, as in 1k, or leave it out",
     );
     says(
         &["run", "--arrivals", "poisson"],
-        "error: --arrivals (load.arrivals) spaces the arrivals of an open loop, but no --rate (load.rate) is given\n\
-         hint: add a rate, as in -R 1k, or leave it out",
+        "error: --arrivals (load.arrivals): it spaces the arrivals of an open loop, and no --rate (load.rate) is given\n\
+         hint: add a rate, as in 1k, or leave it out",
     );
 }

@@ -321,8 +321,8 @@ fn what_cannot_be_run_is_told_before_anything_is_started() {
         ),
         (
             &["--server", "nginx", "http://127.0.0.1:1"],
-            "error: --server is for a server that webstone starts, and the server under test is http://127.0.0.1:1\n\
-             hint: leave out --server, or name no URL to have a server started\n",
+            "error: --server (server.software): it is for a server that webstone starts, and the server under test is \
+             http://127.0.0.1:1\nhint: leave it out, or name no URL to have a server started\n",
         ),
         (
             &["--server", "caddy", "--server-backlog", "7"],
@@ -346,8 +346,8 @@ fn what_cannot_be_run_is_told_before_anything_is_started() {
         ),
         (
             &["--server-processes", "7"],
-            "error: --server-processes (server.processes) means nothing to the reference server\n\
-             hint: choose the server that is meant: --server nginx; `webstone servers` lists them\n",
+            "error: --server-processes (server.processes): it means nothing to the reference server\n\
+             hint: choose the server that is meant, as in nginx; `webstone servers` lists them\n",
         ),
     ] {
         // A message of nginx' own program comes first where there is none.

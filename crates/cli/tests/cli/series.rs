@@ -278,7 +278,7 @@ fn a_plan_is_shown_without_anything_run_and_its_file_is_the_same_plan() {
         (run.code, run.err.as_str()),
         (
             2,
-            "error: the testbed file has a matrix (series), which is several runs\n\
+            "error: testbed file matrix.toml, line 50: series: a matrix is several runs, and this is one\n\
              hint: `webstone servers -f FILE` and `webstone scale -f FILE` make them\n"
         )
     );
@@ -309,18 +309,19 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         ),
         (
             &["spice", "reference", "--interfaces", "static"],
-            "error: interfaces (series.interfaces): `static` alone has nothing to be held against\n\
-             hint: name interfaces, as in --interfaces cgi,fastcgi; or leave the list out for all of them\n",
+            "error: --interfaces (series.interfaces): `static` alone has nothing to be held against\n\
+             hint: name interfaces, as in cgi,fastcgi; or leave the list out for all of them\n",
         ),
         (
             &["spice", "reference", "--server-interface", "cgi"],
-            "error: --server-interface cgi (server.interface) is one interface, and `spice` measures several\n\
-             hint: write --interfaces cgi\n",
+            "error: --server-interface (server.interface): `cgi` is one interface, and `spice` measures several\n\
+             hint: write cgi as --interfaces (series.interfaces)\n",
         ),
         (
             &["spice", "reference", "-w", "sizes.txt"],
-            "error: the workload sizes.txt does not say how large its files are, so no dynamic answer can be as large\n\
-             hint: state sizes in it, or name the dynamic workload: --dynamic-workload spice\n",
+            "error: --workload (workload): `sizes.txt` does not say how large its files are, so no dynamic answer can be as \
+             large\n\
+             hint: state sizes in it, or name the dynamic workload as --dynamic-workload (series.dynamic_workload), as in spice\n",
         ),
         (
             &["servers", "reference,reference"],
@@ -329,8 +330,8 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         ),
         (
             &["scale", "reference", "--cpus", "1"],
-            "error: scaling takes two numbers of CPUs or more, and there is one\n\
-             hint: list them, as in --cpus 1,2,4; on a machine with one CPU there is nothing to scale to\n",
+            "error: --cpus (series.cpus): scaling takes two numbers of CPUs or more, and there is one\n\
+             hint: list them, as in 1,2,4; on a machine with one CPU there is nothing to scale to\n",
         ),
         (
             &["servers", "reference", "--format", "xlsx"],
@@ -339,8 +340,9 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         ),
         (
             &["servers", "-f", "url.toml"],
-            "error: the testbed file names a target (http://192.0.2.1), and `servers` measures servers that it starts itself\n\
-             hint: leave out `target`; of servers elsewhere, make a run each and `webstone compare` them\n",
+            "error: testbed file url.toml, line 1: target: `http://192.0.2.1`, and `servers` measures servers that it starts \
+             itself\n\
+             hint: leave it out; of servers elsewhere, make a run each and `webstone compare` them\n",
         ),
         (
             &["servers", "-f", "word.toml"],
@@ -359,8 +361,8 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         ),
         (
             &["servers", "reference", "--server-processes", "2"],
-            "error: --server-processes (server.processes) means nothing to the reference server\n\
-             hint: choose the server that is meant: --server nginx; `webstone servers` lists them\n",
+            "error: --server-processes (server.processes): it means nothing to the reference server\n\
+             hint: choose the server that is meant, as in nginx; `webstone servers` lists them\n",
         ),
         (
             &["scale", "reference", "--cpus", "1,4000"],
@@ -404,11 +406,11 @@ fn what_is_not_stored_of_a_series_comes_from_its_command_line_when_it_goes_on() 
         (&[&["servers"], &secret], "no servers are named"),
         (
             &[&CELLS, &SHORT, &secret],
-            "reference-per-request: client.body was \"[body of 70000 bytes, SHA-256",
+            "reference-per-request: --body (client.body) was \"[body of 70000 bytes, SHA-256",
         ),
         (
             &[&CELLS, &SHORT, &secret, &other],
-            "reference-per-request: client.body was \"[body of 70000 bytes, SHA-256",
+            "reference-per-request: --body (client.body) was \"[body of 70000 bytes, SHA-256",
         ),
     ];
     for (arguments, expected) in refused {

@@ -245,3 +245,38 @@ fn a_testbed_file_may_hold_a_rate() {
     let written = webstone_in(dir.path(), &["run", "-f", "t.toml", "--dump-spec"]).out;
     assert!(written.contains("rate = \"1000,2000,3000\""), "{written}");
 }
+
+/// What is wrong is wrong by the same rule, whoever wrote it; of a file, the line is said.
+#[test]
+fn flags_and_files_are_held_against_the_same_rules() {
+    let dir = tempfile::tempdir().unwrap();
+    for (flags, file) in [
+        (&["-i", "20k"][..], "[load]\niterations = 20000\n"),
+        (&["-d", "0s"], "[load]\nduration = \"0s\"\n"),
+        (&["-R", "1k", "-c", "1,2"], "[load]\nrate = \"1k\"\nclients = \"1,2\"\n"),
+        (&["-R", "1k", "-n", "9"], "[load]\nrate = \"1k\"\npages = 9\n"),
+        (&["-R", "1..5/60s", "-d", "9s"], "[load]\nrate = \"1..5/60s\"\nduration = \"9s\"\n"),
+        (&["--when-busy", "skip"], "[load]\nwhen_busy = \"skip\"\n"),
+        (&["--requests-per-connection", "5"], "[client]\nrequests_per_connection = 5\n"),
+        (&["-m", "a b"], "[client]\nmethod = \"a b\"\n"),
+        (&["--proxy", "https://p"], "[client]\nproxy = \"https://p\"\n"),
+        (&["--name", ".a"], "name = \".a\"\n"),
+        (&["--server-processes", "2"], "[server]\nprocesses = 2\n"),
+        (&["--server", "caddy", "--server-backlog", "7"], "[server]\nsoftware = \"caddy\"\nbacklog = 7\n"),
+        (&["--server-log", "on"], "[server]\naccess_log = \"on\"\n"),
+        (&["--server-threads", "2", "http://a"], "target = [\"http://a\"]\n[server]\nthreads = 2\n"),
+        (&["--server-agent", "x"], "[server]\nagent = \"x\"\n"),
+    ] {
+        std::fs::write(dir.path().join("t.toml"), file).unwrap();
+        let typed = webstone_in(dir.path(), &[&["run"], flags, &["--dump-spec"]].concat());
+        let written = webstone_in(dir.path(), &["run", "-f", "t.toml", "--dump-spec"]);
+        let (said, rule) = written.err.split_once("error: testbed file t.toml, line ").map_or_else(
+            || panic!("{file}: {}", written.err),
+            |(_, rest)| rest.split_once(": ").unwrap_or_default(),
+        );
+        assert!(said.parse::<usize>().is_ok_and(|line| line <= file.lines().count()), "{file}: {said}");
+        assert_eq!((typed.code, written.code), (2, 2));
+        assert_eq!(typed.err, format!("error: {rule}"), "{flags:?}");
+        assert!(rule.contains("\nhint: "), "{rule}");
+    }
+}

@@ -225,7 +225,7 @@ fn two_arms_need_an_even_number_of_iterations() {
         assert_eq!((said.code, said.out.as_str()), (2, ""));
         assert!(
             said.err.contains("--iterations (load.iterations)")
-                && said.err.ends_with("hint: write -i 4, -i 6 or more\n")
+                && said.err.ends_with("hint: write 4, 6 or more\n")
         );
     }
 }

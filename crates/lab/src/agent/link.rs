@@ -58,7 +58,7 @@ pub struct Setting<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The command is none.
-    #[error("--server-agent (server.agent): `{0}` is no command")]
+    #[error("server.agent: `{0}` is no command")]
     Command(String),
     /// It could not be started.
     #[error("cannot start the agent `{command}`: {source}")]

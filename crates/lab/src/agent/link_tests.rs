@@ -18,7 +18,7 @@ fn refused(command: &str) -> (String, String) {
 #[test]
 fn an_agent_that_does_not_start_is_quoted() {
     let (error, hint) = refused("'");
-    assert_eq!(error, "--server-agent (server.agent): `'` is no command");
+    assert_eq!(error, "server.agent: `'` is no command");
     assert!(hint.contains("ssh web1 webstone agent"), "{hint}");
     let (error, _) = refused("/nonexistent/ssh web1");
     assert!(error.starts_with("cannot start the agent `/nonexistent/ssh web1`: No such file"), "{error}");

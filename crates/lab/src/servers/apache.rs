@@ -79,7 +79,7 @@ impl Driver for Apache {
     fn without(&self, choice: Choice) -> Option<&'static str> {
         match choice {
             Choice::Processes if self.prefork => {
-                Some("prefork has one thread a process; their number is --server-threads (server.threads)")
+                Some("prefork has one thread a process; their number is server.threads")
             }
             _ => None,
         }

@@ -28,9 +28,7 @@ impl Driver for Caddy {
     fn without(&self, choice: Choice) -> Option<&'static str> {
         match choice {
             Choice::ResolveNames => Some("Caddy's log cannot name clients: Caddy looks no address up"),
-            Choice::Processes => {
-                Some("Caddy has one process; its CPUs are --server-threads (server.threads)")
-            }
+            Choice::Processes => Some("Caddy has one process; its CPUs are server.threads"),
             Choice::Cache | Choice::NoCache => {
                 Some("Caddy's file server keeps nothing, and cannot be told to")
             }

@@ -50,7 +50,7 @@ impl Driver for CommandLine {
 /// The words of a command line, quotes removed as a shell would.
 pub(super) fn words(line: &str) -> Result<Vec<String>, Refusal> {
     let refusal = |what: &str| Refusal {
-        what: format!("--server-command (server.command): `{line}`: {what}"),
+        what: format!("server.command: `{line}`: {what}"),
         hint: "write it as for a shell, as in 'busybox httpd -f -p {address}:{port} -h {root}'".to_owned(),
     };
     let words = shlex::split(line).ok_or_else(|| refusal("a quote is not closed"))?;

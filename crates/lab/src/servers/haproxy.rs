@@ -29,9 +29,7 @@ impl Driver for Haproxy {
     fn without(&self, choice: Choice) -> Option<&'static str> {
         match choice {
             Choice::ResolveNames => Some("HAProxy's log cannot name clients: HAProxy looks no address up"),
-            Choice::Processes => {
-                Some("HAProxy has one process; its threads are --server-threads (server.threads)")
-            }
+            Choice::Processes => Some("HAProxy has one process; its threads are server.threads"),
             _ => None,
         }
     }

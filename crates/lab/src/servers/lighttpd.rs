@@ -42,9 +42,7 @@ impl Driver for Lighttpd {
     fn without(&self, choice: Choice) -> Option<&'static str> {
         match choice {
             Choice::ResolveNames => Some("lighttpd's log cannot name clients: lighttpd looks no address up"),
-            Choice::Processes => {
-                Some("lighttpd has one thread a process; their number is --server-threads (server.threads)")
-            }
+            Choice::Processes => Some("lighttpd has one thread a process; their number is server.threads"),
             _ => None,
         }
     }

@@ -171,15 +171,15 @@ pub enum Choice {
 
 impl Choice {
     const ALL: [(Choice, &str); 9] = [
-        (Choice::ResolveNames, "--server-resolve-names (server.resolve_names)"),
-        (Choice::Cache, "--server-cache (server.cache)"),
-        (Choice::NoCache, "--server-no-cache (server.cache)"),
-        (Choice::Backlog, "--server-backlog (server.backlog)"),
-        (Choice::Threads, "--server-threads (server.threads)"),
-        (Choice::Processes, "--server-processes (server.processes)"),
-        (Choice::NoKeepAlive, "--server-no-keep-alive (server.keep_alive)"),
-        (Choice::AccessLog, "--server-log (server.access_log)"),
-        (Choice::Root, "--server-root (server.root)"),
+        (Choice::ResolveNames, "server.resolve_names"),
+        (Choice::Cache, "server.cache"),
+        (Choice::NoCache, "server.cache"),
+        (Choice::Backlog, "server.backlog"),
+        (Choice::Threads, "server.threads"),
+        (Choice::Processes, "server.processes"),
+        (Choice::NoKeepAlive, "server.keep_alive"),
+        (Choice::AccessLog, "server.access_log"),
+        (Choice::Root, "server.root"),
     ];
 
     fn is_made(self, spec: &ServerSpec) -> bool {
@@ -232,7 +232,7 @@ pub fn driver(software: Software) -> Option<&'static dyn Driver> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Refusal {
-    /// The option and why it cannot be had.
+    /// The key of the specification (`server.cache`) and why it cannot be had.
     pub what: String,
     /// What to do about it.
     pub hint: String,
@@ -246,8 +246,8 @@ pub fn check(spec: &ServerSpec) -> Result<(), Refusal> {
     let Some(driver) = driver(spec.software) else {
         if spec.logging() == Logging::On {
             return refuse(
-                "--server-log on (server.access_log): the reference server has no directory of its own for a log".into(),
-                "name a file: --server-log access.log",
+                "server.access_log: `on`: the reference server has no directory of its own for a log".into(),
+                "name a file, as in access.log",
             );
         }
         return reference_only(spec);
@@ -260,7 +260,7 @@ pub fn check(spec: &ServerSpec) -> Result<(), Refusal> {
     if spec.threads > workers_max(spec.software) {
         return refuse(
             format!(
-                "--server-threads (server.threads): {} are more than {}, which no host gains from with {name}",
+                "server.threads: `{}` is more than {}, which no host gains from with {name}",
                 spec.threads,
                 workers_max(spec.software)
             ),
@@ -269,17 +269,19 @@ pub fn check(spec: &ServerSpec) -> Result<(), Refusal> {
     }
     if spec.origin.is_some() && !spec.software.is_proxy() {
         return refuse(
-            format!("--server-origin (server.origin) names what a proxy stands before, and {name} is none"),
+            format!("server.origin: it names what a proxy stands before, and {name} is none"),
             "leave it out, or choose haproxy or nginx-proxy",
         );
     }
     if !spec.origin_cpus.is_empty() && !spec.starts_origin() {
         return refuse(
             match spec.software.is_proxy() {
-                true => "--server-origin-cpus (server.origin_cpus): an origin that is named is not started, and so not pinned".to_owned(),
-                false => format!(
-                    "--server-origin-cpus (server.origin_cpus) pins what is started behind a proxy, and {name} is none"
-                ),
+                true => {
+                    "server.origin_cpus: an origin that is named is not started, and so not pinned".to_owned()
+                }
+                false => {
+                    format!("server.origin_cpus: it pins what is started behind a proxy, and {name} is none")
+                }
             },
             "leave it out; a server elsewhere is pinned where it is started",
         );
@@ -287,15 +289,15 @@ pub fn check(spec: &ServerSpec) -> Result<(), Refusal> {
     let has_command = spec.command.as_deref().is_some_and(|command| !command.trim().is_empty());
     match spec.software {
         Software::Command if !has_command => refuse(
-            "--server command needs the command line to start".into(),
-            "give it: --server-command 'busybox httpd -f -p {address}:{port} -h {root}'",
+            "server.command: a command line to start is missing".into(),
+            "give it, as in 'busybox httpd -f -p {address}:{port} -h {root}'",
         ),
         Software::Command => command::words(spec.command.as_deref().unwrap_or_default()).map(drop),
         _ if spec.command.is_some() => refuse(
             format!(
-                "--server-command (server.command) is the command line of --server command, and the server is {name}"
+                "server.command: it is the command line of the server `command`, and the server is {name}"
             ),
-            "write --server command, or leave out --server-command",
+            "choose the server `command`, or leave it out",
         ),
         _ => Ok(()),
     }
@@ -313,16 +315,16 @@ fn workers_max(software: Software) -> u32 {
 /// What the reference server has no counterpart of.
 fn reference_only(spec: &ServerSpec) -> Result<(), Refusal> {
     let vain = [
-        ("--server-program (server.program)", spec.program.is_some()),
-        ("--server-command (server.command)", spec.command.is_some()),
-        ("--server-origin (server.origin)", spec.origin.is_some()),
-        ("--server-origin-cpus (server.origin_cpus)", !spec.origin_cpus.is_empty()),
-        ("--server-processes (server.processes)", spec.processes > 0),
+        ("server.program", spec.program.is_some()),
+        ("server.command", spec.command.is_some()),
+        ("server.origin", spec.origin.is_some()),
+        ("server.origin_cpus", !spec.origin_cpus.is_empty()),
+        ("server.processes", spec.processes > 0),
     ];
     match vain.into_iter().find(|(_, given)| *given) {
         Some((option, _)) => Err(Refusal {
-            what: format!("{option} means nothing to the reference server"),
-            hint: "choose the server that is meant: --server nginx; `webstone servers` lists them".to_owned(),
+            what: format!("{option}: it means nothing to the reference server"),
+            hint: "choose the server that is meant, as in nginx; `webstone servers` lists them".to_owned(),
         }),
         None => Ok(()),
     }

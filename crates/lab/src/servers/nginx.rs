@@ -68,9 +68,7 @@ impl Driver for Nginx {
 pub(super) fn without(choice: Choice) -> Option<&'static str> {
     match choice {
         Choice::ResolveNames => Some("nginx's log cannot name clients: nginx looks no address up"),
-        Choice::Processes => {
-            Some("nginx has one thread a process; their number is --server-threads (server.threads)")
-        }
+        Choice::Processes => Some("nginx has one thread a process; their number is server.threads"),
         _ => None,
     }
 }

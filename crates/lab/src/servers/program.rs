@@ -42,7 +42,7 @@ pub fn find(spec: &ServerSpec) -> Result<Installed, Refusal> {
             what: format!("there is no program `{name}` for the server {}", spec.software.name()),
             hint: match spec.software {
                 Software::Command => "name it with its path, or install it".to_owned(),
-                _ => "leave out --server-program (server.program) to have it found by its name".to_owned(),
+                _ => "leave out server.program to have it found by its name".to_owned(),
             },
         })?,
         None => driver.programs().iter().find_map(|name| on_path(name)).ok_or_else(|| Refusal {

@@ -266,7 +266,7 @@ fn attempt(
     let user = user(&Root::default());
     let directory = Directory::create(user.as_ref(), &launch.webstone).map_err(io("make a directory"))?;
     let address = address(&spec.listen).map_err(|rule| Refusal {
-        what: format!("--server-listen (server.listen): {rule}"),
+        what: format!("server.listen: {rule}"),
         hint: "only the reference server listens on several addresses and on sockets".to_owned(),
     })?;
     let (root, files) = match (&spec.root, spec.software.is_proxy()) {
@@ -279,13 +279,9 @@ fn attempt(
     let mut spec = spec.clone();
     if let Logging::File(path) = spec.logging() {
         // Made here, so that a server without rights can write to it; emptied, as the reference server does.
-        let path = absolute(path, "--server-log (server.access_log)")?;
+        let path = absolute(path, "server.access_log")?;
         emptied(&path, user.as_ref()).map_err(|error| Refusal {
-            what: format!(
-                "--server-log (server.access_log): cannot write `{}`: {}",
-                path.display(),
-                without_number(&error)
-            ),
+            what: format!("server.access_log: cannot write `{}`: {}", path.display(), without_number(&error)),
             hint: "name a file in a directory that is there".to_owned(),
         })?;
         spec.access_log = Some(path.display().to_string());
@@ -426,10 +422,10 @@ pub fn only_inherited(command: &mut Command) {
 
 /// The files that somebody else has put there.
 fn directory_of_files(path: &str) -> Result<PathBuf, ServerError> {
-    let root = absolute(path, "--server-root (server.root)")?;
+    let root = absolute(path, "server.root")?;
     if !root.is_dir() {
         return Err(Refusal {
-            what: format!("--server-root (server.root): `{path}` is no directory"),
+            what: format!("server.root: `{path}` is no directory"),
             hint: "name one that is there, or leave it out to have the workload's files served".to_owned(),
         }
         .into());

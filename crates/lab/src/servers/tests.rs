@@ -92,7 +92,7 @@ fn names_are_looked_up_by_apache_alone() {
     for software in own().filter(|s| !matches!(s, Software::Apache | Software::ApachePrefork)) {
         let spec = ServerSpec { software, resolve_names: true, ..ServerSpec::default() };
         let refused = check(&spec).unwrap_err();
-        assert!(refused.what.starts_with("--server-resolve-names (server.resolve_names): "), "{refused}");
+        assert!(refused.what.starts_with("server.resolve_names: "), "{refused}");
     }
 }
 
@@ -173,16 +173,16 @@ fn options_of_another_server_are_refused() {
         change(&mut spec);
         check(&spec).unwrap_err().what
     };
-    assert!(refused(|spec| spec.backlog = Some(5)).contains("--server-backlog"));
-    assert!(refused(|spec| spec.cache = Some(true)).contains("--server-cache"));
-    assert!(refused(|spec| spec.origin = Some("http://x".into())).contains("--server-origin"));
-    assert!(refused(|spec| spec.command = Some("x".into())).contains("--server-command"));
+    assert!(refused(|spec| spec.backlog = Some(5)).contains("server.backlog"));
+    assert!(refused(|spec| spec.cache = Some(true)).contains("server.cache"));
+    assert!(refused(|spec| spec.origin = Some("http://x".into())).contains("server.origin"));
+    assert!(refused(|spec| spec.command = Some("x".into())).contains("server.command"));
     assert!(
         refused(|spec| *spec = ServerSpec { access_log: Some("on".into()), ..ServerSpec::default() })
             .contains("reference")
     );
     let threads = |software, threads| check(&ServerSpec { software, threads, ..ServerSpec::default() });
-    assert!(threads(Software::Lighttpd, 1_025).unwrap_err().what.contains("1025 are more than 1024"));
+    assert!(threads(Software::Lighttpd, 1_025).unwrap_err().what.contains("`1025` is more than 1024"));
     assert_eq!((threads(Software::Lighttpd, 1_024), threads(Software::Apache, 1_025)), (Ok(()), Ok(())));
     assert_eq!(check(&ServerSpec::default()), Ok(()));
 }

@@ -31,9 +31,11 @@ use webstone_model::spec::{RunSpec, parse_cpu_list};
 
 pub use interfaces::cells;
 
+use crate::check::SpecError;
 use crate::observer::Observer;
 use crate::rounds;
 use crate::run::{Part, RunError, RunnerOptions, run};
+use crate::workload_source::WorkloadSourceError;
 use webstone_lab::cpus::cpu_list;
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::machine::{self, Root};
@@ -63,6 +65,12 @@ pub enum SeriesError {
         /// What to do about it.
         hint: String,
     },
+    /// It, or one of its cells, breaks a rule.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// There is no workload.
+    #[error(transparent)]
+    Workload(#[from] WorkloadSourceError),
     /// Its files cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -76,6 +84,8 @@ impl SeriesError {
     pub fn hint(&self) -> Option<String> {
         match self {
             SeriesError::Refused { hint, .. } => Some(hint.clone()),
+            SeriesError::Spec(error) => Some(error.remedy.clone()),
+            SeriesError::Workload(error) => error.hint(),
             SeriesError::Store(error) => error.hint().map(str::to_owned),
             SeriesError::Busy(_) => Some("wait for it to end, or end it".to_owned()),
         }

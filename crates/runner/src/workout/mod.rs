@@ -23,6 +23,7 @@ use webstone_model::target::Target;
 use webstone_model::units::{NANOS_PER_SECOND, Nanos};
 use webstone_model::workload::Workload;
 
+use crate::check::check;
 use crate::observer::Silent;
 use crate::placement::{ServerPlace, place};
 use crate::run::{RunError, RunnerOptions, resolve_workload, run};
@@ -73,7 +74,7 @@ pub fn workout(
     interrupt: &Arc<Interrupt>,
 ) -> Result<Workout, RunError> {
     let root = Root::default();
-    let mut spec = options.spec.clone();
+    let mut spec = check(&options.spec.clone().into())?.spec;
     let workload = options.workload.clone().map_or_else(|| resolve_workload(&spec), Ok)?;
     let server = match spec.target.is_empty() {
         true => {
@@ -125,7 +126,7 @@ pub fn workout(
                     options.vary,
                     seed,
                 );
-                Some(started.map_err(|error| RunError::Spec {
+                Some(started.map_err(|error| RunError::Refused {
                     what: format!("{} offenders cannot be started: {error}", options.offenders),
                     hint: "ask for fewer: --offenders 16".to_owned(),
                 })?)

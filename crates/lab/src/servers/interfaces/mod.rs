@@ -114,10 +114,8 @@ pub(super) fn check(spec: &ServerSpec) -> Result<(), Refusal> {
         return match spec.handlers {
             0 => Ok(()),
             handlers => Err(Refusal {
-                what: format!(
-                    "--server-handlers {handlers} (server.handlers): there is no handler outside of {name}"
-                ),
-                hint: "add --server-interface NAME; `webstone servers` lists them".to_owned(),
+                what: format!("server.handlers: `{handlers}`: there is no handler outside of {name}"),
+                hint: "name one as server.interface; `webstone servers` lists them".to_owned(),
             }),
         };
     };
@@ -125,7 +123,7 @@ pub(super) fn check(spec: &ServerSpec) -> Result<(), Refusal> {
     if !known.contains(&interface) {
         let names: Vec<&str> = known.iter().map(|interface| interface.name()).collect();
         return Err(Refusal {
-            what: format!("--server-interface {interface} (server.interface): {name} has no such interface"),
+            what: format!("server.interface: `{interface}`: {name} has no such interface"),
             hint: match names.is_empty() {
                 true => "leave it out, or choose another server; `webstone servers` lists them".to_owned(),
                 false => format!("{name} has {}", names.join(", ")),
@@ -135,18 +133,16 @@ pub(super) fn check(spec: &ServerSpec) -> Result<(), Refusal> {
     if spec.handlers > 0 && !has_processes(spec.software, interface) {
         return Err(Refusal {
             what: format!(
-                "--server-handlers {} (server.handlers): no number of processes stands behind {interface} of {name}",
+                "server.handlers: `{}`: no number of processes stands behind {interface} of {name}",
                 spec.handlers
             ),
-            hint: "leave it out; --server-threads is for what works within the server".to_owned(),
+            hint: "leave it out; server.threads is for what works within the server".to_owned(),
         });
     }
     match missing(spec.software, interface) {
         None => Ok(()),
         Some(package) => Err(Refusal {
-            what: format!(
-                "--server-interface {interface} (server.interface): what {name} needs for it is not installed"
-            ),
+            what: format!("server.interface: `{interface}`: what {name} needs for it is not installed"),
             hint: format!("install it (Debian: apt-get install {package})"),
         }),
     }
@@ -312,17 +308,14 @@ mod tests {
             check(&ServerSpec { software, interface, handlers, ..ServerSpec::default() }).unwrap_err()
         };
         let said = refused(Software::Nginx, Some(Interface::Persistent), 0);
-        assert_eq!(
-            said.what,
-            "--server-interface persistent (server.interface): nginx has no such interface"
-        );
+        assert_eq!(said.what, "server.interface: `persistent`: nginx has no such interface");
         assert!(said.hint.starts_with("nginx has cgi, fastcgi, php-fpm"), "{}", said.hint);
         let said = refused(Software::Caddy, Some(Interface::Cgi), 0);
         assert!(said.hint.contains("choose another server"), "{}", said.hint);
         let said = refused(Software::Nginx, Some(Interface::Lua), 3);
         assert!(said.what.contains("no number of processes stands behind lua of nginx"), "{}", said.what);
         let said = refused(Software::Lighttpd, None, 3);
-        assert!(said.what.starts_with("--server-handlers 3 (server.handlers)"), "{}", said.what);
+        assert!(said.what.starts_with("server.handlers: `3`"), "{}", said.what);
         assert_eq!(
             check(&ServerSpec { interface: Some(Interface::Persistent), ..ServerSpec::default() }),
             Ok(())

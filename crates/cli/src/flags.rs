@@ -1,0 +1,136 @@
+//! Which flag sets a key of the specification: rules name keys, and whoever typed flags looks for flags.
+
+use webstone_runner::check::SpecError;
+
+use crate::failure::Failure;
+
+/// Keys whose flags are not called as they are.
+const OTHERWISE: [(&str, &str); 8] = [
+    ("client.headers", "header"),
+    ("client.request_timeout", "timeout"),
+    ("generator.pin", "no-pin"),
+    ("server.software", "server"),
+    ("server.cache", "server-cache"),
+    ("server.keep_alive", "server-no-keep-alive"),
+    ("server.access_log", "server-log"),
+    ("find.resolution_percent", "resolution"),
+];
+
+/// The same, of single commands.
+const OF_COMMANDS: [(&str, &str, &str); 3] = [
+    ("hit", "load.pages", "requests"),
+    ("serve", "server.access_log", "access-log"),
+    ("serve", "server.keep_alive", "no-keep-alive"),
+];
+
+/// A rule that was broken by what a command was asked for.
+pub(crate) fn failure(error: &SpecError, command: &str) -> Failure {
+    let place = error.place.as_ref().map_or_else(String::new, |place| format!("{place}: "));
+    // The URL of a command line has no name, and its rule says which it is.
+    let key = match (error.key.as_str(), &error.place) {
+        ("target", None) => String::new(),
+        (key, _) => format!("{}: ", named_key(key, command)),
+    };
+    Failure::usage(format!("{place}{key}{}", named(&error.rule, command))).hint(named(&error.remedy, command))
+}
+
+/// A text with the command's flag before each key: `--clients (load.clients)`. What stands in backquotes is somebody else's.
+pub(crate) fn named(text: &str, command: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (index, part) in text.split('`').enumerate() {
+        if index > 0 {
+            out.push('`');
+        }
+        if index % 2 == 1 {
+            out.push_str(part);
+            continue;
+        }
+        let mut rest = part;
+        while let Some(start) = rest.find(is_of_key) {
+            let end = rest[start..].find(|c| !is_of_key(c)).map_or(rest.len(), |length| start + length);
+            let word = rest[start..end].trim_end_matches('.');
+            out.push_str(&rest[..start]);
+            // In parentheses it says what stands before it.
+            match word.contains('.') && !out.ends_with('(') {
+                true => out.push_str(&named_key(word, command)),
+                false => out.push_str(word),
+            }
+            out.push_str(&rest[start + word.len()..end]);
+            rest = &rest[end..];
+        }
+        out.push_str(rest);
+    }
+    out
+}
+
+fn is_of_key(c: char) -> bool {
+    c.is_ascii_lowercase() || c == '_' || c == '.'
+}
+
+fn named_key(key: &str, command: &str) -> String {
+    match flag(key, command) {
+        Some(flag) => format!("--{flag} ({key})"),
+        None => key.to_owned(),
+    }
+}
+
+/// The flag of a command that sets a key, without its hyphens.
+fn flag(key: &str, command: &str) -> Option<String> {
+    let (section, name) = key.split_once('.').unwrap_or(("", key));
+    let is_series = ["servers", "scale", "spice"].contains(&command);
+    let by_command = OF_COMMANDS.iter().find(|(of, known, _)| (*of, *known) == (command, key));
+    let otherwise = OTHERWISE.iter().find(|(known, _)| *known == key);
+    let flag = match (by_command, section, otherwise) {
+        (Some((_, _, flag)), ..) => (*flag).to_owned(),
+        (None, "generator", _) if is_series && name == "cpus" => "generator-cpus".to_owned(),
+        (None, "server", _) if command == "serve" => name.replace('_', "-"),
+        (None, _, Some((_, flag))) => (*flag).to_owned(),
+        (None, "server", None) => format!("server-{}", name.replace('_', "-")),
+        (None, "" | "load" | "client" | "generator" | "find" | "series", None) => name.replace('_', "-"),
+        _ => return None,
+    };
+    let commands = crate::args::command();
+    let mut typed = commands.find_subcommand(command)?.get_arguments();
+    typed.any(|argument| argument.get_long() == Some(&flag)).then_some(flag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+    use webstone_model::spec::RunSpec;
+
+    #[test]
+    fn keys_get_the_flags_of_the_command() {
+        for (command, text, expected) in [
+            ("run", "load.pages, or `load.pages`.", "--pages (load.pages), or `load.pages`."),
+            ("hit", "give load.pages.", "give --requests (load.pages)."),
+            ("serve", "server.access_log", "--access-log (server.access_log)"),
+            (
+                "scale",
+                "generator.cpus, series.cpus",
+                "--generator-cpus (generator.cpus), --cpus (series.cpus)",
+            ),
+            (
+                "run",
+                "a list (load.clients), server.max-keep-alive, www.example.org",
+                "a list (load.clients), server.max-keep-alive, www.example.org",
+            ),
+        ] {
+            assert_eq!(named(text, command), expected);
+        }
+    }
+
+    #[test]
+    fn every_key_of_a_run_has_its_flag() {
+        let Ok(Value::Object(sections)) = serde_json::to_value(RunSpec::default()) else { panic!("a table") };
+        for (section, keys) in &sections {
+            let Value::Object(keys) = keys else { continue };
+            for key in keys.keys() {
+                let key = format!("{section}.{key}");
+                // Said together with the software: `--server nginx:tuned`.
+                assert!(flag(&key, "run").is_some() || key == "server.profile", "{key}");
+            }
+        }
+    }
+}

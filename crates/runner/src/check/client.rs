@@ -1,0 +1,70 @@
+//! What each client does: requests that can be written, waits that have an end.
+
+use http::{HeaderName, HeaderValue, Method};
+use webstone_model::spec::{ClientSpec, ConnectionPolicy};
+use webstone_model::target::Place;
+use webstone_model::units::Nanos;
+
+use super::{SpecError, server_url};
+
+pub(super) fn check(client: &mut ClientSpec) -> Result<(), SpecError> {
+    if client.parallel == 0 {
+        return Err(SpecError::value("client.parallel", 0, "less than 1", "write at least 1"));
+    }
+    const LIMIT: &str = "client.requests_per_connection";
+    match client.requests_per_connection {
+        Some(0) => {
+            let remedy = "write at least 1, or leave it out for no limit";
+            return Err(SpecError::value(LIMIT, 0, "less than 1", remedy));
+        }
+        Some(limit) if client.connections != ConnectionPolicy::KeepAlive => {
+            return Err(SpecError::new(
+                LIMIT,
+                format!("`{limit}`, but connections are not kept alive"),
+                "make client.connections keep-alive, or leave out the limit",
+            ));
+        }
+        _ => {}
+    }
+    if Method::from_bytes(client.method.as_bytes()).is_err() {
+        let remedy = "write one word, as in GET or POST";
+        return Err(SpecError::value("client.method", &client.method, "not a method", remedy));
+    }
+    if client.method == "CONNECT" {
+        let is = "a request for a tunnel, which has no response to measure";
+        return Err(SpecError::value("client.method", "CONNECT", is, "use another method"));
+    }
+    for (name, value) in &client.headers {
+        if HeaderName::from_bytes(name.as_bytes()).is_err() || HeaderValue::from_str(value).is_err() {
+            let remedy = "write the field's name, a colon and its value, as in 'Accept: */*'";
+            let field = format!("{name}: {value}");
+            return Err(SpecError::value("client.headers", field, "not a header field", remedy));
+        }
+    }
+    for (key, value) in [
+        ("client.connect_timeout", client.connect_timeout),
+        ("client.first_byte_timeout", client.first_byte_timeout),
+        ("client.request_timeout", client.request_timeout),
+    ] {
+        if value == Nanos::ZERO {
+            return Err(SpecError::value(key, "0s", "no time at all", "write how long to wait, as in 10s"));
+        }
+    }
+    for host in &client.allow_hosts {
+        if host.parse::<Place>().is_err() {
+            let remedy = "write HOST or HOST:PORT, as in images.test or 127.0.0.2:8081";
+            return Err(SpecError::value("client.allow_hosts", host, "not a host", remedy));
+        }
+    }
+    if let Some(proxy) = &mut client.proxy {
+        if client.unix_socket.is_some() {
+            return Err(SpecError::new(
+                "client.proxy",
+                format!("`{proxy}` and client.unix_socket exclude each other"),
+                "leave out one of them",
+            ));
+        }
+        *proxy = server_url(proxy).map_err(|error| SpecError::of_url("client.proxy", &error))?.to_string();
+    }
+    Ok(())
+}

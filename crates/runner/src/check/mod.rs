@@ -1,0 +1,135 @@
+//! The one place where a specification is completed and held against its rules, whoever wrote it: flags, a testbed file, a
+//! cell of a series. What needs a look at the machine or the target is `preflight`'s.
+//!
+//! A rule names keys of the specification (`load.clients`) and no flag: which flag sets a key, the command line knows.
+
+mod client;
+mod error;
+mod load;
+pub mod series;
+mod server;
+mod testbed;
+
+use webstone_model::spec::{RunSpec, parse_cpu_list};
+use webstone_model::target::{Target, UrlError};
+
+pub use error::SpecError;
+pub use server::{listen, reference};
+pub use testbed::{Testbed, TestbedError};
+
+/// Longest name of a run, in characters: it is part of a file name.
+const NAME_CHARS_MAX: usize = 100;
+
+/// A specification as asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// What is known of it so far.
+    pub spec: RunSpec,
+    /// What it would be with nothing asked for.
+    pub defaults: RunSpec,
+    /// Keys that were given, even where their value is the default's; others count as given where theirs is not.
+    pub given: Vec<&'static str>,
+    /// The file that part of it came from.
+    pub testbed: Option<Testbed>,
+}
+
+impl From<RunSpec> for Asked {
+    /// A specification of which nothing else is known: from a plan, a record, another program.
+    fn from(spec: RunSpec) -> Asked {
+        Asked { spec, defaults: RunSpec::default(), given: Vec::new(), testbed: None }
+    }
+}
+
+/// A specification that can be run as far as that can be told without a look at anything else.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked {
+    /// All of it; checked again, it is the same.
+    pub spec: RunSpec,
+    /// What will not be as the user may think.
+    pub warnings: Vec<String>,
+}
+
+/// Completes a specification and holds it against its rules.
+///
+/// # Errors
+/// The first rule that it breaks.
+pub fn check(asked: &Asked) -> Result<Checked, SpecError> {
+    let placed = |error: SpecError| match &asked.testbed {
+        Some(testbed) => error.of(testbed, &asked.spec),
+        None => error,
+    };
+    let mut spec = asked.spec.clone();
+    load::complete(&mut spec.load, asked);
+    rules(&mut spec, asked).map_err(placed)?;
+    let warnings = warnings(&spec);
+    Ok(Checked { spec, warnings })
+}
+
+/// The server of a URL that names one, and no path, and that can be asked.
+///
+/// # Errors
+/// The rule that it breaks.
+pub fn server_url(url: &str) -> Result<Target, UrlError> {
+    Target::plain(url)?;
+    url.parse().map_err(|error: UrlError| UrlError {
+        rule: format!("{}; paths come from the workload", error.rule),
+        remedy: format!("{}; for this one URL, `webstone hit {url}`", error.remedy),
+        ..error
+    })
+}
+
+fn rules(spec: &mut RunSpec, asked: &Asked) -> Result<(), SpecError> {
+    if spec.series.is_some() {
+        return Err(SpecError::new(
+            "series",
+            "a matrix is several runs, and this is one",
+            "`webstone servers -f FILE` and `webstone scale -f FILE` make them",
+        ));
+    }
+    name(&spec.name)?;
+    for url in &mut spec.target {
+        *url = server_url(url).map_err(|error| SpecError::of_url("target", &error))?.to_string();
+    }
+    load::check(spec)?;
+    client::check(&mut spec.client)?;
+    cpus("generator.cpus", &spec.generator.cpus)?;
+    server::agent(spec)?;
+    match spec.target.first() {
+        Some(url) => server::elsewhere(&spec.server, url, &asked.given),
+        None => server::own(&mut spec.server),
+    }
+}
+
+fn warnings(spec: &RunSpec) -> Vec<String> {
+    let unused = !spec.generator.pin && !spec.generator.cpus.is_empty();
+    let note =
+        || format!("generator.cpus: `{}` pins nothing, because generator.pin is false", spec.generator.cpus);
+    unused.then(note).into_iter().collect()
+}
+
+fn name(name: &str) -> Result<(), SpecError> {
+    let rule = if name.is_empty() {
+        "empty"
+    } else if name.chars().count() > NAME_CHARS_MAX {
+        "longer than 100 characters"
+    } else if name.starts_with('.') {
+        "hidden, because it begins with a dot"
+    } else if !name.chars().all(|c| c.is_alphanumeric() || "._-".contains(c)) {
+        "not usable as part of a file name"
+    } else {
+        return Ok(());
+    };
+    Err(SpecError::value("name", name, rule, "write letters, digits, dots, hyphens and underscores"))
+}
+
+fn cpus(key: &str, list: &str) -> Result<(), SpecError> {
+    match parse_cpu_list(list) {
+        Ok(_) => Ok(()),
+        Err(_) => {
+            Err(SpecError::value(key, list, "not a list of CPUs", "write numbers and ranges, as in 0-1,4"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! A series: what its matrix and what all of its runs have in common must not both say, and each cell as a run of its own.
+
+use webstone_model::series::{Delivery, Kind, Matrix};
+use webstone_model::spec::RunSpec;
+
+use super::{Asked, SpecError, check as check_run};
+use crate::load_workload;
+use crate::series::{SeriesError, cells};
+
+/// Bytes of SPICE's dynamic answer.
+const SPICE_BYTES: f64 = 6_250.0;
+/// Answers whose mean sizes differ by less than this share count as equally large.
+const SAME_SIZE: f64 = 0.01;
+
+/// Completes a series and holds it against its rules; what its runs have in common comes back completed, too.
+///
+/// # Errors
+/// The first rule that it, or one of its cells, breaks.
+pub fn check(kind: Kind, asked: &Asked, matrix: &mut Matrix) -> Result<RunSpec, SeriesError> {
+    let placed = |error: SpecError| match &asked.testbed {
+        Some(testbed) => error.of(testbed, &asked.spec),
+        None => error,
+    };
+    let spec = &asked.spec;
+    if kind == Kind::Spice {
+        spice(spec, matrix)?;
+    }
+    apart(kind, spec, matrix).map_err(placed)?;
+    // Once under the name of the series, with a server that is one of its own; then every cell.
+    let (found, _) = cells(kind, matrix, spec)?;
+    let of = |part: &RunSpec| Asked { spec: part.clone(), ..asked.clone() };
+    let first = found.first().map_or(spec, |cell| &cell.spec);
+    let common = check_run(&of(&RunSpec { name: spec.name.clone(), ..first.clone() }))?.spec;
+    for cell in found {
+        check_run(&of(&cell.spec)).map_err(|error| error.of_cell(&cell.name))?;
+    }
+    Ok(RunSpec { load: common.load, ..spec.clone() })
+}
+
+/// What SPICE is by its definition: files first, and programs whose answers are as large as the files on average.
+fn spice(spec: &RunSpec, matrix: &mut Matrix) -> Result<(), SeriesError> {
+    if !matrix.interfaces.is_empty() {
+        matrix.interfaces.retain(|delivery| *delivery != Delivery::Static);
+        matrix.interfaces.insert(0, Delivery::Static);
+        if matrix.interfaces.len() == 1 {
+            return Err(SpecError::new(
+                "series.interfaces",
+                "`static` alone has nothing to be held against",
+                "name interfaces, as in cgi,fastcgi; or leave the list out for all of them",
+            )
+            .into());
+        }
+    }
+    if let Some(interface) = spec.server.interface {
+        let rule = format!("`{interface}` is one interface, and `spice` measures several");
+        let remedy = format!("write {interface} as series.interfaces");
+        return Err(SpecError::new("server.interface", rule, remedy).into());
+    }
+    if matrix.dynamic_workload.is_none() {
+        let files = load_workload(&spec.workload)?;
+        let mean = files.mean_size().ok_or_else(|| {
+            SpecError::new(
+                "workload",
+                format!(
+                    "`{}` does not say how large its files are, so no dynamic answer can be as large",
+                    spec.workload
+                ),
+                "state sizes in it, or name the dynamic workload as series.dynamic_workload, as in spice",
+            )
+        })?;
+        matrix.dynamic_workload = Some(spice_workload(mean));
+    }
+    Ok(())
+}
+
+/// SPICE's own, where it is as large as the files; WebBench's mean is 6,250 bytes but for rounding.
+fn spice_workload(mean: f64) -> String {
+    if (mean / SPICE_BYTES - 1.0).abs() < SAME_SIZE { "spice".to_owned() } else { format!("spice-{mean:.0}") }
+}
+
+/// What cannot be common to all runs.
+fn apart(kind: Kind, spec: &RunSpec, matrix: &Matrix) -> Result<(), SpecError> {
+    if let Some(url) = spec.target.first() {
+        return Err(SpecError::new(
+            "target",
+            format!("`{url}`, and `{}` measures servers that it starts itself", kind.command()),
+            "leave it out; of servers elsewhere, make a run each and `webstone compare` them",
+        ));
+    }
+    if kind == Kind::Scale && matrix.cpus.len() < 2 {
+        return Err(SpecError::new(
+            "series.cpus",
+            "scaling takes two numbers of CPUs or more, and there is one",
+            "list them, as in 1,2,4; on a machine with one CPU there is nothing to scale to",
+        ));
+    }
+    if !matrix.cpus.is_empty() && !spec.server.cpus.is_empty() {
+        let rule = format!("`{}` are listed, and series.cpus has numbers of them vary", spec.server.cpus);
+        return Err(SpecError::new("server.cpus", rule, "leave out one of the two"));
+    }
+    if let (false, Some(interface)) = (matrix.interfaces.is_empty(), spec.server.interface) {
+        let rule = format!("`{interface}` is named, and series.interfaces vary");
+        return Err(SpecError::new("server.interface", rule, "leave out one of the two"));
+    }
+    if let Some(path) = &spec.generator.record_all {
+        return Err(SpecError::new(
+            "generator.record_all",
+            format!("`{path}` would be written anew by every part of the series"),
+            "leave it out, and look at one run closely with `webstone run`",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dynamic_answers_are_as_large_as_the_files() {
+        assert_eq!(spice_workload(6_249.97), "spice");
+        assert_eq!(spice_workload(19_773.0), "spice-19773");
+    }
+}

@@ -1,0 +1,112 @@
+//! The server: one that webstone starts, one elsewhere, and what means nothing to the one at hand.
+
+use webstone_lab::servers;
+use webstone_model::spec::{Logging, RunSpec, ServerSpec, Software};
+
+use super::{SpecError, cpus, server_url};
+
+/// A server that webstone starts.
+pub(super) fn own(server: &mut ServerSpec) -> Result<(), SpecError> {
+    reference(server)?;
+    if let Some(origin) = &mut server.origin {
+        *origin = server_url(origin).map_err(|error| SpecError::of_url("server.origin", &error))?.to_string();
+    }
+    servers::check(server).map_err(|refusal| SpecError::refused(&refusal))
+}
+
+/// What the reference server has to keep, and every other with it.
+///
+/// # Errors
+/// The first rule that the settings break.
+pub fn reference(server: &ServerSpec) -> Result<(), SpecError> {
+    cpus("server.cpus", &server.cpus)?;
+    cpus("server.origin_cpus", &server.origin_cpus)?;
+    listen(&server.listen)?;
+    let logs = match server.logging() {
+        Logging::Unsaid => server.software != Software::Reference,
+        logging => logging != Logging::Off,
+    };
+    if server.resolve_names && !logs {
+        return Err(SpecError::new(
+            "server.resolve_names",
+            "it names clients in the access log, and none is written",
+            "name the file of one, as server.access_log",
+        ));
+    }
+    if server.backlog == Some(0) {
+        return Err(SpecError::value("server.backlog", 0, "less than 1", "write at least 1"));
+    }
+    Ok(())
+}
+
+/// Whether a text names addresses that a server may listen on.
+///
+/// # Errors
+/// The rule that it breaks.
+pub fn listen(text: &str) -> Result<(), SpecError> {
+    for address in text.split(',').map(str::trim) {
+        let rule = match address.rsplit_once(':').map(|(_, port)| port.parse::<u16>()) {
+            _ if address.starts_with("unix:/") => continue,
+            Some(Ok(_)) => continue,
+            Some(Err(_)) => "has no port from 0 to 65535 after its last colon",
+            None => "has no port",
+        };
+        return Err(SpecError::new(
+            "server.listen",
+            format!("`{address}` {rule}"),
+            "write an address and a port, as in 127.0.0.1:8080, with port 0 for a free one",
+        ));
+    }
+    Ok(())
+}
+
+/// What is watched by an agent is elsewhere, and is found there by its port.
+pub(super) fn agent(spec: &RunSpec) -> Result<(), SpecError> {
+    let Some(command) = &spec.server.agent else { return Ok(()) };
+    if shlex::split(command).is_none_or(|words| words.is_empty()) {
+        let remedy = "write one, as in 'ssh root@web1 webstone agent'";
+        return Err(SpecError::value("server.agent", command, "no command", remedy));
+    }
+    let instead = match (&spec.client.unix_socket, spec.target.first()) {
+        (Some(_), _) => "is asked over client.unix_socket",
+        (None, None) => "is started here, by webstone",
+        (None, Some(_)) => return Ok(()),
+    };
+    Err(SpecError::new(
+        "server.agent",
+        format!("it watches a server on another host, and this one {instead}"),
+        "leave it out: here, webstone looks by itself",
+    ))
+}
+
+/// Settings of a server that webstone starts, where another is measured.
+pub(super) fn elsewhere(server: &ServerSpec, url: &str, given: &[&'static str]) -> Result<(), SpecError> {
+    let defaults = ServerSpec::default();
+    let settings = [
+        ("server.software", (server.software, server.profile) != (defaults.software, defaults.profile)),
+        ("server.program", server.program.is_some()),
+        ("server.command", server.command.is_some()),
+        ("server.origin", server.origin.is_some()),
+        ("server.origin_cpus", !server.origin_cpus.is_empty()),
+        ("server.listen", server.listen != defaults.listen),
+        ("server.threads", server.threads > 0),
+        ("server.processes", server.processes > 0),
+        ("server.cpus", !server.cpus.is_empty()),
+        ("server.root", server.root.is_some()),
+        ("server.cache", server.cache.is_some()),
+        ("server.keep_alive", !server.keep_alive),
+        ("server.access_log", server.access_log.is_some()),
+        ("server.resolve_names", server.resolve_names),
+        ("server.backlog", server.backlog.is_some()),
+        ("server.interface", server.interface.is_some()),
+        ("server.handlers", server.handlers > 0),
+    ];
+    match settings.into_iter().find(|(key, set)| *set || given.contains(key)) {
+        Some((key, _)) => Err(SpecError::new(
+            key,
+            format!("it is for a server that webstone starts, and the server under test is {url}"),
+            "leave it out, or name no URL to have a server started",
+        )),
+        None => Ok(()),
+    }
+}

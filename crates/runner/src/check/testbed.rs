@@ -1,0 +1,158 @@
+//! The testbed file: a [`RunSpec`] as TOML, with every default filled in where the file is silent, and the line of each key.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use serde_json::Value;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use webstone_model::spec::RunSpec;
+use webstone_store::plain_file::{self, Links};
+
+/// Largest testbed file, in bytes: the largest body that one can hold, escaped, and room for the rest.
+const TESTBED_BYTES_MAX: u64 = 128 << 20;
+
+/// A testbed file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Testbed {
+    /// What it says.
+    pub spec: RunSpec,
+    name: String,
+    lines: BTreeMap<String, usize>,
+}
+
+/// Why there is no testbed file.
+#[derive(Debug)]
+pub enum TestbedError {
+    /// It cannot be read.
+    Unreadable(io::Error),
+    /// It has a key of an earlier version, `generator.backend`. A record that holds one is read; who writes one is told.
+    Gone {
+        /// File, line and column.
+        place: String,
+    },
+    /// It is no specification.
+    Wrong {
+        /// File, line and column.
+        place: String,
+        /// The rule that it breaks, with the remedy that the value's parser gives.
+        rule: String,
+    },
+}
+
+impl Testbed {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no specification.
+    pub fn read(path: &Path) -> Result<Testbed, TestbedError> {
+        let text = plain_file::read_text(path, Links::Followed, TESTBED_BYTES_MAX)
+            .map_err(TestbedError::Unreadable)?;
+        Testbed::parse(&path.display().to_string(), &text)
+    }
+
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    /// If it is no specification.
+    pub fn parse(name: &str, text: &str) -> Result<Testbed, TestbedError> {
+        let place = |start: Option<usize>| {
+            let place = start.map(|start| position(text, start));
+            let place = place.map(|(line, column)| format!(", line {line}, column {column}"));
+            format!("testbed file {name}{}", place.unwrap_or_default())
+        };
+        let table = DeTable::parse(text).ok();
+        let generator = table.as_ref().and_then(|table| table.get_ref().get("generator"));
+        if let Some(DeValue::Table(generator)) = generator.map(Spanned::get_ref)
+            && let Some(backend) = generator.get("backend")
+        {
+            return Err(TestbedError::Gone { place: place(Some(backend.span().start)) });
+        }
+        let spec = toml::from_str(text).map_err(|error| {
+            // The parser's messages may have several lines; an error of ours has one.
+            let rule = error.message().lines().collect::<Vec<_>>().join(", ");
+            TestbedError::Wrong { place: place(error.span().map(|span| span.start)), rule }
+        })?;
+        let mut lines = BTreeMap::new();
+        if let Some(table) = &table {
+            collect("", table.get_ref(), text, &mut lines);
+        }
+        Ok(Testbed { spec, name: name.to_owned(), lines })
+    }
+
+    /// File and line of a key, where a specification's value of it is this file's.
+    pub(super) fn place(&self, key: &str, spec: &RunSpec) -> Option<String> {
+        let line = self.lines.get(key)?;
+        (value(&self.spec, key) == value(spec, key))
+            .then(|| format!("testbed file {}, line {line}", self.name))
+    }
+}
+
+/// The line of every key of a table, tables within it included.
+fn collect(above: &str, table: &DeTable<'_>, text: &str, lines: &mut BTreeMap<String, usize>) {
+    for (key, found) in table {
+        let name = format!("{above}{}", key.get_ref());
+        lines.insert(name.clone(), position(text, key.span().start).0);
+        if let DeValue::Table(inner) = Spanned::get_ref(found) {
+            collect(&format!("{name}."), inner, text, lines);
+        }
+    }
+}
+
+fn value(spec: &RunSpec, key: &str) -> Option<Value> {
+    serde_json::to_value(spec).ok()?.pointer(&format!("/{}", key.replace('.', "/"))).cloned()
+}
+
+/// Line and column of a byte offset, both from 1; columns count characters.
+fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.char_indices().take_while(|(at, _)| *at < offset).map(|(_, c)| c);
+    before.fold((1, 1), |(line, column), c| if c == '\n' { (line + 1, 1) } else { (line, column + 1) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_file_does_not_say_is_the_default() {
+        let testbed = Testbed::parse("t.toml", "[load]\nclients = \"1,2\"\n").unwrap();
+        let mut expected = RunSpec::default();
+        expected.load.clients = "1,2".parse().unwrap();
+        assert_eq!(testbed.spec, expected);
+    }
+
+    #[test]
+    fn a_key_has_its_line_as_long_as_its_value_is_the_files() {
+        let text =
+            "name = \"n\"\nclient.parallel = 2\n\n[load]\niterations = 3\n[client.headers]\nA = \"b\"\n";
+        let testbed = Testbed::parse("t.toml", text).unwrap();
+        let mut spec = testbed.spec.clone();
+        let place = |key, spec: &RunSpec| testbed.place(key, spec);
+        assert_eq!(place("load.iterations", &spec).as_deref(), Some("testbed file t.toml, line 5"));
+        assert_eq!(place("client.parallel", &spec).as_deref(), Some("testbed file t.toml, line 2"));
+        assert_eq!(place("client.headers", &spec).as_deref(), Some("testbed file t.toml, line 6"));
+        assert_eq!(place("load.clients", &spec), None, "the file does not say it");
+        spec.load.iterations = 4;
+        assert_eq!(place("load.iterations", &spec), None, "somebody else said otherwise");
+    }
+
+    #[test]
+    fn what_cannot_be_parsed_is_told_with_its_place() {
+        let Err(TestbedError::Wrong { place, rule }) = Testbed::parse("t.toml", "[load]\nclient = 3\n")
+        else {
+            panic!("there is no such key")
+        };
+        assert_eq!(place, "testbed file t.toml, line 2, column 1");
+        assert!(rule.starts_with("unknown field `client`, expected one of `clients`"), "{rule}");
+    }
+
+    #[test]
+    fn a_key_of_an_earlier_version_is_told_with_its_place() {
+        let text = "[generator]\nworkers = 2\nbackend = \"auto\"\n";
+        let Err(TestbedError::Gone { place }) = Testbed::parse("t.toml", text) else {
+            panic!("the key is gone")
+        };
+        assert_eq!(place, "testbed file t.toml, line 3, column 11");
+    }
+}
