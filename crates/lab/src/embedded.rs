@@ -1,4 +1,4 @@
-//! The embedded reference server: the same executable as `webstone serve`, as a process of its own. It is started, waited
+//! The embedded reference server: the same executable once more, as a process of its own. It is started, waited
 //! for, watched, measured and stopped here; that it never outlives this program is `attended`'s.
 
 use std::ffi::OsString;
@@ -7,10 +7,11 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use webstone_model::spec::{Logging, ServerSpec};
+use webstone_model::spec::ServerSpec;
 use webstone_server::{COUNTERS_PATH, Counters, NullOptions};
 
 use crate::attended::{Attended, Exit, POLL, quoted};
+use crate::child::{CHILD, Child};
 use crate::cpus::cpu_list;
 use crate::fetch::{ByProbe, Fetch};
 use crate::interrupt::Interrupt;
@@ -29,7 +30,7 @@ const STOP_PATIENCE: [Duration; 2] = [Duration::from_secs(3), Duration::from_sec
 pub struct Launch {
     /// The executable.
     pub program: PathBuf,
-    /// Arguments before `serve`; none for webstone itself.
+    /// Arguments before [`CHILD`]; none for webstone itself.
     pub prefix: Vec<OsString>,
     /// The workload whose files it serves.
     pub workload: String,
@@ -44,49 +45,19 @@ pub struct Launch {
 }
 
 impl Launch {
-    fn arguments(&self) -> Vec<OsString> {
-        let server = &self.server;
-        let mut arguments = self.prefix.clone();
-        let mut add = |words: &[&str]| arguments.extend(words.iter().map(OsString::from));
-        if let Some(null) = &self.null {
-            add(&["null-server", "--body", &null.body_bytes.to_string(), "--path", &null.path]);
-            if null.close {
-                add(&["--close"]);
+    /// What the process is to be.
+    fn child(&self) -> Child {
+        match &self.null {
+            Some(null) => Child::NullServer(NullOptions {
+                cpus: self.cpus.clone(),
+                until_stdin_closes: true,
+                ..null.clone()
+            }),
+            None => {
+                let server = ServerSpec { cpus: cpu_list(&self.cpus), ..self.server.clone() };
+                Child::Server { server: Box::new(server), workload: self.workload.clone() }
             }
-            if !self.cpus.is_empty() {
-                add(&["--cpus", &cpu_list(&self.cpus)]);
-            }
-            add(&["--until-stdin-closes"]);
-            return arguments;
         }
-        add(&["serve", "--listen", &server.listen, "--backlog", &server.reference_backlog().to_string()]);
-        if server.threads > 0 {
-            add(&["--threads", &server.threads.to_string()]);
-        }
-        if !self.cpus.is_empty() {
-            add(&["--cpus", &cpu_list(&self.cpus)]);
-        }
-        match &server.root {
-            Some(root) => add(&["--root", root]),
-            None => add(&["--workload", &self.workload]),
-        }
-        if !server.reference_caches() {
-            add(&["--no-cache"]);
-        }
-        if !server.keep_alive {
-            add(&["--no-keep-alive"]);
-        }
-        if let Logging::File(log) = server.logging() {
-            add(&["--access-log", log]);
-        }
-        if server.resolve_names {
-            add(&["--resolve-names"]);
-        }
-        if let Some(interface) = server.interface {
-            add(&["--interface", interface.name(), "--handlers", &server.handlers.to_string()]);
-        }
-        add(&["--until-stdin-closes"]);
-        arguments
     }
 }
 
@@ -148,11 +119,14 @@ pub struct EmbeddedServer {
 impl EmbeddedServer {
     /// Starts a server and waits until it is ready, or until the user has enough.
     pub fn start(launch: &Launch, interrupt: &Interrupt) -> Result<EmbeddedServer, EmbeddedServerError> {
+        let failed = |source| EmbeddedServerError::Start { program: launch.program.clone(), source };
         let mut command = Command::new(&launch.program);
-        command.args(launch.arguments());
+        command.args(&launch.prefix).arg(CHILD);
         only_inherited(&mut command);
-        let (mut process, said) = Attended::start(command, STOP_PATIENCE)
-            .map_err(|source| EmbeddedServerError::Start { program: launch.program.clone(), source })?;
+        let (mut process, said) = Attended::start(command, STOP_PATIENCE).map_err(failed)?;
+        if let Some(stdin) = process.stdin() {
+            launch.child().tell(stdin).map_err(failed)?;
+        }
         let url = wait_until_ready(&mut process, &said, launch.patience, interrupt)?;
         Ok(EmbeddedServer { process, url, counters_before: None })
     }
@@ -239,34 +213,21 @@ mod tests {
     }
 
     #[test]
-    fn arguments_say_what_the_specification_says() {
-        let text = |launch: &Launch| {
-            let words: Vec<_> =
-                launch.arguments().iter().map(|word| word.to_string_lossy().into_owned()).collect();
-            words.join(" ")
-        };
-        let mut launch = Launch { prefix: vec![], ..shell("") };
-        assert_eq!(
-            text(&launch),
-            "serve --listen 127.0.0.1:0 --backlog 4096 --cpus 0-1 --workload standard --until-stdin-closes"
-        );
-        launch.cpus = vec![];
-        launch.server = ServerSpec {
-            listen: "127.0.0.1:8080".into(),
-            root: Some("/srv".into()),
-            threads: 3,
-            cache: Some(false),
-            keep_alive: false,
-            access_log: Some("log".into()),
-            resolve_names: true,
-            backlog: Some(1),
-            ..ServerSpec::default()
-        };
-        assert_eq!(
-            text(&launch),
-            "serve --listen 127.0.0.1:8080 --backlog 1 --threads 3 --root /srv --no-cache --no-keep-alive \
-             --access-log log --resolve-names --until-stdin-closes"
-        );
+    fn it_is_told_what_the_specification_says_with_the_cpus_that_were_chosen() {
+        let directory = tempfile::tempdir().unwrap();
+        let heard = directory.path().join("heard");
+        // Its command line is one word; the rest comes through standard input, which stays open.
+        let script = format!("head -n 1 > {}; echo READY $*; cat > /dev/null", heard.display());
+        let mut launch = shell(&script);
+        launch.server = ServerSpec { threads: 3, access_log: Some("log".into()), ..ServerSpec::default() };
+        let server = start(&launch).unwrap();
+        assert_eq!(server.url(), "child");
+        let child: Child = serde_json::from_slice(&std::fs::read(&heard).unwrap()).unwrap();
+        let spec = ServerSpec { cpus: "0-1".into(), ..launch.server.clone() };
+        assert_eq!(child, Child::Server { server: Box::new(spec), workload: "standard".into() });
+        launch.null = Some(NullOptions { close: true, ..NullOptions::default() });
+        let Child::NullServer(null) = launch.child() else { panic!("the null server is asked for") };
+        assert_eq!((null.cpus.as_slice(), null.close, null.until_stdin_closes), (&[0, 1][..], true, true));
     }
 
     #[test]

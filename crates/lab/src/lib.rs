@@ -7,6 +7,7 @@
 
 pub mod agent;
 pub mod attended;
+pub mod child;
 mod control_group;
 mod cpu_watch;
 pub mod cpus;

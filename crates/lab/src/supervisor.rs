@@ -1,7 +1,7 @@
 //! The process that stands between webstone and a server of somebody else, so that the server never outlives the run:
 //! not when webstone is killed (SIGKILL too), not when the server forks, daemonises or changes its process group.
 //!
-//! It is webstone's own executable, started as `webstone supervise`. It holds the reading end of a pipe whose other end
+//! It is webstone's own executable, started as a [`Child`]. It holds the reading end of a pipe whose other end
 //! only webstone has: when that closes, however that comes about, it ends the server and everything that descends from
 //! it, removes the run's directory of the server, and ends. Orphans come to it because it is a subreaper
 //! (`PR_SET_CHILD_SUBREAPER`), so none escapes by a double fork. The server itself is started through a second, short
@@ -23,10 +23,12 @@ use rustix::process::{
     set_parent_process_death_signal, wait,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
+use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::attended::in_words;
+use crate::child::{CHILD, Child};
 use crate::limits::raise_descriptors;
 use crate::machine::Root;
 use crate::own_group::OwnGroup;
@@ -47,7 +49,7 @@ const KILL_PATIENCE: Duration = Duration::from_secs(5);
 const SERVER_DESCRIPTORS: u64 = 65_536;
 
 /// A server to be supervised.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Supervision {
     /// The program and its arguments.
     pub words: Vec<OsString>,
@@ -107,7 +109,7 @@ pub fn supervise(what: &Supervision, say: &mut dyn FnMut(String)) -> io::Result<
 }
 
 /// The second step, in the child: the last that is webstone in it. Returns only if it fails.
-pub fn become_server(what: &Supervision, supervisor: u32) -> io::Error {
+pub fn become_server(words: &[OsString], cpus: &[u32], supervisor: u32) -> io::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();
     }
@@ -115,32 +117,27 @@ pub fn become_server(what: &Supervision, supervisor: u32) -> io::Error {
     if getppid().is_none_or(|parent| parent.as_raw_nonzero().get().unsigned_abs() != supervisor) {
         return io::Error::other("the supervisor is gone");
     }
-    if !what.cpus.is_empty() {
+    if !cpus.is_empty() {
         let mut set = CpuSet::new();
-        what.cpus.iter().for_each(|cpu| set.set(*cpu as usize));
+        cpus.iter().for_each(|cpu| set.set(*cpu as usize));
         if let Err(error) = sched_setaffinity(None, &set) {
             return error.into();
         }
     }
-    let [program, arguments @ ..] = what.words.as_slice() else {
+    let [program, arguments @ ..] = words else {
         return io::Error::other("no program is named");
     };
-    Command::new(program).args(arguments).exec()
+    Command::new(program).args(arguments).stdin(Stdio::null()).exec()
 }
 
-/// Starts the second step as the server's user. Its own words say what it is.
+/// Starts the second step as the server's user.
 fn start(what: &Supervision, words: &[OsString], standard_output: Option<&Path>) -> io::Result<Pid> {
     let mut command = Command::new(SELF);
-    command.args(["supervise", "--become", &std::process::id().to_string()]);
-    if !what.cpus.is_empty() {
-        command.arg("--cpus").arg(crate::cpus::cpu_list(&what.cpus));
-    }
-    command.arg("--").args(words);
-    command.stdin(Stdio::null()).stdout(output(standard_output)?);
+    command.arg(CHILD).stdin(Stdio::piped()).stdout(output(standard_output)?);
     if let Some((user, group)) = what.user {
         command.uid(user).gid(group);
     }
-    let child = command.spawn().map_err(|error| match what.user {
+    let mut child = command.spawn().map_err(|error| match what.user {
         // The second step is this program still.
         Some((user, _)) if error.kind() == io::ErrorKind::PermissionDenied => io::Error::other(format!(
             "the user {user} may not run {}, which starts it",
@@ -148,6 +145,12 @@ fn start(what: &Supervision, words: &[OsString], standard_output: Option<&Path>)
         )),
         _ => error,
     })?;
+    // The pipe ends here: the server itself has no standard input.
+    if let Some(mut stdin) = child.stdin.take() {
+        let supervisor = std::process::id();
+        let told = Child::Supervised { supervisor, words: words.to_vec(), cpus: what.cpus.clone() };
+        told.tell(&mut stdin)?;
+    }
     Ok(Pid::from_child(&child))
 }
 
@@ -166,7 +169,7 @@ fn listen(mut signals: Signals) -> Receiver<Event> {
     std::thread::spawn(move || signals.forever().for_each(|_| drop(by_signal.send(Event::Over))));
     let by_pipe = sender.clone();
     std::thread::spawn(move || {
-        // Nothing is ever sent: only the end of the pipe counts.
+        // Nothing is sent any more: only the end of the pipe counts.
         let _ = io::stdin().lock().read_to_end(&mut Vec::new());
         drop(by_pipe.send(Event::Over));
     });

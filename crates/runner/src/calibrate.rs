@@ -49,7 +49,7 @@ const OVERHEAD: Duration = Duration::from_millis(300);
 pub struct CalibrateOptions {
     /// The program, as the calibration names it.
     pub tool: Tool,
-    /// The executable that is started as `<executable> null-server …`; `None`: this one.
+    /// The executable that is started as [`Child`](webstone_lab::child::Child); `None`: this one.
     pub server_program: Option<PathBuf>,
     /// Length of each timed run.
     pub duration: Nanos,

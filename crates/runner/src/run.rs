@@ -62,7 +62,7 @@ pub struct RunnerOptions {
     pub calibration: Option<PathBuf>,
     /// Whether the target is asked for its files before load; that its hosts accept connections is always checked.
     pub check_target: bool,
-    /// The executable that is started as `<executable> serve …`; `None`: this one.
+    /// The executable that is started as [`Child`](webstone_lab::child::Child); `None`: this one.
     pub server_program: Option<PathBuf>,
     /// Computes from a finished record what is stored beside it: figures, reports. `None`: nothing.
     pub derive: Option<fn(&RunRecord) -> Vec<Derived>>,

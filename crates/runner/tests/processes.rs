@@ -1,7 +1,7 @@
 //! Runs with real processes: the embedded server, a run that is killed, a server that is killed, a disk that is full.
 //!
 //! This test has a `main` of its own because it plays three parts. Without arguments it runs the tests; as
-//! `<self> serve …` it is the embedded server, as `webstone serve` would be; as `<self> sweep DIR` it is a run that
+//! `<self> child` it is the embedded server, as `webstone child` would be; as `<self> sweep DIR` it is a run that
 //! somebody else kills. Loads are a few clients for a fraction of a second, and nothing asserts how fast they were.
 #![allow(clippy::print_stdout, reason = "a test with a main of its own says what it did")]
 #![allow(
@@ -16,9 +16,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use webstone_lab::Interrupt;
+use webstone_lab::child::{CHILD, Child};
 use webstone_model::event::{Event, Phase};
 use webstone_model::record::{RunRecord, RunState};
-use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec, ServerSpec};
+use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec};
 use webstone_model::units::Nanos;
 use webstone_runner::observer::Silent;
 use webstone_runner::{RunError, RunOutcome, RunnerOptions, SweepError, run};
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["serve", flags @ ..] => serve_as_child(flags),
+        [CHILD] => serve_as_child(),
         ["sweep", runs] => drop(run_for_ever(Path::new(runs))),
         // What cargo asks every test executable.
         [.., "--list"] => {}
@@ -64,22 +65,16 @@ fn run_tests(filters: &[&str]) {
     }
 }
 
-/// `webstone serve`, as far as a run needs it.
-fn serve_as_child(flags: &[&str]) {
-    let value = |name: &str| {
-        let at = flags.iter().position(|flag| *flag == name)?;
-        flags.get(at + 1).map(|value| (*value).to_owned())
+/// `webstone child`, as far as a run needs it.
+fn serve_as_child() {
+    let Child::Server { server, workload } = Child::told().expect("a run says what to be") else {
+        panic!("a run starts the reference server only")
     };
-    let server = ServerSpec {
-        listen: value("--listen").expect("a run says where to listen"),
-        cpus: value("--cpus").unwrap_or_default(),
-        root: value("--root"),
-        ..ServerSpec::default()
-    };
-    let mut options = ServeOptions::new(server);
+    let has_root = server.root.is_some();
+    let mut options = ServeOptions::new(*server);
     options.test_handlers = true;
-    options.until_stdin_closes = flags.contains(&"--until-stdin-closes");
-    if let Some(workload) = value("--workload").and_then(|name| builtin(&name)) {
+    options.until_stdin_closes = true;
+    if let Some(workload) = builtin(&workload).filter(|_| !has_root) {
         let files = workload.pages.iter().flat_map(|page| &page.files);
         let entries = files.filter_map(|file| Some((file.url.to_string(), file.size?))).collect();
         options.fileset = Fileset::from_entries(entries, content::fill);
@@ -145,7 +140,7 @@ fn a_run_on_the_embedded_server_is_exact() {
 /// A run that ends only when it is killed.
 fn run_for_ever(runs: &Path) -> RunOutcome {
     let mut spec = spec(&[1, 2], 100);
-    spec.load.iterations = 100_000;
+    spec.load.iterations = 10_000;
     run_quietly(spec, runs)
 }
 

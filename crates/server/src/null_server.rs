@@ -15,6 +15,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use serde::{Deserialize, Serialize};
 
 const BUFFER_BYTES: usize = 64 * 1024;
 const BATCH: usize = 1024;
@@ -22,7 +23,7 @@ const BATCH: usize = 1024;
 const LISTENER: u64 = u64::MAX;
 
 /// What it answers, and where it runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NullOptions {
     /// Length of the body.
     pub body_bytes: usize,

@@ -255,7 +255,11 @@ pub enum Command {
     #[command(hide = true)]
     Respond(RespondArgs),
 
-    /// Stand between a run and its server (webstone starts this by itself)
+    /// Be what standard input says, for a run (webstone starts this by itself)
+    #[command(hide = true)]
+    Child,
+
+    /// Remove a directory when its user is gone (webstone starts this by itself)
     #[command(hide = true)]
     Supervise(SuperviseArgs),
 

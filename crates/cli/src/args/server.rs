@@ -283,46 +283,12 @@ pub struct RespondArgs {
     pub beneath: Option<u32>,
 }
 
-/// `webstone supervise`: what stands between webstone and a server of somebody else.
+/// `webstone supervise`: what removes a directory when its user is gone.
 #[derive(Args, Debug)]
 pub struct SuperviseArgs {
-    /// Directory to remove in the end
+    /// Directory to remove when standard input ends
     ///
-    /// Default: none. Example: --remove /tmp/webstone-server-1
+    /// Default: none, it has to be said. Example: --remove /tmp/webstone-server-1
     #[arg(long, value_name = "DIR")]
-    pub remove: Option<PathBuf>,
-
-    /// CPUs of the server
-    ///
-    /// Default: all. Example: --cpus 0-1
-    #[arg(long, value_name = "LIST", value_parser = values::cpu_list)]
-    pub cpus: Option<String>,
-
-    /// User and group of the server
-    ///
-    /// Default: webstone's own. Example: --user 33:33
-    #[arg(long, value_name = "UID:GID", value_parser = values::user)]
-    pub user: Option<(u32, u32)>,
-
-    /// File for the server's standard output
-    ///
-    /// Default: none. Example: --output access.log
-    #[arg(long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-
-    /// A command behind the server, started before it
-    ///
-    /// Default: none. Example: --companion 'fcgiwrap -s unix:/tmp/socket'
-    #[arg(long = "companion", value_name = "COMMAND")]
-    pub companions: Vec<String>,
-
-    /// Become the server, beneath this supervisor
-    ///
-    /// Default: supervise. Example: --become 123
-    #[arg(long = "become", value_name = "PID")]
-    pub become_beneath: Option<u32>,
-
-    /// The program and its arguments; without one, only the directory is removed when standard input ends
-    #[arg(last = true, value_name = "COMMAND")]
-    pub words: Vec<std::ffi::OsString>,
+    pub remove: PathBuf,
 }

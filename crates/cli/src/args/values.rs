@@ -209,13 +209,6 @@ pub(super) fn delivery(text: &str) -> Result<Delivery, String> {
     text.parse().map_err(|error: DeliveryError| error.to_string())
 }
 
-/// The numbers of a user and a group.
-pub(super) fn user(text: &str) -> Result<(u32, u32), String> {
-    let numbers =
-        text.split_once(':').and_then(|(user, group)| Some((user.parse().ok()?, group.parse().ok()?)));
-    numbers.ok_or_else(|| format!("`{text}` is not two numbers; write them as in 33:33"))
-}
-
 /// The conditions of a search: of what clients see, at any level.
 pub(super) fn slo(text: &str) -> Result<Thresholds, String> {
     let thresholds: Thresholds = text.parse().map_err(|error: GateError| error.to_string())?;

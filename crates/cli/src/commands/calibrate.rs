@@ -117,11 +117,15 @@ pub(super) fn serve(args: &NullServerArgs) -> Result<Exit, Failure> {
         cpus: parse_cpu_list(args.cpus.as_deref().unwrap_or_default()).map_err(Failure::usage)?,
         until_stdin_closes: args.until_stdin_closes,
     };
+    serve_null_server(&options)
+}
+
+/// The null server, until it is ended.
+pub(super) fn serve_null_server(options: &NullOptions) -> Result<Exit, Failure> {
     let ready = |url: &str| {
         // Programs that start the server wait for this line.
         console::print(&format!("READY {url}\n")).map_err(|failure| std::io::Error::other(failure.message))
     };
-    serve_null(&options, ready)
-        .map_err(|error| Failure::failed(format!("the null server ended: {error}")))?;
+    serve_null(options, ready).map_err(|error| Failure::failed(format!("the null server ended: {error}")))?;
     Ok(Exit::Done)
 }

@@ -5,6 +5,7 @@ mod archive;
 mod calibrate;
 mod certify;
 mod checkfiles;
+mod child;
 mod compare;
 mod completions;
 pub(crate) mod gates;
@@ -66,7 +67,8 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
         Command::Respond(args) => respond::execute(args),
         Command::Scale(args) => series::execute(Kind::Scale, &args, console, command_line()),
         Command::Spice(args) => series::execute(Kind::Spice, &args, console, command_line()),
-        Command::Supervise(args) => supervise::execute(args),
+        Command::Child => child::execute(console),
+        Command::Supervise(args) => supervise::execute(&args),
         Command::Completions { shell } => completions::execute(shell),
         Command::Man { dir } => manual::execute(dir.as_deref()),
     }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use webstone_lab::servers;
 use webstone_model::spec::{Interface, ServerSpec};
+use webstone_model::units::Nanos;
 use webstone_server::{self as server, Fileset, GatewayOptions, ServeOptions, serve};
 use webstone_workload::content;
 
@@ -15,15 +16,44 @@ use crate::intent;
 
 pub(super) fn execute(args: &ServeArgs, console: &Console) -> Result<Exit, Failure> {
     let (spec, workload) = intent::of_serve(args)?;
-    let gateway = gateway(args, &spec)?;
-    let has_root = spec.root.is_some();
-    let mut options = ServeOptions::new(spec);
+    let handler = Handler {
+        command: args.handler.as_deref(),
+        timeout: args.handler_timeout,
+        output_max: args.handler_output_max,
+    };
+    let mut options = options(spec, &workload, &handler)?;
     options.test_handlers = args.test_handlers;
     options.until_stdin_closes = args.until_stdin_closes;
+    run(options, console)
+}
+
+/// The server of a run, which ends when its standard input does.
+pub(super) fn as_child(spec: ServerSpec, workload: &str, console: &Console) -> Result<Exit, Failure> {
+    let mut options = options(spec, workload, &Handler::default())?;
+    options.until_stdin_closes = true;
+    run(options, console)
+}
+
+/// The program that answers /send, where it is not webstone's own.
+#[derive(Default)]
+struct Handler<'a> {
+    command: Option<&'a str>,
+    timeout: Option<Nanos>,
+    output_max: Option<u64>,
+}
+
+fn options(spec: ServerSpec, workload: &str, handler: &Handler<'_>) -> Result<ServeOptions, Failure> {
+    let gateway = gateway(handler, &spec)?;
+    let has_root = spec.root.is_some();
+    let mut options = ServeOptions::new(spec);
     options.gateway = gateway;
     if !has_root {
-        options.fileset = fileset(&workload)?;
+        options.fileset = fileset(workload)?;
     }
+    Ok(options)
+}
+
+fn run(options: ServeOptions, console: &Console) -> Result<Exit, Failure> {
     let mut announced = Ok(());
     let report = serve(options, |ready| {
         // Programs that start the server wait for this line.
@@ -39,7 +69,7 @@ pub(super) fn execute(args: &ServeArgs, console: &Console) -> Result<Exit, Failu
 }
 
 /// The handler outside, where there is one.
-fn gateway(args: &ServeArgs, spec: &ServerSpec) -> Result<Option<GatewayOptions>, Failure> {
+fn gateway(handler: &Handler<'_>, spec: &ServerSpec) -> Result<Option<GatewayOptions>, Failure> {
     let asked = ServerSpec { interface: spec.interface, ..ServerSpec::default() };
     servers::check(&asked).map_err(|refusal| Failure::usage(refusal.what).hint(refusal.hint))?;
     let (interface, protocol) = match spec.interface {
@@ -48,10 +78,10 @@ fn gateway(args: &ServeArgs, spec: &ServerSpec) -> Result<Option<GatewayOptions>
         Some(Interface::Persistent) => (server::Interface::Persistent, "persistent"),
         _ => {
             let vain = [
-                ("--handler", args.handler.is_some()),
+                ("--handler", handler.command.is_some()),
                 ("--handlers", spec.handlers > 0),
-                ("--handler-timeout", args.handler_timeout.is_some()),
-                ("--handler-output-max", args.handler_output_max.is_some()),
+                ("--handler-timeout", handler.timeout.is_some()),
+                ("--handler-output-max", handler.output_max.is_some()),
             ];
             return match vain.into_iter().find(|(_, given)| *given) {
                 None => Ok(None),
@@ -62,7 +92,7 @@ fn gateway(args: &ServeArgs, spec: &ServerSpec) -> Result<Option<GatewayOptions>
             };
         }
     };
-    let command: Vec<OsString> = match &args.handler {
+    let command: Vec<OsString> = match handler.command {
         Some(line) => shlex::split(line)
             .ok_or_else(|| {
                 Failure::usage(format!("--handler `{line}`: a quote is not closed"))
@@ -84,10 +114,10 @@ fn gateway(args: &ServeArgs, spec: &ServerSpec) -> Result<Option<GatewayOptions>
     };
     let mut options = GatewayOptions::new(interface, command);
     options.slots = spec.handlers;
-    if let Some(most) = args.handler_timeout {
+    if let Some(most) = handler.timeout {
         options.silence_max = most.as_duration();
     }
-    if let Some(most) = args.handler_output_max {
+    if let Some(most) = handler.output_max {
         options.output_bytes_max = most;
     }
     Ok(Some(options))

@@ -18,7 +18,7 @@ use webstone_server::Counters;
 use super::site::{Directory, OWN, User, address, is_plain, user};
 use super::{Disclosure, ERROR_LOG, Installed, Refusal, ServerError, Setup, Site, driver, find};
 use crate::attended::{Attended, POLL, in_words, quoted};
-use crate::cpus::cpu_list;
+use crate::child::{CHILD, Child};
 use crate::environment::configuration;
 use crate::fetch::{ByProbe, Fetch};
 use crate::interrupt::Interrupt;
@@ -27,7 +27,7 @@ use crate::machine::Root;
 use crate::measured::MeasuredServer;
 use crate::own_group;
 use crate::process_tree::ProcessTree;
-use crate::supervisor::{ENDED, STARTED};
+use crate::supervisor::{ENDED, STARTED, Supervision};
 use webstone_store::plain_file::{self, Links};
 use webstone_store::without_number;
 
@@ -320,8 +320,12 @@ fn attempt(
         directory.executable(&launch.webstone, name).map_err(io("provide the handler"))?;
     }
     build(&setup, &site)?;
-    let (process, said) = Attended::start(supervised(launch, &site, &setup, user.as_ref()), STOP_PATIENCE)
+    let (mut process, said) = Attended::start(supervised(launch, &site, &setup), STOP_PATIENCE)
         .map_err(io("start the supervisor"))?;
+    if let Some(stdin) = process.stdin() {
+        let told = Child::Supervisor(supervision(launch, &site, &setup, user.as_ref()));
+        told.tell(stdin).map_err(io("tell the supervisor what to start"))?;
+    }
     let software = SoftwareRecord {
         name: server.to_owned(),
         profile: match site.spec.software {
@@ -379,25 +383,23 @@ fn build(setup: &Setup, site: &Site) -> Result<(), ServerError> {
     Err(refusal(in_words(output.status) + &quoted(&last.into_iter().rev().collect::<Vec<String>>())).into())
 }
 
-/// The supervisor's command line.
-fn supervised(launch: &Launch<'_>, site: &Site, setup: &Setup, user: Option<&User>) -> Command {
+/// What the supervisor is told.
+fn supervision(launch: &Launch<'_>, site: &Site, setup: &Setup, user: Option<&User>) -> Supervision {
+    let program = site.program.clone().into_os_string();
+    Supervision {
+        words: std::iter::once(program).chain(setup.arguments.iter().cloned()).collect(),
+        companions: setup.companions.iter().map(|companion| companion.words.clone()).collect(),
+        cpus: launch.cpus.to_vec(),
+        user: user.map(|user| (user.id, user.group)),
+        output: setup.output.clone(),
+        remove: Some(site.directory.clone()),
+    }
+}
+
+/// The supervisor, to be started.
+fn supervised(launch: &Launch<'_>, site: &Site, setup: &Setup) -> Command {
     let mut command = Command::new(&launch.webstone);
-    command.arg("supervise").arg("--remove").arg(&site.directory);
-    if !launch.cpus.is_empty() {
-        command.arg("--cpus").arg(cpu_list(launch.cpus));
-    }
-    if let Some(User { id, group, .. }) = user {
-        command.arg("--user").arg(format!("{id}:{group}"));
-    }
-    if let Some(output) = &setup.output {
-        command.arg("--output").arg(output);
-    }
-    for companion in &setup.companions {
-        let words = companion.words.iter().filter_map(|word| word.to_str());
-        // What is in them was written by webstone: no zero byte.
-        command.arg("--companion").arg(shlex::try_join(words).unwrap_or_default());
-    }
-    command.arg("--").arg(&site.program).args(&setup.arguments);
+    command.arg(CHILD);
     only_inherited(&mut command);
     // A home and a place for temporary files that are its own, and gone with it.
     command.env("HOME", site.own("")).env("TMPDIR", site.own(""));

@@ -1,0 +1,86 @@
+//! What webstone's own executable is to be where webstone starts it: said as one line of JSON on standard input, behind the
+//! single word [`CHILD`] on the command line. So no option of the command line has to mean the same on both sides, and what is
+//! asked for (paths, commands) is in no list of processes. Standard input stays open: its end is the end of whoever started it.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, Write};
+
+use serde::{Deserialize, Serialize};
+use webstone_model::spec::ServerSpec;
+use webstone_server::NullOptions;
+
+use crate::supervisor::Supervision;
+
+/// The word that the executable is started with.
+pub const CHILD: &str = "child";
+
+/// What it is to be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Child {
+    /// The reference server.
+    Server {
+        /// Its settings.
+        server: Box<ServerSpec>,
+        /// The workload whose files it serves, where they name no directory.
+        workload: String,
+    },
+    /// The null server.
+    NullServer(NullOptions),
+    /// What stands between a run and a server of somebody else.
+    Supervisor(Supervision),
+    /// That server, beneath the supervisor of this process identifier.
+    Supervised {
+        /// The supervisor.
+        supervisor: u32,
+        /// Program and arguments.
+        words: Vec<OsString>,
+        /// CPUs to run on; empty: all.
+        cpus: Vec<u32>,
+    },
+}
+
+impl Child {
+    /// Tells a child, started with [`CHILD`] and a pipe as its standard input. One that has ended already says why by its exit.
+    pub(crate) fn tell(&self, stdin: &mut impl Write) -> io::Result<()> {
+        let line = serde_json::to_string(self)? + "\n";
+        match stdin.write_all(line.as_bytes()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// What this process was told to be; waits for it.
+    ///
+    /// # Errors
+    /// If standard input ends or holds anything else.
+    pub fn told() -> io::Result<Child> {
+        let mut line = String::new();
+        io::stdin().lock().read_line(&mut line)?;
+        Ok(serde_json::from_str(&line)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStringExt;
+
+    #[test]
+    fn what_is_told_is_one_line_that_reads_back() {
+        let words = vec![OsString::from("a b\n"), OsString::from_vec(vec![0xff, b'x'])];
+        let supervision =
+            Supervision { words: words.clone(), output: Some("/x".into()), ..Supervision::default() };
+        for child in [
+            Child::Server { server: Box::default(), workload: "w".into() },
+            Child::NullServer(NullOptions::default()),
+            Child::Supervisor(supervision),
+            Child::Supervised { supervisor: 7, words, cpus: vec![1] },
+        ] {
+            let mut told = Vec::new();
+            child.tell(&mut told).unwrap();
+            assert_eq!(told.iter().filter(|byte| **byte == b'\n').count(), 1);
+            assert_eq!(serde_json::from_slice::<Child>(&told).unwrap(), child);
+        }
+    }
+}
