@@ -87,6 +87,8 @@ fn spec(levels: &[u32], milliseconds: u64) -> RunSpec {
     spec.load.clients = Levels(levels.to_vec());
     spec.load.duration = Nanos::from_millis(milliseconds);
     spec.load.warmup = Nanos::from_millis(50);
+    // Which levels there are must not turn on what else the machine does.
+    spec.load.retries = 0;
     spec
 }
 
@@ -106,8 +108,8 @@ fn directories(runs: &Path) -> Vec<PathBuf> {
 
 /// Every identity that was checked, and identity 4 was.
 fn assert_exact(record: &RunRecord) {
+    assert!(record.whole().counts.succeeded > 0);
     for iteration in &record.iterations {
-        assert!(iteration.measured.counts.succeeded > 0);
         assert_eq!(iteration.measured.counts.failed, 0);
         let broken: Vec<_> = iteration.identities.iter().filter(|check| !check.holds).collect();
         assert!(broken.is_empty(), "{broken:?}");
