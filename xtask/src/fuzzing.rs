@@ -1,8 +1,9 @@
 //! The fuzz targets under libFuzzer, which sees what each input reaches: `cargo xtask fuzz --minutes N`. The replay of the
 //! corpus with any compiler is `steps::fuzz`.
 //!
-//! What a search finds to be new stays in `fuzz/target/found/<target>`, where the next search goes on from; with `--keep`
-//! of what reaches further than `fuzz/corpus/<target>` the fewest are added to that, so that they can be committed.
+//! `fuzz/corpus/<target>` holds inputs that somebody named, `fuzz/found/<target>.tar.gz` those that searches kept: thousands of
+//! files without a name are nothing to review, and one archive of some kilobytes says as much. What a search finds stays in
+//! `fuzz/target/found/<target>`, where the next one goes on from; `--keep` packs the fewest inputs that reach all code.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -64,6 +65,12 @@ fn fuzz(target: &Listed, seconds: u64, keep: bool) -> Outcome {
     let found = root().join("fuzz/target/found").join(&target.name);
     let corpus = root().join("fuzz/corpus").join(&target.name);
     fs::create_dir_all(&found).map_err(|error| failure(format!("{}: {error}", found.display()), ""))?;
+    let kept = root().join("fuzz/found").join(format!("{}.tar.gz", target.name));
+    if kept.exists() {
+        let mut command = Command::new("tar");
+        command.arg("--extract").arg("--gzip").arg("--file").arg(&kept).arg("--directory").arg(&found);
+        run(command, "the archive is of no use; `--keep` makes a new one")?;
+    }
     let begin = |first: &std::path::Path, second: &std::path::Path| {
         let mut command = Command::new("cargo");
         // `cargo xtask` runs beneath the toolchain of the project, which must not be this command's.
@@ -77,12 +84,33 @@ fn fuzz(target: &Listed, seconds: u64, keep: bool) -> Outcome {
     command.args([format!("-max_total_time={seconds}"), "-print_final_stats=1".to_owned()]);
     run(command, "the failing input is in fuzz/artifacts/; add it to the corpus when the defect is mended")?;
     if keep {
-        let mut command = begin(&corpus, &found);
+        let fewest = emptied(target)?;
+        let mut command = begin(&fewest, &found);
         // The fewest that reach all code. Told apart by how often they reach it, as a search does, they are ten times as many.
         command.args(["-set_cover_merge=1", "-use_counters=0"]);
         run(command, "see what libFuzzer says")?;
+        let mut command = Command::new("tar");
+        command.args([
+            "--create",
+            "--gzip",
+            "--sort=name",
+            "--mtime=@0",
+            "--owner=0",
+            "--group=0",
+            "--numeric-owner",
+        ]);
+        command.arg("--file").arg(&kept).arg("--directory").arg(&fewest).arg(".");
+        run(command, "is there room, and may the file be written?")?;
     }
     Ok(())
+}
+
+/// An empty directory for what is kept of a target.
+fn emptied(target: &Listed) -> Result<std::path::PathBuf, crate::steps::Failure> {
+    let path = root().join("fuzz/target/fewest").join(&target.name);
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).map_err(|error| failure(format!("{}: {error}", path.display()), ""))?;
+    Ok(path)
 }
 
 /// Names and sizes from the list of targets.

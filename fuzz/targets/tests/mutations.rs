@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "all of this file is a test; its helper functions panic for it")]
 
 use std::fs;
+use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -117,11 +118,19 @@ fn keep(name: &str, input: &[u8]) -> PathBuf {
     path
 }
 
+/// The inputs that somebody named, and those that searches with coverage found.
 fn corpus(name: &str) -> Vec<Vec<u8>> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(root().join("corpus").join(name)).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    files.iter().map(|file| fs::read(file).unwrap()).collect()
+    let mut inputs: Vec<Vec<u8>> = files.iter().map(|file| fs::read(file).unwrap()).collect();
+    let found = fs::File::open(root().join("found").join(format!("{name}.tar.gz"))).unwrap();
+    for entry in tar::Archive::new(flate2::read::GzDecoder::new(found)).entries().unwrap() {
+        let mut input = Vec::new();
+        entry.unwrap().read_to_end(&mut input).unwrap();
+        inputs.push(input);
+    }
+    inputs
 }
 
 fn root() -> &'static Path {
