@@ -350,8 +350,8 @@ pub struct CpuWatch {
     pub stalled_ns: u64,
     /// The longest that it came too late, in nanoseconds.
     pub stalled_ns_max: u64,
-    /// What the fixed piece of work took on average, in nanoseconds, interrupted ones left out; 0 where it was not timed.
-    pub work_ns_mean: u64,
+    /// What half of all pieces of the fixed work stayed below, in nanoseconds; 0 where it was not timed.
+    pub work_ns_median: u64,
     /// What a tenth of all pieces stayed below, in nanoseconds: the CPU at its best.
     pub work_ns_best: u64,
 }

@@ -113,7 +113,7 @@ fn worked(works: [(u64, u64); 4]) -> RunRecord {
         run.clients = 20;
         run.started_at = format!("2026-01-01T00:{:02}:00.000Z", 10 * place);
         run.host.as_mut().unwrap().watched =
-            vec![CpuWatch { cpu: 0, work_ns_mean: mean, work_ns_best: best, ..CpuWatch::default() }];
+            vec![CpuWatch { cpu: 0, work_ns_median: mean, work_ns_best: best, ..CpuWatch::default() }];
     }
     record
 }
@@ -298,7 +298,7 @@ fn disturb(run: &mut webstone_model::record::IterationRecord, what: &Happens) {
         Happens::Watch(ns) => {
             host.watched.push(CpuWatch { cpu: 0, stalled_ns: ns, stalled_ns_max: ns, ..CpuWatch::default() });
         }
-        Happens::Slow(ns) => host.watched.iter_mut().for_each(|watch| watch.work_ns_mean += ns),
+        Happens::Slow(ns) => host.watched.iter_mut().for_each(|watch| watch.work_ns_median += ns),
         Happens::Quota(ns) => *host.throttled_ns.get_or_insert(0) += ns,
         Happens::Heat(ns) => host.cpus[1].heat_ns += ns,
         Happens::Suspend(ns) => host.suspended_ns += ns,

@@ -28,7 +28,7 @@ fn is_busy(host: &HostUse, cpu: u32) -> bool {
 fn of_cpu(record: &RunRecord, run: &IterationRecord, watch: &CpuWatch) -> Option<Loss> {
     let slower = |best: Option<u64>| {
         let best = best.filter(|best| *best > 0)? as f64;
-        Some(percent(watch.work_ns_mean as f64 - best, best))
+        Some(percent(watch.work_ns_median as f64 - best, best))
     };
     let all = slower(best(record, run, watch.cpu, |_| true))?;
     let by_then = slower(best(record, run, watch.cpu, |other| other.started_at <= run.started_at))?;
