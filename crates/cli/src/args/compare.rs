@@ -43,7 +43,7 @@ pub struct CompareArgs {
     /// What of a change is noise: a percentage, or a run made with --aa
     ///
     /// A change is shown when its whole interval lies beyond the floor. Without it: what parts the two arms of the runs,
-    /// where they were made with --aa; else the standard deviation between their iterations.
+    /// where they were made with --aa; else the standard error of their iterations' mean.
     ///
     /// Default: from the runs themselves. Example: --noise-floor 2%
     #[arg(long, value_name = "PERCENT|RUN")]
