@@ -17,7 +17,10 @@ pub(crate) struct Said {
 
 /// A call of the program in a directory, with an environment that no developer's shell changes.
 pub(crate) fn command(dir: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("webstone"));
+    // `env` becomes the program. Signals that are ignored here, as under `nohup` or in the background of a script, would be
+    // ignored there.
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP,INT").arg(assert_cmd::cargo::cargo_bin!("webstone"));
     command.current_dir(dir).args(arguments).env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8");
     // No calibration of the machine's own is quoted.
     command.env("XDG_DATA_HOME", dir.join("data"));
