@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use webstone_model::record::Tool;
 
 use crate::machine::Root;
-use crate::servers::on_path;
+use crate::servers::{on_path, only_inherited};
 pub(crate) use kernel::is_virtual;
 
 use facts::Facts;
@@ -116,6 +116,7 @@ fn gather_with(mut facts: Facts<'_>, subject: Subject<'_>, ask: network::Ask<'_>
 /// Asks a program, where it is installed. Found before it is started: a child that finds nothing costs milliseconds.
 fn ask(program: &str, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new(on_path(program)?);
+    only_inherited(&mut command);
     command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).stderr(Stdio::null());
     let output = command.output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
