@@ -179,6 +179,11 @@ pub fn tests(arguments: &[String]) -> Outcome {
     if has("--ci") {
         command.arg("--locked");
     }
+    // Most of the time that the longest test programs take they wait: for timeouts, for windows to close.
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        command.env("RUST_TEST_THREADS", (2 * cpus).to_string());
+    }
     command.args(["--", "--show-output"]).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| failure(format!("cannot start cargo: {error}"), ""))?;
     let mut tally = Tally::default();
