@@ -5,8 +5,10 @@ use rust_xlsxwriter::{
     XlsxError,
 };
 
+use webstone_model::figures::Figure;
+
 use super::book::{Book, Placed};
-use super::levels::{BARS, CURVES_FROM, Run};
+use super::levels::{CURVES_FROM, Run, WITH_INTERVALS, interval, reaches};
 use crate::summary::{self, Level};
 
 /// Lines that a chart draws; more cannot be told apart.
@@ -15,14 +17,6 @@ const WIDTH: u32 = 620;
 const HEIGHT: u32 = 360;
 /// Clients from the least to the most by more than this factor: a logarithmic axis, as for sweeps that double.
 const LOG_FACTOR: f64 = 30.0;
-
-/// A chart of the sweep: title, column of the table `Levels`, unit. Its error bars are in [`BARS`].
-const OF_LEVELS: [(&str, &str, &str); 4] = [
-    ("Connections per second", "Connections", "1/s"),
-    ("Requests per second", "Requests", "1/s"),
-    ("Throughput", "Throughput", "Mbit/s"),
-    ("Mean latency", "Latency mean", "ms"),
-];
 
 /// The four charts of the seed reports, on the first sheet from `row` on; gives the row below them.
 pub(super) fn of_levels(
@@ -44,15 +38,16 @@ pub(super) fn of_levels(
     let (least, most) = (counts().fold(f64::INFINITY, f64::min), counts().fold(0.0, f64::max));
     let logarithmic = least > 0.0 && most / least > LOG_FACTOR;
     let repeated = runs.iter().flat_map(|run| &run.levels).any(|level| level.runs.len() > 1);
-    for (index, ((title, column, unit), (below, above, _))) in OF_LEVELS.into_iter().zip(BARS).enumerate() {
-        let mut chart = lines(title, x_name, &format!("{}, {unit}", title.to_lowercase()));
+    for (index, figure) in WITH_INTERVALS.into_iter().enumerate() {
+        let (title, unit, [below, above]) = (figure.long, figure.quantity.usual().name, reaches(figure));
+        let mut chart = lines(title, x_name, &format!("{}, {unit}", figure.short));
         if logarithmic {
             chart.x_axis().set_log_base(2).set_min(least);
         } else {
             chart.x_axis().set_min(0);
         }
         chart.y_axis().set_min(0);
-        if let Some(top) = top_of_bars(runs, index) {
+        if let Some(top) = top_of_bars(runs, figure) {
             chart.y_axis().set_max(top);
         }
         let mut first = 1;
@@ -63,10 +58,10 @@ pub(super) fn of_levels(
             let range = |heading: &str| range(levels, heading, from, to);
             let name = ChartRange::new_from_range(levels.name, from, 0, from, 0);
             let series = chart.add_series().set_name(&name);
-            series.set_categories(&range(load)).set_values(&range(column)).set_marker(&small());
+            series.set_categories(&range(load)).set_values(&range(title)).set_marker(&small());
             if run.levels.iter().any(|level| level.runs.len() > 1) {
                 let mut bars = ChartErrorBars::new();
-                bars.set_type(ChartErrorBarsType::Custom(range(above), range(below)));
+                bars.set_type(ChartErrorBarsType::Custom(range(&above), range(&below)));
                 series.set_y_error_bars(&bars);
             }
         }
@@ -83,16 +78,9 @@ pub(super) fn of_levels(
 }
 
 /// Where the axis ends, so that error bars end below it: spreadsheets look at the values alone. Only where there are bars.
-fn top_of_bars(runs: &[Run<'_>], index: usize) -> Option<f64> {
+fn top_of_bars(runs: &[Run<'_>], figure: &Figure) -> Option<f64> {
     let high = |level: &Level<'_>| {
-        let statistics = &level.statistics;
-        let (interval, factor) = match index {
-            0 => (statistics.connection_rate, 1.0),
-            1 => (statistics.request_rate, 1.0),
-            2 => (statistics.throughput_bps, 1e-6),
-            _ => (statistics.latency_mean_s, 1e3),
-        };
-        interval.map(|interval| interval.high * factor).filter(|high| high.is_finite() && *high > 0.0)
+        interval(level, figure).map(|interval| interval.high).filter(|high| high.is_finite() && *high > 0.0)
     };
     let high = runs.iter().flat_map(|run| &run.levels).filter_map(high).reduce(f64::max)?;
     // Two digits, upwards.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use webstone_model::errors::Blame;
+use webstone_model::figures::level::{LATENCY_MAX, LATENCY_MEAN};
 use webstone_model::metrics::{ClientTotals, Interval, PageTotals, WorkerUse};
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::units::NANOS_PER_SECOND;
@@ -79,7 +80,7 @@ fn client_line(record: &str, run: &IterationRecord, number: usize, client: &Clie
     line.put("Requests", "", client.requests);
     line.put("Errors", "", client.errors);
     line.put("Request rate", "1/s", summary::quotient(client.requests as f64, window_s));
-    line.put("Latency mean", "ms", mean_ms(client.response_ns, client.requests));
+    line.put(LATENCY_MEAN.long, "ms", mean_ms(client.response_ns, client.requests));
     line.put("Received", "bytes", client.bytes);
     line.put("Throughput", "bytes/s", summary::quotient(client.bytes as f64, window_s));
     line.put("Connections", "", client.connects);
@@ -121,8 +122,8 @@ fn page_line(record: &RunRecord, weights: u64, index: usize, page: &PageTotals) 
     line.put("Page time max", "ms", (page.hits > 0).then(|| ms(page.time_ns_max)));
     line.put("Requests", "", page.requests);
     line.put("Errors", "", page.errors);
-    line.put("Latency mean", "ms", mean_ms(page.response_ns, page.requests));
-    line.put("Latency max", "ms", (page.requests > 0).then(|| ms(page.response_ns_max)));
+    line.put(LATENCY_MEAN.long, "ms", mean_ms(page.response_ns, page.requests));
+    line.put(LATENCY_MAX.long, "ms", (page.requests > 0).then(|| ms(page.response_ns_max)));
     line.put("Connections", "", page.connects);
     line.put("Connect mean", "ms", mean_ms(page.connect_ns, page.connects));
     line.put("Connect max", "ms", (page.connects > 0).then(|| ms(page.connect_ns_max)));
@@ -160,8 +161,8 @@ fn second_line(record: &str, run: &IterationRecord, index: usize, interval: &Int
     line.put("Pages", "", interval.pages);
     line.put("Received", "bytes", interval.bytes);
     line.put("Throughput", "bytes/s", rate(interval.bytes));
-    line.put("Latency mean", "ms", mean_ms(interval.response_ns, interval.requests));
-    line.put("Latency max", "ms", (interval.requests > 0).then(|| ms(interval.response_ns_max)));
+    line.put(LATENCY_MEAN.long, "ms", mean_ms(interval.response_ns, interval.requests));
+    line.put(LATENCY_MAX.long, "ms", (interval.requests > 0).then(|| ms(interval.response_ns_max)));
     line
 }
 

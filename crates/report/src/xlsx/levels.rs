@@ -2,8 +2,9 @@
 
 use webstone_judge::statistics::Interval;
 use webstone_judge::verdict::Verdict;
+use webstone_model::figures::level::{CONNECTION_RATE, LATENCY_MEAN, REQUEST_RATE, THROUGHPUT};
 use webstone_model::figures::table::{self, Rank};
-use webstone_model::figures::{Group, Value};
+use webstone_model::figures::{Figure, Group, Value};
 use webstone_model::metrics::Histogram;
 use webstone_model::record::RunRecord;
 use webstone_model::units::NANOS_PER_SECOND;
@@ -28,7 +29,6 @@ impl<'a> Run<'a> {
 }
 
 pub(super) const MS: f64 = 1e3;
-const MBIT: f64 = 1e-6;
 
 /// `Levels`: one row a run and level, its iterations together.
 pub(super) fn levels<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
@@ -62,17 +62,40 @@ const GROUPS: [Group; 13] = [
     Group::Origin,
 ];
 
-/// Columns that hold how far the 95 % intervals over iterations reach below and above the level's figures, in the order
-/// of the charts.
-pub(super) const BARS: [(&str, &str, &str); 4] = [
-    ("Connections to lower end of 95 % interval", "Connections to upper end of 95 % interval", "1/s"),
-    ("Requests to lower end of 95 % interval", "Requests to upper end of 95 % interval", "1/s"),
-    ("Throughput to lower end of 95 % interval", "Throughput to upper end of 95 % interval", "Mbit/s"),
-    ("Latency mean to lower end of 95 % interval", "Latency mean to upper end of 95 % interval", "ms"),
-];
+/// Figures whose 95 % intervals over iterations have columns, in the order of the charts.
+pub(super) const WITH_INTERVALS: [&Figure; 4] = [&CONNECTION_RATE, &REQUEST_RATE, &THROUGHPUT, &LATENCY_MEAN];
 
-fn in_unit(interval: Interval, factor: f64) -> Interval {
-    Interval { low: interval.low * factor, high: interval.high * factor, ..interval }
+/// The interval of one of [`WITH_INTERVALS`], in the unit of its column.
+pub(super) fn interval(level: &Level<'_>, figure: &Figure) -> Option<Interval> {
+    let statistics = &level.statistics;
+    let interval = match figure {
+        _ if figure == &CONNECTION_RATE => statistics.connection_rate,
+        _ if figure == &REQUEST_RATE => statistics.request_rate,
+        _ if figure == &THROUGHPUT => statistics.throughput_bps,
+        _ => statistics.latency_mean_s,
+    }?;
+    let factor = figure.quantity.usual().factor;
+    Some(Interval {
+        point: interval.point * factor,
+        low: interval.low * factor,
+        high: interval.high * factor,
+        ..interval
+    })
+}
+
+/// Headings of the columns that hold how far an interval reaches below and above the figure.
+pub(super) fn reaches(figure: &Figure) -> [String; 2] {
+    ["lower", "upper"].map(|end| format!("{} to {end} end of 95 % interval", figure.long))
+}
+
+/// A cell of a figure of the table, under its name, in its usual unit.
+pub(super) fn put(line: &mut Line, figure: &'static Figure, level: Option<&Level<'_>>) {
+    let unit = figure.quantity.usual();
+    let value = level.and_then(|level| level.values.value(figure)).map(|value| match value {
+        Value::Number(number) => Value::Number(number * unit.factor),
+        count => count,
+    });
+    line.put(figure.long, unit.name, value);
 }
 
 fn level_line(run: &str, level: &Level<'_>) -> Line {
@@ -82,12 +105,7 @@ fn level_line(run: &str, level: &Level<'_>) -> Line {
     line.put("Iterations", "", level.runs.len());
     for group in GROUPS {
         for figure in table::of_group(group).filter(|figure| figure.rank <= Rank::Overview) {
-            let unit = figure.quantity.usual();
-            let value = level.values.value(figure).map(|value| match value {
-                Value::Number(number) => Value::Number(number * unit.factor),
-                count => count,
-            });
-            line.put(figure.long, unit.name, value);
+            put(&mut line, figure, Some(level));
         }
     }
     let f = &level.figures;
@@ -96,16 +114,14 @@ fn level_line(run: &str, level: &Level<'_>) -> Line {
     line.put("Requests in the highest iteration", "1/s", level.request_rates.1);
     line.put("Rate", "1/s", level.rate.map(|rate| rate.to_string()));
     // As distances, because that is what error bars are drawn from.
-    let statistics = &level.statistics;
-    for ((below, above, unit), shown, interval) in [
-        (BARS[0], f.connection_rate, statistics.connection_rate),
-        (BARS[1], f.request_rate, statistics.request_rate),
-        (BARS[2], f.throughput_bps * MBIT, statistics.throughput_bps.map(|i| in_unit(i, MBIT))),
-        (BARS[3], f.latency_mean_s * MS, statistics.latency_mean_s.map(|i| in_unit(i, MS))),
-    ] {
+    for figure in WITH_INTERVALS {
+        let unit = figure.quantity.usual();
+        let shown = level.values.value(figure).map_or(0.0, |value| value.as_f64() * unit.factor);
+        let interval = interval(level, figure);
+        let [below, above] = reaches(figure);
         // Nothing that is shown can be below zero, wherever the interval of a few iterations ends.
-        line.put(below, unit, interval.map(|interval| (shown - interval.low.max(0.0)).max(0.0)));
-        line.put(above, unit, interval.map(|interval| (interval.high - shown).max(0.0)));
+        line.put(below, unit.name, interval.map(|interval| (shown - interval.low.max(0.0)).max(0.0)));
+        line.put(above, unit.name, interval.map(|interval| (interval.high - shown).max(0.0)));
     }
     line
 }

@@ -11,11 +11,15 @@ mod details;
 mod levels;
 
 use rust_xlsxwriter::{ExcelDateTime, XlsxError};
+use webstone_judge::{calibration, search};
+use webstone_model::figures::level::{CONNECTION_RATE, LATENCY_MEAN, LATENCY_P99, REQUEST_RATE, THROUGHPUT};
 
 use book::{Book, Line, Sheet};
-use levels::{MS, Run};
+use levels::Run;
 
-use crate::{Judged, summary};
+use crate::screen::Screen;
+use crate::text::problems;
+use crate::{Judged, Options, summary};
 
 /// The workbook of one record or several, whole.
 pub(crate) fn render(records: &[Judged<'_>]) -> Result<Vec<u8>, XlsxError> {
@@ -72,22 +76,22 @@ fn summary_line(run: &Run<'_>) -> Line {
     // The level of the highest rate; of a single level that one.
     let peak = summary::peak(&run.levels).unwrap_or(0);
     let peak = run.levels.get(peak);
-    let response = peak.and_then(|level| level.distributions.response.as_ref());
-    let answered = peak.filter(|level| level.counts.succeeded > 0);
     let mut line = Line::default();
     line.put("Run", "", &record.id);
     line.put("Verdict", "", run.verdict.standing.word());
-    line.put("Peak request rate", "1/s", peak.map(|level| level.figures.request_rate));
-    line.put("At clients", "", peak.map(|level| level.clients));
-    line.put("Connections", "1/s", peak.map(|level| level.figures.connection_rate));
-    line.put("Throughput", "Mbit/s", peak.map(|level| level.figures.throughput_bps / 1e6));
+    line.put("Peak at clients", "", peak.map(|level| level.clients));
+    line.put("Peak at rate", "1/s", peak.and_then(|level| level.rate).map(|rate| rate.to_string()));
+    for figure in [&REQUEST_RATE, &CONNECTION_RATE, &THROUGHPUT] {
+        levels::put(&mut line, figure, peak);
+    }
     line.put(
         "Throughput as WebBench gives it",
         "bytes/s",
         peak.map(|level| level.figures.throughput_bps / 8.0),
     );
-    line.put("Latency mean", "ms", answered.map(|level| level.figures.latency_mean_s * MS));
-    line.put("Latency p99", "ms", response.map(|d| d.p99_s * MS));
+    for figure in [&LATENCY_MEAN, &LATENCY_P99] {
+        levels::put(&mut line, figure, peak);
+    }
     let counts = summary::counts(record);
     line.put("Valid responses of the run", "", counts.succeeded);
     line.put("Errors of the run", "", counts.failed);
@@ -109,18 +113,27 @@ fn write_notes(book: &mut Book, row: u32, notes: Vec<String>) -> Result<u32, Xls
     Ok(row + notes.len() as u32 + u32::from(!notes.is_empty()))
 }
 
-/// Why a run is invalid.
+/// Why a run is invalid or in doubt.
 fn reasons(run: &Run<'_>, several: bool) -> Vec<String> {
-    let of = if several { format!("{}: ", run.record.id) } else { String::new() };
-    run.verdict.reasons.iter().map(|reason| format!("{of}invalid: {}", reason.sentence)).collect()
+    let (of, word) = (of(run, several), run.verdict.standing.word());
+    run.verdict.told().iter().map(|reason| format!("{of}{word}: {reason}")).collect()
 }
 
-/// What has to be known of a run besides.
+/// What has to be known of a run besides: what limited it, what was searched for, cautions and warnings, run rules.
 fn notes(run: &Run<'_>, several: bool) -> Vec<String> {
-    let of = if several { format!("{}: ", run.record.id) } else { String::new() };
-    let limit = format!("{of}{}", run.verdict.limit.sentence);
-    let warnings = run.record.warnings.iter().map(|warning| format!("{of}warning: {warning}"));
+    let of = of(run, several);
+    let mut notes = vec![format!("{of}{}", run.verdict.limit.sentence)];
+    notes.extend(search::of_record(run.record).map(|found| format!("{of}Search: {}", found.sentence)));
+    notes.extend(calibration::said(run.record).map(|said| format!("{of}Load generator: {said}")));
+    let screen = Screen::new(&Options::default());
+    let cautions = problems::cautions(&screen, run.record, &run.levels, run.verdict);
+    notes.extend(cautions.into_iter().map(|(title, text)| format!("{of}{title}: {text}")));
     let unmet = run.verdict.unmet_rules.iter();
-    let unmet = unmet.map(|rule| format!("{of}run rule not met: {} ({})", rule.text, rule.evidence));
-    std::iter::once(limit).chain(warnings).chain(unmet).collect()
+    notes.extend(unmet.map(|rule| format!("{of}Run rule not met: {} ({})", rule.text, rule.evidence)));
+    notes
+}
+
+/// Whose note it is, where there are several runs.
+fn of(run: &Run<'_>, several: bool) -> String {
+    if several { format!("{}: ", run.record.id) } else { String::new() }
 }
