@@ -58,6 +58,13 @@ fn body(page: &str) -> String {
     format!("{before}{}", policy.split_once('\n').unwrap().1).replace("><", ">\n<")
 }
 
+/// One section of a page.
+fn section(body: &str, id: &str) -> String {
+    let begin = format!("<section id=\"{id}\"");
+    let section = body.split_once(&begin).unwrap().1.split_once("</section>").unwrap().0;
+    format!("{begin}{section}</section>\n")
+}
+
 fn wide() -> Options {
     Options { width: 120, ..Options::default() }
 }
@@ -93,7 +100,7 @@ fn a_sweep_with_two_iterations() {
 }
 
 fn compared(comparison: &Comparison, format: ComparisonFormat, options: &Options) -> String {
-    render_comparison(comparison, format, options).unwrap()
+    render_comparison(comparison, &[], format, options).unwrap()
 }
 
 #[test]
@@ -106,6 +113,9 @@ fn a_comparison() {
         golden(&format!("{name}.md"), &compared(&comparison, ComparisonFormat::Markdown, &narrow));
     }
     golden("comparison-120.txt", &compared(&records::comparison(), ComparisonFormat::Text, &wide()));
+    let records = records::before_and_after();
+    let page = render_comparison(&records::comparison(), &records, ComparisonFormat::Html, &narrow).unwrap();
+    golden("comparison.html", &section(&body(&page), "comparison"));
 }
 
 /// Everything that calamine, a reader that is not ours, finds in a workbook: sheet by sheet, a line a row.

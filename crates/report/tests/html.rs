@@ -5,7 +5,9 @@
 mod records;
 
 use webstone_model::record::{Disturbance, RunRecord};
-use webstone_report::{Format, Options, ReportError, render, render_all};
+use webstone_report::{
+    ComparisonFormat, Format, Options, ReportError, render, render_all, render_comparison,
+};
 
 fn html(record: &RunRecord) -> String {
     String::from_utf8(render(record, Format::Html, &Options::default()).unwrap()).unwrap()
@@ -51,6 +53,7 @@ fn the_verdict_stands_above_the_headline_and_both_above_the_charts() {
     let order = [
         "<section id=\"verdict\"",
         "<section id=\"headline\"",
+        "<section id=\"notes\"",
         "<section id=\"load\"",
         "<section id=\"tables\"",
         "<section id=\"disclosure\"",
@@ -73,12 +76,75 @@ fn pages_that_are_left_out_are_counted() {
 }
 
 #[test]
+fn a_chart_of_a_single_point_is_left_out() {
+    let mut record = records::hit();
+    record.iterations.truncate(1);
+    record.iterations[0].measured.series.0.truncate(1);
+    record.iterations[0].measured.window_ns = 1_000_000_000;
+    let page = html(&record);
+    assert!(!page.contains("chart-requests_per_s"), "one second is no line");
+    assert!(
+        !page.contains("<section id=\"load\"") && !page.contains("<section id=\"pages\""),
+        "nor one level, nor one page"
+    );
+    assert!(page.contains("The windows are too short to be drawn second by second."));
+    assert!(page.contains("id=\"chart-parts-t\""), "parts of a single level add up to something");
+    assert!(!page.contains("id=\"level\""), "there is no level to choose");
+}
+
+#[test]
+fn definitions_are_folded_and_every_figure_leads_to_its_own() {
+    let page = html(&records::small());
+    let definitions = page.split("<section id=\"definitions\"").nth(1).unwrap();
+    assert!(definitions.split("<details>").next().unwrap().len() < 200, "the fold begins at once");
+    assert!(page.contains("href=\"#def-figures-of-a-level-request_rate\">Requests/s</a>"));
+}
+
+#[test]
+fn several_records_carry_the_judgement_of_the_comparison() {
+    let page = html_of(&records::before_and_after());
+    let comparison = records::comparison();
+    let judged = comparison.candidates[0].levels[0].rows.iter().filter(|row| row.finding.is_difference());
+    let part = page.split("<section id=\"comparison\"").nth(1).unwrap().split("</section>").next().unwrap();
+    let mut count = 0;
+    for row in judged {
+        count += 1;
+        assert!(
+            part.contains(&format!("<td class=\"left\">{}</td>", row.finding.word(row.metric))),
+            "{row:?}"
+        );
+    }
+    assert!(count > 0, "the second is slower");
+    assert!(
+        part.contains("id=\"chart-changes-1-10-t\"") && part.contains("data-level=\"10 clients\""),
+        "{part}"
+    );
+    assert!(page.find("id=\"verdict\"") < page.find("id=\"comparison\""));
+}
+
+#[test]
+fn figures_that_were_not_measured_alike_are_compared_only_when_that_is_asked_for() {
+    let [a, mut b] = records::before_and_after();
+    b.spec.client.http = webstone_model::spec::HttpVersion::Http10;
+    let records = [a, b];
+    let page = html_of(&records);
+    assert!(page.contains("were not measured alike, so their figures are not compared"));
+    assert!(
+        page.contains("<td class=\"left\">not comparable</td>")
+            && !page.contains("id=\"chart-changes-1-10-t\"")
+    );
+    let forced = webstone_judge::comparison::compare(&[&records[0], &records[1]], &Default::default());
+    let page = render_comparison(&forced, &records, ComparisonFormat::Html, &Options::default()).unwrap();
+    assert!(page.contains("not comparable") && page.contains("id=\"chart-changes-1-10-t\""));
+}
+
+#[test]
 fn several_records_share_a_chart_and_say_in_what_they_differ() {
     let mut quick = records::small();
     quick.spec.name = "quick".to_owned();
     quick.spec.client.parallel = 4;
     let page = html_of(&[records::small(), quick]);
-    let chart = page.split("id=\"chart-latency-t\"").nth(1).unwrap().split("</svg>").next().unwrap();
+    let chart = page.split("id=\"chart-latency_mean_s-t\"").nth(1).unwrap().split("</svg>").next().unwrap();
     assert!(chart.contains("data-name=\"webstone\"") && chart.contains("data-name=\"quick\""), "{chart}");
     assert!(chart.contains("series s0") && chart.contains("series s1"));
     assert!(page.contains("<th scope=\"row\">client.parallel</th><td>1</td><td>4</td>"), "{page}");
@@ -113,7 +179,7 @@ fn what_holds_nothing_says_so() {
             || html(&records::refused()).contains("600 of 600 requests")
     );
     assert!(!html(&records::refused()).contains("NaN"));
-    assert!(!html(&records::without_histograms()).contains("id=\"distributions\""));
+    assert!(!html(&records::without_histograms()).contains("id=\"chart-distribution-t\""));
 }
 
 #[test]
@@ -124,7 +190,7 @@ fn a_cause_is_told_once_with_the_iterations_that_share_it() {
         run.measured.generator.workers[0].system_ns = 0;
     }
     let page = html(&record);
-    let verdict = page.split("id=\"headline\"").next().unwrap();
+    let verdict = page.split("id=\"load\"").next().unwrap();
     assert_eq!(verdict.matches("of the load generator used 100.0 % of its CPU").count(), 1, "{verdict}");
     assert_eq!(verdict.matches("iteration 2 (100.0 %)").count(), 3, "of 3 levels of 2 iterations: {verdict}");
 }
@@ -136,7 +202,7 @@ fn cautions_stand_in_the_verdict_and_in_markdown() {
     record.iterations[1].measured.series.0.pop();
     let markdown =
         String::from_utf8(render(&record, Format::Markdown, &Options::default()).unwrap()).unwrap();
-    for text in [html(&record).split("id=\"headline\"").next().unwrap(), &markdown] {
+    for text in [html(&record).split("id=\"load\"").next().unwrap(), &markdown] {
         assert!(text.contains("on CPU 1 lost 10.0 % of its CPU time: other programs had it"), "{text}");
         assert!(text.contains("the histograms and the series do not hold every response"), "{text}");
     }
@@ -201,7 +267,8 @@ fn on_a_logarithmic_axis_the_line_of_the_identity_runs_through_every_level() {
         };
     }
     let page = html(&record);
-    let chart = page.split("id=\"chart-little-t\"").nth(1).unwrap().split("</svg>").next().unwrap();
+    let chart =
+        page.split("id=\"chart-little_load_factor-t\"").nth(1).unwrap().split("</svg>").next().unwrap();
     let reference = chart.split("class=\"reference\" d=\"").nth(1).unwrap().split('"').next().unwrap();
     assert_eq!(reference.matches('L').count(), 2, "{reference}");
     assert!(chart.contains("clients, logarithmic scale"), "{chart}");
@@ -214,9 +281,9 @@ fn an_open_loop_is_drawn_over_its_rates_with_both_latencies() {
         let chart = page.split(&format!("id=\"{id}-t\"")).nth(1).unwrap_or_else(|| panic!("no {id}"));
         chart.split("</svg>").next().unwrap().to_owned()
     };
-    let pages = chart("chart-pages");
+    let pages = chart("chart-pages_per_minute");
     assert!(pages.contains("data-x=\"500|1,000|1,500\"") && pages.contains("class=\"reference\""), "{pages}");
-    let parts = chart("chart-parts");
+    let parts = chart("chart-times-1500");
     for name in
         ["data-name=\"latency\"", "data-name=\"latency from the actual start\"", "data-name=\"schedule lag\""]
     {

@@ -38,7 +38,7 @@ fn the_published_schema_of_comparisons_is_the_generated_one_and_is_kept_to() {
     );
     let schema: Value = serde_json::from_str(&comparison_schema()).unwrap();
     for comparison in [records::comparison(), records::hopeless_comparison()] {
-        let text = render_comparison(&comparison, ComparisonFormat::Json, &Options::default()).unwrap();
+        let text = render_comparison(&comparison, &[], ComparisonFormat::Json, &Options::default()).unwrap();
         let value: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(problems(&schema, &schema, &value, "$"), Vec::<String>::new());
     }

@@ -5,40 +5,14 @@ mod records;
 
 use serde_json::Value;
 use webstone_model::record::RunRecord;
-use webstone_model::series::{Cell, Kind, Matrix, SERIES_SCHEMA, Series};
+use webstone_model::series::{Cell, Kind, Matrix, Series};
 use webstone_model::spec::Levels;
 use webstone_model::units::NANOS_PER_SECOND;
 use webstone_report::{Format, Options, render_series};
 
-/// Two servers on one and two CPUs; of the last cell nothing is measured.
-fn series() -> (Series, Vec<Option<RunRecord>>) {
-    let small = records::small();
-    let matrix: Matrix = toml::from_str("servers = ['nginx', 'apache:tuned']\ncpus = [1, 2]").unwrap();
-    let cells = matrix.cells(&small.spec).unwrap();
-    let last = cells.len() - 1;
-    let record = |(place, cell): (usize, &webstone_model::series::Cell)| {
-        let record = RunRecord { id: cell.name.clone(), spec: cell.spec.clone(), ..small.clone() };
-        (place < last).then_some(record)
-    };
-    let records = cells.iter().enumerate().map(record).collect();
-    let series = Series {
-        schema: SERIES_SCHEMA,
-        id: "20261121T100405Z-<scale>".to_owned(),
-        kind: Kind::Scale,
-        tool: small.tool.clone(),
-        started_at: small.started_at.clone(),
-        command_line: Vec::new(),
-        rounds: small.spec.load.iterations,
-        warnings: vec!["with 2 CPUs | there is <b>one</b> warning".to_owned()],
-        without_secrets: false,
-        cells,
-    };
-    (series, records)
-}
-
 fn rendered(format: Format) -> String {
-    let (series, records) = series();
-    String::from_utf8(render_series(&series, &records, format, &Options::default()).unwrap()).unwrap()
+    let (series, records) = records::series();
+    String::from_utf8(render_series(&series, &records, &[], format, &Options::default()).unwrap()).unwrap()
 }
 
 #[test]
@@ -61,6 +35,16 @@ fn the_text_fits_a_terminal_and_says_what_is_missing() {
 }
 
 #[test]
+fn a_page_links_to_the_reports_of_cells_that_have_one() {
+    let (series, records) = records::series();
+    let links = [Some("x/report.html".to_owned()), None, Some("a\"b".to_owned())];
+    let page = render_series(&series, &records, &links, Format::Html, &Options::default()).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(page.contains("<a href=\"x/report.html\">nginx-1cpu</a>"), "{page}");
+    assert!(page.contains("<b>nginx-2cpu</b>") && page.contains("<a href=\"a&quot;b\">"));
+}
+
+#[test]
 fn every_other_form_has_every_cell_and_nothing_becomes_markup() {
     let markdown = rendered(Format::Markdown);
     assert!(
@@ -71,6 +55,8 @@ fn every_other_form_has_every_cell_and_nothing_becomes_markup() {
     let html = rendered(Format::Html);
     assert!(html.contains("&lt;b&gt;one&lt;/b&gt;") && !html.contains("<b>one</b>"));
     assert!(html.contains("<section id=\"matrix\"") && html.contains("id=\"chart-scaling-t\""));
+    let (verdicts, matrix) = (html.find("id=\"verdict\""), html.find("id=\"matrix\""));
+    assert!(verdicts.is_some() && verdicts < matrix, "verdicts stand above ranks");
     let csv = rendered(Format::Csv);
     let mut lines = csv.lines();
     let columns = lines.next().unwrap().split(',').count();
@@ -115,7 +101,7 @@ fn with(matrix: &str, kind: Kind, rates: &[&[u64]]) -> (Series, Vec<Option<RunRe
     small.spec.load.iterations = rates[0].len() as u32;
     let matrix: Matrix = toml::from_str(matrix).unwrap();
     let cells = matrix.cells(&small.spec).unwrap();
-    let (plan, _) = series();
+    let (plan, _) = records::series();
     let records = cells
         .iter()
         .zip(rates)
@@ -127,7 +113,7 @@ fn with(matrix: &str, kind: Kind, rates: &[&[u64]]) -> (Series, Vec<Option<RunRe
 fn in_every_form(series: &Series, records: &[Option<RunRecord>]) -> Vec<(Format, String)> {
     let forms = [Format::Text, Format::Markdown, Format::Html, Format::Csv, Format::Json];
     let of = |format| {
-        let bytes = render_series(series, records, format, &Options::default()).unwrap();
+        let bytes = render_series(series, records, &[], format, &Options::default()).unwrap();
         (format, String::from_utf8(bytes).unwrap())
     };
     forms.map(of).to_vec()
@@ -231,11 +217,7 @@ fn what_the_reports_of_cells_warn_of_is_in_every_form() {
             assert!(text.contains(part), "{format}: {part}\n{text}");
         }
         if format != Format::Json && format != Format::Csv {
-            assert_eq!(
-                text.matches("the <link> is slow").count(),
-                if format == Format::Html { 3 } else { 1 },
-                "{format}"
-            );
+            assert_eq!(text.matches("the <link> is slow").count(), 1, "{format}");
             assert!(
                 text.contains("WARNING, nginx, apache: the <link>"),
                 "{format}: said once of both\n{text}"
@@ -246,9 +228,10 @@ fn what_the_reports_of_cells_warn_of_is_in_every_form() {
 
 #[test]
 fn forms_that_hold_one_run_are_refused() {
-    let (series, records) = series();
+    let (series, records) = records::series();
     for format in [Format::Xlsx, Format::Hit, Format::Hgrm, Format::Webstone1, Format::Prometheus] {
-        let error = render_series(&series, &records, format, &Options::default()).unwrap_err().to_string();
+        let error =
+            render_series(&series, &records, &[], format, &Options::default()).unwrap_err().to_string();
         assert!(error.starts_with(&format!("a series cannot be written as {format}\nhint: ")), "{error}");
     }
 }

@@ -74,13 +74,13 @@ pub struct CompareArgs {
 
     /// Format of the comparison
     ///
-    /// Default: text. Example: --format markdown
+    /// Default: by the ending of the file of -o (html, md, json), else text. Example: --format markdown
     #[arg(long, value_name = "FORMAT", help_heading = "Output", value_parser = values::comparison_format())]
     pub format: Option<ComparisonFormat>,
 
     /// Write the comparison into a file instead of standard output
     ///
-    /// Default: standard output. Example: -o comparison.md
+    /// Default: standard output. Example: -o comparison.html
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
 

@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(read(&when_busy()), 2);
         assert_eq!(read(&fail_when()), 3);
         assert_eq!(read(&over()), 2);
-        assert_eq!(read(&comparison_format()), 3);
+        assert_eq!(read(&comparison_format()), 4);
         assert_eq!(read(&profile()), 2);
     }
 

@@ -7,7 +7,7 @@ use webstone_judge::comparison::{
 };
 use webstone_judge::verdict::Standing;
 use webstone_model::record::RunRecord;
-use webstone_report::render_comparison;
+use webstone_report::{ComparisonFormat, render_comparison};
 
 use super::{gates, records};
 use crate::args::CompareArgs;
@@ -43,7 +43,8 @@ pub(super) fn execute(args: &CompareArgs, console: &Console) -> Result<Exit, Fai
         return Err(nothing_in_common(&comparison));
     }
     let drawn = console.report_options(args.output.is_some());
-    let text = render_comparison(&comparison, args.format.unwrap_or_default(), &drawn)
+    let format = args.format.or_else(|| ComparisonFormat::of_file(args.output.as_deref()?));
+    let text = render_comparison(&comparison, &loaded, format.unwrap_or_default(), &drawn)
         .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
     console::deliver(text.as_bytes(), args.output.as_deref())?;
     judged(&comparison, args.force)

@@ -3,6 +3,7 @@
 mod agent;
 mod archive;
 mod calibrate;
+mod cell_links;
 mod certify;
 mod checkfiles;
 mod child;

@@ -12,6 +12,7 @@ use webstone_report::{Format, render_series};
 use webstone_runner::RunnerOptions;
 use webstone_runner::series::{self, SeriesError, SeriesOutcome, SeriesStore};
 
+use super::cell_links::cell_links;
 use super::{calibrate, run};
 use crate::args::SeriesArgs;
 use crate::console::{self, Console};
@@ -80,7 +81,7 @@ pub(super) fn execute(
     let records =
         series::records(store.path(), store.series()).map_err(|error| failed(SeriesError::Store(error)))?;
     if records.iter().any(Option::is_some) {
-        deliver(store.series(), &records, format, output, console)?;
+        deliver(store.path(), store.series(), &records, format, output, console)?;
     }
     ended(&store, &outcome, &records, &signals, console)
 }
@@ -119,11 +120,12 @@ pub(super) fn report(
     let failed = |error: SeriesError| series_failure(&error, Kind::Servers);
     let (directory, series) = series::load(path).map_err(failed)?;
     let records = series::records(&directory, &series).map_err(|error| failed(SeriesError::Store(error)))?;
-    deliver(&series, &records, format, output, console)?;
+    deliver(&directory, &series, &records, format, output, console)?;
     Ok(Exit::Done)
 }
 
 fn deliver(
+    directory: &Path,
     series: &Series,
     records: &[Option<RunRecord>],
     format: Format,
@@ -131,7 +133,9 @@ fn deliver(
     console: &Console,
 ) -> Result<(), Failure> {
     let options = console.report_options(output.is_some());
-    let bytes = render_series(series, records, format, &options)
+    let named: Vec<Option<&str>> = records.iter().map(|it| it.as_ref().map(|it| it.id.as_str())).collect();
+    let links = cell_links(directory, output, &named);
+    let bytes = render_series(series, records, &links, format, &options)
         .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
     console::deliver(&bytes, output)
 }

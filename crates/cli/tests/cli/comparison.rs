@@ -70,6 +70,24 @@ fn compare(dir: &Path, arguments: &[&str]) -> Said {
 }
 
 #[test]
+fn a_file_that_ends_in_html_is_a_page_with_the_same_judgement() {
+    let dir = records();
+    let said = compare(dir.path(), &["1-a", "2-b", "-o", "page.html"]);
+    assert_eq!((said.code, said.out.as_str()), (0, ""), "{said:?}");
+    let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
+    assert!(
+        page.starts_with("<!doctype html>") && page.contains("B against A: slower; request rate -4."),
+        "{page}"
+    );
+    let other = compare(dir.path(), &["1-a", "2-b", "-o", "page.txt", "--format", "html"]);
+    assert_eq!(other.code, 0);
+    assert!(
+        page == fs::read_to_string(dir.path().join("page.txt")).unwrap(),
+        "the format that is named goes first"
+    );
+}
+
+#[test]
 fn what_is_slower_is_called_so_and_gates_have_an_exit_code() {
     let dir = records();
     let dir = dir.path();

@@ -83,7 +83,7 @@ fn the_ending_of_a_file_says_which_report_is_wanted() {
     assert_eq!(webstone_in(dir.path(), &["report", run, run, "-o", "two.html"]).code, 0);
     let page = std::fs::read_to_string(dir.path().join("two.html")).unwrap();
     assert_eq!(page.matches("<!doctype html>").count(), 1);
-    assert!(page.contains("<h1>2 records compared</h1>"));
+    assert!(page.contains("<h1>2 runs compared</h1>"));
     let kept = std::fs::read_to_string(std::path::Path::new(run).join("report.html")).unwrap();
     assert!(
         kept == std::fs::read_to_string(dir.path().join("a.html")).unwrap(),

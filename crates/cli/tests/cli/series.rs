@@ -96,6 +96,13 @@ fn iterations_are_interleaved_over_cells_and_every_cell_is_a_record() {
     }
     let rows = webstone_in(dir.path(), &["report", name, "--format", "csv"]).out;
     assert_eq!(rows.lines().count(), 1 + 4, "a row a cell and level");
+    // Its page leads to the reports of the cells, from wherever it lies.
+    assert_eq!(webstone_in(dir.path(), &["report", name, "-o", "series.html"]).code, 0);
+    let page = std::fs::read_to_string(dir.path().join("series.html")).unwrap();
+    let links: Vec<&str> =
+        page.split("<a href=\"runs/").skip(1).filter_map(|it| it.split('"').next()).collect();
+    assert_eq!(links.len(), 2, "{links:?}");
+    assert!(links.iter().all(|link| dir.path().join("runs").join(link).is_file()), "{links:?}");
 }
 
 #[test]

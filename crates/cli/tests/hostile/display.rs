@@ -145,12 +145,13 @@ fn a_record_whose_every_text_is_hostile_paints_a_verdict() {
             }
         }
     }
-    let commands: [&[&str]; 10] = [
+    let commands: [&[&str]; 11] = [
         &["report", name, "--format", "csv", "--table", "pages"],
         &["verify", name],
         &["verify", name, "--format", "markdown"],
         &["verify", name, "--format", "json"],
         &["compare", name, name],
+        &["compare", name, name, "--format", "html"],
         &["compare", name, name, "--format", "markdown"],
         &["compare", name, name, "--format", "json"],
         &["certify", name, "--uncertified"],

@@ -95,6 +95,20 @@ impl Axis {
         Axis { label: label.to_owned(), mapping: Mapping::Log, low, high, ticks: log_ticks(low, high, say) }
     }
 
+    /// From a value below zero, or zero, to one above, which need not be round: with about `wanted` ticks, zero among them.
+    pub(crate) fn around_zero(label: &str, low: f64, high: f64, wanted: usize) -> Axis {
+        let step = nice_step((high - low) / wanted.max(1) as f64);
+        let whole = |value: f64| (value / step).trunc() as i32;
+        let ticks = (whole(low)..=whole(high)).map(|n| f64::from(n) * step);
+        Axis {
+            label: label.to_owned(),
+            mapping: Mapping::Linear,
+            low,
+            high,
+            ticks: ticks.map(|value| (value, step_label(value, step))).collect(),
+        }
+    }
+
     /// Quantiles, stretched towards 100 %: a tick for each further nine, as HdrHistogram plots them. Positions are
     /// those of [`nines`].
     pub(crate) fn percentiles(nines_max: f64) -> Axis {
@@ -111,13 +125,13 @@ impl Axis {
         Axis { label: "percentile, %".to_owned(), mapping: Mapping::Linear, low: 0.0, high: nines_max, ticks }
     }
 
-    /// Where a value lies: 0 at the low end, 1 at the high one, clamped a little outside of both.
+    /// Where a value lies: 0 at the low end, 1 at the high one, clamped outside of both, where a drawing cuts it off.
     pub(crate) fn position(&self, value: f64) -> f64 {
         let share = match self.mapping {
             Mapping::Linear => (value - self.low) / (self.high - self.low),
             Mapping::Log => (value.max(f64::MIN_POSITIVE) / self.low).ln() / (self.high / self.low).ln(),
         };
-        if share.is_finite() { share.clamp(-0.02, 1.02) } else { 0.0 }
+        if share.is_finite() { share.clamp(-0.1, 1.1) } else { 0.0 }
     }
 }
 
@@ -238,6 +252,14 @@ mod tests {
         assert_eq!(labels(&wide), ["0.0001", "0.001", "0.01", "0.1", "1"]);
         assert!((wide.position(0.01) - 0.5).abs() < 1e-12);
         assert_eq!(labels(&Axis::durations("", [], &say)), ["0.001", "0.002", "0.005", "0.01"]);
+    }
+
+    #[test]
+    fn an_axis_around_zero_has_a_tick_there() {
+        let axis = Axis::around_zero("change, %", -13.0, 8.0, 5);
+        assert_eq!(labels(&axis), ["-10", "-5", "0", "5"]);
+        assert!((axis.position(0.0) - 13.0 / 21.0).abs() < 1e-12);
+        assert_eq!(labels(&Axis::around_zero("", -0.4, 0.0, 2)), ["-0.4", "-0.2", "0"]);
     }
 
     #[test]

@@ -4,46 +4,80 @@ use std::fmt::Write as _;
 
 use super::{WIDTH, escape, label, open};
 
-const ROW: f64 = 31.0;
-const HEAD: f64 = 20.0;
+/// Height of a row of a chart whose names stand above.
+pub(super) const ROW: f64 = 31.0;
+/// Height of what stands above the first row.
+pub(super) const HEAD: f64 = 20.0;
+/// Left and right of everything.
+pub(super) const EDGE: f64 = 2.0;
+/// How far a whisker may reach beyond the longest bar.
+const REACH: f64 = 4.0;
 /// Longest name in characters; the middle of a longer one is left out.
 const NAME_MAX: usize = 40;
 
-/// Bars of `rows`: name, value, and the value as it is written. `style` is one of [`super::STYLES`].
+/// One bar.
+#[derive(Clone, Debug)]
+pub(crate) struct Bar {
+    pub(crate) name: String,
+    /// NaN where nothing is known: no bar.
+    pub(crate) value: f64,
+    /// Where there is one: low and high end of the interval, in the unit of the value.
+    pub(crate) interval: Option<(f64, f64)>,
+    /// The value as it is written.
+    pub(crate) shown: String,
+}
+
+/// The drawing; `style` is one of [`super::STYLES`].
 pub(crate) fn bars(
     id: &str,
     title: &str,
     description: &str,
     heading: &str,
     style: usize,
-    rows: &[(String, f64, String)],
+    rows: &[Bar],
 ) -> String {
     let height = HEAD + rows.len() as f64 * ROW + 4.0;
-    let most = rows.iter().map(|row| row.1).filter(|v| v.is_finite()).fold(0.0, f64::max);
+    let values = || rows.iter().map(|bar| bar.value).filter(|value| value.is_finite());
+    let longest = values().fold(0.0, f64::max);
+    // A whisker that would leave no room for the bars is cut.
+    let ends = rows.iter().filter_map(|bar| bar.interval).map(|(_, high)| high.min(longest * REACH));
+    let most = ends.filter(|end| end.is_finite()).fold(longest, f64::max);
+    let place =
+        |value: f64| if most > 0.0 { value.clamp(0.0, most) / most * (WIDTH - 2.0 * EDGE) } else { 0.0 };
     let mut svg = open(id, "plot bars", height, title, description);
-    label(&mut svg, 2.0, 12.0, "start", heading);
-    for (index, (name, value, shown)) in rows.iter().enumerate() {
+    label(&mut svg, EDGE, 12.0, "start", heading);
+    for (index, bar) in rows.iter().enumerate() {
         let top = HEAD + index as f64 * ROW;
-        let _ = write!(svg, "<text class=\"tick\" x=\"2\" y=\"{:.1}\">", top + 12.0);
-        escape(&mut svg, &shortened(name));
+        names(&mut svg, top, &bar.name, &bar.shown);
+        let length = if bar.value.is_finite() { place(bar.value) } else { 0.0 };
+        let y = top + 20.0;
         let _ = write!(
             svg,
-            "</text><text class=\"value\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">",
-            WIDTH - 2.0,
-            top + 12.0
+            "<path class=\"track\" d=\"M{EDGE} {y:.1}H{:.1}\"/><path class=\"bar s{style}\" d=\"M{EDGE} {y:.1}h{length:.1}\"/>",
+            WIDTH - EDGE
         );
-        escape(&mut svg, shown);
-        svg.push_str("</text>");
-        let length = if most > 0.0 && value.is_finite() { value / most * (WIDTH - 4.0) } else { 0.0 };
-        let _ = write!(
-            svg,
-            "<path class=\"track\" d=\"M2 {0:.1}H{1:.1}\"/><path class=\"bar s{style}\" d=\"M2 {0:.1}h{length:.1}\"/>",
-            top + 20.0,
-            WIDTH - 2.0
-        );
+        if let Some((low, high)) = bar.interval.filter(|(low, high)| low.is_finite() && high.is_finite()) {
+            let (low, high) = (EDGE + place(low), EDGE + place(high));
+            let top = y - 4.0;
+            let _ = write!(
+                svg,
+                "<path class=\"reach\" d=\"M{low:.1} {y:.1}H{high:.1}M{low:.1} {top:.1}v8M{high:.1} {top:.1}v8\"/>"
+            );
+        }
     }
     svg.push_str("</svg>");
     svg
+}
+
+/// Name and value above a row.
+pub(super) fn names(svg: &mut String, top: f64, name: &str, shown: &str) {
+    let y = top + 12.0;
+    let _ = write!(svg, "<text class=\"tick\" x=\"{EDGE}\" y=\"{y:.1}\">");
+    escape(svg, &shortened(name));
+    let _ =
+        write!(svg, "</text><text class=\"value\" x=\"{}\" y=\"{y:.1}\" text-anchor=\"end\">", WIDTH - EDGE);
+    escape(svg, shown);
+    svg.push_str("</text>");
 }
 
 fn shortened(name: &str) -> String {
@@ -60,12 +94,21 @@ fn shortened(name: &str) -> String {
 mod tests {
     use super::*;
 
+    fn bar(name: &str, value: f64, interval: Option<(f64, f64)>) -> Bar {
+        Bar { name: name.to_owned(), value, interval, shown: value.to_string() }
+    }
+
     #[test]
     fn the_longest_bar_has_the_whole_width() {
-        let rows = [("a".to_owned(), 10.0, "10".to_owned()), ("<b>".to_owned(), 5.0, "5".to_owned())];
-        let svg = bars("id", "t", "d", "hits", 0, &rows);
+        let svg = bars("id", "t", "d", "hits", 0, &[bar("a", 10.0, None), bar("<b>", 5.0, None)]);
         assert!(svg.contains("M2 40.0h376.0") && svg.contains("M2 71.0h188.0"), "{svg}");
         assert!(svg.contains("&lt;b&gt;"));
         assert_eq!(shortened(&"x".repeat(100)).chars().count(), NAME_MAX);
+    }
+
+    #[test]
+    fn an_interval_has_room_beyond_the_longest_bar() {
+        let svg = bars("id", "t", "d", "hits", 0, &[bar("a", 10.0, Some((0.0, 20.0)))]);
+        assert!(svg.contains("M2 40.0h188.0") && svg.contains("M2.0 40.0H378.0"), "{svg}");
     }
 }

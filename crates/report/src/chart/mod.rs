@@ -4,9 +4,14 @@
 //!
 //! A drawing is in units of its view box and scales to the column that it stands in. No text of it overlaps another:
 //! widths are estimated generously, and a tick's label that would touch its neighbour is left out.
+//!
+//! What zooms stands in an inner drawing that cuts off at its edges (`area`). Its paths name x only in absolute `M` and `L`,
+//! so that the page's script (`html/report.js`) can move every place by rewriting those numbers.
 
 mod axis;
 mod bars;
+mod changes;
+mod stacks;
 
 use std::fmt::Write as _;
 
@@ -16,7 +21,9 @@ use webstone_model::shown::is_hidden;
 pub(crate) use axis::Axis;
 #[cfg(test)]
 pub(crate) use axis::nines;
-pub(crate) use bars::bars;
+pub(crate) use bars::{Bar, bars};
+pub(crate) use changes::{Change, changes};
+pub(crate) use stacks::{Stack, patch, stacks};
 
 /// Styles that lines can have: a colour, a dash and a marker each. Further lines start over.
 pub(crate) const STYLES: usize = 8;
@@ -29,6 +36,8 @@ const DIGIT: f64 = 7.0;
 const TOP: f64 = 26.0;
 const RIGHT: f64 = 18.0;
 const BOTTOM: f64 = 40.0;
+/// How far markers and ticks reach beyond the axes.
+const MARGIN: f64 = 7.0;
 
 /// One value of a line.
 #[derive(Clone, Debug)]
@@ -92,6 +101,18 @@ impl Plot {
         let area = Area { left, right: WIDTH - RIGHT, top: TOP, bottom: self.height - BOTTOM };
         let mut svg = open(id, "plot", self.height, title, description);
         self.grid(&area, &mut svg);
+        let (x, y) = (left - MARGIN, TOP - MARGIN);
+        let (width, height) = (area.right - left + 2.0 * MARGIN, area.bottom - TOP + 2.0 * MARGIN);
+        let _ = write!(
+            svg,
+            "<svg class=\"area\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" \
+             viewBox=\"{x:.1} {y:.1} {width:.1} {height:.1}\" data-from=\"{left:.1}\" data-to=\"{:.1}\">",
+            area.right
+        );
+        let ticks: String = (self.x.ticks.iter())
+            .map(|(value, _)| format!("M{:.1} {:.1}v4", area.x(self.x.position(*value)), area.bottom))
+            .collect();
+        let _ = write!(svg, "<path class=\"axis\" d=\"{ticks}\"/>");
         let path: String = self
             .reference
             .iter()
@@ -105,7 +126,7 @@ impl Plot {
         for line in &self.lines {
             self.line(line, &area, &mut svg, show_x, show_y);
         }
-        svg.push_str("</svg>");
+        svg.push_str("</svg></svg>");
         svg
     }
 
@@ -122,15 +143,16 @@ impl Plot {
             }
         }
         let mut occupied = f64::NEG_INFINITY;
+        svg.push_str("<g class=\"x\">");
         for (value, label) in &self.x.ticks {
             let x = area.x(self.x.position(*value));
-            let _ = write!(lines, "M{x:.1} {bottom:.1}v4");
             let half = label.chars().count() as f64 * DIGIT / 2.0;
             if !label.is_empty() && x - half > occupied && x + half <= WIDTH {
                 text(svg, x, bottom + 17.0, "middle", label);
                 occupied = x + half + 4.0;
             }
         }
+        svg.push_str("</g>");
         let _ = write!(svg, "<path class=\"grid\" d=\"{lines}\"/>");
         let _ = write!(svg, "<path class=\"axis\" d=\"M{left:.1} {top:.1}V{bottom:.1}H{right:.1}\"/>");
         label(svg, 2.0, 12.0, "start", &self.y.label);
@@ -155,7 +177,7 @@ impl Plot {
             marks.push_str(&marker(class, x, y));
             if let (Some((low, high)), true) = (point.interval, few) {
                 let (low, high) = (area.place(self, point.x, low).1, area.place(self, point.x, high).1);
-                let _ = write!(bars, "M{x:.1} {low:.1}V{high:.1}m-4 0h8M{:.1} {low:.1}h8", x - 4.0);
+                let _ = write!(bars, "M{x:.1} {low:.1}m-4 0h8M{x:.1} {low:.1}V{high:.1}m-4 0h8");
             }
         }
         let _ = write!(svg, "<g class=\"series s{class}\"");

@@ -7,18 +7,22 @@ mod markdown;
 mod text;
 
 use std::fmt;
+use std::path::Path;
 
 use webstone_judge::comparison::{
     Candidate, Comparison, FailWhen, Finding, FloorSource, GateOutcome, GateResult, Row, Why,
 };
 use webstone_judge::statistics::{Interval, Method};
 use webstone_model::metric::{Metric, Quantity};
+use webstone_model::record::RunRecord;
 use webstone_model::shown::lines;
 
+use crate::layout::{Room, Sheet, Table};
 use crate::numbers::{Scale, counted};
 use crate::outgoing;
-use crate::screen::{Screen, style_length};
-use crate::{Options, ReportError};
+use crate::screen::{Screen, Tone, style_length};
+use crate::thresholds::{passed, said};
+use crate::{Format, Options, ReportError, html};
 
 /// A format of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +30,8 @@ pub enum ComparisonFormat {
     /// Tables for a terminal.
     #[default]
     Text,
+    /// Charts and tables for a browser.
+    Html,
     /// Markdown for a pull request.
     Markdown,
     /// Everything; the schema is `docs/comparison.schema.json`.
@@ -34,15 +40,27 @@ pub enum ComparisonFormat {
 
 impl ComparisonFormat {
     /// Every format, in the order of help texts.
-    pub const ALL: [ComparisonFormat; 3] =
-        [ComparisonFormat::Text, ComparisonFormat::Markdown, ComparisonFormat::Json];
+    pub const ALL: [ComparisonFormat; 4] =
+        [ComparisonFormat::Text, ComparisonFormat::Html, ComparisonFormat::Markdown, ComparisonFormat::Json];
 
     /// The name that a command line types.
     pub fn name(self) -> &'static str {
         match self {
             ComparisonFormat::Text => "text",
+            ComparisonFormat::Html => "html",
             ComparisonFormat::Markdown => "markdown",
             ComparisonFormat::Json => "json",
+        }
+    }
+
+    /// The format that a file's name asks for by its ending; `None` where it says nothing.
+    pub fn of_file(path: &Path) -> Option<ComparisonFormat> {
+        match Format::of_file(path)? {
+            Format::Text => Some(ComparisonFormat::Text),
+            Format::Html => Some(ComparisonFormat::Html),
+            Format::Markdown => Some(ComparisonFormat::Markdown),
+            Format::Json => Some(ComparisonFormat::Json),
+            _ => None,
         }
     }
 
@@ -50,6 +68,7 @@ impl ComparisonFormat {
     pub fn description(self) -> &'static str {
         match self {
             ComparisonFormat::Text => "tables for a terminal",
+            ComparisonFormat::Html => "charts and tables in one file, for a browser",
             ComparisonFormat::Markdown => "a summary, a table and folded details, for a pull request",
             ComparisonFormat::Json => "everything that was compared, with the values of every iteration",
         }
@@ -62,12 +81,14 @@ impl fmt::Display for ComparisonFormat {
     }
 }
 
-/// Makes a report of a comparison, ending in a newline.
+/// Makes a report of a comparison, ending in a newline. `records` are those that were compared, in their order: a page draws
+/// them besides.
 ///
 /// # Errors
 /// [`ReportError::Json`] if serialising fails, which no comparison of records read from files does.
 pub fn render_comparison(
     comparison: &Comparison,
+    records: &[RunRecord],
     format: ComparisonFormat,
     options: &Options,
 ) -> Result<String, ReportError> {
@@ -75,6 +96,9 @@ pub fn render_comparison(
         ComparisonFormat::Text => {
             let text = text::render(comparison, options);
             lines(&text, |rest| if options.color { style_length(rest) } else { 0 }).into_owned()
+        }
+        ComparisonFormat::Html => {
+            lines(&html::of_comparison(comparison, records, options), |_| 0).into_owned()
         }
         ComparisonFormat::Markdown => lines(&markdown::render(comparison), |_| 0).into_owned(),
         ComparisonFormat::Json => outgoing::json(&(serde_json::to_string_pretty(comparison)? + "\n")),
@@ -88,7 +112,7 @@ pub fn comparison_schema() -> String {
 }
 
 /// `A` for the baseline, `B`, `C` and so on; numbers behind `Z`.
-fn letter(record: usize) -> String {
+pub(crate) fn letter(record: usize) -> String {
     match u8::try_from(record) {
         Ok(index) if index < 26 => char::from(b'A' + index).to_string(),
         _ => (record + 1).to_string(),
@@ -96,15 +120,75 @@ fn letter(record: usize) -> String {
 }
 
 /// The row of a figure at each level of a candidate, with the level's number of clients.
-fn rows(candidate: &Candidate, metric: Metric) -> impl Iterator<Item = (u32, &Row)> {
+pub(crate) fn rows(candidate: &Candidate, metric: Metric) -> impl Iterator<Item = (u32, &Row)> {
     candidate
         .levels
         .iter()
         .filter_map(move |level| Some((level.clients, level.rows.iter().find(|row| row.metric == metric)?)))
 }
 
+/// A figure that neither record has is no row.
+pub(crate) fn is_known(row: &Row) -> bool {
+    row.baseline.mean.is_some() || row.candidate.mean.is_some()
+}
+
+/// What came of every condition and threshold: a table of each kind that there is.
+pub(crate) fn gates(screen: &Screen, comparison: &Comparison) -> Vec<Sheet> {
+    let mut conditions = Table::default();
+    conditions.text("", Room::Always).text("fail if", Room::Flexible(12)).text("", Room::Always);
+    conditions.number("clients", "", Room::Always).text("change", Room::Always);
+    for gate in &comparison.fail_if {
+        let tone = match gate.result {
+            GateResult::Passed => Tone::Good,
+            GateResult::Failed => Tone::Alarm,
+            GateResult::CannotTell => Tone::Caution,
+        };
+        let cells = vec![
+            gate_word(gate.result).to_owned(),
+            gate.condition.clone(),
+            letter(gate.record),
+            gate.clients.to_string(),
+            gate_change(gate),
+        ];
+        conditions.row_in(cells, tone, false);
+    }
+    let mut thresholds = Table::default();
+    thresholds.text("", Room::Always).text("threshold", Room::Flexible(12)).text("", Room::Always);
+    thresholds.number("clients", "", Room::Always).number("measured", "", Room::Always);
+    for one in &comparison.thresholds {
+        let outcome = &one.outcome;
+        let (word, tone) = passed(outcome.passed);
+        let measured = outcome
+            .measured
+            .map_or_else(|| "not measured".to_owned(), |value| said(screen, outcome.metric, value));
+        let cells = vec![
+            word.to_owned(),
+            outcome.threshold.clone(),
+            letter(one.record),
+            outcome.clients.to_string(),
+            measured,
+        ];
+        thresholds.row_in(cells, tone, false);
+    }
+    let conditions = Sheet::new("Conditions", fail_when(comparison.fail_when), conditions);
+    let thresholds = Sheet::new("Thresholds", "measured over all iterations of a level", thresholds);
+    let mut sheets = vec![conditions, thresholds];
+    sheets.retain(|sheet| !sheet.table.lines.is_empty());
+    sheets
+}
+
+/// The tone of a row.
+pub(crate) fn tone_of(finding: Finding) -> Tone {
+    match finding {
+        Finding::Better => Tone::Good,
+        Finding::Worse => Tone::Caution,
+        Finding::NoDifferenceShown => Tone::Plain,
+        Finding::CannotTell => Tone::Faint,
+    }
+}
+
 /// What came out, in one line: the request rate, and what else differs.
-fn summary(screen: &Screen, candidate: &Candidate) -> String {
+pub(crate) fn summary(screen: &Screen, candidate: &Candidate) -> String {
     let levels = candidate.levels.len();
     if levels == 0 {
         return "cannot tell: no level is in both".to_owned();
@@ -185,7 +269,7 @@ fn name(_: &Screen, metric: Metric) -> String {
 }
 
 /// The unit in which two values of a metric are shown, and the values.
-fn scaled(screen: &Screen, row: &Row) -> (String, [String; 2]) {
+pub(crate) fn scaled(screen: &Screen, row: &Row) -> (String, [String; 2]) {
     let values = [row.baseline.mean, row.candidate.mean];
     let known = values.into_iter().flatten();
     let quantity = row.metric.quantity();
@@ -210,7 +294,7 @@ fn scaled(screen: &Screen, row: &Row) -> (String, [String; 2]) {
 }
 
 /// Decimals that an interval deserves: one for each digit that its width leaves.
-fn decimals(change: &Interval) -> usize {
+pub(crate) fn decimals(change: &Interval) -> usize {
     match change.half_width() {
         wide if wide >= 0.2 => 1,
         _ => 2,
@@ -218,7 +302,7 @@ fn decimals(change: &Interval) -> usize {
 }
 
 /// `+1.0` and `-1.0`; nothing at all has no sign.
-fn signed(value: f64, decimals: usize) -> String {
+pub(crate) fn signed(value: f64, decimals: usize) -> String {
     let text = format!("{value:+.decimals$}");
     if text[1..].bytes().all(|byte| matches!(byte, b'0' | b'.')) { text[1..].to_owned() } else { text }
 }
@@ -237,7 +321,7 @@ fn with_interval(change: &Interval, metric: Metric) -> String {
     format!("{point} {unit} ({low} to {high} {unit})")
 }
 
-fn because(why: Why) -> &'static str {
+pub(crate) fn because(why: Why) -> &'static str {
     match why {
         Why::NotMeasured => "not measured in both",
         Why::TooFewIterations => "too few iterations; three of each are the least",
@@ -249,7 +333,7 @@ fn because(why: Why) -> &'static str {
     }
 }
 
-fn floor_source(source: FloorSource) -> &'static str {
+pub(crate) fn floor_source(source: FloorSource) -> &'static str {
     match source {
         FloorSource::Given => "as given",
         FloorSource::Arms => "from an A/A run",
@@ -281,7 +365,7 @@ fn fail_when(when: FailWhen) -> &'static str {
 }
 
 /// `3 iterations a level`, `2 to 3 iterations a level`.
-fn iterations((fewest, most): (usize, usize)) -> String {
+pub(crate) fn iterations((fewest, most): (usize, usize)) -> String {
     if fewest == most {
         return format!("{} a level", counted(most as u64, "iteration", "iterations"));
     }

@@ -1,16 +1,15 @@
 //! The comparison for a terminal: what was compared, what came out in a line, a table a level, the gates.
 
-use webstone_judge::comparison::{Candidate, Comparison, Finding, GateResult, Row, Weight, levels_named};
+use webstone_judge::comparison::{Candidate, Comparison, Finding, Row, Weight, levels_named};
 use webstone_judge::verdict::Standing;
 
 use super::{
-    because, decimals, fail_when, floor_source, gate_change, gate_word, iterations, letter, name, scaled,
-    signed, summary,
+    because, decimals, floor_source, gates, is_known, iterations, letter, name, scaled, signed, summary,
+    tone_of,
 };
 use crate::Options;
 use crate::layout::{Room, Table, heading, labelled, push_line};
 use crate::screen::{Screen, Tone};
-use crate::thresholds::{passed, said};
 
 pub(super) fn render(comparison: &Comparison, options: &Options) -> String {
     let screen = Screen::new(options);
@@ -19,8 +18,9 @@ pub(super) fn render(comparison: &Comparison, options: &Options) -> String {
     for candidate in &comparison.candidates {
         against(&screen, comparison, candidate, &mut out);
     }
-    gates(&screen, comparison, &mut out);
-    thresholds(&screen, comparison, &mut out);
+    for sheet in gates(&screen, comparison) {
+        sheet.draw(&screen, &mut out);
+    }
     out
 }
 
@@ -95,11 +95,6 @@ fn against(screen: &Screen, comparison: &Comparison, candidate: &Candidate, out:
     notes(screen, candidate, out);
 }
 
-/// A figure that neither record has is no row.
-fn is_known(row: &Row) -> bool {
-    row.baseline.mean.is_some() || row.candidate.mean.is_some()
-}
-
 fn cells(screen: &Screen, row: &Row) -> Vec<String> {
     let (unit, [baseline, candidate]) = scaled(screen, row);
     let dash = || screen.dash().to_owned();
@@ -117,15 +112,6 @@ fn cells(screen: &Screen, row: &Row) -> Vec<String> {
         format!("{:.2}", row.floor.value),
         row.finding.word(row.metric).to_owned(),
     ]
-}
-
-fn tone_of(finding: Finding) -> Tone {
-    match finding {
-        Finding::Better => Tone::Good,
-        Finding::Worse => Tone::Caution,
-        Finding::NoDifferenceShown => Tone::Plain,
-        Finding::CannotTell => Tone::Faint,
-    }
 }
 
 /// What a reader of the tables has to know, once.
@@ -168,56 +154,4 @@ fn notes(screen: &Screen, candidate: &Candidate, out: &mut String) {
     if outliers > 0 {
         note("some iterations are outliers; they are flagged in the JSON format, and part of every mean");
     }
-}
-
-fn gates(screen: &Screen, comparison: &Comparison, out: &mut String) {
-    if comparison.fail_if.is_empty() {
-        return;
-    }
-    heading(screen, out, "Conditions", fail_when(comparison.fail_when));
-    let mut table = Table::default();
-    table.text("", Room::Always).text("fail if", Room::Flexible(12)).text("", Room::Always);
-    table.number("clients", "", Room::Always).text("change", Room::Always);
-    for gate in &comparison.fail_if {
-        let tone = match gate.result {
-            GateResult::Passed => Tone::Good,
-            GateResult::Failed => Tone::Alarm,
-            GateResult::CannotTell => Tone::Caution,
-        };
-        let cells = vec![
-            gate_word(gate.result).to_owned(),
-            gate.condition.clone(),
-            letter(gate.record),
-            gate.clients.to_string(),
-            gate_change(gate),
-        ];
-        table.row_in(cells, tone, false);
-    }
-    table.draw(screen, out);
-}
-
-fn thresholds(screen: &Screen, comparison: &Comparison, out: &mut String) {
-    if comparison.thresholds.is_empty() {
-        return;
-    }
-    heading(screen, out, "Thresholds", "measured over all iterations of a level");
-    let mut table = Table::default();
-    table.text("", Room::Always).text("threshold", Room::Flexible(12)).text("", Room::Always);
-    table.number("clients", "", Room::Always).number("measured", "", Room::Always);
-    for one in &comparison.thresholds {
-        let outcome = &one.outcome;
-        let (word, tone) = passed(outcome.passed);
-        let measured = outcome
-            .measured
-            .map_or_else(|| "not measured".to_owned(), |value| said(screen, outcome.metric, value));
-        let cells = vec![
-            word.to_owned(),
-            outcome.threshold.clone(),
-            letter(one.record),
-            outcome.clients.to_string(),
-            measured,
-        ];
-        table.row_in(cells, tone, false);
-    }
-    table.draw(screen, out);
 }

@@ -19,6 +19,9 @@ const IDENTITIES_MAX: usize = 20;
 
 pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
     html.section("disclosure", "Disclosure");
+    if runs.len() > 1 {
+        differing(html, runs);
+    }
     for (number, run) in runs.iter().enumerate() {
         if runs.len() > 1 {
             html.element("h3", &run.name);
@@ -31,6 +34,20 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
         workload(html, run);
     }
     html.raw("</section>");
+}
+
+/// Settings in which the records differ.
+fn differing(html: &mut Html, runs: &[Run<'_>]) {
+    let rows = super::differences(runs);
+    if rows.is_empty() {
+        html.element("p", "Settings and targets of the records are the same.");
+        return;
+    }
+    let number = counted(rows.len() as u64, "setting differs", "settings differ");
+    html.raw("<details class=\"printed\"><summary>").text(&number).raw("</summary>");
+    let head: Vec<String> =
+        std::iter::once("setting".to_owned()).chain(runs.iter().map(|run| run.name.clone())).collect();
+    html.table("Settings that differ", &head, &rows).raw("</details>");
 }
 
 fn facts(html: &mut Html, screen: &Screen, run: &Run<'_>) {

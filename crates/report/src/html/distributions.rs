@@ -1,6 +1,6 @@
 //! Distributions as HdrHistogram plots them: the percentile on an axis that gives each further nine the same room, the
-//! time on a logarithmic one. Of one record a line a level, and where its time goes at the peak; of several a line
-//! each, at its peak.
+//! time on a logarithmic one. Of one record a line a level, of several a line each, at its peak; and of one level a line for
+//! each kind of time.
 
 use webstone_model::metrics::Histogram;
 use webstone_model::units::NANOS_PER_SECOND;
@@ -8,7 +8,7 @@ use webstone_model::units::NANOS_PER_SECOND;
 use crate::chart::{Axis, Line, Point, STYLES};
 use crate::numbers::{Scale, count, seconds_round};
 use crate::screen::Screen;
-use crate::summary;
+use crate::summary::{self, Level};
 
 use super::figure::{Figure, HEIGHT};
 use super::markup::{Html, spread};
@@ -17,47 +17,40 @@ use super::{Run, definitions};
 /// Points a nine.
 const RESOLUTION: f64 = 16.0;
 
+/// The response times of a few levels, or of each record's peak.
 pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
-    if runs.iter().flat_map(|run| &run.levels).all(|level| level.distributions.is_empty()) {
-        return;
-    }
-    html.section("distributions", "Distribution of times").raw("<div class=\"charts\">");
-    match runs {
-        [only] => {
-            levels(html, screen, only);
-            parts(html, screen, only);
-        }
-        several => peaks(html, screen, several),
-    }
-    html.raw("</div></section>");
-}
-
-/// The response time of a few levels.
-fn levels(html: &mut Html, screen: &Screen, run: &Run<'_>) {
-    let chosen = spread(run.levels.len(), STYLES, run.peak());
-    let lines = chosen
-        .iter()
-        .enumerate()
-        .map(|(style, index)| {
-            let level = &run.levels[*index];
-            let name = level.load();
-            line(name, style, &summary::merged(&level.runs).histograms.response)
-        })
-        .collect();
-    let caption = match run.levels.len() - chosen.len() {
-        0 => String::new(),
-        more => format!(
-            "{} levels, evenly chosen; {} more are in the table of times.",
-            chosen.len(),
-            count(more as u64)
-        ),
+    let of_level = |name: String, style: usize, level: &Level<'_>| {
+        line(name, style, &summary::merged(&level.runs).histograms.response)
     };
-    chart(html, screen, "chart-distribution", "Latency by percentile", &caption, lines);
+    let (title, caption, lines): (_, _, Vec<Line>) = match runs {
+        [only] => {
+            let chosen = spread(only.levels.len(), STYLES, only.peak());
+            let caption = match only.levels.len() - chosen.len() {
+                0 => String::new(),
+                more => format!(
+                    "{} levels, evenly chosen; {} more are in the table of times.",
+                    chosen.len(),
+                    count(more as u64)
+                ),
+            };
+            let levels = chosen.iter().map(|index| &only.levels[*index]).enumerate();
+            let lines = levels.map(|(style, level)| of_level(level.load(), style, level)).collect();
+            ("Latency by percentile", caption, lines)
+        }
+        several => {
+            let peak = |(style, run): (usize, &Run<'_>)| {
+                let level = run.best()?;
+                Some(of_level(format!("{}, {}", run.name, level.load()), style, level))
+            };
+            let lines = several.iter().enumerate().filter_map(peak).collect();
+            ("Latency by percentile, at each peak", String::new(), lines)
+        }
+    };
+    chart(html, screen, "chart-distribution", title, &caption, lines);
 }
 
-/// Connecting, first byte, response and page at the peak.
-fn parts(html: &mut Html, screen: &Screen, run: &Run<'_>) {
-    let Some(level) = run.best() else { return };
+/// Connecting, first byte, response and page of a level.
+pub(super) fn times(html: &mut Html, screen: &Screen, level: &Level<'_>, id: &str) {
     let merged = summary::merged(&level.runs);
     let named = merged.histograms.named();
     let lines = named.iter().enumerate().map(|(style, (name, histogram))| {
@@ -79,34 +72,17 @@ fn parts(html: &mut Html, screen: &Screen, run: &Run<'_>) {
         lines.extend(more.iter().enumerate().map(|(n, (name, of))| line((*name).to_owned(), 4 + n, of)));
         caption = "All but the last two count from the intended start. The schedule lag is the load generator’s own.";
     }
-    let title = format!("Where the time goes, at {}", level.load());
-    chart(html, screen, "chart-parts", &title, caption, lines);
-}
-
-fn peaks(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
-    let lines = runs
-        .iter()
-        .enumerate()
-        .filter_map(|(style, run)| {
-            let level = run.best()?;
-            let name = format!("{}, {}", run.name, level.load());
-            Some(line(name, style, &summary::merged(&level.runs).histograms.response))
-        })
-        .collect();
-    chart(html, screen, "chart-distribution", "Latency by percentile, at each peak", "", lines);
+    chart(html, screen, id, "Times by percentile", caption, lines);
 }
 
 fn chart(html: &mut Html, screen: &Screen, id: &str, title: &str, caption: &str, mut lines: Vec<Line>) {
     lines.retain(|line| !line.points.is_empty());
     let points = || lines.iter().flat_map(|line| &line.points);
-    if points().next().is_none() {
-        return;
-    }
     let most = points().map(|point| point.x).fold(0.0, f64::max);
     Figure {
         id: id.to_owned(),
         title: title.to_owned(),
-        definition: Some(definitions::PERCENTILES),
+        definition: Some(definitions::PERCENTILES.to_owned()),
         caption: caption.to_owned(),
         x: Axis::percentiles(most),
         y: Axis::durations("logarithmic scale", points().map(|point| point.y), &|value| {

@@ -1,6 +1,7 @@
-//! A figure: a chart with its legend, what it means, and its data as a table.
+//! A figure: a chart with its legend, what it means, and its data as a table. A chart of a single point is none: the tables
+//! say it shorter.
 
-use crate::chart::{Axis, Line, Plot, Point, bars, key};
+use crate::chart::{Axis, Bar, Line, Plot, Point, Stack, bars, key, patch, stacks};
 use crate::numbers::{Scale, count};
 
 use super::markup::{Html, spread};
@@ -9,6 +10,8 @@ use super::markup::{Html, spread};
 const ROWS_MAX: usize = 120;
 /// Lines that a description for screen readers speaks of one by one.
 const LINES_DESCRIBED_MAX: usize = 8;
+/// How far an interval may reach beyond the largest value of its chart.
+const REACH: f64 = 4.0;
 
 /// A chart of lines with everything around it.
 pub(super) struct Figure<'a> {
@@ -16,7 +19,7 @@ pub(super) struct Figure<'a> {
     pub(super) id: String,
     pub(super) title: String,
     /// Where what it shows is defined.
-    pub(super) definition: Option<&'a str>,
+    pub(super) definition: Option<String>,
     /// Below the chart.
     pub(super) caption: String,
     pub(super) x: Axis,
@@ -37,13 +40,17 @@ pub(super) const HEIGHT: f64 = 236.0;
 pub(super) const HEIGHT_LOW: f64 = 170.0;
 
 impl Figure<'_> {
+    /// Draws it, if any of its lines is one.
     pub(super) fn draw(self, html: &mut Html) {
+        if self.lines.iter().all(|line| line.points.len() < 2) {
+            return;
+        }
         let description = self.description();
         let Figure { id, title, definition, caption, x, y, height, lines, reference, x_name, show_x, scale } =
             self;
         let plot = Plot { x, y, height, lines, reference };
         html.raw("<figure>");
-        heading(html, &title, definition);
+        heading(html, &title, definition.as_deref());
         legend(html, &plot.lines);
         let say = |value| scale.say(value);
         html.raw(&plot.svg(&id, &title, &description, show_x, &say));
@@ -77,42 +84,119 @@ impl Figure<'_> {
     }
 }
 
+/// What an axis has to reach: values, and the upper ends of their intervals. Ends beyond [`REACH`] times the largest value are
+/// cut: of two iterations that differ, an interval may be a thousand times as long as its value.
+pub(super) fn tops(lines: &[Line]) -> impl Iterator<Item = f64> + '_ {
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let most = points().map(|point| point.y).fold(0.0, f64::max) * REACH;
+    points().map(move |point| point.interval.map_or(point.y, |(_, high)| high.min(most).max(point.y)))
+}
+
 /// A chart of bars with everything around it.
 pub(super) struct BarFigure<'a> {
     pub(super) id: String,
     pub(super) title: String,
-    pub(super) definition: Option<&'a str>,
+    pub(super) definition: Option<String>,
+    /// Below the chart.
+    pub(super) caption: &'a str,
     /// What the names are, as the head of a column.
     pub(super) names: &'a str,
     pub(super) style: usize,
     pub(super) scale: Scale,
-    pub(super) rows: Vec<(String, f64)>,
-    /// What stands behind each value, as its interval; empty where values have none.
-    pub(super) intervals: Vec<String>,
+    pub(super) rows: Vec<BarRow>,
 }
 
+/// Name, value, and the ends of its interval where it has one.
+pub(super) type BarRow = (String, f64, Option<(f64, f64)>);
+
 impl BarFigure<'_> {
+    /// Draws it, if there are bars to compare.
     pub(super) fn draw(self, html: &mut Html) {
-        let behind = self.intervals.iter().map(String::as_str).chain(std::iter::repeat(""));
-        let row = |((name, value), behind): ((String, f64), &str)| {
-            (name, value, format!("{}{behind}", self.scale.say_or_dash(value)))
+        if self.rows.len() < 2 {
+            return;
+        }
+        let scale = &self.scale;
+        let bar = |(name, value, interval): BarRow| {
+            let within = interval.map(|(low, high)| {
+                format!(" ({} to {})", scale.show(low.max(0.0)).trim_end(), scale.show(high).trim_end())
+            });
+            let shown = format!("{}{}", scale.say_or_dash(value), within.unwrap_or_default());
+            Bar { name, value, interval, shown }
         };
-        let rows: Vec<(String, f64, String)> = self.rows.into_iter().zip(behind).map(row).collect();
-        let most = rows.iter().filter(|row| row.1.is_finite()).max_by(|a, b| a.1.total_cmp(&b.1));
-        let description = most.map_or_else(String::new, |(name, _, shown)| {
-            format!("{} bars; the longest is {name} with {shown}.", rows.len())
+        let rows: Vec<Bar> = self.rows.into_iter().map(bar).collect();
+        let most = rows.iter().filter(|bar| bar.value.is_finite()).max_by(|a, b| a.value.total_cmp(&b.value));
+        let description = most.map_or_else(String::new, |bar| {
+            format!("{} bars; the longest is {} with {}.", rows.len(), bar.name, bar.shown)
         });
         html.raw("<figure>");
-        heading(html, &self.title, self.definition);
+        heading(html, &self.title, self.definition.as_deref());
         html.raw(&bars(&self.id, &self.title, &description, self.names, self.style, &rows));
+        if !self.caption.is_empty() {
+            html.element("figcaption", self.caption);
+        }
         html.raw("<details class=\"data\"><summary>Data</summary>");
         let head = [self.names.to_owned(), self.title.clone()];
-        let cells: Vec<Vec<String>> = rows.iter().map(|row| vec![row.0.clone(), row.2.clone()]).collect();
+        let cells: Vec<Vec<String>> = rows.into_iter().map(|bar| vec![bar.name, bar.shown]).collect();
         html.table(&self.title, &head, &cells).raw("</details></figure>\n");
     }
 }
 
-fn heading(html: &mut Html, title: &str, definition: Option<&str>) {
+/// A chart of wholes and their parts with everything around it.
+pub(super) struct StackFigure<'a> {
+    pub(super) id: String,
+    pub(super) title: String,
+    pub(super) definition: Option<String>,
+    pub(super) caption: &'a str,
+    /// What the wholes are, as the head of a column.
+    pub(super) names: &'a str,
+    /// What the parts are, in the order in which they stand.
+    pub(super) parts: &'a [&'a str],
+    pub(super) scale: Scale,
+    /// Name, and each of its parts.
+    pub(super) rows: Vec<(String, Vec<f64>)>,
+}
+
+impl StackFigure<'_> {
+    pub(super) fn draw(self, html: &mut Html) {
+        let scale = &self.scale;
+        let stack = |(name, parts): (String, Vec<f64>)| {
+            let shown = scale.say(parts.iter().sum());
+            Stack { name, parts, shown }
+        };
+        let rows: Vec<Stack> = self.rows.into_iter().map(stack).collect();
+        let description: Vec<String> = rows.iter().map(|row| described(row, self.parts, scale)).collect();
+        html.raw("<figure>");
+        heading(html, &self.title, self.definition.as_deref());
+        html.raw("<ul class=\"legend\">");
+        for (style, part) in self.parts.iter().enumerate() {
+            html.raw("<li>").raw(&patch(style)).text(part).raw("</li>");
+        }
+        html.raw("</ul>");
+        html.raw(&stacks(&self.id, &self.title, &description.join(" "), self.names, &rows));
+        if !self.caption.is_empty() {
+            html.element("figcaption", self.caption);
+        }
+        html.raw("<details class=\"data\"><summary>Data</summary>");
+        let head = |part: &&str| format!("{part}, {}", scale.unit);
+        let head: Vec<String> =
+            std::iter::once(self.names.to_owned()).chain(self.parts.iter().map(head)).collect();
+        let cells: Vec<Vec<String>> = rows
+            .into_iter()
+            .map(|row| {
+                std::iter::once(row.name).chain(row.parts.iter().map(|part| scale.show(*part))).collect()
+            })
+            .collect();
+        html.table(&self.title, &head, &cells).raw("</details></figure>\n");
+    }
+}
+
+fn described(row: &Stack, parts: &[&str], scale: &Scale) -> String {
+    let parts = parts.iter().zip(&row.parts).map(|(name, part)| format!("{name} {}", scale.say(*part)));
+    format!("{}: {}.", row.name, parts.collect::<Vec<_>>().join(", "))
+}
+
+/// What a figure is called, above it.
+pub(super) fn heading(html: &mut Html, title: &str, definition: Option<&str>) {
     html.raw("<p class=\"title\">").defined(title, definition).raw("</p>");
 }
 
@@ -127,7 +211,7 @@ fn legend(html: &mut Html, lines: &[Line]) {
     if entries.len() < 2 {
         return;
     }
-    html.raw("<ul class=\"legend\">");
+    html.raw("<ul class=\"legend lines\">");
     for (name, style, marked) in entries {
         html.raw("<li>").raw(&key(style, marked)).text(name).raw("</li>");
     }

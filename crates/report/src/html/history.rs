@@ -1,21 +1,24 @@
 //! `webstone history` as a page: published results and runs in the same charts, and their tables.
 
+use webstone_model::figures::Figure;
+use webstone_model::figures::level::{CONNECTION_RATE, LATENCY_MEAN, THROUGHPUT};
 use webstone_model::record::RunRecord;
 
-use super::figure::{Figure, HEIGHT};
+use super::figure::{self, HEIGHT};
+use super::figures;
 use super::markup::Html;
 use super::{foot, head, navigation};
 use crate::chart::{Axis, Line, Point, STYLES};
 use crate::history::{Comparison, Published, Quantity, lines, printed_table};
-use crate::numbers::{Scale, count, round, seconds_round};
+use crate::numbers::{count, round, seconds_round};
 use crate::screen::Screen;
 use crate::summary::{self, Level};
 
 /// What there is to draw over clients.
-const CHARTS: [(Quantity, &str); 3] = [
-    (Quantity::ConnectionRate, "Connections/s"),
-    (Quantity::Throughput, "Throughput"),
-    (Quantity::Latency, "Latency, mean"),
+const CHARTS: [(Quantity, Figure); 3] = [
+    (Quantity::ConnectionRate, CONNECTION_RATE),
+    (Quantity::Throughput, THROUGHPUT),
+    (Quantity::Latency, LATENCY_MEAN),
 ];
 
 /// The page: charts, then the comparison of each run, then every published table.
@@ -34,18 +37,17 @@ pub(crate) fn render(
         several => format!("{} runs beside published results", several.len()),
     };
     let mut html = Html::default();
-    head(&mut html, &title);
-    html.raw("<header><p class=\"brand\">webstone history</p>");
-    html.raw("<button id=\"theme\" type=\"button\" hidden>Theme: automatic</button>");
-    html.element("h1", &title).element("p class=\"sub\"", caution).raw("</header>\n");
+    head(&mut html, "webstone history", &title, caution);
     let mut page = html;
     let mut html = Html::default();
     html.raw("<main id=\"main\" tabindex=\"-1\">");
-    html.section("load", "Against the number of clients").raw("<div class=\"charts\">");
-    for (quantity, name) in CHARTS {
-        chart(&mut html, screen, published, &runs, quantity, name);
-    }
-    html.raw("</div></section>");
+    html.section_of("load", "Against the number of clients", |html| {
+        html.charts(|html| {
+            for (quantity, figure) in &CHARTS {
+                chart(html, screen, published, &runs, *quantity, figure);
+            }
+        });
+    });
     if !compared.is_empty() {
         html.section("beside", "Side by side");
         let columns = ["published at", "figure", "published", "this run", "unit", "ratio", "at clients"];
@@ -84,7 +86,7 @@ pub(crate) fn render(
     }
     html.raw("</section></main>");
     let body = html.finish();
-    navigation(&mut page, &body);
+    navigation(&mut page, &body, None);
     page.raw(&body);
     foot(&mut page);
     page.finish()
@@ -115,7 +117,7 @@ fn chart(
     published: &[&Published],
     runs: &[(&RunRecord, Vec<Level<'_>>)],
     quantity: Quantity,
-    title: &str,
+    figure: &Figure,
 ) {
     let mut lines: Vec<Line> = Vec::new();
     let of_runs = runs.iter().map(|(record, levels)| {
@@ -140,15 +142,10 @@ fn chart(
     let mut clients: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
     clients.sort_by(f64::total_cmp);
     clients.dedup();
-    let scale = match quantity {
-        Quantity::Latency => Scale::seconds(screen, values.iter().copied()),
-        Quantity::Throughput => Scale::bits_per_second(values.iter().copied()),
-        _ => Scale::plain(2, values.iter().copied()),
-    };
+    let scale = figures::scale(screen, figure, values.iter().copied());
     let say = |value: f64| match quantity {
         Quantity::Latency => seconds_round(screen, value),
-        Quantity::Throughput => round(&Scale::bits_per_second([value]).say(value)),
-        _ => round(&Scale::plain(2, [value]).say(value)),
+        _ => round(&figures::scale(screen, figure, [value]).say(value)),
     };
     // A quarter of a century lies between them: on a linear axis the published ones would lie on the ground.
     let y = if runs.is_empty() {
@@ -161,9 +158,9 @@ fn chart(
         0 => String::new(),
         _ => format!("{left_out} more results are in the tables; --only chooses which are drawn."),
     };
-    Figure {
-        id: format!("chart-{}", title.split([',', '/']).next().unwrap_or("x").to_lowercase()),
-        title: title.to_owned(),
+    figure::Figure {
+        id: format!("chart-{}", figure.key),
+        title: figures::title(figure),
         definition: None,
         caption,
         x: Axis::counts("clients", 1.0, &clients),

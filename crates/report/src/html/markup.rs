@@ -52,6 +52,26 @@ impl Html {
         self.raw("</h2>\n")
     }
 
+    /// A section, if there is anything in it.
+    pub(super) fn section_of(&mut self, id: &str, title: &str, draw: impl FnOnce(&mut Html)) -> &mut Html {
+        let mut body = Html::default();
+        draw(&mut body);
+        if !body.out.is_empty() {
+            self.section(id, title).raw(&body.out).raw("</section>");
+        }
+        self
+    }
+
+    /// Charts side by side, if there are any.
+    pub(super) fn charts(&mut self, draw: impl FnOnce(&mut Html)) -> &mut Html {
+        let mut charts = Html::default();
+        draw(&mut charts);
+        if !charts.out.is_empty() {
+            self.raw("<div class=\"charts\">").raw(&charts.out).raw("</div>");
+        }
+        self
+    }
+
     pub(super) fn finish(self) -> String {
         self.out
     }
@@ -81,9 +101,18 @@ impl Html {
         self.element("caption", caption);
     }
 
-    /// A sheet of the text report as a table. Of its rows (counted within each group) those are left out that `keep`
-    /// does not want.
-    pub(super) fn sheet(&mut self, sheet: &Sheet, keep: &dyn Fn(usize) -> bool) -> &mut Html {
+    /// A sheet of the text report as a table.
+    pub(super) fn sheet(&mut self, sheet: &Sheet) -> &mut Html {
+        self.sheet_of_levels(sheet, &|_| Some(""))
+    }
+
+    /// The same of a sheet whose rows may be levels: `level` says by the first cell of a row which one it is (none: empty), or
+    /// that the row is left out.
+    pub(super) fn sheet_of_levels<'l>(
+        &mut self,
+        sheet: &Sheet,
+        level: &dyn Fn(&str) -> Option<&'l str>,
+    ) -> &mut Html {
         if sheet.table.columns.is_empty() {
             return self.element("p", &format!("{}: {}.", sheet.title, sheet.explanation));
         }
@@ -103,11 +132,9 @@ impl Html {
         }
         self.raw("</tr></thead><tbody>");
         let width = sheet.table.columns.len();
-        let mut index = 0;
         for line in &sheet.table.lines {
             match line {
                 Line::Group(title) => {
-                    index = 0;
                     let open = format!("th scope=\"rowgroup\" class=\"group\" colspan=\"{width}\"");
                     self.raw("</tbody><tbody><tr>").element(&open, title).raw("</tr>");
                 }
@@ -116,10 +143,9 @@ impl Html {
                     self.raw("<tr>").element(&open, note).raw("</tr>");
                 }
                 Line::Row { cells, marked, tone } => {
-                    if keep(index) {
-                        self.row(sheet, cells, *marked, *tone);
+                    if let Some(level) = level(cells.first().map_or("", |cell| cell.trim_end())) {
+                        self.row(sheet, cells, *marked, *tone, level);
                     }
-                    index += 1;
                 }
             }
         }
@@ -131,14 +157,18 @@ impl Html {
         self
     }
 
-    fn row(&mut self, sheet: &Sheet, cells: &[String], marked: bool, tone: Tone) {
+    fn row(&mut self, sheet: &Sheet, cells: &[String], marked: bool, tone: Tone, level: &str) {
         let class = match tone {
             Tone::Good => " class=\"good\"",
             Tone::Caution => " class=\"caution\"",
             Tone::Alarm => " class=\"alarm\"",
             Tone::Plain | Tone::Strong | Tone::Faint => "",
         };
-        let _ = write!(self.out, "<tr{class}>");
+        let _ = write!(self.out, "<tr{class}");
+        if !level.is_empty() {
+            self.raw(" data-level=\"").text(level).raw("\"");
+        }
+        self.raw(">");
         for (index, (cell, column)) in cells.iter().zip(&sheet.table.columns).enumerate() {
             let left = if column.left { " class=\"left\"" } else { "" };
             let open = if index == 0 { format!("th scope=\"row\"{left}") } else { format!("td{left}") };

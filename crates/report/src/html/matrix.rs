@@ -1,57 +1,102 @@
-//! The page of a series: what its cells say together stands before the charts and tables that any several records have, with
-//! one line a cell.
+//! The page of a series: the verdict on each cell, then what all cells say together, before the charts and tables that any
+//! several records have, with one line a cell.
 
 use webstone_judge::verdict;
+use webstone_model::figures::level::REQUEST_RATE;
 use webstone_model::record::RunRecord;
 
-use super::figure::{BarFigure, Figure, HEIGHT};
+use super::figure::{BarFigure, Figure, HEIGHT, tops};
+use super::figures::{definition, scale, title};
 use super::markup::Html;
-use super::{page, runs};
+use super::{Lead, page, runs};
 use crate::Options;
 use crate::chart::{Axis, Line, Point};
 use crate::numbers::{Scale, count};
 use crate::screen::{Screen, Tone};
-use crate::series::{Report, efficiency_lines, notes, range, scaling_lines};
+use crate::series::{Report, efficiency_lines, notes, scaling_lines};
 
 /// Steps in which a fitted law is drawn.
 const LAW_STEPS: u32 = 48;
 
-/// The page.
+/// The page. `links` lead to the reports of the cells, in the order of the plan, where they have one.
 pub(crate) fn of_series(
     screen: &Screen,
     report: &Report<'_>,
     records: &[Option<RunRecord>],
+    links: &[Option<String>],
     options: &Options,
 ) -> String {
-    let records: Vec<_> = records.iter().flatten().map(|record| (record, verdict::of(record))).collect();
+    let linked = links.iter().cloned().chain(std::iter::repeat(None));
+    let (records, links): (Vec<_>, Vec<Option<String>>) = (records.iter().zip(linked))
+        .filter_map(|(record, link)| Some(((record.as_ref()?, verdict::of(record.as_ref()?)), link)))
+        .unzip();
     let runs = runs(&records);
     let mut matrix = Html::default();
     matrix.section("matrix", "The series");
+    let sheets = report.sheets(screen);
+    let (ranked, others): (Vec<_>, Vec<_>) = (sheets.iter())
+        .filter(|sheet| sheet.title != "Levels of each cell")
+        .partition(|sheet| matches!(sheet.title, "Ranks" | "Scaling" | "SPICE"));
+    matrix.charts(|html| {
+        peaks(html, screen, report);
+        scaling(html, screen, report);
+        efficiency(html, report);
+    });
+    for sheet in ranked.into_iter().chain(others) {
+        matrix.sheet(sheet);
+    }
+    matrix.raw("</section>");
+    let mut told = Html::default();
+    of_cells(&mut told, report);
+    let lead = Lead::Series { links: &links, matrix: &matrix.finish(), notes: &told.finish() };
+    page(screen, &report.title(), &report.subtitle(), &lead, &runs, options)
+}
+
+/// How far the series is, what is wrong with it, and what the report of each cell warns of.
+fn of_cells(html: &mut Html, report: &Report<'_>) {
     for (tone, note) in report.notes() {
         match tone {
-            Tone::Alarm => matrix.raw("<div class=\"verdict invalid\">").element("p", &note).raw("</div>"),
-            _ => matrix.element("p class=\"note\"", &note),
+            Tone::Alarm => html.raw("<div class=\"verdict invalid\">").element("p", &note).raw("</div>"),
+            _ => html.element("p", &note),
         };
     }
-    for sheet in report.sheets(screen).iter().filter(|sheet| sheet.title != "Levels of each cell") {
-        matrix.element("h3", sheet.title).sheet(sheet, &|_| true);
-    }
     if !report.cell_notes.is_empty() {
-        matrix.element("h3", notes::TITLE).raw("<ul>");
+        html.element("h3", notes::TITLE).raw("<ul>");
         for note in notes::grouped(report) {
-            matrix.element("li", &note.sentence());
+            html.element("li", &note.sentence());
         }
-        matrix.raw("</ul>");
+        html.raw("</ul>");
     }
-    matrix.raw("<div class=\"charts\">");
-    scaling(&mut matrix, report);
-    efficiency(&mut matrix, report);
-    matrix.raw("</div></section>");
-    page(screen, &report.title(), &report.subtitle(), &matrix.finish(), &runs, options)
+}
+
+/// The highest rate of each cell, with its interval.
+fn peaks(html: &mut Html, screen: &Screen, report: &Report<'_>) {
+    // Over CPUs a line says it better.
+    if scaling_lines(report.summary).iter().any(|(_, points)| points.len() > 1) {
+        return;
+    }
+    let peak = |cell: &webstone_judge::series::CellSummary| {
+        let level = cell.peak_level().filter(|_| cell.counts())?;
+        let interval = level.request_rate_interval.filter(|interval| interval.low < interval.high);
+        Some((cell.name.clone(), level.request_rate, interval.map(|it| (it.low.max(0.0), it.high))))
+    };
+    let mut rows: Vec<_> = report.summary.cells.iter().filter_map(peak).collect();
+    rows.sort_by(|a, b| b.1.total_cmp(&a.1));
+    BarFigure {
+        id: "chart-peaks".to_owned(),
+        title: format!("{} at the peak", title(&REQUEST_RATE)),
+        definition: definition(&REQUEST_RATE),
+        caption: "Whiskers: 95 % intervals of the mean over iterations. Invalid cells are left out.",
+        names: "cell",
+        style: 0,
+        scale: scale(screen, &REQUEST_RATE, rows.iter().map(|row| row.1)),
+        rows,
+    }
+    .draw(html);
 }
 
 /// Peak rates over CPUs: what was measured with intervals, the fitted law as a line without marks.
-fn scaling(html: &mut Html, report: &Report<'_>) {
+fn scaling(html: &mut Html, screen: &Screen, report: &Report<'_>) {
     let groups = scaling_lines(report.summary);
     let mut lines = Vec::new();
     let mut cpus: Vec<f64> = Vec::new();
@@ -69,23 +114,19 @@ fn scaling(html: &mut Html, report: &Report<'_>) {
         let name = format!("{}, fitted", scaling.of);
         lines.push(Line { name, style: style + groups.len(), points: fitted.collect(), marked: false });
     }
-    if cpus.is_empty() {
-        return;
-    }
     cpus.sort_by(f64::total_cmp);
     cpus.dedup();
-    let ends = |point: &Point| [point.y, point.interval.map_or(point.y, |(_, high)| high)];
-    let rates: Vec<f64> = lines.iter().flat_map(|line| &line.points).flat_map(ends).collect();
-    let scale = Scale::plain(0, rates.iter().copied());
+    let rates: Vec<f64> = tops(&lines).collect();
+    let scale = scale(screen, &REQUEST_RATE, rates.iter().copied());
     Figure {
         id: "chart-scaling".to_owned(),
-        title: "Peak requests/s over CPUs of the server".to_owned(),
-        definition: None,
+        title: format!("{} at the peak, over CPUs of the server", title(&REQUEST_RATE)),
+        definition: definition(&REQUEST_RATE),
         caption: "Bars are 95 % intervals of the mean over iterations; lines without marks are the fitted Universal \
                   Scalability Law."
             .to_owned(),
         x: Axis::counts("CPUs", 0.0, &cpus),
-        y: Axis::from_zero("requests/s", &scale, rates.iter().copied(), 5),
+        y: Axis::from_zero("", &scale, rates.iter().copied(), 5),
         height: HEIGHT,
         lines,
         reference: Vec::new(),
@@ -98,18 +139,20 @@ fn scaling(html: &mut Html, report: &Report<'_>) {
 
 fn efficiency(html: &mut Html, report: &Report<'_>) {
     let rows = efficiency_lines(report.summary);
-    if rows.is_empty() {
-        return;
-    }
     BarFigure {
         id: "chart-spice".to_owned(),
         title: "SPICE request efficiency at the peak, %".to_owned(),
         definition: None,
+        caption: "Whiskers: 95 % intervals.",
         names: "server, interface",
         style: 0,
         scale: Scale::plain(1, rows.iter().map(|row| row.1.point)),
-        intervals: rows.iter().map(|(_, efficiency)| range(efficiency)).collect(),
-        rows: rows.into_iter().map(|(name, efficiency)| (name, efficiency.point)).collect(),
+        rows: (rows.into_iter())
+            .map(|(name, efficiency)| {
+                let interval = Some(efficiency).filter(|efficiency| efficiency.low < efficiency.high);
+                (name, efficiency.point, interval.map(|it| (it.low.max(0.0), it.high)))
+            })
+            .collect(),
     }
     .draw(html);
 }

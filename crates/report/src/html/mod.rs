@@ -1,28 +1,37 @@
 //! The report as one HTML file: no other file, no network, no script needed. Charts are SVG drawn here
-//! (`crate::chart`); the little script adds a read-out under the pointer and the switch between light and dark.
+//! (`crate::chart`); the little script adds reading and zooming of charts, switches of lines and levels, and the choice
+//! between light and dark.
+//!
+//! What a reader in a hurry wants stands first: the verdict in a line, the figures of the peak, then why, then the charts.
+//! Definitions are folded, and not printed.
 //!
 //! Nothing of a record can act: text is escaped in one place (`markup`), and a Content-Security-Policy admits only
 //! the style sheet and the script of this program, by their hashes, and no request to anywhere.
 
+mod comparison;
 mod definitions;
 mod disclosure;
 mod distributions;
 mod figure;
+mod figures;
 mod headline;
 pub(crate) mod history;
+mod levels;
 mod markup;
 mod matrix;
+mod notes;
 mod pages;
+mod parts;
 mod search;
-mod series;
 mod sweep;
 
 use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use sha2::{Digest, Sha256};
-use webstone_judge::statistics::LevelStatistics;
-use webstone_judge::verdict::Verdict;
+use webstone_judge::comparison::{self as judged, Comparison};
+use webstone_judge::verdict::{self, Verdict};
+use webstone_model::rate::RateProfile;
 use webstone_model::record::RunRecord;
 
 use crate::asctime::date_time;
@@ -46,8 +55,6 @@ struct Run<'a> {
     name: String,
     verdict: Verdict,
     levels: Vec<Level<'a>>,
-    /// Of each level, in the same order.
-    statistics: Vec<LevelStatistics>,
 }
 
 impl Run<'_> {
@@ -66,9 +73,9 @@ impl Run<'_> {
         self.levels.get(self.peak().unwrap_or(0))
     }
 
-    /// The statistics of that level.
-    fn best_statistics(&self) -> Option<&LevelStatistics> {
-        self.statistics.get(self.peak().unwrap_or(0))
+    /// The level of a rate and a number of clients.
+    fn level(&self, key: (Option<RateProfile>, u32)) -> Option<&Level<'_>> {
+        self.levels.iter().find(|level| level.key() == key)
     }
 
     /// Its name among several; alone, that of what is shown.
@@ -77,65 +84,130 @@ impl Run<'_> {
     }
 }
 
+/// What a page begins with.
+enum Lead<'a> {
+    /// One record: its verdict and its peak.
+    Record,
+    /// Several, held against the first.
+    Compared(&'a Comparison, comparison::Forbidden),
+    /// The cells of a series, where each has its own report, what they say together, and what is to be known of them.
+    Series { links: &'a [Option<String>], matrix: &'a str, notes: &'a str },
+}
+
 /// The report of one record, or of several drawn into the same charts; each with the verdict on the whole of it.
 pub(crate) fn render(records: &[(&RunRecord, Verdict)], options: &Options) -> String {
-    let screen = Screen::new(&Options { charset: Charset::Utf8, color: false, ..options.clone() });
+    let screen = plain(options);
     let runs = runs(records);
-    page(&screen, &title(&runs), &subtitle(&runs), "", &runs, options)
+    let compared = (records.len() > 1).then(|| {
+        let records: Vec<&RunRecord> = records.iter().map(|(record, _)| *record).collect();
+        judged::compare(&records, &judged::Options::default())
+    });
+    let lead = match &compared {
+        None => Lead::Record,
+        Some(comparison) => Lead::Compared(comparison, comparison::Forbidden::Refused),
+    };
+    page(&screen, &title(&runs), &subtitle(&runs), &lead, &runs, options)
+}
+
+/// A comparison, with the records that were compared.
+pub(crate) fn of_comparison(comparison: &Comparison, records: &[RunRecord], options: &Options) -> String {
+    let records: Vec<_> = records.iter().map(|record| (record, verdict::of(record))).collect();
+    let runs = runs(&records);
+    let lead = Lead::Compared(comparison, comparison::Forbidden::Forced);
+    page(&plain(options), &title(&runs), &subtitle(&runs), &lead, &runs, options)
+}
+
+fn plain(options: &Options) -> Screen {
+    Screen::new(&Options { charset: Charset::Utf8, color: false, ..options.clone() })
 }
 
 fn runs<'a>(records: &[(&'a RunRecord, Verdict)]) -> Vec<Run<'a>> {
-    let run = |(name, (record, verdict)): (String, &(&'a RunRecord, Verdict))| {
-        let levels = summary::levels(record);
-        let statistics = levels.iter().map(|level| LevelStatistics::of(&level.runs)).collect();
-        Run { record, name, verdict: verdict.clone(), levels, statistics }
+    let run = |(name, (record, verdict)): (String, &(&'a RunRecord, Verdict))| Run {
+        record,
+        name,
+        verdict: verdict.clone(),
+        levels: summary::levels(record),
     };
     names(records).into_iter().zip(records).map(run).collect()
 }
 
-/// The page of these records; `before` is markup that stands before all that is drawn of them.
 fn page(
     screen: &Screen,
     title: &str,
     subtitle: &str,
-    before: &str,
+    lead: &Lead<'_>,
     runs: &[Run<'_>],
     options: &Options,
 ) -> String {
     let mut html = Html::default();
-    head(&mut html, title);
-    html.raw("<header><p class=\"brand\">webstone report</p>");
-    html.raw("<button id=\"theme\" type=\"button\" hidden>Theme: automatic</button>");
-    html.element("h1", title).element("p class=\"sub\"", subtitle).raw("</header>\n");
+    let brand = match lead {
+        Lead::Compared(_, comparison::Forbidden::Forced) => "webstone compare",
+        _ => "webstone report",
+    };
+    head(&mut html, brand, title, subtitle);
+    let chosen = levels::Chosen::of(runs);
     let mut body = Html::default();
-    body.raw("<main id=\"main\" tabindex=\"-1\">").raw(before);
-    headline::draw(&mut body, screen, runs);
+    body.raw("<main id=\"main\" tabindex=\"-1\">");
+    begin(&mut body, screen, lead, runs);
     search::draw(&mut body, screen, runs);
     sweep::draw(&mut body, screen, runs);
-    distributions::draw(&mut body, screen, runs);
-    series::draw(&mut body, screen, runs);
+    levels::draw(&mut body, screen, runs, &chosen);
     pages::draw(&mut body, screen, runs, options.pages_max);
     tables(&mut body, screen, runs, options.pages_max);
     disclosure::draw(&mut body, screen, runs);
     body.section("definitions", "Definitions");
-    body.raw(&definitions::markup()).raw("</section></main>");
+    body.raw("<details><summary>What every figure means, and where it comes from</summary>");
+    body.raw(&definitions::markup()).raw("</details></section></main>");
     let body = body.finish();
-    navigation(&mut html, &body);
+    navigation(&mut html, &body, Some(&chosen));
     html.raw(&body);
     foot(&mut html);
     html.finish()
 }
 
+/// Verdict, figures, and what there is to say about them, in this order.
+fn begin(html: &mut Html, screen: &Screen, lead: &Lead<'_>, runs: &[Run<'_>]) {
+    match lead {
+        Lead::Record => {
+            for run in runs {
+                headline::verdict(html, run);
+                headline::tiles(html, screen, run);
+                notes::draw(html, screen, run);
+            }
+        }
+        Lead::Compared(comparison, forbidden) => {
+            headline::verdicts(html, runs, &[]);
+            comparison::draw(html, screen, comparison, runs, *forbidden);
+            headline::peaks(html, screen, runs);
+            notes::draw_each(html, screen, runs, true, |_| ());
+        }
+        Lead::Series { links, matrix, notes } => {
+            headline::verdicts(html, runs, links);
+            html.raw(matrix);
+            notes::draw_each(html, screen, runs, false, |html| {
+                html.raw(notes);
+            });
+        }
+    }
+}
+
 fn foot(html: &mut Html) {
     html.raw("\n<footer><p>Made from the record alone by ");
     html.text(&format!("webstone {}", env!("CARGO_PKG_VERSION")));
-    html.raw(". Values of a chart stand below it, under “Data”.</p></footer>");
-    html.raw("<div id=\"readout\" aria-hidden=\"true\" hidden></div>\n<script>")
-        .raw(SCRIPT)
-        .raw("</script></body></html>\n");
+    html.raw(". The values of a chart stand below it, under “Data”.</p>");
+    html.raw(
+        "<p id=\"keys\" hidden>Charts: drag across one to zoom, double-click to see all again. With the keyboard: arrow keys read \
+         values, + and − zoom, 0 shows all.</p></footer>",
+    );
+    html.raw(
+        "<div id=\"readout\" aria-hidden=\"true\" hidden></div><p id=\"said\" role=\"status\"></p>\n<script>",
+    )
+    .raw(SCRIPT)
+    .raw("</script></body></html>\n");
 }
 
-fn head(html: &mut Html, title: &str) {
+/// All before the navigation.
+fn head(html: &mut Html, brand: &str, title: &str, subtitle: &str) {
     let hash = |text: &str| base64::engine::general_purpose::STANDARD.encode(Sha256::digest(text));
     html.raw("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
     html.raw(&format!(
@@ -147,10 +219,13 @@ fn head(html: &mut Html, title: &str) {
     html.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     html.raw("<meta name=\"color-scheme\" content=\"light dark\">\n");
     html.raw("<link rel=\"icon\" href=\"data:,\">\n");
-    html.element("title", &format!("{title} – webstone report"));
+    html.element("title", &format!("{title} – {brand}"));
     html.raw("\n<style>")
         .raw(STYLE)
         .raw("</style></head>\n<body><a class=\"skip\" href=\"#main\">Skip to the report</a>\n");
+    html.raw("<header>").element("p class=\"brand\"", brand);
+    html.raw("<button id=\"theme\" type=\"button\" hidden>Theme: automatic</button>");
+    html.element("h1", title).element("p class=\"sub\"", subtitle).raw("</header>\n");
 }
 
 fn title(runs: &[Run<'_>]) -> String {
@@ -164,7 +239,7 @@ fn title(runs: &[Run<'_>]) -> String {
                 _ => format!("{} on {target}", only.record.workload.name),
             }
         }
-        several => format!("{} records compared", several.len()),
+        several => format!("{} runs compared", several.len()),
     }
 }
 
@@ -179,8 +254,8 @@ fn subtitle(runs: &[Run<'_>]) -> String {
     }
 }
 
-/// Links to the sections that the report has, by their headings.
-fn navigation(html: &mut Html, body: &str) {
+/// Links to the sections that the report has, by their headings, and the selector of levels.
+fn navigation(html: &mut Html, body: &str, chosen: Option<&levels::Chosen>) {
     html.raw("<nav aria-label=\"Sections\"><ul>");
     for section in body.split("<section id=\"").skip(1) {
         let id = section.split('"').next().unwrap_or_default();
@@ -188,7 +263,11 @@ fn navigation(html: &mut Html, body: &str) {
         let title = section.split("-h\">").nth(2).and_then(|rest| rest.split("</h2>").next()).unwrap_or(id);
         html.raw(&format!("<li><a href=\"#{id}\">{title}</a></li>"));
     }
-    html.raw("</ul></nav>\n");
+    html.raw("</ul>");
+    if let Some(chosen) = chosen.filter(|chosen| chosen.is_choice()) {
+        chosen.selector(html);
+    }
+    html.raw("</nav>\n");
 }
 
 fn tables(html: &mut Html, screen: &Screen, runs: &[Run<'_>], pages_max: usize) {
@@ -200,6 +279,7 @@ fn tables(html: &mut Html, screen: &Screen, runs: &[Run<'_>], pages_max: usize) 
         if runs.len() > 1 {
             html.raw("<details><summary><h3>").text(&run.name).raw("</h3></summary>");
         }
+        let names: Vec<String> = run.levels.iter().map(Level::load).collect();
         let chosen: BTreeSet<usize> = spread(run.levels.len(), LEVELS_MAX, run.peak()).into_iter().collect();
         if chosen.len() < run.levels.len() {
             let text = format!(
@@ -210,10 +290,21 @@ fn tables(html: &mut Html, screen: &Screen, runs: &[Run<'_>], pages_max: usize) 
             );
             html.element("p class=\"note\"", &text);
         }
+        // Of a level's row the first cell is its load; a mark behind it says that it was interrupted.
+        let level = |cell: &str| {
+            let cell = cell.trim_end_matches('*');
+            match run.levels.iter().position(|level| level.load_cell() == cell) {
+                Some(place) => chosen.contains(&place).then(|| names[place].as_str()),
+                None => Some(""),
+            }
+        };
         for sheet in sheets(screen, run.record, &run.levels, pages_max) {
-            // Rows of these are no levels.
-            let by_level = !matches!(sheet.title, "Pages" | "Errors");
-            html.sheet(&sheet, &|row| !by_level || chosen.contains(&row));
+            let load = summary::load_column(&run.levels).0;
+            if sheet.table.columns.first().is_some_and(|column| column.name == load) {
+                html.sheet_of_levels(&sheet, &level);
+            } else {
+                html.sheet(&sheet);
+            }
         }
         if runs.len() > 1 {
             html.raw("</details>");

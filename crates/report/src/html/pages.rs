@@ -1,5 +1,7 @@
 //! The pages of the workload as bars: how often each was fetched, how long a response and a connection took.
 
+use std::borrow::Cow;
+
 use webstone_model::metrics::PageTotals;
 
 use crate::numbers::{Scale, count};
@@ -18,10 +20,20 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>], pages_max
     if pages_max == 0 || totals.iter().all(|totals| totals.is_empty()) {
         return;
     }
-    html.section("pages", "Page by page");
-    for (number, (run, totals)) in runs.iter().zip(&totals).enumerate() {
+    html.section_of("pages", "Page by page", |html| draw_each(html, screen, runs, &totals, pages_max));
+}
+
+fn draw_each(
+    html: &mut Html,
+    screen: &Screen,
+    runs: &[Run<'_>],
+    totals: &[Cow<'_, [PageTotals]>],
+    pages_max: usize,
+) {
+    for (number, (run, totals)) in runs.iter().zip(totals).enumerate() {
         let order = shown(totals, pages_max);
-        if order.is_empty() {
+        // A single page is a row of its table.
+        if order.len() < 2 {
             continue;
         }
         if runs.len() > 1 {
@@ -39,37 +51,43 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>], pages_max
                 count(all)
             ));
         }
-        html.element("p class=\"note\"", &note).raw("<div class=\"charts\">");
-        let bars = |title: &str, definition, scale, of: fn(&PageTotals) -> f64| BarFigure {
-            id: format!(
-                "chart-pages-{number}-{}",
-                title.split(' ').next().unwrap_or_default().to_lowercase()
-            ),
-            title: title.to_owned(),
-            definition: Some(definition),
-            names: "page",
-            style: number,
-            scale,
-            rows: order.iter().map(|index| (name(run.record, *index), of(&totals[*index]))).collect(),
-            intervals: Vec::new(),
-        };
-        let values =
-            |of: fn(&PageTotals) -> f64| order.iter().map(|index| of(&totals[*index])).collect::<Vec<_>>();
-        bars("Hits", definitions::HITS, Scale::plain(0, []), |page| page.hits as f64).draw(html);
-        let scale = Scale::seconds(screen, values(response_mean));
-        // No mean of none: a bar of no length would say that it took no time.
-        let mean = |page: &PageTotals| if page.requests > 0 { response_mean(page) } else { f64::NAN };
-        bars("Response time, mean", definitions::PAGE_RESPONSE, scale, mean).draw(html);
-        if order.iter().any(|index| totals[*index].connects > 0) {
-            let scale = Scale::seconds(screen, values(connect_mean));
-            let mean = |page: &PageTotals| if page.connects > 0 { connect_mean(page) } else { f64::NAN };
-            bars("Connect time, mean", definitions::PAGE_CONNECT, scale, mean).draw(html);
-        }
-        html.raw("</div>");
+        html.element("p class=\"note\"", &note);
+        html.charts(|html| of_record(html, screen, run, number, totals, &order));
     }
-    if runs.len() > RECORDS_MAX {
+    if runs.len() > RECORDS_MAX && totals.iter().any(|totals| shown(totals, pages_max).len() > 1) {
         let text = format!("The pages of {} more records are in their tables.", runs.len() - RECORDS_MAX);
         html.element("p class=\"note\"", &text);
     }
-    html.raw("</section>");
+}
+
+fn of_record(
+    html: &mut Html,
+    screen: &Screen,
+    run: &Run<'_>,
+    number: usize,
+    totals: &[PageTotals],
+    order: &[usize],
+) {
+    let bars = |title: &str, definition: &str, scale, of: fn(&PageTotals) -> f64| BarFigure {
+        id: format!("chart-pages-{number}-{}", title.split(' ').next().unwrap_or_default().to_lowercase()),
+        title: title.to_owned(),
+        definition: Some(definition.to_owned()),
+        caption: "",
+        names: "page",
+        style: number,
+        scale,
+        rows: order.iter().map(|index| (name(run.record, *index), of(&totals[*index]), None)).collect(),
+    };
+    let values =
+        |of: fn(&PageTotals) -> f64| order.iter().map(|index| of(&totals[*index])).collect::<Vec<_>>();
+    bars("Hits", definitions::HITS, Scale::plain(0, []), |page| page.hits as f64).draw(html);
+    let scale = Scale::seconds(screen, values(response_mean));
+    // No mean of none: a bar of no length would say that it took no time.
+    let mean = |page: &PageTotals| if page.requests > 0 { response_mean(page) } else { f64::NAN };
+    bars("Response time, mean", definitions::PAGE_RESPONSE, scale, mean).draw(html);
+    if order.iter().any(|index| totals[*index].connects > 0) {
+        let scale = Scale::seconds(screen, values(connect_mean));
+        let mean = |page: &PageTotals| if page.connects > 0 { connect_mean(page) } else { f64::NAN };
+        bars("Connect time, mean", definitions::PAGE_CONNECT, scale, mean).draw(html);
+    }
 }

@@ -1,5 +1,5 @@
-//! The search for an SLO (`webstone find`): its answer, and each condition against the load, with the limit. One section a
-//! report; of several records, a part each. The levels as a table stand among the tables.
+//! The search for an SLO (`webstone find`): each condition against the load, with the limit. One section a report; of several
+//! records, a part each. The answer stands among the notes, the levels as a table among the tables.
 
 use webstone_judge::search::{self, Finding};
 use webstone_judge::statistics::Method;
@@ -11,29 +11,31 @@ use crate::chart::{Axis, Line, Point};
 use crate::numbers::{Scale, decimal, seconds_round};
 use crate::screen::Screen;
 
-use super::figure::{Figure, HEIGHT};
+use super::figure::{Figure, HEIGHT, tops};
 use super::markup::Html;
 use super::{Run, definitions};
 
 /// Draws the section, where a record is that of a search.
 pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
-    let mut found = runs.iter().filter_map(|run| {
+    let found = runs.iter().filter_map(|run| {
         let over = run.record.spec.find.as_ref()?.over;
         Some((run, over, search::of_record(run.record).filter(|finding| !finding.levels.is_empty())?))
     });
-    let Some(first) = found.next() else { return };
-    html.section("search", "Search for an SLO");
-    for (number, (run, over, finding)) in std::iter::once(first).chain(found).enumerate() {
-        if runs.len() > 1 {
-            html.element("h3", &run.name);
+    html.section_of("search", "Search for an SLO", |html| {
+        for (number, (run, over, finding)) in found.enumerate() {
+            let mut charts = Html::default();
+            charts.charts(|html| {
+                for place in 0..finding.levels[0].conditions.len() {
+                    condition(html, screen, &format!("chart-search-{number}-{place}"), over, &finding, place);
+                }
+            });
+            let charts = charts.finish();
+            if runs.len() > 1 && !charts.is_empty() {
+                html.element("h3", &run.name);
+            }
+            html.raw(&charts);
         }
-        html.raw("<p>").text(&finding.sentence).raw("</p><div class=\"charts\">");
-        for place in 0..finding.levels[0].conditions.len() {
-            condition(html, screen, &format!("chart-search-{number}-{place}"), over, &finding, place);
-        }
-        html.raw("</div>");
-    }
-    html.raw("</section>");
+    });
 }
 
 /// One condition of the SLO: its value at every level, and the limit.
@@ -45,18 +47,19 @@ fn condition(html: &mut Html, screen: &Screen, id: &str, over: Over, finding: &F
     };
     let condition = &finding.levels[0].conditions[place];
     let points: Vec<Point> = finding.levels.iter().filter_map(of).collect();
-    let (Some(metric), false) = (metric_of(&condition.condition), points.is_empty()) else { return };
+    let (Some(metric), true) = (metric_of(&condition.condition), points.len() > 1) else { return };
     // Where no level moves it, a chart of it says nothing.
     if metric.quantity() == Quantity::Percent && points.iter().all(|point| point.y == points[0].y) {
         return;
     }
     let loads: Vec<f64> = points.iter().map(|point| point.x).collect();
     let ends = (loads[0], loads[loads.len() - 1]);
-    let tops = points.iter().map(|point| point.interval.map_or(point.y, |ends| ends.1.max(point.y)));
+    let lines = vec![Line { name: metric.to_string(), style: 0, marked: true, points: points.clone() }];
+    let tops: Vec<f64> = tops(&lines).collect();
     let values = || points.iter().map(|point| point.y).chain([condition.limit]);
     let (y, scale) = match metric.quantity() {
         Quantity::Seconds => {
-            let times = tops.chain(values());
+            let times = tops.into_iter().chain(values());
             let axis = Axis::durations("logarithmic scale", times, &|value| seconds_round(screen, value));
             (axis, Scale::seconds(screen, values()))
         }
@@ -66,7 +69,7 @@ fn condition(html: &mut Html, screen: &Screen, id: &str, over: Over, finding: &F
                 _ => Scale::plain(3, values()),
             };
             let unit = if quantity == Quantity::Percent { "%" } else { "" };
-            (Axis::from_zero(unit, &scale, tops.chain([condition.limit]), 5), scale)
+            (Axis::from_zero(unit, &scale, tops.into_iter().chain([condition.limit]), 5), scale)
         }
     };
     let x_name = match over {
@@ -81,12 +84,12 @@ fn condition(html: &mut Html, screen: &Screen, id: &str, over: Over, finding: &F
     Figure {
         id: id.to_owned(),
         title: format!("{}, against the load", condition.condition),
-        definition: Some(definitions::SEARCH),
+        definition: Some(definitions::SEARCH.to_owned()),
         caption,
         x: Axis::counts(x_name, 1.0, &loads),
         y,
         height: HEIGHT,
-        lines: vec![Line { name: metric.to_string(), style: 0, marked: true, points }],
+        lines,
         reference: vec![(ends.0, condition.limit), (ends.1, condition.limit)],
         x_name,
         show_x: &|load| decimal(load, 0),

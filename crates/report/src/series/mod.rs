@@ -19,7 +19,7 @@ use crate::numbers::{count, counted};
 use crate::screen::{Screen, Tone};
 use crate::{Charset, Format, Options, html, outgoing};
 
-pub(crate) use sheets::{efficiency_lines, range, scaling_lines};
+pub(crate) use sheets::{efficiency_lines, scaling_lines};
 
 /// Why no report could be made of a series.
 #[derive(Debug, thiserror::Error)]
@@ -48,13 +48,15 @@ pub fn series_form(format: Format) -> Result<(), SeriesReportError> {
     }
 }
 
-/// Makes the report of a series from its plan and the record of each cell, as far as there is one.
+/// Makes the report of a series from its plan and the record of each cell, as far as there is one. `links` are where a page may
+/// link to the report of each cell: relative URLs in the order of the plan.
 ///
 /// # Errors
 /// [`SeriesReportError`].
 pub fn render_series(
     series: &Series,
     records: &[Option<RunRecord>],
+    links: &[Option<String>],
     format: Format,
     options: &Options,
 ) -> Result<Vec<u8>, SeriesReportError> {
@@ -77,7 +79,7 @@ pub fn render_series(
         Format::Markdown => Ok(outgoing::text(markdown::render(&report, &screen_of(options)), false)),
         Format::Html => {
             let screen = screen_of(options);
-            Ok(outgoing::text(html::of_series(&screen, &report, records, options), false))
+            Ok(outgoing::text(html::of_series(&screen, &report, records, links, options), false))
         }
         _ => Ok(outgoing::text(text(&report, &Screen::new(options)), options.color)),
     }

@@ -473,7 +473,7 @@ fn decimals(percent: &Interval) -> usize {
 }
 
 /// ` (40.8 to 43.3)`, or nothing where there is no interval.
-pub(crate) fn range(percent: &Interval) -> String {
+fn range(percent: &Interval) -> String {
     let digits = decimals(percent);
     match percent.method {
         Method::None => String::new(),

@@ -129,8 +129,48 @@ impl Browser {
     pub fn show_as(&mut self, width: u32, height: u32, theme: &str) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.call("Emulation.setDeviceMetricsOverride", size);
-        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": theme }] });
+        let features =
+            json!({ "media": "screen", "features": [{ "name": "prefers-color-scheme", "value": theme }] });
         self.call("Emulation.setEmulatedMedia", features);
+    }
+
+    /// Lays the page out as on paper: A4 with margins of 10 mm, at 96 pixels an inch.
+    pub fn show_printed(&mut self) {
+        let size = json!({ "width": 718, "height": 1047, "deviceScaleFactor": 1, "mobile": false });
+        self.call("Emulation.setDeviceMetricsOverride", size);
+        self.call("Emulation.setEmulatedMedia", json!({ "media": "print" }));
+    }
+
+    /// Presses a key, by its name in the DOM, where the focus is.
+    pub fn press(&mut self, key: &str) {
+        let codes = [("Enter", 13), (" ", 32), ("End", 35), ("Home", 36), ("ArrowDown", 40)];
+        let code = codes.iter().find(|(name, _)| *name == key).map_or(0, |(_, code)| *code);
+        let text = match key {
+            "Enter" => "\r",
+            _ if key.chars().count() == 1 => key,
+            _ => "",
+        };
+        let kind = if text.is_empty() { "rawKeyDown" } else { "keyDown" };
+        let down = json!({ "type": kind, "key": key, "text": text, "windowsVirtualKeyCode": code });
+        self.call("Input.dispatchKeyEvent", down);
+        let up = json!({ "type": "keyUp", "key": key, "windowsVirtualKeyCode": code });
+        self.call("Input.dispatchKeyEvent", up);
+    }
+
+    /// Drags the mouse from one place of the window to another.
+    pub fn drag(&mut self, from: (f64, f64), to: (f64, f64)) {
+        for (kind, (x, y), buttons) in [
+            ("mouseMoved", from, 0),
+            ("mousePressed", from, 1),
+            ("mouseMoved", to, 1),
+            ("mouseReleased", to, 0),
+        ] {
+            let button = if kind == "mouseMoved" && buttons == 0 { "none" } else { "left" };
+            let event = json!({
+                "type": kind, "x": x, "y": y, "button": button, "buttons": buttons, "clickCount": 1
+            });
+            self.call("Input.dispatchMouseEvent", event);
+        }
     }
 
     /// Keeps a picture of the whole page, where a directory for pictures is named by the environment.

@@ -13,10 +13,12 @@ use std::path::Path;
 use devtools::Browser;
 use serde_json::{Value, json};
 use webstone_model::record::RunRecord;
-use webstone_report::{Format, Options, history, render_all};
+use webstone_report::{
+    ComparisonFormat, Format, Options, history, render_all, render_comparison, render_series,
+};
 
-/// Widths in pixels: a phone, a tablet, a desk.
-const WIDTHS: [u32; 3] = [390, 820, 1280];
+/// Widths in pixels: a phone, a tablet, desks.
+const WIDTHS: [u32; 4] = [390, 820, 1280, 1440];
 
 fn written(directory: &Path, name: &str, records: &[RunRecord]) -> std::path::PathBuf {
     let path = directory.join(name);
@@ -59,6 +61,15 @@ fn a_report_opens_without_error_and_fetches_nothing() {
             .unwrap();
         pages.push((name.to_owned(), path));
     }
+    pages.push(("comparison".to_owned(), directory.path().join("comparison.html")));
+    let compared = records::before_and_after();
+    let comparison =
+        render_comparison(&records::comparison(), &compared, ComparisonFormat::Html, &Options::default());
+    std::fs::write(&pages[pages.len() - 1].1, comparison.unwrap()).unwrap();
+    pages.push(("series".to_owned(), directory.path().join("series.html")));
+    let (series, cells) = records::series();
+    let page = render_series(&series, &cells, &[], Format::Html, &Options::default()).unwrap();
+    std::fs::write(&pages[pages.len() - 1].1, page).unwrap();
     if let Some(own) = std::env::var_os("WEBSTONE_PAGE") {
         pages.push(("own".to_owned(), std::fs::canonicalize(own).unwrap()));
     }
@@ -67,6 +78,101 @@ fn a_report_opens_without_error_and_fetches_nothing() {
         looks_right(&mut Seen { browser: &mut browser, name, wrong: &mut wrong }, path);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_keyboard_chooses_levels_switches_lines_and_zooms() {
+    let Some(program) = devtools::installed() else {
+        println!("skipped: no chromium is installed");
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let mut browser = Browser::start(&program);
+    let path = written(directory.path(), "sweep.html", &[records::small()]);
+    browser.show_as(1280, 900, "light");
+    browser.open(&path);
+    let mut wrong = Vec::new();
+    let mut page = Seen { browser: &mut browser, name: "sweep", wrong: &mut wrong };
+    levels(&mut page);
+    lines(&mut page);
+    zoom(&mut page);
+    page.expect(
+        "(location.hash = '#def-identities', new Promise(done => setTimeout(() => done(document.querySelector('#definitions details').open), 100)))",
+        json!(true),
+        "a link opens the definitions",
+    );
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn levels(page: &mut Seen<'_>) {
+    let shown = "[...document.querySelectorAll('details.level')].filter(d => d.checkVisibility()).map(d => d.dataset.level)";
+    page.expect(shown, json!(["5 clients", "10 clients", "20 clients"]), "at first every level has its part");
+    page.browser.evaluate("document.querySelector('#level select').focus()");
+    // The options are all, 5, 10 and 20 clients.
+    page.browser.press("ArrowDown");
+    page.browser.press("ArrowDown");
+    page.expect(shown, json!(["10 clients"]), "the chosen level alone is shown");
+    page.expect(
+        "document.querySelector('details.level:not([hidden])').open",
+        json!(true),
+        "the chosen level is unfolded",
+    );
+    let rows =
+        "[...new Set([...document.querySelectorAll('tr.chosen')].map(r => r.cells[0].textContent))].join()";
+    page.expect(rows, json!("10"), "its rows are marked");
+    page.browser.press("Home");
+    page.expect(shown, json!(["5 clients", "10 clients", "20 clients"]), "all levels come back");
+}
+
+fn lines(page: &mut Seen<'_>) {
+    let drawn = "[...document.querySelectorAll('#chart-percentiles-t')][0].parentNode.querySelectorAll('.series:not(.off)').length";
+    page.expect(drawn, json!(4), "four percentiles");
+    page.browser.evaluate("document.getElementById('chart-percentiles-t').closest('figure').querySelector('.legend button').focus()");
+    page.browser.press(" ");
+    page.expect(drawn, json!(3), "the legend switches a line off");
+    page.expect("document.activeElement.getAttribute('aria-pressed')", json!("false"), "and says so");
+    page.browser.press(" ");
+    page.expect(drawn, json!(4), "and on");
+}
+
+fn zoom(page: &mut Seen<'_>) {
+    page.browser.evaluate(
+        "window.chart = document.getElementById('chart-requests_per_s-t').parentNode, chart.focus()",
+    );
+    let path = "chart.querySelector('.line').getAttribute('d')";
+    let whole = page.browser.evaluate(path);
+    let reset = "chart.parentNode.querySelector('button.reset').hidden";
+    page.expect(reset, json!(true), "the whole is shown");
+    page.browser.press("End");
+    page.expect(
+        "document.getElementById('said').textContent.startsWith('20, ') && !document.getElementById('readout').hidden",
+        json!(true),
+        "the last point is read out",
+    );
+    page.browser.press("+");
+    let zoomed = page.browser.evaluate(path);
+    if zoomed == whole {
+        page.wrong.push("+ does not zoom".to_owned());
+    }
+    page.expect(reset, json!(false), "there is a way back");
+    let inside = "(f => [...chart.querySelectorAll('g.x text:not(.off)')].every(t => { const b = t.getBoundingClientRect(); return b.right <= f.right + 1 && b.left >= f.left - 1; }))(chart.getBoundingClientRect())";
+    page.expect(inside, json!(true), "labels stay in the drawing");
+    page.browser.press("0");
+    page.expect(path, whole.clone(), "0 shows the whole again");
+    page.browser.evaluate("chart.scrollIntoView()");
+    let place = |page: &mut Seen<'_>, share: f64| {
+        let at = format!(
+            "(b => [b.left + b.width * {share}, b.top + b.height / 2])(chart.getBoundingClientRect())"
+        );
+        let at = page.browser.evaluate(&at);
+        (at[0].as_f64().unwrap(), at[1].as_f64().unwrap())
+    };
+    let (from, to) = (place(page, 0.3), place(page, 0.6));
+    page.browser.drag(from, to);
+    page.expect(&format!("{path} !== {whole}"), json!(true), "a drag zooms");
+    page.browser.evaluate("chart.parentNode.querySelector('button.reset').focus()");
+    page.browser.press("Enter");
+    page.expect(path, whole, "the button shows the whole again");
 }
 
 /// A page in the browser, and what was found wrong with any: all of it, so that one look shows everything.
@@ -102,12 +208,14 @@ fn looks_right(page: &mut Seen<'_>, path: &Path) {
             let at = format!("{width} px, {theme}");
             let sideways = "document.documentElement.scrollWidth - innerWidth";
             page.expect(sideways, json!(0), &format!("{at}: pixels that the page scrolls sideways"));
+            page.expect(CLIPPED, json!([]), &format!("{at}: what is cut off"));
             page.expect(OVERLAPS, json!([]), &format!("{at}: texts of charts that overlap or stick out"));
             page.expect(FAINT, json!([]), &format!("{at}: text without contrast"));
             page.browser.picture(&format!("{}-{width}-{theme}.png", page.name));
         }
     }
     accessible(page);
+    printed(page);
     switch_and_readout(page);
     for event in page.browser.events.iter().filter(|event| is_trouble(event)) {
         page.wrong.push(format!("{}: {event}", page.name));
@@ -138,7 +246,7 @@ fn accessible(page: &mut Seen<'_>) {
     let unnamed = "[...document.querySelectorAll('svg.plot')].filter(svg => svg.getAttribute('role') !== 'img'
         || !svg.getAttribute('aria-labelledby').split(' ').every(id => document.getElementById(id)?.textContent)).length";
     page.expect(unnamed, json!(0), "charts without a name");
-    let bare = "[...document.querySelectorAll('figure')].filter(f => !f.querySelector('details table caption')).length";
+    let bare = "[...document.querySelectorAll('figure')].filter(f => !f.querySelector('table caption') && !f.querySelector('.changes')).length";
     page.expect(bare, json!(0), "charts without their data");
     let captions = "[...document.querySelectorAll('main table')].filter(t => !t.closest('#definitions') && !t.caption).length";
     page.expect(captions, json!(0), "tables without a caption");
@@ -146,8 +254,27 @@ fn accessible(page: &mut Seen<'_>) {
         .filter((level, n, all) => n && level > all[n - 1] + 1).length";
     page.expect(headings, json!(0), "headings that leave out a level");
     page.expect("document.querySelectorAll('header,main,nav,footer').length", json!(4), "landmarks");
+    let folded =
+        "document.querySelector('#definitions') && document.querySelector('#definitions details').open";
+    if page.browser.evaluate(folded) == json!(true) {
+        page.wrong.push(format!("{}: the definitions stand open", page.name));
+    }
     let unreachable = "[...document.querySelectorAll('.scroll, pre')].filter(e => e.tabIndex !== 0).length";
     page.expect(unreachable, json!(0), "what scrolls and a keyboard cannot reach");
+}
+
+fn printed(page: &mut Seen<'_>) {
+    page.browser.show_printed();
+    page.browser.evaluate("dispatchEvent(new Event('beforeprint'))");
+    let left = "['nav', '#definitions', '#theme', '#keys'].filter(part => document.querySelector(part)?.checkVisibility())";
+    page.expect(left, json!([]), "what is of no use on paper");
+    let folded =
+        "[...document.querySelectorAll('details.printed, details.level')].filter(d => !d.open).length";
+    page.expect(folded, json!(0), "folds that paper cannot open");
+    let sideways = "document.documentElement.scrollWidth - innerWidth";
+    page.expect(sideways, json!(0), "printed: pixels beyond the paper");
+    page.browser.picture(&format!("{}-printed.png", page.name));
+    page.browser.evaluate("dispatchEvent(new Event('afterprint'))");
 }
 
 fn switch_and_readout(page: &mut Seen<'_>) {
@@ -170,10 +297,16 @@ fn switch_and_readout(page: &mut Seen<'_>) {
     page.expect(shown, json!(true), "the read-out shows the values under the pointer");
 }
 
+/// What does not fit its place: tables at a desk (a narrow screen scrolls them), and everything else anywhere.
+const CLIPPED: &str = "[...document.querySelectorAll('main *, header *')].filter(e => e.clientWidth && e.checkVisibility())
+    .filter(e => e.scrollWidth > e.clientWidth + 1 && !['visible'].includes(getComputedStyle(e).overflowX))
+    .filter(e => innerWidth >= 1280 || !e.matches('.scroll, pre')).filter(e => !e.matches('pre, h2, caption'))
+    .map(e => e.className + ' ' + (e.getAttribute('aria-label') || e.textContent).slice(0, 60) + ' ' + (e.scrollWidth - e.clientWidth))";
+
 /// Texts of a chart that lie over one another, or outside of their drawing.
 const OVERLAPS: &str = "[...document.querySelectorAll('svg.plot')].flatMap(svg => {
     const frame = svg.getBoundingClientRect();
-    if (!frame.width) return [];
+    if (!svg.checkVisibility()) return [];
     const texts = [...svg.querySelectorAll('text')].map(t => ({ t: t.textContent, b: t.getBoundingClientRect() }));
     const found = texts.filter(({ b }) => b.left < frame.left - 1 || b.right > frame.right + 1 || b.top < frame.top - 2 || b.bottom > frame.bottom + 2).map(x => svg.id + ' out: ' + x.t);
     texts.forEach((a, i) => texts.slice(i + 1).forEach(c => {

@@ -15,6 +15,7 @@ use webstone_model::record::{
     ProcessUse, RunRecord, RunState, SCHEMA_VERSION, ScheduleKept, ServerUse, SoftwareRecord, TargetRecord,
     Tool,
 };
+use webstone_model::series;
 use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec};
 use webstone_model::threshold::{FailIfs, Thresholds};
 use webstone_model::units::Nanos;
@@ -120,13 +121,50 @@ pub fn proxied() -> RunRecord {
 
 /// Three iterations of two levels, and the same of a server that is 3 % slower; with gates of every kind.
 pub fn comparison() -> Comparison {
-    let (a, b) = (sweep("20261121-100000-before", 2_000), sweep("20261121-110000-after", 1_940));
+    let [a, b] = before_and_after();
     let options = comparison::Options {
         fail_if: "rate<-2%,p(99)>+50%,errors>+1pp".parse::<FailIfs>().unwrap().0,
         thresholds: "p(99)<50ms,rate{clients:20}>1k".parse::<Thresholds>().unwrap().0,
         ..comparison::Options::default()
     };
     comparison::compare(&[&a, &b], &options)
+}
+
+/// Two servers on one and two CPUs; of the last cell nothing is measured.
+pub fn series() -> (series::Series, Vec<Option<RunRecord>>) {
+    let small = small();
+    let matrix: series::Matrix =
+        toml::from_str("servers = ['nginx', 'apache:tuned']\ncpus = [1, 2]").unwrap();
+    let cells = matrix.cells(&small.spec).unwrap();
+    let last = cells.len() - 1;
+    let record = |(place, cell): (usize, &series::Cell)| {
+        let record = RunRecord { id: cell.name.clone(), spec: cell.spec.clone(), ..small.clone() };
+        (place < last).then_some(record)
+    };
+    let records = cells.iter().enumerate().map(record).collect();
+    let series = series::Series {
+        schema: series::SERIES_SCHEMA,
+        id: "20261121T100405Z-<scale>".to_owned(),
+        kind: series::Kind::Scale,
+        tool: small.tool.clone(),
+        started_at: small.started_at.clone(),
+        command_line: Vec::new(),
+        rounds: small.spec.load.iterations,
+        warnings: vec!["with 2 CPUs | there is <b>one</b> warning".to_owned()],
+        without_secrets: false,
+        cells,
+    };
+    (series, records)
+}
+
+/// The records of [`comparison`].
+pub fn before_and_after() -> [RunRecord; 2] {
+    let named = |id: &str, name: &str, per_second: u64| {
+        let mut record = sweep(id, per_second);
+        record.spec.name = name.to_owned();
+        record
+    };
+    [named("20261121-100000-before", "before", 2_000), named("20261121-110000-after", "after", 1_940)]
 }
 
 /// Two runs that have hardly anything in common, with names that would be markup.

@@ -1,0 +1,67 @@
+//! Figures of the model's table as charts and tiles show them: what they are called, in which unit, where they are defined, and
+//! the interval of a level's.
+
+use webstone_judge::statistics::{Interval, mean_interval};
+use webstone_model::figures::{Figure, Quantity, Reading};
+
+use crate::definitions::anchor_of;
+use crate::numbers::Scale;
+use crate::screen::Screen;
+use crate::summary::Level;
+use crate::text::figures;
+
+/// Its name as a heading: a rate says by itself what it is a rate of, `Requests/s`.
+pub(super) fn title(figure: &Figure) -> String {
+    format!("{}{}", figure.long, rate_of(figure))
+}
+
+/// The anchor of its definition.
+pub(super) fn definition(figure: &Figure) -> Option<String> {
+    anchor_of(figure.defined.section, figure.defined.name)
+}
+
+/// Unit and decimals of its values, below its [`title`].
+pub(super) fn scale(screen: &Screen, figure: &Figure, values: impl IntoIterator<Item = f64>) -> Scale {
+    let mut scale = figures::scale(screen, figure, values.into_iter());
+    if !rate_of(figure).is_empty() {
+        scale.unit = "";
+    }
+    scale
+}
+
+/// Its value at a level.
+pub(super) fn value(level: &Level<'_>, figure: &Figure) -> Option<f64> {
+    level.values.value(figure).map(|value| value.as_f64())
+}
+
+/// The 95 % interval of its mean over the iterations of a level; `None` below two.
+pub(super) fn interval(level: &Level<'_>, figure: &Figure) -> Option<Interval> {
+    if level.runs.len() < 2 {
+        return None;
+    }
+    let values = level.runs.iter().map(|run| figure.value(&Reading::of(run)).map(|value| value.as_f64()));
+    mean_interval(&values.collect::<Option<Vec<f64>>>()?)
+}
+
+fn rate_of(figure: &Figure) -> &'static str {
+    match figure.quantity {
+        Quantity::PerSecond => "/s",
+        Quantity::PerMinute => "/min",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use webstone_model::figures::level::{LATENCY_MEAN, PAGES_PER_MINUTE, REQUEST_RATE};
+
+    #[test]
+    fn a_rate_has_its_unit_in_its_name_and_nothing_else_has() {
+        let screen = Screen::new(&crate::Options::default());
+        assert_eq!([REQUEST_RATE, PAGES_PER_MINUTE].map(|it| title(&it)), ["Requests/s", "Pages/min"]);
+        assert_eq!(scale(&screen, &REQUEST_RATE, [1234.5]).say(1234.5), "1,234");
+        assert_eq!(title(&LATENCY_MEAN), LATENCY_MEAN.long);
+        assert_eq!(scale(&screen, &LATENCY_MEAN, [0.0012]).say(0.0012), "1.20 ms");
+    }
+}

@@ -1,0 +1,114 @@
+//! Why the verdict is as it is, what limited the run, and what else a reader has to know: all that is prose, below the figures
+//! that it is about.
+
+use webstone_judge::calibration;
+use webstone_judge::search;
+use webstone_judge::verdict::RuleStanding;
+
+use crate::numbers::counted;
+use crate::screen::Screen;
+use crate::text::problems;
+
+use super::Run;
+use super::markup::Html;
+
+/// The section of one record.
+pub(super) fn draw(html: &mut Html, screen: &Screen, run: &Run<'_>) {
+    html.section("notes", "Notes");
+    reasons(html, run);
+    limit(html, run);
+    cautions(html, screen, run);
+    rules(html, run);
+    html.raw("</section>");
+}
+
+/// The section of several: what `first` draws, then a fold each; with their cautions, unless they stand in `first`.
+pub(super) fn draw_each(
+    html: &mut Html,
+    screen: &Screen,
+    runs: &[Run<'_>],
+    with_cautions: bool,
+    first: impl FnOnce(&mut Html),
+) {
+    html.section("notes", "Notes");
+    first(html);
+    for run in runs {
+        html.raw("<details class=\"printed\"><summary><h3>").text(&run.name).raw("</h3></summary>");
+        reasons(html, run);
+        limit(html, run);
+        if with_cautions {
+            cautions(html, screen, run);
+        }
+        rules(html, run);
+        html.raw("</details>");
+    }
+    html.raw("</section>");
+}
+
+/// What a standing is called, whose word is `INVALID`.
+fn reasons(html: &mut Html, run: &Run<'_>) {
+    let told = run.verdict.told();
+    if told.is_empty() {
+        return;
+    }
+    let word = run.verdict.standing.word();
+    html.raw("<p><b>").text(word).raw("</b> because:</p><ul class=\"reasons\">");
+    for sentence in told {
+        html.element("li", &sentence);
+    }
+    html.raw("</ul>");
+}
+
+fn limit(html: &mut Html, run: &Run<'_>) {
+    html.element("p", &run.verdict.limit.sentence);
+    if let Some(finding) = search::of_record(run.record) {
+        html.raw("<p><b>Search:</b> ").text(&finding.sentence);
+        if let Some(peak) = finding.useful_peak {
+            html.text(" Useful peak: ")
+                .text(&peak.sentence(run.record.spec.find.as_ref().map(|find| find.over).unwrap_or_default()))
+                .raw(".");
+        }
+        html.raw("</p>");
+    }
+    if let Some(said) = calibration::said(run.record) {
+        html.raw("<p><b>Load generator:</b> ").text(&said).raw("</p>");
+    }
+}
+
+fn cautions(html: &mut Html, screen: &Screen, run: &Run<'_>) {
+    for (title, text) in problems::cautions(screen, run.record, &run.levels, &run.verdict) {
+        html.raw("<p><b>").text(&capitalised(title)).raw(":</b> ").text(&text).raw("</p>");
+    }
+}
+
+fn rules(html: &mut Html, run: &Run<'_>) {
+    let unmet = &run.verdict.unmet_rules;
+    if unmet.is_empty() {
+        return;
+    }
+    let number = counted(unmet.len() as u64, "run rule is", "run rules are");
+    html.raw("<details class=\"printed\"><summary>")
+        .text(&format!("{number} not met, or cannot be told from the record"));
+    html.raw("</summary><ul>");
+    for rule in unmet {
+        let standing = match rule.standing {
+            RuleStanding::Met => "met",
+            RuleStanding::NotMet => "not met",
+            RuleStanding::CannotTell => "cannot be told",
+        };
+        html.raw("<li>").text(&rule.text).raw(" <em>").text(standing).raw(":</em> ").text(&rule.evidence);
+        html.raw("</li>");
+    }
+    html.raw("</ul></details>");
+}
+
+/// `Listen queue` of `LISTEN QUEUE`; abbreviations keep their capitals.
+fn capitalised(title: &str) -> String {
+    match title.strip_prefix("A/A ") {
+        Some(rest) => format!("A/A {}", rest.to_lowercase()),
+        None => {
+            let lower = title.to_lowercase().replace("cpu", "CPU");
+            lower[..1].to_uppercase() + &lower[1..]
+        }
+    }
+}
