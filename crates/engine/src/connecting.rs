@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 
 use webstone_model::errors::ErrorClass;
 
-use crate::connection::{Family, HeldOver, State};
 use crate::failure::{class_of, describe};
+use crate::link::{Family, HeldOver, LinkState};
 use crate::origins::pair;
 use crate::resolver::Resolver;
 use crate::sys::{Address, Backend, Connect};
-use crate::worker::{NO_CONNECTION, Worker};
+use crate::worker::{NO_LINK, Worker};
 
 /// One connection in so many is asked for its handshake: 300 ns of system call are then 20 ns each, a thousandth of what a
 /// connection costs. A prime, so that it keeps no step with the number of clients.
@@ -20,36 +20,36 @@ pub(crate) const HANDSHAKES_ASKED_EVERY: u32 = 17;
 impl<B: Backend> Worker<B> {
     pub(crate) fn connect(&mut self, index: u32, now: u64) {
         let plan = &self.plan;
-        let connection = &mut self.connections[index as usize];
-        let request = &plan.requests[connection.request as usize];
+        let link = &mut self.links[index as usize];
+        let request = &plan.requests[link.exchange.request as usize];
         let origin = &plan.origins[request.origin as usize];
-        let client = &mut self.clients[connection.client as usize];
-        connection.origin = request.origin;
+        let client = &mut self.clients[link.exchange.client as usize];
+        link.origin = request.origin;
         let (destination, source) = pair(client.rotation, origin.addresses.len(), plan.source.len());
-        connection.address = destination as u32;
-        connection.source = source as u32;
+        link.address = destination as u32;
+        link.source = source as u32;
         client.rotation = client.rotation.wrapping_add(1);
-        connection.uses = 0;
-        connection.connect_begun_ns = now;
-        connection.connected_ns = 0;
-        connection.resolved = None;
-        connection.deadline_ns = now + plan.connect_timeout_ns.min(plan.request_timeout_ns);
+        link.uses = 0;
+        link.connect_begun_ns = now;
+        link.exchange.connected_ns = 0;
+        link.resolved = None;
+        link.deadline_ns = now + plan.connect_timeout_ns.min(plan.request_timeout_ns);
         if let Some(resolver) = self.resolver.as_ref().filter(|_| origin.is_named) {
             self.tickets = self.tickets.wrapping_add(1);
-            connection.ticket = self.tickets;
-            connection.state = State::Resolving;
-            resolver.ask(index, connection.ticket, &origin.target.host, origin.target.port);
+            link.ticket = self.tickets;
+            link.state = LinkState::Resolving;
+            resolver.ask(index, link.ticket, &origin.target.host, origin.target.port);
         } else {
             self.connect_to_address(index, now);
         }
     }
 
     pub(crate) fn connect_to_address(&mut self, index: u32, now: u64) {
-        let connection = &mut self.connections[index as usize];
-        connection.state = State::Connecting;
-        connection.opened_in_round = self.round;
+        let link = &mut self.links[index as usize];
+        link.state = LinkState::Connecting;
+        link.opened_in_round = self.round;
         // Its place in the queue, if it has one, means its predecessor.
-        connection.held_over = connection.held_over.min(HeldOver::Open);
+        link.held_over = link.held_over.min(HeldOver::Open);
         match self.start_connect(index) {
             Ok(Connect::InProgress) => {}
             Ok(Connect::Done) => {
@@ -67,20 +67,20 @@ impl<B: Backend> Worker<B> {
             resolver.waker().clear();
         }
         while let Some(answer) = self.resolver.as_ref().and_then(Resolver::answer) {
-            let connection = &mut self.connections[answer.connection as usize];
-            if connection.state != State::Resolving || connection.ticket != answer.ticket {
+            let link = &mut self.links[answer.connection as usize];
+            if link.state != LinkState::Resolving || link.ticket != answer.ticket {
                 continue;
             }
             match answer.addresses {
                 Ok(list) => {
                     // Of the family that the run began with, where the name still has one: see `origin::resolve`.
-                    let first = &self.plan.origins[connection.origin as usize].addresses[0];
+                    let first = &self.plan.origins[link.origin as usize].addresses[0];
                     let fits =
                         |found: &&SocketAddr| Family::of(&Address::Internet(**found)) == Family::of(first);
                     let fitting = list.iter().filter(fits).count().max(1);
-                    let nth = connection.address as usize % fitting;
+                    let nth = link.address as usize % fitting;
                     let address = *list.iter().filter(fits).nth(nth).unwrap_or(&list[0]);
-                    connection.resolved = Some(address);
+                    link.resolved = Some(Box::new(address));
                     self.connect_to_address(answer.connection, now);
                 }
                 Err(what) => self.fail(answer.connection, ErrorClass::Dns, now, |_| what),
@@ -89,38 +89,40 @@ impl<B: Backend> Worker<B> {
     }
 
     pub(crate) fn start_connect(&mut self, index: u32) -> io::Result<Connect> {
-        let connection = &mut self.connections[index as usize];
-        let resolved = connection.resolved.map(Address::Internet);
+        let link = &mut self.links[index as usize];
+        let resolved = link.resolved.as_deref().copied().map(Address::Internet);
         // Borrowed, not cloned: the plan's reference count is a cache line that all workers share.
-        let addresses = &self.plan.origins[connection.origin as usize].addresses;
-        let address = resolved.as_ref().unwrap_or(&addresses[connection.address as usize]);
+        let addresses = &self.plan.origins[link.origin as usize].addresses;
+        let address = resolved.as_ref().unwrap_or(&addresses[link.address as usize]);
         let family = Family::of(address);
-        if connection.socket.is_none() || connection.family != family {
-            let source = self.plan.source.get(connection.source as usize).copied();
-            if let Some(other) = connection.socket.take() {
+        if link.socket.is_none() || link.family != family {
+            let source = self.plan.source.get(link.source as usize).copied();
+            if let Some(other) = link.socket.take() {
                 self.backend.close(other);
                 if self.stamped == index {
-                    self.stamped = NO_CONNECTION;
+                    self.stamped = NO_LINK;
                 }
             }
             let socket = self.backend.open(index, address, source)?;
             // One connection at a time is a sample. Where the kernel does not stamp, there is none.
-            if self.stamped == NO_CONNECTION && family != Family::Unix && self.backend.stamp(&socket).is_ok()
+            if self.stamped == NO_LINK && family != Family::Unix && self.backend.stamp(&socket).is_ok()
             {
                 self.stamped = index;
             }
-            let connection = &mut self.connections[index as usize];
-            connection.socket = Some(socket);
-            connection.family = family;
+            let link = &mut self.links[index as usize];
+            link.socket = Some(socket);
+            link.family = family;
         }
-        let socket = self.connections[index as usize].socket.as_ref().expect("made above");
+        let socket = self.links[index as usize].socket.as_ref().expect("made above");
         self.backend.connect(socket, address)
     }
 
     pub(crate) fn connected(&mut self, index: u32, now: u64) {
-        let connection = &mut self.connections[index as usize];
-        connection.connected_ns = now;
-        self.recorder.connected(&self.plan, connection, now);
+        let link = &mut self.links[index as usize];
+        link.state = LinkState::Up;
+        link.deadline_ns = u64::MAX;
+        link.exchange.connected_ns = now;
+        self.recorder.connected(&self.plan, &link.exchange, now - link.connect_begun_ns);
         self.connections_until_asked -= 1;
         if self.connections_until_asked == 0 {
             self.ask_for_handshake(index, now);
@@ -132,13 +134,13 @@ impl<B: Backend> Worker<B> {
     #[cold]
     fn ask_for_handshake(&mut self, index: u32, now: u64) {
         self.connections_until_asked = HANDSHAKES_ASKED_EVERY;
-        let connection = &self.connections[index as usize];
+        let link = &self.links[index as usize];
         // The time of a connection that had its name resolved is the resolver's too.
-        if !self.recorder.is_open || connection.resolved.is_some() {
+        if !self.recorder.is_open || link.resolved.is_some() {
             return;
         }
-        let took_ns = now - connection.connect_begun_ns;
-        let handshake_ns = connection.socket.as_ref().and_then(|socket| self.backend.handshake_ns(socket));
+        let took_ns = now - link.connect_begun_ns;
+        let handshake_ns = link.socket.as_ref().and_then(|socket| self.backend.handshake_ns(socket));
         if let Some(handshake_ns) = handshake_ns {
             self.recorder.measured.generator.connect_lag.record(took_ns.saturating_sub(handshake_ns));
         }
@@ -147,7 +149,7 @@ impl<B: Backend> Worker<B> {
     pub(crate) fn connect_failed(&mut self, index: u32) {
         let now = self.now();
         let socket =
-            self.connections[index as usize].socket.as_ref().expect("a connecting connection has one");
+            self.links[index as usize].socket.as_ref().expect("a link that connects has one");
         let error = self
             .backend
             .connect_error(socket)

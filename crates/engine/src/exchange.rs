@@ -1,187 +1,120 @@
-//! An exchange on a connection: a request is begun and written, events are dealt to where they belong, deadlines are
-//! kept. `connecting`, `receiving`, `parting` and `failing` hold the rest, in the order in which it happens.
+//! An exchange: a request of a client, its instants, and what its answer has brought so far. A link carries it; which, it
+//! does not know.
 
-use std::sync::atomic::Ordering::Relaxed;
+use crate::body_sum::BodySum;
 
-use webstone_model::errors::ErrorClass;
-use webstone_model::spec::ConnectionPolicy;
-
-use crate::connection::State;
-use crate::plan::NO_TEMPLATE;
-use crate::sys::{Backend, Event};
-use crate::worker::{RESOLVER_TOKEN, TICKER_TOKEN, Worker};
-
-impl<B: Backend> Worker<B> {
-    /// Asks for a file: on a connection that the client keeps, or on a new one.
-    pub(crate) fn start_request(&mut self, client: u32, request: u32, now: u64) {
-        if self.recorder.is_open {
-            self.recorder.measured.counts.planned += 1;
-            self.recorder.measured.counts.started += 1;
-        }
-        let plan = self.plan.requests[request as usize];
-        let kept = self.kept_connection(client, plan.origin);
-        let index = match kept {
-            Some(index) => index,
-            None => self.free_connection(),
-        };
-        let connection = &mut self.connections[index as usize];
-        // The files behind a page's first are asked for when they are known, and have no schedule of their own.
-        let intended_ns = if plan.file == 0 { self.clients[client as usize].intended_ns } else { now };
-        connection.begin(client, request, plan.is_head, intended_ns, now);
-        connection.reused = kept.is_some();
-        if self.plan.trace > 0 {
-            self.take_trace_number(index);
-        }
-        if kept.is_some() {
-            self.send_request(index, now);
-        } else {
-            self.connect(index, now);
-        }
-    }
-
-    /// Handles one event of the batch.
-    #[inline]
-    pub(crate) fn handle(&mut self, event: Event) {
-        if event.token >= TICKER_TOKEN {
-            return match event.token {
-                RESOLVER_TOKEN => self.take_answers(),
-                _ => self.ticked(),
-            };
-        }
-        let index = event.token as u32;
-        let connection = &self.connections[index as usize];
-        // The descriptor was connected anew within this round: the event is its predecessor's.
-        if connection.opened_in_round == self.round {
-            return;
-        }
-        match connection.state {
-            State::Receiving if event.readable || event.ended => self.receive(index, event.ended),
-            State::Connecting if event.error => self.connect_failed(index),
-            State::Connecting if event.writable => {
-                let now = self.now();
-                self.note_delay(now);
-                self.connected(index, now);
-            }
-            State::Sending => {
-                let now = self.now();
-                self.note_delay(now);
-                if event.writable {
-                    self.send_request(index, now);
-                }
-                // A server may answer, or hang up, before it has read the whole request; and what it wrote by now raises no
-                // further event, even if the last of the request has just left.
-                let state = self.connections[index as usize].state;
-                let still_there = matches!(state, State::Sending | State::Receiving);
-                if still_there && (event.readable || event.ended) {
-                    self.receive(index, event.ended);
-                }
-            }
-            State::Lingering => self.linger(index),
-            State::Idle if event.readable || event.ended => self.idle_ended(index),
-            _ => {}
-        }
-    }
-
-    /// Fails every request that is past its deadline, and parts from servers that do not close.
-    pub(crate) fn enforce_deadlines(&mut self, now: u64) {
-        for index in 0..self.connections.len() as u32 {
-            let connection = &self.connections[index as usize];
-            if now < connection.deadline_ns {
-                continue;
-            }
-            match connection.state {
-                State::Resolving | State::Connecting => {
-                    let limit = self.plan.connect_timeout_ns;
-                    self.fail(index, ErrorClass::ConnectTimeout, now, |_| after(limit));
-                }
-                State::Sending | State::Receiving
-                    if now - connection.start_ns >= self.plan.request_timeout_ns =>
-                {
-                    let limit = self.plan.request_timeout_ns;
-                    self.fail(index, ErrorClass::RequestTimeout, now, |c| {
-                        format!("{}, with {} bytes received", after(limit), c.received_bytes())
-                    });
-                }
-                State::Sending | State::Receiving => {
-                    let limit = self.plan.first_byte_timeout_ns;
-                    self.fail(index, ErrorClass::FirstByteTimeout, now, |_| after(limit));
-                }
-                State::Lingering => {
-                    if self.recorder.is_open {
-                        self.recorder.measured.counts.lingered += 1;
-                    }
-                    self.drop_connection(index);
-                }
-                State::Free | State::Idle => {}
-            }
-        }
-    }
-
-    pub(crate) fn kept_connection(&mut self, client: u32, origin: u32) -> Option<u32> {
-        let connections = &self.connections;
-        let idle = &mut self.clients[client as usize].idle;
-        let at = idle.iter().rposition(|index| connections[*index as usize].origin == origin)?;
-        Some(idle.swap_remove(at))
-    }
-
-    /// Writes what is left of the request.
-    pub(crate) fn send_request(&mut self, index: u32, now: u64) {
-        let plan = &self.plan;
-        let connection = &mut self.connections[index as usize];
-        let request = &plan.requests[connection.request as usize];
-        if connection.sent == 0 {
-            connection.uses += 1;
-            connection.is_last = match plan.policy {
-                ConnectionPolicy::PerRequest => true,
-                ConnectionPolicy::KeepAlive => connection.uses >= plan.requests_per_connection,
-                ConnectionPolicy::PerPage => {
-                    let page = &plan.pages[request.page as usize];
-                    connection.uses >= plan.requests_per_connection
-                        || (plan.parallel == 1 && request.file + 1 == page.requests)
-                }
-            };
-            connection.deadline_ns =
-                (now + plan.first_byte_timeout_ns).min(connection.start_ns + plan.request_timeout_ns);
-        }
-        let bytes = if request.template == NO_TEMPLATE {
-            let slice = if connection.is_last { request.last } else { request.keep };
-            &plan.bytes[slice.start() + connection.sent as usize..slice.end()]
-        } else {
-            if connection.rendered.is_empty() {
-                let client = &mut self.clients[connection.client as usize];
-                plan.render(connection.request, connection.is_last, client, &mut connection.rendered);
-            }
-            &connection.rendered[connection.sent as usize..]
-        };
-        let socket = connection.socket.as_ref().expect("a sending connection has one");
-        let due = bytes.len();
-        let result = self.backend.send(socket, bytes);
-        match result {
-            Ok(written) => {
-                let is_whole = written == due;
-                connection.sent += written as u32;
-                connection.state = if is_whole { State::Receiving } else { State::Sending };
-                self.recorder.measured.lifetime.sent_bytes += written as u64;
-                if self.recorder.is_open {
-                    self.recorder.measured.counts.sent_bytes += written as u64;
-                }
-                if is_whole {
-                    self.recorder.measured.lifetime.requests += 1;
-                    if self.trace.is_some() || self.transactions.is_some() {
-                        self.note_sent(index);
-                    }
-                }
-            }
-            Err(error) => self.broken(index, &error, now),
-        }
-    }
-
-    pub(crate) fn take_trace_number(&mut self, index: u32) {
-        let number = self.shared.traced.fetch_add(1, Relaxed);
-        self.connections[index as usize].traced = if number < self.plan.trace { number + 1 } else { 0 };
-    }
+/// How far an exchange has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// It has ended, or never was.
+    Over,
+    /// It waits for its link.
+    Waiting,
+    /// Its request is partly written.
+    Sending,
+    /// Its response is awaited or being read.
+    Receiving,
 }
 
-fn after(limit_ns: u64) -> String {
-    format!("nothing within {}", webstone_model::units::Nanos(limit_ns))
+/// See the module comment.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(crate) progress: Progress,
+    /// Its link had carried others before.
+    pub(crate) reused: bool,
+    /// Status of its response; 0 while that has no whole head.
+    pub(crate) status: u16,
+    /// Client, by its index in the worker.
+    pub(crate) client: u32,
+    pub(crate) request: u32,
+    /// Its number in the trace; 0 when it is not traced.
+    pub(crate) traced: u32,
+    /// Bytes of a head that has not come whole.
+    pub(crate) begun_head_bytes: u32,
+    /// When the request was to start, from where its latency counts: in closed loop its start.
+    pub(crate) intended_ns: u64,
+    pub(crate) start_ns: u64,
+    /// When the link that was made for it stood; 0 where it took one that was there.
+    pub(crate) connected_ns: u64,
+    pub(crate) sent_ns: u64,
+    /// 0 while nothing of the answer has come.
+    pub(crate) first_byte_ns: u64,
+    pub(crate) headers_done_ns: u64,
+    /// When the answer must have begun, or ended, by.
+    pub(crate) deadline_ns: u64,
+    pub(crate) head_bytes: u64,
+    pub(crate) body_bytes: u64,
+    pub(crate) framing_bytes: u64,
+    /// Check sum of the body so far; without memory where contents are not checked.
+    pub(crate) body_sum: Option<Box<BodySum>>,
+}
+
+impl Exchange {
+    /// None in progress.
+    pub(crate) fn over() -> Exchange {
+        Exchange {
+            progress: Progress::Over,
+            reused: false,
+            status: 0,
+            client: 0,
+            request: 0,
+            traced: 0,
+            begun_head_bytes: 0,
+            intended_ns: 0,
+            start_ns: 0,
+            connected_ns: 0,
+            sent_ns: 0,
+            first_byte_ns: 0,
+            headers_done_ns: 0,
+            deadline_ns: u64::MAX,
+            head_bytes: 0,
+            body_bytes: 0,
+            framing_bytes: 0,
+            body_sum: None,
+        }
+    }
+
+    /// Forgets the last exchange in this place; `now` is the start of the next.
+    #[inline]
+    pub(crate) fn begin(&mut self, client: u32, request: u32, intended_ns: u64, now: u64) {
+        self.progress = Progress::Waiting;
+        self.status = 0;
+        self.client = client;
+        self.request = request;
+        self.traced = 0;
+        self.begun_head_bytes = 0;
+        self.intended_ns = intended_ns;
+        self.start_ns = now;
+        self.connected_ns = 0;
+        self.sent_ns = 0;
+        self.first_byte_ns = 0;
+        self.headers_done_ns = 0;
+        self.head_bytes = 0;
+        self.body_bytes = 0;
+        self.framing_bytes = 0;
+    }
+
+    /// It has ended, whole or in an error.
+    #[inline]
+    pub(crate) fn end(&mut self) {
+        self.progress = Progress::Over;
+        self.deadline_ns = u64::MAX;
+    }
+
+    /// It is to be sent again, on another connection. The whole wait is the user's: the start stays where it was.
+    pub(crate) fn wait_again(&mut self) {
+        self.progress = Progress::Waiting;
+        self.reused = false;
+        self.deadline_ns = u64::MAX;
+    }
+
+    /// Whether nothing of the answer has come, so that the server may not have seen the request.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.first_byte_ns == 0
+    }
+
+    /// Bytes of the response that were read so far.
+    pub(crate) fn received_bytes(&self) -> u64 {
+        self.head_bytes + self.body_bytes + self.framing_bytes + u64::from(self.begun_head_bytes)
+    }
 }

@@ -5,22 +5,23 @@ use std::io;
 use webstone_model::errors::{ErrorClass, ErrorExample};
 
 use crate::client::NOT_HELD;
-use crate::connection::{Connection, State};
+use crate::exchange::Exchange;
 use crate::failure::{class_of, describe};
+use crate::link::{Link, LinkState};
 use crate::sys::Backend;
 use crate::worker::Worker;
 
 impl<B: Backend> Worker<B> {
-    /// A whole response that is not the one asked for: an error, but the connection is sound.
+    /// A whole response that is not the one asked for: an error, but the link is sound.
     pub(crate) fn refuse(
         &mut self,
         index: u32,
         class: ErrorClass,
         ended: bool,
         now: u64,
-        detail: impl FnOnce(&Connection<B::Socket>) -> String,
+        detail: impl FnOnce(&Exchange) -> String,
     ) {
-        let client = self.connections[index as usize].client;
+        let client = self.links[index as usize].exchange.client;
         self.record_failure(index, class, now, detail);
         self.part(index, ended, now);
         self.request_ended(client, false);
@@ -40,9 +41,9 @@ impl<B: Backend> Worker<B> {
     /// Whether the failure is the race that keep-alive cannot avoid: the server closed just as the request left.
     /// RFC 9112 section 9.3.1 lets a client send it again on a new connection.
     pub(crate) fn may_retry(&self, index: u32) -> bool {
-        let connection = &self.connections[index as usize];
-        let request = &self.plan.requests[connection.request as usize];
-        connection.reused && request.is_idempotent && connection.received_bytes() == 0
+        let link = &self.links[index as usize];
+        let request = &self.plan.requests[link.exchange.request as usize];
+        link.exchange.reused && request.is_idempotent && link.exchange.is_unanswered()
     }
 
     pub(crate) fn retry(&mut self, index: u32, now: u64) {
@@ -50,27 +51,27 @@ impl<B: Backend> Worker<B> {
             self.recorder.measured.counts.stale_retries += 1;
         }
         self.close_socket(index);
-        let connection = &mut self.connections[index as usize];
-        connection.reused = false;
-        connection.sent = 0;
-        // The whole wait is the user's: the start stays where it was.
+        let link = &mut self.links[index as usize];
+        link.exchange.wait_again();
+        link.sent = 0;
         self.connect(index, now);
     }
 
-    /// Ends a request in an error, and its connection with it.
+    /// Ends an exchange in an error, and its link with it.
     pub(crate) fn fail(
         &mut self,
         index: u32,
         class: ErrorClass,
         now: u64,
-        detail: impl FnOnce(&Connection<B::Socket>) -> String,
+        detail: impl FnOnce(&Exchange) -> String,
     ) {
-        let Connection { client, state, .. } = self.connections[index as usize];
-        if self.recorder.is_open && matches!(state, State::Resolving | State::Connecting) {
+        let Link { state, exchange: Exchange { client, .. }, .. } = self.links[index as usize];
+        if self.recorder.is_open && matches!(state, LinkState::Resolving | LinkState::Connecting) {
             self.recorder.measured.counts.connections_failed += 1;
         }
         self.record_failure(index, class, now, detail);
-        self.drop_connection(index);
+        self.links[index as usize].exchange.end();
+        self.drop_link(index);
         self.request_ended(client, false);
         if no_connection(class) {
             let state = &mut self.clients[client as usize];
@@ -110,19 +111,19 @@ impl<B: Backend> Worker<B> {
         index: u32,
         class: ErrorClass,
         now: u64,
-        detail: impl FnOnce(&Connection<B::Socket>) -> String,
+        detail: impl FnOnce(&Exchange) -> String,
     ) {
         if self.trace.is_some() || self.transactions.is_some() {
             self.note_ended(index, Some(class), class.name(), now);
         }
-        let connection = &self.connections[index as usize];
+        let link = &self.links[index as usize];
         let at_ns = now.saturating_sub(self.recorder.open_ns);
         let plan = &self.plan;
-        self.recorder.failed(plan, connection, class, now, || ErrorExample {
+        self.recorder.failed(plan, &link.exchange, class, now, || ErrorExample {
             at_ns,
-            address: plan.peer(connection),
-            request: plan.label(connection.request),
-            detail: detail(connection),
+            address: plan.peer(link),
+            request: plan.label(link.exchange.request),
+            detail: detail(&link.exchange),
         });
     }
 }

@@ -7,8 +7,8 @@
 mod body_sum;
 mod client;
 mod connecting;
-mod connection;
 mod contents;
+mod dispatch;
 mod disturbance;
 mod exchange;
 mod failing;
@@ -17,6 +17,7 @@ mod feeds;
 mod fixed_work;
 pub mod h1;
 mod level;
+mod link;
 mod live;
 mod observe;
 mod origin;
@@ -30,6 +31,7 @@ mod receiving;
 mod recorder;
 mod request_template;
 mod resolver;
+mod sending;
 #[cfg(test)]
 mod simulated_tests;
 mod stalls;

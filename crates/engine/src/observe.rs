@@ -16,11 +16,11 @@ impl<B: Backend> Worker<B> {
     /// A request was written whole.
     pub(crate) fn note_sent(&mut self, index: u32) {
         let now = self.now();
-        let connection = &mut self.connections[index as usize];
-        connection.sent_ns = now;
-        if connection.traced > 0 {
-            let request = &self.plan.requests[connection.request as usize];
-            let bytes = self.plan.slice(if connection.is_last { request.last } else { request.keep });
+        let link = &mut self.links[index as usize];
+        link.exchange.sent_ns = now;
+        if link.exchange.traced > 0 {
+            let request = &self.plan.requests[link.exchange.request as usize];
+            let bytes = self.plan.slice(if link.is_last { request.last } else { request.keep });
             let kind = TraceKind::Sent(masked(bytes));
             self.trace_event(index, kind);
         }
@@ -34,37 +34,37 @@ impl<B: Backend> Worker<B> {
 
     /// A request ended: whole, or in an error.
     pub(crate) fn note_ended(&mut self, index: u32, error: Option<ErrorClass>, how: &str, now: u64) {
-        let connection = &self.connections[index as usize];
-        if connection.traced > 0 {
-            let took = webstone_model::units::Nanos((now - connection.start_ns) / 1000 * 1000);
+        let link = &self.links[index as usize];
+        if link.exchange.traced > 0 {
+            let took = webstone_model::units::Nanos((now - link.exchange.start_ns) / 1000 * 1000);
             let text = format!(
                 "{how}: status {}, {} bytes in {took}",
-                connection.status,
-                connection.received_bytes()
+                link.exchange.status,
+                link.exchange.received_bytes()
             );
             self.trace_event(index, TraceKind::Ended(text));
         }
         if self.transactions.is_none() || !self.recorder.is_open {
             return;
         }
-        let connection = &self.connections[index as usize];
-        let request = &self.plan.requests[connection.request as usize];
+        let link = &self.links[index as usize];
+        let request = &self.plan.requests[link.exchange.request as usize];
         let since_open = |instant: u64| instant as i64 - self.recorder.open_ns as i64;
         let happened = |instant: u64| (instant > 0).then(|| since_open(instant));
         let transaction = Transaction {
-            client: self.first_client + connection.client,
+            client: self.first_client + link.exchange.client,
             page: request.page,
             file: request.file,
-            intended_ns: since_open(connection.intended_ns),
-            start_ns: since_open(connection.start_ns),
-            connected_ns: happened(connection.connected_ns),
-            sent_ns: happened(connection.sent_ns),
-            first_byte_ns: happened(connection.first_byte_ns),
-            headers_done_ns: happened(connection.headers_done_ns),
+            intended_ns: since_open(link.exchange.intended_ns),
+            start_ns: since_open(link.exchange.start_ns),
+            connected_ns: happened(link.exchange.connected_ns),
+            sent_ns: happened(link.exchange.sent_ns),
+            first_byte_ns: happened(link.exchange.first_byte_ns),
+            headers_done_ns: happened(link.exchange.headers_done_ns),
             end_ns: since_open(now),
-            status: connection.status,
-            head_bytes: connection.head_bytes + connection.framing_bytes,
-            body_bytes: connection.body_bytes,
+            status: link.exchange.status,
+            head_bytes: link.exchange.head_bytes + link.exchange.framing_bytes,
+            body_bytes: link.exchange.body_bytes,
             error,
         };
         self.transaction_buffer.push(transaction);
@@ -88,11 +88,11 @@ impl<B: Backend> Worker<B> {
     }
 
     fn trace_event(&mut self, index: u32, kind: TraceKind) {
-        let connection = &self.connections[index as usize];
+        let link = &self.links[index as usize];
         let event = TraceEvent {
-            exchange: connection.traced,
-            client: self.first_client + connection.client,
-            address: self.plan.peer(connection),
+            exchange: link.exchange.traced,
+            client: self.first_client + link.exchange.client,
+            address: self.plan.peer(link),
             kind,
         };
         if let Some(receiver) = &self.trace {

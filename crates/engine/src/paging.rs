@@ -135,8 +135,8 @@ impl<B: Backend> Worker<B> {
 
     /// Ends the connections that a client keeps.
     fn close_idle(&mut self, client: u32) {
-        while let Some(connection) = self.clients[client as usize].idle.pop() {
-            self.drop_connection(connection);
+        while let Some(link) = self.clients[client as usize].idle.pop() {
+            self.drop_link(link);
         }
     }
 }

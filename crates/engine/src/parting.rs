@@ -1,33 +1,32 @@
-//! What becomes of a connection behind a whole response: kept for the next request, or parted from so that both sides
+//! What becomes of a link behind a whole response: kept for the next request, or parted from so that both sides
 //! send FIN, neither a reset, and TIME_WAIT is the server's.
 
 use std::io;
 
-use crate::connection::{Family, State};
+use crate::link::{Family, LinkState};
 use crate::sys::{Backend, Received};
-use crate::worker::{NO_CONNECTION, Stage, Worker};
+use crate::worker::{NO_LINK, Stage, Worker};
 
 /// How long a server may leave a connection open after a response announced as the last. Then the client closes.
 const LINGER_NS: u64 = 2_000_000_000;
 
 impl<B: Backend> Worker<B> {
-    /// Decides what becomes of a connection behind a whole response.
+    /// Decides what becomes of a link behind a whole response.
     pub(crate) fn part(&mut self, index: u32, ended: bool, now: u64) {
         let plan = &self.plan;
-        let connection = &mut self.connections[index as usize];
-        connection.deadline_ns = u64::MAX;
-        if connection.server_keeps && !connection.is_last && !ended {
+        let link = &mut self.links[index as usize];
+        link.exchange.end();
+        if link.server_keeps && !link.is_last && !ended {
             if self.stage == Stage::Draining {
-                return self.drop_connection(index);
+                return self.drop_link(index);
             }
-            connection.state = State::Idle;
-            self.clients[connection.client as usize].idle.push(index);
-        } else if plan.reset && connection.family != Family::Unix {
+            self.clients[link.exchange.client as usize].idle.push(index);
+        } else if plan.reset && link.family != Family::Unix {
             // The labelled fast mode: a reset, and no TIME_WAIT on either side.
             self.disconnect(index);
         } else {
-            connection.state = State::Lingering;
-            connection.deadline_ns = now + LINGER_NS;
+            link.state = LinkState::Lingering;
+            link.deadline_ns = now + LINGER_NS;
             if ended {
                 // There will be no further event. One read makes sure that nothing lies before the end.
                 self.linger(index);
@@ -38,21 +37,21 @@ impl<B: Backend> Worker<B> {
     /// The server has closed and everything was read: close our half too, and keep the socket for another connection.
     /// Both sides have sent FIN and neither a reset; TIME_WAIT is the server's.
     pub(crate) fn say_farewell(&mut self, index: u32) {
-        let connection = &self.connections[index as usize];
-        let socket = connection.socket.as_ref().expect("it was open until now");
+        let link = &self.links[index as usize];
+        let socket = link.socket.as_ref().expect("it was open until now");
         // A socket bound to a source address would keep it, and a Unix socket cannot be connected again.
-        let reusable = connection.family != Family::Unix && self.plan.source.is_empty();
+        let reusable = link.family != Family::Unix && self.plan.source.is_empty();
         if reusable && self.backend.shutdown_write(socket).is_ok() {
             self.disconnect(index);
         } else {
-            self.drop_connection(index);
+            self.drop_link(index);
         }
     }
 
     /// Ends a connection and keeps its socket for another where that can be. Unless both sides have said farewell, the
     /// server sees a reset.
     pub(crate) fn disconnect(&mut self, index: u32) {
-        let socket = self.connections[index as usize].socket.as_ref().expect("it was open until now");
+        let socket = self.links[index as usize].socket.as_ref().expect("it was open until now");
         let is_reusable = self.plan.source.is_empty();
         if !(is_reusable && self.backend.disconnect(socket).is_ok()) {
             // If this fails the server sees a FIN, and we keep the port in TIME_WAIT: dearer, but sound.
@@ -63,10 +62,10 @@ impl<B: Backend> Worker<B> {
     }
 
     pub(crate) fn close_socket(&mut self, index: u32) {
-        if let Some(socket) = self.connections[index as usize].socket.take() {
+        if let Some(socket) = self.links[index as usize].socket.take() {
             self.backend.close(socket);
             if self.stamped == index {
-                self.stamped = NO_CONNECTION;
+                self.stamped = NO_LINK;
             }
         }
     }
@@ -75,23 +74,23 @@ impl<B: Backend> Worker<B> {
         match self.read_surplus(index) {
             Some(Ok(Received::WouldBlock)) => {}
             Some(Ok(Received::End)) => self.say_farewell(index),
-            _ => self.drop_connection(index),
+            _ => self.drop_link(index),
         }
     }
 
     /// The server ended, or wrote on, a connection that was kept for later: it is of no more use.
     pub(crate) fn idle_ended(&mut self, index: u32) {
-        let client = self.connections[index as usize].client;
+        let client = self.links[index as usize].exchange.client;
         self.clients[client as usize].idle.retain(|kept| *kept != index);
         let _ = self.read_surplus(index);
-        self.drop_connection(index);
+        self.drop_link(index);
     }
 
     /// Reads what comes behind the end of a response. Bytes that belong to no response are counted once a connection;
     /// then the connection is given up (`None`).
     pub(crate) fn read_surplus(&mut self, index: u32) -> Option<io::Result<Received>> {
-        let connection = &self.connections[index as usize];
-        let socket = connection.socket.as_ref().expect("an open connection has one");
+        let link = &self.links[index as usize];
+        let socket = link.socket.as_ref().expect("an open connection has one");
         let result = self.backend.receive(socket);
         let Ok(Received::Bytes(n)) = result else { return Some(result) };
         self.recorder.measured.lifetime.received_bytes += n as u64;
@@ -101,8 +100,8 @@ impl<B: Backend> Worker<B> {
         None
     }
 
-    /// Closes a connection and forgets its socket.
-    pub(crate) fn drop_connection(&mut self, index: u32) {
+    /// Closes a link's connection and forgets its socket.
+    pub(crate) fn drop_link(&mut self, index: u32) {
         self.close_socket(index);
         self.give_back(index);
     }

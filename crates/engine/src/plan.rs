@@ -13,10 +13,10 @@ use webstone_workload::content::Content;
 use webstone_workload::is_absolute;
 
 use crate::client::Client;
-use crate::connection::Connection;
 use crate::contents::Contents;
 use crate::feeds;
 use crate::h1::request::{RequestParts, is_field_value, is_idempotent, is_target, is_token, write_request};
+use crate::link::Link;
 use crate::origin::{Origin, split};
 use crate::origins::Origins;
 use crate::request_template::RequestTemplate;
@@ -244,12 +244,12 @@ impl Plan {
         &self.bytes[slice.start()..slice.end()]
     }
 
-    /// Address that a connection goes to, for messages.
-    pub(crate) fn peer<S>(&self, connection: &Connection<S>) -> String {
-        let origin = &self.origins[connection.origin as usize];
-        match connection.resolved {
+    /// Address that a link goes to, for messages.
+    pub(crate) fn peer<S>(&self, link: &Link<S>) -> String {
+        let origin = &self.origins[link.origin as usize];
+        match &link.resolved {
             Some(address) => address.to_string(),
-            None => origin.addresses[connection.address as usize].to_string(),
+            None => origin.addresses[link.address as usize].to_string(),
         }
     }
 

@@ -4,29 +4,30 @@
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::Check;
 
-use crate::connection::{Family, HeldOver, State};
+use crate::exchange::Progress;
 use crate::h1::response::{AtEnd, Malformed, Step};
+use crate::link::{Family, HeldOver, LinkState};
 use crate::sys::{Backend, DISCARD_BYTES, Received};
 use crate::worker::Worker;
 
-/// What one connection may bring in a round of the loop. A server that sends faster than it is read would otherwise keep
+/// What one link may bring in a round of the loop. A server that sends faster than it is read would otherwise keep
 /// its worker for as long as it likes: no timeout, no other client, no end of the level. An answer within this takes no
 /// second round.
 const ROUND_BYTES_MAX: usize = 1 << 20;
-/// Connections that go on in a round behind its events.
+/// Links that go on in a round behind its events.
 const HELD_OVER_MAX: usize = 256;
 
 impl<B: Backend> Worker<B> {
     pub(crate) fn receive(&mut self, index: u32, ended: bool) {
         let mut brought = 0_usize;
         loop {
-            let connection = &mut self.connections[index as usize];
-            let socket = connection.socket.as_ref().expect("a receiving connection has one");
+            let link = &mut self.links[index as usize];
+            let socket = link.socket.as_ref().expect("a link that is up has one");
             // Unix sockets copy whatever the flag says, and a body that is looked at must be copied.
-            let skippable = connection.parser.skippable();
+            let skippable = link.parser.skippable();
             let skips = skippable > 0
-                && connection.family != Family::Unix
-                && connection.traced == 0
+                && link.family != Family::Unix
+                && link.exchange.traced == 0
                 && self.plan.check != Check::Content;
             let (result, asked) = if skips {
                 // One byte more than is due: what a server sends too much must not stay unseen in the queue, where no
@@ -72,14 +73,14 @@ impl<B: Backend> Worker<B> {
         }
     }
 
-    /// Lets the others have their turn. What is still in the queue raises no further event, so the connection is noted.
+    /// Lets the others have their turn. What is still in the queue raises no further event, so the link is noted.
     #[cold]
     fn hold_over(&mut self, index: u32, ended: bool) {
-        let connection = &mut self.connections[index as usize];
-        if connection.held_over == HeldOver::No {
+        let link = &mut self.links[index as usize];
+        if link.held_over == HeldOver::No {
             self.held_over.push_back(index);
         }
-        connection.held_over = if ended { HeldOver::Ended } else { connection.held_over.max(HeldOver::Open) };
+        link.held_over = if ended { HeldOver::Ended } else { link.held_over.max(HeldOver::Open) };
     }
 
     /// Reads on where the last round left off, the longest waiting first.
@@ -87,10 +88,11 @@ impl<B: Backend> Worker<B> {
     pub(crate) fn read_on(&mut self) {
         for _ in 0..self.held_over.len().min(HELD_OVER_MAX) {
             let Some(index) = self.held_over.pop_front() else { return };
-            let connection = &mut self.connections[index as usize];
-            let held_over = std::mem::replace(&mut connection.held_over, HeldOver::No);
+            let link = &mut self.links[index as usize];
+            let held_over = std::mem::replace(&mut link.held_over, HeldOver::No);
             // Meanwhile its request may have ended, and another begun.
-            if held_over != HeldOver::No && matches!(connection.state, State::Sending | State::Receiving) {
+            let goes_on = link.state == LinkState::Up && link.exchange.progress != Progress::Over;
+            if held_over != HeldOver::No && goes_on {
                 self.receive(index, held_over == HeldOver::Ended);
             }
         }
@@ -99,27 +101,27 @@ impl<B: Backend> Worker<B> {
     /// `n` bytes were thrown away. When the response is whole: how many of them lay behind its end.
     #[inline]
     pub(crate) fn skipped(&mut self, index: u32, n: usize) -> Result<Option<usize>, Malformed> {
-        let connection = &mut self.connections[index as usize];
-        let due = connection.parser.skippable().min(n as u64);
-        connection.parser.skipped(due);
-        connection.body_bytes += due;
+        let link = &mut self.links[index as usize];
+        let due = link.parser.skippable().min(n as u64);
+        link.parser.skipped(due);
+        link.exchange.body_bytes += due;
         self.recorder.measured.lifetime.received_bytes += n as u64;
-        Ok(connection.parser.is_done().then_some(n - due as usize))
+        Ok(link.parser.is_done().then_some(n - due as usize))
     }
 
     /// Parses `n` bytes from the buffer. When the response is whole: how many bytes lie behind its end.
     pub(crate) fn parse(&mut self, index: u32, n: usize, now: u64) -> Result<Option<usize>, Malformed> {
         self.recorder.measured.lifetime.received_bytes += n as u64;
-        if self.connections[index as usize].traced > 0 {
+        if self.links[index as usize].exchange.traced > 0 {
             self.trace_received(index, n);
         }
-        let connection = &mut self.connections[index as usize];
-        if connection.first_byte_ns == 0 {
-            connection.first_byte_ns = now;
-            connection.deadline_ns = connection.start_ns + self.plan.request_timeout_ns;
+        let link = &mut self.links[index as usize];
+        if link.exchange.first_byte_ns == 0 {
+            link.exchange.first_byte_ns = now;
+            link.exchange.deadline_ns = link.exchange.start_ns + self.plan.request_timeout_ns;
         }
         // Nearly always the head comes whole and nothing was kept.
-        let mut kept = std::mem::take(&mut connection.kept);
+        let mut kept = std::mem::take(&mut link.kept);
         let input = if kept.is_empty() {
             self.backend.bytes(n)
         } else {
@@ -127,45 +129,49 @@ impl<B: Backend> Worker<B> {
             &kept[..]
         };
         let mut at = 0;
-        while at < input.len() && !connection.parser.is_done() {
+        while at < input.len() && !link.parser.is_done() {
             let (used, step) =
-                connection.parser.step_known(&input[at..], &mut self.known_heads, connection.request)?;
+                link.parser.step_known(&input[at..], &mut self.known_heads, link.exchange.request)?;
             match step {
                 Step::NeedMore => {
-                    connection.kept = input[at..].to_vec();
+                    link.exchange.begun_head_bytes = (input.len() - at) as u32;
+                    link.kept = input[at..].to_vec();
                     return Ok(None);
                 }
-                Step::Interim => connection.head_bytes += used as u64,
+                Step::Interim => {
+                    link.exchange.begun_head_bytes = 0;
+                    link.exchange.head_bytes += used as u64;
+                }
                 Step::Head(head) => {
-                    connection.head_bytes += used as u64;
-                    connection.status = head.status;
-                    connection.server_keeps = head.keep_alive;
-                    connection.has_head = true;
-                    connection.headers_done_ns = now;
+                    link.exchange.head_bytes += used as u64;
+                    link.exchange.begun_head_bytes = 0;
+                    link.exchange.status = head.status;
+                    link.server_keeps = head.keep_alive;
+                    link.exchange.headers_done_ns = now;
                     if self.plan.contents.is_some() {
-                        connection.body_sum.get_or_insert_default().clear();
+                        link.exchange.body_sum.get_or_insert_default().clear();
                     }
                 }
                 Step::Body => {
-                    if let Some(sum) = &mut connection.body_sum {
+                    if let Some(sum) = &mut link.exchange.body_sum {
                         sum.extend(&input[at..at + used]);
                     }
-                    connection.body_bytes += used as u64;
+                    link.exchange.body_bytes += used as u64;
                 }
-                Step::Framing => connection.framing_bytes += used as u64,
+                Step::Framing => link.exchange.framing_bytes += used as u64,
                 Step::Done => break,
             }
             at += used;
         }
         let left_over = input.len() - at;
         kept.clear();
-        connection.kept = kept;
-        Ok(connection.parser.is_done().then_some(left_over))
+        link.kept = kept;
+        Ok(link.parser.is_done().then_some(left_over))
     }
 
     pub(crate) fn stream_ended(&mut self, index: u32, now: u64) {
-        let connection = &self.connections[index as usize];
-        match connection.parser.at_end() {
+        let link = &self.links[index as usize];
+        match link.parser.at_end() {
             AtEnd::Complete => self.finish(index, 0, true, now),
             AtEnd::InHead if self.may_retry(index) => self.retry(index, now),
             AtEnd::InHead => self.fail(index, ErrorClass::ClosedEarly, now, |c| match c.received_bytes() {
@@ -181,38 +187,38 @@ impl<B: Backend> Worker<B> {
         }
     }
 
-    /// The response is whole: check it, write it down, decide what becomes of the connection, and let the client go on.
+    /// The response is whole: check it, write it down, decide what becomes of the link, and let the client go on.
     pub(crate) fn finish(&mut self, index: u32, left_over: usize, ended: bool, now: u64) {
-        let connection = &self.connections[index as usize];
-        let request = self.plan.requests[connection.request as usize];
+        let link = &self.links[index as usize];
+        let request = self.plan.requests[link.exchange.request as usize];
         if left_over > 0 {
             return self.fail(index, ErrorClass::Malformed, now, |_| {
                 format!("{left_over} bytes behind the end of the response")
             });
         }
-        if connection.state == State::Sending {
+        if link.exchange.progress == Progress::Sending {
             return self.answered_early(index, now);
         }
-        if !status_fits(request.status, connection.status) {
+        if !status_fits(request.status, link.exchange.status) {
             return self.refuse(index, ErrorClass::WrongStatus, ended, now, |c| {
                 format!("status {} instead of {}", c.status, expected(request.status))
             });
         }
-        if request.size != u64::MAX && connection.body_bytes != request.size {
+        if request.size != u64::MAX && link.exchange.body_bytes != request.size {
             return self.refuse(index, ErrorClass::WrongLength, ended, now, |c| {
                 format!("a body of {} bytes instead of {}", c.body_bytes, request.size)
             });
         }
         if let Some(contents) = &self.plan.contents
             && !contents
-                .accepts(connection.request, connection.body_sum.as_ref().map_or(0, |sum| sum.value()))
+                .accepts(link.exchange.request, link.exchange.body_sum.as_ref().map_or(0, |sum| sum.value()))
         {
             return self.refuse(index, ErrorClass::WrongContent, ended, now, |c| {
                 format!("a body of {} bytes with another content than the generated file", c.body_bytes)
             });
         }
-        let client = connection.client;
-        self.recorder.succeeded(&self.plan, connection, now);
+        let client = link.exchange.client;
+        self.recorder.succeeded(&self.plan, &link.exchange, now);
         if self.trace.is_some() || self.transactions.is_some() {
             self.note_ended(index, None, "whole", now);
         }
@@ -225,9 +231,9 @@ impl<B: Backend> Worker<B> {
     /// so the connection ends here (RFC 9112 sections 9.3 and 9.5). A refusal that the workload expects is a success.
     #[cold]
     fn answered_early(&mut self, index: u32, now: u64) {
-        let connection = &self.connections[index as usize];
-        let request = self.plan.requests[connection.request as usize];
-        if !status_fits(request.status, connection.status) {
+        let link = &self.links[index as usize];
+        let request = self.plan.requests[link.exchange.request as usize];
+        if !status_fits(request.status, link.exchange.status) {
             return self.fail(index, ErrorClass::WrongStatus, now, |c| {
                 format!(
                     "status {} instead of {}, before the whole request was written",
@@ -236,17 +242,19 @@ impl<B: Backend> Worker<B> {
                 )
             });
         }
-        if connection.status < 400 {
+        if link.exchange.status < 400 {
+            let sent = link.sent;
             return self.fail(index, ErrorClass::AnsweredEarly, now, |c| {
-                format!("status {} when {} bytes of the request were written, and not all", c.status, c.sent)
+                format!("status {} when {sent} bytes of the request were written, and not all", c.status)
             });
         }
-        let client = connection.client;
-        self.recorder.succeeded(&self.plan, connection, now);
+        let client = link.exchange.client;
+        self.recorder.succeeded(&self.plan, &link.exchange, now);
         if self.trace.is_some() || self.transactions.is_some() {
             self.note_ended(index, None, "whole", now);
         }
-        self.drop_connection(index);
+        self.links[index as usize].exchange.end();
+        self.drop_link(index);
         self.request_ended(client, true);
         self.advance(client, now);
     }

@@ -7,7 +7,7 @@ use webstone_model::metrics::{
 };
 use webstone_model::units::NANOS_PER_SECOND;
 
-use crate::connection::Connection;
+use crate::exchange::Exchange;
 use crate::pacing::Fate;
 use crate::plan::Plan;
 use crate::sys::thread::{CpuUse, cpu_use};
@@ -119,56 +119,55 @@ impl Recorder {
         to_ns.saturating_sub(from_ns.max(self.open_ns))
     }
 
-    /// A connection was established.
+    /// A connection was established, for an exchange that waited for it.
     #[inline]
-    pub(crate) fn connected<S>(&mut self, plan: &Plan, connection: &Connection<S>, now: u64) {
+    pub(crate) fn connected(&mut self, plan: &Plan, exchange: &Exchange, took_ns: u64) {
         self.measured.lifetime.connections += 1;
         if !self.is_open {
             return;
         }
-        let took = now - connection.connect_begun_ns;
-        let page = plan.requests[connection.request as usize].page as usize;
+        let page = plan.requests[exchange.request as usize].page as usize;
         self.measured.counts.connections += 1;
-        self.measured.connect.record(took);
-        self.measured.histograms.connect.record(took);
+        self.measured.connect.record(took_ns);
+        self.measured.histograms.connect.record(took_ns);
         let totals = &mut self.measured.pages[page];
         totals.connects += 1;
-        totals.connect_ns += took;
-        totals.connect_ns_max = totals.connect_ns_max.max(took);
-        self.measured.clients[connection.client as usize].connects += 1;
+        totals.connect_ns += took_ns;
+        totals.connect_ns_max = totals.connect_ns_max.max(took_ns);
+        self.measured.clients[exchange.client as usize].connects += 1;
         if let Some(slot) = plan.histogram_slots[page] {
-            self.measured.page_histograms[usize::from(slot)].histograms.connect.record(took);
+            self.measured.page_histograms[usize::from(slot)].histograms.connect.record(took_ns);
         }
     }
 
     /// A request ended with a valid response.
     #[inline]
-    pub(crate) fn succeeded<S>(&mut self, plan: &Plan, connection: &Connection<S>, now: u64) {
+    pub(crate) fn succeeded(&mut self, plan: &Plan, exchange: &Exchange, now: u64) {
         if !self.is_open {
             return;
         }
-        let response_ns = now - connection.intended_ns;
-        let first_byte_ns = connection.first_byte_ns - connection.intended_ns;
-        let head = connection.head_bytes + connection.framing_bytes;
-        let bytes = head + connection.body_bytes;
-        let busy = self.clipped(connection.start_ns, now);
-        let page = plan.requests[connection.request as usize].page as usize;
+        let response_ns = now - exchange.intended_ns;
+        let first_byte_ns = exchange.first_byte_ns - exchange.intended_ns;
+        let head = exchange.head_bytes + exchange.framing_bytes;
+        let bytes = head + exchange.body_bytes;
+        let busy = self.clipped(exchange.start_ns, now);
+        let page = plan.requests[exchange.request as usize].page as usize;
         let measured = &mut self.measured;
 
         measured.counts.succeeded += 1;
-        measured.counts.head_bytes += connection.head_bytes;
-        measured.counts.framing_bytes += connection.framing_bytes;
-        measured.counts.body_bytes += connection.body_bytes;
+        measured.counts.head_bytes += exchange.head_bytes;
+        measured.counts.framing_bytes += exchange.framing_bytes;
+        measured.counts.body_bytes += exchange.body_bytes;
         measured.counts.busy_ns += busy;
         measured.first_byte.record(first_byte_ns);
         measured.response.record(response_ns);
         measured.response_bytes.record(bytes);
-        measured.body_bytes.record(connection.body_bytes);
+        measured.body_bytes.record(exchange.body_bytes);
         measured.histograms.response.record(response_ns);
         measured.histograms.first_byte.record(first_byte_ns);
         self.second_response_ns_max = self.second_response_ns_max.max(response_ns);
         if let Some(open_loop) = &mut measured.open_loop {
-            let waited_ns = connection.start_ns - connection.intended_ns;
+            let waited_ns = exchange.start_ns - exchange.intended_ns;
             let (response_ns, first_byte_ns) = (response_ns - waited_ns, first_byte_ns - waited_ns);
             open_loop.response.record(response_ns);
             open_loop.first_byte.record(first_byte_ns);
@@ -180,10 +179,10 @@ impl Recorder {
         totals.requests += 1;
         totals.response_ns += response_ns;
         totals.response_ns_max = totals.response_ns_max.max(response_ns);
-        totals.body_bytes += connection.body_bytes;
+        totals.body_bytes += exchange.body_bytes;
         totals.head_bytes += head;
 
-        let client = &mut measured.clients[connection.client as usize];
+        let client = &mut measured.clients[exchange.client as usize];
         client.requests += 1;
         client.response_ns += response_ns;
         client.bytes += bytes;
@@ -196,10 +195,10 @@ impl Recorder {
     }
 
     /// A request ended in an error. `example` is asked for only by the first of a class.
-    pub(crate) fn failed<S>(
+    pub(crate) fn failed(
         &mut self,
         plan: &Plan,
-        connection: &Connection<S>,
+        exchange: &Exchange,
         class: ErrorClass,
         now: u64,
         example: impl FnOnce() -> ErrorExample,
@@ -208,9 +207,9 @@ impl Recorder {
             return;
         }
         self.measured.counts.failed += 1;
-        self.measured.counts.busy_ns += self.clipped(connection.start_ns, now);
-        self.measured.pages[plan.requests[connection.request as usize].page as usize].errors += 1;
-        self.measured.clients[connection.client as usize].errors += 1;
+        self.measured.counts.busy_ns += self.clipped(exchange.start_ns, now);
+        self.measured.pages[plan.requests[exchange.request as usize].page as usize].errors += 1;
+        self.measured.clients[exchange.client as usize].errors += 1;
         self.measured.errors.add(class, example);
     }
 

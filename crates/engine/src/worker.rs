@@ -1,7 +1,7 @@
 //! One worker: a thread with one event loop that carries many clients.
 //!
-//! This file holds the loop, its clock and its phases; `exchange` what happens on a connection, `paging` what a client
-//! does between connections. Workers share nothing but [`Shared`], a few words that are written once or read seldom.
+//! This file holds the loop, its clock and its phases; `dispatch` deals events to links, `paging` is what a client
+//! does between requests. Workers share nothing but [`Shared`], a few words that are written once or read seldom.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -14,8 +14,9 @@ use webstone_model::metrics::{Measured, WorkerUse};
 use webstone_model::rate::RateProfile;
 
 use crate::client::{Client, Doing};
-use crate::connection::{Connection, State};
+use crate::exchange::Progress;
 use crate::h1::known_heads::KnownHeads;
+use crate::link::{Link, LinkState};
 use crate::live::{COPIED_EVERY_NS, Copied};
 use crate::pacing::Pacer;
 use crate::plan::Plan;
@@ -34,12 +35,12 @@ pub(crate) const ANNOUNCE_NS: u64 = 3 * TICK_NS;
 pub const STARTED_AT_ONCE: u32 = 256;
 /// Clients started per second and worker however slow the answers are.
 pub const STARTED_PER_SECOND: u64 = 1_000;
-/// What the resolver's event is registered under; no connection has this number.
+/// What the resolver's event is registered under; no link has this number.
 pub(crate) const RESOLVER_TOKEN: u64 = u64::MAX;
 /// What the ticker's event is registered under.
 pub(crate) const TICKER_TOKEN: u64 = u64::MAX - 1;
-/// No connection has this index.
-pub(crate) const NO_CONNECTION: u32 = u32::MAX;
+/// No link has this index.
+pub(crate) const NO_LINK: u32 = u32::MAX;
 
 /// What the level and its workers tell each other.
 #[derive(Debug)]
@@ -114,12 +115,12 @@ pub(crate) struct Worker<B: Backend> {
     pub(crate) clients: Vec<Client>,
     /// Number of the first client in the level.
     pub(crate) first_client: u32,
-    pub(crate) connections: Vec<Connection<B::Socket>>,
-    /// Connections in state `Free`.
+    pub(crate) links: Vec<Link<B::Socket>>,
+    /// Links in state `Free`.
     pub(crate) free: Vec<u32>,
     /// Clients that go on once the events at hand are handled: after a failure, so that failures cannot nest.
     pub(crate) runnable: Vec<u32>,
-    /// Connections whose receive queue was left before it was empty.
+    /// Links whose receive queue was left before it was empty.
     pub(crate) held_over: VecDeque<u32>,
     pub(crate) timers: BinaryHeap<Reverse<(u64, u32)>>,
     /// The schedule, in open loop.
@@ -153,7 +154,7 @@ pub(crate) struct Worker<B: Backend> {
     slept_from_ns: u64,
     stalls: Stalls,
     pub(crate) resolver: Option<Resolver>,
-    /// The connection whose bytes the kernel stamps as they come in, or [`NO_CONNECTION`]. It is one at a time.
+    /// The link whose bytes the kernel stamps as they come in, or [`NO_LINK`]. It is one at a time.
     pub(crate) stamped: u32,
     /// Connections until the kernel is asked how long one's handshake took.
     pub(crate) connections_until_asked: u32,
@@ -187,12 +188,12 @@ impl<B: Backend> Worker<B> {
             stage: Stage::WarmUp,
             backend,
             resolver,
-            stamped: NO_CONNECTION,
+            stamped: NO_LINK,
             connections_until_asked: 1,
             tickets: 0,
             clients: (first_client..first_client + clients).map(|c| Client::new(plan.seed, c)).collect(),
             first_client,
-            connections: Vec::with_capacity(clients as usize + clients as usize / 4 + 16),
+            links: Vec::with_capacity(clients as usize + clients as usize / 4 + 16),
             free: Vec::new(),
             runnable: Vec::with_capacity(64),
             held_over: VecDeque::new(),
@@ -443,10 +444,10 @@ impl<B: Backend> Worker<B> {
     }
 
     fn close(&mut self, at_ns: u64) {
-        for index in 0..self.connections.len() {
-            let connection = &self.connections[index];
-            if connection.state.is_active() {
-                self.recorder.in_flight(connection.start_ns, at_ns);
+        for index in 0..self.links.len() {
+            let exchange = &self.links[index].exchange;
+            if exchange.progress != Progress::Over {
+                self.recorder.in_flight(exchange.start_ns, at_ns);
             }
         }
         for index in 0..self.clients.len() {
@@ -554,20 +555,20 @@ impl<B: Backend> Worker<B> {
         any
     }
 
-    /// A connection that nobody uses.
-    pub(crate) fn free_connection(&mut self) -> u32 {
+    /// A link that nobody uses.
+    pub(crate) fn free_link(&mut self) -> u32 {
         if let Some(index) = self.free.pop() {
             return index;
         }
-        self.connections.push(Connection::vacant());
-        self.connections.len() as u32 - 1
+        self.links.push(Link::vacant());
+        self.links.len() as u32 - 1
     }
 
-    /// Gives a connection's place back; its socket, if it kept one, may be connected again.
+    /// Gives a link's place back; its socket, if it kept one, may be connected again.
     pub(crate) fn give_back(&mut self, index: u32) {
-        let connection = &mut self.connections[index as usize];
-        connection.state = State::Free;
-        connection.deadline_ns = u64::MAX;
+        let link = &mut self.links[index as usize];
+        link.state = LinkState::Free;
+        link.deadline_ns = u64::MAX;
         self.free.push(index);
     }
 }
