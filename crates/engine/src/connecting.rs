@@ -6,10 +6,12 @@ use std::net::SocketAddr;
 
 use webstone_model::errors::ErrorClass;
 
+use crate::exchange::{ExchangeId, Exchanges, Progress};
 use crate::failure::{class_of, describe};
 use crate::link::{Family, HeldOver, LinkState};
 use crate::origins::pair;
 use crate::resolver::Resolver;
+use crate::session::Session;
 use crate::sys::{Address, Backend, Connect};
 use crate::worker::{NO_LINK, Worker};
 
@@ -17,28 +19,32 @@ use crate::worker::{NO_LINK, Worker};
 /// connection costs. A prime, so that it keeps no step with the number of clients.
 pub(crate) const HANDSHAKES_ASKED_EVERY: u32 = 17;
 
-impl<B: Backend> Worker<B> {
-    pub(crate) fn connect(&mut self, index: u32, now: u64) {
+impl<B: Backend, P: Session> Worker<B, P> {
+    /// Connects a link for an exchange that waits in it.
+    pub(crate) fn connect(&mut self, at: ExchangeId, now: u64) {
         let plan = &self.plan;
+        let index = at.link;
         let link = &mut self.links[index as usize];
-        let request = &plan.requests[link.exchange.request as usize];
+        let exchange = link.exchanges.at_mut(at.slot);
+        exchange.connected_ns = 0;
+        let request = &plan.requests[exchange.request as usize];
         let origin = &plan.origins[request.origin as usize];
-        let client = &mut self.clients[link.exchange.client as usize];
+        let client = &mut self.clients[exchange.client as usize];
+        link.client = exchange.client;
         link.origin = request.origin;
         let (destination, source) = pair(client.rotation, origin.addresses.len(), plan.source.len());
         link.address = destination as u32;
         link.source = source as u32;
         client.rotation = client.rotation.wrapping_add(1);
         link.uses = 0;
+        self.connections = self.connections.wrapping_add(1);
+        link.connection = self.connections;
         link.connect_begun_ns = now;
-        link.exchange.connected_ns = 0;
         link.resolved = None;
         link.deadline_ns = now + plan.connect_timeout_ns.min(plan.request_timeout_ns);
         if let Some(resolver) = self.resolver.as_ref().filter(|_| origin.is_named) {
-            self.tickets = self.tickets.wrapping_add(1);
-            link.ticket = self.tickets;
             link.state = LinkState::Resolving;
-            resolver.ask(index, link.ticket, &origin.target.host, origin.target.port);
+            resolver.ask(index, link.connection, &origin.target.host, origin.target.port);
         } else {
             self.connect_to_address(index, now);
         }
@@ -68,7 +74,7 @@ impl<B: Backend> Worker<B> {
         }
         while let Some(answer) = self.resolver.as_ref().and_then(Resolver::answer) {
             let link = &mut self.links[answer.connection as usize];
-            if link.state != LinkState::Resolving || link.ticket != answer.ticket {
+            if link.state != LinkState::Resolving || link.connection != answer.ticket {
                 continue;
             }
             match answer.addresses {
@@ -83,7 +89,7 @@ impl<B: Backend> Worker<B> {
                     link.resolved = Some(Box::new(address));
                     self.connect_to_address(answer.connection, now);
                 }
-                Err(what) => self.fail(answer.connection, ErrorClass::Dns, now, |_| what),
+                Err(what) => self.fail_link(answer.connection, ErrorClass::Dns, now, |_| what.clone()),
             }
         }
     }
@@ -105,8 +111,7 @@ impl<B: Backend> Worker<B> {
             }
             let socket = self.backend.open(index, address, source)?;
             // One connection at a time is a sample. Where the kernel does not stamp, there is none.
-            if self.stamped == NO_LINK && family != Family::Unix && self.backend.stamp(&socket).is_ok()
-            {
+            if self.stamped == NO_LINK && family != Family::Unix && self.backend.stamp(&socket).is_ok() {
                 self.stamped = index;
             }
             let link = &mut self.links[index as usize];
@@ -121,13 +126,22 @@ impl<B: Backend> Worker<B> {
         let link = &mut self.links[index as usize];
         link.state = LinkState::Up;
         link.deadline_ns = u64::MAX;
-        link.exchange.connected_ns = now;
-        self.recorder.connected(&self.plan, &link.exchange, now - link.connect_begun_ns);
+        let took_ns = now - link.connect_begun_ns;
         self.connections_until_asked -= 1;
         if self.connections_until_asked == 0 {
             self.ask_for_handshake(index, now);
         }
-        self.send_request(index, now);
+        let mut is_counted = false;
+        for slot in 0..self.links[index as usize].exchanges.slots() {
+            let exchange = self.links[index as usize].exchanges.at_mut(slot);
+            if exchange.progress == Progress::Waiting {
+                exchange.connected_ns = now;
+                if !std::mem::replace(&mut is_counted, true) {
+                    self.recorder.connected(&self.plan, exchange, took_ns);
+                }
+                self.send_request(ExchangeId { link: index, slot }, now);
+            }
+        }
     }
 
     /// Notes how much longer a connect took for the client than for the kernel: what the event loop added to it.
@@ -148,8 +162,7 @@ impl<B: Backend> Worker<B> {
 
     pub(crate) fn connect_failed(&mut self, index: u32) {
         let now = self.now();
-        let socket =
-            self.links[index as usize].socket.as_ref().expect("a link that connects has one");
+        let socket = self.links[index as usize].socket.as_ref().expect("a link that connects has one");
         let error = self
             .backend
             .connect_error(socket)
@@ -158,6 +171,6 @@ impl<B: Backend> Worker<B> {
     }
 
     pub(crate) fn fail_to_connect(&mut self, index: u32, error: &io::Error, now: u64) {
-        self.fail(index, class_of(error, true), now, |_| describe(error));
+        self.fail_link(index, class_of(error, true), now, |_| describe(error));
     }
 }

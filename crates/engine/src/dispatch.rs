@@ -2,12 +2,13 @@
 
 use webstone_model::errors::ErrorClass;
 
-use crate::exchange::Progress;
+use crate::exchange::{ExchangeId, Exchanges};
 use crate::link::LinkState;
+use crate::session::Session;
 use crate::sys::{Backend, Event};
 use crate::worker::{RESOLVER_TOKEN, TICKER_TOKEN, Worker};
 
-impl<B: Backend> Worker<B> {
+impl<B: Backend, P: Session> Worker<B, P> {
     /// Handles one event of the batch.
     #[inline]
     pub(crate) fn handle(&mut self, event: Event) {
@@ -23,13 +24,18 @@ impl<B: Backend> Worker<B> {
         if link.opened_in_round == self.round {
             return;
         }
+        // Nearly always an answer has come.
+        if link.state == LinkState::Up {
+            if !(event.readable || event.ended) {
+                return;
+            }
+            return match link.exchanges.any_in_progress() {
+                true => self.receive(index, event.ended),
+                false => self.idle_ended(index),
+            };
+        }
         match link.state {
-            LinkState::Up => match link.exchange.progress {
-                Progress::Receiving if event.readable || event.ended => self.receive(index, event.ended),
-                Progress::Sending => self.sending_event(index, event),
-                Progress::Over if event.readable || event.ended => self.idle_ended(index),
-                _ => {}
-            },
+            LinkState::Full => self.room(index, event),
             LinkState::Connecting if event.error => self.connect_failed(index),
             LinkState::Connecting if event.writable => {
                 let now = self.now();
@@ -41,17 +47,19 @@ impl<B: Backend> Worker<B> {
         }
     }
 
-    fn sending_event(&mut self, index: u32, event: Event) {
+    /// An event of a link whose socket was full.
+    fn room(&mut self, index: u32, event: Event) {
         let now = self.now();
         self.note_delay(now);
+        let connection = self.links[index as usize].connection;
         if event.writable {
-            self.send_request(index, now);
+            self.links[index as usize].state = LinkState::Up;
+            self.send(index, now);
         }
         // A server may answer, or hang up, before it has read the whole request; and what it wrote by now raises no
         // further event, even if the last of the request has just left.
         let link = &self.links[index as usize];
-        let is_still_there = link.state == LinkState::Up
-            && matches!(link.exchange.progress, Progress::Sending | Progress::Receiving);
+        let is_still_there = link.state.is_up() && link.connection == connection;
         if is_still_there && (event.readable || event.ended) {
             self.receive(index, event.ended);
         }
@@ -63,8 +71,11 @@ impl<B: Backend> Worker<B> {
             let link = &self.links[index as usize];
             if now >= link.deadline_ns {
                 self.link_timed_out(index, now);
-            } else if now >= link.exchange.deadline_ns {
-                self.exchange_timed_out(index, now);
+            }
+            for slot in 0..self.links[index as usize].exchanges.slots() {
+                if now >= self.links[index as usize].exchanges.at(slot).deadline_ns {
+                    self.exchange_timed_out(ExchangeId { link: index, slot }, now);
+                }
             }
         }
     }
@@ -74,7 +85,7 @@ impl<B: Backend> Worker<B> {
         match self.links[index as usize].state {
             LinkState::Resolving | LinkState::Connecting => {
                 let limit = self.plan.connect_timeout_ns;
-                self.fail(index, ErrorClass::ConnectTimeout, now, |_| after(limit));
+                self.fail_link(index, ErrorClass::ConnectTimeout, now, |_| after(limit));
             }
             LinkState::Lingering => {
                 if self.recorder.is_open {
@@ -82,20 +93,20 @@ impl<B: Backend> Worker<B> {
                 }
                 self.drop_link(index);
             }
-            LinkState::Free | LinkState::Up => {}
+            LinkState::Free | LinkState::Up | LinkState::Full => {}
         }
     }
 
     #[cold]
-    fn exchange_timed_out(&mut self, index: u32, now: u64) {
+    fn exchange_timed_out(&mut self, at: ExchangeId, now: u64) {
         let limit = self.plan.request_timeout_ns;
-        if now - self.links[index as usize].exchange.start_ns >= limit {
-            return self.fail(index, ErrorClass::RequestTimeout, now, |exchange| {
+        if now - self.links[at.link as usize].exchanges.at(at.slot).start_ns >= limit {
+            return self.fail(at, ErrorClass::RequestTimeout, now, |exchange| {
                 format!("{}, with {} bytes received", after(limit), exchange.received_bytes())
             });
         }
         let limit = self.plan.first_byte_timeout_ns;
-        self.fail(index, ErrorClass::FirstByteTimeout, now, |_| after(limit));
+        self.fail(at, ErrorClass::FirstByteTimeout, now, |_| after(limit));
     }
 }
 

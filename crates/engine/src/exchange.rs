@@ -1,7 +1,43 @@
-//! An exchange: a request of a client, its instants, and what its answer has brought so far. A link carries it; which, it
-//! does not know.
+//! An exchange: a request of a client, its instants, and what its answer has brought so far. A link carries it, one or many at
+//! a time; which link, it does not know.
 
 use crate::body_sum::BodySum;
+
+/// Where an exchange lies: on which link, and in which of its slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ExchangeId {
+    pub(crate) link: u32,
+    pub(crate) slot: u32,
+}
+
+/// The exchanges of a link. Where the protocol carries one at a time it lies in the link itself, and nothing is looked up or
+/// allocated for a request.
+pub(crate) trait Exchanges: Default {
+    /// Whether there can be more than one.
+    const MANY: bool;
+
+    /// All slots, with exchanges in progress or without.
+    fn slots(&self) -> u32;
+
+    fn at(&self, slot: u32) -> &Exchange;
+
+    fn at_mut(&mut self, slot: u32) -> &mut Exchange;
+
+    /// A slot whose exchange is over. Asked for where the session has capacity.
+    fn vacant_slot(&mut self) -> u32;
+
+    /// Whether one is in progress.
+    #[inline]
+    fn any_in_progress(&self) -> bool {
+        (0..self.slots()).any(|slot| self.at(slot).progress != Progress::Over)
+    }
+
+    /// The first that is traced.
+    #[inline]
+    fn traced(&self) -> Option<u32> {
+        (0..self.slots()).find(|slot| self.at(*slot).traced > 0)
+    }
+}
 
 /// How far an exchange has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +65,8 @@ pub(crate) struct Exchange {
     pub(crate) request: u32,
     /// Its number in the trace; 0 when it is not traced.
     pub(crate) traced: u32,
+    /// Bytes of the request that were sent.
+    pub(crate) sent: u32,
     /// Bytes of a head that has not come whole.
     pub(crate) begun_head_bytes: u32,
     /// When the request was to start, from where its latency counts: in closed loop its start.
@@ -47,11 +85,13 @@ pub(crate) struct Exchange {
     pub(crate) framing_bytes: u64,
     /// Check sum of the body so far; without memory where contents are not checked.
     pub(crate) body_sum: Option<Box<BodySum>>,
+    /// The request as filled from its template. Without memory where there is none.
+    pub(crate) rendered: Vec<u8>,
 }
 
-impl Exchange {
-    /// None in progress.
-    pub(crate) fn over() -> Exchange {
+/// None in progress.
+impl Default for Exchange {
+    fn default() -> Exchange {
         Exchange {
             progress: Progress::Over,
             reused: false,
@@ -59,6 +99,7 @@ impl Exchange {
             client: 0,
             request: 0,
             traced: 0,
+            sent: 0,
             begun_head_bytes: 0,
             intended_ns: 0,
             start_ns: 0,
@@ -71,9 +112,12 @@ impl Exchange {
             body_bytes: 0,
             framing_bytes: 0,
             body_sum: None,
+            rendered: Vec::new(),
         }
     }
+}
 
+impl Exchange {
     /// Forgets the last exchange in this place; `now` is the start of the next.
     #[inline]
     pub(crate) fn begin(&mut self, client: u32, request: u32, intended_ns: u64, now: u64) {
@@ -92,6 +136,7 @@ impl Exchange {
         self.head_bytes = 0;
         self.body_bytes = 0;
         self.framing_bytes = 0;
+        self.rendered.clear();
     }
 
     /// It has ended, whole or in an error.

@@ -1,77 +1,123 @@
-//! What becomes of a request that fails: tried again where the standard lets it, counted in its class where not.
+//! What becomes of an exchange that fails: tried again where the standard lets it, counted in its class where not. And of those
+//! on a link that fails.
 
 use std::io;
 
 use webstone_model::errors::{ErrorClass, ErrorExample};
 
 use crate::client::NOT_HELD;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, ExchangeId, Exchanges, Progress};
 use crate::failure::{class_of, describe};
-use crate::link::{Link, LinkState};
+use crate::link::LinkState;
+use crate::session::Session;
 use crate::sys::Backend;
 use crate::worker::Worker;
 
-impl<B: Backend> Worker<B> {
+impl<B: Backend, P: Session> Worker<B, P> {
     /// A whole response that is not the one asked for: an error, but the link is sound.
     pub(crate) fn refuse(
         &mut self,
-        index: u32,
+        at: ExchangeId,
         class: ErrorClass,
         ended: bool,
         now: u64,
         detail: impl FnOnce(&Exchange) -> String,
     ) {
-        let client = self.links[index as usize].exchange.client;
-        self.record_failure(index, class, now, detail);
-        self.part(index, ended, now);
+        let client = self.links[at.link as usize].exchanges.at(at.slot).client;
+        self.record_failure(at, class, now, detail);
+        self.part(at, ended, now);
         self.request_ended(client, false);
         self.hold(client, now);
     }
 
     /// A system call on an established connection failed.
     pub(crate) fn broken(&mut self, index: u32, error: &io::Error, now: u64) {
-        if self.may_retry(index) {
-            return self.retry(index, now);
+        for slot in 0..self.links[index as usize].exchanges.slots() {
+            let at = ExchangeId { link: index, slot };
+            if self.links[index as usize].exchanges.at(slot).progress == Progress::Over {
+                continue;
+            }
+            if self.may_retry(at) {
+                self.retry(at, now);
+            } else {
+                self.end_in_error(at, class_of(error, false), now, |exchange| {
+                    format!("{} after {} bytes of the answer", describe(error), exchange.received_bytes())
+                });
+            }
         }
-        self.fail(index, class_of(error, false), now, |c| {
-            format!("{} after {} bytes of the answer", describe(error), c.received_bytes())
-        });
+        self.drop_link(index);
     }
 
     /// Whether the failure is the race that keep-alive cannot avoid: the server closed just as the request left.
     /// RFC 9112 section 9.3.1 lets a client send it again on a new connection.
-    pub(crate) fn may_retry(&self, index: u32) -> bool {
-        let link = &self.links[index as usize];
-        let request = &self.plan.requests[link.exchange.request as usize];
-        link.exchange.reused && request.is_idempotent && link.exchange.is_unanswered()
+    pub(crate) fn may_retry(&self, at: ExchangeId) -> bool {
+        let exchange = self.links[at.link as usize].exchanges.at(at.slot);
+        let request = &self.plan.requests[exchange.request as usize];
+        exchange.reused && request.is_idempotent && exchange.is_unanswered()
     }
 
-    pub(crate) fn retry(&mut self, index: u32, now: u64) {
+    /// Moves an exchange to a link of its own. The caller ends the one that it was on.
+    pub(crate) fn retry(&mut self, at: ExchangeId, now: u64) {
         if self.recorder.is_open {
             self.recorder.measured.counts.stale_retries += 1;
         }
-        self.close_socket(index);
-        let link = &mut self.links[index as usize];
-        link.exchange.wait_again();
-        link.sent = 0;
-        self.connect(index, now);
+        // Its descriptor may be the last there is.
+        self.close_socket(at.link);
+        let mut exchange = std::mem::take(self.links[at.link as usize].exchanges.at_mut(at.slot));
+        exchange.wait_again();
+        let link = self.free_link();
+        let exchanges = &mut self.links[link as usize].exchanges;
+        let slot = exchanges.vacant_slot();
+        *exchanges.at_mut(slot) = exchange;
+        self.connect(ExchangeId { link, slot }, now);
     }
 
-    /// Ends an exchange in an error, and its link with it.
+    /// Ends an exchange in an error, and its link with it where that cannot go on.
     pub(crate) fn fail(
+        &mut self,
+        at: ExchangeId,
+        class: ErrorClass,
+        now: u64,
+        detail: impl Fn(&Exchange) -> String,
+    ) {
+        if !self.links[at.link as usize].session.abandon(at.slot) {
+            return self.fail_link(at.link, class, now, detail);
+        }
+        self.end_in_error(at, class, now, detail);
+    }
+
+    /// Ends a link, and each exchange on it in an error.
+    pub(crate) fn fail_link(
         &mut self,
         index: u32,
         class: ErrorClass,
         now: u64,
-        detail: impl FnOnce(&Exchange) -> String,
+        detail: impl Fn(&Exchange) -> String,
     ) {
-        let Link { state, exchange: Exchange { client, .. }, .. } = self.links[index as usize];
-        if self.recorder.is_open && matches!(state, LinkState::Resolving | LinkState::Connecting) {
+        let link = &self.links[index as usize];
+        if self.recorder.is_open && matches!(link.state, LinkState::Resolving | LinkState::Connecting) {
             self.recorder.measured.counts.connections_failed += 1;
         }
-        self.record_failure(index, class, now, detail);
-        self.links[index as usize].exchange.end();
+        for slot in 0..link.exchanges.slots() {
+            if self.links[index as usize].exchanges.at(slot).progress != Progress::Over {
+                self.end_in_error(ExchangeId { link: index, slot }, class, now, &detail);
+            }
+        }
         self.drop_link(index);
+    }
+
+    /// Ends an exchange in an error, and leaves its link to the caller.
+    pub(crate) fn end_in_error(
+        &mut self,
+        at: ExchangeId,
+        class: ErrorClass,
+        now: u64,
+        detail: impl FnOnce(&Exchange) -> String,
+    ) {
+        self.record_failure(at, class, now, detail);
+        let exchange = self.links[at.link as usize].exchanges.at_mut(at.slot);
+        exchange.end();
+        let client = exchange.client;
         self.request_ended(client, false);
         if no_connection(class) {
             let state = &mut self.clients[client as usize];
@@ -106,24 +152,25 @@ impl<B: Backend> Worker<B> {
         any_held
     }
 
-    pub(crate) fn record_failure(
+    fn record_failure(
         &mut self,
-        index: u32,
+        at: ExchangeId,
         class: ErrorClass,
         now: u64,
         detail: impl FnOnce(&Exchange) -> String,
     ) {
         if self.trace.is_some() || self.transactions.is_some() {
-            self.note_ended(index, Some(class), class.name(), now);
+            self.note_ended(at, Some(class), class.name(), now);
         }
-        let link = &self.links[index as usize];
+        let link = &self.links[at.link as usize];
+        let exchange = link.exchanges.at(at.slot);
         let at_ns = now.saturating_sub(self.recorder.open_ns);
         let plan = &self.plan;
-        self.recorder.failed(plan, &link.exchange, class, now, || ErrorExample {
+        self.recorder.failed(plan, exchange, class, now, || ErrorExample {
             at_ns,
             address: plan.peer(link),
-            request: plan.label(link.exchange.request),
-            detail: detail(&link.exchange),
+            request: plan.label(exchange.request),
+            detail: detail(exchange),
         });
     }
 }

@@ -10,6 +10,7 @@ use webstone_model::event::{Live, Phase};
 use webstone_model::metrics::Measured;
 use webstone_model::rate::RateProfile;
 
+use crate::h1::session::Http1;
 use crate::live::Merged;
 use crate::plan::Plan;
 use crate::sys;
@@ -202,7 +203,7 @@ impl Start {
     /// Sets a worker up, waits for the word, and runs it.
     fn work(self) -> std::io::Result<Measured> {
         let backend = sys::Epoll::new(self.plan.receives_bodies())?;
-        let mut worker = Worker::new(self.plan, self.shared, self.seat, backend)?;
+        let mut worker = Worker::<_, Http1>::new(self.plan, self.shared, self.seat, backend)?;
         if self.seat.rate.is_some() {
             sys::thread::wake_punctually();
         }

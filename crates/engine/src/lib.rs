@@ -32,6 +32,7 @@ mod recorder;
 mod request_template;
 mod resolver;
 mod sending;
+mod session;
 #[cfg(test)]
 mod simulated_tests;
 mod stalls;

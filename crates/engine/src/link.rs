@@ -1,12 +1,11 @@
 //! A link: a socket's place in a worker, where it leads, and how far its connection has come. What is asked for on it is an
-//! [`Exchange`].
+//! [exchange](crate::exchange::Exchange).
 //!
 //! A place outlives connections. When one has ended cleanly its socket stays here, to be connected again.
 
 use std::net::SocketAddr;
 
-use crate::exchange::Exchange;
-use crate::h1::response::ResponseParser;
+use crate::session::Session;
 use crate::sys::Address;
 
 /// Where a link stands.
@@ -20,8 +19,18 @@ pub(crate) enum LinkState {
     Connecting,
     /// Exchanges may be carried; none is under way where it is kept alive for its client's next request.
     Up,
+    /// The same, and the socket took less than was to be sent.
+    Full,
     /// Behind its last response, waiting for the server to close first: TIME_WAIT is then the server's.
     Lingering,
+}
+
+impl LinkState {
+    /// Whether the connection stands.
+    #[inline]
+    pub(crate) fn is_up(self) -> bool {
+        matches!(self, LinkState::Up | LinkState::Full)
+    }
 }
 
 /// Whether a link used up what it may bring in a round, so that it is read on in the next.
@@ -53,77 +62,54 @@ impl Family {
 }
 
 /// See the module comment.
-#[derive(Debug)]
-pub(crate) struct Link<S> {
+pub(crate) struct Link<S, P: Session> {
     pub(crate) socket: Option<S>,
     pub(crate) family: Family,
     pub(crate) state: LinkState,
-    /// The request in progress announced that it is the last.
-    pub(crate) is_last: bool,
-    /// The response's head says that the server keeps the connection.
-    pub(crate) server_keeps: bool,
     /// It stands in [`crate::worker::Worker::held_over`].
     pub(crate) held_over: HeldOver,
     /// The round of the event loop in which the socket was connected: older events of it mean its predecessor.
     pub(crate) opened_in_round: u32,
+    /// The client that it was made for, by its index in the worker.
+    pub(crate) client: u32,
     pub(crate) origin: u32,
     /// Index of the address within the origin.
     pub(crate) address: u32,
     /// Index of the local address that it comes from, where some are given.
     pub(crate) source: u32,
-    /// Number of its question to the resolver.
-    pub(crate) ticket: u32,
+    /// Number of the connection: another each time that one is begun in this place.
+    pub(crate) connection: u32,
     /// Requests sent on this connection.
     pub(crate) uses: u32,
-    /// Bytes of the request that were written.
-    pub(crate) sent: u32,
     /// The address found for this connection alone, where names are resolved for each.
     pub(crate) resolved: Option<Box<SocketAddr>>,
-    pub(crate) parser: ResponseParser,
     /// When the connect began; later than the start of an exchange that is sent again.
     pub(crate) connect_begun_ns: u64,
     /// When the connect, or the wait for the server to close, must have ended by.
     pub(crate) deadline_ns: u64,
-    /// The part of a head that has come so far. Empty, and without memory, for nearly all links.
-    pub(crate) kept: Vec<u8>,
-    /// The request as filled from its template. Without memory where there is none.
-    pub(crate) rendered: Vec<u8>,
-    pub(crate) exchange: Exchange,
+    pub(crate) session: P,
+    pub(crate) exchanges: P::Exchanges,
 }
 
-impl<S> Link<S> {
-    pub(crate) fn vacant() -> Link<S> {
+impl<S, P: Session> Link<S, P> {
+    pub(crate) fn vacant() -> Link<S, P> {
         Link {
             socket: None,
             family: Family::V4,
             state: LinkState::Free,
-            is_last: false,
-            server_keeps: false,
             held_over: HeldOver::No,
             opened_in_round: 0,
+            client: 0,
             origin: 0,
             address: 0,
             source: 0,
-            ticket: 0,
+            connection: 0,
             uses: 0,
-            sent: 0,
             resolved: None,
-            parser: ResponseParser::new(false),
             connect_begun_ns: 0,
             deadline_ns: u64::MAX,
-            kept: Vec::new(),
-            rendered: Vec::new(),
-            exchange: Exchange::over(),
+            session: P::default(),
+            exchanges: P::Exchanges::default(),
         }
-    }
-
-    /// Makes the protocol's state ready for the next exchange.
-    #[inline]
-    pub(crate) fn begin(&mut self, to_head: bool) {
-        self.sent = 0;
-        self.server_keeps = false;
-        self.parser = ResponseParser::new(to_head);
-        self.kept.clear();
-        self.rendered.clear();
     }
 }

@@ -3,6 +3,8 @@
 
 use webstone_model::errors::ErrorClass;
 
+use crate::exchange::{ExchangeId, Exchanges, Progress};
+use crate::session::Session;
 use crate::sys::Backend;
 use crate::transactions::{TraceEvent, TraceKind, Transaction};
 use crate::worker::Worker;
@@ -12,59 +14,61 @@ const TRANSACTIONS_BATCH: usize = 1024;
 /// Fields whose values a trace does not show.
 const SECRET_FIELDS: [&[u8]; 4] = [b"authorization", b"proxy-authorization", b"cookie", b"set-cookie"];
 
-impl<B: Backend> Worker<B> {
-    /// A request was written whole.
+impl<B: Backend, P: Session> Worker<B, P> {
+    /// Requests on a link were written whole.
     pub(crate) fn note_sent(&mut self, index: u32) {
         let now = self.now();
-        let link = &mut self.links[index as usize];
-        link.exchange.sent_ns = now;
-        if link.exchange.traced > 0 {
-            let request = &self.plan.requests[link.exchange.request as usize];
-            let bytes = self.plan.slice(if link.is_last { request.last } else { request.keep });
-            let kind = TraceKind::Sent(masked(bytes));
-            self.trace_event(index, kind);
+        for slot in 0..self.links[index as usize].exchanges.slots() {
+            let link = &mut self.links[index as usize];
+            let exchange = link.exchanges.at_mut(slot);
+            if exchange.progress != Progress::Receiving || exchange.sent_ns > 0 {
+                continue;
+            }
+            exchange.sent_ns = now;
+            if exchange.traced > 0 {
+                let bytes = link.session.request(slot, &self.plan, &link.exchanges);
+                let kind = TraceKind::Sent(masked(bytes));
+                self.trace_event(ExchangeId { link: index, slot }, kind);
+            }
         }
     }
 
     /// `n` bytes of a traced response are in the buffer.
-    pub(crate) fn trace_received(&mut self, index: u32, n: usize) {
+    pub(crate) fn trace_received(&mut self, at: ExchangeId, n: usize) {
         let kind = TraceKind::Received(masked(self.backend.bytes(n)));
-        self.trace_event(index, kind);
+        self.trace_event(at, kind);
     }
 
     /// A request ended: whole, or in an error.
-    pub(crate) fn note_ended(&mut self, index: u32, error: Option<ErrorClass>, how: &str, now: u64) {
-        let link = &self.links[index as usize];
-        if link.exchange.traced > 0 {
-            let took = webstone_model::units::Nanos((now - link.exchange.start_ns) / 1000 * 1000);
-            let text = format!(
-                "{how}: status {}, {} bytes in {took}",
-                link.exchange.status,
-                link.exchange.received_bytes()
-            );
-            self.trace_event(index, TraceKind::Ended(text));
+    pub(crate) fn note_ended(&mut self, at: ExchangeId, error: Option<ErrorClass>, how: &str, now: u64) {
+        let exchange = self.links[at.link as usize].exchanges.at(at.slot);
+        if exchange.traced > 0 {
+            let took = webstone_model::units::Nanos((now - exchange.start_ns) / 1000 * 1000);
+            let text =
+                format!("{how}: status {}, {} bytes in {took}", exchange.status, exchange.received_bytes());
+            self.trace_event(at, TraceKind::Ended(text));
         }
         if self.transactions.is_none() || !self.recorder.is_open {
             return;
         }
-        let link = &self.links[index as usize];
-        let request = &self.plan.requests[link.exchange.request as usize];
+        let exchange = self.links[at.link as usize].exchanges.at(at.slot);
+        let request = &self.plan.requests[exchange.request as usize];
         let since_open = |instant: u64| instant as i64 - self.recorder.open_ns as i64;
         let happened = |instant: u64| (instant > 0).then(|| since_open(instant));
         let transaction = Transaction {
-            client: self.first_client + link.exchange.client,
+            client: self.first_client + exchange.client,
             page: request.page,
             file: request.file,
-            intended_ns: since_open(link.exchange.intended_ns),
-            start_ns: since_open(link.exchange.start_ns),
-            connected_ns: happened(link.exchange.connected_ns),
-            sent_ns: happened(link.exchange.sent_ns),
-            first_byte_ns: happened(link.exchange.first_byte_ns),
-            headers_done_ns: happened(link.exchange.headers_done_ns),
+            intended_ns: since_open(exchange.intended_ns),
+            start_ns: since_open(exchange.start_ns),
+            connected_ns: happened(exchange.connected_ns),
+            sent_ns: happened(exchange.sent_ns),
+            first_byte_ns: happened(exchange.first_byte_ns),
+            headers_done_ns: happened(exchange.headers_done_ns),
             end_ns: since_open(now),
-            status: link.exchange.status,
-            head_bytes: link.exchange.head_bytes + link.exchange.framing_bytes,
-            body_bytes: link.exchange.body_bytes,
+            status: exchange.status,
+            head_bytes: exchange.head_bytes + exchange.framing_bytes,
+            body_bytes: exchange.body_bytes,
             error,
         };
         self.transaction_buffer.push(transaction);
@@ -87,11 +91,12 @@ impl<B: Backend> Worker<B> {
         }
     }
 
-    fn trace_event(&mut self, index: u32, kind: TraceKind) {
-        let link = &self.links[index as usize];
+    fn trace_event(&mut self, at: ExchangeId, kind: TraceKind) {
+        let link = &self.links[at.link as usize];
+        let exchange = link.exchanges.at(at.slot);
         let event = TraceEvent {
-            exchange: link.exchange.traced,
-            client: self.first_client + link.exchange.client,
+            exchange: exchange.traced,
+            client: self.first_client + exchange.client,
             address: self.plan.peer(link),
             kind,
         };

@@ -14,6 +14,7 @@ use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::client::Doing;
 use crate::plan::Plan;
+use crate::session::Session;
 use crate::sys::{Backend, WITHOUT_END};
 use crate::worker::{Stage, Worker};
 
@@ -177,7 +178,7 @@ pub(crate) enum Fate {
     Skipped,
 }
 
-impl<B: Backend> Worker<B> {
+impl<B: Backend, P: Session> Worker<B, P> {
     /// Sees to every arrival that is due.
     pub(crate) fn release_arrivals(&mut self) {
         loop {

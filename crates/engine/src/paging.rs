@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use webstone_model::spec::ConnectionPolicy;
 
 use crate::client::Doing;
+use crate::session::Session;
 use crate::sys::Backend;
 use crate::worker::{Stage, Worker};
 
-impl<B: Backend> Worker<B> {
+impl<B: Backend, P: Session> Worker<B, P> {
     /// The client picks a page and asks for its first file; or stops, where no more pages are to begin. `intended_ns` is
     /// when an open loop's schedule would have had it start; in closed loop it is now.
     pub(crate) fn start_page(&mut self, client: u32, intended_ns: u64, now: u64) {
@@ -87,9 +88,9 @@ impl<B: Backend> Worker<B> {
     /// Asks for as many files as may be under way at once: the first alone, as a browser must read the document before
     /// it knows the rest.
     fn ask_for_files(&mut self, client: u32, now: u64) {
+        let page = self.plan.pages[self.clients[client as usize].page as usize];
         loop {
             let state = &mut self.clients[client as usize];
-            let page = self.plan.pages[state.page as usize];
             let first_alone = state.next_file <= 1;
             let at_once = if first_alone { 1 } else { self.plan.parallel };
             let may_ask =

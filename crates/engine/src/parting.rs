@@ -3,24 +3,32 @@
 
 use std::io;
 
+use crate::exchange::{ExchangeId, Exchanges};
 use crate::link::{Family, LinkState};
+use crate::session::Session;
 use crate::sys::{Backend, Received};
 use crate::worker::{NO_LINK, Stage, Worker};
 
 /// How long a server may leave a connection open after a response announced as the last. Then the client closes.
 const LINGER_NS: u64 = 2_000_000_000;
 
-impl<B: Backend> Worker<B> {
-    /// Decides what becomes of a link behind a whole response.
-    pub(crate) fn part(&mut self, index: u32, ended: bool, now: u64) {
+impl<B: Backend, P: Session> Worker<B, P> {
+    /// An exchange has its whole response. Where it was the last in progress, decides what becomes of its link.
+    pub(crate) fn part(&mut self, at: ExchangeId, ended: bool, now: u64) {
         let plan = &self.plan;
+        let index = at.link;
         let link = &mut self.links[index as usize];
-        link.exchange.end();
-        if link.server_keeps && !link.is_last && !ended {
+        let exchange = link.exchanges.at_mut(at.slot);
+        exchange.end();
+        let client = exchange.client;
+        if link.exchanges.any_in_progress() {
+            return;
+        }
+        if link.session.capacity() > 0 && !ended {
             if self.stage == Stage::Draining {
                 return self.drop_link(index);
             }
-            self.clients[link.exchange.client as usize].idle.push(index);
+            self.clients[client as usize].idle.push(index);
         } else if plan.reset && link.family != Family::Unix {
             // The labelled fast mode: a reset, and no TIME_WAIT on either side.
             self.disconnect(index);
@@ -80,7 +88,7 @@ impl<B: Backend> Worker<B> {
 
     /// The server ended, or wrote on, a connection that was kept for later: it is of no more use.
     pub(crate) fn idle_ended(&mut self, index: u32) {
-        let client = self.links[index as usize].exchange.client;
+        let client = self.links[index as usize].client;
         self.clients[client as usize].idle.retain(|kept| *kept != index);
         let _ = self.read_surplus(index);
         self.drop_link(index);
@@ -98,6 +106,15 @@ impl<B: Backend> Worker<B> {
             self.recorder.measured.counts.surplus += 1;
         }
         None
+    }
+
+    /// Ends an exchange, and its link with it where that cannot go on.
+    pub(crate) fn give_up(&mut self, at: ExchangeId) {
+        let link = &mut self.links[at.link as usize];
+        link.exchanges.at_mut(at.slot).end();
+        if !link.session.abandon(at.slot) {
+            self.drop_link(at.link);
+        }
     }
 
     /// Closes a link's connection and forgets its socket.

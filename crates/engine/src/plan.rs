@@ -20,6 +20,7 @@ use crate::link::Link;
 use crate::origin::{Origin, split};
 use crate::origins::Origins;
 use crate::request_template::RequestTemplate;
+use crate::session::Session;
 use crate::sys::{Address, Socket};
 
 /// Everything that a level needs to know before its first request, computed once.
@@ -105,6 +106,11 @@ impl Slice {
     #[inline]
     pub(crate) fn start(self) -> usize {
         self.start as usize
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(self) -> bool {
+        self.length == 0
     }
 
     #[inline]
@@ -245,7 +251,7 @@ impl Plan {
     }
 
     /// Address that a link goes to, for messages.
-    pub(crate) fn peer<S>(&self, link: &Link<S>) -> String {
+    pub(crate) fn peer<S, P: Session>(&self, link: &Link<S, P>) -> String {
         let origin = &self.origins[link.origin as usize];
         match &link.resolved {
             Some(address) => address.to_string(),

@@ -4,9 +4,9 @@
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::Check;
 
-use crate::exchange::Progress;
-use crate::h1::response::{AtEnd, Malformed, Step};
-use crate::link::{Family, HeldOver, LinkState};
+use crate::exchange::{Exchange, ExchangeId, Exchanges, Progress};
+use crate::link::{Family, HeldOver};
+use crate::session::{Failure, Session, Sink};
 use crate::sys::{Backend, DISCARD_BYTES, Received};
 use crate::worker::Worker;
 
@@ -17,17 +17,17 @@ const ROUND_BYTES_MAX: usize = 1 << 20;
 /// Links that go on in a round behind its events.
 const HELD_OVER_MAX: usize = 256;
 
-impl<B: Backend> Worker<B> {
+impl<B: Backend, P: Session> Worker<B, P> {
     pub(crate) fn receive(&mut self, index: u32, ended: bool) {
         let mut brought = 0_usize;
         loop {
             let link = &mut self.links[index as usize];
             let socket = link.socket.as_ref().expect("a link that is up has one");
             // Unix sockets copy whatever the flag says, and a body that is looked at must be copied.
-            let skippable = link.parser.skippable();
+            let skippable = link.session.skippable();
             let skips = skippable > 0
                 && link.family != Family::Unix
-                && link.exchange.traced == 0
+                && link.exchanges.traced().is_none()
                 && self.plan.check != Check::Content;
             let (result, asked) = if skips {
                 // One byte more than is due: what a server sends too much must not stay unseen in the queue, where no
@@ -52,12 +52,12 @@ impl<B: Backend> Worker<B> {
                 Ok(Received::End) => return self.stream_ended(index, now),
                 Err(error) => return self.broken(index, &error, now),
                 Ok(Received::Bytes(n)) => {
-                    let is_whole = if skips { self.skipped(index, n) } else { self.parse(index, n, now) };
-                    match is_whole {
-                        Err(Malformed(what)) => {
-                            return self.fail(index, ErrorClass::Malformed, now, |_| what.to_owned());
+                    match if skips { self.skip(index, n, now) } else { self.hear(index, n, now) } {
+                        Err(failure) => {
+                            let detail = |exchange: &Exchange| failure.describe(exchange);
+                            return self.fail_link(index, failure.class(), now, detail);
                         }
-                        Ok(Some(left_over)) => return self.finish(index, left_over, ended, now),
+                        Ok(Some(slot)) => return self.finish(ExchangeId { link: index, slot }, ended, now),
                         // Fewer bytes than asked for: the queue is empty, and what comes next brings an event of its
                         // own. If the end has come already there will be none, so read on to it.
                         Ok(None) if n < asked && !ended => return,
@@ -91,170 +91,128 @@ impl<B: Backend> Worker<B> {
             let link = &mut self.links[index as usize];
             let held_over = std::mem::replace(&mut link.held_over, HeldOver::No);
             // Meanwhile its request may have ended, and another begun.
-            let goes_on = link.state == LinkState::Up && link.exchange.progress != Progress::Over;
+            let goes_on = link.state.is_up() && link.exchanges.any_in_progress();
             if held_over != HeldOver::No && goes_on {
                 self.receive(index, held_over == HeldOver::Ended);
             }
         }
     }
 
-    /// `n` bytes were thrown away. When the response is whole: how many of them lay behind its end.
+    /// `n` bytes were thrown away: whose answer they make whole.
     #[inline]
-    pub(crate) fn skipped(&mut self, index: u32, n: usize) -> Result<Option<usize>, Malformed> {
-        let link = &mut self.links[index as usize];
-        let due = link.parser.skippable().min(n as u64);
-        link.parser.skipped(due);
-        link.exchange.body_bytes += due;
+    fn skip(&mut self, index: u32, n: usize, now: u64) -> Result<Option<u32>, Failure> {
         self.recorder.measured.lifetime.received_bytes += n as u64;
-        Ok(link.parser.is_done().then_some(n - due as usize))
+        let link = &mut self.links[index as usize];
+        let mut sink = Sink { exchanges: &mut link.exchanges, plan: &self.plan, now };
+        link.session.skip(n, &mut sink)
     }
 
-    /// Parses `n` bytes from the buffer. When the response is whole: how many bytes lie behind its end.
-    pub(crate) fn parse(&mut self, index: u32, n: usize, now: u64) -> Result<Option<usize>, Malformed> {
+    /// Has the session hear `n` bytes from the buffer: whose answer they make whole, where the link carries one at a time. Where it
+    /// carries many each is finished as it becomes whole.
+    #[inline]
+    fn hear(&mut self, index: u32, n: usize, now: u64) -> Result<Option<u32>, Failure> {
         self.recorder.measured.lifetime.received_bytes += n as u64;
-        if self.links[index as usize].exchange.traced > 0 {
-            self.trace_received(index, n);
+        if let Some(slot) = self.links[index as usize].exchanges.traced() {
+            self.trace_received(ExchangeId { link: index, slot }, n);
         }
-        let link = &mut self.links[index as usize];
-        if link.exchange.first_byte_ns == 0 {
-            link.exchange.first_byte_ns = now;
-            link.exchange.deadline_ns = link.exchange.start_ns + self.plan.request_timeout_ns;
-        }
-        // Nearly always the head comes whole and nothing was kept.
-        let mut kept = std::mem::take(&mut link.kept);
-        let input = if kept.is_empty() {
-            self.backend.bytes(n)
-        } else {
-            kept.extend_from_slice(self.backend.bytes(n));
-            &kept[..]
-        };
-        let mut at = 0;
-        while at < input.len() && !link.parser.is_done() {
-            let (used, step) =
-                link.parser.step_known(&input[at..], &mut self.known_heads, link.exchange.request)?;
-            match step {
-                Step::NeedMore => {
-                    link.exchange.begun_head_bytes = (input.len() - at) as u32;
-                    link.kept = input[at..].to_vec();
-                    return Ok(None);
-                }
-                Step::Interim => {
-                    link.exchange.begun_head_bytes = 0;
-                    link.exchange.head_bytes += used as u64;
-                }
-                Step::Head(head) => {
-                    link.exchange.head_bytes += used as u64;
-                    link.exchange.begun_head_bytes = 0;
-                    link.exchange.status = head.status;
-                    link.server_keeps = head.keep_alive;
-                    link.exchange.headers_done_ns = now;
-                    if self.plan.contents.is_some() {
-                        link.exchange.body_sum.get_or_insert_default().clear();
-                    }
-                }
-                Step::Body => {
-                    if let Some(sum) = &mut link.exchange.body_sum {
-                        sum.extend(&input[at..at + used]);
-                    }
-                    link.exchange.body_bytes += used as u64;
-                }
-                Step::Framing => link.exchange.framing_bytes += used as u64,
-                Step::Done => break,
+        let connection = self.links[index as usize].connection;
+        let mut taken = 0;
+        loop {
+            let link = &mut self.links[index as usize];
+            let mut sink = Sink { exchanges: &mut link.exchanges, plan: &self.plan, now };
+            let input = &self.backend.bytes(n)[taken..];
+            let (used, whole) = link.session.input(input, &mut self.memory, &mut sink)?;
+            taken += used;
+            match whole {
+                Some(slot) if P::Exchanges::MANY => self.finish(ExchangeId { link: index, slot }, false, now),
+                whole => return Ok(whole),
             }
-            at += used;
+            // What its client did next may have ended the connection, and begun another in its place.
+            let link = &self.links[index as usize];
+            if taken == n || !link.state.is_up() || link.connection != connection {
+                return Ok(None);
+            }
         }
-        let left_over = input.len() - at;
-        kept.clear();
-        link.kept = kept;
-        Ok(link.parser.is_done().then_some(left_over))
     }
 
-    pub(crate) fn stream_ended(&mut self, index: u32, now: u64) {
-        let link = &self.links[index as usize];
-        match link.parser.at_end() {
-            AtEnd::Complete => self.finish(index, 0, true, now),
-            AtEnd::InHead if self.may_retry(index) => self.retry(index, now),
-            AtEnd::InHead => self.fail(index, ErrorClass::ClosedEarly, now, |c| match c.received_bytes() {
-                0 => "the connection was closed before an answer".to_owned(),
-                n => format!("the connection was closed {n} bytes into the head"),
-            }),
-            AtEnd::InBody(missing) => self.fail(index, ErrorClass::ShortBody, now, |c| match missing {
-                Some(missing) => {
-                    format!("the connection was closed {missing} bytes before the end of the body")
-                }
-                None => format!("the connection was closed {} bytes into a chunked body", c.body_bytes),
-            }),
+    /// The peer sends no more: an answer is whole thereby, is asked for again, or will never be whole.
+    fn stream_ended(&mut self, index: u32, now: u64) {
+        for slot in 0..self.links[index as usize].exchanges.slots() {
+            let at = ExchangeId { link: index, slot };
+            let link = &self.links[index as usize];
+            if link.exchanges.at(slot).progress == Progress::Over {
+                continue;
+            }
+            match link.session.end(slot) {
+                Ok(()) => return self.finish(at, true, now),
+                Err(_) if self.may_retry(at) => self.retry(at, now),
+                Err(failure) => self.end_in_error(at, failure.class(), now, |e| failure.describe(e)),
+            }
         }
+        self.drop_link(index);
     }
 
     /// The response is whole: check it, write it down, decide what becomes of the link, and let the client go on.
-    pub(crate) fn finish(&mut self, index: u32, left_over: usize, ended: bool, now: u64) {
-        let link = &self.links[index as usize];
-        let request = self.plan.requests[link.exchange.request as usize];
-        if left_over > 0 {
-            return self.fail(index, ErrorClass::Malformed, now, |_| {
-                format!("{left_over} bytes behind the end of the response")
+    pub(crate) fn finish(&mut self, at: ExchangeId, ended: bool, now: u64) {
+        let exchange = self.links[at.link as usize].exchanges.at(at.slot);
+        let request = self.plan.requests[exchange.request as usize];
+        if exchange.progress == Progress::Sending {
+            return self.answered_early(at, now);
+        }
+        if !status_fits(request.status, exchange.status) {
+            return self.refuse(at, ErrorClass::WrongStatus, ended, now, |e| {
+                format!("status {} instead of {}", e.status, expected(request.status))
             });
         }
-        if link.exchange.progress == Progress::Sending {
-            return self.answered_early(index, now);
-        }
-        if !status_fits(request.status, link.exchange.status) {
-            return self.refuse(index, ErrorClass::WrongStatus, ended, now, |c| {
-                format!("status {} instead of {}", c.status, expected(request.status))
-            });
-        }
-        if request.size != u64::MAX && link.exchange.body_bytes != request.size {
-            return self.refuse(index, ErrorClass::WrongLength, ended, now, |c| {
-                format!("a body of {} bytes instead of {}", c.body_bytes, request.size)
+        if request.size != u64::MAX && exchange.body_bytes != request.size {
+            return self.refuse(at, ErrorClass::WrongLength, ended, now, |e| {
+                format!("a body of {} bytes instead of {}", e.body_bytes, request.size)
             });
         }
         if let Some(contents) = &self.plan.contents
-            && !contents
-                .accepts(link.exchange.request, link.exchange.body_sum.as_ref().map_or(0, |sum| sum.value()))
+            && !contents.accepts(exchange.request, exchange.body_sum.as_ref().map_or(0, |sum| sum.value()))
         {
-            return self.refuse(index, ErrorClass::WrongContent, ended, now, |c| {
-                format!("a body of {} bytes with another content than the generated file", c.body_bytes)
+            return self.refuse(at, ErrorClass::WrongContent, ended, now, |e| {
+                format!("a body of {} bytes with another content than the generated file", e.body_bytes)
             });
         }
-        let client = link.exchange.client;
-        self.recorder.succeeded(&self.plan, &link.exchange, now);
+        let client = exchange.client;
+        self.recorder.succeeded(&self.plan, exchange, now);
         if self.trace.is_some() || self.transactions.is_some() {
-            self.note_ended(index, None, "whole", now);
+            self.note_ended(at, None, "whole", now);
         }
-        self.part(index, ended, now);
+        self.part(at, ended, now);
         self.request_ended(client, true);
         self.advance(client, now);
     }
+
     /// A whole answer came while the request was still being written. The server has decided without having read it, so
     /// it answers no more than the request's head; and what is left of the request stands where the next one would begin,
     /// so the connection ends here (RFC 9112 sections 9.3 and 9.5). A refusal that the workload expects is a success.
     #[cold]
-    fn answered_early(&mut self, index: u32, now: u64) {
-        let link = &self.links[index as usize];
-        let request = self.plan.requests[link.exchange.request as usize];
-        if !status_fits(request.status, link.exchange.status) {
-            return self.fail(index, ErrorClass::WrongStatus, now, |c| {
+    fn answered_early(&mut self, at: ExchangeId, now: u64) {
+        let exchange = self.links[at.link as usize].exchanges.at(at.slot);
+        let request = self.plan.requests[exchange.request as usize];
+        if !status_fits(request.status, exchange.status) {
+            return self.fail(at, ErrorClass::WrongStatus, now, |e| {
                 format!(
                     "status {} instead of {}, before the whole request was written",
-                    c.status,
+                    e.status,
                     expected(request.status)
                 )
             });
         }
-        if link.exchange.status < 400 {
-            let sent = link.sent;
-            return self.fail(index, ErrorClass::AnsweredEarly, now, |c| {
-                format!("status {} when {sent} bytes of the request were written, and not all", c.status)
+        if exchange.status < 400 {
+            return self.fail(at, ErrorClass::AnsweredEarly, now, |e| {
+                format!("status {} when {} bytes of the request were written, and not all", e.status, e.sent)
             });
         }
-        let client = link.exchange.client;
-        self.recorder.succeeded(&self.plan, &link.exchange, now);
+        let client = exchange.client;
+        self.recorder.succeeded(&self.plan, exchange, now);
         if self.trace.is_some() || self.transactions.is_some() {
-            self.note_ended(index, None, "whole", now);
+            self.note_ended(at, None, "whole", now);
         }
-        self.links[index as usize].exchange.end();
-        self.drop_link(index);
+        self.give_up(at);
         self.request_ended(client, true);
         self.advance(client, now);
     }

@@ -5,12 +5,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use webstone_model::spec::ConnectionPolicy;
 
-use crate::exchange::Progress;
-use crate::plan::NO_TEMPLATE;
+use crate::exchange::{ExchangeId, Exchanges};
+use crate::link::LinkState;
+use crate::plan::{NO_TEMPLATE, Plan};
+use crate::session::{Session, Sink};
 use crate::sys::Backend;
-use crate::worker::Worker;
+use crate::worker::{Shared, Worker};
 
-impl<B: Backend> Worker<B> {
+impl<B: Backend, P: Session> Worker<B, P> {
     /// Asks for a file: on a link that the client keeps, or on a new one.
     pub(crate) fn start_request(&mut self, client: u32, request: u32, now: u64) {
         if self.recorder.is_open {
@@ -19,88 +21,97 @@ impl<B: Backend> Worker<B> {
         }
         let plan = self.plan.requests[request as usize];
         let kept = self.kept_link(client, plan.origin);
-        let index = match kept {
-            Some(index) => index,
+        let link = match kept {
+            Some(link) => link,
             None => self.free_link(),
         };
-        let link = &mut self.links[index as usize];
         // The files behind a page's first are asked for when they are known, and have no schedule of their own.
         let intended_ns = if plan.file == 0 { self.clients[client as usize].intended_ns } else { now };
-        link.begin(plan.is_head);
-        link.exchange.begin(client, request, intended_ns, now);
-        link.exchange.reused = kept.is_some();
+        let exchanges = &mut self.links[link as usize].exchanges;
+        let at = ExchangeId { link, slot: exchanges.vacant_slot() };
+        let exchange = exchanges.at_mut(at.slot);
+        exchange.begin(client, request, intended_ns, now);
+        exchange.reused = kept.is_some();
         if self.plan.trace > 0 {
-            self.take_trace_number(index);
+            exchange.traced = take_trace_number(&self.plan, &self.shared);
         }
         if kept.is_some() {
-            self.send_request(index, now);
+            self.send_request(at, now);
         } else {
-            self.connect(index, now);
+            self.connect(at, now);
         }
     }
 
-    pub(crate) fn kept_link(&mut self, client: u32, origin: u32) -> Option<u32> {
+    fn kept_link(&mut self, client: u32, origin: u32) -> Option<u32> {
         let links = &self.links;
         let idle = &mut self.clients[client as usize].idle;
-        let at = idle.iter().rposition(|index| links[*index as usize].origin == origin)?;
-        Some(idle.swap_remove(at))
+        let leads_there = |link: &u32| links[*link as usize].origin == origin;
+        // Nearly always the last.
+        idle.pop_if(|link| leads_there(link)).or_else(|| {
+            let at = idle.iter().rposition(leads_there)?;
+            Some(idle.swap_remove(at))
+        })
     }
 
-    /// Writes what is left of the request.
-    pub(crate) fn send_request(&mut self, index: u32, now: u64) {
+    /// Sends a request on a link that is up.
+    pub(crate) fn send_request(&mut self, at: ExchangeId, now: u64) {
+        let plan = &self.plan;
+        let link = &mut self.links[at.link as usize];
+        let exchange = link.exchanges.at_mut(at.slot);
+        let request = &plan.requests[exchange.request as usize];
+        link.uses += 1;
+        let is_last = match plan.policy {
+            ConnectionPolicy::PerRequest => true,
+            ConnectionPolicy::KeepAlive => link.uses >= plan.requests_per_connection,
+            ConnectionPolicy::PerPage => {
+                let page = &plan.pages[request.page as usize];
+                link.uses >= plan.requests_per_connection
+                    || (plan.parallel == 1 && request.file + 1 == page.requests)
+            }
+        };
+        exchange.deadline_ns =
+            (now + plan.first_byte_timeout_ns).min(exchange.start_ns + plan.request_timeout_ns);
+        if request.template != NO_TEMPLATE && exchange.rendered.is_empty() {
+            let client = &mut self.clients[exchange.client as usize];
+            plan.render(exchange.request, is_last, client, &mut exchange.rendered);
+        }
+        exchange.sent = 0;
+        link.session.begin(at.slot, exchange.request, request, is_last);
+        self.send(at.link, now);
+    }
+
+    /// Sends what the socket takes.
+    #[inline(always)]
+    pub(crate) fn send(&mut self, index: u32, now: u64) {
         let plan = &self.plan;
         let link = &mut self.links[index as usize];
-        let request = &plan.requests[link.exchange.request as usize];
-        if link.sent == 0 {
-            link.uses += 1;
-            link.is_last = match plan.policy {
-                ConnectionPolicy::PerRequest => true,
-                ConnectionPolicy::KeepAlive => link.uses >= plan.requests_per_connection,
-                ConnectionPolicy::PerPage => {
-                    let page = &plan.pages[request.page as usize];
-                    link.uses >= plan.requests_per_connection
-                        || (plan.parallel == 1 && request.file + 1 == page.requests)
-                }
-            };
-            link.exchange.deadline_ns =
-                (now + plan.first_byte_timeout_ns).min(link.exchange.start_ns + plan.request_timeout_ns);
-        }
-        let bytes = if request.template == NO_TEMPLATE {
-            let slice = if link.is_last { request.last } else { request.keep };
-            &plan.bytes[slice.start() + link.sent as usize..slice.end()]
-        } else {
-            if link.rendered.is_empty() {
-                let client = &mut self.clients[link.exchange.client as usize];
-                plan.render(link.exchange.request, link.is_last, client, &mut link.rendered);
-            }
-            &link.rendered[link.sent as usize..]
-        };
+        let bytes = link.session.unsent(plan, &link.exchanges);
         let socket = link.socket.as_ref().expect("a link that is up has one");
         let due = bytes.len();
-        let result = self.backend.send(socket, bytes);
-        match result {
+        match self.backend.send(socket, bytes) {
             Ok(written) => {
-                let is_whole = written == due;
-                link.sent += written as u32;
-                link.exchange.progress =
-                    if is_whole { Progress::Receiving } else { Progress::Sending };
+                let are_all = written == due;
+                if !are_all {
+                    link.state = LinkState::Full;
+                }
+                let mut sink = Sink { exchanges: &mut link.exchanges, plan, now };
+                let requests = link.session.sent(written, are_all, &mut sink);
                 self.recorder.measured.lifetime.sent_bytes += written as u64;
+                self.recorder.measured.lifetime.requests += u64::from(requests);
                 if self.recorder.is_open {
                     self.recorder.measured.counts.sent_bytes += written as u64;
                 }
-                if is_whole {
-                    self.recorder.measured.lifetime.requests += 1;
-                    if self.trace.is_some() || self.transactions.is_some() {
-                        self.note_sent(index);
-                    }
+                if requests > 0 && (self.trace.is_some() || self.transactions.is_some()) {
+                    self.note_sent(index);
                 }
             }
             Err(error) => self.broken(index, &error, now),
         }
     }
+}
 
-    pub(crate) fn take_trace_number(&mut self, index: u32) {
-        let number = self.shared.traced.fetch_add(1, Relaxed);
-        self.links[index as usize].exchange.traced = if number < self.plan.trace { number + 1 } else { 0 };
-    }
+/// Number of an exchange in the trace; 0 where there are enough.
+fn take_trace_number(plan: &Plan, shared: &Shared) -> u32 {
+    let number = shared.traced.fetch_add(1, Relaxed);
+    if number < plan.trace { number + 1 } else { 0 }
 }

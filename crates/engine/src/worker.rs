@@ -14,14 +14,14 @@ use webstone_model::metrics::{Measured, WorkerUse};
 use webstone_model::rate::RateProfile;
 
 use crate::client::{Client, Doing};
-use crate::exchange::Progress;
-use crate::h1::known_heads::KnownHeads;
+use crate::exchange::{Exchanges, Progress};
 use crate::link::{Link, LinkState};
 use crate::live::{COPIED_EVERY_NS, Copied};
 use crate::pacing::Pacer;
 use crate::plan::Plan;
 use crate::recorder::Recorder;
 use crate::resolver::Resolver;
+use crate::session::Session;
 use crate::stalls::{STALL_NS, Stalls};
 use crate::sys::Backend;
 use crate::transactions::{TraceEvent, Transaction};
@@ -103,7 +103,7 @@ pub(crate) struct Seat {
     pub(crate) rate: Option<RateProfile>,
 }
 
-pub(crate) struct Worker<B: Backend> {
+pub(crate) struct Worker<B: Backend, P: Session> {
     pub(crate) plan: Arc<Plan>,
     pub(crate) shared: Arc<Shared>,
     /// When the last copy for percentiles was left.
@@ -115,7 +115,7 @@ pub(crate) struct Worker<B: Backend> {
     pub(crate) clients: Vec<Client>,
     /// Number of the first client in the level.
     pub(crate) first_client: u32,
-    pub(crate) links: Vec<Link<B::Socket>>,
+    pub(crate) links: Vec<Link<B::Socket, P>>,
     /// Links in state `Free`.
     pub(crate) free: Vec<u32>,
     /// Clients that go on once the events at hand are handled: after a failure, so that failures cannot nest.
@@ -128,7 +128,8 @@ pub(crate) struct Worker<B: Backend> {
     /// When the next arrival is due; [`u64::MAX`] in closed loop.
     pub(crate) next_arrival_ns: u64,
     pub(crate) recorder: Recorder,
-    pub(crate) known_heads: KnownHeads,
+    /// What sessions remember together.
+    pub(crate) memory: P::Memory,
     /// Requests in progress.
     pub(crate) active: u32,
     pub(crate) pages_in_progress: u32,
@@ -158,21 +159,21 @@ pub(crate) struct Worker<B: Backend> {
     pub(crate) stamped: u32,
     /// Connections until the kernel is asked how long one's handshake took.
     pub(crate) connections_until_asked: u32,
-    /// Questions put to the resolver so far.
-    pub(crate) tickets: u32,
+    /// Connections begun so far.
+    pub(crate) connections: u32,
     pub(crate) trace: Option<SyncSender<TraceEvent>>,
     pub(crate) transactions: Option<SyncSender<Vec<Transaction>>>,
     pub(crate) transaction_buffer: Vec<Transaction>,
 }
 
-impl<B: Backend> Worker<B> {
+impl<B: Backend, P: Session> Worker<B, P> {
     /// A worker on a back end of its own. Must be called by the thread that runs it.
     pub(crate) fn new(
         plan: Arc<Plan>,
         shared: Arc<Shared>,
         seat: Seat,
         mut backend: B,
-    ) -> io::Result<Worker<B>> {
+    ) -> io::Result<Worker<B, P>> {
         let Seat { number, workers, cpu, first_client, clients, rate } = seat;
         let pacer = rate.map(|rate| Pacer::new(&plan, rate, number as u32, workers, clients));
         let shortest = plan.connect_timeout_ns.min(plan.first_byte_timeout_ns).min(plan.request_timeout_ns);
@@ -190,7 +191,7 @@ impl<B: Backend> Worker<B> {
             resolver,
             stamped: NO_LINK,
             connections_until_asked: 1,
-            tickets: 0,
+            connections: 0,
             clients: (first_client..first_client + clients).map(|c| Client::new(plan.seed, c)).collect(),
             first_client,
             links: Vec::with_capacity(clients as usize + clients as usize / 4 + 16),
@@ -201,7 +202,7 @@ impl<B: Backend> Worker<B> {
             recorder: Recorder::new(&plan, clients as usize, rate.is_some()),
             pacer,
             next_arrival_ns: u64::MAX,
-            known_heads: KnownHeads::new(plan.requests.len()),
+            memory: P::memory(&plan),
             active: 0,
             pages_in_progress: 0,
             first_answers_due: 0,
@@ -445,9 +446,11 @@ impl<B: Backend> Worker<B> {
 
     fn close(&mut self, at_ns: u64) {
         for index in 0..self.links.len() {
-            let exchange = &self.links[index].exchange;
-            if exchange.progress != Progress::Over {
-                self.recorder.in_flight(exchange.start_ns, at_ns);
+            for slot in 0..self.links[index].exchanges.slots() {
+                let exchange = self.links[index].exchanges.at(slot);
+                if exchange.progress != Progress::Over {
+                    self.recorder.in_flight(exchange.start_ns, at_ns);
+                }
             }
         }
         for index in 0..self.clients.len() {

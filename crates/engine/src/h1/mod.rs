@@ -4,3 +4,4 @@ pub mod chunked;
 pub mod known_heads;
 pub mod request;
 pub mod response;
+pub(crate) mod session;

@@ -1,0 +1,198 @@
+//! HTTP/1 on a link: one exchange at a time. The request's bytes were made with the plan, or lie in the exchange where they come
+//! from a template, so none is copied to be sent.
+
+use super::known_heads::KnownHeads;
+use super::response::{AtEnd, Malformed, ResponseParser, Step};
+use crate::exchange::{Exchange, Exchanges};
+use crate::plan::{NO_TEMPLATE, Plan, RequestPlan, Slice};
+use crate::session::{Failure, Session, Sink};
+
+/// The only exchange's.
+const SLOT: u32 = 0;
+
+/// See the module comment.
+#[derive(Debug)]
+pub(crate) struct Http1 {
+    parser: ResponseParser,
+    request: u32,
+    /// The request among the plan's bytes; empty where it was filled from a template.
+    bytes: Slice,
+    /// The request announced that it is the last.
+    is_last: bool,
+    /// The answer's head says that the server keeps the connection.
+    server_keeps: bool,
+    /// The part of a head that has come so far. Empty, and without memory, for nearly all links.
+    kept: Vec<u8>,
+}
+
+impl Default for Http1 {
+    fn default() -> Http1 {
+        Http1 {
+            parser: ResponseParser::new(false),
+            request: 0,
+            bytes: Slice::default(),
+            is_last: false,
+            server_keeps: false,
+            kept: Vec::new(),
+        }
+    }
+}
+
+impl Session for Http1 {
+    type Exchanges = Exchange;
+    /// Heads that were parsed before.
+    type Memory = KnownHeads;
+
+    fn memory(plan: &Plan) -> KnownHeads {
+        KnownHeads::new(plan.requests.len())
+    }
+
+    #[inline]
+    fn capacity(&self) -> u32 {
+        u32::from(self.server_keeps && !self.is_last)
+    }
+
+    #[inline]
+    fn begin(&mut self, _: u32, number: u32, request: &RequestPlan, is_last: bool) {
+        self.parser = ResponseParser::new(request.is_head);
+        self.request = number;
+        self.bytes = match request.template {
+            NO_TEMPLATE if is_last => request.last,
+            NO_TEMPLATE => request.keep,
+            _ => Slice::default(),
+        };
+        self.is_last = is_last;
+        self.server_keeps = false;
+        self.kept.clear();
+    }
+
+    #[inline]
+    fn unsent<'a>(&'a self, plan: &'a Plan, exchange: &'a Exchange) -> &'a [u8] {
+        let sent = exchange.sent as usize;
+        if self.bytes.is_empty() {
+            return &exchange.rendered[sent..];
+        }
+        &plan.bytes[self.bytes.start() + sent..self.bytes.end()]
+    }
+
+    #[inline]
+    fn sent(&mut self, n: usize, are_all: bool, sink: &mut Sink<'_, Exchange>) -> u32 {
+        sink.sent(SLOT, n, are_all);
+        u32::from(are_all)
+    }
+
+    fn request<'a>(&'a self, _: u32, plan: &'a Plan, exchange: &'a Exchange) -> &'a [u8] {
+        if self.bytes.is_empty() { &exchange.rendered } else { plan.slice(self.bytes) }
+    }
+
+    #[inline]
+    fn input(
+        &mut self,
+        input: &[u8],
+        known: &mut KnownHeads,
+        sink: &mut Sink<'_, Exchange>,
+    ) -> Result<(usize, Option<u32>), Failure> {
+        sink.answer(SLOT);
+        // Nearly always the head comes whole and nothing was kept.
+        let mut kept = std::mem::take(&mut self.kept);
+        let due = if kept.is_empty() {
+            input
+        } else {
+            kept.extend_from_slice(input);
+            &kept[..]
+        };
+        let mut at = 0;
+        while at < due.len() && !self.parser.is_done() {
+            let rest = &due[at..];
+            let (used, step) = self.parser.step_known(rest, known, self.request).map_err(malformed)?;
+            match step {
+                Step::NeedMore => {
+                    sink.head_begun(SLOT, rest.len());
+                    self.kept = rest.to_vec();
+                    return Ok((input.len(), None));
+                }
+                Step::Interim => sink.interim(SLOT, used),
+                Step::Head(head) => {
+                    self.server_keeps = head.keep_alive;
+                    sink.head(SLOT, head.status, used);
+                }
+                Step::Body => sink.body(SLOT, &rest[..used]),
+                Step::Framing => sink.framing(SLOT, used),
+                Step::Done => break,
+            }
+            at += used;
+        }
+        let left_over = due.len() - at;
+        kept.clear();
+        self.kept = kept;
+        Ok((input.len(), self.whole(left_over)?))
+    }
+
+    #[inline]
+    fn skippable(&self) -> u64 {
+        self.parser.skippable()
+    }
+
+    #[inline]
+    fn skip(&mut self, n: usize, sink: &mut Sink<'_, Exchange>) -> Result<Option<u32>, Failure> {
+        let due = self.parser.skippable().min(n as u64);
+        self.parser.skipped(due);
+        sink.unseen_body(SLOT, due);
+        self.whole(n - due as usize)
+    }
+
+    fn end(&self, _: u32) -> Result<(), Failure> {
+        match self.parser.at_end() {
+            AtEnd::Complete => Ok(()),
+            AtEnd::InHead => Err(Failure::EndInHead),
+            AtEnd::InBody(missing) => Err(Failure::EndInBody(missing)),
+        }
+    }
+
+    /// What was asked for will still be answered, so nothing else can be.
+    #[inline]
+    fn abandon(&mut self, _: u32) -> bool {
+        false
+    }
+}
+
+impl Http1 {
+    /// Whether the answer is whole; nothing may come behind it.
+    #[inline]
+    fn whole(&self, left_over: usize) -> Result<Option<u32>, Failure> {
+        match (self.parser.is_done(), left_over) {
+            (false, _) => Ok(None),
+            (true, 0) => Ok(Some(SLOT)),
+            (true, _) => Err(Failure::Surplus(left_over)),
+        }
+    }
+}
+
+fn malformed(Malformed(what): Malformed) -> Failure {
+    Failure::Malformed(what)
+}
+
+/// A link of HTTP/1 has one exchange, in its place.
+impl Exchanges for Exchange {
+    const MANY: bool = false;
+
+    #[inline]
+    fn slots(&self) -> u32 {
+        1
+    }
+
+    #[inline]
+    fn at(&self, _: u32) -> &Exchange {
+        self
+    }
+
+    #[inline]
+    fn at_mut(&mut self, _: u32) -> &mut Exchange {
+        self
+    }
+
+    #[inline]
+    fn vacant_slot(&mut self) -> u32 {
+        SLOT
+    }
+}
