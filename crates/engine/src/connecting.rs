@@ -8,25 +8,25 @@ use webstone_model::errors::ErrorClass;
 
 use crate::exchange::{ExchangeId, Exchanges, Progress};
 use crate::failure::{class_of, describe};
+use crate::layer::Layer;
 use crate::link::{Family, HeldOver, LinkState};
 use crate::origins::pair;
 use crate::resolver::Resolver;
-use crate::session::Session;
-use crate::sys::{Address, Backend, Connect};
+use crate::session::{Failure, Session};
+use crate::sys::{Address, Backend, Connect, Event, Received};
 use crate::worker::{NO_LINK, Worker};
 
 /// One connection in so many is asked for its handshake: 300 ns of system call are then 20 ns each, a thousandth of what a
 /// connection costs. A prime, so that it keeps no step with the number of clients.
 pub(crate) const HANDSHAKES_ASKED_EVERY: u32 = 17;
 
-impl<B: Backend, P: Session> Worker<B, P> {
+impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Connects a link for an exchange that waits in it.
     pub(crate) fn connect(&mut self, at: ExchangeId, now: u64) {
         let plan = &self.plan;
         let index = at.link;
         let link = &mut self.links[index as usize];
         let exchange = link.exchanges.at_mut(at.slot);
-        exchange.connected_ns = 0;
         let request = &plan.requests[exchange.request as usize];
         let origin = &plan.origins[request.origin as usize];
         let client = &mut self.clients[exchange.client as usize];
@@ -41,6 +41,7 @@ impl<B: Backend, P: Session> Worker<B, P> {
         link.connection = self.connections;
         link.connect_begun_ns = now;
         link.resolved = None;
+        link.layer.open(&origin.target.host);
         link.deadline_ns = now + plan.connect_timeout_ns.min(plan.request_timeout_ns);
         if let Some(resolver) = self.resolver.as_ref().filter(|_| origin.is_named) {
             link.state = LinkState::Resolving;
@@ -58,12 +59,15 @@ impl<B: Backend, P: Session> Worker<B, P> {
         link.held_over = link.held_over.min(HeldOver::Open);
         match self.start_connect(index) {
             Ok(Connect::InProgress) => {}
-            Ok(Connect::Done) => {
-                let now = self.now();
-                self.connected(index, now);
-            }
+            Ok(Connect::Done) => self.connected_at_once(index),
             Err(error) => self.fail_to_connect(index, &error, now),
         }
+    }
+
+    #[cold]
+    fn connected_at_once(&mut self, index: u32) {
+        let now = self.now();
+        self.connected(index, now);
     }
 
     /// Goes on with connections whose names were resolved.
@@ -122,25 +126,90 @@ impl<B: Backend, P: Session> Worker<B, P> {
         self.backend.connect(socket, address)
     }
 
+    #[inline(always)]
     pub(crate) fn connected(&mut self, index: u32, now: u64) {
-        let link = &mut self.links[index as usize];
-        link.state = LinkState::Up;
-        link.deadline_ns = u64::MAX;
-        let took_ns = now - link.connect_begun_ns;
         self.connections_until_asked -= 1;
         if self.connections_until_asked == 0 {
             self.ask_for_handshake(index, now);
         }
+        let link = &mut self.links[index as usize];
+        let took_ns = now - link.connect_begun_ns;
         let mut is_counted = false;
-        for slot in 0..self.links[index as usize].exchanges.slots() {
-            let exchange = self.links[index as usize].exchanges.at_mut(slot);
+        for slot in 0..link.exchanges.slots() {
+            let exchange = link.exchanges.at_mut(slot);
             if exchange.progress == Progress::Waiting {
                 exchange.connected_ns = now;
                 if !std::mem::replace(&mut is_counted, true) {
                     self.recorder.connected(&self.plan, exchange, took_ns);
                 }
+            }
+        }
+        if L::IS_PLAIN || link.layer.is_open() {
+            return self.opened(index, now);
+        }
+        link.state = LinkState::Handshaking;
+        if let Err(error) = self.send_for_layer(index) {
+            self.broken(index, &error, now);
+        }
+    }
+
+    /// The layer is open: what waits for the link can be sent.
+    #[inline(always)]
+    fn opened(&mut self, index: u32, now: u64) {
+        let link = &mut self.links[index as usize];
+        link.state = LinkState::Up;
+        link.deadline_ns = u64::MAX;
+        for slot in 0..link.exchanges.slots() {
+            if self.links[index as usize].exchanges.at(slot).progress == Progress::Waiting {
                 self.send_request(ExchangeId { link: index, slot }, now);
             }
+        }
+    }
+
+    /// An event of a link whose layer is not open yet.
+    #[cold]
+    pub(crate) fn shake_hands(&mut self, index: u32, event: Event) {
+        let mut now = self.now();
+        self.note_delay(now);
+        let mut is_asked = event.readable || event.ended;
+        while is_asked {
+            let link = &mut self.links[index as usize];
+            let socket = link.socket.as_ref().expect("a connection that stands has one");
+            let received = self.backend.receive(socket);
+            now = self.now();
+            match received {
+                Ok(Received::WouldBlock) => is_asked = false,
+                Ok(Received::End) => {
+                    let failure = Failure::EndInHead;
+                    return self.fail_link(index, failure.class(), now, |e| failure.describe(e));
+                }
+                Err(error) => return self.broken(index, &error, now),
+                Ok(Received::Bytes(n)) => {
+                    let link = &mut self.links[index as usize];
+                    let taken = link.layer.handshake(self.backend.bytes(n));
+                    let is_open = link.layer.is_open();
+                    let heard = taken.and_then(|taken| {
+                        self.recorder.measured.lifetime.received_bytes += taken as u64;
+                        if is_open && taken < n { self.hear(index, taken..n, now) } else { Ok(None) }
+                    });
+                    if let Err(failure) = heard {
+                        return self.fail_link(index, failure.class(), now, |e| failure.describe(e));
+                    }
+                    if is_open {
+                        let connection = self.links[index as usize].connection;
+                        self.opened(index, now);
+                        let link = &self.links[index as usize];
+                        if link.state.is_up() && link.connection == connection {
+                            // What came meanwhile raises no further event.
+                            self.receive(index, event.ended);
+                        }
+                        return;
+                    }
+                }
+            }
+        }
+        if let Err(error) = self.send_for_layer(index) {
+            self.broken(index, &error, now);
         }
     }
 

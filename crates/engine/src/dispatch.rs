@@ -3,12 +3,13 @@
 use webstone_model::errors::ErrorClass;
 
 use crate::exchange::{ExchangeId, Exchanges};
+use crate::layer::Layer;
 use crate::link::LinkState;
 use crate::session::Session;
 use crate::sys::{Backend, Event};
 use crate::worker::{RESOLVER_TOKEN, TICKER_TOKEN, Worker};
 
-impl<B: Backend, P: Session> Worker<B, P> {
+impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Handles one event of the batch.
     #[inline]
     pub(crate) fn handle(&mut self, event: Event) {
@@ -29,9 +30,9 @@ impl<B: Backend, P: Session> Worker<B, P> {
             if !(event.readable || event.ended) {
                 return;
             }
-            return match link.exchanges.any_in_progress() {
+            return match P::Exchanges::MANY || link.exchanges.any_in_progress() {
                 true => self.receive(index, event.ended),
-                false => self.idle_ended(index),
+                false => self.idle_event(index),
             };
         }
         match link.state {
@@ -43,6 +44,7 @@ impl<B: Backend, P: Session> Worker<B, P> {
                 self.connected(index, now);
             }
             LinkState::Lingering => self.linger(index),
+            LinkState::Handshaking if !L::IS_PLAIN => self.shake_hands(index, event),
             _ => {}
         }
     }
@@ -83,7 +85,7 @@ impl<B: Backend, P: Session> Worker<B, P> {
     #[cold]
     fn link_timed_out(&mut self, index: u32, now: u64) {
         match self.links[index as usize].state {
-            LinkState::Resolving | LinkState::Connecting => {
+            LinkState::Resolving | LinkState::Connecting | LinkState::Handshaking => {
                 let limit = self.plan.connect_timeout_ns;
                 self.fail_link(index, ErrorClass::ConnectTimeout, now, |_| after(limit));
             }

@@ -150,6 +150,7 @@ impl Exchange {
     pub(crate) fn wait_again(&mut self) {
         self.progress = Progress::Waiting;
         self.reused = false;
+        self.connected_ns = 0;
         self.deadline_ns = u64::MAX;
     }
 

@@ -8,12 +8,13 @@ use webstone_model::errors::{ErrorClass, ErrorExample};
 use crate::client::NOT_HELD;
 use crate::exchange::{Exchange, ExchangeId, Exchanges, Progress};
 use crate::failure::{class_of, describe};
+use crate::layer::Layer;
 use crate::link::LinkState;
 use crate::session::Session;
 use crate::sys::Backend;
 use crate::worker::Worker;
 
-impl<B: Backend, P: Session> Worker<B, P> {
+impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// A whole response that is not the one asked for: an error, but the link is sound.
     pub(crate) fn refuse(
         &mut self,

@@ -11,6 +11,7 @@ use webstone_model::metrics::Measured;
 use webstone_model::rate::RateProfile;
 
 use crate::h1::session::Http1;
+use crate::layer::Plain;
 use crate::live::Merged;
 use crate::plan::Plan;
 use crate::sys;
@@ -203,7 +204,7 @@ impl Start {
     /// Sets a worker up, waits for the word, and runs it.
     fn work(self) -> std::io::Result<Measured> {
         let backend = sys::Epoll::new(self.plan.receives_bodies())?;
-        let mut worker = Worker::<_, Http1>::new(self.plan, self.shared, self.seat, backend)?;
+        let mut worker = Worker::<_, Plain, Http1>::new(self.plan, self.shared, self.seat, backend)?;
         if self.seat.rate.is_some() {
             sys::thread::wake_punctually();
         }

@@ -16,6 +16,7 @@ mod failure;
 mod feeds;
 mod fixed_work;
 pub mod h1;
+mod layer;
 mod level;
 mod link;
 mod live;

@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 
+use crate::layer::Layer;
 use crate::session::Session;
 use crate::sys::Address;
 
@@ -17,6 +18,8 @@ pub(crate) enum LinkState {
     Resolving,
     /// The connection is being established.
     Connecting,
+    /// It stands, and the layer over it is not open yet.
+    Handshaking,
     /// Exchanges may be carried; none is under way where it is kept alive for its client's next request.
     Up,
     /// The same, and the socket took less than was to be sent.
@@ -26,7 +29,7 @@ pub(crate) enum LinkState {
 }
 
 impl LinkState {
-    /// Whether the connection stands.
+    /// Whether exchanges may be carried.
     #[inline]
     pub(crate) fn is_up(self) -> bool {
         matches!(self, LinkState::Up | LinkState::Full)
@@ -62,7 +65,7 @@ impl Family {
 }
 
 /// See the module comment.
-pub(crate) struct Link<S, P: Session> {
+pub(crate) struct Link<S, L, P: Session> {
     pub(crate) socket: Option<S>,
     pub(crate) family: Family,
     pub(crate) state: LinkState,
@@ -87,12 +90,13 @@ pub(crate) struct Link<S, P: Session> {
     pub(crate) connect_begun_ns: u64,
     /// When the connect, or the wait for the server to close, must have ended by.
     pub(crate) deadline_ns: u64,
+    pub(crate) layer: L,
     pub(crate) session: P,
     pub(crate) exchanges: P::Exchanges,
 }
 
-impl<S, P: Session> Link<S, P> {
-    pub(crate) fn vacant() -> Link<S, P> {
+impl<S, L: Layer, P: Session> Link<S, L, P> {
+    pub(crate) fn vacant() -> Link<S, L, P> {
         Link {
             socket: None,
             family: Family::V4,
@@ -108,6 +112,7 @@ impl<S, P: Session> Link<S, P> {
             resolved: None,
             connect_begun_ns: 0,
             deadline_ns: u64::MAX,
+            layer: L::default(),
             session: P::default(),
             exchanges: P::Exchanges::default(),
         }

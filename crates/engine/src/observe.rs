@@ -4,6 +4,7 @@
 use webstone_model::errors::ErrorClass;
 
 use crate::exchange::{ExchangeId, Exchanges, Progress};
+use crate::layer::Layer;
 use crate::session::Session;
 use crate::sys::Backend;
 use crate::transactions::{TraceEvent, TraceKind, Transaction};
@@ -14,7 +15,7 @@ const TRANSACTIONS_BATCH: usize = 1024;
 /// Fields whose values a trace does not show.
 const SECRET_FIELDS: [&[u8]; 4] = [b"authorization", b"proxy-authorization", b"cookie", b"set-cookie"];
 
-impl<B: Backend, P: Session> Worker<B, P> {
+impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Requests on a link were written whole.
     pub(crate) fn note_sent(&mut self, index: u32) {
         let now = self.now();

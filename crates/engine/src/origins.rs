@@ -14,6 +14,10 @@ use crate::sys::Address;
 /// its second, so that the local ports of all pairs are used alike.
 #[inline]
 pub(crate) fn pair(number: u32, destinations: usize, sources: usize) -> (usize, usize) {
+    // Two divisions are dear where there is nothing to choose.
+    if destinations == 1 && sources <= 1 {
+        return (0, 0);
+    }
     let number = number as usize;
     (number % destinations, number / destinations % sources.max(1))
 }

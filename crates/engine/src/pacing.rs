@@ -13,6 +13,7 @@ use webstone_model::spec::WhenBusy;
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::client::Doing;
+use crate::layer::Layer;
 use crate::plan::Plan;
 use crate::session::Session;
 use crate::sys::{Backend, WITHOUT_END};
@@ -178,7 +179,7 @@ pub(crate) enum Fate {
     Skipped,
 }
 
-impl<B: Backend, P: Session> Worker<B, P> {
+impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Sees to every arrival that is due.
     pub(crate) fn release_arrivals(&mut self) {
         loop {

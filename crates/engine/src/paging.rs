@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use webstone_model::spec::ConnectionPolicy;
 
 use crate::client::Doing;
+use crate::layer::Layer;
 use crate::session::Session;
 use crate::sys::Backend;
 use crate::worker::{Stage, Worker};
 
-impl<B: Backend, P: Session> Worker<B, P> {
+impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// The client picks a page and asks for its first file; or stops, where no more pages are to begin. `intended_ns` is
     /// when an open loop's schedule would have had it start; in closed loop it is now.
     pub(crate) fn start_page(&mut self, client: u32, intended_ns: u64, now: u64) {
@@ -137,7 +138,7 @@ impl<B: Backend, P: Session> Worker<B, P> {
     /// Ends the connections that a client keeps.
     fn close_idle(&mut self, client: u32) {
         while let Some(link) = self.clients[client as usize].idle.pop() {
-            self.drop_link(link);
+            self.leave(link);
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::io;
 
 use crate::exchange::{ExchangeId, Exchanges};
+use crate::layer::Layer;
 use crate::link::{Family, LinkState};
 use crate::session::Session;
 use crate::sys::{Backend, Received};
@@ -12,7 +13,7 @@ use crate::worker::{NO_LINK, Stage, Worker};
 /// How long a server may leave a connection open after a response announced as the last. Then the client closes.
 const LINGER_NS: u64 = 2_000_000_000;
 
-impl<B: Backend, P: Session> Worker<B, P> {
+impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// An exchange has its whole response. Where it was the last in progress, decides what becomes of its link.
     pub(crate) fn part(&mut self, at: ExchangeId, ended: bool, now: u64) {
         let plan = &self.plan;
@@ -26,7 +27,7 @@ impl<B: Backend, P: Session> Worker<B, P> {
         }
         if link.session.capacity() > 0 && !ended {
             if self.stage == Stage::Draining {
-                return self.drop_link(index);
+                return self.leave(index);
             }
             self.clients[client as usize].idle.push(index);
         } else if plan.reset && link.family != Family::Unix {
@@ -45,6 +46,7 @@ impl<B: Backend, P: Session> Worker<B, P> {
     /// The server has closed and everything was read: close our half too, and keep the socket for another connection.
     /// Both sides have sent FIN and neither a reset; TIME_WAIT is the server's.
     pub(crate) fn say_farewell(&mut self, index: u32) {
+        self.say_last_words(index);
         let link = &self.links[index as usize];
         let socket = link.socket.as_ref().expect("it was open until now");
         // A socket bound to a source address would keep it, and a Unix socket cannot be connected again.
@@ -86,26 +88,47 @@ impl<B: Backend, P: Session> Worker<B, P> {
         }
     }
 
-    /// The server ended, or wrote on, a connection that was kept for later: it is of no more use.
-    pub(crate) fn idle_ended(&mut self, index: u32) {
+    /// Something came on a link without exchanges. What the layer keeps for itself is no harm; where the server ended the
+    /// connection, or wrote on, it is of no more use.
+    pub(crate) fn idle_event(&mut self, index: u32) {
+        if matches!(self.read_surplus(index), Some(Ok(Received::WouldBlock))) {
+            return;
+        }
         let client = self.links[index as usize].client;
         self.clients[client as usize].idle.retain(|kept| *kept != index);
-        let _ = self.read_surplus(index);
         self.drop_link(index);
     }
 
-    /// Reads what comes behind the end of a response. Bytes that belong to no response are counted once a connection;
-    /// then the connection is given up (`None`).
+    /// Reads what comes where nothing is due. Bytes that belong to no response are counted once a connection; then the
+    /// connection is given up (`None`).
     pub(crate) fn read_surplus(&mut self, index: u32) -> Option<io::Result<Received>> {
-        let link = &self.links[index as usize];
+        let link = &mut self.links[index as usize];
         let socket = link.socket.as_ref().expect("an open connection has one");
-        let result = self.backend.receive(socket);
-        let Ok(Received::Bytes(n)) = result else { return Some(result) };
-        self.recorder.measured.lifetime.received_bytes += n as u64;
+        loop {
+            let result = self.backend.receive(socket);
+            let Ok(Received::Bytes(n)) = result else { return Some(result) };
+            self.recorder.measured.lifetime.received_bytes += n as u64;
+            if link.layer.unseal(self.backend.bytes(n)) != Ok(0) {
+                break;
+            }
+        }
         if self.recorder.is_open {
             self.recorder.measured.counts.surplus += 1;
         }
         None
+    }
+
+    /// Ends a sound connection from this side.
+    pub(crate) fn leave(&mut self, index: u32) {
+        self.say_last_words(index);
+        self.drop_link(index);
+    }
+
+    /// Says that no more will be sent, where the layer has words for it. If the socket does not take them, the peer has to do
+    /// without.
+    fn say_last_words(&mut self, index: u32) {
+        self.links[index as usize].layer.close();
+        let _ = self.send_for_layer(index);
     }
 
     /// Ends an exchange, and its link with it where that cannot go on.

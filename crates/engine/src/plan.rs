@@ -16,6 +16,7 @@ use crate::client::Client;
 use crate::contents::Contents;
 use crate::feeds;
 use crate::h1::request::{RequestParts, is_field_value, is_idempotent, is_target, is_token, write_request};
+use crate::layer::Layer;
 use crate::link::Link;
 use crate::origin::{Origin, split};
 use crate::origins::Origins;
@@ -251,7 +252,7 @@ impl Plan {
     }
 
     /// Address that a link goes to, for messages.
-    pub(crate) fn peer<S, P: Session>(&self, link: &Link<S, P>) -> String {
+    pub(crate) fn peer<S, L: Layer, P: Session>(&self, link: &Link<S, L, P>) -> String {
         let origin = &self.origins[link.origin as usize];
         match &link.resolved {
             Some(address) => address.to_string(),

@@ -1,10 +1,13 @@
 //! How a response is read: with a copy where it must be looked at, thrown away in the kernel where not; and what is
 //! checked when it is whole.
 
+use std::ops::Range;
+
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::Check;
 
 use crate::exchange::{Exchange, ExchangeId, Exchanges, Progress};
+use crate::layer::Layer;
 use crate::link::{Family, HeldOver};
 use crate::session::{Failure, Session, Sink};
 use crate::sys::{Backend, DISCARD_BYTES, Received};
@@ -17,7 +20,7 @@ const ROUND_BYTES_MAX: usize = 1 << 20;
 /// Links that go on in a round behind its events.
 const HELD_OVER_MAX: usize = 256;
 
-impl<B: Backend, P: Session> Worker<B, P> {
+impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     pub(crate) fn receive(&mut self, index: u32, ended: bool) {
         let mut brought = 0_usize;
         loop {
@@ -25,7 +28,8 @@ impl<B: Backend, P: Session> Worker<B, P> {
             let socket = link.socket.as_ref().expect("a link that is up has one");
             // Unix sockets copy whatever the flag says, and a body that is looked at must be copied.
             let skippable = link.session.skippable();
-            let skips = skippable > 0
+            let skips = L::IS_PLAIN
+                && skippable > 0
                 && link.family != Family::Unix
                 && link.exchanges.traced().is_none()
                 && self.plan.check != Check::Content;
@@ -52,7 +56,7 @@ impl<B: Backend, P: Session> Worker<B, P> {
                 Ok(Received::End) => return self.stream_ended(index, now),
                 Err(error) => return self.broken(index, &error, now),
                 Ok(Received::Bytes(n)) => {
-                    match if skips { self.skip(index, n, now) } else { self.hear(index, n, now) } {
+                    match if skips { self.skip(index, n, now) } else { self.hear(index, 0..n, now) } {
                         Err(failure) => {
                             let detail = |exchange: &Exchange| failure.describe(exchange);
                             return self.fail_link(index, failure.class(), now, detail);
@@ -107,20 +111,27 @@ impl<B: Backend, P: Session> Worker<B, P> {
         link.session.skip(n, &mut sink)
     }
 
-    /// Has the session hear `n` bytes from the buffer: whose answer they make whole, where the link carries one at a time. Where it
+    /// Has the session hear bytes of the buffer: whose answer they make whole, where the link carries one at a time. Where it
     /// carries many each is finished as it becomes whole.
     #[inline]
-    fn hear(&mut self, index: u32, n: usize, now: u64) -> Result<Option<u32>, Failure> {
-        self.recorder.measured.lifetime.received_bytes += n as u64;
+    pub(crate) fn hear(&mut self, index: u32, wire: Range<usize>, now: u64) -> Result<Option<u32>, Failure> {
+        let n = wire.end;
+        self.recorder.measured.lifetime.received_bytes += wire.len() as u64;
         if let Some(slot) = self.links[index as usize].exchanges.traced() {
             self.trace_received(ExchangeId { link: index, slot }, n);
         }
-        let connection = self.links[index as usize].connection;
+        let link = &mut self.links[index as usize];
+        let connection = link.connection;
+        let due = link.layer.unseal(&self.backend.bytes(n)[wire.start..])?;
+        // Where the layer kept all for itself.
+        if !L::IS_PLAIN && due == 0 {
+            return Ok(None);
+        }
         let mut taken = 0;
         loop {
             let link = &mut self.links[index as usize];
             let mut sink = Sink { exchanges: &mut link.exchanges, plan: &self.plan, now };
-            let input = &self.backend.bytes(n)[taken..];
+            let input = &link.layer.plain(&self.backend.bytes(n)[wire.start..])[taken..];
             let (used, whole) = link.session.input(input, &mut self.memory, &mut sink)?;
             taken += used;
             match whole {
@@ -129,7 +140,7 @@ impl<B: Backend, P: Session> Worker<B, P> {
             }
             // What its client did next may have ended the connection, and begun another in its place.
             let link = &self.links[index as usize];
-            if taken == n || !link.state.is_up() || link.connection != connection {
+            if taken == due || !link.state.is_up() || link.connection != connection {
                 return Ok(None);
             }
         }
@@ -143,7 +154,7 @@ impl<B: Backend, P: Session> Worker<B, P> {
             if link.exchanges.at(slot).progress == Progress::Over {
                 continue;
             }
-            match link.session.end(slot) {
+            match link.layer.end().and_then(|()| link.session.end(slot)) {
                 Ok(()) => return self.finish(at, true, now),
                 Err(_) if self.may_retry(at) => self.retry(at, now),
                 Err(failure) => self.end_in_error(at, failure.class(), now, |e| failure.describe(e)),

@@ -120,7 +120,7 @@ impl Recorder {
     }
 
     /// A connection was established, for an exchange that waited for it.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn connected(&mut self, plan: &Plan, exchange: &Exchange, took_ns: u64) {
         self.measured.lifetime.connections += 1;
         if !self.is_open {

@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use webstone_model::spec::ConnectionPolicy;
 
 use crate::exchange::{ExchangeId, Exchanges};
+use crate::layer::Layer;
 use crate::link::LinkState;
 use crate::plan::{NO_TEMPLATE, Plan};
 use crate::session::{Session, Sink};
 use crate::sys::Backend;
 use crate::worker::{Shared, Worker};
 
-impl<B: Backend, P: Session> Worker<B, P> {
+impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Asks for a file: on a link that the client keeps, or on a new one.
     pub(crate) fn start_request(&mut self, client: u32, request: u32, now: u64) {
         if self.recorder.is_open {
@@ -85,17 +86,18 @@ impl<B: Backend, P: Session> Worker<B, P> {
     pub(crate) fn send(&mut self, index: u32, now: u64) {
         let plan = &self.plan;
         let link = &mut self.links[index as usize];
-        let bytes = link.session.unsent(plan, &link.exchanges);
+        let wire = link.layer.seal(link.session.unsent(plan, &link.exchanges));
         let socket = link.socket.as_ref().expect("a link that is up has one");
-        let due = bytes.len();
-        match self.backend.send(socket, bytes) {
+        let due = wire.len();
+        match self.backend.send(socket, wire) {
             Ok(written) => {
                 let are_all = written == due;
                 if !are_all {
                     link.state = LinkState::Full;
                 }
+                let sent = link.layer.sent(written);
                 let mut sink = Sink { exchanges: &mut link.exchanges, plan, now };
-                let requests = link.session.sent(written, are_all, &mut sink);
+                let requests = link.session.sent(sent, are_all, &mut sink);
                 self.recorder.measured.lifetime.sent_bytes += written as u64;
                 self.recorder.measured.lifetime.requests += u64::from(requests);
                 if self.recorder.is_open {
@@ -107,6 +109,23 @@ impl<B: Backend, P: Session> Worker<B, P> {
             }
             Err(error) => self.broken(index, &error, now),
         }
+    }
+
+    /// Sends what the layer has to say of itself; whether that went.
+    pub(crate) fn send_for_layer(&mut self, index: u32) -> std::io::Result<()> {
+        let link = &mut self.links[index as usize];
+        let wire = link.layer.seal(&[]);
+        if wire.is_empty() {
+            return Ok(());
+        }
+        let socket = link.socket.as_ref().expect("a connection that stands has one");
+        let written = self.backend.send(socket, wire)?;
+        link.layer.sent(written);
+        self.recorder.measured.lifetime.sent_bytes += written as u64;
+        if self.recorder.is_open {
+            self.recorder.measured.counts.sent_bytes += written as u64;
+        }
+        Ok(())
     }
 }
 

@@ -15,6 +15,7 @@ use webstone_model::rate::RateProfile;
 
 use crate::client::{Client, Doing};
 use crate::exchange::{Exchanges, Progress};
+use crate::layer::Layer;
 use crate::link::{Link, LinkState};
 use crate::live::{COPIED_EVERY_NS, Copied};
 use crate::pacing::Pacer;
@@ -103,7 +104,7 @@ pub(crate) struct Seat {
     pub(crate) rate: Option<RateProfile>,
 }
 
-pub(crate) struct Worker<B: Backend, P: Session> {
+pub(crate) struct Worker<B: Backend, L: Layer, P: Session> {
     pub(crate) plan: Arc<Plan>,
     pub(crate) shared: Arc<Shared>,
     /// When the last copy for percentiles was left.
@@ -115,7 +116,7 @@ pub(crate) struct Worker<B: Backend, P: Session> {
     pub(crate) clients: Vec<Client>,
     /// Number of the first client in the level.
     pub(crate) first_client: u32,
-    pub(crate) links: Vec<Link<B::Socket, P>>,
+    pub(crate) links: Vec<Link<B::Socket, L, P>>,
     /// Links in state `Free`.
     pub(crate) free: Vec<u32>,
     /// Clients that go on once the events at hand are handled: after a failure, so that failures cannot nest.
@@ -166,14 +167,14 @@ pub(crate) struct Worker<B: Backend, P: Session> {
     pub(crate) transaction_buffer: Vec<Transaction>,
 }
 
-impl<B: Backend, P: Session> Worker<B, P> {
+impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// A worker on a back end of its own. Must be called by the thread that runs it.
     pub(crate) fn new(
         plan: Arc<Plan>,
         shared: Arc<Shared>,
         seat: Seat,
         mut backend: B,
-    ) -> io::Result<Worker<B, P>> {
+    ) -> io::Result<Worker<B, L, P>> {
         let Seat { number, workers, cpu, first_client, clients, rate } = seat;
         let pacer = rate.map(|rate| Pacer::new(&plan, rate, number as u32, workers, clients));
         let shortest = plan.connect_timeout_ns.min(plan.first_byte_timeout_ns).min(plan.request_timeout_ns);

@@ -21,6 +21,7 @@ use webstone_model::units::Nanos;
 use webstone_model::workload::{FileRequest, Page, Workload};
 
 use crate::h1::session::Http1;
+use crate::layer::Plain;
 use crate::plan::Plan;
 use crate::sys::Address;
 use crate::sys::simulated::{Act, Attempt, BEGIN_NS, Peer, Simulated, Wire};
@@ -92,7 +93,7 @@ impl Level {
         let rate = self.rate.as_ref().map(|rate| rate.parse().unwrap());
         let seat = Seat { number: 0, workers: 1, cpu: None, first_client: 0, clients: self.clients, rate };
         let network = Simulated::new(peer, self.wire.clone());
-        let mut worker = Worker::<_, Http1>::new(plan.clone(), shared, seat, network).unwrap();
+        let mut worker = Worker::<_, Plain, Http1>::new(plan.clone(), shared, seat, network).unwrap();
         worker.transactions = transactions;
         let measured = worker.run(BEGIN_NS).unwrap();
         let one_request_each = plan.parallel == 1;

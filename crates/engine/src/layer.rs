@@ -1,0 +1,89 @@
+//! The boundary between a link's socket and its session. A [`Layer`] turns the session's bytes into the wire's and back: plain
+//! ones pass as they are, sealed ones after a handshake. It has no I/O and no clock.
+//!
+//! The layer is fixed for a run, so a worker is compiled once for each. [`Plain`] is empty, and so is the code that calls it.
+
+use crate::session::Failure;
+
+/// See the module comment.
+pub(crate) trait Layer: Default {
+    /// The wire's bytes are the session's, so that a body may be thrown away in the kernel.
+    const IS_PLAIN: bool;
+
+    /// A connection to a host begins; what was known of the last is void.
+    fn open(&mut self, host: &str);
+
+    /// Whether the session's bytes may pass: from the start, or behind a handshake.
+    fn is_open(&self) -> bool;
+
+    /// Takes bytes that came before the layer was open, up to the end of the handshake: how many.
+    fn handshake(&mut self, wire: &[u8]) -> Result<usize, Failure>;
+
+    /// What is to be sent for bytes of the session, and for the layer itself. Asked again with the same bytes, and perhaps more
+    /// behind them, until all were sent.
+    fn seal<'a>(&'a mut self, plain: &'a [u8]) -> &'a [u8];
+
+    /// The first `n` bytes of what [`Layer::seal`] gave were sent: how many of the session's bytes are thereby sent.
+    fn sent(&mut self, n: usize) -> usize;
+
+    /// Takes bytes that came: how many of the session's were in them. [`Layer::plain`] has those.
+    fn unseal(&mut self, wire: &[u8]) -> Result<usize, Failure>;
+
+    /// The session's bytes in those that [`Layer::unseal`] was given last.
+    fn plain<'a>(&'a self, wire: &'a [u8]) -> &'a [u8];
+
+    /// Has [`Layer::seal`] say that no more will be sent.
+    fn close(&mut self);
+
+    /// Whether the peer may end the stream here: it has said so, or need not.
+    fn end(&self) -> Result<(), Failure>;
+}
+
+/// No layer.
+#[derive(Debug, Default)]
+pub(crate) struct Plain;
+
+impl Layer for Plain {
+    const IS_PLAIN: bool = true;
+
+    #[inline]
+    fn open(&mut self, _: &str) {}
+
+    #[inline]
+    fn is_open(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn handshake(&mut self, _: &[u8]) -> Result<usize, Failure> {
+        Ok(0)
+    }
+
+    #[inline]
+    fn seal<'a>(&'a mut self, plain: &'a [u8]) -> &'a [u8] {
+        plain
+    }
+
+    #[inline]
+    fn sent(&mut self, n: usize) -> usize {
+        n
+    }
+
+    #[inline]
+    fn unseal(&mut self, wire: &[u8]) -> Result<usize, Failure> {
+        Ok(wire.len())
+    }
+
+    #[inline]
+    fn plain<'a>(&'a self, wire: &'a [u8]) -> &'a [u8] {
+        wire
+    }
+
+    #[inline]
+    fn close(&mut self) {}
+
+    #[inline]
+    fn end(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+}
