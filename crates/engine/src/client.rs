@@ -1,6 +1,6 @@
 //! One client: a simulated user who picks a page, fetches its files, and picks again.
 
-use webstone_model::workload::PageSequence;
+use webstone_model::workload::{PageSequence, Sampler};
 
 /// Shortest wait before a client tries again after a connection could not be made.
 const BACKOFF_NS_MIN: u64 = 10_000_000;
@@ -38,26 +38,24 @@ pub(crate) struct Client {
     pub(crate) next_file: u32,
     /// Requests in progress.
     pub(crate) outstanding: u32,
-    /// Which of an origin's addresses comes next.
-    pub(crate) rotation: u32,
+    rotation: u32,
     pub(crate) page_start_ns: u64,
     /// When the page was to start: in open loop earlier than it did, where no client was free.
     pub(crate) intended_ns: u64,
     pub(crate) waiting_since_ns: u64,
     /// Since when it waits, behind a failure, for the events at hand to be handled; [`NOT_HELD`] when it does not.
     pub(crate) held_since_ns: u64,
-    /// Wait due at the end of the page; 0 without cause.
-    pub(crate) backoff_due_ns: u64,
+    backoff_due_ns: u64,
     backoff_last_ns: u64,
-    pub(crate) sequence: PageSequence,
+    sequence: PageSequence,
     /// Random numbers of templates: a sequence of their own, so that they do not change which pages come.
     pub(crate) random: PageSequence,
     /// Requests made from templates.
     pub(crate) rendered: u64,
     /// Pages begun.
     pub(crate) pages: u64,
-    /// Connections kept alive.
-    pub(crate) idle: Vec<u32>,
+    /// Links kept for later.
+    kept: Vec<u32>,
 }
 
 impl Client {
@@ -81,8 +79,117 @@ impl Client {
             random: PageSequence::new(!seed, u64::from(number)),
             rendered: 0,
             pages: 0,
-            idle: Vec::new(),
+            kept: Vec::new(),
         }
+    }
+
+    /// A page begins; `intended_ns` is when it was to.
+    #[inline]
+    pub(crate) fn begin_page(&mut self, sampler: &Sampler, intended_ns: u64, now: u64) {
+        self.page = self.sequence.next_page(sampler);
+        self.pages += 1;
+        self.doing = Doing::Page;
+        self.page_ok = true;
+        self.next_file = 0;
+        self.page_start_ns = now;
+        self.intended_ns = intended_ns;
+    }
+
+    /// It asks for the next file of its page: which.
+    #[inline]
+    pub(crate) fn ask_for_next_file(&mut self) -> u32 {
+        self.next_file += 1;
+        self.outstanding += 1;
+        self.next_file - 1
+    }
+
+    /// One of its requests ended.
+    #[inline]
+    pub(crate) fn request_ended(&mut self, ok: bool) {
+        self.outstanding -= 1;
+        self.page_ok &= ok;
+        if ok {
+            // The next wait is short again.
+            self.backoff_last_ns = 0;
+        }
+    }
+
+    /// The rest of its page of so many files is not asked for.
+    pub(crate) fn give_page_up(&mut self, files: u32) {
+        self.next_file = files;
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.doing = Doing::Stopped;
+    }
+
+    /// It waits, of its own accord or before a retry.
+    pub(crate) fn wait(&mut self, now: u64) {
+        self.doing = Doing::Waiting;
+        self.waiting_since_ns = now;
+    }
+
+    /// In open loop: it waits for an arrival.
+    pub(crate) fn wait_for_arrival(&mut self, now: u64) {
+        self.doing = Doing::Free;
+        self.waiting_since_ns = now;
+    }
+
+    /// The same from the start, where it has no first answer that others wait for.
+    pub(crate) fn stand_by(&mut self, now: u64) {
+        self.wait_for_arrival(now);
+        self.answered = true;
+    }
+
+    /// It waits for the events at hand to be handled, unless something of it is under way.
+    pub(crate) fn hold(&mut self, now: u64) {
+        if self.outstanding == 0 {
+            self.held_since_ns = now;
+        }
+    }
+
+    /// It waits no more: since when it did.
+    pub(crate) fn resume(&mut self) -> u64 {
+        std::mem::replace(&mut self.held_since_ns, NOT_HELD)
+    }
+
+    /// Which of an origin's addresses is next.
+    #[inline]
+    pub(crate) fn next_rotation(&mut self) -> u32 {
+        self.rotation = self.rotation.wrapping_add(1);
+        self.rotation.wrapping_sub(1)
+    }
+
+    /// Keeps a link for later.
+    #[inline]
+    pub(crate) fn keep(&mut self, link: u32) {
+        self.kept.push(link);
+    }
+
+    /// A link that it kept and that fits.
+    #[inline]
+    pub(crate) fn take_kept(&mut self, fits: impl Fn(u32) -> bool) -> Option<u32> {
+        // Nearly always the last.
+        self.kept.pop_if(|link| fits(*link)).or_else(|| {
+            let at = self.kept.iter().rposition(|link| fits(*link))?;
+            Some(self.kept.swap_remove(at))
+        })
+    }
+
+    /// A link that it kept, whichever.
+    pub(crate) fn take_any_kept(&mut self) -> Option<u32> {
+        self.kept.pop()
+    }
+
+    /// A link that it kept is of no more use.
+    pub(crate) fn forget(&mut self, link: u32) {
+        self.kept.retain(|kept| *kept != link);
+    }
+
+    /// The wait that is due at the end of its page; 0 without cause.
+    #[inline]
+    pub(crate) fn take_backoff_ns(&mut self) -> u64 {
+        std::mem::take(&mut self.backoff_due_ns)
     }
 
     /// A connection could not be made: the page is given up, and the next begins after a wait that doubles each time.
@@ -90,11 +197,5 @@ impl Client {
     pub(crate) fn back_off(&mut self) {
         self.backoff_last_ns = (self.backoff_last_ns * 2).clamp(BACKOFF_NS_MIN, BACKOFF_NS_MAX);
         self.backoff_due_ns = self.backoff_last_ns;
-    }
-
-    /// A request succeeded: the next wait is short again.
-    #[inline]
-    pub(crate) fn recover(&mut self) {
-        self.backoff_last_ns = 0;
     }
 }

@@ -14,31 +14,26 @@ use crate::origins::pair;
 use crate::resolver::Resolver;
 use crate::session::{Failure, Session};
 use crate::sys::{Address, Backend, Connect, Event, Received};
-use crate::worker::{NO_LINK, Worker};
-
-/// One connection in so many is asked for its handshake: 300 ns of system call are then 20 ns each, a thousandth of what a
-/// connection costs. A prime, so that it keeps no step with the number of clients.
-pub(crate) const HANDSHAKES_ASKED_EVERY: u32 = 17;
+use crate::worker::Worker;
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Connects a link for an exchange that waits in it.
     pub(crate) fn connect(&mut self, at: ExchangeId, now: u64) {
         let plan = &self.plan;
         let index = at.link;
-        let link = &mut self.links[index as usize];
+        let connection = self.links.next_connection();
+        let link = &mut self.links[index];
         let exchange = link.exchanges.at_mut(at.slot);
         let request = &plan.requests[exchange.request as usize];
         let origin = &plan.origins[request.origin as usize];
-        let client = &mut self.clients[exchange.client as usize];
+        let client = &mut self.clients[exchange.client];
         link.client = exchange.client;
         link.origin = request.origin;
-        let (destination, source) = pair(client.rotation, origin.addresses.len(), plan.source.len());
+        let (destination, source) = pair(client.next_rotation(), origin.addresses.len(), plan.source.len());
         link.address = destination as u32;
         link.source = source as u32;
-        client.rotation = client.rotation.wrapping_add(1);
         link.uses = 0;
-        self.connections = self.connections.wrapping_add(1);
-        link.connection = self.connections;
+        link.connection = connection;
         link.connect_begun_ns = now;
         link.resolved = None;
         link.layer.open(&origin.target.host);
@@ -52,9 +47,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 
     pub(crate) fn connect_to_address(&mut self, index: u32, now: u64) {
-        let link = &mut self.links[index as usize];
+        let link = &mut self.links[index];
         link.state = LinkState::Connecting;
-        link.opened_in_round = self.round;
+        link.opened_in_round = self.clock.round();
         // Its place in the queue, if it has one, means its predecessor.
         link.held_over = link.held_over.min(HeldOver::Open);
         match self.start_connect(index) {
@@ -77,7 +72,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             resolver.waker().clear();
         }
         while let Some(answer) = self.resolver.as_ref().and_then(Resolver::answer) {
-            let link = &mut self.links[answer.connection as usize];
+            let link = &mut self.links[answer.connection];
             if link.state != LinkState::Resolving || link.connection != answer.ticket {
                 continue;
             }
@@ -99,7 +94,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 
     pub(crate) fn start_connect(&mut self, index: u32) -> io::Result<Connect> {
-        let link = &mut self.links[index as usize];
+        let link = &mut self.links[index];
         let resolved = link.resolved.as_deref().copied().map(Address::Internet);
         // Borrowed, not cloned: the plan's reference count is a cache line that all workers share.
         let addresses = &self.plan.origins[link.origin as usize].addresses;
@@ -109,30 +104,30 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             let source = self.plan.source.get(link.source as usize).copied();
             if let Some(other) = link.socket.take() {
                 self.backend.close(other);
-                if self.stamped == index {
-                    self.stamped = NO_LINK;
-                }
+                self.sampling.closed(index);
             }
             let socket = self.backend.open(index, address, source)?;
-            // One connection at a time is a sample. Where the kernel does not stamp, there is none.
-            if self.stamped == NO_LINK && family != Family::Unix && self.backend.stamp(&socket).is_ok() {
-                self.stamped = index;
+            // Where the kernel does not stamp, there is none.
+            if self.sampling.wants_a_stamped_link()
+                && family != Family::Unix
+                && self.backend.stamp(&socket).is_ok()
+            {
+                self.sampling.stamps(index);
             }
-            let link = &mut self.links[index as usize];
+            let link = &mut self.links[index];
             link.socket = Some(socket);
             link.family = family;
         }
-        let socket = self.links[index as usize].socket.as_ref().expect("made above");
+        let socket = self.links[index].socket.as_ref().expect("made above");
         self.backend.connect(socket, address)
     }
 
     #[inline(always)]
     pub(crate) fn connected(&mut self, index: u32, now: u64) {
-        self.connections_until_asked -= 1;
-        if self.connections_until_asked == 0 {
+        if self.sampling.asks_for_handshake() {
             self.ask_for_handshake(index, now);
         }
-        let link = &mut self.links[index as usize];
+        let link = &mut self.links[index];
         let took_ns = now - link.connect_begun_ns;
         let mut is_counted = false;
         for slot in 0..link.exchanges.slots() {
@@ -156,11 +151,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// The layer is open: what waits for the link can be sent.
     #[inline(always)]
     fn opened(&mut self, index: u32, now: u64) {
-        let link = &mut self.links[index as usize];
+        let link = &mut self.links[index];
         link.state = LinkState::Up;
         link.deadline_ns = u64::MAX;
         for slot in 0..link.exchanges.slots() {
-            if self.links[index as usize].exchanges.at(slot).progress == Progress::Waiting {
+            if self.links[index].exchanges.at(slot).progress == Progress::Waiting {
                 self.send_request(ExchangeId { link: index, slot }, now);
             }
         }
@@ -173,7 +168,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.note_delay(now);
         let mut is_asked = event.readable || event.ended;
         while is_asked {
-            let link = &mut self.links[index as usize];
+            let link = &mut self.links[index];
             let socket = link.socket.as_ref().expect("a connection that stands has one");
             let received = self.backend.receive(socket);
             now = self.now();
@@ -185,20 +180,20 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 }
                 Err(error) => return self.broken(index, &error, now),
                 Ok(Received::Bytes(n)) => {
-                    let link = &mut self.links[index as usize];
+                    let link = &mut self.links[index];
                     let taken = link.layer.handshake(self.backend.bytes(n));
                     let is_open = link.layer.is_open();
                     let heard = taken.and_then(|taken| {
-                        self.recorder.measured.lifetime.received_bytes += taken as u64;
+                        self.recorder.received(taken);
                         if is_open && taken < n { self.hear(index, taken..n, now) } else { Ok(None) }
                     });
                     if let Err(failure) = heard {
                         return self.fail_link(index, failure.class(), now, |e| failure.describe(e));
                     }
                     if is_open {
-                        let connection = self.links[index as usize].connection;
+                        let connection = self.links[index].connection;
                         self.opened(index, now);
-                        let link = &self.links[index as usize];
+                        let link = &self.links[index];
                         if link.state.is_up() && link.connection == connection {
                             // What came meanwhile raises no further event.
                             self.receive(index, event.ended);
@@ -216,22 +211,21 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Notes how much longer a connect took for the client than for the kernel: what the event loop added to it.
     #[cold]
     fn ask_for_handshake(&mut self, index: u32, now: u64) {
-        self.connections_until_asked = HANDSHAKES_ASKED_EVERY;
-        let link = &self.links[index as usize];
+        let link = &self.links[index];
         // The time of a connection that had its name resolved is the resolver's too.
-        if !self.recorder.is_open || link.resolved.is_some() {
+        if !self.recorder.is_open() || link.resolved.is_some() {
             return;
         }
         let took_ns = now - link.connect_begun_ns;
         let handshake_ns = link.socket.as_ref().and_then(|socket| self.backend.handshake_ns(socket));
         if let Some(handshake_ns) = handshake_ns {
-            self.recorder.measured.generator.connect_lag.record(took_ns.saturating_sub(handshake_ns));
+            self.recorder.connect_lag(took_ns.saturating_sub(handshake_ns));
         }
     }
 
     pub(crate) fn connect_failed(&mut self, index: u32) {
         let now = self.now();
-        let socket = self.links[index as usize].socket.as_ref().expect("a link that connects has one");
+        let socket = self.links[index].socket.as_ref().expect("a link that connects has one");
         let error = self
             .backend
             .connect_error(socket)

@@ -20,9 +20,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             };
         }
         let index = event.token as u32;
-        let link = &self.links[index as usize];
+        let link = &self.links[index];
         // The descriptor was connected anew within this round: the event is its predecessor's.
-        if link.opened_in_round == self.round {
+        if link.opened_in_round == self.clock.round() {
             return;
         }
         // Nearly always an answer has come.
@@ -53,14 +53,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     fn room(&mut self, index: u32, event: Event) {
         let now = self.now();
         self.note_delay(now);
-        let connection = self.links[index as usize].connection;
+        let connection = self.links[index].connection;
         if event.writable {
-            self.links[index as usize].state = LinkState::Up;
+            self.links[index].state = LinkState::Up;
             self.send(index, now);
         }
         // A server may answer, or hang up, before it has read the whole request; and what it wrote by now raises no
         // further event, even if the last of the request has just left.
-        let link = &self.links[index as usize];
+        let link = &self.links[index];
         let is_still_there = link.state.is_up() && link.connection == connection;
         if is_still_there && (event.readable || event.ended) {
             self.receive(index, event.ended);
@@ -69,13 +69,13 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// Fails every exchange that is past its deadline, and parts from servers that do not close.
     pub(crate) fn enforce_deadlines(&mut self, now: u64) {
-        for index in 0..self.links.len() as u32 {
-            let link = &self.links[index as usize];
+        for index in self.links.indices() {
+            let link = &self.links[index];
             if now >= link.deadline_ns {
                 self.link_timed_out(index, now);
             }
-            for slot in 0..self.links[index as usize].exchanges.slots() {
-                if now >= self.links[index as usize].exchanges.at(slot).deadline_ns {
+            for slot in 0..self.links[index].exchanges.slots() {
+                if now >= self.links[index].exchanges.at(slot).deadline_ns {
                     self.exchange_timed_out(ExchangeId { link: index, slot }, now);
                 }
             }
@@ -84,15 +84,13 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     #[cold]
     fn link_timed_out(&mut self, index: u32, now: u64) {
-        match self.links[index as usize].state {
+        match self.links[index].state {
             LinkState::Resolving | LinkState::Connecting | LinkState::Handshaking => {
                 let limit = self.plan.connect_timeout_ns;
                 self.fail_link(index, ErrorClass::ConnectTimeout, now, |_| after(limit));
             }
             LinkState::Lingering => {
-                if self.recorder.is_open {
-                    self.recorder.measured.counts.lingered += 1;
-                }
+                self.recorder.lingered();
                 self.drop_link(index);
             }
             LinkState::Free | LinkState::Up | LinkState::Full => {}
@@ -102,7 +100,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     #[cold]
     fn exchange_timed_out(&mut self, at: ExchangeId, now: u64) {
         let limit = self.plan.request_timeout_ns;
-        if now - self.links[at.link as usize].exchanges.at(at.slot).start_ns >= limit {
+        if now - self.links.exchange(at).start_ns >= limit {
             return self.fail(at, ErrorClass::RequestTimeout, now, |exchange| {
                 format!("{}, with {} bytes received", after(limit), exchange.received_bytes())
             });

@@ -24,18 +24,18 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         now: u64,
         detail: impl FnOnce(&Exchange) -> String,
     ) {
-        let client = self.links[at.link as usize].exchanges.at(at.slot).client;
+        let client = self.links.exchange(at).client;
         self.record_failure(at, class, now, detail);
         self.part(at, ended, now);
-        self.request_ended(client, false);
-        self.hold(client, now);
+        self.clients.request_ended(client, false);
+        self.clients.hold(client, now);
     }
 
     /// A system call on an established connection failed.
     pub(crate) fn broken(&mut self, index: u32, error: &io::Error, now: u64) {
-        for slot in 0..self.links[index as usize].exchanges.slots() {
+        for slot in 0..self.links[index].exchanges.slots() {
             let at = ExchangeId { link: index, slot };
-            if self.links[index as usize].exchanges.at(slot).progress == Progress::Over {
+            if self.links[index].exchanges.at(slot).progress == Progress::Over {
                 continue;
             }
             if self.may_retry(at) {
@@ -52,22 +52,20 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Whether the failure is the race that keep-alive cannot avoid: the server closed just as the request left.
     /// RFC 9112 section 9.3.1 lets a client send it again on a new connection.
     pub(crate) fn may_retry(&self, at: ExchangeId) -> bool {
-        let exchange = self.links[at.link as usize].exchanges.at(at.slot);
+        let exchange = self.links.exchange(at);
         let request = &self.plan.requests[exchange.request as usize];
         exchange.reused && request.is_idempotent && exchange.is_unanswered()
     }
 
     /// Moves an exchange to a link of its own. The caller ends the one that it was on.
     pub(crate) fn retry(&mut self, at: ExchangeId, now: u64) {
-        if self.recorder.is_open {
-            self.recorder.measured.counts.stale_retries += 1;
-        }
+        self.recorder.retried();
         // Its descriptor may be the last there is.
         self.close_socket(at.link);
-        let mut exchange = std::mem::take(self.links[at.link as usize].exchanges.at_mut(at.slot));
+        let mut exchange = std::mem::take(self.links.exchange_mut(at));
         exchange.wait_again();
-        let link = self.free_link();
-        let exchanges = &mut self.links[link as usize].exchanges;
+        let link = self.links.take_free();
+        let exchanges = &mut self.links[link].exchanges;
         let slot = exchanges.vacant_slot();
         *exchanges.at_mut(slot) = exchange;
         self.connect(ExchangeId { link, slot }, now);
@@ -81,7 +79,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         now: u64,
         detail: impl Fn(&Exchange) -> String,
     ) {
-        if !self.links[at.link as usize].session.abandon(at.slot) {
+        if !self.links[at.link].session.abandon(at.slot) {
             return self.fail_link(at.link, class, now, detail);
         }
         self.end_in_error(at, class, now, detail);
@@ -95,12 +93,12 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         now: u64,
         detail: impl Fn(&Exchange) -> String,
     ) {
-        let link = &self.links[index as usize];
-        if self.recorder.is_open && matches!(link.state, LinkState::Resolving | LinkState::Connecting) {
-            self.recorder.measured.counts.connections_failed += 1;
+        let link = &self.links[index];
+        if matches!(link.state, LinkState::Resolving | LinkState::Connecting) {
+            self.recorder.connection_failed();
         }
         for slot in 0..link.exchanges.slots() {
-            if self.links[index as usize].exchanges.at(slot).progress != Progress::Over {
+            if self.links[index].exchanges.at(slot).progress != Progress::Over {
                 self.end_in_error(ExchangeId { link: index, slot }, class, now, &detail);
             }
         }
@@ -116,35 +114,24 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         detail: impl FnOnce(&Exchange) -> String,
     ) {
         self.record_failure(at, class, now, detail);
-        let exchange = self.links[at.link as usize].exchanges.at_mut(at.slot);
+        let exchange = self.links.exchange_mut(at);
         exchange.end();
         let client = exchange.client;
-        self.request_ended(client, false);
+        self.clients.request_ended(client, false);
         if no_connection(class) {
-            let state = &mut self.clients[client as usize];
+            let state = &mut self.clients[client];
             state.back_off();
             // The rest of the page would meet the same closed door.
-            state.next_file = self.plan.pages[state.page as usize].requests;
+            state.give_page_up(self.plan.pages[state.page as usize].requests);
         }
-        self.hold(client, now);
-    }
-
-    /// Lets a client go on once the events at hand are handled. With a few hundred clients whose connections are closed at
-    /// once that takes longer than a request, so it is booked: as waiting, because nothing is asked of the server meanwhile.
-    fn hold(&mut self, client: u32, now: u64) {
-        let state = &mut self.clients[client as usize];
-        if state.outstanding == 0 {
-            state.held_since_ns = now;
-        }
-        self.runnable.push(client);
+        self.clients.hold(client, now);
     }
 
     /// Goes on with every client that was held; whether there was one.
     pub(crate) fn resume_held(&mut self, now: u64) -> bool {
-        let any_held = !self.runnable.is_empty();
-        while let Some(client) = self.runnable.pop() {
-            let state = &mut self.clients[client as usize];
-            let since_ns = std::mem::replace(&mut state.held_since_ns, NOT_HELD);
+        let any_held = self.clients.any_held();
+        while let Some(client) = self.clients.next_held() {
+            let since_ns = self.clients[client].resume();
             // A failure found while this round began is later than the round.
             let resumed_ns = if since_ns == NOT_HELD { now } else { now.max(since_ns) };
             self.recorder.waited(since_ns, resumed_ns);
@@ -160,12 +147,12 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         now: u64,
         detail: impl FnOnce(&Exchange) -> String,
     ) {
-        if self.trace.is_some() || self.transactions.is_some() {
+        if self.observer.is_there() {
             self.note_ended(at, Some(class), class.name(), now);
         }
-        let link = &self.links[at.link as usize];
+        let link = &self.links[at.link];
         let exchange = link.exchanges.at(at.slot);
-        let at_ns = now.saturating_sub(self.recorder.open_ns);
+        let at_ns = now.saturating_sub(self.recorder.open_ns());
         let plan = &self.plan;
         self.recorder.failed(plan, exchange, class, now, || ErrorExample {
             at_ns,

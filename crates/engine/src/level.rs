@@ -13,6 +13,7 @@ use webstone_model::rate::RateProfile;
 use crate::h1::session::Http1;
 use crate::layer::Plain;
 use crate::live::Merged;
+use crate::observe::Observer;
 use crate::plan::Plan;
 use crate::sys;
 use crate::sys::clock::now_ns;
@@ -204,12 +205,11 @@ impl Start {
     /// Sets a worker up, waits for the word, and runs it.
     fn work(self) -> std::io::Result<Measured> {
         let backend = sys::Epoll::new(self.plan.receives_bodies())?;
-        let mut worker = Worker::<_, Plain, Http1>::new(self.plan, self.shared, self.seat, backend)?;
+        let observer = Observer::new(self.trace, self.transactions);
+        let worker = Worker::<_, Plain, Http1>::new(self.plan, self.shared, self.seat, backend, observer)?;
         if self.seat.rate.is_some() {
             sys::thread::wake_punctually();
         }
-        worker.trace = self.trace;
-        worker.transactions = self.transactions;
         let _ = self.ready.send(());
         drop(self.ready);
         match self.word.recv() {

@@ -6,6 +6,7 @@
 
 mod body_sum;
 mod client;
+mod clients;
 mod connecting;
 mod contents;
 mod dispatch;
@@ -19,7 +20,9 @@ pub mod h1;
 mod layer;
 mod level;
 mod link;
+mod links;
 mod live;
+mod loop_clock;
 mod observe;
 mod origin;
 mod origins;
@@ -32,6 +35,7 @@ mod receiving;
 mod recorder;
 mod request_template;
 mod resolver;
+mod sampling;
 mod sending;
 mod session;
 #[cfg(test)]
@@ -41,10 +45,10 @@ mod sys;
 mod transactions;
 mod worker;
 
+pub use clients::{STARTED_AT_ONCE, STARTED_PER_SECOND};
 pub use disturbance::disturbance;
 pub use fixed_work::fixed_work;
 pub use level::{Control, EngineError, LevelJob, LevelOutcome, run_level, workers_own_descriptors};
 pub use plan::{Plan, PlanError};
 pub use probe::{Probe, ProbeError, ProbeResponse};
 pub use transactions::{TraceEvent, TraceKind, Transaction};
-pub use worker::{STARTED_AT_ONCE, STARTED_PER_SECOND};

@@ -69,7 +69,7 @@ pub(crate) struct Link<S, L, P: Session> {
     pub(crate) socket: Option<S>,
     pub(crate) family: Family,
     pub(crate) state: LinkState,
-    /// It stands in [`crate::worker::Worker::held_over`].
+    /// It stands in [`crate::links::Links`].
     pub(crate) held_over: HeldOver,
     /// The round of the event loop in which the socket was connected: older events of it mean its predecessor.
     pub(crate) opened_in_round: u32,

@@ -1,6 +1,8 @@
 //! What a worker tells about single exchanges when it was asked to: traces and transactions. Off the hot path: without
 //! either, no request comes here.
 
+use std::sync::mpsc::SyncSender;
+
 use webstone_model::errors::ErrorClass;
 
 use crate::exchange::{ExchangeId, Exchanges, Progress};
@@ -15,12 +17,66 @@ const TRANSACTIONS_BATCH: usize = 1024;
 /// Fields whose values a trace does not show.
 const SECRET_FIELDS: [&[u8]; 4] = [b"authorization", b"proxy-authorization", b"cookie", b"set-cookie"];
 
+/// Who is told, and what was gathered for them.
+#[derive(Default)]
+pub(crate) struct Observer {
+    /// Somebody is told.
+    is_there: bool,
+    trace: Option<SyncSender<TraceEvent>>,
+    transactions: Option<SyncSender<Vec<Transaction>>>,
+    gathered: Vec<Transaction>,
+}
+
+impl Observer {
+    pub(crate) fn new(
+        trace: Option<SyncSender<TraceEvent>>,
+        transactions: Option<SyncSender<Vec<Transaction>>>,
+    ) -> Observer {
+        let is_there = trace.is_some() || transactions.is_some();
+        Observer { is_there, trace, transactions, gathered: Vec::new() }
+    }
+
+    #[inline]
+    pub(crate) fn is_there(&self) -> bool {
+        self.is_there
+    }
+
+    fn tell(&mut self, event: TraceEvent) {
+        if let Some(receiver) = &self.trace {
+            // Waits if the reader is behind: a trace with holes would mislead, and the first exchanges are no load yet.
+            if receiver.send(event).is_err() {
+                self.trace = None;
+            }
+        }
+    }
+
+    fn gather(&mut self, transaction: Transaction) {
+        self.gathered.push(transaction);
+        if self.gathered.len() >= TRANSACTIONS_BATCH {
+            self.flush();
+        }
+    }
+
+    /// Hands the transactions gathered so far to whoever writes them. Waits if the writer is behind: none is lost.
+    pub(crate) fn flush(&mut self) {
+        if let Some(receiver) = &self.transactions
+            && !self.gathered.is_empty()
+        {
+            let full = std::mem::replace(&mut self.gathered, Vec::with_capacity(TRANSACTIONS_BATCH));
+            if receiver.send(full).is_err() {
+                // The writer has given up and says why itself.
+                self.transactions = None;
+            }
+        }
+    }
+}
+
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Requests on a link were written whole.
     pub(crate) fn note_sent(&mut self, index: u32) {
         let now = self.now();
-        for slot in 0..self.links[index as usize].exchanges.slots() {
-            let link = &mut self.links[index as usize];
+        for slot in 0..self.links[index].exchanges.slots() {
+            let link = &mut self.links[index];
             let exchange = link.exchanges.at_mut(slot);
             if exchange.progress != Progress::Receiving || exchange.sent_ns > 0 {
                 continue;
@@ -42,22 +98,22 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// A request ended: whole, or in an error.
     pub(crate) fn note_ended(&mut self, at: ExchangeId, error: Option<ErrorClass>, how: &str, now: u64) {
-        let exchange = self.links[at.link as usize].exchanges.at(at.slot);
+        let exchange = self.links.exchange(at);
         if exchange.traced > 0 {
             let took = webstone_model::units::Nanos((now - exchange.start_ns) / 1000 * 1000);
             let text =
                 format!("{how}: status {}, {} bytes in {took}", exchange.status, exchange.received_bytes());
             self.trace_event(at, TraceKind::Ended(text));
         }
-        if self.transactions.is_none() || !self.recorder.is_open {
+        if self.observer.transactions.is_none() || !self.recorder.is_open() {
             return;
         }
-        let exchange = self.links[at.link as usize].exchanges.at(at.slot);
+        let exchange = self.links.exchange(at);
         let request = &self.plan.requests[exchange.request as usize];
-        let since_open = |instant: u64| instant as i64 - self.recorder.open_ns as i64;
+        let since_open = |instant: u64| instant as i64 - self.recorder.open_ns() as i64;
         let happened = |instant: u64| (instant > 0).then(|| since_open(instant));
         let transaction = Transaction {
-            client: self.first_client + exchange.client,
+            client: self.clients.number(exchange.client),
             page: request.page,
             file: request.file,
             intended_ns: since_open(exchange.intended_ns),
@@ -72,41 +128,19 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             body_bytes: exchange.body_bytes,
             error,
         };
-        self.transaction_buffer.push(transaction);
-        if self.transaction_buffer.len() >= TRANSACTIONS_BATCH {
-            self.flush_transactions();
-        }
-    }
-
-    /// Hands the transactions gathered so far to whoever writes them. Waits if the writer is behind: none is lost.
-    pub(crate) fn flush_transactions(&mut self) {
-        if let Some(receiver) = &self.transactions
-            && !self.transaction_buffer.is_empty()
-        {
-            let full =
-                std::mem::replace(&mut self.transaction_buffer, Vec::with_capacity(TRANSACTIONS_BATCH));
-            if receiver.send(full).is_err() {
-                // The writer has given up and says why itself.
-                self.transactions = None;
-            }
-        }
+        self.observer.gather(transaction);
     }
 
     fn trace_event(&mut self, at: ExchangeId, kind: TraceKind) {
-        let link = &self.links[at.link as usize];
+        let link = &self.links[at.link];
         let exchange = link.exchanges.at(at.slot);
         let event = TraceEvent {
             exchange: exchange.traced,
-            client: self.first_client + exchange.client,
+            client: self.clients.number(exchange.client),
             address: self.plan.peer(link),
             kind,
         };
-        if let Some(receiver) = &self.trace {
-            // Waits if the reader is behind: a trace with holes would mislead, and the first exchanges are no load yet.
-            if receiver.send(event).is_err() {
-                self.trace = None;
-            }
-        }
+        self.observer.tell(event);
     }
 }
 

@@ -12,7 +12,6 @@ use webstone_model::rate::RateProfile;
 use webstone_model::spec::WhenBusy;
 use webstone_model::units::NANOS_PER_SECOND;
 
-use crate::client::Doing;
 use crate::layer::Layer;
 use crate::plan::Plan;
 use crate::session::Session;
@@ -29,6 +28,70 @@ const MARGIN_STEP_NS: u64 = 50;
 /// In the last moment only the clock is looked at: asking the kernel for events takes a fraction of this.
 const GAZE_NS: u64 = 1_500;
 
+/// What paces a worker: its share of a schedule in open loop, nothing in closed loop.
+pub(crate) struct Pacing {
+    pacer: Option<Pacer>,
+    /// When the next arrival is due; [`u64::MAX`] where none will be.
+    next_arrival_ns: u64,
+}
+
+impl Pacing {
+    pub(crate) fn new(pacer: Option<Pacer>) -> Pacing {
+        Pacing { pacer, next_arrival_ns: u64::MAX }
+    }
+
+    #[inline]
+    pub(crate) fn is_open_loop(&self) -> bool {
+        self.pacer.is_some()
+    }
+
+    /// When the next arrival is due; [`u64::MAX`] in closed loop.
+    #[inline]
+    pub(crate) fn next_arrival_ns(&self) -> u64 {
+        self.next_arrival_ns
+    }
+
+    /// Begins the warm-up.
+    pub(crate) fn begin(&mut self, now: u64) {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.begin(now);
+        }
+        self.note_next_arrival();
+    }
+
+    /// The window's ends are known, some time ahead.
+    pub(crate) fn window_is(&mut self, open_ns: u64, close_ns: u64) {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.window_is(open_ns, close_ns);
+            self.note_next_arrival();
+        }
+    }
+
+    /// The window opens: how many arrivals wait.
+    pub(crate) fn open(&mut self) -> u64 {
+        let Some(pacer) = &mut self.pacer else { return 0 };
+        pacer.spun_ns = 0;
+        pacer.queued
+    }
+
+    /// Time spent waiting awake since the window opened.
+    pub(crate) fn spun_ns(&self) -> u64 {
+        self.pacer.as_ref().map_or(0, |pacer| pacer.spun_ns)
+    }
+
+    /// No more arrivals, and nobody waits.
+    pub(crate) fn stop(&mut self) {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.stop();
+        }
+        self.next_arrival_ns = u64::MAX;
+    }
+
+    fn note_next_arrival(&mut self) {
+        self.next_arrival_ns = self.pacer.as_ref().map_or(u64::MAX, Pacer::due_ns);
+    }
+}
+
 /// A worker's share of the schedule.
 pub(crate) struct Pacer {
     course: Course,
@@ -39,7 +102,7 @@ pub(crate) struct Pacer {
     /// When the last arrival that was seen to was due.
     seen_ns: u64,
     /// Arrivals that wait.
-    pub(crate) queued: u64,
+    queued: u64,
     /// Clients that are free, the one that has been so for longest first.
     idle: VecDeque<u32>,
     when_busy: WhenBusy,
@@ -47,7 +110,7 @@ pub(crate) struct Pacer {
     margin_ns: u64,
     margin_ns_max: u64,
     /// Time spent waiting awake since the window opened.
-    pub(crate) spun_ns: u64,
+    spun_ns: u64,
 }
 
 /// What both cursors walk along: a warm-up until the window opens, then the window's own schedule from its beginning.
@@ -123,13 +186,13 @@ impl Pacer {
     }
 
     /// Begins the warm-up.
-    pub(crate) fn begin(&mut self, now: u64) {
+    fn begin(&mut self, now: u64) {
         self.upcoming.start_ns = now;
         self.upcoming.advance(&self.course);
     }
 
     /// The window's ends are known, some time ahead.
-    pub(crate) fn window_is(&mut self, open_ns: u64, close_ns: u64) {
+    fn window_is(&mut self, open_ns: u64, close_ns: u64) {
         if self.course.warm_up_end_ns == u64::MAX && open_ns != u64::MAX {
             // Where the news comes late, what was seen to by now remains warm-up.
             self.course.warm_up_end_ns = open_ns.max(self.seen_ns + 1);
@@ -140,12 +203,12 @@ impl Pacer {
     }
 
     /// When the next arrival is due; [`u64::MAX`] where none is.
-    pub(crate) fn due_ns(&self) -> u64 {
+    fn due_ns(&self) -> u64 {
         self.upcoming.due_ns
     }
 
     /// No more arrivals, and nobody waits.
-    pub(crate) fn stop(&mut self) {
+    fn stop(&mut self) {
         self.upcoming.due_ns = u64::MAX;
         self.queued = 0;
     }
@@ -184,7 +247,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     pub(crate) fn release_arrivals(&mut self) {
         loop {
             let now = self.now();
-            let Some(pacer) = self.pacer.as_mut().filter(|pacer| pacer.due_ns() <= now) else { break };
+            let Some(pacer) = self.pacing.pacer.as_mut().filter(|pacer| pacer.due_ns() <= now) else { break };
             let (intended_ns, in_window) = (pacer.upcoming.due_ns, pacer.upcoming.in_window);
             let client = pacer.idle.pop_front();
             let fate = match (client, pacer.when_busy) {
@@ -202,18 +265,18 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             pacer.upcoming.advance(&pacer.course);
             self.recorder.arrival(in_window, fate, now - intended_ns);
             if let Some(client) = client {
-                let since = self.clients[client as usize].waiting_since_ns;
+                let since = self.clients[client].waiting_since_ns;
                 self.recorder.was_free(since, now);
                 self.recorder.arrival_started(false);
                 self.start_page(client, intended_ns, now);
             }
         }
-        self.note_next_arrival();
+        self.pacing.note_next_arrival();
     }
 
     /// A client has ended its page: it takes the arrival that waits longest, or is free for the next.
     pub(crate) fn client_is_free(&mut self, client: u32, now: u64) {
-        let Some(pacer) = self.pacer.as_mut().filter(|_| self.stage != Stage::Draining) else {
+        let Some(pacer) = self.pacing.pacer.as_mut().filter(|_| self.stage != Stage::Draining) else {
             // Closed loop; or the end, which stops the client.
             return self.start_page(client, now, now);
         };
@@ -223,9 +286,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 self.start_page(client, intended_ns, now);
             }
             None => {
-                let state = &mut self.clients[client as usize];
-                state.doing = Doing::Free;
-                state.waiting_since_ns = now;
+                self.clients[client].wait_for_arrival(now);
                 pacer.idle.push_back(client);
             }
         }
@@ -233,7 +294,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// Waits for events until an instant or the next arrival, whichever is first: how many events there are.
     pub(crate) fn wait(&mut self, until_ns: u64, mut now: u64) -> std::io::Result<usize> {
-        let Some(pacer) = &mut self.pacer else {
+        let Some(pacer) = &mut self.pacing.pacer else {
             return self.backend.wait(match until_ns {
                 u64::MAX => WITHOUT_END,
                 _ => until_ns.saturating_sub(now),
@@ -263,8 +324,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// The window closes: what was due and not yet seen to waits, as does what was queued.
     pub(crate) fn close_schedule(&mut self, at_ns: u64) {
-        let Some(pacer) = &mut self.pacer else { return };
-        pacer.window_is(self.recorder.open_ns, at_ns);
+        let Some(pacer) = &mut self.pacing.pacer else { return };
+        pacer.window_is(self.recorder.open_ns(), at_ns);
         let mut unseen = 0;
         while pacer.due_ns() != u64::MAX {
             unseen += u64::from(pacer.upcoming.in_window);
@@ -272,13 +333,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         self.recorder.arrivals_left(unseen, pacer.queued);
         for client in &pacer.idle {
-            self.recorder.was_free(self.clients[*client as usize].waiting_since_ns, at_ns);
+            self.recorder.was_free(self.clients[*client].waiting_since_ns, at_ns);
         }
         pacer.idle.clear();
-    }
-
-    /// Keeps the next arrival's instant where the loop looks at it.
-    pub(crate) fn note_next_arrival(&mut self) {
-        self.next_arrival_ns = self.pacer.as_ref().map_or(u64::MAX, Pacer::due_ns);
     }
 }

@@ -1,6 +1,5 @@
 //! What a client does between connections: pick a page, ask for its files in order, end the page, think, go on.
 
-use std::cmp::Reverse;
 use std::sync::atomic::Ordering::Relaxed;
 
 use webstone_model::spec::ConnectionPolicy;
@@ -16,25 +15,18 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// when an open loop's schedule would have had it start; in closed loop it is now.
     pub(crate) fn start_page(&mut self, client: u32, intended_ns: u64, now: u64) {
         if !self.may_start_page() {
-            self.clients[client as usize].doing = Doing::Stopped;
-            self.note_first_answer(client);
+            self.clients[client].stop();
+            self.clients.answered(client);
             return;
         }
-        let state = &mut self.clients[client as usize];
-        state.page = state.sequence.next_page(&self.plan.sampler);
-        state.pages += 1;
-        state.doing = Doing::Page;
-        state.page_ok = true;
-        state.next_file = 0;
-        state.page_start_ns = now;
-        state.intended_ns = intended_ns;
-        self.pages_in_progress += 1;
+        self.clients[client].begin_page(&self.plan.sampler, intended_ns, now);
+        self.clients.page_began();
         self.ask_for_files(client, now);
     }
 
     /// Goes on with a client after one of its requests ended.
     pub(crate) fn advance(&mut self, client: u32, now: u64) {
-        let state = &self.clients[client as usize];
+        let state = &self.clients[client];
         match state.doing {
             Doing::Page => {
                 let page = self.plan.pages[state.page as usize];
@@ -47,28 +39,6 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             }
             Doing::Stopped if self.stage == Stage::Measuring => self.start_page(client, now, now),
             _ => {}
-        }
-    }
-
-    /// One of the client's requests ended.
-    #[inline]
-    pub(crate) fn request_ended(&mut self, client: u32, ok: bool) {
-        let state = &mut self.clients[client as usize];
-        state.outstanding -= 1;
-        state.page_ok &= ok;
-        if ok {
-            state.recover();
-        }
-        self.active -= 1;
-        self.note_first_answer(client);
-    }
-
-    #[inline]
-    fn note_first_answer(&mut self, client: u32) {
-        let state = &mut self.clients[client as usize];
-        if !state.answered {
-            state.answered = true;
-            self.first_answers_due -= 1;
         }
     }
 
@@ -89,9 +59,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Asks for as many files as may be under way at once: the first alone, as a browser must read the document before
     /// it knows the rest.
     fn ask_for_files(&mut self, client: u32, now: u64) {
-        let page = self.plan.pages[self.clients[client as usize].page as usize];
+        let page = self.plan.pages[self.clients[client].page as usize];
         loop {
-            let state = &mut self.clients[client as usize];
+            let state = &mut self.clients[client];
             let first_alone = state.next_file <= 1;
             let at_once = if first_alone { 1 } else { self.plan.parallel };
             let may_ask =
@@ -99,20 +69,17 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             if state.next_file >= page.requests || !may_ask {
                 return;
             }
-            let request = page.first_request + state.next_file;
             // Behind the first file, all the others may go out in this loop.
-            state.next_file += 1;
-            state.outstanding += 1;
-            self.active += 1;
+            let request = page.first_request + state.ask_for_next_file();
+            self.clients.request_began();
             self.start_request(client, request, now);
         }
     }
 
     fn end_page(&mut self, client: u32, now: u64) {
-        let state = &mut self.clients[client as usize];
+        self.clients.page_ended(now);
+        let state = &self.clients[client];
         let page = self.plan.pages[state.page as usize];
-        self.pages_in_progress -= 1;
-        self.last_end_ns = now;
         // Cut short by the end of the window, a page is neither completed nor failed.
         if state.next_file >= page.requests {
             let (number, ok) = (state.page, state.page_ok);
@@ -122,14 +89,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if self.plan.policy == ConnectionPolicy::PerPage {
             self.close_idle(client);
         }
-        let state = &mut self.clients[client as usize];
         // In open loop the schedule is what sets the pace, so that nobody thinks.
-        let think_ns = if self.pacer.is_some() { 0 } else { page.think_ns };
-        let pause_ns = think_ns.max(std::mem::take(&mut state.backoff_due_ns));
+        let think_ns = if self.pacing.is_open_loop() { 0 } else { page.think_ns };
+        let pause_ns = think_ns.max(self.clients[client].take_backoff_ns());
         if pause_ns > 0 && self.stage != Stage::Draining {
-            state.doing = Doing::Waiting;
-            state.waiting_since_ns = now;
-            self.timers.push(Reverse((now + pause_ns, client)));
+            self.clients.wait(client, now, now + pause_ns);
         } else {
             self.client_is_free(client, now);
         }
@@ -137,7 +101,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// Ends the connections that a client keeps.
     fn close_idle(&mut self, client: u32) {
-        while let Some(link) = self.clients[client as usize].idle.pop() {
+        while let Some(link) = self.clients[client].take_any_kept() {
             self.leave(link);
         }
     }

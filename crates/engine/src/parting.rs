@@ -8,7 +8,7 @@ use crate::layer::Layer;
 use crate::link::{Family, LinkState};
 use crate::session::Session;
 use crate::sys::{Backend, Received};
-use crate::worker::{NO_LINK, Stage, Worker};
+use crate::worker::{Stage, Worker};
 
 /// How long a server may leave a connection open after a response announced as the last. Then the client closes.
 const LINGER_NS: u64 = 2_000_000_000;
@@ -18,7 +18,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     pub(crate) fn part(&mut self, at: ExchangeId, ended: bool, now: u64) {
         let plan = &self.plan;
         let index = at.link;
-        let link = &mut self.links[index as usize];
+        let link = &mut self.links[index];
         let exchange = link.exchanges.at_mut(at.slot);
         exchange.end();
         let client = exchange.client;
@@ -29,7 +29,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             if self.stage == Stage::Draining {
                 return self.leave(index);
             }
-            self.clients[client as usize].idle.push(index);
+            self.clients[client].keep(index);
         } else if plan.reset && link.family != Family::Unix {
             // The labelled fast mode: a reset, and no TIME_WAIT on either side.
             self.disconnect(index);
@@ -47,7 +47,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Both sides have sent FIN and neither a reset; TIME_WAIT is the server's.
     pub(crate) fn say_farewell(&mut self, index: u32) {
         self.say_last_words(index);
-        let link = &self.links[index as usize];
+        let link = &self.links[index];
         let socket = link.socket.as_ref().expect("it was open until now");
         // A socket bound to a source address would keep it, and a Unix socket cannot be connected again.
         let reusable = link.family != Family::Unix && self.plan.source.is_empty();
@@ -61,22 +61,20 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Ends a connection and keeps its socket for another where that can be. Unless both sides have said farewell, the
     /// server sees a reset.
     pub(crate) fn disconnect(&mut self, index: u32) {
-        let socket = self.links[index as usize].socket.as_ref().expect("it was open until now");
+        let socket = self.links[index].socket.as_ref().expect("it was open until now");
         let is_reusable = self.plan.source.is_empty();
         if !(is_reusable && self.backend.disconnect(socket).is_ok()) {
             // If this fails the server sees a FIN, and we keep the port in TIME_WAIT: dearer, but sound.
             let _ = self.backend.reset_on_close(socket);
             self.close_socket(index);
         }
-        self.give_back(index);
+        self.links.give_back(index);
     }
 
     pub(crate) fn close_socket(&mut self, index: u32) {
-        if let Some(socket) = self.links[index as usize].socket.take() {
+        if let Some(socket) = self.links[index].socket.take() {
             self.backend.close(socket);
-            if self.stamped == index {
-                self.stamped = NO_LINK;
-            }
+            self.sampling.closed(index);
         }
     }
 
@@ -94,27 +92,25 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if matches!(self.read_surplus(index), Some(Ok(Received::WouldBlock))) {
             return;
         }
-        let client = self.links[index as usize].client;
-        self.clients[client as usize].idle.retain(|kept| *kept != index);
+        let client = self.links[index].client;
+        self.clients[client].forget(index);
         self.drop_link(index);
     }
 
     /// Reads what comes where nothing is due. Bytes that belong to no response are counted once a connection; then the
     /// connection is given up (`None`).
     pub(crate) fn read_surplus(&mut self, index: u32) -> Option<io::Result<Received>> {
-        let link = &mut self.links[index as usize];
+        let link = &mut self.links[index];
         let socket = link.socket.as_ref().expect("an open connection has one");
         loop {
             let result = self.backend.receive(socket);
             let Ok(Received::Bytes(n)) = result else { return Some(result) };
-            self.recorder.measured.lifetime.received_bytes += n as u64;
+            self.recorder.received(n);
             if link.layer.unseal(self.backend.bytes(n)) != Ok(0) {
                 break;
             }
         }
-        if self.recorder.is_open {
-            self.recorder.measured.counts.surplus += 1;
-        }
+        self.recorder.surplus();
         None
     }
 
@@ -127,13 +123,13 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Says that no more will be sent, where the layer has words for it. If the socket does not take them, the peer has to do
     /// without.
     fn say_last_words(&mut self, index: u32) {
-        self.links[index as usize].layer.close();
+        self.links[index].layer.close();
         let _ = self.send_for_layer(index);
     }
 
     /// Ends an exchange, and its link with it where that cannot go on.
     pub(crate) fn give_up(&mut self, at: ExchangeId) {
-        let link = &mut self.links[at.link as usize];
+        let link = &mut self.links[at.link];
         link.exchanges.at_mut(at.slot).end();
         if !link.session.abandon(at.slot) {
             self.drop_link(at.link);
@@ -143,6 +139,6 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Closes a link's connection and forgets its socket.
     pub(crate) fn drop_link(&mut self, index: u32) {
         self.close_socket(index);
-        self.give_back(index);
+        self.links.give_back(index);
     }
 }

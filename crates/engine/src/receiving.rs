@@ -24,7 +24,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     pub(crate) fn receive(&mut self, index: u32, ended: bool) {
         let mut brought = 0_usize;
         loop {
-            let link = &mut self.links[index as usize];
+            let link = &mut self.links[index];
             let socket = link.socket.as_ref().expect("a link that is up has one");
             // Unix sockets copy whatever the flag says, and a body that is looked at must be copied.
             let skippable = link.session.skippable();
@@ -38,10 +38,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 // further event would tell of it.
                 let most = skippable.saturating_add(1).min(DISCARD_BYTES as u64) as usize;
                 (self.backend.discard(socket, most), most)
-            } else if self.stamped == index {
+            } else if self.sampling.is_stamped(index) {
                 let taken = self.backend.receive_stamped(socket);
-                if let (Ok((_, Some(lag_ns))), true) = (&taken, self.recorder.is_open) {
-                    self.recorder.measured.generator.receive_lag.record(*lag_ns);
+                if let Ok((_, Some(lag_ns))) = &taken {
+                    self.recorder.receive_lag(*lag_ns);
                 }
                 (taken.map(|(received, _)| received), self.backend.receives_most())
             } else {
@@ -68,7 +68,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                         Ok(None) => {
                             brought += n;
                             if brought >= ROUND_BYTES_MAX {
-                                return self.hold_over(index, ended);
+                                // Lets the others have their turn. What is still in the queue raises no further event.
+                                return self.links.hold_over(index, ended);
                             }
                         }
                     }
@@ -77,26 +78,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
     }
 
-    /// Lets the others have their turn. What is still in the queue raises no further event, so the link is noted.
-    #[cold]
-    fn hold_over(&mut self, index: u32, ended: bool) {
-        let link = &mut self.links[index as usize];
-        if link.held_over == HeldOver::No {
-            self.held_over.push_back(index);
-        }
-        link.held_over = if ended { HeldOver::Ended } else { link.held_over.max(HeldOver::Open) };
-    }
-
     /// Reads on where the last round left off, the longest waiting first.
     #[cold]
     pub(crate) fn read_on(&mut self) {
-        for _ in 0..self.held_over.len().min(HELD_OVER_MAX) {
-            let Some(index) = self.held_over.pop_front() else { return };
-            let link = &mut self.links[index as usize];
-            let held_over = std::mem::replace(&mut link.held_over, HeldOver::No);
-            // Meanwhile its request may have ended, and another begun.
-            let goes_on = link.state.is_up() && link.exchanges.any_in_progress();
-            if held_over != HeldOver::No && goes_on {
+        for _ in 0..self.links.held_over().min(HELD_OVER_MAX) {
+            let Some((index, held_over)) = self.links.next_held_over() else { return };
+            // Meanwhile its exchange may have ended, and another begun.
+            let link = &self.links[index];
+            if held_over != HeldOver::No && link.state.is_up() && link.exchanges.any_in_progress() {
                 self.receive(index, held_over == HeldOver::Ended);
             }
         }
@@ -105,8 +94,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// `n` bytes were thrown away: whose answer they make whole.
     #[inline]
     fn skip(&mut self, index: u32, n: usize, now: u64) -> Result<Option<u32>, Failure> {
-        self.recorder.measured.lifetime.received_bytes += n as u64;
-        let link = &mut self.links[index as usize];
+        self.recorder.received(n);
+        let link = &mut self.links[index];
         let mut sink = Sink { exchanges: &mut link.exchanges, plan: &self.plan, now };
         link.session.skip(n, &mut sink)
     }
@@ -116,11 +105,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     #[inline]
     pub(crate) fn hear(&mut self, index: u32, wire: Range<usize>, now: u64) -> Result<Option<u32>, Failure> {
         let n = wire.end;
-        self.recorder.measured.lifetime.received_bytes += wire.len() as u64;
-        if let Some(slot) = self.links[index as usize].exchanges.traced() {
+        self.recorder.received(wire.len());
+        if let Some(slot) = self.links[index].exchanges.traced() {
             self.trace_received(ExchangeId { link: index, slot }, n);
         }
-        let link = &mut self.links[index as usize];
+        let link = &mut self.links[index];
         let connection = link.connection;
         let due = link.layer.unseal(&self.backend.bytes(n)[wire.start..])?;
         // Where the layer kept all for itself.
@@ -129,7 +118,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         let mut taken = 0;
         loop {
-            let link = &mut self.links[index as usize];
+            let link = &mut self.links[index];
             let mut sink = Sink { exchanges: &mut link.exchanges, plan: &self.plan, now };
             let input = &link.layer.plain(&self.backend.bytes(n)[wire.start..])[taken..];
             let (used, whole) = link.session.input(input, &mut self.memory, &mut sink)?;
@@ -139,7 +128,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 whole => return Ok(whole),
             }
             // What its client did next may have ended the connection, and begun another in its place.
-            let link = &self.links[index as usize];
+            let link = &self.links[index];
             if taken == due || !link.state.is_up() || link.connection != connection {
                 return Ok(None);
             }
@@ -148,9 +137,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// The peer sends no more: an answer is whole thereby, is asked for again, or will never be whole.
     fn stream_ended(&mut self, index: u32, now: u64) {
-        for slot in 0..self.links[index as usize].exchanges.slots() {
+        for slot in 0..self.links[index].exchanges.slots() {
             let at = ExchangeId { link: index, slot };
-            let link = &self.links[index as usize];
+            let link = &self.links[index];
             if link.exchanges.at(slot).progress == Progress::Over {
                 continue;
             }
@@ -165,7 +154,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// The response is whole: check it, write it down, decide what becomes of the link, and let the client go on.
     pub(crate) fn finish(&mut self, at: ExchangeId, ended: bool, now: u64) {
-        let exchange = self.links[at.link as usize].exchanges.at(at.slot);
+        let exchange = self.links.exchange(at);
         let request = self.plan.requests[exchange.request as usize];
         if exchange.progress == Progress::Sending {
             return self.answered_early(at, now);
@@ -189,11 +178,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         let client = exchange.client;
         self.recorder.succeeded(&self.plan, exchange, now);
-        if self.trace.is_some() || self.transactions.is_some() {
+        if self.observer.is_there() {
             self.note_ended(at, None, "whole", now);
         }
         self.part(at, ended, now);
-        self.request_ended(client, true);
+        self.clients.request_ended(client, true);
         self.advance(client, now);
     }
 
@@ -202,7 +191,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// so the connection ends here (RFC 9112 sections 9.3 and 9.5). A refusal that the workload expects is a success.
     #[cold]
     fn answered_early(&mut self, at: ExchangeId, now: u64) {
-        let exchange = self.links[at.link as usize].exchanges.at(at.slot);
+        let exchange = self.links.exchange(at);
         let request = self.plan.requests[exchange.request as usize];
         if !status_fits(request.status, exchange.status) {
             return self.fail(at, ErrorClass::WrongStatus, now, |e| {
@@ -220,11 +209,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         let client = exchange.client;
         self.recorder.succeeded(&self.plan, exchange, now);
-        if self.trace.is_some() || self.transactions.is_some() {
+        if self.observer.is_there() {
             self.note_ended(at, None, "whole", now);
         }
         self.give_up(at);
-        self.request_ended(client, true);
+        self.clients.request_ended(client, true);
         self.advance(client, now);
     }
 }

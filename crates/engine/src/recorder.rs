@@ -8,6 +8,7 @@ use webstone_model::metrics::{
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::exchange::Exchange;
+use crate::live::COPIED_EVERY_NS;
 use crate::pacing::Fate;
 use crate::plan::Plan;
 use crate::sys::thread::{CpuUse, cpu_use};
@@ -20,15 +21,17 @@ const COUNTS: bool = cfg!(not(webstone_without_statistics));
 const SERIES_SECONDS_RESERVED: u64 = 86_400;
 
 pub(crate) struct Recorder {
-    pub(crate) measured: Measured,
-    pub(crate) is_open: bool,
-    pub(crate) open_ns: u64,
+    measured: Measured,
+    is_open: bool,
+    open_ns: u64,
     /// End of the second that is being counted.
-    pub(crate) second_end_ns: u64,
+    second_end_ns: u64,
     /// Totals at the start of that second.
     second_start: Interval,
     second_response_ns_max: u64,
     cpu_at_open: CpuUse,
+    /// When the last copy for percentiles was taken.
+    copied_ns: u64,
 }
 
 impl Recorder {
@@ -52,10 +55,27 @@ impl Recorder {
             second_start: Interval::default(),
             second_response_ns_max: 0,
             cpu_at_open: CpuUse::default(),
+            copied_ns: 0,
         }
     }
 
-    pub(crate) fn open(&mut self, at_ns: u64) {
+    /// Whether the window is open, so that anything is counted.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// When it opened; [`u64::MAX`] before.
+    pub(crate) fn open_ns(&self) -> u64 {
+        self.open_ns
+    }
+
+    /// Opens the window, into which so many requests in progress and arrivals that wait are carried.
+    pub(crate) fn open(&mut self, at_ns: u64, requests: u32, arrivals: u64) {
+        self.measured.counts.carried_in = u64::from(requests);
+        if let Some(open_loop) = &mut self.measured.open_loop {
+            open_loop.carried_in = arrivals;
+        }
         self.is_open = COUNTS;
         self.open_ns = at_ns;
         self.second_end_ns = at_ns + NANOS_PER_SECOND;
@@ -82,8 +102,40 @@ impl Recorder {
         }];
     }
 
+    /// Everything that was measured; so many requests were cut off.
+    pub(crate) fn finish(&mut self, cut_off: u32) -> Measured {
+        self.measured.lifetime.cut_off = u64::from(cut_off);
+        std::mem::take(&mut self.measured)
+    }
+
+    /// End of the second that is being counted; [`u64::MAX`] where none is.
+    pub(crate) fn second_end_ns(&self) -> u64 {
+        self.second_end_ns
+    }
+
+    /// Closes the seconds that have ended by an instant.
+    pub(crate) fn end_seconds(&mut self, at_ns: u64) {
+        while self.second_end_ns <= at_ns {
+            self.end_second();
+        }
+    }
+
+    /// Response times so far, where a copy of them is due.
+    pub(crate) fn copy_due(&mut self, now: u64) -> Option<&Histogram> {
+        if !self.is_open || now < self.copied_ns + COPIED_EVERY_NS {
+            return None;
+        }
+        self.copied_ns = now;
+        Some(&self.measured.histograms.response)
+    }
+
+    /// What became of arrivals, in open loop.
+    pub(crate) fn open_loop(&self) -> Option<&OpenLoop> {
+        self.measured.open_loop.as_ref()
+    }
+
     /// Closes the second that is being counted and begins the next.
-    pub(crate) fn end_second(&mut self) {
+    fn end_second(&mut self) {
         let totals = self.totals();
         self.measured.series.0.push(Interval {
             requests: totals.requests - self.second_start.requests,
@@ -117,6 +169,81 @@ impl Recorder {
     #[inline]
     fn clipped(&self, from_ns: u64, to_ns: u64) -> u64 {
         to_ns.saturating_sub(from_ns.max(self.open_ns))
+    }
+
+    /// A request begins.
+    #[inline]
+    pub(crate) fn started(&mut self) {
+        if self.is_open {
+            self.measured.counts.planned += 1;
+            self.measured.counts.started += 1;
+        }
+    }
+
+    /// Bytes were sent, which made so many requests whole.
+    #[inline]
+    pub(crate) fn sent(&mut self, bytes: usize, requests: u32) {
+        self.measured.lifetime.sent_bytes += bytes as u64;
+        self.measured.lifetime.requests += u64::from(requests);
+        if self.is_open {
+            self.measured.counts.sent_bytes += bytes as u64;
+        }
+    }
+
+    /// Bytes were received.
+    #[inline]
+    pub(crate) fn received(&mut self, bytes: usize) {
+        self.measured.lifetime.received_bytes += bytes as u64;
+    }
+
+    /// How long an event waited behind others of its batch.
+    #[inline]
+    pub(crate) fn loop_delay(&mut self, delay_ns: u64) {
+        if self.is_open {
+            self.measured.generator.loop_delay.record(delay_ns);
+        }
+    }
+
+    /// How long bytes lay in the kernel.
+    pub(crate) fn receive_lag(&mut self, lag_ns: u64) {
+        if self.is_open {
+            self.measured.generator.receive_lag.record(lag_ns);
+        }
+    }
+
+    /// How much longer a connect took for the client than for the kernel.
+    pub(crate) fn connect_lag(&mut self, lag_ns: u64) {
+        if self.is_open {
+            self.measured.generator.connect_lag.record(lag_ns);
+        }
+    }
+
+    /// A connection could not be made.
+    pub(crate) fn connection_failed(&mut self) {
+        if self.is_open {
+            self.measured.counts.connections_failed += 1;
+        }
+    }
+
+    /// A request is sent again, on another connection.
+    pub(crate) fn retried(&mut self) {
+        if self.is_open {
+            self.measured.counts.stale_retries += 1;
+        }
+    }
+
+    /// A server did not close behind a response announced as the last.
+    pub(crate) fn lingered(&mut self) {
+        if self.is_open {
+            self.measured.counts.lingered += 1;
+        }
+    }
+
+    /// Bytes came that belong to no response.
+    pub(crate) fn surplus(&mut self) {
+        if self.is_open {
+            self.measured.counts.surplus += 1;
+        }
     }
 
     /// A connection was established, for an exchange that waited for it.

@@ -16,19 +16,16 @@ use crate::worker::{Shared, Worker};
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Asks for a file: on a link that the client keeps, or on a new one.
     pub(crate) fn start_request(&mut self, client: u32, request: u32, now: u64) {
-        if self.recorder.is_open {
-            self.recorder.measured.counts.planned += 1;
-            self.recorder.measured.counts.started += 1;
-        }
+        self.recorder.started();
         let plan = self.plan.requests[request as usize];
         let kept = self.kept_link(client, plan.origin);
         let link = match kept {
             Some(link) => link,
-            None => self.free_link(),
+            None => self.links.take_free(),
         };
         // The files behind a page's first are asked for when they are known, and have no schedule of their own.
-        let intended_ns = if plan.file == 0 { self.clients[client as usize].intended_ns } else { now };
-        let exchanges = &mut self.links[link as usize].exchanges;
+        let intended_ns = if plan.file == 0 { self.clients[client].intended_ns } else { now };
+        let exchanges = &mut self.links[link].exchanges;
         let at = ExchangeId { link, slot: exchanges.vacant_slot() };
         let exchange = exchanges.at_mut(at.slot);
         exchange.begin(client, request, intended_ns, now);
@@ -45,19 +42,13 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     fn kept_link(&mut self, client: u32, origin: u32) -> Option<u32> {
         let links = &self.links;
-        let idle = &mut self.clients[client as usize].idle;
-        let leads_there = |link: &u32| links[*link as usize].origin == origin;
-        // Nearly always the last.
-        idle.pop_if(|link| leads_there(link)).or_else(|| {
-            let at = idle.iter().rposition(leads_there)?;
-            Some(idle.swap_remove(at))
-        })
+        self.clients[client].take_kept(|link| links[link].origin == origin)
     }
 
     /// Sends a request on a link that is up.
     pub(crate) fn send_request(&mut self, at: ExchangeId, now: u64) {
         let plan = &self.plan;
-        let link = &mut self.links[at.link as usize];
+        let link = &mut self.links[at.link];
         let exchange = link.exchanges.at_mut(at.slot);
         let request = &plan.requests[exchange.request as usize];
         link.uses += 1;
@@ -73,7 +64,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         exchange.deadline_ns =
             (now + plan.first_byte_timeout_ns).min(exchange.start_ns + plan.request_timeout_ns);
         if request.template != NO_TEMPLATE && exchange.rendered.is_empty() {
-            let client = &mut self.clients[exchange.client as usize];
+            let client = &mut self.clients[exchange.client];
             plan.render(exchange.request, is_last, client, &mut exchange.rendered);
         }
         exchange.sent = 0;
@@ -85,7 +76,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     #[inline(always)]
     pub(crate) fn send(&mut self, index: u32, now: u64) {
         let plan = &self.plan;
-        let link = &mut self.links[index as usize];
+        let link = &mut self.links[index];
         let wire = link.layer.seal(link.session.unsent(plan, &link.exchanges));
         let socket = link.socket.as_ref().expect("a link that is up has one");
         let due = wire.len();
@@ -98,12 +89,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 let sent = link.layer.sent(written);
                 let mut sink = Sink { exchanges: &mut link.exchanges, plan, now };
                 let requests = link.session.sent(sent, are_all, &mut sink);
-                self.recorder.measured.lifetime.sent_bytes += written as u64;
-                self.recorder.measured.lifetime.requests += u64::from(requests);
-                if self.recorder.is_open {
-                    self.recorder.measured.counts.sent_bytes += written as u64;
-                }
-                if requests > 0 && (self.trace.is_some() || self.transactions.is_some()) {
+                self.recorder.sent(written, requests);
+                if requests > 0 && self.observer.is_there() {
                     self.note_sent(index);
                 }
             }
@@ -113,7 +100,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// Sends what the layer has to say of itself; whether that went.
     pub(crate) fn send_for_layer(&mut self, index: u32) -> std::io::Result<()> {
-        let link = &mut self.links[index as usize];
+        let link = &mut self.links[index];
         let wire = link.layer.seal(&[]);
         if wire.is_empty() {
             return Ok(());
@@ -121,10 +108,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let socket = link.socket.as_ref().expect("a connection that stands has one");
         let written = self.backend.send(socket, wire)?;
         link.layer.sent(written);
-        self.recorder.measured.lifetime.sent_bytes += written as u64;
-        if self.recorder.is_open {
-            self.recorder.measured.counts.sent_bytes += written as u64;
-        }
+        self.recorder.sent(written, 0);
         Ok(())
     }
 }

@@ -22,6 +22,7 @@ use webstone_model::workload::{FileRequest, Page, Workload};
 
 use crate::h1::session::Http1;
 use crate::layer::Plain;
+use crate::observe::Observer;
 use crate::plan::Plan;
 use crate::sys::Address;
 use crate::sys::simulated::{Act, Attempt, BEGIN_NS, Peer, Simulated, Wire};
@@ -93,8 +94,8 @@ impl Level {
         let rate = self.rate.as_ref().map(|rate| rate.parse().unwrap());
         let seat = Seat { number: 0, workers: 1, cpu: None, first_client: 0, clients: self.clients, rate };
         let network = Simulated::new(peer, self.wire.clone());
-        let mut worker = Worker::<_, Plain, Http1>::new(plan.clone(), shared, seat, network).unwrap();
-        worker.transactions = transactions;
+        let observer = Observer::new(None, transactions);
+        let worker = Worker::<_, Plain, Http1>::new(plan.clone(), shared, seat, network, observer).unwrap();
         let measured = worker.run(BEGIN_NS).unwrap();
         let one_request_each = plan.parallel == 1;
         let expected = Expectation { clients: self.clients.into(), one_request_each, server_bytes: None };

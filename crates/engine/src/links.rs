@@ -1,0 +1,115 @@
+//! The table of a worker's links: which are free, which are to be read on in the next round, how many connections there were.
+
+use std::collections::VecDeque;
+use std::ops::{Index, IndexMut, Range};
+
+use crate::exchange::{Exchange, ExchangeId, Exchanges};
+use crate::layer::Layer;
+use crate::link::{HeldOver, Link, LinkState};
+use crate::session::Session;
+
+/// See the module comment. A link is known by its index, which is small and stays as it is.
+pub(crate) struct Links<S, L, P: Session> {
+    all: Vec<Link<S, L, P>>,
+    /// Those in state `Free`.
+    free: Vec<u32>,
+    /// Those whose receive queue was left before it was empty.
+    held_over: VecDeque<u32>,
+    /// Connections begun so far.
+    begun: u32,
+}
+
+impl<S, L: Layer, P: Session> Links<S, L, P> {
+    /// With room for the links of so many clients.
+    pub(crate) fn new(clients: u32) -> Links<S, L, P> {
+        Links {
+            all: Vec::with_capacity(clients as usize + clients as usize / 4 + 16),
+            free: Vec::new(),
+            held_over: VecDeque::new(),
+            begun: 0,
+        }
+    }
+
+    pub(crate) fn indices(&self) -> Range<u32> {
+        0..self.all.len() as u32
+    }
+
+    /// All exchanges, in progress or over.
+    pub(crate) fn exchanges(&self) -> impl Iterator<Item = &Exchange> {
+        self.all.iter().flat_map(|link| (0..link.exchanges.slots()).map(|slot| link.exchanges.at(slot)))
+    }
+
+    #[inline]
+    pub(crate) fn exchange(&self, at: ExchangeId) -> &Exchange {
+        self[at.link].exchanges.at(at.slot)
+    }
+
+    #[inline]
+    pub(crate) fn exchange_mut(&mut self, at: ExchangeId) -> &mut Exchange {
+        self[at.link].exchanges.at_mut(at.slot)
+    }
+
+    /// A link that nobody uses. Its socket, if it kept one, may be connected again.
+    #[inline]
+    pub(crate) fn take_free(&mut self) -> u32 {
+        if let Some(index) = self.free.pop() {
+            return index;
+        }
+        self.all.push(Link::vacant());
+        self.all.len() as u32 - 1
+    }
+
+    /// Gives a link's place back.
+    #[inline]
+    pub(crate) fn give_back(&mut self, index: u32) {
+        let link = &mut self[index];
+        link.state = LinkState::Free;
+        link.deadline_ns = u64::MAX;
+        self.free.push(index);
+    }
+
+    /// The number of a connection that begins.
+    #[inline]
+    pub(crate) fn next_connection(&mut self) -> u32 {
+        self.begun = self.begun.wrapping_add(1);
+        self.begun
+    }
+
+    /// Notes a link to be read on in the next round. `ended`: its server has closed.
+    #[cold]
+    pub(crate) fn hold_over(&mut self, index: u32, ended: bool) {
+        let link = &mut self.all[index as usize];
+        if link.held_over == HeldOver::No {
+            self.held_over.push_back(index);
+        }
+        link.held_over = if ended { HeldOver::Ended } else { link.held_over.max(HeldOver::Open) };
+    }
+
+    /// How many links were noted. Of some the connection may be another by now.
+    #[inline]
+    pub(crate) fn held_over(&self) -> usize {
+        self.held_over.len()
+    }
+
+    /// The link that was noted first, and how it stood then.
+    pub(crate) fn next_held_over(&mut self) -> Option<(u32, HeldOver)> {
+        let index = self.held_over.pop_front()?;
+        Some((index, std::mem::replace(&mut self[index].held_over, HeldOver::No)))
+    }
+}
+
+impl<S, L, P: Session> Index<u32> for Links<S, L, P> {
+    type Output = Link<S, L, P>;
+
+    #[inline]
+    fn index(&self, index: u32) -> &Link<S, L, P> {
+        &self.all[index as usize]
+    }
+}
+
+impl<S, L, P: Session> IndexMut<u32> for Links<S, L, P> {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut Link<S, L, P> {
+        &mut self.all[index as usize]
+    }
+}

@@ -1,0 +1,153 @@
+//! The time of a worker's loop: the clock as it was read last, what is due by it, and what the loop itself cost or stood still.
+
+use webstone_model::metrics::WorkerUse;
+
+use crate::stalls::{STALL_NS, Stalls};
+use crate::sys::Ticks;
+
+/// How often a worker looks at what the level tells it, and publishes its totals.
+pub(crate) const TICK_NS: u64 = 10_000_000;
+
+/// See the module comment.
+pub(crate) struct LoopClock {
+    /// As it was read last.
+    read_ns: u64,
+    /// The same before the events at hand were waited for.
+    slept_from_ns: u64,
+    /// When the events at hand were reported.
+    reported_ns: u64,
+    tick_ns: u64,
+    sweep_at_ns: u64,
+    sweep_every_ns: u64,
+    round: u32,
+    /// Since the window opened.
+    loops: u64,
+    events: u64,
+    stalls: Stalls,
+}
+
+impl LoopClock {
+    /// Deadlines are looked at a few times in the shortest time-out.
+    pub(crate) fn new(shortest_timeout_ns: u64) -> LoopClock {
+        LoopClock {
+            read_ns: 0,
+            slept_from_ns: 0,
+            reported_ns: 0,
+            tick_ns: 0,
+            sweep_at_ns: 0,
+            sweep_every_ns: (shortest_timeout_ns / 20).clamp(1_000_000, 100_000_000),
+            round: 0,
+            loops: 0,
+            events: 0,
+            stalls: Stalls::default(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn read_ns(&self) -> u64 {
+        self.read_ns
+    }
+
+    /// The clock shows `now`.
+    #[inline]
+    pub(crate) fn set(&mut self, now: u64) {
+        self.read_ns = now;
+    }
+
+    /// Whether the worker was awake and read no clock for longer than its own work takes.
+    #[inline]
+    pub(crate) fn stands_still(&self, now: u64) -> bool {
+        now - self.read_ns >= STALL_NS
+    }
+
+    #[cold]
+    pub(crate) fn stood_still(&mut self, now: u64, close_ns: u64) {
+        self.stalls.gap(self.read_ns, now.min(close_ns));
+    }
+
+    /// A wait ended with so many events.
+    #[inline]
+    pub(crate) fn reported(&mut self, now: u64, events: usize, close_ns: impl FnOnce() -> u64) {
+        self.round = self.round.wrapping_add(1);
+        self.loops += 1;
+        self.events += events as u64;
+        self.reported_ns = now;
+        self.slept_from_ns = self.read_ns;
+        self.read_ns = now;
+        if self.reported_ns - self.slept_from_ns >= TICK_NS + STALL_NS {
+            self.overslept(close_ns());
+        }
+    }
+
+    /// A wait ended long after the ticker should have ended it. A stop looks like this: the wait had what it returns, or
+    /// nothing, before the tick, and returned behind the stop.
+    #[cold]
+    fn overslept(&mut self, close_ns: u64) {
+        self.stalls.gap(self.slept_from_ns + TICK_NS, self.reported_ns.min(close_ns));
+        // The ticks that came meanwhile tell of the same.
+        self.slept_from_ns = self.reported_ns;
+    }
+
+    /// The ticker woke the loop.
+    pub(crate) fn ticked(&mut self, ticks: &Ticks, close_ns: u64) {
+        let woken_ns = self.reported_ns.min(close_ns);
+        self.stalls.ticks(ticks.due_ns, ticks.count, TICK_NS, self.slept_from_ns, woken_ns);
+    }
+
+    /// How long an event has waited behind others of its batch: the generator's own delay.
+    #[inline]
+    pub(crate) fn delay_ns(&self, now: u64) -> u64 {
+        now.saturating_sub(self.reported_ns)
+    }
+
+    /// The round of the loop.
+    #[inline]
+    pub(crate) fn round(&self) -> u32 {
+        self.round
+    }
+
+    #[inline]
+    pub(crate) fn tick_ns(&self) -> u64 {
+        self.tick_ns
+    }
+
+    pub(crate) fn tick_at(&mut self, at_ns: u64) {
+        self.tick_ns = at_ns;
+    }
+
+    /// When deadlines are to be looked at.
+    #[inline]
+    pub(crate) fn sweep_at_ns(&self) -> u64 {
+        self.sweep_at_ns
+    }
+
+    pub(crate) fn sweeps(&mut self, now: u64) {
+        self.sweep_at_ns = now + self.sweep_every_ns;
+    }
+
+    /// Whether deadlines are looked at more often than the ticker wakes the loop.
+    #[inline]
+    pub(crate) fn sweeps_between_ticks(&self) -> bool {
+        self.sweep_every_ns < TICK_NS
+    }
+
+    /// The window opened.
+    pub(crate) fn open(&mut self, open_ns: u64) {
+        self.stalls.open(open_ns);
+        self.loops = 0;
+        self.events = 0;
+    }
+
+    /// The window has closed: what the loop has to say of it.
+    pub(crate) fn close(&mut self) -> WorkerUse {
+        self.stalls.close();
+        WorkerUse {
+            stalls: self.stalls.count,
+            stalled_ns: self.stalls.all_ns,
+            stalled_ns_max: self.stalls.longest_ns,
+            loops: self.loops,
+            events: self.events,
+            ..WorkerUse::default()
+        }
+    }
+}
