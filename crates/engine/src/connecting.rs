@@ -27,7 +27,6 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let request = &plan.requests[exchange.request as usize];
         let origin = &plan.origins[request.origin as usize];
         let client = &mut self.clients[exchange.client];
-        link.client = exchange.client;
         link.origin = request.origin;
         let (destination, source) = pair(client.next_rotation(), origin.addresses.len(), plan.source.len());
         link.address = destination as u32;

@@ -36,7 +36,7 @@ pub(crate) trait Layer: Default {
     fn close(&mut self);
 
     /// Whether the peer may end the stream here: it has said so, or need not.
-    fn end(&self) -> Result<(), Failure>;
+    fn may_end(&self) -> bool;
 }
 
 /// No layer.
@@ -83,7 +83,7 @@ impl Layer for Plain {
     fn close(&mut self) {}
 
     #[inline]
-    fn end(&self) -> Result<(), Failure> {
-        Ok(())
+    fn may_end(&self) -> bool {
+        true
     }
 }

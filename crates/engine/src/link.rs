@@ -73,8 +73,6 @@ pub(crate) struct Link<S, L, P: Session> {
     pub(crate) held_over: HeldOver,
     /// The round of the event loop in which the socket was connected: older events of it mean its predecessor.
     pub(crate) opened_in_round: u32,
-    /// The client that it was made for, by its index in the worker.
-    pub(crate) client: u32,
     pub(crate) origin: u32,
     /// Index of the address within the origin.
     pub(crate) address: u32,
@@ -103,7 +101,6 @@ impl<S, L: Layer, P: Session> Link<S, L, P> {
             state: LinkState::Free,
             held_over: HeldOver::No,
             opened_in_round: 0,
-            client: 0,
             origin: 0,
             address: 0,
             source: 0,
@@ -116,5 +113,23 @@ impl<S, L: Layer, P: Session> Link<S, L, P> {
             session: P::default(),
             exchanges: P::Exchanges::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::h1::session::Http1;
+    use crate::layer::Plain;
+    use crate::sys::Socket;
+
+    /// It is most of what a kept connection costs in memory.
+    #[test]
+    fn a_link_of_http1_is_small() {
+        assert!(
+            size_of::<Link<Socket, Plain, Http1>>() <= 256,
+            "{}",
+            size_of::<Link<Socket, Plain, Http1>>()
+        );
     }
 }

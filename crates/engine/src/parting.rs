@@ -92,7 +92,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if matches!(self.read_surplus(index), Some(Ok(Received::WouldBlock))) {
             return;
         }
-        let client = self.links[index].client;
+        // Whose exchange was the last keeps it.
+        let client = self.links[index].exchanges.at(0).client;
         self.clients[client].forget(index);
         self.drop_link(index);
     }

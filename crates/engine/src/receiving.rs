@@ -143,7 +143,12 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             if link.exchanges.at(slot).progress == Progress::Over {
                 continue;
             }
-            match link.layer.end().and_then(|()| link.session.end(slot)) {
+            let is_cut = !link.layer.may_end();
+            match link.session.end(slot) {
+                Ok(()) if is_cut => {
+                    let failure = Failure::Cut;
+                    self.end_in_error(at, failure.class(), now, |e| failure.describe(e));
+                }
                 Ok(()) => return self.finish(at, true, now),
                 Err(_) if self.may_retry(at) => self.retry(at, now),
                 Err(failure) => self.end_in_error(at, failure.class(), now, |e| failure.describe(e)),

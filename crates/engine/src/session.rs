@@ -66,6 +66,8 @@ pub(crate) enum Failure {
     EndInHead,
     /// It ended so many bytes before the end of the body, where the head told.
     EndInBody(Option<u64>),
+    /// It ended where a body may, but the layer below was to announce that.
+    Cut,
 }
 
 impl Failure {
@@ -73,7 +75,7 @@ impl Failure {
         match self {
             Failure::Malformed(_) | Failure::Surplus(_) => ErrorClass::Malformed,
             Failure::EndInHead => ErrorClass::ClosedEarly,
-            Failure::EndInBody(_) => ErrorClass::ShortBody,
+            Failure::EndInBody(_) | Failure::Cut => ErrorClass::ShortBody,
         }
     }
 
@@ -89,6 +91,12 @@ impl Failure {
             }
             (Failure::EndInBody(None), _) => {
                 format!("the connection was closed {} bytes into a chunked body", exchange.body_bytes)
+            }
+            (Failure::Cut, _) => {
+                format!(
+                    "the stream ended {} bytes into the body, and nothing announced it",
+                    exchange.body_bytes
+                )
             }
         }
     }

@@ -3,6 +3,7 @@
 
 mod client_model;
 mod draw;
+mod layers;
 mod machine;
 mod open_loop;
 mod pages;
@@ -11,7 +12,7 @@ mod trouble;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 use webstone_model::errors::ErrorClass;
 use webstone_model::identities::{Expectation, check};
@@ -21,9 +22,10 @@ use webstone_model::units::Nanos;
 use webstone_model::workload::{FileRequest, Page, Workload};
 
 use crate::h1::session::Http1;
-use crate::layer::Plain;
+use crate::layer::{Layer, Plain};
 use crate::observe::Observer;
 use crate::plan::Plan;
+use crate::session::Session;
 use crate::sys::Address;
 use crate::sys::simulated::{Act, Attempt, BEGIN_NS, Peer, Simulated, Wire};
 use crate::transactions::Transaction;
@@ -75,10 +77,15 @@ impl Level {
         (measured, receiver.try_iter().flatten().collect())
     }
 
-    fn run_with(
+    fn run_with(&self, peer: impl Peer, transactions: Option<SyncSender<Vec<Transaction>>>) -> Measured {
+        self.run_over::<Plain, Http1>(peer, transactions)
+    }
+
+    /// The same over another layer, or in another protocol.
+    fn run_over<L: Layer, P: Session>(
         &self,
         peer: impl Peer,
-        transactions: Option<std::sync::mpsc::SyncSender<Vec<Transaction>>>,
+        transactions: Option<SyncSender<Vec<Transaction>>>,
     ) -> Measured {
         let plan = Arc::new(Plan::compile(&self.spec, &self.workload).unwrap());
         let open_ns = BEGIN_NS + plan.warmup_ns;
@@ -95,7 +102,7 @@ impl Level {
         let seat = Seat { number: 0, workers: 1, cpu: None, first_client: 0, clients: self.clients, rate };
         let network = Simulated::new(peer, self.wire.clone());
         let observer = Observer::new(None, transactions);
-        let worker = Worker::<_, Plain, Http1>::new(plan.clone(), shared, seat, network, observer).unwrap();
+        let worker = Worker::<_, L, P>::new(plan.clone(), shared, seat, network, observer).unwrap();
         let measured = worker.run(BEGIN_NS).unwrap();
         let one_request_each = plan.parallel == 1;
         let expected = Expectation { clients: self.clients.into(), one_request_each, server_bytes: None };

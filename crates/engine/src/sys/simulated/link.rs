@@ -224,15 +224,4 @@ impl Link {
             (None, _) => Err(Errno::NOTCONN.into()),
         }
     }
-
-    /// The next whole request that has reached the server.
-    pub(super) fn take_request(&mut self) -> Option<Vec<u8>> {
-        let head = memchr::memmem::find(&self.at_server, b"\r\n\r\n")? + 4;
-        let length = memchr::memmem::find(&self.at_server[..head], b"Content-Length: ").map_or(0, |at| {
-            let digits = self.at_server[at + 16..].iter().take_while(|byte| byte.is_ascii_digit());
-            digits.fold(0, |length, digit| 10 * length + usize::from(digit - b'0'))
-        });
-        let whole = head + length;
-        (self.at_server.len() >= whole).then(|| self.at_server.drain(..whole).collect())
-    }
 }

@@ -32,8 +32,24 @@ pub(crate) trait Peer {
     /// A client begins to connect.
     fn connect(&mut self, now_ns: u64, address: &Address) -> Attempt;
 
+    /// Takes the next whole request from what has reached the server on a connection.
+    fn take_request(&mut self, at_server: &mut Vec<u8>) -> Option<Vec<u8>> {
+        take_http1_request(at_server)
+    }
+
     /// A whole request was read by the server.
     fn answer(&mut self, now_ns: u64, request: &[u8]) -> Vec<Act>;
+}
+
+/// The next whole request of HTTP/1.
+pub(crate) fn take_http1_request(at_server: &mut Vec<u8>) -> Option<Vec<u8>> {
+    let head = memchr::memmem::find(at_server, b"\r\n\r\n")? + 4;
+    let length = memchr::memmem::find(&at_server[..head], b"Content-Length: ").map_or(0, |at| {
+        let digits = at_server[at + 16..].iter().take_while(|byte| byte.is_ascii_digit());
+        digits.fold(0, |length, digit| 10 * length + usize::from(digit - b'0'))
+    });
+    let whole = head + length;
+    (at_server.len() >= whole).then(|| at_server.drain(..whole).collect())
 }
 
 /// What becomes of an attempt to connect.
@@ -234,7 +250,7 @@ impl<P: Peer> Simulated<P> {
     fn serve(&mut self, at_ns: u64, number: usize) {
         while self.links[number].is_served
             && self.links[number].finishes_ns == u64::MAX
-            && let Some(request) = self.links[number].take_request()
+            && let Some(request) = self.peer.take_request(&mut self.links[number].at_server)
         {
             let acts = self.peer.answer(at_ns, &request);
             self.play(at_ns, number, acts);

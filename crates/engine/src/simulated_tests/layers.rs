@@ -1,0 +1,262 @@
+//! Links over a layer that is not plain: a handshake before the first request, records in place of bytes, and a last word. The
+//! layer is a toy, with the traps of TLS: records come in parts, some are the layer's own, and a stream may be cut.
+
+use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerPage, PerRequest};
+
+use super::*;
+use crate::session::Failure;
+use crate::sys::simulated::take_http1_request;
+
+const HELLO: &[u8] = b"hello";
+const WELCOME: &[u8] = b"welcome";
+/// Kinds of record.
+const DATA: u8 = 1;
+const LAST_WORD: u8 = 2;
+const TICKET: u8 = 3;
+
+/// A record: its kind, the length of what it holds, and that with every bit turned.
+fn record(kind: u8, plain: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(plain.len()).unwrap().to_be_bytes();
+    [kind, length[0], length[1]].into_iter().chain(plain.iter().map(|byte| !byte)).collect()
+}
+
+/// Takes the first whole record.
+fn take_record(bytes: &mut Vec<u8>) -> Option<(u8, Vec<u8>)> {
+    let [kind, high, low, ..] = bytes[..] else { return None };
+    let end = 3 + usize::from(u16::from_be_bytes([high, low]));
+    if bytes.len() < end {
+        return None;
+    }
+    let plain = bytes[3..end].iter().map(|byte| !byte).collect();
+    bytes.drain(..end);
+    Some((kind, plain))
+}
+
+#[derive(Default)]
+struct Veil {
+    is_open: bool,
+    /// What came of a record, or of the handshake, that is not whole.
+    part: Vec<u8>,
+    plain: Vec<u8>,
+    out: Vec<u8>,
+    /// Bytes of the session in `out`.
+    sealed: usize,
+    was_last_word_heard: bool,
+}
+
+impl Layer for Veil {
+    const IS_PLAIN: bool = false;
+
+    fn open(&mut self, host: &str) {
+        assert_eq!(host, "192.0.2.1");
+        *self = Veil { out: HELLO.to_vec(), ..Veil::default() };
+    }
+
+    fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    fn handshake(&mut self, wire: &[u8]) -> Result<usize, Failure> {
+        let taken = wire.len().min(WELCOME.len() - self.part.len());
+        self.part.extend_from_slice(&wire[..taken]);
+        if !WELCOME.starts_with(&self.part) {
+            return Err(Failure::Malformed("no welcome"));
+        }
+        if self.part == WELCOME {
+            self.is_open = true;
+            self.part.clear();
+        }
+        Ok(taken)
+    }
+
+    fn seal<'a>(&'a mut self, plain: &'a [u8]) -> &'a [u8] {
+        if self.sealed == 0 && !plain.is_empty() {
+            self.sealed = plain.len();
+            self.out.extend(record(DATA, plain));
+        }
+        &self.out
+    }
+
+    fn sent(&mut self, n: usize) -> usize {
+        self.out.drain(..n);
+        if self.out.is_empty() { std::mem::take(&mut self.sealed) } else { 0 }
+    }
+
+    fn unseal(&mut self, wire: &[u8]) -> Result<usize, Failure> {
+        self.plain.clear();
+        self.part.extend_from_slice(wire);
+        while let Some((kind, plain)) = take_record(&mut self.part) {
+            match kind {
+                DATA => self.plain.extend(plain),
+                LAST_WORD => self.was_last_word_heard = true,
+                TICKET => {}
+                _ => return Err(Failure::Malformed("no record")),
+            }
+        }
+        Ok(self.plain.len())
+    }
+
+    fn plain<'a>(&'a self, _: &'a [u8]) -> &'a [u8] {
+        &self.plain
+    }
+
+    fn close(&mut self) {
+        self.out.extend(record(LAST_WORD, b""));
+    }
+
+    fn may_end(&self) -> bool {
+        self.was_last_word_heard
+    }
+}
+
+/// A server behind the veil. Connections stand after 1 ms and are welcomed `welcome`; each request is answered as `answer` says.
+struct Veiled<W, A> {
+    welcome: W,
+    answer: A,
+    /// Bytes that it has read.
+    read: u64,
+}
+
+impl<W: FnMut() -> Vec<Act>, A: FnMut() -> Vec<Act>> Peer for &mut Veiled<W, A> {
+    fn connect(&mut self, _: u64, _: &Address) -> Attempt {
+        Attempt::Stands { handshake_ns: MS, served_ns: MS }
+    }
+
+    fn take_request(&mut self, at_server: &mut Vec<u8>) -> Option<Vec<u8>> {
+        let before = at_server.len();
+        let request = if at_server.starts_with(HELLO) {
+            at_server.drain(..HELLO.len()).collect()
+        } else {
+            let (kind, mut plain) = take_record(at_server)?;
+            assert_eq!(kind, DATA);
+            take_http1_request(&mut plain).expect("a request in each record")
+        };
+        self.read += (before - at_server.len()) as u64;
+        Some(request)
+    }
+
+    fn answer(&mut self, _: u64, request: &[u8]) -> Vec<Act> {
+        if request == HELLO { (self.welcome)() } else { (self.answer)() }
+    }
+}
+
+fn veiled<W: FnMut() -> Vec<Act>, A: FnMut() -> Vec<Act>>(welcome: W, answer: A) -> Veiled<W, A> {
+    Veiled { welcome, answer, read: 0 }
+}
+
+fn welcomed() -> Vec<Act> {
+    vec![Act::Write(WELCOME.to_vec())]
+}
+
+/// A byte takes 1 ms each way, so that the handshake adds 2 ms to the first request; an answer takes 2 ms. A ticket that comes
+/// while the client thinks is no reason to give the link up, and neither is one within the answer.
+#[test]
+fn a_handshake_comes_before_the_first_request_only() {
+    for segment_bytes in [usize::MAX, 7, 1] {
+        let mut level = Level::new(KeepAlive, &["/"], 60 * MS);
+        level.workload.pages[0].think = Nanos(8 * MS);
+        level.wire.latency_ns = MS;
+        level.wire.segment_bytes = segment_bytes;
+        let ticket = || Act::Write(record(TICKET, b"a ticket"));
+        let answer = move || {
+            vec![
+                ticket(),
+                Act::Write(record(DATA, &response(10))),
+                Act::Wait(3 * MS),
+                ticket(),
+                Act::Wait(MS),
+            ]
+        };
+        let measured = level.run_over::<Veil, Http1>(&mut veiled(welcomed, answer), None);
+        assert_eq!(errors(&measured), []);
+        are("connect", &measured.connect, &measured.histograms.connect, &[(MS, 1)]);
+        // At 5, 15 … 55 ms.
+        are("response", &measured.response, &measured.histograms.response, &[(5 * MS, 1), (2 * MS, 5)]);
+        assert_eq!((measured.counts.connections, measured.counts.surplus), (1, 0));
+        // Of the session's bytes; the layer's own are no answer's.
+        assert_eq!(measured.response_bytes.sum, 6 * response(10).len() as u64);
+    }
+}
+
+/// What the welcome's last segment brings behind it is the session's, or the layer's.
+#[test]
+fn records_may_come_with_the_end_of_the_handshake() {
+    let welcome = || vec![Act::Write([WELCOME, &record(TICKET, b"early")].concat())];
+    let answer = || vec![Act::Wait(MS), Act::Write(record(DATA, &response(10)))];
+    let level = Level::new(KeepAlive, &["/"], 10 * MS);
+    let measured = level.run_over::<Veil, Http1>(&mut veiled(welcome, answer), None);
+    assert_eq!((errors(&measured), measured.counts.connections), (vec![], 1));
+}
+
+/// A socket that takes a few bytes at a time gets the hello and each record whole, and a request is sent when its last byte is.
+#[test]
+fn records_are_sent_in_parts() {
+    let mut level = Level::new(KeepAlive, &["/"], 100 * MS);
+    level.wire.latency_ns = MS;
+    level.wire.send_room = 3;
+    let answer = || vec![Act::Write(record(DATA, &response(10)))];
+    let (sender, receiver) = sync_channel(1024);
+    let measured = level.run_over::<Veil, Http1>(&mut veiled(welcomed, answer), Some(sender));
+    assert_eq!((errors(&measured), measured.counts.connections), (vec![], 1));
+    let first = receiver.try_iter().flatten().next().unwrap();
+    let sent_ns = first.sent_ns.unwrap();
+    // Three bytes every 2 ms. The last are acknowledged with the answer.
+    assert!(sent_ns > 20 * MS as i64, "{sent_ns}");
+    assert_eq!(first.first_byte_ns, Some(sent_ns + 2 * MS as i64));
+}
+
+/// A body that ends with the stream is whole where that was announced.
+#[test]
+fn a_stream_that_is_cut_is_no_whole_body() {
+    for is_announced in [true, false] {
+        let answer = move || {
+            let body = record(DATA, b"HTTP/1.1 200 OK\r\n\r\nuntil the end");
+            let last = if is_announced { record(LAST_WORD, b"") } else { Vec::new() };
+            vec![Act::Wait(MS), Act::Write([body, last].concat()), Act::Finish]
+        };
+        let level = Level::new(PerRequest, &["/"], 21 * MS);
+        let measured = level.run_over::<Veil, Http1>(&mut veiled(welcomed, answer), None);
+        let found = errors(&measured);
+        if is_announced {
+            assert_eq!((found, measured.counts.succeeded), (vec![], 10));
+        } else {
+            assert_eq!((found.len(), found[0].0, measured.counts.succeeded), (1, ErrorClass::ShortBody, 0));
+        }
+    }
+}
+
+/// A client that ends a connection says so first; it closes at once, so that the server reads no more.
+#[test]
+fn a_client_says_its_last_word() {
+    let mut peer = veiled(welcomed, || vec![Act::Wait(MS), Act::Write(record(DATA, &response(10)))]);
+    // With files at a time, which request is a page's last on a connection is not known as it is sent.
+    let mut level = Level::new(PerPage, &["/a", "/b"], 61 * MS / 2);
+    level.spec.client.parallel = 2;
+    let measured = level.run_over::<Veil, Http1>(&mut peer, None);
+    // A connect and two answers of 1 ms each.
+    assert_eq!((errors(&measured), measured.counts.pages_completed), (vec![], 10));
+    let last_words = 10 * record(LAST_WORD, b"").len();
+    // The eleventh connection stands behind the window's end, and nobody reads its hello.
+    assert_eq!(measured.lifetime.sent_bytes - peer.read, (last_words + HELLO.len()) as u64);
+}
+
+#[test]
+fn a_handshake_that_fails_has_its_class() {
+    let level = |connect_timeout_ns| {
+        let mut level = Level::new(KeepAlive, &["/"], 100 * MS);
+        level.spec.client.connect_timeout = Nanos(connect_timeout_ns);
+        level
+    };
+    for (welcome, class) in [
+        (vec![], ErrorClass::ConnectTimeout),
+        (vec![Act::Write(b"wel".to_vec())], ErrorClass::ConnectTimeout),
+        (vec![Act::Write(b"go away".to_vec())], ErrorClass::Malformed),
+        (vec![Act::Wait(MS), Act::Write(b"wel".to_vec()), Act::Finish], ErrorClass::ClosedEarly),
+        (vec![Act::Wait(MS), Act::Reset], ErrorClass::Reset),
+    ] {
+        let mut peer = veiled(|| welcome.clone(), Vec::new);
+        let measured = level(20 * MS).run_over::<Veil, Http1>(&mut peer, None);
+        let found = errors(&measured);
+        assert_eq!((found.len(), found[0].0, measured.counts.succeeded), (1, class, 0), "{welcome:?}");
+    }
+}
