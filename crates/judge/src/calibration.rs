@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use crate::verdict::{DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, RUN_QUEUE_PERCENT_MAX};
 use webstone_model::figures::Figures;
+use webstone_model::keys::LevelKey;
 use webstone_model::rate::RateProfile;
-use webstone_model::record::{Disturbance, RunRecord, Tool, load_name};
+use webstone_model::record::{Disturbance, RunRecord, Tool};
 
 /// Where a record's environment holds the calibration that the run was quoted against.
 pub const KEY: &str = "calibration";
@@ -227,6 +228,13 @@ pub struct LevelShare {
     pub percent: f64,
 }
 
+impl LevelShare {
+    /// Which level it is.
+    pub fn key(&self) -> LevelKey {
+        LevelKey::new(self.clients, self.rate)
+    }
+}
+
 impl Quote {
     /// The highest share.
     pub fn peak(&self) -> Option<LevelShare> {
@@ -239,7 +247,7 @@ impl Quote {
         let bound = if self.at_most { "at most " } else { "" };
         let at = match self.levels.len() {
             1 => String::new(),
-            _ => format!(" at {}", load_name(peak.clients, peak.rate)),
+            _ => format!(" at {}", peak.key()),
         };
         let workers = if self.workers == 1 { "worker" } else { "workers" };
         let shared = if self.shared_cpus { ", on CPUs that it shared with the null server" } else { "" };
@@ -332,8 +340,8 @@ pub fn quote(record: &RunRecord) -> Result<Quote, String> {
         let noun = if count == 1 { "worker" } else { "workers" };
         return Err(format!("the calibration does not hold what {count} {noun} on {backend} can do"));
     };
-    let levels = record.levels().into_iter().map(|(clients, runs)| LevelShare {
-        clients,
+    let levels = record.levels().into_iter().map(|(_, runs)| LevelShare {
+        clients: runs[0].clients,
         rate: runs[0].rate,
         percent: costs.percent(&Figures::of(&RunRecord::merged(&runs))),
     });

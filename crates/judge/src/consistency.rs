@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use webstone_model::identities::{self, Expectation};
 use webstone_model::metrics::{Histogram, Histograms, Measured, Moments, PageTotals};
 use webstone_model::pages::{PageRow, StoredPages};
-use webstone_model::record::{IterationRecord, RunRecord, RunState, ScheduleKept, load_name};
+use webstone_model::record::{IterationRecord, RunRecord, RunState, ScheduleKept};
 use webstone_model::units::NANOS_PER_SECOND;
 
 /// Two places of a record that cannot both be right.
@@ -42,8 +42,7 @@ pub fn check(record: &RunRecord) -> Consistency {
     times::of_run(&mut books, record);
     let mut stored = StoredPages::default();
     for iteration in &record.iterations {
-        books.place =
-            format!("{}, iteration {}", load_name(iteration.clients, iteration.rate), iteration.iteration);
+        books.place = iteration.key().to_string();
         moments(&mut books, &iteration.measured);
         open_loop(&mut books, iteration);
         // One iteration's rows at a time: all of them together may be more than memory holds.
@@ -61,8 +60,8 @@ pub fn check(record: &RunRecord) -> Consistency {
             rows.iter().for_each(|row| stored.add_row(row));
         }
     }
-    for void in &record.voids {
-        books.place = format!("{}, iteration {}, void", load_name(void.clients, void.rate), void.iteration);
+    for (key, void) in record.void_attempts() {
+        books.place = format!("{key} (void)");
         times::of_void(&mut books, record, void);
     }
     books.place = "the run".to_owned();
@@ -128,8 +127,7 @@ fn run(books: &mut Books, record: &RunRecord) {
             format!("{:?} and {tool}", record.tool)
         });
     }
-    let names: BTreeSet<_> =
-        record.iterations.iter().map(|run| (run.clients, run.rate, run.iteration)).collect();
+    let names: BTreeSet<_> = record.iterations.iter().map(IterationRecord::key).collect();
     books.equal("every iteration is there once", names.len() as u64, record.iterations.len() as u64);
     if record.state == RunState::Complete && record.spec.find.is_none() {
         let load = &record.spec.load;

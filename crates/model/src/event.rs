@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::figures::Figures;
+use crate::keys::LevelKey;
 use crate::rate::RateProfile;
 use crate::record::{IterationRecord, RunState, ScheduleKept, TargetRecord};
 use crate::spec::RunSpec;
@@ -85,6 +86,13 @@ pub struct Position {
     pub rate: Option<RateProfile>,
     /// Which of the level's iterations, from 1.
     pub iteration: u32,
+}
+
+impl Position {
+    /// Which level runs.
+    pub fn level(&self) -> LevelKey {
+        LevelKey::new(self.clients, self.rate)
+    }
 }
 
 /// What a level's iteration came to. The record has all of it.

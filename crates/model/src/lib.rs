@@ -14,6 +14,7 @@ pub mod figures;
 pub mod fixture;
 pub mod identities;
 pub mod interfaces;
+pub mod keys;
 pub mod metric;
 pub mod metrics;
 pub mod origin_figures;

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::units::Nanos;
+use crate::units::{Nanos, grouped};
 
 /// Arrivals in a thousand seconds: whole numbers, so that a schedule can be exact at any rate that can be typed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,6 +35,12 @@ impl Rate {
     /// Arrivals a second.
     pub fn per_s(self) -> f64 {
         self.0 as f64 / 1000.0
+    }
+
+    /// As it is shown, thousands set apart: `12,500`, `1,234.5`.
+    pub fn grouped(self) -> String {
+        let fraction = Rate(self.0 % 1000).to_string();
+        grouped(self.0 / 1000) + &fraction["0".len()..]
     }
 }
 

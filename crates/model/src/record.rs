@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::identities::IdentityCheck;
+use crate::keys::LevelKey;
 use crate::metrics::Measured;
 use crate::pages::{RowsPlace, StoredPages};
 use crate::rate::RateProfile;
@@ -531,23 +532,14 @@ pub(crate) fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What loads a level, in words: `1 client`, `20 clients`, `1000 arrivals/s`.
-pub fn load_name(clients: u32, rate: Option<RateProfile>) -> String {
-    match rate {
-        Some(rate) => format!("{rate} arrivals/s"),
-        None => format!("{clients} {}", if clients == 1 { "client" } else { "clients" }),
-    }
-}
-
 impl RunRecord {
-    /// The levels in ascending order of load (in open loop of rates, then of clients), each as its number of clients
-    /// with its iterations in the order in which they ran. The rate is the iterations' own.
-    pub fn levels(&self) -> Vec<(u32, Vec<&IterationRecord>)> {
-        let mut levels: BTreeMap<(Option<RateProfile>, u32), Vec<&IterationRecord>> = BTreeMap::new();
+    /// The levels in ascending order of load, each with its iterations (at least one) in the order in which they ran.
+    pub fn levels(&self) -> Vec<(LevelKey, Vec<&IterationRecord>)> {
+        let mut levels: BTreeMap<LevelKey, Vec<&IterationRecord>> = BTreeMap::new();
         for iteration in &self.iterations {
-            levels.entry((iteration.rate, iteration.clients)).or_default().push(iteration);
+            levels.entry(iteration.level()).or_default().push(iteration);
         }
-        levels.into_iter().map(|((_, clients), iterations)| (clients, iterations)).collect()
+        levels.into_iter().collect()
     }
 
     /// Everything but the iterations, and what is known of pages. Iterations are megabytes each, which a clone of the whole would

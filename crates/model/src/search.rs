@@ -6,6 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::keys::LevelKey;
 use crate::metric::{Metric, Quantity};
 use crate::rate::{Rate, RateProfile, Rates};
 use crate::record::IterationRecord;
@@ -57,15 +58,16 @@ pub enum Over {
 }
 
 impl Over {
-    /// A load in words: `40 clients`, `1000 arrivals/s`.
-    pub fn say(self, load: u64) -> String {
+    /// The level of a load.
+    pub fn level(self, load: u64) -> LevelKey {
+        let load = u32::try_from(load).unwrap_or(u32::MAX);
         match self {
-            Over::Rate => format!("{load} arrivals/s"),
-            Over::Clients => format!("{load} {}", if load == 1 { "client" } else { "clients" }),
+            Over::Rate => LevelKey::Rate(RateProfile::constant(Rate::per_second(load))),
+            Over::Clients => LevelKey::Clients(load),
         }
     }
 
-    /// What stands before a load in a sentence: `at 1000 arrivals/s`, `with 40 clients`.
+    /// What stands before a load in a sentence: `at 1,000 arrivals/s`, `with 40 clients`.
     pub fn preposition(self) -> &'static str {
         match self {
             Over::Rate => "at",
@@ -114,8 +116,10 @@ impl SearchSpec {
 
     /// Rate of a level; `None` over clients.
     pub fn rate_at(&self, load: u64) -> Option<RateProfile> {
-        let arrivals = u32::try_from(load).unwrap_or(u32::MAX);
-        (self.over == Over::Rate).then(|| RateProfile::constant(Rate::per_second(arrivals)))
+        match self.over.level(load) {
+            LevelKey::Rate(rate) => Some(rate),
+            LevelKey::Clients(_) => None,
+        }
     }
 
     /// Levels that a load is asked for with: the highest of all, and behind a search those that it took.

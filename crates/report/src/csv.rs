@@ -10,8 +10,8 @@ use std::io;
 use webstone_judge::statistics::{Interval, LevelStatistics};
 use webstone_model::errors::ErrorClass;
 use webstone_model::figures::{Figure, Group, Reading, Value, level, table};
+use webstone_model::keys::LevelKey;
 use webstone_model::metrics::{Measured, PageTotals};
-use webstone_model::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::shown::shown;
 use webstone_model::units::NANOS_PER_SECOND;
@@ -83,14 +83,12 @@ fn levels(record: &RunRecord, writer: &mut Writer<'_>) -> Result<(), ::csv::Erro
 }
 
 /// The table of levels: one row a level and iteration, with what is computed over the iterations of its level.
-pub(crate) struct LevelTable(BTreeMap<(u32, Option<RateProfile>), LevelStatistics>);
+pub(crate) struct LevelTable(BTreeMap<LevelKey, LevelStatistics>);
 
 impl LevelTable {
     pub(crate) fn of(record: &RunRecord) -> LevelTable {
-        let statistics = |(clients, runs): (u32, Vec<&IterationRecord>)| {
-            ((clients, runs[0].rate), LevelStatistics::of(&runs))
-        };
-        LevelTable(record.levels().into_iter().map(statistics).collect())
+        let levels = record.levels().into_iter();
+        LevelTable(levels.map(|(key, runs)| (key, LevelStatistics::of(&runs))).collect())
     }
 
     /// Every column, for one timed run: the table of figures, with what is no figure where it has always been.
@@ -105,7 +103,7 @@ impl LevelTable {
             match group {
                 Group::Identities => {
                     errors(&mut row, run);
-                    interval_columns(&mut row, run, self.0.get(&(run.clients, run.rate)));
+                    interval_columns(&mut row, run, self.0.get(&run.level()));
                 }
                 Group::Host if figures[0].key == "host_listen_overflows" => {
                     row.push("rate_per_s", "Rate", "1/s", run.rate.map(|rate| rate.to_string()));

@@ -15,6 +15,7 @@ use webstone_judge::statistics::LevelStatistics;
 use webstone_judge::verdict::Verdict;
 use webstone_model::figures::Reading;
 use webstone_model::figures::distributions::{Distributions, GeneratorDelays};
+use webstone_model::keys::LevelKey;
 use webstone_model::metrics::{Fairness, fairness};
 use webstone_model::origin_figures::OriginFigures;
 use webstone_model::pages::{PageRow, by_hits};
@@ -157,9 +158,9 @@ pub(crate) fn computed(record: &RunRecord, verdict: Verdict) -> Computed {
         request_rate: levels[index].figures.request_rate,
     });
     // `RunRecord::levels` keeps the order of the record inside a level, and so does this.
-    let mut places: BTreeMap<(Option<RateProfile>, u32), Vec<usize>> = BTreeMap::new();
+    let mut places: BTreeMap<LevelKey, Vec<usize>> = BTreeMap::new();
     for (index, iteration) in record.iterations.iter().enumerate() {
-        places.entry((iteration.rate, iteration.clients)).or_default().push(index);
+        places.entry(iteration.level()).or_default().push(index);
     }
     let levels = levels
         .into_iter()
@@ -170,7 +171,7 @@ pub(crate) fn computed(record: &RunRecord, verdict: Verdict) -> Computed {
             iterations: level
                 .runs
                 .iter()
-                .zip(&places[&(level.rate, level.clients)])
+                .zip(&places[&level.key()])
                 .map(|(run, index)| IterationFigures {
                     iteration: run.iteration,
                     index: *index,

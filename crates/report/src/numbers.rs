@@ -3,20 +3,9 @@
 //! A column whose cells chose their units one by one cannot be compared by eye. So a unit is chosen for a set of
 //! values (by its median), and decimals so that the smallest still shows three digits where there is room.
 
-use crate::screen::Screen;
+pub(crate) use webstone_model::units::grouped as count;
 
-/// 1234567 as `1,234,567`.
-pub(crate) fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
+use crate::screen::Screen;
 
 /// A number with decimals, thousands set apart.
 pub(crate) fn decimal(value: f64, decimals: usize) -> String {

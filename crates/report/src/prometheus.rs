@@ -14,7 +14,6 @@ use webstone_model::errors::ErrorClass;
 use webstone_model::figures::table::Defined;
 use webstone_model::figures::{Figure, PERCENTILES, Quantity, Reading, Value, table};
 use webstone_model::metrics::{Histogram, Moments};
-use webstone_model::rate::RateProfile;
 use webstone_model::record::{HostUse, IterationRecord, RunRecord};
 use webstone_model::shown::shown;
 use webstone_model::units::NANOS_PER_SECOND;
@@ -81,8 +80,7 @@ fn of_run(metrics: &mut Metrics, record: &RunRecord, verdict: &Verdict) {
 }
 
 fn of_iteration(metrics: &mut Metrics, run: &Labels, iteration: &IterationRecord) {
-    let labels = level_labels(run, iteration.clients, iteration.rate)
-        .with("iteration", &iteration.iteration.to_string());
+    let labels = level_labels(run, iteration).with("iteration", &iteration.iteration.to_string());
     if let Some(at_s) = unix_seconds(&iteration.started_at) {
         let (name, text) =
             ("webstone_iteration_start_time_seconds", "When the measured window opened, in Unix time");
@@ -159,15 +157,15 @@ fn of_host(metrics: &mut Metrics, labels: &Labels, host: &HostUse) {
     }
 }
 
-/// Labels of a level: its clients, and in open loop its rate.
-fn level_labels(run: &Labels, clients: u32, rate: Option<RateProfile>) -> Labels {
-    let labels = run.with("clients", &clients.to_string());
-    rate.map_or_else(|| labels.clone(), |rate| labels.with("rate", &rate.to_string()))
+/// Labels of an iteration's level: its clients, and in open loop its rate.
+fn level_labels(run: &Labels, iteration: &IterationRecord) -> Labels {
+    let labels = run.with("clients", &iteration.clients.to_string());
+    iteration.rate.map_or_else(|| labels.clone(), |rate| labels.with("rate", &rate.to_string()))
 }
 
 fn of_levels(metrics: &mut Metrics, run: &Labels, record: &RunRecord) {
-    for (clients, runs) in record.levels().into_iter().take(LEVELS_MAX) {
-        let labels = level_labels(run, clients, runs[0].rate);
+    for (_, runs) in record.levels().into_iter().take(LEVELS_MAX) {
+        let labels = level_labels(run, runs[0]);
         let merged = summary::merged(&runs);
         let histograms = &merged.histograms;
         for (name, text, histogram, moments) in [

@@ -11,14 +11,15 @@ use webstone_model::figures::distributions::{Distributions, GeneratorDelays};
 use webstone_model::figures::generator::{GeneratorFigures, OpenLoopFigures};
 use webstone_model::figures::host::HostFigures;
 use webstone_model::figures::{Figure, Figures, Reading, Value, table};
+use webstone_model::keys::LevelKey;
 use webstone_model::metrics::{Counts, Fairness, Lifetime, Measured};
 use webstone_model::origin_figures::OriginFigures;
 use webstone_model::rate::RateProfile;
-use webstone_model::record::{Disturbance, IterationRecord, RunRecord, load_name};
+use webstone_model::record::{Disturbance, IterationRecord, RunRecord};
 use webstone_model::server_figures::ServerFigures;
 use webstone_model::units::NANOS_PER_SECOND;
 
-use crate::numbers::{count, counted};
+use crate::numbers::count;
 
 /// One level of the sweep, over all of its iterations.
 #[derive(Debug)]
@@ -53,9 +54,9 @@ pub(crate) struct Level<'a> {
 }
 
 impl Level<'_> {
-    /// Its load in words: `20 clients`, `1000 arrivals/s`.
+    /// Its load in words: `20 clients`, `1,000 arrivals/s`.
     pub(crate) fn load(&self) -> String {
-        load(self.clients, self.rate)
+        self.key().to_string()
     }
 
     /// Its load in a column under [`load_column`].
@@ -68,22 +69,14 @@ impl Level<'_> {
         self.rate.map_or_else(|| f64::from(self.clients), |rate| rate.peak().per_s())
     }
 
-    /// Its rate and clients, which no other level of its record shares; they order as levels do.
-    pub(crate) fn key(&self) -> (Option<RateProfile>, u32) {
-        (self.rate, self.clients)
+    /// Which level of its record it is.
+    pub(crate) fn key(&self) -> LevelKey {
+        LevelKey::new(self.clients, self.rate)
     }
 
     /// Whether the user ended one of its iterations early.
     pub(crate) fn interrupted(&self) -> bool {
         self.runs.iter().any(|run| run.interrupted)
-    }
-}
-
-/// A load in words.
-pub(crate) fn load(clients: u32, rate: Option<RateProfile>) -> String {
-    match rate {
-        Some(rate) => load_name(clients, Some(rate)),
-        None => counted(u64::from(clients), "client", "clients"),
     }
 }
 
@@ -94,19 +87,19 @@ pub(crate) fn load_column(levels: &[Level<'_>]) -> (&'static str, &'static str) 
 
 /// Every level in ascending order of clients.
 pub(crate) fn levels(record: &RunRecord) -> Vec<Level<'_>> {
-    record.levels().into_iter().map(|(clients, runs)| level(clients, runs)).collect()
+    record.levels().into_iter().map(|(_, runs)| level(runs)).collect()
 }
 
-/// One level of these iterations.
-pub(crate) fn level(clients: u32, runs: Vec<&IterationRecord>) -> Level<'_> {
+/// One level of these iterations, of which there is at least one.
+pub(crate) fn level(runs: Vec<&IterationRecord>) -> Level<'_> {
     let reading = Reading::of_level(&runs);
     let measured = reading.measured();
     let rates = runs.iter().map(|run| request_rate(&run.measured));
     let request_rates =
         rates.fold((f64::INFINITY, 0.0_f64), |(low, high), rate| (low.min(rate), high.max(rate)));
     Level {
-        clients,
-        rate: runs.first().and_then(|run| run.rate),
+        clients: runs[0].clients,
+        rate: runs[0].rate,
         values: Values::of(&reading),
         open_loop: reading.open_loop().copied(),
         counts: measured.counts,

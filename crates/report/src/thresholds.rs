@@ -5,7 +5,7 @@ use webstone_model::threshold::Outcome;
 
 use crate::Options;
 use crate::layout::{Room, Table, heading};
-use crate::numbers::{Scale, bytes, counted, seconds};
+use crate::numbers::{Scale, bytes, seconds};
 use crate::screen::{Screen, Tone};
 
 /// The table of thresholds, ending in a newline; nothing without any.
@@ -52,9 +52,4 @@ pub(crate) fn said(screen: &Screen, metric: Metric, value: f64) -> String {
         Quantity::PerMinute => format!("{}/min", Scale::plain(1, [value]).say(value)),
         Quantity::Count | Quantity::Ratio => Scale::plain(3, [value]).say(value),
     }
-}
-
-/// `40 clients`.
-pub(crate) fn level(clients: u32) -> String {
-    counted(u64::from(clients), "client", "clients")
 }

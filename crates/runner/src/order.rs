@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use webstone_judge::search::Search;
+use webstone_model::keys::{IterationKey, LevelKey};
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{Arm, RunRecord};
 use webstone_model::spec::{LoadSpec, Order, RunSpec};
@@ -17,11 +18,18 @@ pub struct Step {
     pub clients: u32,
     /// Open loop: its rate.
     pub rate: Option<RateProfile>,
-    /// Which of the level's iterations, from 1, counted in the order of running: (clients, rate, iteration) names a step
-    /// uniquely even where a level is listed twice.
+    /// Which of the level's iterations, from 1, counted in the order of running: its key names a step uniquely even where a
+    /// level is listed twice.
     pub iteration: u32,
     /// Which arm of an A/A run it belongs to.
     pub arm: Option<Arm>,
+}
+
+impl Step {
+    /// Which iteration it makes.
+    pub fn key(&self) -> IterationKey {
+        IterationKey::new(LevelKey::new(self.clients, self.rate), self.iteration)
+    }
 }
 
 /// The steps of a run: listed beforehand, or found on the way.
@@ -75,7 +83,8 @@ impl Course {
                 let load = search.next()?;
                 let clients = search.spec().clients_at(load);
                 let rate = search.spec().rate_at(load);
-                let before = measured.iter().filter(|run| (run.clients, run.rate) == (clients, rate)).count();
+                let level = search.spec().over.level(load);
+                let before = measured.iter().filter(|run| run.level() == level).count();
                 Some(Step { clients, rate, iteration: before as u32 + 1, arm: None })
             }
         }

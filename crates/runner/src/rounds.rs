@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::record::RunRecord;
 use webstone_model::spec::RunSpec;
 
 use crate::order::{self, Step};
@@ -80,10 +80,7 @@ pub(crate) fn next_round(record: &RunRecord) -> Option<u32> {
 }
 
 fn missing(spec: &RunSpec, record: &RunRecord) -> Vec<Step> {
-    let is = |step: &Step, run: &IterationRecord| {
-        (step.clients, step.rate, step.iteration) == (run.clients, run.rate, run.iteration)
-    };
     let mut all = order::steps(&spec.load, spec.client.seed);
-    all.retain(|step| !record.iterations.iter().any(|run| is(step, run)));
+    all.retain(|step| !record.iterations.iter().any(|run| run.key() == step.key()));
     all
 }

@@ -13,6 +13,7 @@ use webstone_engine::{EngineError, LevelOutcome};
 use webstone_judge::verdict::{self, Loss, Worth};
 use webstone_model::event::{Ended, Event, Phase, Position};
 use webstone_model::identities::{self, Expectation};
+use webstone_model::keys::LevelKey;
 use webstone_model::record::{Disturbance, IterationRecord, RunRecord, RunState, ScheduleKept, ServerUse};
 use webstone_model::spec::{RunSpec, parse_cpu_list};
 use webstone_model::units::Nanos;
@@ -89,10 +90,10 @@ impl Sink for () {
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     /// A level could not run.
-    #[error("the level of {clients} clients could not run: {source}")]
+    #[error("the level of {level} could not run: {source}")]
     Engine {
-        /// Clients of the level.
-        clients: u32,
+        /// The level.
+        level: LevelKey,
         /// Why.
         source: EngineError,
     },
@@ -191,7 +192,7 @@ impl Sweep<'_> {
         }
         let (result, mut seen) = self.run_level(at, step);
         seen.here.host.disturbance = disturbance;
-        let outcome = result.map_err(|source| SweepError::Engine { clients: step.clients, source })?;
+        let outcome = result.map_err(|source| SweepError::Engine { level: step.key().level, source })?;
         // Ended before its window opened: there is nothing that could be kept.
         let cut_off_is_kept = outcome.measured.window_ns > 0 && !self.only_whole;
         if cut_off_is_kept || !outcome.interrupted {
@@ -220,7 +221,7 @@ impl Sweep<'_> {
     /// Whether a timed run is void and one more attempt is left to its level. Nothing that it measured is looked at. Where every
     /// transaction is written down, it is in the file already.
     fn may_be_repeated(&self, record: &RunRecord, run: &IterationRecord) -> bool {
-        let level = |other: &&IterationRecord| (other.clients, other.rate) == (run.clients, run.rate);
+        let level = |other: &&IterationRecord| other.level() == run.level();
         let used = record.voids.iter().filter(level).count();
         !run.interrupted
             && self.record_all.is_none()

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use webstone_judge::comparison::{
-    Comparison, Difference, GateResult, Noise, Options, Weight, compare, differences, levels_named,
+    Comparison, Difference, GateResult, Noise, Options, Weight, compare, differences,
 };
 use webstone_judge::verdict::Standing;
+use webstone_model::keys::levels_named;
 use webstone_model::record::RunRecord;
 use webstone_report::{ComparisonFormat, render_comparison};
 
@@ -112,7 +113,7 @@ fn nothing_in_common(comparison: &Comparison) -> Failure {
 /// Every level that a gate selects is in both.
 fn select(options: &Options<'_>, baseline: &RunRecord, record: &RunRecord) -> Result<(), Failure> {
     let of = |record: &RunRecord| -> Vec<u32> {
-        record.levels().into_iter().map(|(clients, _)| clients).collect()
+        record.levels().into_iter().map(|(_, runs)| runs[0].clients).collect()
     };
     let (mut both, held) = (of(baseline), of(record));
     both.retain(|clients| held.contains(clients));

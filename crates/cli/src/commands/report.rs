@@ -39,7 +39,7 @@ pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Fail
     };
     let load = |run: &PathBuf| -> Result<RunRecord, Failure> {
         let record = records::load(run, args.runs_dir.as_deref())?;
-        let levels: Vec<u32> = record.levels().into_iter().map(|(clients, _)| clients).collect();
+        let levels: Vec<u32> = record.levels().into_iter().map(|(_, runs)| runs[0].clients).collect();
         gates::select(&thresholds, &levels)?;
         Ok(record)
     };

@@ -7,7 +7,9 @@ use webstone_model::record::TargetRecord;
 use webstone_model::search::Over;
 use webstone_model::spec::RunSpec;
 
-use super::numbers::{grouped, latency, rate, wait};
+use webstone_model::units::grouped;
+
+use super::numbers::{latency, rate, wait};
 
 /// Cells of the bar that shows how much of a window is over.
 const BAR_CELLS: usize = 16;
@@ -184,11 +186,7 @@ pub(super) fn fitted(text: &str, width: usize) -> String {
 }
 
 fn place(at: Position) -> String {
-    let clients = if at.clients == 1 { "client" } else { "clients" };
-    let load = match at.rate {
-        Some(rate) => format!("{rate} arrivals/s"),
-        None => format!("{} {clients}", grouped(u64::from(at.clients))),
-    };
+    let load = at.level();
     let iteration = if at.iteration > 1 { format!(" again ({})", at.iteration) } else { String::new() };
     format!("[{}/{}] {load}{iteration}", at.step, at.steps)
 }

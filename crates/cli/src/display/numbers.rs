@@ -1,6 +1,7 @@
 //! Numbers as a line of progress shows them: short, with their unit.
 
 use std::time::Duration;
+use webstone_model::units::grouped;
 
 /// `12345.6` → `12,346`; below a hundred with one decimal, because a slow server has small rates.
 pub(super) fn rate(value: f64) -> String {
@@ -8,19 +9,6 @@ pub(super) fn rate(value: f64) -> String {
         return format!("{value:.1}");
     }
     grouped(value.round() as u64)
-}
-
-/// Digits in groups of three.
-pub(super) fn grouped(value: u64) -> String {
-    let digits = value.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// Seconds as the unit that reads best, with three significant digits.

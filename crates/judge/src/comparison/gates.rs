@@ -4,8 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::judging::holm;
-use super::{Candidate, Row};
+use super::{Candidate, LevelComparison, Row};
 use crate::statistics::Interval;
+use webstone_model::keys::LevelKey;
 use webstone_model::metric::Metric;
 use webstone_model::threshold::{FailIf, Relation};
 
@@ -44,6 +45,9 @@ pub struct GateOutcome {
     pub metric: Metric,
     /// The candidate's place among the records, from 1.
     pub record: usize,
+    /// Which level.
+    #[serde(skip)]
+    pub level: LevelKey,
     /// The level's number of clients.
     pub clients: u32,
     /// The change, in percent; of errors in percentage points. Null where there is no interval.
@@ -66,13 +70,13 @@ pub(super) fn evaluate(
 }
 
 fn one(condition: &FailIf, fail_when: FailWhen, candidates: &[Candidate]) -> Vec<GateOutcome> {
-    let cells: Vec<(usize, u32, &Row)> = candidates
+    let cells: Vec<(usize, &LevelComparison, &Row)> = candidates
         .iter()
         .flat_map(|candidate| candidate.levels.iter().map(move |level| (candidate.record, level)))
         .filter(|(_, level)| condition.selects(level.clients))
         .filter_map(|(record, level)| {
             let row = level.rows.iter().find(|row| row.metric == condition.metric())?;
-            Some((record, level.clients, row))
+            Some((record, level, row))
         })
         .collect();
     let told: Vec<&Row> = cells.iter().map(|(_, _, row)| *row).filter(|row| row.change.is_some()).collect();
@@ -80,7 +84,7 @@ fn one(condition: &FailIf, fail_when: FailWhen, candidates: &[Candidate]) -> Vec
     let mut shown = shown.into_iter();
     cells
         .into_iter()
-        .map(|(record, clients, row)| {
+        .map(|(record, level, row)| {
             let shown = row.change.as_ref().and_then(|_| shown.next());
             let failed = match fail_when {
                 FailWhen::Shown => shown.filter(|_| !row.is_inconclusive()),
@@ -93,7 +97,8 @@ fn one(condition: &FailIf, fail_when: FailWhen, candidates: &[Candidate]) -> Vec
                 condition: condition.text().to_owned(),
                 metric: condition.metric(),
                 record,
-                clients,
+                level: level.key(),
+                clients: level.clients,
                 change: row.change.or_else(|| row.point().map(Interval::bare)),
                 relation: condition.relation(),
                 limit: condition.limit(),

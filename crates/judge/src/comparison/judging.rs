@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::{Candidate, Noise, Row};
 use crate::statistics::{self, CONFIDENCE, Interval};
+use webstone_model::keys::LevelKey;
 use webstone_model::metric::{Metric, Reading};
 use webstone_model::record::{Arm, IterationRecord};
 
@@ -118,7 +119,7 @@ pub(super) enum LevelNoise<'a> {
 impl<'a> LevelNoise<'a> {
     pub(super) fn of(
         noise: Noise<'a>,
-        clients: u32,
+        level: LevelKey,
         baseline: &'a [Armed<'a>],
         candidate: &'a [Armed<'a>],
     ) -> LevelNoise<'a> {
@@ -127,8 +128,8 @@ impl<'a> LevelNoise<'a> {
             Noise::Records => LevelNoise::Arms(vec![baseline, candidate]),
             Noise::Run(record) => {
                 let mut levels = record.levels();
-                if levels.iter().any(|(other, _)| *other == clients) {
-                    levels.retain(|(other, _)| *other == clients);
+                if levels.iter().any(|(other, _)| *other == level) {
+                    levels.retain(|(other, _)| *other == level);
                 }
                 LevelNoise::Run(levels.iter().map(|(_, runs)| read(runs)).collect())
             }

@@ -23,9 +23,10 @@ pub use ranking::{NoRanking, Pair, RankRange, Ranking, rank};
 
 use crate::statistics::{self, Interval};
 use crate::verdict::{self, Standing};
+use webstone_model::keys::LevelKey;
 use webstone_model::metric::Metric;
 use webstone_model::rate::RateProfile;
-use webstone_model::record::{IterationRecord, RunRecord, load_name};
+use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::spec::ConnectionPolicy;
 use webstone_model::threshold::{self, FailIf, Outcome, Threshold};
 
@@ -56,19 +57,6 @@ pub enum Noise<'a> {
     Percent(f64),
     /// From the two arms of another record, of the same level or, where that has none, of its noisiest one.
     Run(&'a RunRecord),
-}
-
-/// Names of levels in one: `1, 2, 4 clients`.
-pub fn levels_named(levels: &[String]) -> String {
-    let parted: Option<Vec<(&str, &str)>> = levels.iter().map(|level| level.rsplit_once(' ')).collect();
-    match parted.as_deref() {
-        // The last one's noun: of `1 client, 2 clients` it is the plural.
-        Some([.., (_, noun)]) if levels.len() > 1 => {
-            let numbers: Vec<&str> = parted.iter().flatten().map(|(number, _)| *number).collect();
-            format!("{} {noun}", numbers.join(", "))
-        }
-        _ => levels.join(", "),
-    }
 }
 
 /// Records, compared.
@@ -122,9 +110,9 @@ pub struct Candidate {
     /// In what it differs from the baseline beside the figures.
     pub differences: Vec<Difference>,
     /// Levels that only the baseline has, as `20 clients` or `1000 arrivals/s`.
-    pub only_baseline: Vec<String>,
+    pub only_baseline: Vec<LevelKey>,
     /// Levels that only this record has.
-    pub only_candidate: Vec<String>,
+    pub only_candidate: Vec<LevelKey>,
     /// Every level that both have, ascending.
     pub levels: Vec<LevelComparison>,
 }
@@ -183,6 +171,13 @@ pub struct ThresholdOutcome {
     /// What came of it.
     #[serde(flatten)]
     pub outcome: Outcome,
+}
+
+impl LevelComparison {
+    /// Which level it is.
+    pub fn key(&self) -> LevelKey {
+        LevelKey::new(self.clients, self.rate)
+    }
 }
 
 impl Comparison {
@@ -270,25 +265,20 @@ fn candidate(
     options: &Options<'_>,
 ) -> Candidate {
     let (ours, theirs) = (baseline.levels(), record.levels());
-    // In open loop a level is its rate: how many clients stand by may differ.
-    type Level<'a> = (u32, Vec<&'a IterationRecord>);
-    let same = |a: &Level<'_>, b: &Level<'_>| {
-        let rate = a.1[0].rate;
-        rate == b.1[0].rate && (rate.is_some() || a.0 == b.0)
-    };
-    let without = |a: &[Level<'_>], b: &[Level<'_>]| -> Vec<String> {
-        let alone = a.iter().filter(|level| !b.iter().any(|other| same(level, other)));
-        alone.map(|(clients, runs)| load_name(*clients, runs[0].rate)).collect()
+    type Level<'a> = (LevelKey, Vec<&'a IterationRecord>);
+    let without = |a: &[Level<'_>], b: &[Level<'_>]| -> Vec<LevelKey> {
+        let keys = a.iter().map(|(key, _)| *key);
+        keys.filter(|key| !b.iter().any(|(other, _)| other == key)).collect()
     };
     let levels = theirs
         .iter()
-        .filter_map(|level @ (clients, runs)| {
-            let (_, base) = ours.iter().find(|other| same(level, other))?;
-            let rate = runs[0].rate;
+        .filter_map(|(key, runs)| {
+            let (_, base) = ours.iter().find(|(other, _)| other == key)?;
+            let IterationRecord { clients, rate, .. } = *runs[0];
             let (base, runs) = (judging::read(base), judging::read(runs));
-            let noise = judging::LevelNoise::of(options.noise, *clients, &base, &runs);
+            let noise = judging::LevelNoise::of(options.noise, *key, &base, &runs);
             let rows = metrics.iter().map(|metric| row(*metric, &base, &runs, &noise)).collect();
-            Some(LevelComparison { clients: *clients, rate, rows })
+            Some(LevelComparison { clients, rate, rows })
         })
         .collect();
     Candidate {

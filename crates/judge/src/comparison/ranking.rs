@@ -13,7 +13,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{ITERATIONS_MIN, Noise, holm, judging};
+use super::{ITERATIONS_MIN, holm, judging};
 use crate::statistics::{self, CONFIDENCE, Interval, Method};
 use webstone_model::metric::Metric;
 use webstone_model::record::IterationRecord;
@@ -73,7 +73,7 @@ pub fn rank(metric: Metric, levels: &[Vec<&IterationRecord>]) -> Result<Ranking,
         .map(|readings| {
             let samples: Vec<f64> =
                 readings.iter().filter_map(|(_, reading)| metric.value(reading)).collect();
-            let noise = judging::LevelNoise::of(Noise::Records, 0, readings, readings);
+            let noise = judging::LevelNoise::Arms(vec![readings]);
             Contestant { noise_percent: noise.floor(metric, &samples, &samples).value, samples }
         })
         .collect();

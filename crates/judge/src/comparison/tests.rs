@@ -321,7 +321,11 @@ fn levels_of_one_record_only_are_named() {
     let candidate = compare(&[&a, &b], &Options::default()).candidates.remove(0);
     let levels: Vec<u32> = candidate.levels.iter().map(|level| level.clients).collect();
     assert_eq!(
-        (levels, levels_named(&candidate.only_baseline), levels_named(&candidate.only_candidate)),
+        (
+            levels,
+            webstone_model::keys::levels_named(&candidate.only_baseline),
+            webstone_model::keys::levels_named(&candidate.only_candidate)
+        ),
         (vec![2], "1, 3 clients".to_owned(), "4 clients".to_owned())
     );
 }

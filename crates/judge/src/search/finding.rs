@@ -13,6 +13,7 @@ use webstone_model::figures::Figures;
 use webstone_model::metrics::fairness;
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::search::Over;
+use webstone_model::units::grouped;
 
 /// How a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -73,7 +74,7 @@ impl UsefulPeak {
             Some(jain) => format!(", clients served equally to a Jain index of {jain:.4}"),
             None => String::new(),
         };
-        format!("{:.1} requests/s {} {}{fair}", self.request_rate, over.preposition(), over.say(self.load))
+        format!("{:.1} requests/s {} {}{fair}", self.request_rate, over.preposition(), over.level(self.load))
     }
 }
 
@@ -251,7 +252,7 @@ impl Search {
 
     fn sentence(&self, finding: &Finding) -> String {
         let over = self.spec.over;
-        let (slo, at) = (&self.spec.slo, |load| format!("{} {}", over.preposition(), over.say(load)));
+        let (slo, at) = (&self.spec.slo, |load| format!("{} {}", over.preposition(), over.level(load)));
         let by = finding.broken.map(|broken| self.breakers(finding, broken)).unwrap_or_default();
         let mut text = match (finding.answer, finding.kept, finding.broken) {
             (Answer::Between, Some(kept), Some(broken)) => {
@@ -259,15 +260,15 @@ impl Search {
             }
             (Answer::Always, ..) => format!(
                 "{slo} is kept up to {}, the highest load that was allowed: the limit lies above, if there is one.",
-                over.say(self.spec.to)
+                over.level(self.spec.to)
             ),
             (Answer::Never, None, Some(broken)) if broken == self.spec.from => {
                 format!("{slo} is never kept: it is broken {} already{by}.", at(broken))
             }
             (Answer::Never, ..) => format!(
                 "{slo} is never kept: no load from {} to {} keeps all its conditions.",
-                self.spec.from,
-                over.say(finding.levels.last().map_or(self.spec.to, |level| level.load))
+                grouped(self.spec.from),
+                over.level(finding.levels.last().map_or(self.spec.to, |level| level.load))
             ),
             (Answer::Unfinished, kept, broken) => {
                 let known = match (kept, broken) {
@@ -335,7 +336,7 @@ impl Search {
         format!(
             " It cannot be told {} {others}{}: {}.",
             over.preposition(),
-            over.say(last),
+            over.level(last),
             why.join(", or ")
         )
     }

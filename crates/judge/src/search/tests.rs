@@ -188,7 +188,7 @@ fn a_floor_below_the_rate_is_looked_for_above() {
     let (finding, _) = searched(&spec("rate>1m"), |load| vec![Some(load as f64)]);
     assert_eq!((finding.answer, finding.kept, finding.broken), (Answer::Never, None, None));
     assert!(
-        finding.sentence.contains("no load from 1 to 1024 clients keeps all its conditions"),
+        finding.sentence.contains("no load from 1 to 1,024 clients keeps all its conditions"),
         "{}",
         finding.sentence
     );

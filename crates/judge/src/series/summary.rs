@@ -8,6 +8,7 @@ use crate::comparison::{self, Pair, RankRange};
 use crate::statistics::{self, Interval};
 use crate::verdict::{self, Standing};
 use webstone_model::figures::Figures;
+use webstone_model::keys::LevelKey;
 use webstone_model::metric::{Metric, Reading};
 use webstone_model::metrics::fairness;
 use webstone_model::origin_figures::OriginFigures;
@@ -227,13 +228,13 @@ impl CellSummary {
             .as_ref()
             .and_then(|software| software.cpus_max)
             .filter(|most| (*most as usize) < target.cpus.len());
-        let of_level = |(_, runs): &(u32, Vec<&IterationRecord>)| runs.len();
+        let of_level = |(_, runs): &(LevelKey, Vec<&IterationRecord>)| runs.len();
         let all_levels = levels.len() >= cell.spec.load.levels();
         summary.iterations = if all_levels { levels.iter().map(of_level).min().unwrap_or(0) } else { 0 };
         summary.standing = Some(verdict.standing);
         summary.reasons = verdict.told();
         summary.limit = Some(verdict.limit.sentence);
-        summary.levels = levels.iter().map(|(clients, runs)| LevelSummary::of(*clients, runs)).collect();
+        summary.levels = levels.iter().map(|(_, runs)| LevelSummary::of(runs)).collect();
         let highest = |is_fit: &dyn Fn(&LevelSummary) -> bool| {
             let fit = (0..summary.levels.len()).filter(|place| is_fit(&summary.levels[*place]));
             fit.max_by(|a, b| summary.levels[*a].request_rate.total_cmp(&summary.levels[*b].request_rate))
@@ -275,8 +276,7 @@ impl CellSummary {
 
     /// What it shares with cells that differ in server and profile alone.
     fn beside_server(&self) -> String {
-        let all = self.at.to_string();
-        self.but(all.split_once(", ").map_or(String::new(), |(_, rest)| rest.to_owned()))
+        self.but(self.at.beside_server())
     }
 
     /// What it shares with cells that differ in CPUs alone.
@@ -296,15 +296,15 @@ impl CellSummary {
 }
 
 impl LevelSummary {
-    fn of(clients: u32, runs: &[&IterationRecord]) -> LevelSummary {
+    fn of(runs: &[&IterationRecord]) -> LevelSummary {
         let merged = RunRecord::merged(runs);
         let figures = Figures::of(&merged);
         let over = |metric: Metric| -> Option<Interval> { statistics::mean_interval(&samples(runs, metric)) };
         let served = fairness(&merged.clients);
         let reading = Reading::of_level(runs);
         LevelSummary {
-            clients,
-            rate: runs.first().and_then(|run| run.rate),
+            clients: runs[0].clients,
+            rate: runs[0].rate,
             request_rate: figures.request_rate,
             request_rate_interval: over(Metric::RATE),
             connection_rate: figures.connection_rate,

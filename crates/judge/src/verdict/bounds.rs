@@ -1,7 +1,6 @@
 //! The numbers that the verdict turns on, and the few sums that both its reasons and the limiting resource need.
 
 use webstone_model::metrics::WorkerUse;
-use webstone_model::record::{IterationRecord, load_name};
 
 /// Failed requests in percent of a level's ended ones, above which it is invalid.
 pub const ERRORS_PERCENT_MAX: f64 = 1.0;
@@ -73,11 +72,6 @@ pub fn run_queue_percent(worker: &WorkerUse, window_ns: u64) -> f64 {
 /// 100 a / b; 0 where b is 0.
 pub(super) fn percent(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { 100.0 * a / b }
-}
-
-/// `1 client`, `20 clients`, `1000 arrivals/s`.
-pub(super) fn level(run: &IterationRecord) -> String {
-    load_name(run.clients, run.rate)
 }
 
 /// A count with its noun.

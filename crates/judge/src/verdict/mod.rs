@@ -18,6 +18,7 @@ mod told;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use webstone_model::keys::LevelKey;
 use webstone_model::rate::RateProfile;
 use webstone_model::record::RunRecord;
 
@@ -135,6 +136,13 @@ pub struct Reason {
     pub limit: String,
     /// The whole in one sentence: level, value, limit.
     pub sentence: String,
+}
+
+impl Reason {
+    /// The level, where it is one level's.
+    pub fn level(&self) -> Option<LevelKey> {
+        Some(LevelKey::new(self.clients?, self.rate))
+    }
 }
 
 /// Where a run rule comes from.

@@ -3,8 +3,8 @@
 use super::bounds::{
     ERRORS_PERCENT_MAX, GENERATOR_WINDOW_NS_MIN, INTERVAL_PERCENT_MAX, RATE_MISSED_PERCENT_MAX,
     SCHEDULE_LAG_PERCENT_MAX, SLOWER_PERCENT_CLEAN, SLOWER_PERCENT_VOID, STALL_NS_CLEAN, STALL_NS_VOID,
-    TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID, WORKER_CPU_PERCENT_MAX, counted, level, percent,
-    run_queue_percent, time, worker_percent,
+    TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID, WORKER_CPU_PERCENT_MAX, counted, percent, run_queue_percent,
+    time, worker_percent,
 };
 use super::disturbance::{self, Worth};
 use super::{Cause, Reason};
@@ -91,7 +91,7 @@ fn imprecise(runs: &[&IterationRecord], doubts: &mut Vec<Reason>) {
         iteration: None,
         measured: format!("±{:.0} %", width / 2.0),
         limit: format!("±{:.0} %", INTERVAL_PERCENT_MAX / 2.0),
-        sentence: format!("{}: {sentence}", level(runs[0])),
+        sentence: format!("{}: {sentence}", runs[0].level()),
     });
 }
 
@@ -109,7 +109,7 @@ fn of_run(run: &IterationRecord, cause: Cause, measured: String, limit: String, 
         clients: Some(run.clients),
         rate: run.rate,
         iteration: Some(run.iteration),
-        sentence: format!("{}, iteration {}: {sentence}", level(run), run.iteration),
+        sentence: format!("{}: {sentence}", run.key()),
         measured,
         limit,
     }
@@ -189,7 +189,7 @@ fn errors(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
         (Cause::Errors, rounded(share, ERRORS_PERCENT_MAX), format!("{ERRORS_PERCENT_MAX} %"), what)
     };
     let (clients, rate) = (Some(runs[0].clients), runs[0].rate);
-    let sentence = format!("{}: {sentence}", level(runs[0]));
+    let sentence = format!("{}: {sentence}", runs[0].level());
     reasons.push(Reason { cause, clients, rate, iteration: None, measured, limit, sentence });
 }
 
@@ -274,7 +274,7 @@ fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
     let shortest_s = find.times().into_iter().reduce(f64::min);
     reasons.retain(|reason| {
         let run = record.iterations.iter().find(|run| {
-            (Some(run.clients), run.rate) == (reason.clients, reason.rate)
+            Some(run.level()) == reason.level()
                 && reason.iteration.is_none_or(|number| number == run.iteration)
         });
         let Some(run) = run else { return true };

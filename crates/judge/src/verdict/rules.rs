@@ -6,11 +6,12 @@
 
 use serde_json::Value;
 
-use super::bounds::{counted, level};
+use super::bounds::counted;
 use super::{RuleResult, RuleSource, RuleStanding};
 use crate::calibration;
 use crate::statistics::{self, NoiseFloor, Steadiness, request_rate_noise};
-use webstone_model::record::{IterationRecord, RunRecord, load_name};
+use webstone_model::keys::{LevelKey, levels_named};
+use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::units::NANOS_PER_SECOND;
 use webstone_workload::builtin;
 
@@ -125,7 +126,7 @@ fn ten_minutes(record: &RunRecord) -> Finding {
         None => nothing(),
         Some(run) => met(
             seconds(run) >= WINDOW_S_MIN * (1.0 - WINDOW_SLACK),
-            format!("the shortest took {:.1} s, at {}", seconds(run), level(run)),
+            format!("the shortest took {:.1} s, at {}", seconds(run), run.level()),
         ),
     }
 }
@@ -134,7 +135,7 @@ fn client_range(record: &RunRecord) -> Finding {
     let levels = record.levels();
     let missing: Vec<String> = CLIENTS
         .iter()
-        .filter(|clients| !levels.iter().any(|(level, _)| level == *clients))
+        .filter(|clients| !levels.iter().any(|(_, runs)| runs[0].clients == **clients))
         .map(u32::to_string)
         .collect();
     match missing.len() {
@@ -145,18 +146,15 @@ fn client_range(record: &RunRecord) -> Finding {
 }
 
 fn every_level(record: &RunRecord) -> Finding {
-    let levels = record.levels();
-    let mut missing: Vec<u32> = record.spec.load.clients.0.clone();
-    missing.retain(|clients| !levels.iter().any(|(level, _)| level == clients));
-    let mut missing: Vec<String> = missing.iter().map(|clients| load_name(*clients, None)).collect();
-    if let Some(rates) = &record.spec.load.rate {
-        let unrun =
-            rates.0.iter().filter(|rate| !record.iterations.iter().any(|run| run.rate == Some(**rate)));
-        missing = unrun.map(|rate| load_name(0, Some(*rate))).collect();
-    }
+    let (levels, load) = (record.levels(), &record.spec.load);
+    let mut missing: Vec<LevelKey> = match &load.rate {
+        Some(rates) => rates.0.iter().copied().map(LevelKey::Rate).collect(),
+        None => load.clients.0.iter().copied().map(LevelKey::Clients).collect(),
+    };
+    missing.retain(|key| !levels.iter().any(|(level, _)| level == key));
     match missing.is_empty() {
         true => met(true, counted(levels.len() as u64, "level", "levels")),
-        false => met(false, format!("no timed run with {}", missing.join(", "))),
+        false => met(false, format!("no timed run with {}", levels_named(&missing))),
     }
 }
 
@@ -282,7 +280,7 @@ fn three_iterations(record: &RunRecord) -> Finding {
         None => nothing(),
         Some((_, runs)) => met(
             runs.len() >= ITERATIONS_MIN,
-            format!("{} at {}", counted(runs.len() as u64, "iteration", "iterations"), level(runs[0])),
+            format!("{} at {}", counted(runs.len() as u64, "iteration", "iterations"), runs[0].level()),
         ),
     }
 }
@@ -311,7 +309,7 @@ fn steady_state(record: &RunRecord) -> Finding {
         if steady.steadiness != Steadiness::FromTheStart {
             let text = format!(
                 "{}, iteration {}: the mean rate is {:+.1} % off that behind its first {} s",
-                level(run),
+                run.level(),
                 run.iteration,
                 steady.shift_percent,
                 steady.truncate

@@ -49,7 +49,7 @@ fn best(
     cpu: u32,
     counts: impl Fn(&IterationRecord) -> bool,
 ) -> Option<u64> {
-    let of_level = |other: &&IterationRecord| other.clients == run.clients && other.rate == run.rate;
+    let of_level = |other: &&IterationRecord| other.level() == run.level();
     let others = record.iterations.iter().chain(&record.voids).filter(of_level).filter(|other| counts(other));
     let watches = others.chain([run]).filter_map(|other| server_host(record, other));
     let bests = watches.flat_map(|(host, _)| &host.watched).filter(|watch| watch.cpu == cpu);

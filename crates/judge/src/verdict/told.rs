@@ -2,7 +2,6 @@
 //! sentence of every iteration of every level would hide the other causes.
 
 use super::{Cause, Reason, Verdict};
-use webstone_model::record::load_name;
 
 /// Other iterations that are named, with what was measured in them.
 const OTHERS_MAX: usize = 8;
@@ -43,12 +42,12 @@ fn one_by_one(reasons: &[Reason]) -> Vec<String> {
 fn together(first: &Reason, others: &[Reason]) -> String {
     let repeated =
         others.iter().chain([first]).any(|reason| reason.iteration.is_some_and(|number| number > 1));
-    let mut level = level_of(first);
+    let mut level = first.level();
     let mut named = Vec::new();
     for reason in others.iter().take(OTHERS_MAX) {
         // A level is named with its first iteration only.
-        let before = std::mem::replace(&mut level, level_of(reason));
-        let place = Some(level.clone()).filter(|level| *level != before || !repeated);
+        let before = std::mem::replace(&mut level, reason.level());
+        let place = level.filter(|_| level != before || !repeated).map(|level| level.to_string());
         let iteration = reason.iteration.filter(|_| repeated).map(|number| format!("iteration {number}"));
         let place: Vec<String> = place.into_iter().chain(iteration).collect();
         named.push(format!("{} ({})", place.join(", "), reason.measured));
@@ -58,10 +57,6 @@ fn together(first: &Reason, others: &[Reason]) -> String {
         more => format!(" and {more} more"),
     };
     format!("{}; likewise {}{more}", first.sentence, named.join(", "))
-}
-
-fn level_of(reason: &Reason) -> String {
-    reason.clients.map(|clients| load_name(clients, reason.rate)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -102,29 +102,26 @@ impl Coordinates {
     pub fn is_dynamic(&self) -> bool {
         matches!(self.interface, Some(Delivery::Dynamic(_)))
     }
-}
 
-impl fmt::Display for Coordinates {
-    /// `nginx:tuned, cgi, keep-alive, 2 CPUs`, `haproxy, cache on, keep-alive`: the server first.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.server.name())?;
-        if let Some(interface) = &self.interface {
-            write!(f, ", {interface}")?;
-        }
-        if let Some(caching) = self.caching {
-            write!(f, ", cache {}", caching.name())?;
-        }
+    /// Everything but the server and its profile, in words: `cgi, keep-alive, 2 CPUs`.
+    pub fn beside_server(&self) -> String {
         let policy = match self.connections {
             ConnectionPolicy::PerRequest => "per-request",
             ConnectionPolicy::PerPage => "per-page",
             ConnectionPolicy::KeepAlive => "keep-alive",
         };
-        write!(f, ", {policy}")?;
-        match self.cpus {
-            Some(1) => f.write_str(", 1 CPU"),
-            Some(cpus) => write!(f, ", {cpus} CPUs"),
-            None => Ok(()),
-        }
+        let cpus = self.cpus.map(|cpus| format!("{cpus} {}", if cpus == 1 { "CPU" } else { "CPUs" }));
+        let interface = self.interface.as_ref().map(ToString::to_string);
+        let caching = self.caching.map(|caching| format!("cache {}", caching.name()));
+        let parts = [interface, caching, Some(policy.to_owned()), cpus];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl fmt::Display for Coordinates {
+    /// `nginx:tuned, cgi, keep-alive, 2 CPUs`, `haproxy, cache on, keep-alive`: the server first.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.server.name(), self.beside_server())
     }
 }
 

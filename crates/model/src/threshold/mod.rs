@@ -13,6 +13,7 @@ use serde::Serialize;
 
 pub use grammar::GateError;
 
+use crate::keys::LevelKey;
 use crate::metric::{Metric, Reading};
 use crate::record::RunRecord;
 use crate::spec::Levels;
@@ -131,6 +132,9 @@ pub struct Outcome {
     pub threshold: String,
     /// The figure.
     pub metric: Metric,
+    /// Which level.
+    #[serde(skip)]
+    pub level: LevelKey,
     /// The level's number of clients.
     pub clients: u32,
     /// The value over all iterations of the level, in the metric's base unit; null where nothing was measured.
@@ -148,7 +152,8 @@ pub fn evaluate(thresholds: &[Threshold], record: &RunRecord) -> Vec<Outcome> {
     }
     let mut outcomes: Vec<(usize, Outcome)> = Vec::new();
     // Level by level: a merged level is megabytes of histograms.
-    for (clients, runs) in record.levels() {
+    for (level, runs) in record.levels() {
+        let clients = runs[0].clients;
         let mut reading = None;
         for (index, threshold) in thresholds.iter().enumerate().filter(|(_, one)| one.selects(clients)) {
             let reading = reading.get_or_insert_with(|| Reading::of_level(&runs));
@@ -157,6 +162,7 @@ pub fn evaluate(thresholds: &[Threshold], record: &RunRecord) -> Vec<Outcome> {
             let outcome = Outcome {
                 threshold: threshold.text().to_owned(),
                 metric: threshold.metric(),
+                level,
                 clients,
                 measured,
                 limit,

@@ -1,7 +1,8 @@
 //! The comparison for a pull request: a line, a short table, and the rest folded away. GitHub's and GitLab's Markdown
 //! both draw it.
 
-use webstone_judge::comparison::{Comparison, Finding, GateResult, Row, Weight, levels_named};
+use webstone_judge::comparison::{Comparison, Finding, GateResult, Row, Weight};
+use webstone_model::keys::levels_named;
 use webstone_model::metric::Metric;
 use webstone_model::shown::shown;
 
@@ -12,7 +13,7 @@ use super::{
 use crate::Options;
 use crate::markdown::safe;
 use crate::screen::Screen;
-use crate::thresholds::{level, said};
+use crate::thresholds::said;
 
 /// The figures that a reviewer looks at first.
 const HEADLINES: [Metric; 4] = [Metric::RATE, Metric::MEAN, Metric::Percentile(99.0), Metric::ERRORS];
@@ -174,7 +175,7 @@ fn gates(screen: &Screen, comparison: &Comparison, out: &mut Vec<String>) {
             gate_word(gate.result),
             gate.condition,
             letter(gate.record),
-            level(gate.clients),
+            gate.level,
             gate_change(gate)
         ));
     }
@@ -188,7 +189,7 @@ fn gates(screen: &Screen, comparison: &Comparison, out: &mut Vec<String>) {
             "| {mark} {word} | `{}` | {} | {} | {measured} |",
             outcome.threshold,
             letter(one.record),
-            level(outcome.clients)
+            outcome.level
         ));
     }
     out.push(String::new());

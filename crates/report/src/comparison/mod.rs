@@ -13,6 +13,7 @@ use webstone_judge::comparison::{
     Candidate, Comparison, FailWhen, Finding, FloorSource, GateOutcome, GateResult, Row, Why,
 };
 use webstone_judge::statistics::{Interval, Method};
+use webstone_model::keys::LevelKey;
 use webstone_model::metric::{Metric, Quantity};
 use webstone_model::record::RunRecord;
 use webstone_model::shown::lines;
@@ -119,12 +120,12 @@ pub(crate) fn letter(record: usize) -> String {
     }
 }
 
-/// The row of a figure at each level of a candidate, with the level's number of clients.
-pub(crate) fn rows(candidate: &Candidate, metric: Metric) -> impl Iterator<Item = (u32, &Row)> {
+/// The row of a figure at each level of a candidate, with the level.
+pub(crate) fn rows(candidate: &Candidate, metric: Metric) -> impl Iterator<Item = (LevelKey, &Row)> {
     candidate
         .levels
         .iter()
-        .filter_map(move |level| Some((level.clients, level.rows.iter().find(|row| row.metric == metric)?)))
+        .filter_map(move |level| Some((level.key(), level.rows.iter().find(|row| row.metric == metric)?)))
 }
 
 /// A figure that neither record has is no row.
@@ -217,9 +218,8 @@ pub(crate) fn summary(screen: &Screen, candidate: &Candidate) -> String {
     let most = rows(candidate, metric).max_by(|(_, a), (_, b)| {
         (shown(a), size(a)).partial_cmp(&(shown(b), size(b))).unwrap_or(std::cmp::Ordering::Equal)
     });
-    if let Some((clients, row)) = most {
-        let of =
-            if levels > 1 { format!(" at {}", crate::thresholds::level(clients)) } else { String::new() };
+    if let Some((level, row)) = most {
+        let of = if levels > 1 { format!(" at {level}") } else { String::new() };
         match (&row.change, row.point()) {
             (Some(change), _) => {
                 line.push_str(&format!("request rate {}{of}", with_interval(change, metric)));

@@ -1,12 +1,14 @@
 //! The comparison for a terminal: what was compared, what came out in a line, a table a level, the gates.
 
-use webstone_judge::comparison::{Candidate, Comparison, Finding, Row, Weight, levels_named};
+use webstone_judge::comparison::{Candidate, Comparison, Finding, Row, Weight};
 use webstone_judge::verdict::Standing;
 
 use super::{
     because, decimals, floor_source, gates, is_known, iterations, letter, name, scaled, signed, summary,
     tone_of,
 };
+use webstone_model::keys::levels_named;
+
 use crate::Options;
 use crate::layout::{Room, Table, heading, labelled, push_line};
 use crate::screen::{Screen, Tone};
@@ -74,12 +76,7 @@ fn against(screen: &Screen, comparison: &Comparison, candidate: &Candidate, out:
     }
     let confidence = comparison.confidence * 100.0;
     for level in &candidate.levels {
-        heading(
-            screen,
-            out,
-            &format!("{} against A at {}", letter, crate::thresholds::level(level.clients)),
-            "means over iterations",
-        );
+        heading(screen, out, &format!("{} against A at {}", letter, level.key()), "means over iterations");
         let mut table = Table::default();
         table.text("", Room::Always).text("", Room::Always);
         table.number("A", "", Room::Always).number(&letter, "", Room::Always);

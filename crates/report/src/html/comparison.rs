@@ -2,9 +2,8 @@
 //! much each figure changed at every level, and whether that is more than noise. A dot is a change, its whisker the interval,
 //! the band behind it the noise floor.
 
-use webstone_judge::comparison::{
-    Candidate, Comparison, Difference, Finding, LevelComparison, Row, Weight, levels_named,
-};
+use webstone_judge::comparison::{Candidate, Comparison, Difference, Finding, LevelComparison, Row, Weight};
+use webstone_model::keys::levels_named;
 use webstone_model::metric::Metric;
 
 use crate::chart::{Change, changes};
@@ -78,7 +77,7 @@ pub(super) fn draw(
 fn over_levels(html: &mut Html, candidate: &Candidate) {
     let rows: Vec<Change> = rows(candidate, Metric::RATE)
         .zip(&candidate.levels)
-        .filter_map(|((_, row), at)| change(row, levels::name((at.rate, at.clients))))
+        .filter_map(|((_, row), at)| change(row, levels::name(at.key())))
         .collect();
     let title = format!("{}, at each level", name(Metric::RATE));
     html.raw("<figure>");
@@ -94,7 +93,7 @@ fn of_level(
     candidate: &Candidate,
     at: &LevelComparison,
 ) {
-    let key = (at.rate, at.clients);
+    let key = at.key();
     let load = levels::name(key);
     let known: Vec<&Row> = at.rows.iter().filter(|row| is_known(row)).collect();
     let several = candidate.levels.len() > 1;

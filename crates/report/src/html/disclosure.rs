@@ -6,7 +6,6 @@ use webstone_judge::verdict::{self, RuleResult, RuleStanding};
 
 use crate::numbers::{count, counted};
 use crate::screen::Screen;
-use crate::summary;
 use crate::text::header;
 
 use super::markup::Html;
@@ -79,7 +78,7 @@ fn checks(html: &mut Html, run: &Run<'_>) {
     }
     html.raw("<ul>");
     for (iteration, check) in broken.iter().take(IDENTITIES_MAX) {
-        let at = summary::load(iteration.clients, iteration.rate);
+        let at = iteration.level().to_string();
         let text = format!(
             "{at}, iteration {}, identity {}: {}: {}",
             iteration.iteration, check.number, check.rule, check.evidence

@@ -4,14 +4,14 @@
 
 use webstone_model::figures::Figure as Quantity;
 use webstone_model::figures::level::{ERROR_RATE, LATENCY_MAX, LATENCY_MEAN, REQUEST_RATE};
+use webstone_model::keys::LevelKey;
 use webstone_model::metrics::{Interval, Measured};
-use webstone_model::rate::RateProfile;
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::chart::{Axis, Line, Point};
 use crate::numbers::{count, decimal};
 use crate::screen::Screen;
-use crate::summary::{self, Level, quotient};
+use crate::summary::{Level, quotient};
 
 use super::figure::{Figure, HEIGHT_LOW};
 use super::figures::{definition, scale, title};
@@ -49,12 +49,9 @@ const QUANTITIES: [(Quantity, OfPiece); 4] = [
     }),
 ];
 
-/// Rate and clients of a level.
-type Key = (Option<RateProfile>, u32);
-
 /// The levels that have a part of the page, ascending.
 pub(super) struct Chosen {
-    keys: Vec<Key>,
+    keys: Vec<LevelKey>,
     /// Which of them is the first record's peak.
     peak: Option<usize>,
     /// Levels of all records, drawn or not.
@@ -63,7 +60,7 @@ pub(super) struct Chosen {
 
 impl Chosen {
     pub(super) fn of(runs: &[Run<'_>]) -> Chosen {
-        let mut keys: Vec<Key> = runs.iter().flat_map(|run| &run.levels).map(Level::key).collect();
+        let mut keys: Vec<LevelKey> = runs.iter().flat_map(|run| &run.levels).map(Level::key).collect();
         keys.sort_unstable();
         keys.dedup();
         let peak = runs.first().and_then(Run::best).map(Level::key);
@@ -79,7 +76,7 @@ impl Chosen {
     }
 
     /// Draws a part of each that `draw` has something for, as a fold where there are several.
-    pub(super) fn each(&self, html: &mut Html, mut draw: impl FnMut(&mut Html, Key)) {
+    pub(super) fn each(&self, html: &mut Html, mut draw: impl FnMut(&mut Html, LevelKey)) {
         for (place, key) in self.keys.iter().enumerate() {
             let mut body = Html::default();
             draw(&mut body, *key);
@@ -116,8 +113,8 @@ impl Chosen {
 }
 
 /// What a level is called in the page: its load.
-pub(super) fn name(key: Key) -> String {
-    summary::load(key.1, key.0)
+pub(super) fn name(key: LevelKey) -> String {
+    key.to_string()
 }
 
 pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>], chosen: &Chosen) {
@@ -174,7 +171,7 @@ fn over_seconds(
     html: &mut Html,
     screen: &Screen,
     runs: &[Run<'_>],
-    key: Key,
+    key: LevelKey,
     (quantity, of): (&Quantity, OfPiece),
     seconds: usize,
 ) {
@@ -217,10 +214,10 @@ fn over_seconds(
 }
 
 /// The end of identifiers of a level's charts.
-pub(super) fn suffix(key: Key) -> String {
+pub(super) fn suffix(key: LevelKey) -> String {
     match key {
-        (None, clients) => clients.to_string(),
-        (Some(rate), _) => rate.to_string().replace(['.', '/'], "-"),
+        LevelKey::Clients(clients) => clients.to_string(),
+        LevelKey::Rate(rate) => rate.to_string().replace(['.', '/'], "-"),
     }
 }
 

@@ -31,7 +31,7 @@ use base64::Engine as _;
 use sha2::{Digest, Sha256};
 use webstone_judge::comparison::{self as judged, Comparison};
 use webstone_judge::verdict::{self, Verdict};
-use webstone_model::rate::RateProfile;
+use webstone_model::keys::LevelKey;
 use webstone_model::record::RunRecord;
 
 use crate::asctime::date_time;
@@ -73,8 +73,8 @@ impl Run<'_> {
         self.levels.get(self.peak().unwrap_or(0))
     }
 
-    /// The level of a rate and a number of clients.
-    fn level(&self, key: (Option<RateProfile>, u32)) -> Option<&Level<'_>> {
+    /// The level of a key.
+    fn level(&self, key: LevelKey) -> Option<&Level<'_>> {
         self.levels.iter().find(|level| level.key() == key)
     }
 

@@ -145,7 +145,7 @@ mod tests {
     }
 
     fn parts(run: &IterationRecord) -> Option<[f64; 4]> {
-        let parts = Parts::of(&summary::level(1, vec![run]))?;
+        let parts = Parts::of(&summary::level(vec![run]))?;
         let whole = [parts.queued, parts.connect.unwrap_or(-0.001), parts.wait, parts.transfer];
         Some(whole.map(|seconds| (seconds * 1e6).round() / 1e3))
     }

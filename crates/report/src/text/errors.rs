@@ -59,7 +59,7 @@ fn classes(record: &RunRecord) -> Vec<Class<'_>> {
 
 fn described(screen: &Screen, run: &IterationRecord, example: &ErrorExample) -> String {
     let at = seconds(screen, example.at_ns as f64 / NANOS_PER_SECOND as f64);
-    let clients = summary::load(run.clients, run.rate);
+    let clients = run.level();
     let mut text = format!("first {at} into iteration {} at {clients}", run.iteration);
     if !example.address.is_empty() {
         text.push_str(&format!(", {}", example.address));

@@ -195,7 +195,7 @@ fn voids(record: &RunRecord, found: &mut Vec<Caution>) {
         .iter()
         .map(|run| {
             let why = losses(record, run).first().map(Loss::sentence).unwrap_or_default();
-            format!("iteration {} at {}: {why}", run.iteration, summary::load(run.clients, run.rate))
+            format!("iteration {} at {}: {why}", run.iteration, run.level())
         })
         .collect();
     let number = counted(told.len() as u64, "timed run was", "timed runs were");
@@ -312,9 +312,7 @@ fn cut_short(levels: &[Level<'_>], found: &mut Vec<Caution>) {
 
 /// Iterations that stand apart, and those that were not in their steady state.
 fn iterations(screen: &Screen, levels: &[Level<'_>], cautions: &mut Vec<Caution>) {
-    let named = |run: &IterationRecord| {
-        format!("iteration {} at {}", run.iteration, summary::load(run.clients, run.rate))
-    };
+    let named = |run: &IterationRecord| format!("iteration {} at {}", run.iteration, run.level());
     let mut apart = Vec::new();
     let (mut later, mut never) = (Vec::new(), Vec::new());
     for level in levels {
@@ -424,7 +422,7 @@ fn pressure(spec: &RunSpec, runs: &[IterationRecord], found: &mut Vec<Caution>) 
             "{} {} at {}, and {} {}",
             count(worst.used),
             worst.what,
-            summary::load(run.clients, run.rate),
+            run.level(),
             count(worst.limit),
             worst.allowed
         );

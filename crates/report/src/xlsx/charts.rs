@@ -132,13 +132,12 @@ pub(super) fn of_series(book: &mut Book, series: &Placed, runs: &[Run<'_>]) -> R
             let place = rows(first, seconds, series.lines);
             first += seconds;
             let Some((from, to)) = place else { continue };
-            if Some((iteration.rate, iteration.clients)) != wanted || drawn == LINES_MAX {
+            if Some(iteration.level()) != wanted || drawn == LINES_MAX {
                 continue;
             }
             drawn += 1;
             let of = if runs.len() > 1 { format!(" · {}", run.record.id) } else { String::new() };
-            let load = summary::load(iteration.clients, iteration.rate);
-            let name = format!("{load}, iteration {}{of}", iteration.iteration);
+            let name = format!("{}{of}", iteration.key());
             let line = chart.add_series().set_name(name.as_str());
             line.set_categories(&range(series, "Until", from, to))
                 .set_values(&range(series, "Request rate", from, to))

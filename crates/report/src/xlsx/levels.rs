@@ -33,7 +33,7 @@ pub(super) const MS: f64 = 1e3;
 /// `Levels`: one row a run and level, its iterations together.
 pub(super) fn levels<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     let nothing = csv::nothing();
-    let blank = level_line("", &summary::level(0, vec![&nothing]));
+    let blank = level_line("", &summary::level(vec![&nothing]));
     Sheet {
         name: "Levels",
         blank,
@@ -173,7 +173,7 @@ pub(super) fn percentiles<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     let nothing = csv::nothing();
     Sheet {
         name: "Percentiles",
-        blank: percentile_line("", &summary::level(0, vec![&nothing]), "", &blank),
+        blank: percentile_line("", &summary::level(vec![&nothing]), "", &blank),
         count: rows.len(),
         lines: Box::new(rows.into_iter()),
         frozen: 3,

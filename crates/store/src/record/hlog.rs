@@ -9,8 +9,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use webstone_model::keys::{IterationKey, LevelKey};
 use webstone_model::metrics::{Histogram, Histograms, Measured, PageHistograms};
-use webstone_model::rate::{RateProfile, RatesError};
+use webstone_model::rate::RatesError;
 use webstone_model::record::IterationRecord;
 
 /// Names of the generator's own delays, which are none of the four of a request.
@@ -78,20 +79,19 @@ pub(super) fn is_of_a_page(line: &str) -> bool {
     line.split(',').next().is_some_and(|tag| tag.starts_with("Tag=") && tag.contains(";page="))
 }
 
-/// Clients, rate and iteration that a line is of; `None` of a comment, the legend, and what is no line.
-pub(super) fn owner(line: &str) -> Option<(u32, Option<RateProfile>, u32)> {
+/// The iteration that a line is of; `None` of a comment, the legend, and what is no line.
+pub(super) fn owner(line: &str) -> Option<IterationKey> {
     let tag = line.strip_prefix("Tag=")?.split(',').next()?;
     let value = |name: &str| tag.split(';').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
     let rate = value("rate").map(str::parse).transpose().ok()?;
-    Some((value("clients")?.parse().ok()?, rate, value("iteration")?.parse().ok()?))
+    let level = LevelKey::new(value("clients")?.parse().ok()?, rate);
+    Some(IterationKey::new(level, value("iteration")?.parse().ok()?))
 }
 
 /// One distribution, read back.
 #[derive(Debug)]
 pub(super) struct Line {
-    pub(super) clients: u32,
-    pub(super) rate: Option<RateProfile>,
-    pub(super) iteration: u32,
+    pub(super) key: IterationKey,
     kind: String,
     page: Option<u32>,
     histogram: Histogram,
@@ -119,13 +119,12 @@ impl Line {
             value(name).map(|text| text.parse().map_err(|_| wrong())).transpose()
         };
         let required = |name: &str| number(name)?.ok_or_else(|| format!("the tag `{tag}` has no {name}="));
+        let rate = match value("rate") {
+            Some(text) => Some(text.parse().map_err(|error: RatesError| error.to_string())?),
+            None => None,
+        };
         Ok(Some(Line {
-            clients: required("clients")?,
-            rate: match value("rate") {
-                Some(text) => Some(text.parse().map_err(|error: RatesError| error.to_string())?),
-                None => None,
-            },
-            iteration: required("iteration")?,
+            key: IterationKey::new(LevelKey::new(required("clients")?, rate), required("iteration")?),
             kind: value("kind").ok_or_else(|| format!("the tag `{tag}` has no kind="))?.to_owned(),
             page: number("page")?,
             histogram,
@@ -247,7 +246,7 @@ mod tests {
         let mut measured = Measured::default();
         for text in (header(Duration::ZERO, "x") + &lines(&wanted, Duration::ZERO)).lines() {
             if let Some(line) = Line::parse(text).unwrap() {
-                assert_eq!((line.clients, line.iteration), (3, 2));
+                assert_eq!(line.key, wanted.key());
                 line.restore(&mut measured, 2).unwrap();
             }
         }
@@ -271,7 +270,7 @@ mod tests {
         let text = lines(&wanted, Duration::ZERO);
         assert!(text.contains("Tag=clients=3;rate=1000..2500/1m;iteration=2;kind=schedule-lag,"), "{text}");
         for line in text.lines().filter_map(|text| Line::parse(text).unwrap()) {
-            assert_eq!((line.clients, line.rate, line.iteration), (3, wanted.rate, 2));
+            assert_eq!(line.key, wanted.key());
             line.restore(&mut measured, 2).unwrap();
         }
         assert_eq!(measured.open_loop, wanted.measured.open_loop);

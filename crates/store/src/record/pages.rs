@@ -22,7 +22,7 @@ use flate2::bufread::GzDecoder;
 use flate2::{Compression, GzBuilder};
 use webstone_model::metrics::PageTotals;
 use webstone_model::pages::{PageRow, PageRowsError, PageSource, by_hits};
-use webstone_model::record::{IterationRecord, load_name};
+use webstone_model::record::IterationRecord;
 
 use super::without_number;
 use crate::plain_file::{self, Links};
@@ -167,8 +167,7 @@ impl RowsFile {
 impl PageSource for RowsFile {
     fn rows(&self, iteration: &IterationRecord, most: usize) -> Result<Vec<PageRow>, PageRowsError> {
         let place = iteration.pages_at.unwrap_or_default();
-        let whose =
-            format!("{}, iteration {}", load_name(iteration.clients, iteration.rate), iteration.iteration);
+        let whose = iteration.key();
         let wrong = |row: usize, what: &str| {
             PageRowsError(format!("{}: {whose}, row {row}: {what}", self.path.display()))
         };

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
+use webstone_model::keys::{IterationKey, LevelKey};
 use webstone_model::metrics::{Interval, PageTotals};
 use webstone_model::pages::{PageSource, StoredPages};
 use webstone_model::rate::RateProfile;
-use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION, load_name};
+use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION};
 
 use super::pages::{self, RowsFile};
 use super::{
@@ -46,14 +47,14 @@ pub(super) fn load(path: &Path, page_distributions: PageDistributions) -> Result
             return Ok(());
         }
         let Some(line) = hlog::Line::parse(line)? else { return Ok(()) };
-        match places.find((line.clients, line.rate, line.iteration))? {
+        match places.find(line.key)? {
             Some(place) => line.restore(&mut record.iterations[place].measured, pages),
             None => Ok(()),
         }
     })?;
     lines(&directory.join(INTERVALS), partial, &mut |_, line| {
         let line: IntervalLine = serde_json::from_str(line).map_err(|error| error.to_string())?;
-        let Some(place) = places.find((line.clients, line.rate, line.iteration))? else { return Ok(()) };
+        let Some(place) = places.find(line.key())? else { return Ok(()) };
         let series = &mut record.iterations[place].measured.series.0;
         if line.second != series.len() {
             return Err(format!("second {} where second {} is expected", line.second, series.len()));
@@ -96,37 +97,40 @@ pub(super) fn open_rows(directory: &Path, pages: usize) -> Result<RowsFile, Stor
 /// A line of `intervals.ndjson`.
 #[derive(Deserialize)]
 pub(super) struct IntervalLine {
-    pub(super) clients: u32,
+    clients: u32,
     #[serde(default)]
-    pub(super) rate: Option<RateProfile>,
-    pub(super) iteration: u32,
+    rate: Option<RateProfile>,
+    iteration: u32,
     second: usize,
     #[serde(flatten)]
     interval: Interval,
 }
 
-/// Clients, rate and number of an iteration: no two of a record share them.
-pub(super) type Name = (u32, Option<RateProfile>, u32);
+impl IntervalLine {
+    /// Whose second it is.
+    pub(super) fn key(&self) -> IterationKey {
+        IterationKey::new(LevelKey::new(self.clients, self.rate), self.iteration)
+    }
+}
 
 /// Where each iteration stands in the record.
 struct Places {
-    by_name: HashMap<Name, usize>,
+    by_key: HashMap<IterationKey, usize>,
     partial: bool,
 }
 
 impl Places {
     fn of(record: &RunRecord, partial: bool) -> Places {
-        let name = |iteration: &IterationRecord| (iteration.clients, iteration.rate, iteration.iteration);
-        let by_name = record.iterations.iter().enumerate().map(|(place, it)| (name(it), place)).collect();
-        Places { by_name, partial }
+        let by_key = record.iterations.iter().enumerate().map(|(place, it)| (it.key(), place)).collect();
+        Places { by_key, partial }
     }
 
     /// `None`: a line of an iteration whose storing was cut short.
-    fn find(&self, (clients, rate, iteration): Name) -> Result<Option<usize>, String> {
-        match self.by_name.get(&(clients, rate, iteration)) {
+    fn find(&self, key: IterationKey) -> Result<Option<usize>, String> {
+        match self.by_key.get(&key) {
             Some(place) => Ok(Some(*place)),
             None if self.partial => Ok(None),
-            None => Err(format!("the record has no iteration {iteration} of {}", load_name(clients, rate))),
+            None => Err(format!("the record has no iteration {} of {}", key.iteration, key.level)),
         }
     }
 }

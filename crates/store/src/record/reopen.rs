@@ -11,10 +11,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use webstone_model::record::{RunRecord, RunState};
+use webstone_model::keys::IterationKey;
+use webstone_model::record::{IterationRecord, RunRecord, RunState};
 
 use super::append::AppendFile;
-use super::read::{IntervalLine, Name};
+use super::read::IntervalLine;
 use super::{
     HISTOGRAMS, INTERVALS, ITERATION_LINE_BYTES_MAX, ITERATIONS, PAGE_ROWS, PARTIAL, RECORD, Store,
     StoreError, hlog, pages, read,
@@ -40,14 +41,13 @@ impl Store {
             return Err(StoreError::content(&file, 1, "the record is finished: nothing can be added to it"));
         }
         record.iterations.iter_mut().for_each(|iteration| iteration.measured.pack());
-        let known: HashSet<Name> =
-            record.iterations.iter().map(|run| (run.clients, run.rate, run.iteration)).collect();
+        let known: HashSet<IterationKey> = record.iterations.iter().map(IterationRecord::key).collect();
         let of_histograms = |line: &str| {
-            line.starts_with(['#', '"']) || hlog::owner(line).is_some_and(|name| known.contains(&name))
+            line.starts_with(['#', '"']) || hlog::owner(line).is_some_and(|key| known.contains(&key))
         };
         let of_intervals = |line: &str| {
             let line = serde_json::from_str::<IntervalLine>(line);
-            line.is_ok_and(|line| known.contains(&(line.clients, line.rate, line.iteration)))
+            line.is_ok_and(|line| known.contains(&line.key()))
         };
         let log = |name: &str, is_kept: &dyn Fn(&str) -> bool| -> Result<AppendFile, StoreError> {
             let file = directory.join(name);

@@ -15,9 +15,7 @@ mod server;
 mod tests;
 mod waiting;
 
-use super::bounds::{
-    LINK_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, STOLEN_PERCENT_MAX, WORKER_CPU_PERCENT_MAX, level,
-};
+use super::bounds::{LINK_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, STOLEN_PERCENT_MAX, WORKER_CPU_PERCENT_MAX};
 use super::disturbance::losses;
 use super::{LevelLimit, Limit, LimitingResource};
 use crate::calibration;
@@ -44,18 +42,19 @@ pub(super) fn limits(record: &RunRecord) -> (Limit, Vec<LevelLimit>) {
     let limits: Vec<LevelLimit> = levels
         .iter()
         .enumerate()
-        .map(|(place, (clients, runs))| {
+        .map(|(place, (key, runs))| {
+            let IterationRecord { clients, rate, .. } = *runs[0];
             let below: Vec<(u32, f64)> = levels[..place]
                 .iter()
                 .zip(&rates)
-                .filter(|((_, below), _)| below[0].rate.is_none() && runs[0].rate.is_none())
-                .map(|((clients, _), rate)| (*clients, *rate))
+                .filter(|((_, below), _)| below[0].rate.is_none() && rate.is_none())
+                .map(|((_, below), rate)| (below[0].clients, *rate))
                 .collect();
             let limit = match rates[place] > 0.0 {
-                true => of_level(record, runs, waiting::plateau(*clients, rates[place], &below)),
-                false => unknown(&level(runs[0]), "nothing was answered"),
+                true => of_level(record, runs, waiting::plateau(clients, rates[place], &below)),
+                false => unknown(&key.to_string(), "nothing was answered"),
             };
-            LevelLimit { clients: *clients, rate: runs[0].rate, limit }
+            LevelLimit { clients, rate, limit }
         })
         .collect();
     let run = match peak {
@@ -90,7 +89,7 @@ fn besides(texts: &[Option<String>]) -> String {
 }
 
 fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>) -> Limit {
-    let at = level(runs[0]);
+    let at = runs[0].level().to_string();
     let generator = Generator::of(runs);
     let server = Server::of(record, runs);
     let origin = Server::of_origin(record, runs);
@@ -193,7 +192,6 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
 
 fn of_calibration(record: &RunRecord, runs: &[&IterationRecord]) -> Option<String> {
     let quote = calibration::quote(record).ok()?;
-    let is_this = |clients, rate| (clients, rate) == (runs[0].clients, runs[0].rate);
-    let share = quote.levels.iter().find(|share| is_this(share.clients, share.rate))?;
+    let share = quote.levels.iter().find(|share| share.key() == runs[0].level())?;
     Some(format!("{:.0} % of what it can do by its calibration", share.percent))
 }

@@ -327,13 +327,13 @@ fn an_offered_rate_that_was_served_is_the_limit() {
     limited(
         |record, run| open_loop(record, run, 0),
         LimitingResource::OfferedRate,
-        "The offered rate is the limit at 1000 arrivals/s: the server kept up with it (the server used 98 % \
+        "The offered rate is the limit at 1,000 arrivals/s: the server kept up with it (the server used 98 % \
          of its 1 CPU, the generator's worker used 50 % of CPU 1).",
     );
     limited(
         |record, run| open_loop(record, run, 30_000),
         LimitingResource::Server,
-        "The server's CPU is the bottleneck at 1000 arrivals/s: the server used 98 % of its 1 CPU (the \
+        "The server's CPU is the bottleneck at 1,000 arrivals/s: the server used 98 % of its 1 CPU (the \
          generator's worker used 50 % of CPU 1).",
     );
 }
