@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use webstone_model::identities::{self, Expectation};
 use webstone_model::metrics::{
-    ClientTotals, Counts, Interval, Lifetime, Measured, PageHistograms, PageTotals, WorkerUse,
+    ClientTotals, Counts, Lifetime, Measured, PageHistograms, PageTotals, Second, WorkerUse,
 };
 use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
 use webstone_model::spec::{Levels, RunSpec};
@@ -119,7 +119,7 @@ fn iteration(clients: u32, pages: u32, at: SystemTime) -> IterationRecord {
         let connect_ns = (number < u64::from(clients)).then(|| 20_000 + (random >> 40) % 30_000);
         // All clients are busy all the time, so the sum over them tells how late it is.
         let second = measured.response.sum / u64::from(clients) / NANOS_PER_SECOND;
-        measured.series.0.resize(measured.series.0.len().max(second as usize + 1), Interval::default());
+        measured.seconds.0.resize(measured.seconds.0.len().max(second as usize + 1), Second::default());
         answered(&mut measured, page, second, number % u64::from(clients), nanos);
         if let Some(nanos) = connect_ns {
             connected(&mut measured, page, second, number % u64::from(clients), nanos);
@@ -141,7 +141,7 @@ fn iteration(clients: u32, pages: u32, at: SystemTime) -> IterationRecord {
     // All clients are busy all the time, so this is how long it took.
     measured.window_ns = measured.response.sum / u64::from(clients);
     let seconds = measured.window_ns.div_ceil(NANOS_PER_SECOND) as usize;
-    measured.series.0.resize(seconds, Interval::default());
+    measured.seconds.0.resize(seconds, Second::default());
     measured.lifetime = Lifetime {
         connections,
         requests,
@@ -194,13 +194,13 @@ fn answered(measured: &mut Measured, page: u32, second: u64, client: u64, nanos:
     of_client.requests += 1;
     of_client.response_ns += nanos;
     of_client.bytes += 5_200;
-    measured.series.0[second as usize].merge(&Interval {
+    measured.seconds.0[second as usize].merge(&Second {
         requests: 1,
         pages: 1,
         bytes: 5_200,
         response_ns: nanos,
         response_ns_max: nanos,
-        ..Interval::default()
+        ..Second::default()
     });
 }
 
@@ -217,5 +217,5 @@ fn connected(measured: &mut Measured, page: u32, second: u64, client: u64, nanos
         ..PageTotals::default()
     });
     measured.clients[client as usize].connects += 1;
-    measured.series.0[second as usize].connections += 1;
+    measured.seconds.0[second as usize].connections += 1;
 }

@@ -3,7 +3,7 @@
 
 use webstone_model::errors::{ErrorClass, ErrorExample};
 use webstone_model::metrics::{
-    ClientTotals, Histogram, Interval, Measured, OpenLoop, PageHistograms, PageTotals, WorkerUse,
+    ClientTotals, Histogram, Measured, OpenLoop, PageHistograms, PageTotals, Second, WorkerUse,
 };
 use webstone_model::units::NANOS_PER_SECOND;
 
@@ -27,7 +27,7 @@ pub(crate) struct Recorder {
     /// End of the second that is being counted.
     second_end_ns: u64,
     /// Totals at the start of that second.
-    second_start: Interval,
+    second_start: Second,
     second_response_ns_max: u64,
     cpu_at_open: CpuUse,
     /// When the last copy for percentiles was taken.
@@ -45,14 +45,14 @@ impl Recorder {
             ..Measured::default()
         };
         let seconds = (plan.duration_ns / NANOS_PER_SECOND + 2).min(SERIES_SECONDS_RESERVED);
-        measured.series.0.reserve(seconds as usize);
+        measured.seconds.0.reserve(seconds as usize);
         measured.generator.metrics_bytes_max = bytes_max(plan, clients, seconds, is_open_loop);
         Recorder {
             measured,
             is_open: false,
             open_ns: u64::MAX,
             second_end_ns: u64::MAX,
-            second_start: Interval::default(),
+            second_start: Second::default(),
             second_response_ns_max: 0,
             cpu_at_open: CpuUse::default(),
             copied_ns: 0,
@@ -137,7 +137,7 @@ impl Recorder {
     /// Closes the second that is being counted and begins the next.
     fn end_second(&mut self) {
         let totals = self.totals();
-        self.measured.series.0.push(Interval {
+        self.measured.seconds.0.push(Second {
             requests: totals.requests - self.second_start.requests,
             errors: totals.errors - self.second_start.errors,
             connections: totals.connections - self.second_start.connections,
@@ -152,9 +152,9 @@ impl Recorder {
     }
 
     /// Totals of the window so far, in the form of an interval.
-    pub(crate) fn totals(&self) -> Interval {
+    pub(crate) fn totals(&self) -> Second {
         let counts = &self.measured.counts;
-        Interval {
+        Second {
             requests: counts.succeeded,
             errors: counts.failed,
             connections: counts.connections,
@@ -443,5 +443,5 @@ fn bytes_max(plan: &Plan, clients: usize, seconds: u64, is_open_loop: bool) -> u
     let open_loop = if is_open_loop { 4 } else { 0 };
     let histograms = (7 + open_loop + 4 * plan.histogram_pages.len()) * Histogram::bytes_max();
     let totals = plan.pages.len() * size_of::<PageTotals>() + clients * size_of::<ClientTotals>();
-    (histograms + totals) as u64 + seconds * size_of::<Interval>() as u64
+    (histograms + totals) as u64 + seconds * size_of::<Second>() as u64
 }

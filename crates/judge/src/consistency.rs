@@ -1,6 +1,6 @@
 //! Whether a record agrees with itself: everything that it says twice is computed again from what it was counted from
 //! and compared. `webstone verify` asks this of records that come from somebody else; whoever edits a figure has to edit
-//! every sum, series and distribution that it follows from, too.
+//! every sum, second and distribution that it follows from, too.
 //!
 //! The identities ([`webstone_model::identities`]) say that nothing was lost while measuring. What is checked here says that
 //! nothing was changed since.
@@ -35,7 +35,7 @@ pub struct Consistency {
     pub contradictions: Vec<Contradiction>,
 }
 
-/// Compares everything that a record with its distributions and series says more than once.
+/// Compares everything that a record with its distributions and seconds says more than once.
 pub fn check(record: &RunRecord) -> Consistency {
     let mut books = Books { place: "the run".to_owned(), found: Consistency::default() };
     run(&mut books, record);
@@ -53,7 +53,7 @@ pub fn check(record: &RunRecord) -> Consistency {
         let together = together(&rows);
         pages(&mut books, &iteration.measured, &rows, &together);
         breakdowns(&mut books, &iteration.measured);
-        series(&mut books, iteration);
+        seconds(&mut books, iteration);
         times::of_iteration(&mut books, record, iteration);
         identities_again(&mut books, iteration, &together);
         if iteration.pages_at.is_some() {
@@ -324,14 +324,14 @@ fn breakdowns(books: &mut Books, measured: &Measured) {
     });
 }
 
-fn series(books: &mut Books, iteration: &IterationRecord) {
+fn seconds(books: &mut Books, iteration: &IterationRecord) {
     let measured = &iteration.measured;
-    let total = measured.series.total();
+    let total = measured.seconds.total();
     books.equal("response times: intervals = total", total.response_ns, measured.response.sum);
     books.equal("longest response: intervals = total", total.response_ns_max, measured.response.max);
     let seconds = measured.window_ns.div_ceil(NANOS_PER_SECOND);
-    let held = measured.series.0.len() as u64;
-    books.holds("the series is no longer than the window", held <= seconds.max(1), || {
+    let held = measured.seconds.0.len() as u64;
+    books.holds("there are no more seconds than in the window", held <= seconds.max(1), || {
         format!("{held} and {seconds}")
     });
     books.equal("as many clients as the level has", measured.clients.len() as u64, iteration.clients.into());
@@ -366,7 +366,7 @@ fn identities_again(books: &mut Books, iteration: &IterationRecord, pages: &Page
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webstone_model::metrics::{ClientTotals, Counts, Interval, PageHistograms, Series};
+    use webstone_model::metrics::{ClientTotals, Counts, PageHistograms, Second, Seconds};
     use webstone_model::pages::by_hits;
 
     /// One client, one page, three requests of 1, 2 and 3 ms.
@@ -374,7 +374,7 @@ mod tests {
         let mut measured = Measured { window_ns: NANOS_PER_SECOND, ..Measured::default() };
         let mut own = Histograms::default();
         let (mut page, mut client, mut interval) =
-            (PageTotals::default(), ClientTotals::default(), Interval::default());
+            (PageTotals::default(), ClientTotals::default(), Second::default());
         for nanos in [1_000_000_u64, 2_000_000, 3_000_000] {
             for (moments, histogram) in [
                 (&mut measured.connect, &mut measured.histograms.connect),
@@ -409,14 +409,14 @@ mod tests {
             client.connects += 1;
             client.bytes += 600;
             client.response_ns += nanos;
-            interval.merge(&Interval {
+            interval.merge(&Second {
                 requests: 1,
                 connections: 1,
                 pages: 1,
                 bytes: 600,
                 response_ns: nanos,
                 response_ns_max: nanos,
-                ..Interval::default()
+                ..Second::default()
             });
         }
         measured.counts = Counts {
@@ -430,7 +430,7 @@ mod tests {
         measured.pages = vec![page];
         measured.page_histograms = vec![PageHistograms { page: 0, histograms: own }];
         measured.clients = vec![client];
-        measured.series = Series(vec![interval]);
+        measured.seconds = Seconds(vec![interval]);
         let expected = Expectation { clients: 1, one_request_each: false, server_bytes: None };
         IterationRecord {
             clients: 1,
@@ -450,7 +450,7 @@ mod tests {
         let together = together(&rows);
         pages(&mut books, &run.measured, &rows, &together);
         breakdowns(&mut books, &run.measured);
-        series(&mut books, &run);
+        seconds(&mut books, &run);
         identities_again(&mut books, &run, &together);
         assert!(books.found.checked > 50, "{}", books.found.checked);
         books.found.contradictions.into_iter().map(|found| found.rule).collect()
@@ -478,8 +478,8 @@ mod tests {
             ("a page's longest", |m| m.pages[0].response_ns_max = 1),
             ("a page's bytes", |m| m.pages[0].body_bytes += 1),
             ("a client's time", |m| m.clients[0].response_ns += 1),
-            ("a second's bytes", |m| m.series.0[0].bytes += 1),
-            ("seconds beyond the window", |m| m.series.0.push(Interval::default())),
+            ("a second's bytes", |m| m.seconds.0[0].bytes += 1),
+            ("seconds beyond the window", |m| m.seconds.0.push(Second::default())),
             ("another client", |m| m.clients.push(ClientTotals::default())),
         ];
         for (what, change) in changes {

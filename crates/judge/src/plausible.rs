@@ -6,7 +6,7 @@ use webstone_model::record::{CpuUse, HostUse, ServerUse};
 /// CPUs of one host: the kernel's own limit is 8,192.
 const CPUS_MAX: usize = 8_192;
 /// Links of one host that packets to a target take.
-const INTERFACES_MAX: usize = 1_024;
+const LINKS_MAX: usize = 1_024;
 /// The kernel counts CPU time in ticks, and CPU by CPU one after the other: a share of the time and this much besides.
 const SLACK_SHARE: u64 = 10;
 const SLACK_NS: u64 = 250_000_000;
@@ -16,11 +16,11 @@ const SLACK_NS: u64 = 250_000_000;
 /// # Errors
 /// The first that was, in words.
 pub fn of_host(host: &HostUse) -> Result<(), String> {
-    if host.cpus.len() > CPUS_MAX || host.interfaces.len() > INTERFACES_MAX {
+    if host.cpus.len() > CPUS_MAX || host.links.len() > LINKS_MAX {
         return Err(format!(
-            "it told of {} CPUs and {} network interfaces, and no host has more than {CPUS_MAX} and {INTERFACES_MAX}",
+            "it told of {} CPUs and {} network interfaces, and no host has more than {CPUS_MAX} and {LINKS_MAX}",
             host.cpus.len(),
-            host.interfaces.len()
+            host.links.len()
         ));
     }
     let most_ns = most_ns(host.elapsed_ns);
@@ -74,7 +74,7 @@ fn seconds(nanos: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webstone_model::record::InterfaceUse;
+    use webstone_model::record::LinkUse;
 
     fn host(busy_ns: u64, idle_ns: u64) -> HostUse {
         let cpu = CpuUse { busy_ns, user_ns: busy_ns, idle_ns, ..CpuUse::default() };
@@ -95,7 +95,7 @@ mod tests {
         let mut parts = host(4_000_000_000, 6_000_000_000);
         parts.cpus[1].system_ns = 4_000_000_000;
         assert!(of_host(&parts).is_err());
-        let many = HostUse { interfaces: vec![InterfaceUse::default(); 1_025], ..host(0, 0) };
+        let many = HostUse { links: vec![LinkUse::default(); 1_025], ..host(0, 0) };
         assert!(of_host(&many).is_err());
     }
 

@@ -11,7 +11,7 @@ use webstone_judge::verdict::{self, LimitingResource};
 use webstone_model::metrics::{GeneratorUse, Measured, OpenLoop, WorkerUse};
 use webstone_model::rate::{Rate, RateProfile};
 use webstone_model::record::{
-    CpuUse, HostUse, InterfaceUse, IterationRecord, ProcessUse, RunRecord, SCHEMA_VERSION, ScheduleKept,
+    CpuUse, HostUse, IterationRecord, LinkUse, ProcessUse, RunRecord, SCHEMA_VERSION, ScheduleKept,
     ServerUse, TargetRecord, ThreadUse, Tool,
 };
 use webstone_model::spec::RunSpec;
@@ -81,11 +81,11 @@ fn window(base: &RunRecord, chance: &mut Chance) -> RunRecord {
         idle_ns: ns(all_ms - programs - interrupts),
         ..CpuUse::default()
     };
-    let link = InterfaceUse {
+    let link = LinkUse {
         name: "eth0".into(),
         speed_bps: Some(1_000_000_000),
         received_bytes: chance.time(all_ms) * 125_000,
-        ..InterfaceUse::default()
+        ..LinkUse::default()
     };
     let mut measured = Measured { window_ns: WINDOW_S * SECOND, ..Measured::default() };
     measured.generator = GeneratorUse {
@@ -101,7 +101,7 @@ fn window(base: &RunRecord, chance: &mut Chance) -> RunRecord {
         host: Some(HostUse {
             elapsed_ns: WINDOW_S * SECOND,
             cpus: vec![cpu(0, first + others, interrupts), cpu(1, second + generator, 0)],
-            interfaces: if chance.below(2) == 0 { vec![link] } else { vec![] },
+            links: if chance.below(2) == 0 { vec![link] } else { vec![] },
             ..HostUse::default()
         }),
         measured,

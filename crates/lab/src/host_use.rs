@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
-use webstone_model::record::{CpuUse, HostUse, InterfaceUse, PairPorts, TcpUse};
+use webstone_model::record::{CpuUse, HostUse, LinkUse, PairPorts, TcpUse};
 
 use crate::control_group::throttled_ns;
 use crate::limits;
@@ -30,7 +30,7 @@ pub(crate) struct HostReading {
     at: Instant,
     tcp: Option<TcpUse>,
     cpus: Vec<CpuUse>,
-    interfaces: Vec<InterfaceUse>,
+    links: Vec<LinkUse>,
     descriptors: Option<u64>,
     others: OthersReading,
     throttled_ns: Option<u64>,
@@ -40,19 +40,15 @@ pub(crate) struct HostReading {
 }
 
 impl HostReading {
-    /// Reads everything; of interfaces, those named, and of local ports, those taken towards the targets.
-    pub(crate) fn take(
-        root: &Root,
-        interfaces: &BTreeSet<String>,
-        targets: &BTreeSet<SocketAddr>,
-    ) -> HostReading {
+    /// Reads everything; of links, those named, and of local ports, those taken towards the targets.
+    pub(crate) fn take(root: &Root, links: &BTreeSet<String>, targets: &BTreeSet<SocketAddr>) -> HostReading {
         let at = Instant::now();
         let tcp = tcp(root);
         HostReading {
             at,
             tcp,
             cpus: cpus(root),
-            interfaces: interfaces.iter().filter_map(|name| interface(root, name)).collect(),
+            links: links.iter().filter_map(|name| link(root, name)).collect(),
             descriptors: root.fullest_table(),
             others: OthersReading::take(root),
             throttled_ns: throttled_ns(root, std::process::id()),
@@ -108,11 +104,11 @@ impl HostReading {
                     frequency_hz: after.frequency_hz,
                 },
             ),
-            interfaces: paired(
-                &self.interfaces,
-                &later.interfaces,
+            links: paired(
+                &self.links,
+                &later.links,
                 |link| link.name.clone(),
-                |before, after| InterfaceUse {
+                |before, after| LinkUse {
                     received_bytes: after.received_bytes.saturating_sub(before.received_bytes),
                     sent_bytes: after.sent_bytes.saturating_sub(before.sent_bytes),
                     received_packets: after.received_packets.saturating_sub(before.received_packets),
@@ -229,11 +225,11 @@ fn cpus(root: &Root) -> Vec<CpuUse> {
     text.lines().filter(|line| !line.starts_with("cpu ")).filter_map(of_line).collect()
 }
 
-fn interface(root: &Root, name: &str) -> Option<InterfaceUse> {
+fn link(root: &Root, name: &str) -> Option<LinkUse> {
     let directory = format!("/sys/class/net/{name}");
     let counter = |counter: &str| root.number(&format!("{directory}/statistics/{counter}"));
     let both = |a: &str, b: &str| counter(a).unwrap_or(0) + counter(b).unwrap_or(0);
-    Some(InterfaceUse {
+    Some(LinkUse {
         name: name.to_owned(),
         loopback: name == LOOPBACK,
         // Virtual interfaces refuse to tell, or tell -1.
@@ -254,7 +250,7 @@ const LOOPBACK: &str = "lo";
 
 /// The interfaces that packets to these addresses take: the loopback where the target is this host, otherwise by the
 /// longest prefix in the kernel's main routing table, and by the least metric where several are as long.
-pub fn interfaces_towards(
+pub fn links_towards(
     root: &Root,
     addresses: impl IntoIterator<Item = IpAddr>,
     this_host: bool,
@@ -350,11 +346,11 @@ mod tests {
             ("2001:db8::1", "eth0"),
             ("::ffff:10.10.10.7", "eth1"),
         ] {
-            let found = interfaces_towards(&root, [address.parse().unwrap()], false);
+            let found = links_towards(&root, [address.parse().unwrap()], false);
             assert_eq!(found, BTreeSet::from([name.to_owned()]), "{address}");
         }
         let (_keep, empty) = root_with(&[]);
-        assert!(interfaces_towards(&empty, ["192.0.2.9".parse().unwrap()], false).is_empty());
+        assert!(links_towards(&empty, ["192.0.2.9".parse().unwrap()], false).is_empty());
     }
 
     #[test]
@@ -424,7 +420,7 @@ mod tests {
                 ..CpuUse::default()
             }
         );
-        let [eth0] = &used.interfaces[..] else { panic!("{:?}", used.interfaces) };
+        let [eth0] = &used.links[..] else { panic!("{:?}", used.links) };
         assert_eq!((eth0.received_bytes, eth0.sent_bytes, eth0.speed_bps), (125_000, 0, Some(1_000_000_000)));
         assert!(!eth0.loopback);
         assert_eq!(used.ports, Some(1000));
@@ -435,7 +431,7 @@ mod tests {
         let (_keep, root) = root_with(&[]);
         let reading = HostReading::take(&root, &BTreeSet::from(["eth0".to_owned()]), &BTreeSet::new());
         let used = reading.until(&reading, &root, &BTreeSet::new());
-        assert_eq!((used.tcp, used.cpus, used.interfaces, used.ports), (None, vec![], vec![], None));
+        assert_eq!((used.tcp, used.cpus, used.links, used.ports), (None, vec![], vec![], None));
     }
 
     #[test]
@@ -461,11 +457,11 @@ mod tests {
     #[test]
     fn this_machine_counts() {
         let root = Root::default();
-        let reading = HostReading::take(&root, &interfaces_towards(&root, [], true), &BTreeSet::new());
+        let reading = HostReading::take(&root, &links_towards(&root, [], true), &BTreeSet::new());
         let later = HostReading::take(&root, &BTreeSet::from(["lo".to_owned()]), &BTreeSet::new());
         let used = reading.until(&later, &root, &BTreeSet::new());
         assert!(used.tcp.is_some() && !used.cpus.is_empty() && used.descriptors > Some(2));
-        assert!(used.interfaces[0].loopback);
+        assert!(used.links[0].loopback);
     }
 
     #[test]
@@ -488,7 +484,7 @@ mod tests {
             ),
         ]);
         let towards = |address: &str| {
-            interfaces_towards(&root, [address.parse().unwrap()], false).into_iter().collect::<Vec<_>>()
+            links_towards(&root, [address.parse().unwrap()], false).into_iter().collect::<Vec<_>>()
         };
         assert_eq!(towards("192.0.2.1"), ["eth0"]);
         assert_eq!(towards("10.1.2.3"), ["eth1"]);

@@ -34,7 +34,7 @@ pub struct Watched<'a> {
     /// Whether the window opens before the first request: there is no warm-up.
     pub from_start: bool,
     /// Network interfaces towards the target.
-    pub interfaces: &'a BTreeSet<String>,
+    pub links: &'a BTreeSet<String>,
     /// CPUs of this host that the server and its origin may run on, as far as they are known.
     pub cpus: Vec<u32>,
     /// Addresses of the target, where its clients are on this host.
@@ -153,7 +153,7 @@ impl<'a> Window<'a> {
                 opened: behind.and_then(View::counters),
                 closed: None,
             },
-            host: HostReading::take(&Root::default(), watched.interfaces, watched.targets),
+            host: HostReading::take(&Root::default(), watched.links, watched.targets),
             watched,
             is_open: false,
             watch: None,
@@ -192,8 +192,7 @@ impl<'a> Window<'a> {
                 // The servers first, so that what reading the rest takes is not in their window.
                 self.server.open();
                 self.origin.open();
-                self.host =
-                    HostReading::take(&Root::default(), self.watched.interfaces, self.watched.targets);
+                self.host = HostReading::take(&Root::default(), self.watched.links, self.watched.targets);
                 self.watch = is_virtual(&Root::default()).then(|| Watch::begin(&self.watched.cpus));
                 (self.looks, self.cost) = Default::default();
                 self.count(began);
@@ -233,7 +232,7 @@ impl<'a> Window<'a> {
         self.server.close();
         self.origin.close();
         self.host_closed =
-            Some(HostReading::take(&Root::default(), self.watched.interfaces, self.watched.targets));
+            Some(HostReading::take(&Root::default(), self.watched.links, self.watched.targets));
         self.stalls = self.watch.take().map(Watch::end).unwrap_or_default();
         self.count(began);
         // Behind the window, because it takes longer than all the rest.
@@ -278,9 +277,9 @@ mod tests {
     use super::*;
     use crate::machine::tests::root_with;
 
-    fn watched(server: Option<ProcessTree>, interfaces: &BTreeSet<String>) -> Watched<'_> {
+    fn watched(server: Option<ProcessTree>, links: &BTreeSet<String>) -> Watched<'_> {
         static NO_TARGETS: BTreeSet<SocketAddr> = BTreeSet::new();
-        Watched { server, origin: None, from_start: true, interfaces, cpus: Vec::new(), targets: &NO_TARGETS }
+        Watched { server, origin: None, from_start: true, links, cpus: Vec::new(), targets: &NO_TARGETS }
     }
 
     /// A process with so many ticks of user time, threads and descriptors.
@@ -299,10 +298,10 @@ mod tests {
     #[test]
     fn what_counts_is_between_opening_and_close_and_the_most_of_all_looks() {
         let (keep, root) = root_with(&[("/proc/9/status", "VmHWM: 8 kB\nVmRSS: 4 kB\n")]);
-        let interfaces = BTreeSet::new();
+        let links = BTreeSet::new();
         process(keep.path(), 1, 99, 99);
         let server = Some(ProcessTree::of(&root, 9));
-        let mut window = Window::before(watched(server, &interfaces));
+        let mut window = Window::before(watched(server, &links));
         process(keep.path(), 10, 2, 3);
         window.look(Phase::WarmUp);
         window.look(Phase::Measuring);
@@ -331,8 +330,8 @@ mod tests {
     fn a_look_that_costs_much_is_taken_less_often() {
         assert_eq!(pause_after(Duration::from_micros(20)), PAUSE);
         assert_eq!(pause_after(Duration::from_millis(100)), Duration::from_secs(100));
-        let interfaces = BTreeSet::new();
-        let window = Window::before(watched(None, &interfaces));
+        let links = BTreeSet::new();
+        let window = Window::before(watched(None, &links));
         assert_eq!(window.used().server, ServerUse::default(), "of no server nothing is known");
     }
 }

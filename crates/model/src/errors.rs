@@ -180,7 +180,7 @@ impl ErrorTable {
             .filter(|(_, count, _)| *count > 0)
     }
 
-    /// Adds another worker's, agent's or iteration's table to this one; the earlier example stays.
+    /// Adds another worker's, host's or iteration's table to this one; the earlier example stays.
     pub fn merge(&mut self, other: &ErrorTable) {
         for class in ErrorClass::ALL {
             let slot = class as usize;

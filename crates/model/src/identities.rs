@@ -75,23 +75,23 @@ pub fn check_with(measured: &Measured, pages: &PageTotals, expected: &Expectatio
 
     let clients =
         |field: fn(&crate::metrics::ClientTotals) -> u64| measured.clients.iter().map(field).sum::<u64>();
-    let series = measured.series.total();
+    let seconds = measured.seconds.total();
     equal(3, "requests: pages = total", pages.requests, counts.succeeded);
     equal(3, "requests: clients = total", clients(|c| c.requests), counts.succeeded);
-    equal(3, "requests: intervals = total", series.requests, counts.succeeded);
+    equal(3, "requests: intervals = total", seconds.requests, counts.succeeded);
     equal(3, "errors: pages = total", pages.errors, counts.failed);
     equal(3, "errors: clients = total", clients(|c| c.errors), counts.failed);
-    equal(3, "errors: intervals = total", series.errors, counts.failed);
+    equal(3, "errors: intervals = total", seconds.errors, counts.failed);
     equal(3, "connections: pages = total", pages.connects, counts.connections);
     equal(3, "connections: clients = total", clients(|c| c.connects), counts.connections);
-    equal(3, "connections: intervals = total", series.connections, counts.connections);
+    equal(3, "connections: intervals = total", seconds.connections, counts.connections);
     equal(3, "pages: pages = total", pages.hits, counts.pages_completed);
     equal(3, "pages: clients = total", clients(|c| c.pages), counts.pages_completed);
-    equal(3, "pages: intervals = total", series.pages, counts.pages_completed);
+    equal(3, "pages: intervals = total", seconds.pages, counts.pages_completed);
     let bytes = measured.response_bytes.sum;
     equal(3, "bytes: pages = total", pages.body_bytes.saturating_add(pages.head_bytes), bytes);
     equal(3, "bytes: clients = total", clients(|c| c.bytes), bytes);
-    equal(3, "bytes: intervals = total", series.bytes, bytes);
+    equal(3, "bytes: intervals = total", seconds.bytes, bytes);
     equal(3, "response times: histogram = total", measured.histograms.response.len(), counts.succeeded);
     if let Some(open_loop) = &measured.open_loop {
         let uncorrected = open_loop.uncorrected.response.len();
@@ -128,7 +128,7 @@ pub fn check_with(measured: &Measured, pages: &PageTotals, expected: &Expectatio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::{ClientTotals, Counts, Interval, OpenLoop, PageTotals, Series};
+    use crate::metrics::{ClientTotals, Counts, OpenLoop, PageTotals, Second, Seconds};
 
     fn sound() -> Measured {
         let mut measured = Measured {
@@ -158,7 +158,7 @@ mod tests {
                 bytes: 24,
                 ..Default::default()
             }],
-            series: Series(vec![Interval {
+            seconds: Seconds(vec![Second {
                 requests: 2,
                 connections: 3,
                 pages: 2,

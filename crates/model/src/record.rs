@@ -254,7 +254,8 @@ pub struct HostUse {
     /// CPU by CPU, in ascending order of number.
     pub cpus: Vec<CpuUse>,
     /// The network interfaces that packets to the target take.
-    pub interfaces: Vec<InterfaceUse>,
+    #[serde(rename = "interfaces")]
+    pub links: Vec<LinkUse>,
     /// Local ports that the kernel may choose from, for each address and port of the target.
     pub ports: Option<u64>,
     /// The pair of addresses that had taken most of them, at either end of the window; absent in older records, where the kernel
@@ -423,7 +424,8 @@ pub struct CpuUse {
 /// What went over a network interface in a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct InterfaceUse {
+#[schemars(rename = "InterfaceUse")]
+pub struct LinkUse {
     /// Its name.
     pub name: String,
     /// Whether it is the loopback.

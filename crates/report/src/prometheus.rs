@@ -144,7 +144,7 @@ fn of_host(metrics: &mut Metrics, labels: &Labels, host: &HostUse) {
             );
         }
     }
-    for link in &host.interfaces {
+    for link in &host.links {
         let of_link = labels.with("interface", &link.name);
         for (way, bytes, packets) in [
             ("received", link.received_bytes, link.received_packets),

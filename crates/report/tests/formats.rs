@@ -56,7 +56,7 @@ fn a_workbook_has_a_sheet_a_table_and_the_figures_of_the_record() {
             "Pages",
             "Percentiles",
             "Percentile Curves",
-            "Series",
+            "Seconds",
             "Errors",
             "Identities",
             "Generator",
@@ -72,7 +72,7 @@ fn a_workbook_has_a_sheet_a_table_and_the_figures_of_the_record() {
         .collect();
     assert_eq!(column(&levels, "Requests, 1/s"), rates);
     assert_eq!(column(&sheet(&bytes, "Client Data"), "Client").len(), 2 * (5 + 10 + 20));
-    assert_eq!(column(&sheet(&bytes, "Series"), "Until, s").len(), 6 * 6);
+    assert_eq!(column(&sheet(&bytes, "Seconds"), "Until, s").len(), 6 * 6);
     assert_eq!(column(&sheet(&bytes, "Iterations"), "Requests, 1/s").len(), 6);
     let curve = sheet(&bytes, "Percentile Curves");
     assert_eq!(curve[4][..2], [Data::Float(50.0), Data::Float(2.0)]);
@@ -151,7 +151,7 @@ print(curves.x_axis.scaling.logBase, curves.y_axis.scaling.logBase, curves.x_axi
     for line in [
         "Levels 5 C2 [] False",
         "Percentile Curves 39 C2 [4] False",
-        "Series 43 D2 [3] False",
+        "Seconds 43 D2 [3] False",
         "#,##0.0 True 2026-11-21 10:04:48",
         "10.0 10.0 ",
     ] {

@@ -79,7 +79,7 @@ fn pages_that_are_left_out_are_counted() {
 fn a_chart_of_a_single_point_is_left_out() {
     let mut record = records::hit();
     record.iterations.truncate(1);
-    record.iterations[0].measured.series.0.truncate(1);
+    record.iterations[0].measured.seconds.0.truncate(1);
     record.iterations[0].measured.window_ns = 1_000_000_000;
     let page = html(&record);
     assert!(!page.contains("chart-requests_per_s"), "one second is no line");
@@ -199,7 +199,7 @@ fn a_cause_is_told_once_with_the_iterations_that_share_it() {
 fn cautions_stand_in_the_verdict_and_in_markdown() {
     let mut record = records::small();
     record.iterations[0].measured.generator.workers[0].run_queue_ns = Some(600_000_000);
-    record.iterations[1].measured.series.0.pop();
+    record.iterations[1].measured.seconds.0.pop();
     let markdown =
         String::from_utf8(render(&record, Format::Markdown, &Options::default()).unwrap()).unwrap();
     for text in [html(&record).split("id=\"load\"").next().unwrap(), &markdown] {

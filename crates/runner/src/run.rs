@@ -36,7 +36,7 @@ use webstone_lab::embedded::EmbeddedServerError;
 use webstone_lab::environment::configuration;
 use webstone_lab::environment::{self, Subject};
 use webstone_lab::fetch::ByProbe;
-use webstone_lab::host_use::interfaces_towards;
+use webstone_lab::host_use::links_towards;
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::limits;
 use webstone_lab::machine::{Root, cpus};
@@ -168,7 +168,7 @@ struct Prepared {
     /// What watches it elsewhere.
     agent: Option<ServerAgent>,
     /// Network interfaces towards the target.
-    interfaces: BTreeSet<String>,
+    links: BTreeSet<String>,
     /// Addresses of the target.
     targets: BTreeSet<SocketAddr>,
     store: Option<Store>,
@@ -217,8 +217,7 @@ fn prepare(
     let found = under_test::find(&spec, at, &facts);
     let found_on = found.processes.as_ref().map(|server| server.cpus.clone()).unwrap_or_default();
     let placement = place(&cpus(&root), at, &spec.generator, &spec.server, &found_on)?;
-    let interfaces =
-        interfaces_towards(&root, facts.addresses.iter().map(|address| address.ip()), facts.this_host);
+    let links = links_towards(&root, facts.addresses.iter().map(|address| address.ip()), facts.this_host);
     warnings.extend(placement.warnings.iter().cloned());
     warnings.extend(found.warnings(&placement));
     effective.generator.workers = placement.workers;
@@ -335,7 +334,7 @@ fn prepare(
         server,
         found,
         agent,
-        interfaces,
+        links,
         targets,
         store,
         record_all,
@@ -386,7 +385,7 @@ impl Prepared {
             server,
             origin: origin.as_mut(),
             agent: self.agent.as_mut(),
-            interfaces: &self.interfaces,
+            links: &self.links,
             server_cpus,
             targets: &self.targets,
             sink: match &mut self.store {

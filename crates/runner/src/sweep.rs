@@ -120,7 +120,7 @@ pub(crate) struct Sweep<'a> {
     /// What watches the server on its own host, where it is not this one's to watch.
     pub(crate) agent: Option<&'a mut ServerAgent>,
     /// Network interfaces towards the target.
-    pub(crate) interfaces: &'a BTreeSet<String>,
+    pub(crate) links: &'a BTreeSet<String>,
     /// CPUs of this host that the server and its origin run on, as far as they are known.
     pub(crate) server_cpus: Vec<u32>,
     /// Addresses of the target.
@@ -240,7 +240,7 @@ impl Sweep<'_> {
         let measured = &mut run.measured;
         measured.histograms = Default::default();
         (measured.pages, measured.clients, measured.page_histograms) = Default::default();
-        (measured.series, measured.open_loop) = Default::default();
+        (measured.seconds, measured.open_loop) = Default::default();
         let why = verdict::losses(record, &run).first().map(Loss::sentence).unwrap_or_default();
         record.voids.push(run);
         self.course.again(step);
@@ -302,7 +302,7 @@ impl Sweep<'_> {
             server,
             origin: self.origin.as_ref().map(|origin| origin.view.clone()),
             from_start: self.spec.load.warmup == Nanos::ZERO,
-            interfaces: self.interfaces,
+            links: self.links,
             cpus: self.server_cpus.clone(),
             targets: self.targets,
         });

@@ -11,7 +11,7 @@ use webstone_engine::{TraceEvent, TraceKind, Transaction};
 use webstone_lab::machine::Root;
 use webstone_model::event::{Event, Live, Phase};
 use webstone_model::metrics::{
-    ClientTotals, Counts, Interval, Lifetime, Measured, PageTotals, Series, WorkerUse,
+    ClientTotals, Counts, Lifetime, Measured, PageTotals, Second, Seconds, WorkerUse,
 };
 use webstone_model::rate::RateProfile;
 use webstone_model::spec::{Levels, Order};
@@ -48,12 +48,12 @@ pub(crate) fn sound(clients: u32) -> Measured {
             };
             clients as usize
         ],
-        series: Series(vec![Interval {
+        seconds: Seconds(vec![Second {
             requests: n,
             connections: n,
             pages: n,
             bytes: 24 * n,
-            ..Interval::default()
+            ..Second::default()
         }]),
         lifetime: Lifetime { received_bytes: 24 * n, ..Lifetime::default() },
         ..Measured::default()
@@ -282,9 +282,9 @@ impl Stage {
             Event::LevelEnded { at, .. } => events.push(format!("end {}", at.step)),
             _ => {}
         };
-        let (interfaces, targets) = (BTreeSet::new(), BTreeSet::new());
+        let (links, targets) = (BTreeSet::new(), BTreeSet::new());
         let mut sweep = Sweep {
-            interfaces: &interfaces,
+            links: &links,
             server_cpus: Vec::new(),
             targets: &targets,
             generator: &self.script,

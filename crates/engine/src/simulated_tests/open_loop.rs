@@ -137,7 +137,7 @@ fn a_closed_loop_sees_a_stall_once_a_client() {
 fn a_ramp_follows_its_integral_to_the_arrival() {
     let measured = level("100..500/4s", 5, 5 * SECOND).run(steady(0, 0, 10));
     // Of the first second those from 0 to 149, and so on; the answers take no time.
-    let seconds: Vec<u64> = measured.series.0.iter().map(|second| second.requests).collect();
+    let seconds: Vec<u64> = measured.seconds.0.iter().map(|second| second.requests).collect();
     assert_eq!(seconds, [150, 250, 350, 450, 500]);
     assert_eq!((schedule(&measured).planned, schedule(&measured).queued), (1_700, 0));
     are("lag", &schedule(&measured).lag, &schedule(&measured).lag_histogram, &[(0, 1_700)]);

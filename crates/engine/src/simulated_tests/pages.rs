@@ -53,7 +53,7 @@ fn every_figure_of_a_request_is_what_was_put_in() {
     assert_eq!((page.connects, page.connect_ns, page.connect_ns_max), (20, 14 * MS, 700 * US));
     let client = &measured.clients[0];
     assert_eq!((client.requests, client.response_ns, client.bytes), (20, 124 * MS, bytes));
-    let second = measured.series.0[0];
+    let second = measured.seconds.0[0];
     assert_eq!((second.requests, second.response_ns, second.response_ns_max), (20, 124 * MS, 6_200 * US));
 }
 
@@ -160,7 +160,7 @@ fn a_window_counts_what_ends_in_it_and_all_time_within_it() {
     are("response", &measured.response, &measured.histograms.response, &[(9 * MS, 2_780)]);
     assert_eq!((counts.busy_ns, Figures::of(&measured).little), (25 * SECOND, 10.0));
     // What ends with a second, as at 2,035 ms, is in the next.
-    let seconds: Vec<u64> = measured.series.0.iter().map(|second| second.requests).collect();
+    let seconds: Vec<u64> = measured.seconds.0.iter().map(|second| second.requests).collect();
     assert_eq!(seconds, [1_110, 1_110, 560]);
 }
 

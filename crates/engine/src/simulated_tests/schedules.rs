@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use webstone_model::metrics::Interval;
+use webstone_model::metrics::Second;
 use webstone_model::workload::{PageSequence, Sampler};
 
 use super::client_model::{Client, Diary};
@@ -202,7 +202,7 @@ fn agrees(schedule: &Schedule, diaries: &[Diary], measured: &Measured) {
     assert_eq!(measured.response_bytes.sum, right().map(|request| request.bytes).sum::<u64>());
 
     // Second by second.
-    let mut seconds = vec![Interval::default(); schedule.duration_ns.div_ceil(SECOND) as usize];
+    let mut seconds = vec![Second::default(); schedule.duration_ns.div_ceil(SECOND) as usize];
     for request in ended() {
         let second = &mut seconds[((request.end_ns - schedule.warmup_ns) / SECOND) as usize];
         match request.error {
@@ -210,6 +210,10 @@ fn agrees(schedule: &Schedule, diaries: &[Diary], measured: &Measured) {
             Some(_) => second.errors += 1,
         }
     }
-    let found = measured.series.0.iter().map(|second| (second.requests, second.errors));
-    assert!(found.eq(seconds.iter().map(|second| (second.requests, second.errors))), "{:?}", measured.series);
+    let found = measured.seconds.0.iter().map(|second| (second.requests, second.errors));
+    assert!(
+        found.eq(seconds.iter().map(|second| (second.requests, second.errors))),
+        "{:?}",
+        measured.seconds
+    );
 }

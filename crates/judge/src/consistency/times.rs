@@ -187,7 +187,7 @@ fn progress(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
 fn seconds(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
     let measured = &run.measured;
     let at_once = u64::from(run.clients).saturating_mul(record.spec.client.parallel.max(1).into());
-    for (second, held) in measured.series.0.iter().enumerate() {
+    for (second, held) in measured.seconds.0.iter().enumerate() {
         let least = held.requests > 0 || held.response_ns == 0;
         let sound = least
             && held.response_ns_max <= held.response_ns
@@ -206,7 +206,7 @@ fn seconds(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
     let counts = &measured.counts;
     let never_idle = counts.idle_ns == 0 && counts.failed == 0 && measured.open_loop.is_none();
     if never_idle && record.spec.load.pages.is_none() && measured.response.max < NANOS_PER_SECOND {
-        let (whole, held) = (measured.window_ns / NANOS_PER_SECOND, measured.series.0.len() as u64);
+        let (whole, held) = (measured.window_ns / NANOS_PER_SECOND, measured.seconds.0.len() as u64);
         books.holds("every second of the window is there", held >= whole, || format!("{held} and {whole}"));
     }
 }
@@ -241,7 +241,7 @@ fn moment(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::consistency::Consistency;
-    use webstone_model::metrics::{Counts, Interval, Measured, Series};
+    use webstone_model::metrics::{Counts, Measured, Second, Seconds};
     use webstone_model::record::{Arm, CpuUse, HostUse};
     use webstone_model::units::Nanos;
 
@@ -258,14 +258,14 @@ mod tests {
 
     /// Two windows of ten seconds with one client that always has one request of a millisecond in progress.
     fn sound() -> RunRecord {
-        let second = Interval {
+        let second = Second {
             requests: 1_000,
             response_ns: NANOS_PER_SECOND,
             response_ns_max: 2_000_000,
-            ..Interval::default()
+            ..Second::default()
         };
         let mut measured = Measured { window_ns: 10 * NANOS_PER_SECOND, ..Measured::default() };
-        measured.series = Series(vec![second; 10]);
+        measured.seconds = Seconds(vec![second; 10]);
         measured.counts = Counts { busy_ns: 10 * NANOS_PER_SECOND, succeeded: 10_000, ..Counts::default() };
         measured.response.sum = 10 * NANOS_PER_SECOND;
         measured.response.max = 2_000_000;
@@ -334,15 +334,15 @@ mod tests {
             (|run| run.measured.counts.busy_ns /= 2, "Σ response time is within the time in progress"),
             (|run| run.measured.counts.busy_ns *= 2, "the time in progress is that of responses"),
             (|run| run.measured.lifetime.requests -= 1, "responses of the window are of the level"),
-            (|run| run.measured.series.0.truncate(5), "every second of the window is there"),
+            (|run| run.measured.seconds.0.truncate(5), "every second of the window is there"),
             (
-                |run| run.measured.series.0[3].response_ns *= 3,
+                |run| run.measured.seconds.0[3].response_ns *= 3,
                 "an interval's requests, their sum and their longest go together",
             ),
             (
                 |run| {
-                    run.measured.series.0[3].response_ns *= 2;
-                    run.measured.series.0[3].requests *= 2;
+                    run.measured.seconds.0[3].response_ns *= 2;
+                    run.measured.seconds.0[3].requests *= 2;
                 },
                 "an interval holds no more response time than its clients have",
             ),

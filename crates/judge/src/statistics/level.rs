@@ -60,7 +60,7 @@ impl LevelStatistics {
 /// like a drop.
 pub fn steady_state(run: &IterationRecord) -> Option<SteadyState> {
     let whole = (run.measured.window_ns / NANOS_PER_SECOND) as usize;
-    let seconds = run.measured.series.0.iter().take(whole);
+    let seconds = run.measured.seconds.0.iter().take(whole);
     mser5(&seconds.map(|second| second.requests as f64).collect::<Vec<_>>())
 }
 

@@ -7,10 +7,10 @@ use serde_json::json;
 use super::*;
 use crate::calibration::{Calibration, CalibrationRow, HostIdentity, Mode};
 use webstone_model::identities::IdentityCheck;
-use webstone_model::metrics::{ClientTotals, GeneratorUse, Interval, Measured, Series, WorkerUse};
+use webstone_model::metrics::{ClientTotals, GeneratorUse, Measured, Second, Seconds, WorkerUse};
 use webstone_model::record::{
-    Arm, HostUse, InterfaceUse, IterationRecord, RunState, SCHEMA_VERSION, ScheduleKept, ServerUse,
-    TargetRecord, TcpUse, Tool,
+    Arm, HostUse, IterationRecord, LinkUse, RunState, SCHEMA_VERSION, ScheduleKept, ServerUse, TargetRecord,
+    TcpUse, Tool,
 };
 use webstone_model::spec::{Levels, RunSpec};
 use webstone_workload::builtin;
@@ -31,8 +31,8 @@ fn iteration(clients: u32, iteration: u32) -> IterationRecord {
             20
         ],
         // A tenth of a percent apart, so that intervals have a length.
-        series: Series(vec![
-            Interval { requests: 1000 + u64::from(iteration % 2), ..Interval::default() };
+        seconds: Seconds(vec![
+            Second { requests: 1000 + u64::from(iteration % 2), ..Second::default() };
             600
         ]),
         ..Measured::default()
@@ -56,11 +56,11 @@ fn iteration(clients: u32, iteration: u32) -> IterationRecord {
         host: Some(HostUse {
             elapsed_ns: 600 * SECOND,
             tcp: Some(TcpUse { segments_sent: 5000, ..TcpUse::default() }),
-            interfaces: vec![InterfaceUse {
+            links: vec![LinkUse {
                 name: "eth0".into(),
                 speed_bps: Some(SECOND),
                 received_bytes: 600 * 50_000_000,
-                ..InterfaceUse::default()
+                ..LinkUse::default()
             }],
             ..HostUse::default()
         }),
@@ -437,7 +437,7 @@ fn each_rule_not_met_makes_it_uncertified() {
     );
     uncertified(
         |record| {
-            for second in &mut record.iterations[0].measured.series.0[..60] {
+            for second in &mut record.iterations[0].measured.seconds.0[..60] {
                 second.requests = 500;
             }
         },
@@ -460,7 +460,7 @@ fn too_few_iterations_lack_a_noise_floor_as_well() {
 fn what_the_record_cannot_tell_is_not_met() {
     let verdict = changed(|record| {
         record.environment.remove("target.this_host");
-        record.iterations.iter_mut().for_each(|run| run.measured.series.0.truncate(40));
+        record.iterations.iter_mut().for_each(|run| run.measured.seconds.0.truncate(40));
     });
     let standings: Vec<(&str, RuleStanding)> =
         verdict.unmet_rules.iter().map(|rule| (rule.id.as_str(), rule.standing)).collect();

@@ -101,7 +101,7 @@ impl Tables {
         };
         let links = runs.iter().flat_map(|run| &run.host).flat_map(|host| {
             let seconds = host.elapsed_ns as f64 / 1e9;
-            host.interfaces.iter().filter_map(move |link| {
+            host.links.iter().filter_map(move |link| {
                 let bits = link.received_bytes.max(link.sent_bytes) as f64 * 8.0;
                 Some(share(bits / seconds, link.speed_bps.filter(|_| !link.loopback)? as f64))
             })

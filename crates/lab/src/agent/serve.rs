@@ -16,7 +16,7 @@ use super::frames::{FrameError, Greeting, greet, greeted, receive, send};
 use super::messages::{Answer, Ask, Behind, Closed, Find, Found, Numbered, PROTOCOL};
 use crate::endpoint::is_this_host;
 use crate::environment;
-use crate::host_use::interfaces_towards;
+use crate::host_use::links_towards;
 use crate::listeners;
 use crate::machine::Root;
 use crate::process_tree::ProcessTree;
@@ -105,7 +105,7 @@ pub fn serve(
 struct Place {
     ports: BTreeSet<u16>,
     /// Network interfaces towards the generator.
-    interfaces: BTreeSet<String>,
+    links: BTreeSet<String>,
 }
 
 struct Looker<W> {
@@ -154,7 +154,7 @@ fn say(output: &mut impl Write, number: u64, message: Answer) -> io::Result<()> 
 fn look_for(find: &Find) -> (Place, Found) {
     let root = Root::default();
     let on_one_host = find.generator.iter().copied().all(is_this_host);
-    let interfaces = interfaces_towards(&root, find.generator.iter().copied(), on_one_host);
+    let links = links_towards(&root, find.generator.iter().copied(), on_one_host);
     let found = Found {
         listens: listeners::is_listening(&root, &find.ports),
         cpus: listeners::find(&root, &find.ports).map(|server| server.cpus),
@@ -162,7 +162,7 @@ fn look_for(find: &Find) -> (Place, Found) {
         boot: environment::boot(&root),
         environment: environment::of_server_host(&root, &find.generator, on_one_host),
     };
-    (Place { ports: find.ports.clone(), interfaces }, found)
+    (Place { ports: find.ports.clone(), links }, found)
 }
 
 /// Sees a level through: the question that ended it without being the window's close, or `None`.
@@ -186,7 +186,7 @@ fn level(
         server,
         origin: None,
         from_start: false,
-        interfaces: &place.interfaces,
+        links: &place.links,
         cpus,
         targets: &targets,
     });

@@ -97,7 +97,7 @@ fn questions_are_answered_in_their_order_and_senseless_ones_refused() {
     );
     assert!(closed.host.probes >= 3, "{:?}", closed.host);
     assert_eq!((closed.server, closed.host.descriptors), (None, None));
-    assert!(closed.host.interfaces.iter().all(|link| link.loopback));
+    assert!(closed.host.links.iter().all(|link| link.loopback));
     assert_eq!(asked(&mut stream, 9, Ask::Echo), Answer::Echoed);
 }
 

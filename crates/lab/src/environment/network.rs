@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use serde_json::{Map, Value, json};
 
 use super::facts::{Facts, object, words};
-use crate::host_use::interfaces_towards;
+use crate::host_use::links_towards;
 use crate::machine::Root;
 
 /// Asks a program that may not be installed: its standard output, if it succeeded.
@@ -21,7 +21,7 @@ pub(super) fn gather(facts: &mut Facts<'_>, addresses: &BTreeSet<SocketAddr>, th
     let root = facts.root;
     let mut towards: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for address in addresses {
-        match interfaces_towards(root, [address.ip()], this_host).pop_first() {
+        match links_towards(root, [address.ip()], this_host).pop_first() {
             Some(name) => towards.entry(name).or_default().push(named(address)),
             None => facts
                 .unknown("network.interfaces", &format!("no route to {address} in {ROUTES} and {ROUTES_6}")),

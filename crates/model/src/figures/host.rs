@@ -5,7 +5,7 @@
 use super::quantity::Quantity;
 use super::table::{Better, Figure, Gate, Precision, some};
 use super::{quotient, seconds};
-use crate::record::{CpuUse, Disturbance, HostUse, InterfaceUse, IterationRecord, TcpUse};
+use crate::record::{CpuUse, Disturbance, HostUse, IterationRecord, LinkUse, TcpUse};
 
 /// The counters of a host, summed over the windows in which they were read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,7 +40,7 @@ pub struct Links {
     /// Their names, in the order in which they were met.
     pub names: Vec<String>,
     /// The sums.
-    pub sum: InterfaceUse,
+    pub sum: LinkUse,
     /// Packets of both directions. Over a loopback every packet that was sent is received here as well, and is one.
     pub packets: u64,
     /// Time between the readings in which there were any, in seconds.
@@ -102,13 +102,13 @@ impl HostFigures {
             add(&mut sum.idle_ns, cpu.idle_ns);
             add(&mut sum.stolen_ns, cpu.stolen_ns);
         }
-        if host.interfaces.is_empty() {
+        if host.links.is_empty() {
             return;
         }
         let links = self.links.get_or_insert_default();
         links.elapsed_s += elapsed_s;
         add(&mut links.ended, ended);
-        for link in &host.interfaces {
+        for link in &host.links {
             if !links.names.contains(&link.name) {
                 links.names.push(link.name.clone());
             }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::add;
 
-/// Requests, connections, pages, bytes and waiting of one measured window. Sums exactly over workers and agents.
+/// Requests, connections, pages, bytes and waiting of one measured window. Sums exactly over workers and hosts.
 ///
 /// A request belongs to the window in which it *ends*, so that a rate is unbiased however slow the answers are:
 /// `carried_in + started = succeeded + failed + in_flight`.
@@ -63,7 +63,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Adds another worker's, agent's or iteration's counters.
+    /// Adds another worker's, host's or iteration's counters.
     pub fn merge(&mut self, other: &Counts) {
         add(&mut self.planned, other.planned);
         add(&mut self.skipped, other.skipped);

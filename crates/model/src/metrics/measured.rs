@@ -1,9 +1,9 @@
-//! Everything that one measured window leaves behind: what an agent sends and a record keeps.
+//! Everything that one measured window leaves behind: what a load generator hands over and a record keeps.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ClientTotals, Counts, Histogram, Moments, OpenLoop, PageTotals, Series, add};
+use super::{ClientTotals, Counts, Histogram, Moments, OpenLoop, PageTotals, Seconds, add};
 use crate::errors::ErrorTable;
 
 /// The four distributions of a window. Of requests that succeeded; pages that were fetched whole.
@@ -179,7 +179,7 @@ pub struct Measured {
     pub clients: Vec<ClientTotals>,
     /// Second by second; stored in `intervals.ndjson`.
     #[serde(skip)]
-    pub series: Series,
+    pub seconds: Seconds,
     /// The generator's own use.
     pub generator: GeneratorUse,
     /// Whole-life totals.
@@ -214,19 +214,19 @@ impl Measured {
         own.into_iter().chain(generator).chain(open_loop).for_each(Histogram::pack);
     }
 
-    /// Adds another worker or agent that ran *at the same time*: the window is the longer of the two, clients follow
+    /// Adds another worker, or generator, that ran *at the same time*: the window is the longer of the two, clients follow
     /// mine, pages and seconds add up.
     pub fn merge_parallel(&mut self, other: Measured) {
         self.window_ns = self.window_ns.max(other.window_ns);
         self.clients.extend(other.clients.iter().copied());
         self.generator.workers.extend(other.generator.workers.iter().cloned());
         add(&mut self.generator.metrics_bytes_max, other.generator.metrics_bytes_max);
-        self.series.merge(&other.series);
+        self.seconds.merge(&other.seconds);
         self.merge_sums(&other);
     }
 
     /// Adds another iteration of the same level, which ran *after* mine: windows add up, so that rates are means over
-    /// the whole time; clients add up one by one; the series is appended.
+    /// the whole time; clients add up one by one; seconds are appended.
     pub fn merge_sequential(&mut self, other: &Measured) {
         add(&mut self.window_ns, other.window_ns);
         if self.clients.len() < other.clients.len() {
@@ -261,7 +261,7 @@ impl Measured {
         }
         self.generator.metrics_bytes_max =
             self.generator.metrics_bytes_max.max(other.generator.metrics_bytes_max);
-        self.series.0.extend_from_slice(&other.series.0);
+        self.seconds.0.extend_from_slice(&other.seconds.0);
         self.merge_sums(other);
     }
 

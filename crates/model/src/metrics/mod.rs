@@ -1,4 +1,4 @@
-//! What is counted while a level runs. Everything here merges exactly: workers into an agent, agents into an
+//! What is counted while a level runs. Everything here merges exactly: workers into a generator, generators into an
 //! iteration, iterations into a level. Percentiles are taken from merged histograms, never averaged.
 
 mod counts;
@@ -9,7 +9,7 @@ mod measured;
 mod moments;
 mod open_loop;
 mod packed;
-mod series;
+mod seconds;
 mod totals;
 
 pub use counts::Counts;
@@ -18,7 +18,7 @@ pub use histogram::{Histogram, HistogramError};
 pub use measured::{GeneratorUse, Histograms, Lifetime, Measured, PageHistograms, WorkerUse};
 pub use moments::Moments;
 pub use open_loop::OpenLoop;
-pub use series::{Interval, Series};
+pub use seconds::{Second, Seconds};
 pub use totals::{ClientTotals, PageTotals};
 
 /// Adds to a total. What was measured never overflows 64 bits; what somebody wrote into a record may, and must neither

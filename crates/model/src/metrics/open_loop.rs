@@ -44,7 +44,7 @@ pub struct OpenLoop {
 }
 
 impl OpenLoop {
-    /// Adds another worker's, agent's or iteration's.
+    /// Adds another worker's, host's or iteration's.
     pub fn merge(&mut self, other: &OpenLoop) {
         add(&mut self.carried_in, other.carried_in);
         add(&mut self.planned, other.planned);

@@ -38,7 +38,7 @@ pub struct PageTotals {
 }
 
 impl PageTotals {
-    /// Adds another worker's, agent's or iteration's totals of the same page.
+    /// Adds another worker's, host's or iteration's totals of the same page.
     pub fn merge(&mut self, other: &PageTotals) {
         add(&mut self.hits, other.hits);
         add(&mut self.failed, other.failed);

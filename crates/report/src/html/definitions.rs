@@ -9,7 +9,7 @@ use crate::definitions::{PAGE, anchor};
 /// Identifiers of definitions of what is no figure of the model's table.
 pub(super) const PERCENTILES: &str = "def-percentiles";
 pub(super) const SEARCH: &str = "def-search-for-an-slo";
-pub(super) const SERIES: &str = "def-the-series";
+pub(super) const SECONDS: &str = "def-seconds";
 pub(super) const GENERATOR_CPU: &str = "def-figures-of-a-level-generator_cpu_per_request_s";
 pub(super) const SERVER_CPU: &str = "def-the-server-under-test-user_ns-system_ns";
 pub(super) const HITS: &str = "def-pages-hits";
@@ -101,7 +101,7 @@ mod tests {
     fn rows_and_sections_can_be_pointed_at() {
         let markup = markup();
         let pointed_at =
-            [PERCENTILES, SERIES, GENERATOR_CPU, SERVER_CPU, HITS, PAGE_RESPONSE, PAGE_CONNECT, IDENTITIES]
+            [PERCENTILES, SECONDS, GENERATOR_CPU, SERVER_CPU, HITS, PAGE_RESPONSE, PAGE_CONNECT, IDENTITIES]
                 .map(str::to_owned);
         let defined = definitions().iter().map(|it| anchor(it.section, Some(&it.name)));
         for id in pointed_at.into_iter().chain(defined) {

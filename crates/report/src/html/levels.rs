@@ -5,7 +5,7 @@
 use webstone_model::figures::Figure as Quantity;
 use webstone_model::figures::level::{ERROR_RATE, LATENCY_MAX, LATENCY_MEAN, REQUEST_RATE};
 use webstone_model::keys::LevelKey;
-use webstone_model::metrics::{Interval, Measured};
+use webstone_model::metrics::{Measured, Second};
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::chart::{Axis, Line, Point};
@@ -30,7 +30,7 @@ struct Piece {
     /// Its end, in seconds since the window opened.
     end_s: f64,
     length_s: f64,
-    total: Interval,
+    total: Second,
 }
 
 /// A value of a piece; `None` where nothing was answered in it.
@@ -159,7 +159,7 @@ fn note(html: &mut Html, chosen: &Chosen, pieces: Option<usize>) {
         Some(1) => "Over time, a point is one second of the measured window.".to_owned(),
         Some(several) => format!("Over time, a point is {several} seconds of the measured window."),
     };
-    html.text(&point).raw(" ").defined("Definition", Some(definitions::SERIES)).text(".");
+    html.text(&point).raw(" ").defined("Definition", Some(definitions::SECONDS)).text(".");
     if chosen.keys.len() < chosen.of {
         let (drawn, of) = (count(chosen.keys.len() as u64), count(chosen.of as u64));
         html.text(&format!(" {drawn} of {of} levels are drawn, evenly chosen."));
@@ -221,14 +221,14 @@ pub(super) fn suffix(key: LevelKey) -> String {
     }
 }
 
-/// The series of a window in pieces of whole seconds; the last may be shorter.
+/// The window in pieces of whole seconds; the last may be shorter.
 fn pieces(measured: &Measured, seconds: usize) -> Vec<Piece> {
     let window_s = measured.window_ns as f64 / NANOS_PER_SECOND as f64;
-    let chunks = measured.series.0.chunks(seconds).enumerate();
-    let piece = |(index, chunk): (usize, &[Interval])| {
+    let chunks = measured.seconds.0.chunks(seconds).enumerate();
+    let piece = |(index, chunk): (usize, &[Second])| {
         let begin = (index * seconds) as f64;
         let end_s = (begin + chunk.len() as f64).min(window_s);
-        let mut total = Interval::default();
+        let mut total = Second::default();
         chunk.iter().for_each(|second| total.merge(second));
         Piece { end_s, length_s: end_s - begin, total }
     };
@@ -237,17 +237,17 @@ fn pieces(measured: &Measured, seconds: usize) -> Vec<Piece> {
 
 fn longest(runs: &[Run<'_>]) -> usize {
     let iterations = runs.iter().flat_map(|run| &run.levels).flat_map(|level| &level.runs);
-    iterations.map(|run| run.measured.series.0.len()).max().unwrap_or(0)
+    iterations.map(|run| run.measured.seconds.0.len()).max().unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webstone_model::metrics::Series;
+    use webstone_model::metrics::Seconds;
 
     fn measured(window_ns: u64, requests: &[u64]) -> Measured {
-        let second = |requests: &u64| Interval { requests: *requests, ..Interval::default() };
-        Measured { window_ns, series: Series(requests.iter().map(second).collect()), ..Measured::default() }
+        let second = |requests: &u64| Second { requests: *requests, ..Second::default() };
+        Measured { window_ns, seconds: Seconds(requests.iter().map(second).collect()), ..Measured::default() }
     }
 
     fn rates(pieces: &[Piece]) -> Vec<(f64, f64)> {

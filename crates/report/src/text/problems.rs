@@ -293,7 +293,7 @@ fn cut_short(levels: &[Level<'_>], found: &mut Vec<Caution>) {
         .filter_map(|level| {
             let answered = level.counts.succeeded;
             let held = level.distributions.response.as_ref().map_or(0, |response| response.count);
-            let seconds = level.runs.iter().flat_map(|run| &run.measured.series.0);
+            let seconds = level.runs.iter().flat_map(|run| &run.measured.seconds.0);
             let series = seconds.map(|second| second.requests).fold(0, u64::saturating_add);
             let text =
                 format!("{} and {} of {} at {}", count(held), count(series), count(answered), level.load());
@@ -462,7 +462,7 @@ fn ports(spec: &RunSpec, host: &HostUse) -> Option<Pressure> {
     let tcp = host.tcp?;
     let sources = spec.client.source.iter().map(AddressRange::count).sum::<u64>().max(1);
     // On loopback both ends are this host's, and one of them has the target's port.
-    let on_loopback = host.interfaces.iter().any(|link| link.loopback);
+    let on_loopback = host.links.iter().any(|link| link.loopback);
     let in_use = if on_loopback { tcp.in_use / 2 } else { tcp.in_use };
     Some(Pressure {
         used: tcp.time_wait + in_use,
@@ -482,7 +482,7 @@ fn listed(names: &[String], most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use webstone_model::record::{InterfaceUse, PairPorts, TcpUse};
+    use webstone_model::record::{LinkUse, PairPorts, TcpUse};
 
     use super::*;
 
@@ -500,7 +500,7 @@ mod tests {
             ..HostUse::default()
         };
         assert_eq!(used(&spec, &host), (45_000, 28_000));
-        host.interfaces = vec![InterfaceUse { loopback: true, ..InterfaceUse::default() }];
+        host.links = vec![LinkUse { loopback: true, ..LinkUse::default() }];
         assert_eq!(used(&spec, &host), (25_000, 28_000), "both ends are here");
         spec.client.source = vec!["127.0.0.2-127.0.0.9".parse().unwrap()];
         assert_eq!(used(&spec, &host), (25_000, 224_000), "each address has them all");

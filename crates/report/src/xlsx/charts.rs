@@ -128,7 +128,7 @@ pub(super) fn of_series(book: &mut Book, series: &Placed, runs: &[Run<'_>]) -> R
         let peak = summary::peak(&run.levels).unwrap_or(0);
         let wanted = run.levels.get(peak).map(Level::key);
         for iteration in &run.record.iterations {
-            let seconds = iteration.measured.series.0.len();
+            let seconds = iteration.measured.seconds.0.len();
             let place = rows(first, seconds, series.lines);
             first += seconds;
             let Some((from, to)) = place else { continue };

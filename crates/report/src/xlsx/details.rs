@@ -3,7 +3,7 @@
 use serde_json::Value;
 use webstone_model::errors::Blame;
 use webstone_model::figures::level::{LATENCY_MAX, LATENCY_MEAN};
-use webstone_model::metrics::{ClientTotals, Interval, PageTotals, WorkerUse};
+use webstone_model::metrics::{ClientTotals, PageTotals, Second, WorkerUse};
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::units::NANOS_PER_SECOND;
 
@@ -134,20 +134,20 @@ fn page_line(record: &RunRecord, weights: u64, index: usize, page: &PageTotals) 
 
 /// `Series`: second by second of each timed run.
 pub(super) fn series<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
-    let blank = second_line("", &csv::nothing(), 0, &Interval::default());
+    let blank = second_line("", &csv::nothing(), 0, &Second::default());
     by_iteration(
-        "Series",
+        "Seconds",
         blank,
         runs,
-        |run| run.measured.series.0.len(),
+        |run| run.measured.seconds.0.len(),
         |record, run| {
-            let intervals = run.measured.series.0.iter().enumerate();
+            let intervals = run.measured.seconds.0.iter().enumerate();
             intervals.map(|(index, interval)| second_line(&record.id, run, index, interval))
         },
     )
 }
 
-fn second_line(record: &str, run: &IterationRecord, index: usize, interval: &Interval) -> Line {
+fn second_line(record: &str, run: &IterationRecord, index: usize, interval: &Second) -> Line {
     let mut line = begun(record, run);
     // The end of the interval; the last one may be shorter than a second, and its rate is over what it has.
     let from_s = index as f64;

@@ -9,9 +9,9 @@ use serde_json::json;
 use webstone_judge::comparison::{self, Comparison};
 use webstone_model::errors::{ErrorClass, ErrorExample};
 use webstone_model::identities::{Expectation, check};
-use webstone_model::metrics::{GeneratorUse, Histograms, Measured, OpenLoop, Series};
+use webstone_model::metrics::{GeneratorUse, Histograms, Measured, OpenLoop, Seconds};
 use webstone_model::record::{
-    CpuUse, Disturbance, HostUse, InterfaceUse, IterationRecord, OriginCounts, OriginRecord, OriginUse,
+    CpuUse, Disturbance, HostUse, IterationRecord, LinkUse, OriginCounts, OriginRecord, OriginUse,
     ProcessUse, RunRecord, RunState, SCHEMA_VERSION, ScheduleKept, ServerUse, SoftwareRecord, TargetRecord,
     Tool,
 };
@@ -261,7 +261,7 @@ pub fn refused() -> RunRecord {
         window_ns: 6 * SECOND,
         clients: vec![Default::default(); 10],
         pages: vec![Default::default()],
-        series: Series(vec![Default::default(); 6]),
+        seconds: Seconds(vec![Default::default(); 6]),
         ..Measured::default()
     };
     fail(&mut measured, ErrorClass::Refused, 600, 100_000, "ECONNREFUSED: Connection refused");
@@ -278,7 +278,7 @@ pub fn without_histograms() -> RunRecord {
     for run in &mut record.iterations {
         run.measured.histograms = Histograms::default();
         run.measured.page_histograms.clear();
-        run.measured.series = Series::default();
+        run.measured.seconds = Seconds::default();
         run.measured.generator.loop_delay = Default::default();
         run.measured.generator.receive_lag = Default::default();
         run.measured.generator.connect_lag = Default::default();
@@ -458,14 +458,14 @@ fn host(measured: &Measured) -> HostUse {
         probe_cpu_ns: (window / 1_000_000_000 + 2) * 180_000,
         disturbance: Some(Disturbance { looked_ns: 100_000_000, taken_ns: 180_000, longest_ns: 9_000 }),
         cpus: vec![cpu(0, window / 8, window / 8 * 2, window / 8), cpu(2, window / 50, window / 33, 0)],
-        interfaces: vec![InterfaceUse {
+        links: vec![LinkUse {
             name: "lo".to_owned(),
             loopback: true,
             received_bytes: bytes + 240 * ended,
             sent_bytes: bytes + 240 * ended,
             received_packets: 3 * ended,
             sent_packets: 3 * ended,
-            ..InterfaceUse::default()
+            ..LinkUse::default()
         }],
         ..HostUse::default()
     }
@@ -489,7 +489,7 @@ pub fn fail(measured: &mut Measured, class: ErrorClass, n: u64, at_ns: u64, deta
     measured.pages[0].errors += n;
     measured.pages[0].failed += n;
     measured.clients[0].errors += n;
-    measured.series.0[0].errors += n;
+    measured.seconds.0[0].errors += n;
 }
 
 fn identities(measured: &Measured, clients: u32) -> Vec<webstone_model::identities::IdentityCheck> {

@@ -2,7 +2,7 @@
 //! Deterministic to the bit, so that golden files can hold its results.
 
 use webstone_model::metrics::{
-    ClientTotals, Histogram, Interval, Lifetime, Measured, PageTotals, Series, WorkerUse,
+    ClientTotals, Histogram, Lifetime, Measured, PageTotals, Second, Seconds, WorkerUse,
 };
 use webstone_model::workload::Workload;
 
@@ -35,7 +35,7 @@ pub fn simulate(workload: &Workload, clients: u32, window_ns: u64, service: &Ser
             window_ns,
             pages: vec![PageTotals::default(); workload.pages.len()],
             clients: vec![ClientTotals::default(); clients as usize],
-            series: Series(vec![Interval::default(); window_ns.div_ceil(SECOND) as usize]),
+            seconds: Seconds(vec![Second::default(); window_ns.div_ceil(SECOND) as usize]),
             ..Measured::default()
         },
         random: service.seed,
@@ -124,7 +124,7 @@ impl Loop<'_> {
         let bytes = body + HEAD_BYTES;
         let second = ((now - 1) / SECOND) as usize;
         let (page, client) = (&mut measured.pages[page], &mut measured.clients[client]);
-        let interval = &mut measured.series.0[second];
+        let interval = &mut measured.seconds.0[second];
         if !self.service.keep_alive {
             measured.counts.connections += 1;
             measured.connect.record(connect);
@@ -170,7 +170,7 @@ impl Loop<'_> {
         page.time_ns += took;
         page.time_ns_max = page.time_ns_max.max(took);
         measured.clients[client].pages += 1;
-        measured.series.0[((now - 1) / SECOND) as usize].pages += 1;
+        measured.seconds.0[((now - 1) / SECOND) as usize].pages += 1;
     }
 
     fn choose(&mut self, workload: &Workload) -> usize {

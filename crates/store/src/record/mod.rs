@@ -4,7 +4,7 @@
 //! runs/20260131T123005Z-webstone/
 //!   record.json        the run, whole, without what outgrows JSON (model::record::RunRecord)
 //!   histograms.hlog    every distribution, HdrHistogram log format 1.3, tags clients=…;iteration=…;kind=…[;page=…]
-//!   intervals.ndjson   the series, one JSON object a second of each iteration
+//!   intervals.ndjson   the seconds, one JSON object each of each iteration
 //!   pages.csv          what each page did over the whole run
 //!   page-rows.csv.gz   what each page did in each iteration
 //!   environment.json   facts about the machine
@@ -201,7 +201,7 @@ pub(crate) mod tests {
     use std::time::{Duration, SystemTime};
 
     use webstone_model::metrics::{
-        ClientTotals, Histograms, Interval, Measured, PageHistograms, PageTotals, Series,
+        ClientTotals, Histograms, Measured, PageHistograms, PageTotals, Second, Seconds,
     };
     use webstone_model::record::{
         IterationRecord, RunRecord, RunState, SCHEMA_VERSION, ServerUse, TargetRecord, Tool,
@@ -257,8 +257,8 @@ pub(crate) mod tests {
         measured.pages = vec![PageTotals { hits: 199, ..PageTotals::default() }];
         measured.page_histograms = vec![PageHistograms { page: 0, histograms: page }];
         measured.clients = vec![ClientTotals { pages: 1, ..ClientTotals::default() }; clients as usize];
-        let second = |requests| Interval { requests, bytes: 7, ..Interval::default() };
-        measured.series = Series(vec![second(100), second(99)]);
+        let second = |requests| Second { requests, bytes: 7, ..Second::default() };
+        measured.seconds = Seconds(vec![second(100), second(99)]);
         IterationRecord {
             clients,
             iteration: number,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use webstone_model::keys::{IterationKey, LevelKey};
-use webstone_model::metrics::{Interval, PageTotals};
+use webstone_model::metrics::{PageTotals, Second};
 use webstone_model::pages::{PageSource, StoredPages};
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION};
@@ -55,11 +55,11 @@ pub(super) fn load(path: &Path, page_distributions: PageDistributions) -> Result
     lines(&directory.join(INTERVALS), partial, &mut |_, line| {
         let line: IntervalLine = serde_json::from_str(line).map_err(|error| error.to_string())?;
         let Some(place) = places.find(line.key())? else { return Ok(()) };
-        let series = &mut record.iterations[place].measured.series.0;
-        if line.second != series.len() {
-            return Err(format!("second {} where second {} is expected", line.second, series.len()));
+        let seconds = &mut record.iterations[place].measured.seconds.0;
+        if line.second != seconds.len() {
+            return Err(format!("second {} where second {} is expected", line.second, seconds.len()));
         }
-        series.push(line.interval);
+        seconds.push(line.interval);
         Ok(())
     })?;
     record.pages = stored_pages(&directory, &record)?;
@@ -103,7 +103,7 @@ pub(super) struct IntervalLine {
     iteration: u32,
     second: usize,
     #[serde(flatten)]
-    interval: Interval,
+    interval: Second,
 }
 
 impl IntervalLine {

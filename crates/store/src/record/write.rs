@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde::Serialize;
-use webstone_model::metrics::Interval;
+use webstone_model::metrics::Second;
 use webstone_model::pages::{RowsPlace, StoredPages};
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord, RunState};
@@ -50,7 +50,7 @@ struct IntervalLine<'a> {
     iteration: u32,
     second: usize,
     #[serde(flatten)]
-    interval: &'a Interval,
+    interval: &'a Second,
 }
 
 impl Store {
@@ -96,7 +96,7 @@ impl Store {
         })
     }
 
-    /// Reads a record: a run's directory, finished or partial, or the `record.json` in it. Distributions and series
+    /// Reads a record: a run's directory, finished or partial, or the `record.json` in it. Distributions and seconds
     /// are put back, with exact maxima, but those of single pages, which no report shows. Rows of pages stay on the disk
     /// until they are asked for. A partial record holds every iteration that had ended.
     pub fn load(path: &Path) -> Result<RunRecord, StoreError> {
@@ -178,12 +178,12 @@ impl Store {
         let start = opened.duration_since(self.base).unwrap_or_default();
         self.histograms.append(hlog::lines(iteration, start).as_bytes())?;
 
-        let mut series = Vec::new();
-        for (second, interval) in iteration.measured.series.0.iter().enumerate() {
+        let mut seconds = Vec::new();
+        for (second, interval) in iteration.measured.seconds.0.iter().enumerate() {
             let IterationRecord { clients, rate, iteration, .. } = *iteration;
-            json_line(&mut series, &IntervalLine { clients, rate, iteration, second, interval });
+            json_line(&mut seconds, &IntervalLine { clients, rate, iteration, second, interval });
         }
-        self.intervals.append(&series)?;
+        self.intervals.append(&seconds)?;
 
         let mut line = Vec::new();
         json_line(&mut line, iteration);

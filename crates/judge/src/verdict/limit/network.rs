@@ -22,7 +22,7 @@ pub(super) fn link(runs: &[&IterationRecord]) -> Option<Link> {
 fn fullest<'a>(whose: &str, hosts: impl Iterator<Item = &'a HostUse>) -> Option<Link> {
     let mut sums: BTreeMap<&str, (f64, f64, f64, f64)> = BTreeMap::new();
     for host in hosts {
-        for link in host.interfaces.iter().filter(|link| !link.loopback) {
+        for link in host.links.iter().filter(|link| !link.loopback) {
             let Some(speed) = link.speed_bps.filter(|speed| *speed > 0) else { continue };
             let sum = sums.entry(&link.name).or_default();
             sum.0 += link.received_bytes as f64 * 8.0;

@@ -53,7 +53,7 @@ fn used(run: &mut IterationRecord, server: u64, interrupts: u64, others: u64, ge
     // What does not fit on the first CPU runs on the second.
     let first = (server + others).min(600 - interrupts);
     host.cpus = vec![cpu(0, first, interrupts), cpu(1, generator + server + others - first, 0)];
-    host.interfaces.clear();
+    host.links.clear();
 }
 
 /// The server's threads: each with its name, its seconds of CPU time and of waiting for it. They are of process 7.
@@ -104,13 +104,13 @@ fn a_cpu_at_its_ceiling_is_the_bottleneck() {
     limited(
         |_, run| {
             used(run, 360, 0, 0, 300);
-            let link = webstone_model::record::InterfaceUse {
+            let link = webstone_model::record::LinkUse {
                 name: "eth0".into(),
                 speed_bps: Some(SECOND),
                 received_bytes: 600 * 117_000_000,
                 ..Default::default()
             };
-            run.host.as_mut().unwrap().interfaces = vec![link];
+            run.host.as_mut().unwrap().links = vec![link];
         },
         LimitingResource::Network,
         "The network is the bottleneck at 20 clients: eth0 received 936 Mbit/s, 94 % of the link's 1000 (the \
@@ -349,7 +349,7 @@ fn limited_proxy(cpus: &[u32], proxy_s: u64, origin_s: u64, resource: LimitingRe
         for run in &mut record.iterations {
             run.server = Some(used(proxy_s));
             run.origin = Some(OriginUse { server: Some(used(origin_s)), counted: None });
-            run.host.as_mut().unwrap().interfaces.clear();
+            run.host.as_mut().unwrap().links.clear();
         }
     });
     assert_eq!((verdict.limit.resource, verdict.limit.sentence.as_str()), (resource, sentence));
@@ -399,7 +399,7 @@ fn a_strange_server_on_this_host_is_seen_by_the_cpus_left_to_it() {
         for run in &mut record.iterations {
             run.server = None;
             let host = run.host.as_mut().unwrap();
-            host.interfaces.clear();
+            host.links.clear();
             let cpu = |cpu, busy_s: u64| CpuUse {
                 cpu,
                 busy_ns: busy_s * SECOND,

@@ -1,4 +1,4 @@
-//! The series over time: one interval a second of the measured window.
+//! The measured window second by second.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use super::add;
 /// What ended inside one second of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Interval {
+pub struct Second {
     /// Requests that succeeded.
     pub requests: u64,
     /// Requests that failed.
@@ -25,9 +25,9 @@ pub struct Interval {
     pub response_ns_max: u64,
 }
 
-impl Interval {
-    /// Adds another worker's or agent's counts of the same second.
-    pub fn merge(&mut self, other: &Interval) {
+impl Second {
+    /// Adds another worker's counts of the same second.
+    pub fn merge(&mut self, other: &Second) {
         add(&mut self.requests, other.requests);
         add(&mut self.errors, other.errors);
         add(&mut self.connections, other.connections);
@@ -38,24 +38,24 @@ impl Interval {
     }
 }
 
-/// Intervals of one second each, in order; the last may be shorter.
+/// The seconds of a window, in order; the last may be shorter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct Series(pub Vec<Interval>);
+pub struct Seconds(pub Vec<Second>);
 
-impl Series {
-    /// Adds another worker's or agent's series, second by second.
-    pub fn merge(&mut self, other: &Series) {
+impl Seconds {
+    /// Adds another worker's, second by second.
+    pub fn merge(&mut self, other: &Seconds) {
         if self.0.len() < other.0.len() {
-            self.0.resize(other.0.len(), Interval::default());
+            self.0.resize(other.0.len(), Second::default());
         }
         self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| mine.merge(theirs));
     }
 
-    /// The sum over all intervals.
-    pub fn total(&self) -> Interval {
-        let mut total = Interval::default();
-        self.0.iter().for_each(|interval| total.merge(interval));
+    /// The sum over all seconds.
+    pub fn total(&self) -> Second {
+        let mut total = Second::default();
+        self.0.iter().for_each(|second| total.merge(second));
         total
     }
 }
