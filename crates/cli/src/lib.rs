@@ -11,6 +11,7 @@ mod events;
 pub mod failure;
 mod flags;
 mod intent;
+mod log;
 pub mod reference;
 mod signals;
 pub mod usage;
@@ -36,7 +37,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     let result = match parsed.map_err(|error| Usage::of(error, arguments)) {
         Ok(cli) => {
             let console = Console::new(cli.color, cli.quiet);
-            commands::execute(cli.command, arguments, &console)
+            log::start(cli.log.as_deref()).and_then(|()| commands::execute(cli.command, arguments, &console))
         }
         Err(Usage::Print(text)) => {
             // A reader that went away is no error.

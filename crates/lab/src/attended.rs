@@ -15,6 +15,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use tracing::{info, warn};
+use webstone_store::redaction;
 
 /// Lines of its standard error that a message quotes.
 pub(crate) const LINES_KEPT: usize = 10;
@@ -93,7 +95,11 @@ impl Attended {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
-            .spawn()?;
+            .spawn()
+            .inspect_err(
+                |error| warn!(command = words(&command), %error, "a process could not be started"),
+            )?;
+        info!(pid = child.id(), command = words(&command), "process started");
         let stderr = Arc::new(Mutex::new(VecDeque::new()));
         let mut readers = Vec::new();
         if let Some(stdout) = child.stdout.take() {
@@ -142,16 +148,27 @@ impl Attended {
     /// Stops it: by the end of its standard input, then SIGTERM, then SIGKILL. Always waits for its end.
     pub(crate) fn stop(&mut self) {
         drop(self.stdin.take());
-        if self.ended || self.ends_within(self.patience[0]) {
+        if self.ended {
             return;
+        }
+        let since = Instant::now();
+        let how = self.end();
+        info!(pid = self.pid(), how, after = ?since.elapsed(), "process ended");
+    }
+
+    /// Ends it, and says what it took.
+    fn end(&mut self) -> &'static str {
+        if self.ends_within(self.patience[0]) {
+            return "by the end of its standard input";
         }
         // The process has not been waited for, so its identifier is still its own, and its group's.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::TERM);
         if self.ends_within(self.patience[1]) {
-            return;
+            return "by SIGTERM";
         }
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         self.ended = self.child.wait().is_ok();
+        "by SIGKILL"
     }
 
     fn ends_within(&mut self, patience: Duration) -> bool {
@@ -176,6 +193,13 @@ impl Drop for Attended {
 }
 
 /// Reads to the end, so that the process never blocks on a full pipe, whether or not somebody still listens.
+/// What is started, as it would be typed, without secrets.
+fn words(command: &Command) -> String {
+    let all = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<String> = all.map(|word| word.to_string_lossy().into_owned()).collect();
+    redaction::command_line(&words).join(" ")
+}
+
 fn hand_over(stdout: impl Read, lines: &SyncSender<String>) {
     each_line(stdout, &mut |line| {
         // Full: nobody waits for what it says now, and its lines would fill memory.

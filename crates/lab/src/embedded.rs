@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use tracing::info;
 use webstone_model::spec::ServerSpec;
 use webstone_server::{COUNTERS_PATH, Counters, NullOptions};
 
@@ -127,7 +128,9 @@ impl EmbeddedServer {
         if let Some(stdin) = process.stdin() {
             launch.child().tell(stdin).map_err(failed)?;
         }
+        let since = Instant::now();
         let url = wait_until_ready(&mut process, &said, launch.patience, interrupt)?;
+        info!(pid = process.pid(), url, after = ?since.elapsed(), "embedded server is ready");
         Ok(EmbeddedServer { process, url, counters_before: None })
     }
 

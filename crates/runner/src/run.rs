@@ -8,8 +8,9 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
+use tracing::{info, warn};
 use webstone_model::event::Event;
 use webstone_model::record::{RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
 use webstone_model::spec::{RunSpec, Software, parse_cpu_list};
@@ -217,6 +218,14 @@ fn prepare(
     let found = under_test::find(&spec, at, &facts);
     let found_on = found.processes.as_ref().map(|server| server.cpus.clone()).unwrap_or_default();
     let placement = place(&cpus(&root), at, &spec.generator, &spec.server, &found_on)?;
+    info!(
+        workers = placement.workers,
+        workers_cpus = cpu_list(&placement.workers_cpus),
+        server_cpus = cpu_list(&placement.server),
+        server_at = ?at,
+        notes = ?placement.warnings,
+        "CPUs are placed"
+    );
     let links = links_towards(&root, facts.addresses.iter().map(|address| address.ip()), facts.this_host);
     warnings.extend(placement.warnings.iter().cloned());
     warnings.extend(found.warnings(&placement));
@@ -227,7 +236,9 @@ fn prepare(
     if embedded && spec.server.root.is_none() {
         load.fileset_bytes = fileset_bytes(&workload).min(SERVER_CACHE_BYTES_MAX);
     }
-    warnings.extend(foresee(&load, &root)?);
+    let foreseen = foresee(&load, &root).inspect_err(|error| warn!(%error, "preflight: it cannot work"))?;
+    info!(connections = load.descriptors(), notes = ?foreseen, "preflight: resources of this host");
+    warnings.extend(foreseen);
     going_on()?;
 
     // A server inherits the limits that were raised above.
@@ -257,7 +268,16 @@ fn prepare(
     if check_target {
         observer.event(&Event::Preparing { what: "asking the target for its files".to_owned() });
         let fetch = ByProbe::like(&effective);
+        let since = Instant::now();
         let checked = target::check_answers(&effective, &workload, &fetch, interrupt, &mut facts);
+        match &checked {
+            Ok(()) => {
+                info!(after = ?since.elapsed(), server = facts.server, "preflight: the target answers as it should")
+            }
+            Err(error) => {
+                warn!(after = ?since.elapsed(), %error, "preflight: the target does not answer as it should")
+            }
+        }
         going_on()?;
         checked?;
         warnings.append(&mut facts.warnings);

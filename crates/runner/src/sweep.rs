@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{RecvTimeoutError, channel, sync_channel};
 use std::time::{Duration, Instant};
 
+use tracing::{info, warn};
 use webstone_engine::{EngineError, LevelOutcome};
 use webstone_judge::verdict::{self, Loss, Worth};
 use webstone_model::event::{Ended, Event, Phase, Position};
@@ -179,6 +180,7 @@ impl Sweep<'_> {
     fn step(&mut self, at: Position, step: Step, record: &mut RunRecord) -> Result<(), SweepError> {
         self.alive()?;
         self.observer.event(&Event::LevelStarted { at });
+        info!(run = %step.key(), step = at.step, of = at.steps, "level starts");
         let disturbance = self.disturbance();
         if let Some(server) = &mut self.server {
             server.level_starts();
@@ -202,6 +204,7 @@ impl Sweep<'_> {
             }
             record.iterations.push(iteration);
             let stored = self.sink.append(record);
+            info!(run = %step.key(), stored = stored.is_ok(), "level is in the record");
             let (iteration, earlier) = record.iterations.split_last().expect("pushed just now");
             self.observer.event(&Event::LevelEnded { at, level: Box::new(Ended::of(iteration)) });
             if let Some(reason) = &iteration.server_missing
@@ -221,12 +224,16 @@ impl Sweep<'_> {
     /// Whether a timed run is void and one more attempt is left to its level. Nothing that it measured is looked at. Where every
     /// transaction is written down, it is in the file already.
     fn may_be_repeated(&self, record: &RunRecord, run: &IterationRecord) -> bool {
-        let level = |other: &&IterationRecord| other.level() == run.level();
-        let used = record.voids.iter().filter(level).count();
         !run.interrupted
             && self.record_all.is_none()
-            && used < self.spec.load.retries as usize
+            && self.left(record, run.level()) > 0
             && verdict::worth(record, run) == Worth::Void
+    }
+
+    /// Attempts that a level has left.
+    fn left(&self, record: &RunRecord, level: LevelKey) -> usize {
+        let used = record.voids.iter().filter(|void| void.level() == level).count();
+        (self.spec.load.retries as usize).saturating_sub(used)
     }
 
     /// Keeps a void timed run as such, and has it made again.
@@ -243,6 +250,13 @@ impl Sweep<'_> {
         (measured.seconds, measured.open_loop) = Default::default();
         let why = verdict::losses(record, &run).first().map(Loss::sentence).unwrap_or_default();
         record.voids.push(run);
+        let attempt = record.void_attempts().last().map(|(key, _)| key.to_string());
+        warn!(
+            run = attempt,
+            why,
+            left = self.left(record, step.key().level),
+            "window is void and will be repeated"
+        );
         self.course.again(step);
         let stored = self.sink.keep_voids(record);
         self.observer.event(&Event::Void { at, why });
@@ -306,8 +320,8 @@ impl Sweep<'_> {
             cpus: self.server_cpus.clone(),
             targets: self.targets,
         });
-        let mut ticked = Instant::now();
-        let mut raised = 0;
+        let (started, mut ticked) = (Instant::now(), Instant::now());
+        let (mut raised, mut before) = (0, None);
         let result = std::thread::scope(|scope| {
             let (done, is_done) = channel();
             // The receiver waits for as long as the thread runs, so sending cannot fail.
@@ -327,6 +341,10 @@ impl Sweep<'_> {
                     window.opens();
                 }
                 let phase = level.phase();
+                if before != Some(phase) {
+                    info!(level = %at.level(), iteration = at.iteration, ?phase, after = ?started.elapsed(), "phase");
+                    before = Some(phase);
+                }
                 // Who is farther away is told first.
                 if let Some(agent) = &mut self.agent {
                     agent.look(phase);

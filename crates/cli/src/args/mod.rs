@@ -65,6 +65,14 @@ pub struct Cli {
     /// Print no progress and no notes; errors and the report itself remain
     #[arg(short, long, global = true)]
     pub quiet: bool,
+
+    /// Write a log of what was decided, started and waited for, to find out why something failed
+    ///
+    /// Without secrets. WEBSTONE_LOG says how much, as RUST_LOG does; without --log it writes to standard error.
+    ///
+    /// Default: no log. Example: --log webstone.log
+    #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub log: Option<PathBuf>,
 }
 
 /// What `webstone --help` shows: first the commands that people use, each as one can type it.

@@ -15,6 +15,7 @@ mod interruption;
 mod large;
 #[path = "../../examples/large_record.rs"]
 mod large_record;
+mod log;
 mod messages;
 mod own_servers;
 mod program;

@@ -9,6 +9,7 @@ use std::process::{ChildStdout, Command};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use tracing::{debug, info};
 use webstone_judge::plausible;
 use webstone_model::event::Phase;
 use webstone_model::record::{AgentRecord, ProcessUse, ServerHostUse, ServerUse};
@@ -218,6 +219,7 @@ impl ServerAgent {
             facts: found.environment,
         };
         record.cpus = found.cpus.unwrap_or_default();
+        info!(command, version = record.version, cpus = ?record.cpus, "agent is ready");
         Ok((agent, Introduced { record, host, warnings }))
     }
 
@@ -336,6 +338,7 @@ impl ServerAgent {
         self.numbers += 1;
         let number = self.numbers;
         self.asked.insert(number, Instant::now());
+        debug!(number, ?message, "asked the agent");
         if self.lost.is_none()
             && let Some(stdin) = self.process.stdin()
         {
@@ -359,6 +362,7 @@ impl ServerAgent {
             match self.next(until, interrupt)? {
                 Arrival::Answered(at, answer) if self.asked.contains_key(&answer.number) => {
                     let asked = self.asked.remove(&answer.number).unwrap_or(at);
+                    debug!(number = answer.number, after = ?at.saturating_duration_since(asked), message = ?answer.message, "the agent answered");
                     match answer.message {
                         Answer::Refused(why) => return Err(format!("refused: {}", plain(&why))),
                         message if answer.number == number => {

@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use tracing::debug;
 use webstone_model::event::Phase;
 use webstone_model::record::HostUse;
 
@@ -116,6 +117,7 @@ struct Looker<W> {
 impl<W: Write> Looker<W> {
     fn answer_all(mut self, asks: &Receiver<Numbered<Ask>>) -> io::Result<()> {
         while let Ok(ask) = asks.recv() {
+            debug!(number = ask.number, message = ?ask.message, "was asked");
             self.answer(ask, asks)?;
         }
         Ok(())

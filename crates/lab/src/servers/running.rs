@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
+use tracing::{debug, info};
 use webstone_model::record::SoftwareRecord;
 use webstone_model::servers::is_inherited;
 use webstone_model::spec::{Logging, Profile, ServerSpec, Software};
@@ -29,7 +30,7 @@ use crate::own_group;
 use crate::process_tree::ProcessTree;
 use crate::supervisor::{ENDED, STARTED, Supervision};
 use webstone_store::plain_file::{self, Links};
-use webstone_store::without_number;
+use webstone_store::{redaction, without_number};
 
 /// How long the supervisor may take to end a server, then on SIGTERM: longer than its own patience.
 const STOP_PATIENCE: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(5)];
@@ -162,6 +163,7 @@ impl RunningServer {
                         return Some(how.to_owned());
                     }
                     self.pid = pid_of(&line).unwrap_or(self.pid);
+                    debug!(server = self.name, line, "supervisor said");
                 }
                 Err(TryRecvError::Empty) => return None,
                 Err(TryRecvError::Disconnected) => {
@@ -320,6 +322,12 @@ fn attempt(
         directory.executable(&launch.webstone, name).map_err(io("provide the handler"))?;
     }
     build(&setup, &site)?;
+    debug!(
+        server,
+        program = site.program.display().to_string(),
+        arguments = arguments(&setup),
+        "server is configured"
+    );
     let (mut process, said) = Attended::start(supervised(launch, &site, &setup), STOP_PATIENCE)
         .map_err(io("start the supervisor"))?;
     if let Some(stdin) = process.stdin() {
@@ -354,12 +362,20 @@ fn attempt(
         directory,
         root: Root::default(),
     };
+    let since = Instant::now();
     running.wait_until_ready(address, launch.patience, interrupt)?;
+    info!(server, pid = running.pid, url = running.url, after = ?since.elapsed(), "server is ready");
     if own_group::cpu_time(&running.root, running.process.pid()).is_none() {
         let unseen = std::mem::take(&mut running.setup.unseen);
         running.setup.warnings.extend(unseen);
     }
     Ok(running)
+}
+
+/// What the server will be started with, without secrets.
+fn arguments(setup: &Setup) -> String {
+    let words: Vec<String> = setup.arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    redaction::command_line(&words).join(" ")
 }
 
 /// Builds what the server is to load, where there is something.

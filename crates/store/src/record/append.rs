@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 
 use super::{StoreError, steps};
+use tracing::debug;
 
 /// A log that only grows, by whole pieces.
 #[derive(Debug)]
@@ -57,6 +58,7 @@ impl AppendFile {
             return Err(StoreError::io("write", &self.path, error));
         }
         self.kept += bytes.len() as u64;
+        debug!(file = %self.path.display(), bytes = bytes.len(), "appended and synced");
         Ok(())
     }
 
@@ -103,7 +105,7 @@ pub fn replace(
         steps::next()?;
         std::fs::rename(&temporary, path)
     };
-    attempt().map_err(|error| {
+    attempt().inspect(|()| debug!(file = %path.display(), "written anew")).map_err(|error| {
         if steps::is_alive() {
             let _ = std::fs::remove_file(&temporary);
         }
