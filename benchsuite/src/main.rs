@@ -226,7 +226,9 @@ fn build(program: &str, without_statistics: bool) -> Result<PathBuf, String> {
     let target = here.ancestors().nth(2).ok_or("this program stands in no target directory")?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--release", "--locked", "--bin", program]).current_dir(repository());
+    // What is compared is what packages hold.
+    let profile = if program == "webstone" { "dist" } else { "release" };
+    command.args(["build", "--profile", profile, "--locked", "--bin", program]).current_dir(repository());
     command.args(["--package", if program == "webstone" { "webstone" } else { "webstone-benchsuite" }]);
     let target = if without_statistics { target.join("without-statistics") } else { target.to_owned() };
     command.arg("--target-dir").arg(&target);
@@ -239,7 +241,7 @@ fn build(program: &str, without_statistics: bool) -> Result<PathBuf, String> {
     if !status.success() {
         return Err(format!("{program} does not build"));
     }
-    Ok(target.join("release").join(program))
+    Ok(target.join(profile).join(program))
 }
 
 fn repository() -> &'static Path {

@@ -49,7 +49,7 @@ pub const KNOWN: [Known; 15] = [
 ];
 
 const fn ours(name: &'static str) -> Known {
-    Known { name, version: &["--version"], install: "cargo build --release" }
+    Known { name, version: &["--version"], install: "cargo build --profile dist" }
 }
 
 const fn floor(name: &'static str) -> Known {
