@@ -15,7 +15,9 @@ use super::values;
 pub struct ClientArgs {
     /// When a client's connections end
     ///
-    /// Example: --connections keep-alive
+    /// WebStone's run rules ask for per-request, and a testbed file that names no policy means it.
+    ///
+    /// Example: --connections per-request
     #[arg(long, value_name = "POLICY", value_parser = values::connection_policy())]
     pub connections: Option<ConnectionPolicy>,
 

@@ -10,7 +10,7 @@ use crate::intent;
 
 /// The definition with a default named in the help of every flag that takes a value.
 pub(super) fn documented(command: Command) -> Command {
-    let run = RunSpec::default();
+    let run = intent::run_defaults();
     let hit = intent::hit_defaults();
     let workload = || vec![("workload", run.workload.clone())];
     let checks =
@@ -66,7 +66,7 @@ pub(super) fn documented(command: Command) -> Command {
             "servers" => series_defaults(Kind::Servers),
             "scale" => series_defaults(Kind::Scale),
             "spice" => series_defaults(Kind::Spice),
-            "workout" => [client(&run.client), generator(&run.generator), own_server(&run.server)].concat(),
+            "workout" => [client(&RunSpec::default().client), generator(&run.generator), own_server(&run.server)].concat(),
             "serve" => [workload(), server_alone(&run.server)].concat(),
             "genfiles" => workload(),
             "checkfiles" => [workload(), checks()].concat(),

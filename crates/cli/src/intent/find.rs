@@ -8,7 +8,7 @@ use webstone_model::units::Nanos;
 use webstone_report::Format;
 use webstone_runner::check::Asked;
 
-use super::{Intent, apply, finish, hit_defaults, one_url};
+use super::{Intent, apply, finish, hit_defaults, one_url, run_defaults};
 use crate::args::FindArgs;
 use crate::failure::Failure;
 
@@ -20,7 +20,7 @@ pub(crate) fn of_find(args: &FindArgs) -> Result<Intent, Failure> {
             (spec, Some(workload))
         }
         (url, workload) => {
-            let mut spec = RunSpec::default();
+            let mut spec = run_defaults();
             if let Some(url) = url {
                 spec.target = vec![url.clone()];
             }
@@ -45,7 +45,7 @@ pub(crate) fn of_find(args: &FindArgs) -> Result<Intent, Failure> {
     apply::elsewhere(&args.elsewhere, &mut spec.server);
     // The search says how many clients there are.
     let given = vec!["load.clients", "load.duration"];
-    let asked = Asked { spec, defaults: RunSpec::default(), given, testbed: None };
+    let asked = Asked { spec, defaults: run_defaults(), given, testbed: None };
     let intent = finish("find", asked, workload, &args.output, !args.no_store, Format::Text)?;
     Ok(Intent { check_target: !args.client.no_check, ..intent })
 }

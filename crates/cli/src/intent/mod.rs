@@ -57,7 +57,7 @@ pub(crate) struct Intent {
 /// What `run` was asked for.
 pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
     let testbed = args.testbed.as_deref().map(testbed::read).transpose()?;
-    let mut spec = testbed.as_ref().map_or_else(RunSpec::default, |testbed| testbed.spec.clone());
+    let mut spec = testbed.as_ref().map_or_else(run_defaults, |testbed| testbed.spec.clone());
     target::newest(&args.target, &args.server, &mut spec);
     if let Some(workload) = &args.workload {
         spec.workload.clone_from(workload);
@@ -69,7 +69,7 @@ pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
     apply::own_server(&args.server, &mut spec.server);
     apply::elsewhere(&args.elsewhere, &mut spec.server);
     let given = [given_load(&args.load.clients, &args.load.duration), target::given(&args.server)].concat();
-    let asked = Asked { spec, defaults: RunSpec::default(), given, testbed };
+    let asked = Asked { spec, defaults: run_defaults(), given, testbed };
     let intent = finish("run", asked, None, &args.output, !args.no_store, Format::Text)?;
     Ok(Intent {
         check_target: !args.client.no_check,
@@ -135,9 +135,18 @@ pub(crate) fn workload_name(typed: Option<&str>) -> String {
     typed.map_or_else(|| RunSpec::default().workload, str::to_owned)
 }
 
+/// A run with nothing typed. Connections are kept, as browsers keep them: a connection for each request costs a generator that
+/// shares two CPUs with its server more than it costs the server, and the figures would be the generator's. A testbed file that
+/// names no policy means WebStone's, as the run rules do.
+pub(crate) fn run_defaults() -> RunSpec {
+    let mut spec = RunSpec::default();
+    spec.client.connections = ConnectionPolicy::KeepAlive;
+    spec
+}
+
 /// A run of `hit` with nothing typed but the URL: wrk's habits.
 pub(crate) fn hit_defaults() -> RunSpec {
-    let mut spec = RunSpec { name: "hit".to_owned(), ..RunSpec::default() };
+    let mut spec = RunSpec { name: "hit".to_owned(), ..run_defaults() };
     spec.load = LoadSpec {
         clients: Levels(vec![10]),
         duration: Nanos::from_secs(10),
@@ -147,7 +156,6 @@ pub(crate) fn hit_defaults() -> RunSpec {
         retries: 0,
         ..spec.load
     };
-    spec.client.connections = ConnectionPolicy::KeepAlive;
     // A single URL states no size, so that there is none to be checked.
     spec.client.check = Check::Status;
     spec

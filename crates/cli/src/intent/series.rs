@@ -9,7 +9,7 @@ use webstone_report::Format;
 use webstone_runner::check::{self, Asked};
 use webstone_runner::series::SeriesError;
 
-use super::{RUNS_DIR, apply, format_of, given_load, testbed};
+use super::{RUNS_DIR, apply, format_of, given_load, run_defaults, testbed};
 use crate::args::SeriesArgs;
 use crate::failure::{Exit, Failure};
 use crate::flags;
@@ -34,9 +34,9 @@ pub(crate) struct SeriesIntent {
     pub(crate) runs_dir: PathBuf,
 }
 
-/// A series with nothing typed.
+/// A series with nothing typed. SPICE has a connection for each request, as its paper does; the others what `run` has.
 pub(crate) fn series_defaults(kind: Kind) -> RunSpec {
-    let mut spec = RunSpec::default();
+    let mut spec = if kind == Kind::Spice { RunSpec::default() } else { run_defaults() };
     spec.load.iterations = ITERATIONS;
     if kind == Kind::Spice {
         SPICE_STATIC.clone_into(&mut spec.workload);

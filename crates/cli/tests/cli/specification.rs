@@ -17,7 +17,9 @@ fn dumped(arguments: &[&str]) -> RunSpec {
 
 #[test]
 fn nothing_typed_is_the_defaults() {
-    assert_eq!(dumped(&["run"]), RunSpec::default());
+    let mut kept = RunSpec::default();
+    kept.client.connections = ConnectionPolicy::KeepAlive;
+    assert_eq!(dumped(&["run"]), kept);
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn a_run_that_meets_not_every_rule_is_signed_only_as_that() {
     assert_eq!(signed.out, certificate);
     let certificate: serde_json::Value = serde_json::from_str(&certificate).unwrap();
     assert_eq!(certificate["certified"], false);
-    assert_eq!(certificate["rules"].as_array().unwrap().len(), 19);
+    assert_eq!(certificate["rules"].as_array().unwrap().len(), 20);
 
     // OpenSSH agrees, without webstone.
     let allowed = dir.path().join("allowed");

@@ -12,6 +12,7 @@ use crate::calibration;
 use crate::statistics::{self, NoiseFloor, Steadiness, request_rate_noise};
 use webstone_model::keys::{LevelKey, levels_named};
 use webstone_model::record::{IterationRecord, RunRecord};
+use webstone_model::spec::ConnectionPolicy;
 use webstone_model::units::NANOS_PER_SECOND;
 use webstone_workload::builtin;
 
@@ -42,10 +43,11 @@ const fn ours(id: &'static str, text: &'static str, check: fn(&RunRecord) -> Fin
     Rule { id, text, source: RuleSource::Webstone, check }
 }
 
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 20] = [
     webstone2("standard-workload", "a standard workload, unchanged", standard_workload),
     webstone2("ten-minutes", "every timed run at least 10 minutes long", ten_minutes),
     webstone2("client-range", "20 to 100 clients in steps of 10; further levels as you like", client_range),
+    webstone2("connections", "a new connection for each request", connections),
     webstone2("every-level", "every level that was run is in the record", every_level),
     webstone2("server-software", "server software and its version disclosed", server_software),
     webstone2("server-configuration", "the server's whole configuration disclosed", |record| {
@@ -142,6 +144,14 @@ fn client_range(record: &RunRecord) -> Finding {
         0 => met(true, counted(levels.len() as u64, "level", "levels")),
         9 => met(false, "none of these levels was run"),
         _ => met(false, format!("no level of {} clients", missing.join(", "))),
+    }
+}
+
+fn connections(record: &RunRecord) -> Finding {
+    match record.spec.client.connections {
+        ConnectionPolicy::PerRequest => met(true, "per-request"),
+        ConnectionPolicy::PerPage => met(false, "per-page; run with --connections per-request"),
+        ConnectionPolicy::KeepAlive => met(false, "keep-alive; run with --connections per-request"),
     }
 }
 

@@ -371,6 +371,11 @@ fn each_rule_not_met_makes_it_uncertified() {
         "no level of 70 clients",
     );
     uncertified(
+        |record| record.spec.client.connections = ConnectionPolicy::KeepAlive,
+        "connections",
+        "keep-alive; run with --connections per-request",
+    );
+    uncertified(
         |record| record.target.server = Some("nginx".into()),
         "server-software",
         "the server names itself `nginx`, without a version; state \"server.software\" under [disclosure] in the testbed \
