@@ -16,8 +16,10 @@ use crate::failure::Failure;
 
 /// Columns of a report that is not for a terminal.
 const WIDTH_DEFAULT: usize = 80;
-/// Widest report; longer lines are hard to follow with the eye.
+/// Widest report for a terminal, unless COLUMNS asks for more; longer lines are hard to follow with the eye.
 const WIDTH_MAX: usize = 160;
+/// Most that COLUMNS can ask for.
+const COLUMNS_MAX: usize = 1000;
 
 /// How to talk to whoever started the program.
 #[derive(Clone, Copy, Debug)]
@@ -53,9 +55,9 @@ impl Console {
     /// How a report for standard output is drawn: as the terminal can show it, or plainly where it is none.
     pub(crate) fn report_options(&self, to_file: bool) -> Options {
         let terminal = !to_file && io::stdout().is_terminal();
-        let width = if terminal { width(io::stdout()).unwrap_or(WIDTH_DEFAULT) } else { WIDTH_DEFAULT };
+        let own = || if terminal { width(io::stdout()).map(|width| width.min(WIDTH_MAX)) } else { None };
         Options {
-            width: width.min(WIDTH_MAX),
+            width: columns().or_else(own).unwrap_or(WIDTH_DEFAULT),
             color: self.colors(terminal),
             charset: if terminal && !speaks_utf8() { Charset::Ascii } else { Charset::Utf8 },
             ..Options::default()
@@ -78,6 +80,11 @@ impl Console {
 pub(crate) fn complain(text: impl Display) {
     let text = text.to_string();
     let _ = writeln!(io::stderr(), "{}", indented(&lines(&text, |_| 0)));
+}
+
+/// What the user asks for by `COLUMNS`, whatever the terminal says and where there is none.
+pub(crate) fn columns() -> Option<usize> {
+    std::env::var("COLUMNS").ok()?.trim().parse().ok().filter(|columns| (1..=COLUMNS_MAX).contains(columns))
 }
 
 /// Columns of a terminal, where it is one.

@@ -1,6 +1,6 @@
-//! One level in a few lines, for the habit of a quick measurement. `Requests/sec:`, `Transfer/sec:` and
-//! `Non-2xx or 3xx responses:` stand where and as users of wrk look for them, so that a script which greps them goes
-//! on working; what they count is said behind the number.
+//! One level in a few lines, for the habit of a quick measurement. `Requests/sec:`, `Transfer/sec:` and `Non-2xx responses:`
+//! stand where users of wrk look for them, so that a script which greps them goes on working; what they count is said behind
+//! the number. wrk's line of the last also promises that 3xx is not in it, which here it is.
 //!
 //! wrk's megabytes are 2²⁰ bytes; here a megabyte is 10⁶ bytes, as everywhere in webstone, and the line says so.
 
@@ -16,8 +16,14 @@ use crate::layout::{Room, Table, hanging, labelled, push_line};
 use crate::numbers::{Scale, bytes, count, counted, decimal, seconds};
 use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
+use crate::text::problems::Depth;
 use crate::text::{errors, header, problems};
 use webstone_model::figures::distributions::{Distribution, Distributions};
+
+/// Bars of the histogram.
+const BARS: usize = 8;
+/// Length of the longest bar.
+const BAR_CELLS_MAX: usize = 40;
 
 /// The whole report, ending in a newline.
 pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -> String {
@@ -25,7 +31,7 @@ pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -
     let levels = summary::levels(record);
     let mut out = String::new();
     header::title(&screen, record, &mut out);
-    problems::draw(&screen, record, &levels, verdict, true, &mut out);
+    problems::draw(&screen, record, &levels, verdict, Depth::Hit, &mut out);
     if levels.is_empty() {
         push_line(&mut out, "Nothing was measured: the record holds no timed run.");
         return out;
@@ -35,9 +41,11 @@ pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -
         asked(&screen, record, level, &mut out);
         times(&screen, level, &mut out);
         distribution(&screen, &level.distributions, &mut out);
+        histogram(&screen, level, &mut out);
+        statuses(&screen, record, level, &mut out);
         schedule(&screen, level, &mut out);
         outcome(&screen, level, &mut out);
-        greppable(level, &mut out);
+        greppable(record, level, &mut out);
     }
     if record.iterations.iter().any(|run| run.measured.errors.total() > 0)
         && let Some(sheet) = errors::sheet(&screen, record)
@@ -48,11 +56,13 @@ pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -
 }
 
 /// The lines that scripts grep, of one level over all of its iterations.
-pub(crate) fn greppable(level: &Level<'_>, out: &mut String) {
-    let wrong_status: u64 =
-        level.runs.iter().map(|run| run.measured.errors.count(ErrorClass::WrongStatus)).sum();
+pub(crate) fn greppable(record: &RunRecord, level: &Level<'_>, out: &mut String) {
+    let wrong_status = wrong_status(level);
     if wrong_status > 0 {
-        push_line(out, &format!("  Non-2xx or 3xx responses: {wrong_status} (unexpected status; errors)"));
+        // The workload may expect another status than 2xx.
+        let name =
+            if expects_2xx(record) { "Non-2xx responses" } else { "Responses with an unexpected status" };
+        push_line(out, &format!("  {name}: {wrong_status} (errors)"));
     }
     let clients = level.load();
     push_line(out, &format!("Requests/sec: {:>9.2}  total over {clients}", level.figures.request_rate));
@@ -155,6 +165,71 @@ fn distribution(screen: &Screen, distributions: &Distributions, out: &mut String
     }
 }
 
+fn wrong_status(level: &Level<'_>) -> u64 {
+    level.runs.iter().map(|run| run.measured.errors.count(ErrorClass::WrongStatus)).sum()
+}
+
+fn expects_2xx(record: &RunRecord) -> bool {
+    record.workload.pages.iter().flat_map(|page| &page.files).all(|file| file.detail.status.is_none())
+}
+
+/// Bars whose ends grow by a factor, from the fastest answer to the slowest: of equal ranges, one slow answer would leave a single
+/// bar.
+fn histogram(screen: &Screen, level: &Level<'_>, out: &mut String) {
+    let Some(response) = &level.distributions.response else { return };
+    let measured = summary::merged(&level.runs);
+    let low = measured.response.min_or_zero() as f64 / NANOS_PER_SECOND as f64;
+    let bars = bars(measured.histograms.response.buckets(), low, response.max_s);
+    let scale = Scale::seconds(screen, [response.p50_s]);
+    let most = bars.iter().map(|(_, answers)| *answers).max().unwrap_or(0);
+    if most == 0 {
+        return;
+    }
+    push_line(out, &screen.paint(Tone::Strong, "  Response time histogram"));
+    let rows: Vec<(String, String, u64)> =
+        bars.into_iter().map(|(end, answers)| (scale.show(end), count(answers), answers)).collect();
+    let width =
+        |of: fn(&(String, String, u64)) -> &String| rows.iter().map(|row| of(row).len()).max().unwrap_or(0);
+    let (ends, counts) = (width(|row| &row.0), width(|row| &row.1));
+    for (end, shown, answers) in &rows {
+        let length = (*answers as f64 / most as f64 * BAR_CELLS_MAX as f64).ceil() as usize;
+        let bar = screen.bar().repeat(length);
+        push_line(out, &format!("    to {end:>ends$} {}  {shown:>counts$}  {bar}", scale.unit));
+    }
+}
+
+/// Numbers of answers up to each end, in seconds. A bucket (lowest value, width, count) counts where it begins.
+fn bars(buckets: impl Iterator<Item = (u64, u64, u64)>, low: f64, high: f64) -> Vec<(f64, u64)> {
+    let factor = (high / low.max(1.0 / NANOS_PER_SECOND as f64)).powf(1.0 / BARS as f64);
+    let end = |place: usize| if place == BARS { high } else { low * factor.powf(place as f64) };
+    let mut bars: Vec<(f64, u64)> = (1..=BARS).map(|place| (end(place), 0)).collect();
+    for (lowest, _, answers) in buckets {
+        let fits = |end: &f64| lowest as f64 <= (end * NANOS_PER_SECOND as f64).round();
+        let place = bars.iter().position(|(end, _)| fits(end)).unwrap_or(BARS - 1);
+        bars[place].1 += answers;
+    }
+    if low >= high {
+        bars.retain(|(_, answers)| *answers > 0);
+    }
+    bars
+}
+
+/// How many responses had the status that was expected, and the first that had not.
+fn statuses(screen: &Screen, record: &RunRecord, level: &Level<'_>, out: &mut String) {
+    let wrong = wrong_status(level);
+    let expected = if expects_2xx(record) { "2xx" } else { "as expected" };
+    let mut text = format!("status: {} {expected}", count(level.counts.succeeded));
+    if wrong > 0 {
+        let errors = || level.runs.iter().flat_map(|run| run.measured.errors.iter());
+        let first =
+            errors().find(|(class, ..)| *class == ErrorClass::WrongStatus).and_then(|(.., first)| first);
+        let first =
+            first.map_or(String::new(), |first| format!(" (the first: {})", screen.safe(&first.detail)));
+        text.push_str(&format!(", {} other{first}", count(wrong)));
+    }
+    labelled(screen, out, "", 0, &text, if wrong > 0 { Tone::Caution } else { Tone::Plain });
+}
+
 /// In open loop: whether the schedule was kept, and how late the generator itself was.
 fn schedule(screen: &Screen, level: &Level<'_>, out: &mut String) {
     let Some(open_loop) = &level.open_loop else { return };
@@ -221,6 +296,18 @@ fn outcome(screen: &Screen, level: &Level<'_>, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bars_hold_every_answer_once() {
+        let ms = |value: u64| value * 1_000_000;
+        let buckets = [(ms(1), 1, 5), (ms(2), 1, 3), (ms(9), 1, 1), (ms(100), 1, 1)];
+        let drawn = bars(buckets.into_iter(), 0.001, 0.256);
+        let counts: Vec<u64> = drawn.iter().map(|(_, answers)| *answers).collect();
+        // Each end is twice the one before: 2, 4, 8, 16 ms …
+        assert_eq!(counts, [8, 0, 0, 1, 0, 0, 1, 0]);
+        // All alike: one bar.
+        assert_eq!(bars([(ms(3), 1, 7)].into_iter(), 0.003, 0.003), [(0.003, 7)]);
+    }
 
     #[test]
     fn transfer_is_one_field_with_its_unit() {

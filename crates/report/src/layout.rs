@@ -79,6 +79,9 @@ impl Sheet {
     pub(crate) fn draw(&self, screen: &Screen, out: &mut String) {
         heading(screen, out, self.title, &self.explanation);
         self.table.draw(screen, out);
+        if let Some(note) = self.table.dropped(screen) {
+            labelled(screen, out, "", 0, &note, Tone::Faint);
+        }
         for (tone, note) in &self.notes {
             labelled(screen, out, "", 0, note, *tone);
         }
@@ -158,6 +161,19 @@ impl Table {
     /// The explanations of columns that are drawn at this width.
     fn explanations(&self, width: usize) -> impl Iterator<Item = &'static str> {
         self.layout(width).into_iter().filter_map(|(index, _)| self.columns[index].explanation)
+    }
+
+    /// Names the columns for which this width has no room.
+    fn dropped(&self, screen: &Screen) -> Option<String> {
+        let layout = self.layout(screen.width);
+        let is_drawn = |column: usize| layout.iter().any(|(index, _)| *index == column);
+        let name = |column: &Column| {
+            let space = if column.unit.starts_with('/') { "" } else { " " };
+            format!("{}{space}{}", column.name, column.unit).trim().to_owned()
+        };
+        let dropped = self.columns.iter().enumerate().filter(|(index, _)| !is_drawn(*index));
+        let names: Vec<String> = dropped.map(|(_, column)| name(column)).collect();
+        (!names.is_empty()).then(|| format!("no room at {} columns for: {}", screen.width, names.join(", ")))
     }
 
     /// Draws the table.

@@ -7,6 +7,7 @@
 //! What the figures mean is defined by `webstone_model::figures`; samples of every format are in `docs/reports.md`.
 #![forbid(unsafe_code)]
 
+mod advice;
 mod asctime;
 mod calibration;
 mod cell;
@@ -67,6 +68,10 @@ pub struct Options {
     pub color: bool,
     /// Characters that rules, markers and units are made of, for [`Format::Text`] and [`Format::Hit`].
     pub charset: Charset,
+    /// Everything, for [`Format::Text`]; without it, what fits a screen.
+    pub full: bool,
+    /// The command that shows everything, named where something is left out.
+    pub full_command: Option<String>,
     /// Most pages in the per-page tables of [`Format::Text`], [`Format::Html`] and [`Format::Prometheus`], and of an
     /// iteration in [`Format::Webstone1`]: those with the most hits.
     pub pages_max: usize,
@@ -86,6 +91,8 @@ impl Default for Options {
             width: 80,
             color: false,
             charset: Charset::Utf8,
+            full: false,
+            full_command: None,
             pages_max: 20,
             histogram: "response".to_owned(),
             csv_table: CsvTable::Levels,

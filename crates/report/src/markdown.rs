@@ -13,11 +13,11 @@ use webstone_model::figures::{Figure, Group, Quantity};
 use webstone_model::record::RunRecord;
 use webstone_model::shown::shown;
 
-use crate::numbers::{Scale, bytes, count, counted, percent};
+use crate::numbers::{Scale, bytes, count, counted};
 use crate::screen::Screen;
 use crate::summary::{self, Level};
-use crate::text::{figures, header, problems};
-use crate::{Options, definitions};
+use crate::text::{self, figures, header, headline, problems};
+use crate::{Options, advice, definitions, series};
 
 /// What the table of levels shows the headline figures of, in its order.
 const GROUPS: [Group; 8] = [
@@ -41,6 +41,9 @@ pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -
     let against = header::target(record);
     let _ = writeln!(out, "### webstone: {} on {}\n", safe(&record.workload.name), safe(&against));
     headline(&screen, record, verdict, &levels, &mut out);
+    if let Some((over, finding)) = text::sought(record) {
+        series::markdown::draw(&text::search::sheet(&screen, over, &finding), &mut out);
+    }
     if !levels.is_empty() {
         level_table(&screen, &levels, &mut out);
         errors(record, &mut out);
@@ -64,30 +67,16 @@ fn headline(screen: &Screen, record: &RunRecord, verdict: &Verdict, levels: &[Le
         out.push_str("Nothing was measured: the record holds no timed run.\n\n");
         return;
     };
-    let figures = &level.figures;
-    let rate = Scale::plain(1, [figures.request_rate]).say(figures.request_rate);
-    let clients = level.load();
-    let _ = write!(out, "**{rate} requests/s** at {clients}");
-    let _ = write!(
-        out,
-        " · {} Mbit/s",
-        Scale::plain(1, [figures.throughput_bps / 1e6]).say(figures.throughput_bps / 1e6)
-    );
-    if level.counts.succeeded > 0 {
-        let of = |value: f64| crate::numbers::seconds(screen, value);
-        let _ = write!(out, " · latency mean {}", of(figures.latency_mean_s));
-        if let Some(response) = &level.distributions.response {
-            let _ = write!(out, ", p99 {}, max {}", of(response.p99_s), of(response.max_s));
-        }
+    if let Some((_, finding)) = text::sought(record) {
+        let _ = writeln!(out, "**{}**\n", safe(&finding.sentence));
+    } else {
+        let (rate, rest) = headline::parts(screen, record, level);
+        let _ = writeln!(out, "**{rate}** · {}\n", rest.join(" · "));
     }
-    let counts = summary::counts(record);
-    let share = summary::quotient(counts.failed as f64 * 100.0, counts.ended() as f64);
-    let errors = match counts.failed {
-        0 => "no errors".to_owned(),
-        failed => format!("{} ({})", counted(failed, "error", "errors"), percent(share)),
-    };
-    let _ = writeln!(out, " · {errors}\n");
     let _ = writeln!(out, "{}\n", safe(&verdict.limit.sentence));
+    if let Some(next) = advice::next(record, verdict) {
+        let _ = writeln!(out, "Try {}.\n", safe(&next));
+    }
     let cautions = problems::cautions(screen, record, levels, verdict);
     list(cautions.iter().map(|(title, text)| format!("{title}: {text}")).collect(), out);
 }

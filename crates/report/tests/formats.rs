@@ -357,7 +357,7 @@ fn retransmissions_are_in_every_format() {
     }
     let ended: u64 = record.levels()[0].1.iter().map(|run| run.measured.counts.ended()).sum();
     let expected = 1000.0 * 14.0 / ended as f64;
-    let options = Options { width: 200, ..Options::default() };
+    let options = Options { width: 200, full: true, ..Options::default() };
     let json: Value = serde_json::from_str(&text(&record, Format::Json, &options)).unwrap();
     let level = &json["computed"]["levels"][0];
     assert_eq!(level["host"]["retransmissions_per_1000_requests"].as_f64(), Some(expected));

@@ -12,7 +12,8 @@ use webstone_model::record::RunRecord;
 use webstone_report::{Charset, ComparisonFormat, CsvTable, Format, Options, render, render_comparison};
 
 fn text(record: &RunRecord, format: Format, options: &Options) -> String {
-    String::from_utf8(render(record, format, options).unwrap()).unwrap()
+    let full = Options { full: true, ..options.clone() };
+    String::from_utf8(render(record, format, &full).unwrap()).unwrap()
 }
 
 #[track_caller]
@@ -99,20 +100,45 @@ fn a_sweep_with_two_iterations() {
     golden("small-webstone2.txt", &text(&record, Format::Webstone2, &Options::default()));
 }
 
+/// What fits a screen: the verdict, the headline, the bottleneck and the levels, and whatever has to be seen besides.
+#[test]
+fn the_default_report_is_short() {
+    let options =
+        Options { full_command: Some("webstone report last --full".to_owned()), ..Options::default() };
+    // Errors bring their table along.
+    for (name, record, lines_max) in [
+        ("brief.txt", records::small(), 26),
+        ("brief-proxied.txt", records::proxied(), 39),
+        ("brief-errors.txt", records::errors(), 45),
+        ("brief-refused.txt", records::refused(), 45),
+    ] {
+        let brief = String::from_utf8(render(&record, Format::Text, &options).unwrap()).unwrap();
+        golden(name, &brief);
+        let lines = brief.lines().count();
+        assert!(lines <= lines_max, "{name} has {lines} lines");
+        assert!(brief.contains("requests/s at "), "{brief}");
+        assert!(!brief.contains("ERRORS"), "the headline says it: {brief}");
+    }
+    golden("brief-comparison.txt", &compared(&records::comparison(), ComparisonFormat::Text, &options));
+}
+
 fn compared(comparison: &Comparison, format: ComparisonFormat, options: &Options) -> String {
     render_comparison(comparison, &[], format, options).unwrap()
 }
 
 #[test]
 fn a_comparison() {
-    let narrow = Options::default();
+    let narrow = Options { full: true, ..Options::default() };
     for (name, comparison) in
         [("comparison", records::comparison()), ("comparison-hopeless", records::hopeless_comparison())]
     {
         golden(&format!("{name}-80.txt"), &compared(&comparison, ComparisonFormat::Text, &narrow));
         golden(&format!("{name}.md"), &compared(&comparison, ComparisonFormat::Markdown, &narrow));
     }
-    golden("comparison-120.txt", &compared(&records::comparison(), ComparisonFormat::Text, &wide()));
+    golden(
+        "comparison-120.txt",
+        &compared(&records::comparison(), ComparisonFormat::Text, &Options { full: true, ..wide() }),
+    );
     let records = records::before_and_after();
     let page = render_comparison(&records::comparison(), &records, ComparisonFormat::Html, &narrow).unwrap();
     golden("comparison.html", &section(&body(&page), "comparison"));

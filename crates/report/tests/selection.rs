@@ -33,12 +33,12 @@ fn every_format_of_every_record_is_made() {
 #[test]
 fn a_selection_shows_one_level_and_one_iteration() {
     let record = records::small();
-    let only = Options { clients: Some(10), iteration: Some(2), ..Options::default() };
+    let only = Options { clients: Some(10), iteration: Some(2), full: true, ..Options::default() };
     assert_eq!(text(&record, Format::Webstone2, &only).matches("WEBSTONE 2.0 results:").count(), 1);
     assert_eq!(text(&record, Format::Csv, &only).lines().count(), 2);
     let shown = text(&record, Format::Text, &only);
     assert!(!shown.contains("INVALID"), "a part is not an incomplete whole:\n{shown}");
-    let level = Options { clients: Some(10), ..Options::default() };
+    let level = Options { clients: Some(10), full: true, ..Options::default() };
     assert_eq!(text(&record, Format::Webstone1, &level).matches("WEBSTONE number:").count(), 2);
 }
 
@@ -64,7 +64,7 @@ fn lines_keep_to_the_width_of_the_terminal() {
     for record in records::all() {
         for width in [60, 80, 100, 132, 200] {
             for charset in [Charset::Utf8, Charset::Ascii] {
-                let options = Options { width, charset, ..Options::default() };
+                let options = Options { width, charset, full: true, ..Options::default() };
                 for format in [Format::Text, Format::Hit] {
                     let made = text(&record, format, &options);
                     for line in made.lines() {

@@ -12,7 +12,8 @@ use webstone_report::{Format, Options, render_series};
 
 fn rendered(format: Format) -> String {
     let (series, records) = records::series();
-    String::from_utf8(render_series(&series, &records, &[], format, &Options::default()).unwrap()).unwrap()
+    let options = Options { full: true, ..Options::default() };
+    String::from_utf8(render_series(&series, &records, &[], format, &options).unwrap()).unwrap()
 }
 
 #[test]

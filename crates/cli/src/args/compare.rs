@@ -40,6 +40,10 @@ pub struct CompareArgs {
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
 
+    /// Text report: every figure of every level, not only those that changed
+    #[arg(long)]
+    pub full: bool,
+
     /// What of a change is noise: a percentage, or a run made with --aa
     ///
     /// A change is shown when its whole interval lies beyond the floor. Without it: what parts the two arms of the runs,

@@ -66,7 +66,10 @@ pub(super) fn documented(command: Command) -> Command {
             "servers" => series_defaults(Kind::Servers),
             "scale" => series_defaults(Kind::Scale),
             "spice" => series_defaults(Kind::Spice),
-            "workout" => [client(&RunSpec::default().client), generator(&run.generator), own_server(&run.server)].concat(),
+            "workout" => {
+                [client(&RunSpec::default().client), generator(&run.generator), own_server(&run.server)]
+                    .concat()
+            }
             "serve" => [workload(), server_alone(&run.server)].concat(),
             "genfiles" => workload(),
             "checkfiles" => [workload(), checks()].concat(),

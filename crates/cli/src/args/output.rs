@@ -42,6 +42,10 @@ pub struct OutputArgs {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
+    /// Text report: all tables and all run rules, not only what fits a screen
+    #[arg(long)]
+    pub full: bool,
+
     /// Directory that holds the records of runs
     ///
     /// Example: --runs-dir /srv/benchmarks
@@ -76,6 +80,10 @@ pub struct ReportArgs {
     /// Default: standard output. Example: -o report.html
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+
+    /// Text report: all tables and all run rules, not only what fits a screen
+    #[arg(long)]
+    pub full: bool,
 
     /// Only the level with this number of clients
     ///

@@ -43,7 +43,7 @@ pub(super) fn execute(args: &CompareArgs, console: &Console) -> Result<Exit, Fai
     if comparison.candidates.iter().all(|candidate| candidate.levels.is_empty()) {
         return Err(nothing_in_common(&comparison));
     }
-    let drawn = console.report_options(args.output.is_some());
+    let drawn = webstone_report::Options { full: args.full, ..console.report_options(args.output.is_some()) };
     let format = args.format.or_else(|| ComparisonFormat::of_file(args.output.as_deref()?));
     let text = render_comparison(&comparison, &loaded, format.unwrap_or_default(), &drawn)
         .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;

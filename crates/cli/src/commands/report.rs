@@ -17,6 +17,7 @@ pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Fail
         clients: args.clients,
         iteration: args.iteration,
         csv_table: args.table.unwrap_or_default(),
+        full: args.full,
         ..console.report_options(args.output.is_some())
     };
     if let Some(pages) = args.pages {
@@ -29,7 +30,7 @@ pub(super) fn execute(args: &ReportArgs, console: &Console) -> Result<Exit, Fail
         && let Some(path) = records::series(only, args.runs_dir.as_deref())
     {
         let format = format_of(args.format, args.output.as_deref())?.unwrap_or_default();
-        return super::series::report(&path, format, args.output.as_deref(), console);
+        return super::series::report(&path, format, args.output.as_deref(), &options);
     }
     let thresholds = gates::typed(&args.thresholds.threshold);
     let format = format_of(args.format, args.output.as_deref())?.unwrap_or_default();

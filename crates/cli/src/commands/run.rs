@@ -53,7 +53,7 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
     let measured = outcome.record.as_ref().filter(|record| !record.iterations.is_empty());
     let mut outcomes = Vec::new();
     if let Some(record) = measured {
-        outcomes = report(record, &intent, console)?;
+        outcomes = report(record, &intent, outcome.path.as_deref(), console)?;
         if let Some(path) = &outcome.path {
             console.note(format!("record: {}", path.display()));
             let page = path.join(REPORT);
@@ -69,13 +69,18 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         }
         (Some(error), _) => Err(failure(&error, intent.command)),
         (None, Some(exit)) => Ok(exit),
-        (None, None) => Ok(judged(outcome.record.as_ref(), &outcomes)),
+        (None, None) => Ok(judged(outcome.record.as_ref(), &outcomes, is_read_with_messages(&intent))),
     }
 }
 
 /// `hit` is short: on a terminal its warnings stand above its figures a moment later, and once is enough.
 fn warnings_come_with_the_report(intent: &Intent) -> bool {
-    let shown = intent.format == Format::Hit && intent.output.is_none();
+    intent.format == Format::Hit && is_read_with_messages(intent)
+}
+
+/// Whether the report and the messages go to one terminal, where nothing has to be said twice.
+fn is_read_with_messages(intent: &Intent) -> bool {
+    let shown = matches!(intent.format, Format::Text | Format::Hit) && intent.output.is_none();
     shown && io::stdout().is_terminal() && io::stderr().is_terminal()
 }
 
@@ -100,8 +105,17 @@ pub(super) fn derived(record: &RunRecord) -> Vec<Derived> {
     std::iter::once(figures).chain(page.map(|bytes| Derived { name: REPORT, bytes })).collect()
 }
 
-fn report(record: &RunRecord, intent: &Intent, console: &Console) -> Result<Vec<Outcome>, Failure> {
-    let options = console.report_options(intent.output.is_some());
+fn report(
+    record: &RunRecord,
+    intent: &Intent,
+    stored: Option<&Path>,
+    console: &Console,
+) -> Result<Vec<Outcome>, Failure> {
+    let options = Options {
+        full: intent.full,
+        full_command: stored.map(|path| format!("webstone report {} --full", path.display())),
+        ..console.report_options(intent.output.is_some())
+    };
     let mut out = Delivery::to(intent.output.as_deref());
     match write(record, intent.format, &options, &mut out) {
         Err(_) if out.is_failed() => {}
@@ -113,33 +127,33 @@ fn report(record: &RunRecord, intent: &Intent, console: &Console) -> Result<Vec<
 }
 
 /// A run that ended as planned: can its figures be trusted, and do they keep the thresholds? Figures that cannot be
-/// trusted neither keep nor miss any.
-fn judged(record: Option<&RunRecord>, outcomes: &[Outcome]) -> Exit {
+/// trusted neither keep nor miss any. `is_said`: whoever reads the messages has just read the report.
+fn judged(record: Option<&RunRecord>, outcomes: &[Outcome], is_said: bool) -> Exit {
     let kept = gates::exit(outcomes);
     let Some(record) = record else { return kept };
     let verdict = verdict::of(record);
     if verdict.standing != Standing::Invalid {
-        return search::of_record(record).map_or(kept, |finding| found(&finding));
+        return search::of_record(record).map_or(kept, |finding| found(&finding, is_said));
     }
-    for reason in verdict.told() {
-        console::complain(format!("invalid: {reason}"));
+    if !is_said {
+        for reason in verdict.told() {
+            console::complain(format!("invalid: {reason}"));
+        }
     }
     Exit::Invalid
 }
 
 /// What came of a search, for scripts; in words it stands in the report.
-fn found(finding: &Finding) -> Exit {
-    match finding.answer {
-        Answer::Between | Answer::Always => Exit::Done,
-        Answer::Never => {
-            console::complain(format!("never kept: {}", finding.sentence));
-            Exit::Gate
-        }
-        Answer::Unclear | Answer::Unfinished => {
-            console::complain(format!("undecided: {}", finding.sentence));
-            Exit::Failed
-        }
+fn found(finding: &Finding, is_said: bool) -> Exit {
+    let (word, exit) = match finding.answer {
+        Answer::Between | Answer::Always => return Exit::Done,
+        Answer::Never => ("never kept", Exit::Gate),
+        Answer::Unclear | Answer::Unfinished => ("undecided", Exit::Failed),
+    };
+    if !is_said {
+        console::complain(format!("{word}: {}", finding.sentence));
     }
+    exit
 }
 
 /// Why a run of a command did not end as planned.

@@ -8,7 +8,7 @@ use webstone_model::record::RunRecord;
 use webstone_model::series::{Kind, Series};
 use webstone_model::spec::RunSpec;
 use webstone_model::units::Nanos;
-use webstone_report::{Format, render_series};
+use webstone_report::{Format, Options, render_series};
 use webstone_runner::RunnerOptions;
 use webstone_runner::series::{self, SeriesError, SeriesOutcome, SeriesStore};
 
@@ -81,7 +81,12 @@ pub(super) fn execute(
     let records =
         series::records(store.path(), store.series()).map_err(|error| failed(SeriesError::Store(error)))?;
     if records.iter().any(Option::is_some) {
-        deliver(store.path(), store.series(), &records, format, output, console)?;
+        let options = Options {
+            full: args.output.full,
+            full_command: Some(format!("webstone report {} --full", store.path().display())),
+            ..console.report_options(output.is_some())
+        };
+        deliver(store.path(), store.series(), &records, format, output, &options)?;
     }
     ended(&store, &outcome, &records, &signals, console)
 }
@@ -115,12 +120,12 @@ pub(super) fn report(
     path: &Path,
     format: Format,
     output: Option<&Path>,
-    console: &Console,
+    options: &Options,
 ) -> Result<Exit, Failure> {
     let failed = |error: SeriesError| series_failure(&error, Kind::Servers);
     let (directory, series) = series::load(path).map_err(failed)?;
     let records = series::records(&directory, &series).map_err(|error| failed(SeriesError::Store(error)))?;
-    deliver(&directory, &series, &records, format, output, console)?;
+    deliver(&directory, &series, &records, format, output, options)?;
     Ok(Exit::Done)
 }
 
@@ -130,12 +135,11 @@ fn deliver(
     records: &[Option<RunRecord>],
     format: Format,
     output: Option<&Path>,
-    console: &Console,
+    options: &Options,
 ) -> Result<(), Failure> {
-    let options = console.report_options(output.is_some());
     let named: Vec<Option<&str>> = records.iter().map(|it| it.as_ref().map(|it| it.id.as_str())).collect();
     let links = cell_links(directory, output, &named);
-    let bytes = render_series(series, records, &links, format, &options)
+    let bytes = render_series(series, records, &links, format, options)
         .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
     console::deliver(&bytes, output)
 }

@@ -88,7 +88,10 @@ impl Display {
 
     fn show(&mut self, text: &str) {
         if self.live {
-            draw(&line::fitted(&shown(text), console::width(io::stderr()).unwrap_or(80)));
+            draw(&line::fitted(
+                &shown(text),
+                console::columns().or_else(|| console::width(io::stderr())).unwrap_or(80),
+            ));
             self.line_open = true;
         }
     }

@@ -48,6 +48,8 @@ pub(crate) struct Intent {
     pub(crate) events: Option<String>,
     /// Format of the report.
     pub(crate) format: Format,
+    /// Whether the text report shows everything.
+    pub(crate) full: bool,
     /// File of the report; none: standard output.
     pub(crate) output: Option<PathBuf>,
     /// Limits that every level must keep.
@@ -90,7 +92,14 @@ pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
     let store = args.store || args.output.runs_dir.is_some();
     let given = given_load(&args.load.clients, &args.load.duration);
     let asked = Asked { spec, defaults, given, testbed: None };
-    let intent = finish("hit", asked, Some(workload), &args.output, store, Format::Hit)?;
+    let intent = finish(
+        "hit",
+        asked,
+        Some(workload),
+        &args.output,
+        store,
+        if args.output.full { Format::Text } else { Format::Hit },
+    )?;
     Ok(Intent {
         check_target: !args.client.no_check,
         thresholds: thresholds(&args.thresholds, &intent.spec)?,
@@ -197,6 +206,7 @@ fn finish(
         events: output.events.clone(),
         runs_dir: store.then(|| output.runs_dir.clone().unwrap_or_else(|| PathBuf::from(RUNS_DIR))),
         format: format_of(output.format, output.output.as_deref())?.unwrap_or(format),
+        full: output.full,
         output: output.output.clone(),
         thresholds: Vec::new(),
     })

@@ -12,7 +12,7 @@ use webstone_model::record::{
     Arm, HostUse, IterationRecord, LinkUse, RunState, SCHEMA_VERSION, ScheduleKept, ServerUse, TargetRecord,
     TcpUse, Tool,
 };
-use webstone_model::spec::{Levels, RunSpec};
+use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec};
 use webstone_workload::builtin;
 
 pub(super) const SECOND: u64 = 1_000_000_000;

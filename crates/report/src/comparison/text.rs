@@ -2,6 +2,7 @@
 
 use webstone_judge::comparison::{Candidate, Comparison, Finding, Row, Weight};
 use webstone_judge::verdict::Standing;
+use webstone_model::metric::Metric;
 
 use super::{
     because, decimals, floor_source, gates, is_known, iterations, letter, name, scaled, signed, summary,
@@ -11,19 +12,45 @@ use webstone_model::keys::levels_named;
 
 use crate::Options;
 use crate::layout::{Room, Table, heading, labelled, push_line};
+use crate::numbers::counted;
 use crate::screen::{Screen, Tone};
+use crate::text;
 
 pub(super) fn render(comparison: &Comparison, options: &Options) -> String {
     let screen = Screen::new(options);
     let mut out = String::new();
     records(&screen, comparison, &mut out);
     for candidate in &comparison.candidates {
-        against(&screen, comparison, candidate, &mut out);
+        against(&screen, comparison, candidate, options, &mut out);
     }
     for sheet in gates(&screen, comparison) {
         sheet.draw(&screen, &mut out);
     }
+    if !options.full {
+        rest(&screen, comparison, options, &mut out);
+    }
     out
+}
+
+/// What the default comparison leaves out: figures of which no difference was shown.
+fn rest(screen: &Screen, comparison: &Comparison, options: &Options, out: &mut String) {
+    let levels = comparison.candidates.iter().flat_map(|candidate| &candidate.levels);
+    let rows =
+        levels.flat_map(|level| &level.rows).filter(|row| is_known(row) && !is_told(row)).count() as u64;
+    if rows > 0 {
+        let what = counted(rows, "figure", "figures");
+        text::rest(
+            screen,
+            &[format!("{what} without a difference shown, and how changes are judged")],
+            options,
+            out,
+        );
+    }
+}
+
+/// Whether the default comparison shows a figure: what changed, and the request rate always.
+fn is_told(row: &Row) -> bool {
+    matches!(row.finding, Finding::Better | Finding::Worse) || row.metric == Metric::RATE
 }
 
 fn records(screen: &Screen, comparison: &Comparison, out: &mut String) {
@@ -46,7 +73,13 @@ fn records(screen: &Screen, comparison: &Comparison, out: &mut String) {
     }
 }
 
-fn against(screen: &Screen, comparison: &Comparison, candidate: &Candidate, out: &mut String) {
+fn against(
+    screen: &Screen,
+    comparison: &Comparison,
+    candidate: &Candidate,
+    options: &Options,
+    out: &mut String,
+) {
     let letter = letter(candidate.record);
     out.push('\n');
     let worse =
@@ -74,22 +107,40 @@ fn against(screen: &Screen, comparison: &Comparison, candidate: &Candidate, out:
             labelled(screen, out, screen.caution(), 2, &text, Tone::Plain);
         }
     }
-    let confidence = comparison.confidence * 100.0;
+    if options.full {
+        for level in &candidate.levels {
+            let title = format!("{letter} against A at {}", level.key());
+            heading(screen, out, &title, "means over iterations");
+            let mut table = table(screen, comparison, &letter);
+            for row in level.rows.iter().filter(|row| is_known(row)) {
+                table.row_in(cells(screen, row), tone_of(row.finding), false);
+            }
+            table.draw(screen, out);
+        }
+        notes(screen, candidate, out);
+        return;
+    }
+    out.push('\n');
+    let mut table = table(screen, comparison, &letter);
     for level in &candidate.levels {
-        heading(screen, out, &format!("{} against A at {}", letter, level.key()), "means over iterations");
-        let mut table = Table::default();
-        table.text("", Room::Always).text("", Room::Always);
-        table.number("A", "", Room::Always).number(&letter, "", Room::Always);
-        table.number("change", "%", Room::Always);
-        table.number(&format!("{confidence:.0} % interval"), "%", Room::Always);
-        table.number("noise", &format!("{} %", screen.plus_minus()), Room::Optional(1));
-        table.text("verdict", Room::Always);
-        for row in level.rows.iter().filter(|row| is_known(row)) {
+        table.group(&level.key().to_string());
+        for row in level.rows.iter().filter(|row| is_known(row) && is_told(row)) {
             table.row_in(cells(screen, row), tone_of(row.finding), false);
         }
-        table.draw(screen, out);
     }
-    notes(screen, candidate, out);
+    table.draw(screen, out);
+}
+
+fn table(screen: &Screen, comparison: &Comparison, letter: &str) -> Table {
+    let confidence = comparison.confidence * 100.0;
+    let mut table = Table::default();
+    table.text("", Room::Always).text("", Room::Always);
+    table.number("A", "", Room::Always).number(letter, "", Room::Always);
+    table.number("change", "%", Room::Always);
+    table.number(&format!("{confidence:.0} % interval"), "%", Room::Always);
+    table.number("noise", &format!("{} %", screen.plus_minus()), Room::Optional(1));
+    table.text("verdict", Room::Always);
+    table
 }
 
 fn cells(screen: &Screen, row: &Row) -> Vec<String> {

@@ -25,7 +25,8 @@ pub(super) fn render(report: &Report<'_>, screen: &Screen) -> String {
     out
 }
 
-fn draw(sheet: &Sheet, out: &mut String) {
+/// A sheet under a heading.
+pub(crate) fn draw(sheet: &Sheet, out: &mut String) {
     let _ = writeln!(out, "#### {}\n\n{}\n", sheet.title, safe(&sheet.explanation));
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let columns = &sheet.table.columns;

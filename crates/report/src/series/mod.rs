@@ -5,18 +5,20 @@
 //! every format that has tables.
 
 mod csv;
-mod markdown;
+pub(crate) mod markdown;
 pub(crate) mod notes;
 mod sheets;
 
 use serde::Serialize;
 use webstone_judge::series::{AlarmKind, Summary};
+use webstone_judge::verdict;
 use webstone_model::record::RunRecord;
 use webstone_model::series::{Kind, Series};
 
 use crate::layout::{Sheet, labelled, push_line, wrapped};
 use crate::numbers::{count, counted};
 use crate::screen::{Screen, Tone};
+use crate::text::{self, problems};
 use crate::{Charset, Format, Options, html, outgoing};
 
 pub(crate) use sheets::{efficiency_lines, scaling_lines};
@@ -62,7 +64,8 @@ pub fn render_series(
 ) -> Result<Vec<u8>, SeriesReportError> {
     series_form(format)?;
     let summary = Summary::of(series, records);
-    let report = Report { series, summary: &summary, cell_notes: notes::of(&screen_of(options), records) };
+    let cell_notes = notes::of(&screen_of(options), records);
+    let report = Report { series, summary: &summary, cell_notes };
     match format {
         Format::Json => {
             #[derive(Serialize)]
@@ -81,7 +84,7 @@ pub fn render_series(
             let screen = screen_of(options);
             Ok(outgoing::text(html::of_series(&screen, &report, records, links, options), false))
         }
-        _ => Ok(outgoing::text(text(&report, &Screen::new(options)), options.color)),
+        _ => Ok(outgoing::text(for_terminal(&report, records, options), options.color)),
     }
 }
 
@@ -123,6 +126,17 @@ impl Report<'_> {
 
     /// How far it is, and what is wrong with it.
     pub(crate) fn notes(&self) -> Vec<(Tone, String)> {
+        self.notes_with(&|_, reasons| {
+            let more = match reasons.len() {
+                1 => String::new(),
+                several => format!(" (and {})", counted(several as u64 - 1, "more reason", "more reasons")),
+            };
+            format!("{}{more}", reasons[0])
+        })
+    }
+
+    /// The same; `why` puts a cell's reasons, by its place, into words.
+    fn notes_with(&self, why: &dyn Fn(usize, &[String]) -> String) -> Vec<(Tone, String)> {
         let Summary { iterations_done, iterations_planned, cells, .. } = self.summary;
         let mut notes = Vec::new();
         if iterations_done < iterations_planned {
@@ -134,14 +148,10 @@ impl Report<'_> {
             );
             notes.push((Tone::Caution, text));
         }
-        for cell in cells.iter().filter(|cell| !cell.reasons.is_empty()) {
-            let more = match cell.reasons.len() {
-                1 => String::new(),
-                several => format!(" (and {})", counted(several as u64 - 1, "more reason", "more reasons")),
-            };
+        for (place, cell) in cells.iter().enumerate().filter(|(_, cell)| !cell.reasons.is_empty()) {
             let word = cell.standing.map_or("", |standing| standing.word());
             let tone = if cell.counts() { Tone::Caution } else { Tone::Alarm };
-            notes.push((tone, format!("{} is {word}: {}{more}", cell.name, cell.reasons[0])));
+            notes.push((tone, format!("{} is {word}: {}", cell.name, why(place, &cell.reasons))));
         }
         notes.extend(self.summary.alarms.iter().map(|alarm| (Tone::Alarm, format!("{}.", alarm.sentence))));
         if self.summary.alarms.iter().any(|alarm| alarm.kind == AlarmKind::Inconclusive) {
@@ -181,16 +191,32 @@ impl Report<'_> {
     }
 }
 
-fn text(report: &Report<'_>, screen: &Screen) -> String {
+fn for_terminal(report: &Report<'_>, records: &[Option<RunRecord>], options: &Options) -> String {
+    let screen = &Screen::new(options);
     let mut out = String::new();
     for line in wrapped(&screen.safe(&report.title()), screen.width) {
         push_line(&mut out, &screen.paint(Tone::Strong, &line));
     }
     labelled(screen, &mut out, "", 0, &screen.safe(&report.subtitle()), Tone::Faint);
-    for (tone, note) in report.notes() {
+    let brief = |place: usize, _: &[String]| {
+        let verdict = records[place].as_ref().map(verdict::of);
+        verdict.map(|verdict| problems::reasons_in_brief(&verdict)).unwrap_or_default()
+    };
+    let notes = if options.full { report.notes() } else { report.notes_with(&brief) };
+    for (tone, note) in notes {
         labelled(screen, &mut out, "", 0, &screen.safe(&note), tone);
     }
-    report.sheets(screen).iter().for_each(|sheet| sheet.draw(screen, &mut out));
-    notes::draw(screen, report, &mut out);
+    if options.full {
+        report.sheets(screen).iter().for_each(|sheet| sheet.draw(screen, &mut out));
+        notes::draw(screen, report, &mut out);
+        return out;
+    }
+    let (sheets, mut left_out) = sheets::brief(screen, report);
+    sheets.iter().for_each(|sheet| sheet.draw(screen, &mut out));
+    let noted = notes::grouped(report).len() as u64;
+    if noted > 0 {
+        left_out.push(counted(noted, "note on cells", "notes on cells"));
+    }
+    text::rest(screen, &left_out, options, &mut out);
     out
 }

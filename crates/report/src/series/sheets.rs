@@ -16,7 +16,33 @@ use crate::screen::{Screen, Tone};
 /// What stands where Mindcraft's tables have it, too: a figure that is not the server's.
 const NOT_AVAILABLE: &str = "NA";
 
+/// What a table is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// What the series was made for.
+    Own,
+    Cells,
+    Other,
+}
+
+/// All tables.
 pub(super) fn sheets(screen: &Screen, report: &Report<'_>) -> Vec<Sheet> {
+    parts(screen, report).into_iter().map(|(_, sheet)| sheet).collect()
+}
+
+/// What the default report shows of them: what the series was made for, or the cells where nothing came of it; and the names of
+/// the others. Errors are always seen.
+pub(super) fn brief(screen: &Screen, report: &Report<'_>) -> (Vec<Sheet>, Vec<String>) {
+    let all = parts(screen, report);
+    let shows_cells =
+        all.iter().all(|(part, _)| *part != Part::Own) || report.summary.cells.iter().any(has_errors);
+    let (shown, left_out): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|(part, _)| *part == Part::Own || (shows_cells && *part == Part::Cells));
+    let sheets = shown.into_iter().map(|(_, sheet)| sheet).collect();
+    (sheets, left_out.iter().map(|(_, sheet)| crate::text::in_a_list(sheet.title)).collect())
+}
+
+fn parts(screen: &Screen, report: &Report<'_>) -> Vec<(Part, Sheet)> {
     let (kind, summary) = (report.series.kind, report.summary);
     let draw = Draw { screen, report, summary, dash: screen.dash() };
     let of = |kind: Kind| -> Vec<Sheet> {
@@ -27,14 +53,19 @@ pub(super) fn sheets(screen: &Screen, report: &Report<'_>) -> Vec<Sheet> {
         }
     };
     // What the series was made for comes first.
+    let mut parts: Vec<(Part, Sheet)> = of(kind).into_iter().map(|sheet| (Part::Own, sheet)).collect();
     let others = [Kind::Servers, Kind::Scale, Kind::Spice].into_iter().filter(|other| *other != kind);
-    let mut sheets: Vec<Sheet> = std::iter::once(kind).chain(others).flat_map(of).collect();
+    parts.extend(others.flat_map(of).map(|sheet| (Part::Other, sheet)));
     if summary.cells.iter().any(|cell| cell.peak.is_some()) {
-        sheets.extend(draw.origin());
-        sheets.push(draw.cells());
-        sheets.push(draw.levels());
+        parts.extend(draw.origin().map(|sheet| (Part::Other, sheet)));
+        parts.push((Part::Cells, draw.cells()));
+        parts.push((Part::Other, draw.levels()));
     }
-    sheets
+    parts
+}
+
+fn has_errors(cell: &CellSummary) -> bool {
+    cell.levels.iter().any(|level| level.error_level_percent > 0.0)
 }
 
 struct Draw<'a> {
@@ -352,7 +383,8 @@ impl Draw<'_> {
         table.number("latency", "at peak", Room::Always).number("", &self.told_unit(), Room::Optional(5));
         table.number("latency", "p99, peak", Room::Optional(4));
         table.number("useful peak", "requests/s", Room::Optional(2)).number("Jain", "", Room::Optional(1));
-        table.number("errors", "", Room::Optional(3));
+        let fails = self.summary.cells.iter().any(has_errors);
+        table.number("errors", "", if fails { Room::Always } else { Room::Optional(3) });
         table.number("server", "CPU/request", Room::Optional(6)).text("verdict", Room::Always);
         table.text("", Room::Flexible(12));
         for (place, cell) in self.summary.cells.iter().enumerate() {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use webstone_judge::verdict::DISTURBED_PERCENT_MAX;
 use webstone_model::record::{CpuUse, HostUse, IterationRecord, RunRecord};
 
 use crate::layout::{Room, Sheet, Table};
@@ -25,11 +26,13 @@ pub(crate) fn sheet(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -
             (false, false) => screen.dash(),
         }
     })?;
-    let seen = summary::disturbance(&record.iterations);
+    // From the bound on a caution says it.
+    let seen =
+        summary::disturbance(&record.iterations).filter(|seen| seen.taken_percent() < DISTURBED_PERCENT_MAX);
     let note = seen.map(|seen| {
         let (taken, longest) = (seen.taken_percent(), seconds(screen, seen.longest_ns as f64 / 1e9));
         format!(
-            "others took {} of the generator's CPUs before the levels, at most {longest} at once",
+            "others took {} of the generator's CPUs before the levels, up to {longest} at once",
             percent(taken)
         )
     });
@@ -105,5 +108,5 @@ fn table(
     }
     let shown = if all > CPUS_MAX { format!(", the {CPUS_MAX} busiest of {all}") } else { String::new() };
     let at = level.load();
-    Some((table, format!("of {whose} at {at}, for whoever ran there{shown}")))
+    Some((table, format!("of {whose} at {at}, all programs together{shown}")))
 }

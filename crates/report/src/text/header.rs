@@ -52,6 +52,13 @@ pub(super) fn draw(screen: &Screen, record: &RunRecord, out: &mut String) {
     }
 }
 
+/// What the default report says of the load: how long, and on which connections.
+pub(super) fn brief(screen: &Screen, record: &RunRecord, out: &mut String) {
+    let parts = load(record).into_iter().chain(policy(record).into_iter().take(1));
+    let text = parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(screen.dot());
+    labelled(screen, out, "", 0, &screen.safe(&text), Tone::Faint);
+}
+
 /// What ran against what, as label and text; the text is the record's and may hold anything.
 pub(crate) fn facts(screen: &Screen, record: &RunRecord) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();

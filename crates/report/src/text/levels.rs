@@ -11,15 +11,16 @@ use webstone_model::record::RunRecord;
 use webstone_model::units::NANOS_PER_SECOND;
 
 use super::figures;
+use super::problems::Depth;
 use crate::layout::{Room, Sheet, Table};
 use crate::numbers::{Scale, counted, seconds};
 use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
 
-pub(crate) fn sheet(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -> Sheet {
+pub(crate) fn sheet(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], depth: Depth) -> Sheet {
     let repeated = levels.iter().any(|level| level.runs.len() > 1);
     let explanation = if repeated { "mean over all iterations" } else { "" };
-    let notes = notes(screen, record, levels, repeated);
+    let notes = notes(screen, record, levels, repeated, depth);
     Sheet { notes, ..Sheet::new("Levels", explanation, table(screen, levels, repeated)) }
 }
 
@@ -110,10 +111,17 @@ fn reach(screen: &Screen, interval: Option<Interval>) -> String {
     }
 }
 
-fn notes(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], repeated: bool) -> Vec<(Tone, String)> {
+fn notes(
+    screen: &Screen,
+    record: &RunRecord,
+    levels: &[Level<'_>],
+    repeated: bool,
+    depth: Depth,
+) -> Vec<(Tone, String)> {
     let mut notes = Vec::new();
     let mut note = |text: &str| notes.push((Tone::Faint, text.to_owned()));
-    if let Some(peak) = summary::peak(levels) {
+    // The default report has said it in its headline.
+    if let Some(peak) = summary::peak(levels).filter(|_| depth == Depth::Full) {
         note(&format!(
             "{} peak: the highest request rate of the sweep, at {}",
             screen.marker(),
@@ -122,7 +130,7 @@ fn notes(screen: &Screen, record: &RunRecord, levels: &[Level<'_>], repeated: bo
     }
     if repeated {
         note(&format!(
-            "{}95%: half of the 95 % interval over iterations, of the figure on its left, in % of it",
+            "{}95%: half the 95 % interval over iterations, in % of the figure on its left",
             screen.plus_minus()
         ));
     }

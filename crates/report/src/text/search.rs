@@ -2,7 +2,7 @@
 //! against load, drawn with letters.
 
 use unicode_width::UnicodeWidthStr;
-use webstone_judge::search::{Answer, ConditionFound, Finding, LevelFound, LevelStanding};
+use webstone_judge::search::{ConditionFound, Finding, LevelFound, LevelStanding};
 use webstone_judge::statistics::Method;
 use webstone_model::metric::{Metric, Quantity};
 use webstone_model::search::Over;
@@ -13,7 +13,7 @@ use crate::numbers::{count, seconds};
 use crate::screen::{Screen, Tone};
 use crate::thresholds::said;
 
-/// The sheet, and below it what was found.
+/// Every level that was tried; the answer stands in the headline.
 pub(crate) fn sheet(screen: &Screen, over: Over, finding: &Finding) -> Sheet {
     let mut table = Table::default();
     match over {
@@ -48,12 +48,6 @@ pub(crate) fn sheet(screen: &Screen, over: Over, finding: &Finding) -> Sheet {
         table.row_in(cells, tone, Some(level.load) == finding.kept);
     }
     let mut sheet = Sheet::new("Search", "the highest load that keeps the SLO", table);
-    let tone = match finding.answer {
-        Answer::Between | Answer::Always => Tone::Strong,
-        Answer::Never => Tone::Alarm,
-        Answer::Unclear | Answer::Unfinished => Tone::Caution,
-    };
-    sheet.notes.push((tone, finding.sentence.clone()));
     if let Some(peak) = finding.useful_peak {
         sheet.notes.push((Tone::Strong, format!("useful peak: {}", peak.sentence(over))));
     }

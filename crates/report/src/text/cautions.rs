@@ -1,0 +1,476 @@
+//! What makes figures doubtful without condemning them. Every format shows it; the default text report shows each in a line, without
+//! the explanation and with the first place alone.
+
+use webstone_judge::statistics::Steadiness;
+use webstone_judge::verdict::{
+    Cause, DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, Loss, RUN_QUEUE_PERCENT_MAX,
+    Verdict, losses, run_queue_percent,
+};
+use webstone_model::addresses::AddressRange;
+use webstone_model::record::{HostUse, IterationRecord, RunRecord};
+use webstone_model::spec::RunSpec;
+
+use crate::numbers::{count, counted, decimal, percent, seconds};
+use crate::screen::Screen;
+use crate::summary::{self, Level};
+
+/// Levels and iterations named in one line.
+const NAMED_MAX: usize = 8;
+/// Void timed runs that are told of: each has a sentence of its own.
+const VOIDS_MAX: usize = 3;
+/// Share of the local ports, or of the files that may be open, from which on the report warns, in percent.
+const PRESSURE_PERCENT: f64 = 80.0;
+
+/// Title of the caution that says how many requests failed, which a headline says as well.
+pub(crate) const ERRORS: &str = "ERRORS";
+/// Title of the caution about what others took before the levels, which a verdict about what they took in them covers.
+pub(crate) const DISTURBED_BEFORE: &str = "DISTURBED BEFORE LEVELS";
+
+/// One of them.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Caution {
+    /// In capitals: `OUTLIERS`.
+    pub(crate) title: &'static str,
+    /// What is so.
+    what: String,
+    /// Where: levels, iterations.
+    places: Vec<String>,
+    /// Places that are named, in full.
+    places_max: usize,
+    /// Places that are named, in brief.
+    places_max_brief: usize,
+    /// What it means.
+    meaning: String,
+    /// What to do.
+    remedy: String,
+}
+
+impl Caution {
+    fn new(title: &'static str, what: impl Into<String>) -> Caution {
+        Caution { title, what: what.into(), places_max: NAMED_MAX, places_max_brief: 1, ..Caution::default() }
+    }
+
+    fn at(self, places: Vec<String>) -> Caution {
+        Caution { places, ..self }
+    }
+
+    fn meaning(self, meaning: &str) -> Caution {
+        Caution { meaning: meaning.to_owned(), ..self }
+    }
+
+    fn remedy(self, remedy: &str) -> Caution {
+        Caution { remedy: remedy.to_owned(), ..self }
+    }
+
+    /// The whole sentence.
+    pub(crate) fn whole(&self) -> String {
+        self.said(self.places_max, &self.meaning)
+    }
+
+    /// The first place alone, and no explanation.
+    pub(crate) fn brief(&self) -> String {
+        self.said(self.places_max_brief, "")
+    }
+
+    fn said(&self, places_max: usize, meaning: &str) -> String {
+        let mut text = self.what.clone();
+        if !self.places.is_empty() && places_max > 0 {
+            text.push_str(&format!(": {}", listed(&self.places, places_max)));
+        }
+        for more in [meaning, &self.remedy].into_iter().filter(|more| !more.is_empty()) {
+            text.push_str(&format!("; {more}"));
+        }
+        text
+    }
+}
+
+/// All cautions of a record.
+pub(crate) fn of(
+    screen: &Screen,
+    record: &RunRecord,
+    levels: &[Level<'_>],
+    verdict: &Verdict,
+) -> Vec<Caution> {
+    let mut found = Vec::new();
+    errors(record, verdict, &mut found);
+    voids(record, &mut found);
+    kept_off(record, levels, &mut found);
+    disturbed(screen, record, &mut found);
+    generator_delay(screen, levels, &mut found);
+    connect_delay(screen, levels, &mut found);
+    iterations(screen, levels, &mut found);
+    noise(levels, &mut found);
+    host(record, &mut found);
+    if !levels.is_empty()
+        && levels.iter().all(|level| level.distributions.is_empty() && level.counts.succeeded > 0)
+    {
+        found
+            .push(Caution::new("NO DISTRIBUTIONS", "the record came without its histograms: no percentiles"));
+    } else {
+        cut_short(levels, &mut found);
+    }
+    found.extend(record.warnings.iter().map(|warning| Caution::new("WARNING", warning)));
+    found
+}
+
+/// Errors that are too few to condemn the run.
+fn errors(record: &RunRecord, verdict: &Verdict, found: &mut Vec<Caution>) {
+    let counts = summary::counts(record);
+    let condemned =
+        verdict.reasons.iter().any(|r| matches!(r.cause, Cause::Errors | Cause::NothingSucceeded));
+    if counts.failed == 0 || condemned {
+        return;
+    }
+    let share = counts.failed as f64 / counts.ended() as f64 * 100.0;
+    let what = format!(
+        "{} of {} requests failed ({}); they count as errors and as nothing else",
+        count(counts.failed),
+        count(counts.ended()),
+        percent(share)
+    );
+    found.push(Caution::new(ERRORS, what));
+}
+
+/// Timed runs that were void, and what disturbed them.
+fn voids(record: &RunRecord, found: &mut Vec<Caution>) {
+    if record.voids.is_empty() {
+        return;
+    }
+    let told: Vec<String> = record
+        .voids
+        .iter()
+        .map(|run| {
+            let why = losses(record, run).first().map(Loss::sentence).unwrap_or_default();
+            format!("iteration {} at {}: {why}", run.iteration, run.level())
+        })
+        .collect();
+    let number = counted(told.len() as u64, "timed run was", "timed runs were");
+    let what = format!("{number} disturbed so much that the figures leave them out; webstone repeated them");
+    found.push(Caution { places_max: VOIDS_MAX, places_max_brief: 0, ..Caution::new("VOID", what).at(told) });
+}
+
+/// Levels at which workers waited for their CPU while another worker or the server had it. What other programs took is in the
+/// verdict.
+fn kept_off(record: &RunRecord, levels: &[Level<'_>], found: &mut Vec<Caution>) {
+    let is_told = |run: &&&IterationRecord| losses(record, run).is_empty();
+    let waited = |level: &Level<'_>| {
+        let shares = level.runs.iter().filter(is_told).flat_map(|run| {
+            let workers = run.measured.generator.workers.iter();
+            workers.map(|worker| run_queue_percent(worker, run.measured.window_ns))
+        });
+        shares.reduce(f64::max).filter(|share| *share > RUN_QUEUE_PERCENT_MAX)
+    };
+    let levels: Vec<String> = levels
+        .iter()
+        .filter_map(|level| Some(format!("{:.0} % of a window at {}", waited(level)?, level.load())))
+        .collect();
+    if !levels.is_empty() {
+        let what = "the load generator waited for its CPU while the server or another of its workers had it";
+        let caution = Caution::new("KEPT OFF ITS CPU", what).at(levels);
+        found.push(
+            caution.meaning("every latency contains that time").remedy("give it CPUs of its own with --cpus"),
+        );
+    }
+}
+
+/// CPUs of the generator that others took a good part of before the levels.
+fn disturbed(screen: &Screen, record: &RunRecord, found: &mut Vec<Caution>) {
+    let seen = summary::disturbance(&record.iterations)
+        .filter(|seen| seen.looked_ns >= DISTURBANCE_NS_MIN && seen.taken_percent() >= DISTURBED_PERCENT_MAX);
+    if let Some(seen) = seen {
+        let what = format!(
+            "other programs or virtual machines took {} of the generator's CPU before the levels, up to {} at once",
+            percent(seen.taken_percent()),
+            seconds(screen, seen.longest_ns as f64 / 1e9)
+        );
+        let caution = Caution::new(DISTURBED_BEFORE, what).meaning("latencies contain such gaps, too");
+        found.push(caution.remedy("stop other programs, or use a dedicated machine"));
+    }
+}
+
+/// Levels at which the generator itself is a good part of the latency that it shows.
+fn generator_delay(screen: &Screen, levels: &[Level<'_>], found: &mut Vec<Caution>) {
+    let delayed: Vec<String> = levels
+        .iter()
+        .filter_map(|level| {
+            let (own, latency) =
+                (level.generator.loop_delay_p50_s?, *level.figures.latency_percentiles_s.first()?);
+            let text = format!("{} of {}", seconds(screen, own), seconds(screen, latency));
+            let clients = counted(u64::from(level.clients), "client", "clients");
+            let is_told = level.counts.succeeded > 0 && own * 100.0 > latency * LOOP_DELAY_PERCENT_MAX;
+            is_told.then(|| format!("{text} at {clients}"))
+        })
+        .collect();
+    if !delayed.is_empty() {
+        let what = format!(
+            "more than {LOOP_DELAY_PERCENT_MAX} % of the median latency is the load generator's own delay"
+        );
+        found.push(Caution::new("OWN DELAY", what).at(delayed));
+    }
+}
+
+/// Levels at which the generator itself is a good part of the connect times that it shows: more than the loop's delay, because
+/// a loop that is busy learns late that a connection stands.
+fn connect_delay(screen: &Screen, levels: &[Level<'_>], found: &mut Vec<Caution>) {
+    let delayed: Vec<String> = levels
+        .iter()
+        .filter_map(|level| {
+            let (own, connect) =
+                (level.generator.connect_lag_p50_s?, level.distributions.connect.as_ref()?.p50_s);
+            let text = format!("{} of {}", seconds(screen, own), seconds(screen, connect));
+            (own * 100.0 > connect * LOOP_DELAY_PERCENT_MAX).then(|| format!("{text} at {}", level.load()))
+        })
+        .collect();
+    if !delayed.is_empty() {
+        let what = format!(
+            "more than {LOOP_DELAY_PERCENT_MAX} % of the median connect time is the load generator's own delay"
+        );
+        found.push(Caution::new("OWN DELAY", what).at(delayed).meaning("network and server took the rest"));
+    }
+}
+
+/// Levels of which the files beside `record.json` hold less than was counted: truncated since, or badly copied.
+fn cut_short(levels: &[Level<'_>], found: &mut Vec<Caution>) {
+    let lacking: Vec<String> = levels
+        .iter()
+        .filter_map(|level| {
+            let answered = level.counts.succeeded;
+            let held = level.distributions.response.as_ref().map_or(0, |response| response.count);
+            let seconds = level.runs.iter().flat_map(|run| &run.measured.seconds.0);
+            let series = seconds.map(|second| second.requests).fold(0, u64::saturating_add);
+            let text =
+                format!("{} and {} of {} at {}", count(held), count(series), count(answered), level.load());
+            (held != answered || series != answered).then_some(text)
+        })
+        .collect();
+    if !lacking.is_empty() {
+        let caution =
+            Caution::new("DAMAGED RECORD", "the histograms and the series lack responses").at(lacking);
+        let meaning = "percentiles and charts by the second show a part only";
+        found.push(caution.meaning(meaning).remedy("`webstone verify` names the damaged file"));
+    }
+}
+
+/// Iterations that stand apart, and those that were not in their steady state.
+fn iterations(screen: &Screen, levels: &[Level<'_>], cautions: &mut Vec<Caution>) {
+    let named = |run: &IterationRecord| format!("iteration {} at {}", run.iteration, run.level());
+    let mut apart = Vec::new();
+    let (mut later, mut never) = (Vec::new(), Vec::new());
+    for level in levels {
+        for place in &level.statistics.outliers {
+            let run = level.runs[*place];
+            let rate = summary::request_rate(&run.measured);
+            apart.push(format!("{} ({} requests/s)", named(run), decimal(rate, 0)));
+        }
+        for (run, steady) in level.runs.iter().zip(&level.statistics.steady) {
+            let Some(steady) = steady else { continue };
+            match steady.steadiness {
+                Steadiness::FromTheStart => {}
+                Steadiness::Later => later.push(format!(
+                    "{} (after {}; the mean rate is {:+.1} % off)",
+                    named(run),
+                    seconds(screen, steady.truncate as f64),
+                    steady.shift_percent
+                )),
+                Steadiness::Never => never.push(named(run)),
+            }
+        }
+    }
+    let mut say = |title: &'static str, text: &str, found: Vec<String>| {
+        if !found.is_empty() {
+            cautions.push(Caution::new(title, text).at(found));
+        }
+    };
+    say(
+        "OUTLIERS",
+        "these iterations differ from the others of their level; every figure includes them",
+        apart,
+    );
+    say("WARM-UP TOO SHORT", "the steady state (MSER-5) began after the warm-up", later);
+    say("NOT STEADY", "the request rate (MSER-5) never settled", never);
+}
+
+fn noise(levels: &[Level<'_>], found: &mut Vec<Caution>) {
+    let parted: Vec<String> = levels
+        .iter()
+        .filter_map(|level| {
+            let noise = level.statistics.noise.filter(|noise| !noise.alike)?;
+            let off = 100.0 * (noise.ratio.point - 1.0);
+            Some(format!("{} ({off:+.2} %)", level.load()))
+        })
+        .collect();
+    if !parted.is_empty() {
+        let caution = Caution::new("A/A ARMS DIFFER", "the two arms differ by more than chance").at(parted);
+        found.push(
+            caution.meaning("both measure the same, so the machine or the server changed between them"),
+        );
+    }
+}
+
+/// What the kernel counted that should not happen, and what was nearly used up.
+fn host(record: &RunRecord, found: &mut Vec<Caution>) {
+    let uses = || record.iterations.iter().filter_map(|run| Some((run, run.host.as_ref()?)));
+    let overflows: u64 =
+        uses().filter_map(|(_, host)| Some(host.tcp?.listen_overflows)).fold(0, u64::saturating_add);
+    if overflows > 0 {
+        found.push(listen_queue(overflows, "this host"));
+    }
+    let there = record.iterations.iter().filter_map(|run| run.server_host.as_ref()?.host.tcp);
+    let there = there.map(|tcp| tcp.listen_overflows).fold(0, u64::saturating_add);
+    if there > 0 {
+        found.push(listen_queue(there, "the server's host"));
+    }
+    let syn: u64 =
+        uses().filter_map(|(_, host)| Some(host.tcp?.syn_retransmitted)).fold(0, u64::saturating_add);
+    if syn > 0 && overflows == 0 {
+        let what = format!("this host retransmitted {}", counted(syn, "SYN", "SYNs"));
+        found.push(
+            Caution::new("RETRANSMISSIONS", what).meaning("packets were lost, or a queue was full elsewhere"),
+        );
+    }
+    pressure(&record.spec, &record.iterations, found);
+}
+
+fn listen_queue(overflows: u64, host: &str) -> Caution {
+    let what = format!("the listen queue of {host} was full {}", counted(overflows, "time", "times"));
+    Caution::new("LISTEN QUEUE", what).meaning("each such connection waits a second or more for its next SYN")
+}
+
+/// Local ports and open files that were nearly used up.
+fn pressure(spec: &RunSpec, runs: &[IterationRecord], found: &mut Vec<Caution>) {
+    type Of = fn(&RunSpec, &HostUse) -> Option<Pressure>;
+    let kinds: [Of; 2] = [ports, |_, host| {
+        Some(Pressure {
+            used: host.descriptors?,
+            limit: host.descriptors_max?,
+            what: "files were open".to_owned(),
+            allowed: "are allowed",
+        })
+    }];
+    for of in kinds {
+        let uses = runs.iter().filter_map(|run| Some((run, of(spec, run.host.as_ref()?)?)));
+        let worst = uses.max_by(|a, b| a.1.percent().total_cmp(&b.1.percent()));
+        let Some((run, worst)) = worst.filter(|(_, worst)| worst.percent() >= PRESSURE_PERCENT) else {
+            continue;
+        };
+        let text = format!(
+            "{} {} at {}, and {} {}",
+            count(worst.used),
+            worst.what,
+            run.level(),
+            count(worst.limit),
+            worst.allowed
+        );
+        found.push(Caution::new("PRESSURE", text));
+    }
+}
+
+/// How much of something is used.
+#[derive(Debug, PartialEq)]
+struct Pressure {
+    used: u64,
+    limit: u64,
+    /// What is used, with its verb.
+    what: String,
+    allowed: &'static str,
+}
+
+impl Pressure {
+    fn percent(&self) -> f64 {
+        summary::quotient(self.used as f64 * 100.0, self.limit as f64)
+    }
+}
+
+/// Local ports that connections have, and how many there are: of the pair of addresses that has most, where the kernel told, or
+/// else of the whole host, which is the most that one pair can have.
+fn ports(spec: &RunSpec, host: &HostUse) -> Option<Pressure> {
+    let (allowed, ports) = ("may be used", host.ports?);
+    if let Some(pair) = &host.pair_ports {
+        let what = format!(
+            "local ports were taken from {} to {} ({} in TIME_WAIT)",
+            pair.source,
+            pair.target,
+            count(pair.time_wait)
+        );
+        return Some(Pressure { used: pair.used, limit: ports, what, allowed });
+    }
+    let tcp = host.tcp?;
+    let sources = spec.client.source.iter().map(AddressRange::count).sum::<u64>().max(1);
+    // On loopback both ends are this host's, and one of them has the target's port.
+    let on_loopback = host.links.iter().any(|link| link.loopback);
+    let in_use = if on_loopback { tcp.in_use / 2 } else { tcp.in_use };
+    Some(Pressure {
+        used: tcp.time_wait + in_use,
+        limit: ports.saturating_mul(sources),
+        what: "local ports were in use or in TIME_WAIT on this host, for this target or another".to_owned(),
+        allowed,
+    })
+}
+
+fn listed(names: &[String], most: usize) -> String {
+    let shown = names.iter().take(most).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use webstone_model::record::{LinkUse, PairPorts, TcpUse};
+
+    use super::*;
+
+    fn used(spec: &RunSpec, host: &HostUse) -> (u64, u64) {
+        let ports = ports(spec, host).unwrap();
+        (ports.used, ports.limit)
+    }
+
+    #[test]
+    fn in_brief_a_caution_names_one_place_and_what_to_do() {
+        let places = || ["a", "b", "c"].map(str::to_owned).to_vec();
+        let caution = Caution::new("X", "slow").at(places()).meaning("it is late").remedy("wait");
+        assert_eq!(caution.whole(), "slow: a, b, c; it is late; wait");
+        assert_eq!(caution.brief(), "slow: a and 2 more; wait");
+    }
+
+    #[test]
+    fn without_pairs_ports_are_counted_by_where_connections_come_from() {
+        let mut spec = RunSpec::default();
+        let mut host = HostUse {
+            ports: Some(28_000),
+            tcp: Some(TcpUse { in_use: 40_000, time_wait: 5_000, ..TcpUse::default() }),
+            ..HostUse::default()
+        };
+        assert_eq!(used(&spec, &host), (45_000, 28_000));
+        host.links = vec![LinkUse { loopback: true, ..LinkUse::default() }];
+        assert_eq!(used(&spec, &host), (25_000, 28_000), "both ends are here");
+        spec.client.source = vec!["127.0.0.2-127.0.0.9".parse().unwrap()];
+        assert_eq!(used(&spec, &host), (25_000, 224_000), "each address has them all");
+    }
+
+    #[test]
+    fn what_others_have_in_time_wait_is_no_pressure() {
+        let host = |used, time_wait| HostUse {
+            ports: Some(28_000),
+            tcp: Some(TcpUse { in_use: 10, time_wait: 50_000, ..TcpUse::default() }),
+            pair_ports: Some(PairPorts {
+                source: "10.0.0.1".to_owned(),
+                target: "10.0.0.2:80".to_owned(),
+                used,
+                time_wait,
+            }),
+            ..HostUse::default()
+        };
+        let said = |host| {
+            let run = IterationRecord { clients: 3, host: Some(host), ..IterationRecord::default() };
+            let mut found = Vec::new();
+            pressure(&RunSpec::default(), &[run], &mut found);
+            found
+        };
+        assert_eq!(said(host(2_000, 1_000)), []);
+        let expected = "24,000 local ports were taken from 10.0.0.1 to 10.0.0.2:80 (23,000 in TIME_WAIT) at 3 clients, and 28,000 \
+                        may be used";
+        assert_eq!(said(host(24_000, 23_000)), [Caution::new("PRESSURE", expected)]);
+    }
+}

@@ -1,0 +1,46 @@
+//! The figures that people come for, in one line: those of the peak, or what a search found.
+
+use webstone_judge::search::{Answer, of_record};
+use webstone_model::record::RunRecord;
+
+use crate::numbers::{Scale, counted, percent};
+use crate::screen::{Screen, Tone};
+use crate::summary::{self, Level};
+
+/// The lines, each in its tone; none where nothing was measured.
+pub(super) fn lines(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -> Vec<(Tone, String)> {
+    if let Some(finding) = of_record(record) {
+        let tone = match finding.answer {
+            Answer::Between | Answer::Always => Tone::Strong,
+            Answer::Never => Tone::Alarm,
+            Answer::Unclear | Answer::Unfinished => Tone::Caution,
+        };
+        return vec![(tone, finding.sentence)];
+    }
+    let Some(level) = levels.get(summary::peak(levels).unwrap_or(0)) else { return Vec::new() };
+    let (rate, rest) = parts(screen, record, level);
+    vec![(Tone::Strong, [vec![rate], rest].concat().join(screen.dot()))]
+}
+
+/// The request rate at a level, and what else is worth a line: throughput, latency, errors of the whole run.
+pub(crate) fn parts(screen: &Screen, record: &RunRecord, level: &Level<'_>) -> (String, Vec<String>) {
+    let figures = &level.figures;
+    let rate = Scale::plain(1, [figures.request_rate]).say(figures.request_rate);
+    let mut parts = vec![format!(
+        "{} Mbit/s",
+        Scale::plain(1, [figures.throughput_bps / 1e6]).say(figures.throughput_bps / 1e6)
+    )];
+    if level.counts.succeeded > 0 {
+        let of = |value: f64| crate::numbers::seconds(screen, value);
+        let tail = level.distributions.response.as_ref();
+        let tail = tail.map(|response| format!(", p99 {}, max {}", of(response.p99_s), of(response.max_s)));
+        parts.push(format!("latency mean {}{}", of(figures.latency_mean_s), tail.unwrap_or_default()));
+    }
+    let counts = summary::counts(record);
+    let share = summary::quotient(counts.failed as f64 * 100.0, counts.ended() as f64);
+    parts.push(match counts.failed {
+        0 => "no errors".to_owned(),
+        failed => format!("{} ({})", counted(failed, "error", "errors"), percent(share)),
+    });
+    (format!("{rate} requests/s at {}", level.load()), parts)
+}

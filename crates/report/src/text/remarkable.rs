@@ -1,0 +1,63 @@
+//! Which tables the default report shows unasked: those with something in them that a reader has to see. The one place that says
+//! what is remarkable; the bounds are the verdict's.
+
+use webstone_judge::series::USEFUL_JAIN_MIN;
+use webstone_judge::verdict::{
+    RATE_MISSED_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX, WORKER_CPU_PERCENT_MAX, losses,
+};
+use webstone_model::record::RunRecord;
+
+use super::Part;
+use crate::summary::{self, Level};
+
+/// Share of a bound, from which on a figure is near it.
+const NEAR: f64 = 0.9;
+
+/// Whether a table has to be seen.
+pub(super) fn is(part: Part, record: &RunRecord, levels: &[Level<'_>]) -> bool {
+    match part {
+        Part::Errors => summary::counts(record).failed > 0,
+        Part::Machines => levels.iter().any(generator_is_near_its_limit),
+        Part::Cpus => is_disturbed(record),
+        Part::Fairness => levels.iter().any(is_unfair),
+        Part::OpenLoop => levels.iter().any(is_late),
+        Part::Network => levels.iter().any(|level| loses(level.host.as_ref())),
+        Part::NetworkThere => levels.iter().any(|level| loses(level.server_host.as_ref())),
+        _ => false,
+    }
+}
+
+fn generator_is_near_its_limit(level: &Level<'_>) -> bool {
+    let waited = level.generator.waited_percent.unwrap_or_default();
+    level.generator.busiest_percent + waited >= WORKER_CPU_PERCENT_MAX * NEAR
+}
+
+fn is_disturbed(record: &RunRecord) -> bool {
+    !record.voids.is_empty() || record.iterations.iter().any(|run| !losses(record, run).is_empty())
+}
+
+/// One client has nobody to be compared with; in open loop clients stand by, and a rate may not need them all.
+fn is_unfair(level: &Level<'_>) -> bool {
+    let unfair = |fairness: &webstone_model::metrics::Fairness| {
+        fairness.starved > 0 || fairness.jain_pages < USEFUL_JAIN_MIN
+    };
+    level.clients > 1 && level.rate.is_none() && level.fairness.as_ref().is_some_and(unfair)
+}
+
+fn is_late(level: &Level<'_>) -> bool {
+    let Some(open_loop) = &level.open_loop else { return false };
+    let kept = open_loop.kept;
+    let p50_ns = level.distributions.response.as_ref().map_or(0.0, |response| response.p50_s * 1e9);
+    let missed = (kept.asked_rate - kept.offered_rate).abs();
+    open_loop.skipped > 0
+        || open_loop.queued > 0
+        || kept.lag_p99_ns as f64 * 100.0 >= p50_ns * SCHEDULE_LAG_PERCENT_MAX * NEAR
+        || missed * 100.0 >= kept.asked_rate * RATE_MISSED_PERCENT_MAX * NEAR
+}
+
+fn loses(host: Option<&webstone_model::figures::host::HostFigures>) -> bool {
+    host.is_some_and(|host| {
+        host.tcp.is_some_and(|tcp| tcp.listen_overflows > 0)
+            || host.links.as_ref().is_some_and(|links| links.sum.dropped_packets > 0)
+    })
+}
