@@ -32,6 +32,8 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     if let Some(exit) = commands::as_cgi(arguments) {
         return exit;
     }
+    let rewritten = usage::help_command(arguments);
+    let arguments = rewritten.as_deref().unwrap_or(arguments);
     let parsed =
         args::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
     let result = match parsed.map_err(|error| Usage::of(error, arguments)) {

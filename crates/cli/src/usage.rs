@@ -27,9 +27,16 @@ impl Usage {
     pub fn of(error: clap::Error, arguments: &[OsString]) -> Usage {
         match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Usage::Print(error),
-            _ => Usage::Wrong(failure(&error, command_name(arguments).as_deref())),
+            _ => Usage::Wrong(failure(&error, arguments)),
         }
     }
+}
+
+/// `webstone help COMMAND`, as git and cargo have it, is `webstone COMMAND --help`; `None` of other command lines.
+pub(crate) fn help_command(arguments: &[OsString]) -> Option<Vec<OsString>> {
+    let [program, help, rest @ ..] = arguments else { return None };
+    let is_help = help == "help";
+    is_help.then(|| [&[program.clone()], rest, &["--help".into()]].concat())
 }
 
 /// Splits `…; write …` and `…: write …`, the form in which parsers of values give the remedy.
@@ -41,7 +48,9 @@ pub(crate) fn split_remedy(message: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn failure(error: &clap::Error, command: Option<&str>) -> Failure {
+fn failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
+    let command = command_name(arguments);
+    let command = command.as_deref();
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         Some(ContextValue::Strings(list)) => Some(list.join(", ")),
@@ -86,7 +95,8 @@ fn failure(error: &clap::Error, command: Option<&str>) -> Failure {
                 (_, Some(hint)) => failure.hint(hint),
                 (Some(near), None) => failure.hint(format!("did you mean `{}`?", option_name(&near))),
                 (None, None) if !argument.starts_with('-') => {
-                    Failure::usage(format!("`{argument}` is one argument too many")).hint(help)
+                    let hint = if follows(arguments, "-q", &argument) { QUIET } else { &help };
+                    Failure::usage(format!("unexpected argument `{argument}`")).hint(hint)
                 }
                 (None, None) => failure.hint(help),
             }
@@ -94,7 +104,7 @@ fn failure(error: &clap::Error, command: Option<&str>) -> Failure {
         ErrorKind::InvalidSubcommand => {
             let name = text(ContextKind::InvalidSubcommand).unwrap_or_default();
             let hint = match text(ContextKind::SuggestedSubcommand) {
-                Some(near) => format!("did you mean `{near}`?"),
+                Some(near) => did_you_mean(&near.split(", ").collect::<Vec<_>>()),
                 None if command == Some("workloads") => {
                     format!(
                         "`webstone workloads` lists the workloads, `webstone workloads show {name}` prints one"
@@ -103,7 +113,10 @@ fn failure(error: &clap::Error, command: Option<&str>) -> Failure {
                 None if Target::split(&name).is_ok() => {
                     format!("to benchmark it, `webstone run {name}`; for one URL, `webstone hit {name}`")
                 }
-                None => "`webstone --help` lists the commands".to_owned(),
+                None => match meant(&name) {
+                    Some(meant) => did_you_mean(&[&meant]),
+                    None => "`webstone --help` lists the commands".to_owned(),
+                },
             };
             Failure::usage(format!("`{name}` is not a command")).hint(hint)
         }
@@ -158,12 +171,53 @@ fn command_name(arguments: &[OsString]) -> Option<String> {
     typed.map(str::to_owned).find(|word| known.find_subcommand(word).is_some())
 }
 
+/// What -q means in other load generators, and here.
+const QUIET: &str = "-q is --quiet and takes no value; a rate, which hey and oha call -q, is -R here: the total, as in -R 1000";
+
+/// Whether a word stands right behind another on the command line.
+fn follows(arguments: &[OsString], before: &str, word: &str) -> bool {
+    arguments.windows(2).any(|pair| pair[0] == before && pair[1] == word)
+}
+
+fn did_you_mean(names: &[&str]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    format!("did you mean {}?", names.join(" or "))
+}
+
+/// The command that a word means which is none: its letters in another order, or what other programs call it.
+fn meant(word: &str) -> Option<String> {
+    let sorted = |text: &str| {
+        let mut letters: Vec<char> = text.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    let known = match word {
+        "bench" | "benchmark" | "start" | "test" | "load" | "sweep" => "run",
+        "ls" | "runs" | "records" | "results" => "list",
+        "show" | "print" | "view" | "open" => "report",
+        "diff" | "cmp" | "vs" => "compare",
+        "attack" | "get" | "curl" | "wrk" => "hit",
+        "search" | "slo" | "limit" => "find",
+        "stress" => "workout",
+        "server" => "serve",
+        "sign" => "certify",
+        "version" => "--version",
+        _ => {
+            let all = crate::args::command();
+            let mut names = all.get_subcommands().filter(|sub| !sub.is_hide_set()).map(|sub| sub.get_name());
+            return names.find(|name| sorted(name) == sorted(word)).map(str::to_owned);
+        }
+    };
+    Some(known.to_owned())
+}
+
 /// Options of other load generators that mean something else here, or nothing yet; and those of earlier versions.
 fn unknown_option_hint(argument: &str) -> Option<String> {
     let hint = match argument {
         "-k" | "--insecure" => {
             "TLS (https) is not supported in this version; to keep connections alive, write -K or --keep-alive"
         }
+        "-z" => "the duration, which hey and oha call -z, is -d here, as in -d 10s",
         "--backend" => BACKEND_GONE,
         _ => return None,
     };
@@ -182,6 +236,22 @@ mod tests {
         );
         assert_eq!(split_remedy("no digits; write one"), ("no digits", Some("write one")));
         assert_eq!(split_remedy("simply wrong"), ("simply wrong", None));
+    }
+
+    #[test]
+    fn a_command_is_guessed_from_what_others_call_it() {
+        assert_eq!(meant("rnu").as_deref(), Some("run"));
+        assert_eq!(meant("ls").as_deref(), Some("list"));
+        assert_eq!(meant("xyzzy"), None);
+        assert_eq!(did_you_mean(&["hit", "history"]), "did you mean `hit` or `history`?");
+    }
+
+    #[test]
+    fn help_of_a_command_is_its_own() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        assert_eq!(help_command(&words("webstone help run")), Some(words("webstone run --help")));
+        assert_eq!(help_command(&words("webstone help")), Some(words("webstone --help")));
+        assert_eq!(help_command(&words("webstone run help")), None);
     }
 
     #[test]

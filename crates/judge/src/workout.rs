@@ -214,7 +214,7 @@ pub enum Question {
     Serves,
     /// Does it serve them as before when the others are gone?
     Recovers,
-    /// Does it let go of descriptors?
+    /// Does it close its files?
     KeepsDescriptors,
     /// Does its memory stay as it is?
     KeepsMemory,
@@ -380,7 +380,7 @@ impl Workout {
             })
             .collect();
         let what = match question {
-            Question::KeepsDescriptors => "descriptors",
+            Question::KeepsDescriptors => "open files",
             _ => "MiB resident",
         };
         let evidence = format!("{} {what} after each round", shown.join(", "));
@@ -470,7 +470,7 @@ mod tests {
             "0 of 3000 requests of the well-behaved failed, 0 clients got nothing; at worst 60 % of the rate before, and 1.0 \
              times the 99th percentile"
         );
-        assert_eq!(answers[2].evidence, "30, 30, 30 descriptors after each round");
+        assert_eq!(answers[2].evidence, "30, 30, 30 open files after each round");
         assert_eq!(answers[3].evidence, "20.0, 21.0, 21.0 MiB resident after each round");
         assert_eq!(answers[4].evidence, "it answers, and its first process is still 10");
     }

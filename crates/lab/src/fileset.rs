@@ -103,6 +103,16 @@ pub enum FilesetError {
         /// The link.
         path: PathBuf,
     },
+    /// Another file, which is not this workload's, has the name of one of its.
+    #[error("{} has {found} bytes, and the file of this workload {wanted}: it is of another workload, or somebody else's", path.display())]
+    OtherFile {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        found: u64,
+        /// What its size would be.
+        wanted: u64,
+    },
     /// A line of the manifest is not one.
     #[error("{}:{line}: found `{text}`, expected a SHA-256 in hex, two blanks and a path", path.display())]
     Manifest {
@@ -135,6 +145,9 @@ impl FilesetError {
                 "free some space, or name a directory on another disk".to_owned()
             }
             FilesetError::SymbolicLink { .. } => "remove the link, or name an empty directory".to_owned(),
+            FilesetError::OtherFile { .. } => {
+                "name another directory, or overwrite such files with --force".to_owned()
+            }
             FilesetError::Manifest { .. } => "generate the fileset again".to_owned(),
             FilesetError::Io { action, source, .. } => match source.kind() {
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
@@ -179,6 +192,9 @@ pub fn generate_with(
     fs::create_dir_all(directory).map_err(FilesetError::io("create the directory", directory))?;
     let present = files.iter().map(|file| present_size(directory, file)).collect::<Result<Vec<_>, _>>()?;
     let is_kept = |file: &PlannedFile, size: Option<u64>| !options.force && size == Some(file.size);
+    if !options.force {
+        refuse_other_files(directory, files.iter().zip(&present))?;
+    }
     check_space(directory, files.iter().zip(&present).filter(|(file, size)| !is_kept(file, **size)))?;
 
     let mut report = FilesetReport { left_out, ..FilesetReport::default() };
@@ -222,6 +238,30 @@ fn present_size(directory: &Path, file: &PlannedFile) -> Result<Option<u64>, Fil
         }
     }
     Ok(size)
+}
+
+/// A file of the wrong size is replaced if an earlier run wrote it for this workload, as the manifest tells.
+fn refuse_other_files<'a>(
+    directory: &Path,
+    files: impl Iterator<Item = (&'a PlannedFile, &'a Option<u64>)>,
+) -> Result<(), FilesetError> {
+    let wrong =
+        files.filter_map(|(file, size)| size.filter(|size| *size != file.size).map(|size| (file, size)));
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut known = None;
+    for (file, found) in wrong {
+        let known = known.get_or_insert_with(|| manifest::sums(directory));
+        let sum = stream(file, &mut buffer, &mut |_| {}, |_| Ok(()))
+            .map_err(FilesetError::io("compute", directory))?;
+        if known.get(&file.path) != Some(&sum) {
+            return Err(FilesetError::OtherFile {
+                path: directory.join(&file.path),
+                found,
+                wanted: file.size,
+            });
+        }
+    }
+    Ok(())
 }
 
 fn check_space<'a>(

@@ -383,11 +383,11 @@ pub struct TcpUse {
     pub listen_drops: u64,
     /// Segments sent (`OutSegs`).
     pub segments_sent: u64,
-    /// Segments sent again (`RetransSegs`).
+    /// Segments retransmitted (`RetransSegs`).
     pub retransmitted: u64,
     /// Retransmission timers that ran out (`TCPTimeouts`).
     pub timeouts: u64,
-    /// SYN and SYN/ACK segments sent again (`TCPSynRetrans`).
+    /// SYN and SYN/ACK retransmissions (`TCPSynRetrans`).
     pub syn_retransmitted: u64,
     /// Sockets in TIME_WAIT when the window closed (`tw`).
     pub time_wait: u64,

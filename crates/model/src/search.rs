@@ -34,7 +34,7 @@ pub struct SearchSpec {
     pub from: u64,
     /// The highest load that is tried.
     pub to: u64,
-    /// How close together the highest level kept and the lowest broken shall come, in percent of the former.
+    /// How close the highest load kept and the lowest broken have to be, in percent of the former.
     pub resolution_percent: f64,
     /// Most iterations of a level whose standing is in doubt; at least `webstone_judge::search::LOOK_FIRST`.
     pub repeats: u32,

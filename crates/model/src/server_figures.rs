@@ -316,12 +316,12 @@ pub(crate) static PROCESS_USE: &[Figure] = &[
     raw!(
         "server_descriptors_max",
         Count,
-        "Server descriptors",
+        "Server open files",
         "descriptors_max",
         "descriptors_max",
         |used| { some(used.descriptors_max?) }
     )
-    .column("descriptors", "max", 7)
+    .column("open files", "max", 7)
     .overview(),
     raw!(
         "server_resident_bytes",

@@ -288,7 +288,7 @@ pub enum Resolve {
     PerConnection,
 }
 
-/// What is checked of each answer, beyond being whole and well-formed HTTP.
+/// What to check in each response, besides being complete and well-formed HTTP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Check {
@@ -307,7 +307,7 @@ pub enum Check {
 pub struct ClientSpec {
     /// When connections end.
     pub connections: ConnectionPolicy,
-    /// With keep-alive: requests after which the client itself ends a connection.
+    /// With keep-alive: requests per connection, after which the client closes it.
     pub requests_per_connection: Option<u32>,
     /// Files of a page fetched at once, after its first. 1 is WebStone's way.
     pub parallel: u32,
@@ -340,7 +340,7 @@ pub struct ClientSpec {
     pub request_timeout: Nanos,
     /// What is checked of each answer.
     pub check: Check,
-    /// End connections with a reset as soon as the answer is whole: faster, and not what a browser does.
+    /// Close connections with a TCP reset after the response: faster, and not what a browser does.
     pub reset: bool,
 }
 

@@ -87,8 +87,8 @@ pub fn render_calibration(calibration: &Calibration, options: &Options) -> Strin
 /// What others took of the generator's CPUs before a calibration, and what that means.
 pub fn disturbance_line(seen: Disturbance) -> String {
     format!(
-        "others took {:.1} % of the generator's CPUs before anything was measured: it can do more than these figures say; quiet \
-         this machine and calibrate again",
+        "others took {:.1} % of the generator's CPUs before anything was measured: it can do more than these figures say; stop \
+         other programs and calibrate again",
         seen.taken_percent()
     )
 }

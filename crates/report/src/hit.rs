@@ -191,8 +191,10 @@ fn histogram(screen: &Screen, level: &Level<'_>, out: &mut String) {
     let width =
         |of: fn(&(String, String, u64)) -> &String| rows.iter().map(|row| of(row).len()).max().unwrap_or(0);
     let (ends, counts) = (width(|row| &row.0), width(|row| &row.1));
+    let before = "    to ".len() + ends + 1 + scale.unit.chars().count() + 2 + counts + 2;
+    let room = screen.width.saturating_sub(before).min(BAR_CELLS_MAX);
     for (end, shown, answers) in &rows {
-        let length = (*answers as f64 / most as f64 * BAR_CELLS_MAX as f64).ceil() as usize;
+        let length = (*answers as f64 / most as f64 * room as f64).ceil() as usize;
         let bar = screen.bar().repeat(length);
         push_line(out, &format!("    to {end:>ends$} {}  {shown:>counts$}  {bar}", scale.unit));
     }
@@ -278,7 +280,7 @@ fn outcome(screen: &Screen, level: &Level<'_>, out: &mut String) {
     }
     if counts.stale_retries > 0 {
         connections.push_str(&format!(
-            ", {} sent again after the server had closed a kept one",
+            ", {} retried after the server had closed a kept connection",
             counted(counts.stale_retries, "request", "requests")
         ));
     }

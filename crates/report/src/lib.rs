@@ -25,6 +25,7 @@ mod html;
 mod json;
 mod json_objects;
 mod layout;
+mod list;
 mod markdown;
 mod numbers;
 mod otel;
@@ -53,6 +54,7 @@ pub use crate::format::{Format, UnknownFormat};
 pub use crate::json::{
     Computed, IterationFigures, JsonReport, LevelFigures, PeakFigures, event_schema, json_schema,
 };
+pub use crate::list::{Listed, listed, listed_series, render_list};
 pub use crate::markdown::safe as markdown_text;
 pub use crate::screen::Charset;
 pub use crate::series::{SeriesReportError, render_series, series_form};

@@ -1,5 +1,5 @@
 //! Tables of GitHub-flavoured Markdown, for a README or a pull request: what the figures are worth, the headline, the
-//! levels, what limits them, and what was measured with what.
+//! levels, their bottleneck, and what was measured with what.
 //!
 //! Texts that others wrote (paths, server names, warnings) cannot leave their cell or become markup: see [`safe`].
 

@@ -21,6 +21,12 @@ pub(crate) fn decimal(value: f64, decimals: usize) -> String {
     }
 }
 
+/// With its sign, unless it is shown as zero.
+pub(crate) fn signed(value: f64, decimals: usize) -> String {
+    let text = format!("{value:+.decimals$}");
+    if text[1..].bytes().all(|byte| matches!(byte, b'0' | b'.')) { text[1..].to_owned() } else { text }
+}
+
 /// `1 page`, `2 pages`.
 pub(crate) fn counted(value: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(value), if value == 1 { one } else { many })

@@ -41,7 +41,7 @@ pub fn asked(question: Question) -> &'static str {
     match question {
         Question::Serves => "serves the well-behaved while others misbehave",
         Question::Recovers => "serves as before when they are gone",
-        Question::KeepsDescriptors => "lets go of descriptors",
+        Question::KeepsDescriptors => "closes its files",
         Question::KeepsMemory => "keeps its memory",
         Question::StaysUp => "stays up",
     }
@@ -156,7 +156,7 @@ fn states(screen: &Screen, workout: &Workout) -> Option<Sheet> {
     table.text("after", Room::Always);
     table.number("processes", "", Room::Always);
     table.number("threads", "", Room::Always);
-    table.number("descriptors", "", Room::Always);
+    table.number("open files", "", Room::Always);
     table.number("resident", memory.unit, Room::Always);
     table.number("first process", "", Room::Optional(1));
     for (name, phase) in phase_names(&workout.phases).into_iter().zip(&workout.phases) {
@@ -174,5 +174,5 @@ fn states(screen: &Screen, workout: &Workout) -> Option<Sheet> {
         };
         table.row(cells);
     }
-    Some(Sheet::new("Server", "its processes, when a phase was over and descriptors had settled", table))
+    Some(Sheet::new("Server", "its processes after each phase, when open files had settled", table))
 }

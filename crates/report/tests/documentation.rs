@@ -52,3 +52,12 @@ fn sample(wanted: &str, golden: &Path) -> String {
     assert!(!lines.is_empty(), "{name} holds `{from}`");
     lines.join("\n") + "\n"
 }
+
+#[test]
+fn every_format_is_in_the_table_of_formats() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reports.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    for format in webstone_report::Format::ALL {
+        assert!(page.contains(&format!("| `{format}` | ")), "docs/reports.md has no row of {format}");
+    }
+}

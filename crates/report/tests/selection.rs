@@ -64,8 +64,8 @@ fn lines_keep_to_the_width_of_the_terminal() {
     for record in records::all() {
         for width in [60, 80, 100, 132, 200] {
             for charset in [Charset::Utf8, Charset::Ascii] {
-                let options = Options { width, charset, full: true, ..Options::default() };
-                for format in [Format::Text, Format::Hit] {
+                for (format, full) in [(Format::Text, true), (Format::Text, false), (Format::Hit, false)] {
+                    let options = Options { width, charset, full, ..Options::default() };
                     let made = text(&record, format, &options);
                     for line in made.lines() {
                         let columns = line.chars().count();
@@ -182,7 +182,7 @@ fn a_sweep_of_a_thousand_levels_and_a_hundred_pages_is_one_report() {
     record.iterations = (1..=1000)
         .map(|clients| webstone_model::record::IterationRecord { clients, ..run.clone() })
         .collect();
-    let made = text(&record, Format::Text, &Options::default());
+    let made = text(&record, Format::Text, &Options { full: true, ..Options::default() });
     let level_rows = made
         .split("\nLevels")
         .nth(1)

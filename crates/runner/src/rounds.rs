@@ -19,7 +19,7 @@ pub(crate) fn go_on(path: &Path, record: &mut RunRecord) -> Result<Store, RunErr
     if let Some((what, before, now)) = changed(&begun, record) {
         return Err(RunError::Refused {
             what: format!(
-                "{} cannot be gone on with: {what} was {before} when it began, and is {now}",
+                "{} cannot be resumed: {what} was {before} when it began, and is {now}",
                 path.display()
             ),
             hint: "begin a new series, or put back what was there".to_owned(),

@@ -442,7 +442,7 @@ impl Prepared {
         RunOutcome { record: Some(self.record), path, error }
     }
 
-    /// Leaves a record to be gone on with.
+    /// Leaves a record that can be resumed.
     fn pause(
         mut self,
         state: RunState,

@@ -159,7 +159,7 @@ fn no_file(exchange: Exchange, is_head: bool, error: &FileError) -> Response<Ser
         FileError::Path(error) => (StatusCode::BAD_REQUEST, error.to_string()),
         FileError::NotFound => (StatusCode::NOT_FOUND, "no such file".to_owned()),
         FileError::Forbidden => (StatusCode::FORBIDDEN, "the file may not be read".to_owned()),
-        FileError::Busy => (StatusCode::SERVICE_UNAVAILABLE, "no free descriptor or memory".to_owned()),
+        FileError::Busy => (StatusCode::SERVICE_UNAVAILABLE, "too many open files, or no memory".to_owned()),
         FileError::Failed(errno) => {
             let mut words = String::from("the file cannot be read: ");
             // Writing to a String cannot fail.

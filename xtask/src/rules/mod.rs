@@ -7,6 +7,7 @@ mod arrows;
 mod attributes;
 mod definitions;
 mod effects;
+mod english;
 mod fuzzing;
 mod links;
 mod naming;
@@ -40,7 +41,7 @@ pub struct Rule {
 }
 
 /// Every rule, in the order in which they are printed.
-pub const RULES: [Rule; 16] = [
+pub const RULES: [Rule; 17] = [
     Rule { name: "dependencies between crates follow the arrows", check: arrows::follow },
     Rule { name: "dependencies make no cycle, tests included", check: arrows::no_cycle },
     Rule { name: "every crate keeps the lints, and says why it allows one", check: arrows::lints },
@@ -54,6 +55,7 @@ pub const RULES: [Rule; 16] = [
     Rule { name: "nothing is left for later", check: wording::nothing_left_open },
     Rule { name: "every allowed or expected lint has its reason", check: attributes::lint_reasons },
     Rule { name: "every ignored test has its reason", check: attributes::ignore_reasons },
+    Rule { name: "help, messages and documents are plain English", check: english::plain },
     Rule { name: "texts are about the program", check: wording::about_the_program },
     Rule { name: "documents link to files that exist, and name every figure", check: documents },
     Rule { name: "every fuzz target has its wrapper and its corpus", check: fuzzing::complete },

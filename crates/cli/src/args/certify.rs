@@ -35,7 +35,7 @@ pub struct CertifyArgs {
     #[arg(long)]
     pub uncertified: bool,
 
-    /// Replace a signature that is there already
+    /// Replace an existing signature
     #[arg(long)]
     pub force: bool,
 
@@ -55,7 +55,7 @@ pub struct CertifyArgs {
 /// `webstone verify`.
 #[derive(Args, Debug)]
 pub struct VerifyArgs {
-    /// Directories of runs, their record.json, or archives of them (.tar.gz, .zip)
+    /// Directories of runs, their record.json, `last`, or archives of them (.tar.gz, .zip)
     #[arg(value_name = "RUN|ARCHIVE", required = true)]
     pub runs: Vec<PathBuf>,
 

@@ -25,13 +25,13 @@ pub struct ClientArgs {
     #[arg(short = 'K', long, conflicts_with = "connections")]
     pub keep_alive: bool,
 
-    /// With keep-alive: requests after which the client itself ends a connection
+    /// With keep-alive: requests per connection, after which the client closes it
     ///
     /// Example: --requests-per-connection 100
     #[arg(long, value_name = "N", value_parser = values::count_u32)]
     pub requests_per_connection: Option<u32>,
 
-    /// Files of a page that are fetched at once, after its first; 1 is WebStone's way, 6 is what browsers do
+    /// Parallel requests for the files of a page, after its first; WebStone has 1, browsers have 6
     ///
     /// Example: --parallel 6
     #[arg(long, value_name = "N", value_parser = values::count_u32)]
@@ -43,7 +43,7 @@ pub struct ClientArgs {
     #[arg(long, value_name = "VERSION", value_parser = values::http_version())]
     pub http: Option<HttpVersion>,
 
-    /// Method of requests that name none; with --body and no --method it is POST
+    /// HTTP method; with --body the default is POST
     ///
     /// Example: -m HEAD
     #[arg(short, long, value_name = "METHOD")]
@@ -51,13 +51,13 @@ pub struct ClientArgs {
 
     /// Header field added to every request; may be given several times
     ///
-    /// The last of a name counts, whether it stands in the testbed file or on the command line.
+    /// A later field of the same name replaces an earlier one, also one of the testbed file.
     ///
     /// Example: -H 'Accept-Encoding: gzip'
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = values::header)]
     pub headers: Vec<(String, String)>,
 
-    /// Body of every request that has none of its own: text, or @FILE
+    /// Request body: text, or @FILE
     ///
     /// Example: --body 'a=1&b=2', or --body @order.json
     #[arg(long, value_name = "TEXT|@FILE")]
@@ -123,21 +123,21 @@ pub struct ClientArgs {
     #[arg(long = "timeout", value_name = "TIME")]
     pub request_timeout: Option<Nanos>,
 
-    /// What is checked of each answer, beyond being whole and well-formed
+    /// What to check in each response, besides being complete and well-formed
     ///
     /// Example: --check content
     #[arg(long, value_name = "WHAT", value_parser = values::check())]
     pub check: Option<Check>,
 
-    /// Do not ask the server for the workload's files before the load
+    /// Do not check before the load that the server has the workload's files
     ///
-    /// What it then answers with another status or length than expected is counted as an error, and measured as one.
+    /// Responses with an unexpected status or length then count as errors.
     #[arg(long)]
     pub no_check: bool,
 
-    /// End connections with a reset as soon as the answer is whole
+    /// Close connections with a TCP reset after the response
     ///
-    /// Spares ports in TIME_WAIT, and is not what a browser does: the report says that it was on.
+    /// Avoids TIME_WAIT. Browsers do not do this, so the report discloses it.
     #[arg(long)]
     pub reset: bool,
 }

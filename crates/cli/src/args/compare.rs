@@ -14,7 +14,7 @@ use super::values;
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Thresholds")]
 pub struct ThresholdArgs {
-    /// A limit that every level must keep, as in k6; exit code 3 if one does not. Repeatable
+    /// A limit that every level must keep, as in k6; exit code 3 if one fails. Repeatable
     #[arg(long = "threshold", value_name = "CONDITION", long_help = threshold_help())]
     pub threshold: Vec<Thresholds>,
 }
@@ -24,7 +24,7 @@ fn threshold_help() -> String {
     let figures: Vec<String> =
         Metric::names().into_iter().map(|(name, what)| format!("{name} ({what})")).collect();
     format!(
-        "A limit that every level must keep, as in k6; exit code 3 if one does not. Repeatable\n\n\
+        "A limit that every level must keep, as in k6; exit code 3 if one fails. Repeatable\n\n\
          A figure, <, <=, > or >=, and a limit with its unit; several are separated by commas. Figures: {}. {{clients:40}} \
          behind the figure selects a level.\n\n\
          Default: none. Example: --threshold 'p(99)<50ms,errors<0.1%' --threshold 'rate{{clients:40}}>10k'",
@@ -44,16 +44,16 @@ pub struct CompareArgs {
     #[arg(long)]
     pub full: bool,
 
-    /// What of a change is noise: a percentage, or a run made with --aa
+    /// The noise floor: a percentage, or a run made with --aa
     ///
-    /// A change is shown when its whole interval lies beyond the floor. Without it: what parts the two arms of the runs,
-    /// where they were made with --aa; else the standard error of their iterations' mean.
+    /// A change counts when its whole interval lies beyond the floor. Default: the difference between the arms of runs made with
+    /// --aa; otherwise the standard error of the mean over iterations.
     ///
     /// Default: from the runs themselves. Example: --noise-floor 2%
     #[arg(long, value_name = "PERCENT|RUN")]
     pub noise_floor: Option<PathBuf>,
 
-    /// A change that must not be; exit code 3 if it is. Repeatable
+    /// Fail (exit code 3) if a figure changes like this. Repeatable
     ///
     /// A figure as for --threshold, <, <=, > or >=, and a change against the baseline in percent; of errors, in percentage
     /// points (pp). Several are separated by commas. {clients:40} behind the figure selects a level.
@@ -62,7 +62,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "CONDITION", help_heading = "Thresholds")]
     pub fail_if: Vec<FailIfs>,
 
-    /// What it takes for a condition of --fail-if to fail
+    /// When a condition of --fail-if fails
     ///
     /// Default: shown. Example: --fail-when possible
     #[arg(long, value_name = "WHEN", help_heading = "Thresholds", value_parser = values::fail_when())]
@@ -72,7 +72,7 @@ pub struct CompareArgs {
     #[command(flatten)]
     pub thresholds: ThresholdArgs,
 
-    /// Compare what is not comparable, and say so beside the figures
+    /// Compare runs that are not comparable; the differences are listed
     #[arg(long, help_heading = "Comparison")]
     pub force: bool,
 

@@ -32,7 +32,7 @@ pub struct GenfilesArgs {
     #[arg(short, long, value_name = "NAME|FILE")]
     pub workload: Option<String>,
 
-    /// Write every file, also those that are there with the right size
+    /// Write every file, even over files of another workload or with the right size
     #[arg(long)]
     pub force: bool,
 

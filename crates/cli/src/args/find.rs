@@ -17,7 +17,7 @@ pub struct FindArgs {
     #[arg(value_name = "URL")]
     pub url: Option<String>,
 
-    /// What a level has to keep, every condition of it
+    /// Conditions that a level has to keep, all of them
     ///
     /// A figure, <, <=, > or >=, and a limit with its unit; several are separated by commas. Figures: rate (requests/s),
     /// connects (1/s), throughput (bit/s, MB/s), avg, min, med, max and p(N) (response times), errors (%), offered (over rates:
@@ -29,7 +29,7 @@ pub struct FindArgs {
 
     /// What is raised to find the limit
     ///
-    /// A rate is an open loop's: arrivals come whatever the answers do, and a level counts as broken, too, when fewer than
+    /// A rate is an open loop's: arrivals do not wait for responses, and a level also counts as broken when fewer than
     /// 99 % of them could begin (add a condition on `offered` to ask for more or less). Clients are a closed loop's: each asks
     /// again when it was answered.
     ///
@@ -49,13 +49,13 @@ pub struct FindArgs {
     #[arg(long, value_name = "N", help_heading = "Search", value_parser = values::count_u32)]
     pub to: Option<u32>,
 
-    /// How close together the highest level kept and the lowest broken shall come
+    /// How close the highest load kept and the lowest broken have to be
     ///
     /// Example: --resolution 2%
     #[arg(long, value_name = "PERCENT", help_heading = "Search", value_parser = values::resolution)]
     pub resolution: Option<f64>,
 
-    /// Most timed runs of a level whose standing is in doubt; 3 to 100
+    /// Most timed runs of a level that is undecided; 3 to 100
     ///
     /// Example: --repeats 20
     #[arg(long, value_name = "N", help_heading = "Search", value_parser = values::repeats)]
@@ -84,7 +84,7 @@ pub struct FindArgs {
     #[arg(short, long, value_name = "TIME", help_heading = "Load")]
     pub duration: Option<Nanos>,
 
-    /// Time under load before each timed run; nothing of it is counted
+    /// Warm-up before each timed run; not counted
     ///
     /// Example: --warmup 2s
     #[arg(long, value_name = "TIME", help_heading = "Load")]

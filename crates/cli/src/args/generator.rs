@@ -26,11 +26,11 @@ pub struct GeneratorArgs {
     #[arg(long, conflicts_with = "cpus")]
     pub no_pin: bool,
 
-    /// Open loop: wait for arrivals awake, so that they start within a microsecond; takes a whole CPU a worker
+    /// Open loop: busy-wait for arrivals, for microsecond precision; takes a whole CPU a worker
     #[arg(long)]
     pub spin: bool,
 
-    /// Pages, the heaviest first, that get percentiles of their own; all have totals
+    /// Number of pages with percentiles of their own, the heaviest first
     ///
     /// Each takes four histograms a worker in memory.
     ///
@@ -38,7 +38,7 @@ pub struct GeneratorArgs {
     #[arg(long, value_name = "N", value_parser = values::number_u32)]
     pub page_histograms: Option<u32>,
 
-    /// Print the first N exchanges whole on standard error, with secrets masked
+    /// Print the first N requests and responses on standard error, secrets masked
     ///
     /// Example: --trace 1
     #[arg(long, value_name = "N", value_parser = values::number_u32)]

@@ -31,7 +31,7 @@ pub struct OpenLoopArgs {
 pub struct RunLoadArgs {
     /// Numbers of clients, a level each
     ///
-    /// A client is one simulated user: it has one page under way, and asks for the next when it has the last. Write
+    /// A client is one simulated user: it requests one page at a time, and the next one when it has the last. Write
     /// one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2). With --rate it is
     /// one count, of clients that stand by for arrivals: by default a twentieth of the rate, from 10 to 1000.
     ///
@@ -39,10 +39,10 @@ pub struct RunLoadArgs {
     #[arg(short = 'c', long, value_name = "LEVELS")]
     pub clients: Option<Levels>,
 
-    /// Open loop: arrivals a second, whatever the answers do; a level each
+    /// Open loop: arrivals a second, however slow the server is; a level each
     ///
-    /// An arrival begins one page: requests are as many as its files. Latency then counts from the instant at which the
-    /// arrival was due, so that a stall is charged to everything that it delays. Write a rate (10k), a list (1k,5k), a range
+    /// An arrival begins one page: requests are as many as its files. Latency then counts from the scheduled
+    /// arrival, so a stall counts for every request that it delays. Write a rate (10k), a list (1k,5k), a range
     /// with a step (1k..10k+1k) or with a factor (1k..64k*2), or a ramp
     /// over a time (1k..50k/60s), which is also the length of the window unless --duration is given.
     ///
@@ -68,9 +68,9 @@ pub struct RunLoadArgs {
     #[arg(short, long, value_name = "N", value_parser = values::count_u32)]
     pub iterations: Option<u32>,
 
-    /// Run each level's iterations as two interleaved arms of the same thing, and report the noise floor
+    /// Measure the noise floor: run each level as two identical, interleaved arms (A/A)
     ///
-    /// Both arms measure the same, so what parts them is noise: a difference below it cannot be told from none. Takes an
+    /// Both arms measure the same, so a difference between them is noise; a smaller change cannot be detected. Takes an
     /// even number of iterations, four or more.
     ///
     /// Example: --aa -i 6
@@ -85,15 +85,15 @@ pub struct RunLoadArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = values::count)]
     pub pages: Option<u64>,
 
-    /// Time under load before each measured window; nothing of it is counted
+    /// Warm-up before each measured window; not counted
     ///
     /// Example: --warmup 5s
     #[arg(long, value_name = "TIME")]
     pub warmup: Option<Nanos>,
 
-    /// Longest time that requests in progress may take to finish when the window has closed
+    /// Longest time for requests in progress to finish after the window
     ///
-    /// What is not finished by then is cut off and counted as such.
+    /// Requests that take longer are cut off, and counted as such.
     ///
     /// Example: --drain 5s
     #[arg(long, value_name = "TIME")]
@@ -122,10 +122,10 @@ pub struct HitLoadArgs {
     #[arg(short = 'c', long, value_name = "N", value_parser = values::one_level)]
     pub clients: Option<Levels>,
 
-    /// Open loop: arrivals a second, whatever the answers do; -c clients stand by
+    /// Open loop: arrivals a second, however slow the server is; -c clients stand by
     ///
-    /// An arrival begins one page of one request: requests are as many as arrivals. Latency then counts from the instant at which the
-    /// arrival was due, so that a stall is charged to everything that it delays. Write a rate (10k), or a ramp
+    /// An arrival begins one page of one request: requests are as many as arrivals. Latency then counts from the scheduled
+    /// arrival, so a stall counts for every request that it delays. Write a rate (10k), or a ramp
     /// over a time (1k..50k/60s), which is also the length of the window unless --duration is given.
     ///
     /// Example: -R 10k
@@ -158,7 +158,7 @@ pub struct HitLoadArgs {
     #[arg(short, long, value_name = "N", value_parser = values::count_u32)]
     pub iterations: Option<u32>,
 
-    /// Time under load before the measured window; nothing of it is counted
+    /// Warm-up before the measured window; not counted
     ///
     /// Example: --warmup 2s
     #[arg(long, value_name = "TIME")]
@@ -168,7 +168,7 @@ pub struct HitLoadArgs {
     #[command(flatten)]
     pub retry: RetryArgs,
 
-    /// Accepted because hands know it from wrk: the distribution of the response time is always printed
+    /// Accepted for wrk's users; the distribution of response times is always printed
     #[arg(long)]
     pub latency: bool,
 }
@@ -177,11 +177,11 @@ pub struct HitLoadArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Load")]
 pub struct RetryArgs {
-    /// Repeat at most N disturbed timed runs of each level
+    /// Repeat a disturbed timed run, at most N times a level
     ///
     /// A timed run in which others took 5 % or more of the generator's or the server's CPU time (other programs, the host of a
     /// virtual machine, a CPU quota, heat), or in which the machine stood still for a second, is void: it is kept in the record,
-    /// counts for no figure, and is repeated. The rule looks at nothing that was measured. If
+    /// counts for no figure, and is repeated. The rule depends on no measured result. If
     /// the last attempt is void too, the run is INVALID. Not used with --record-all.
     ///
     /// Example: --retries 5

@@ -25,7 +25,7 @@ pub use files::{CheckfilesArgs, GenfilesArgs, MineArgs, WorkloadCommand, Workloa
 pub use find::{CalibrateArgs, FindArgs, NullServerArgs};
 pub use generator::GeneratorArgs;
 pub use load::{HitLoadArgs, OpenLoopArgs, RetryArgs, RunLoadArgs};
-pub use output::{ColorChoice, HistoryArgs, OutputArgs, ReportArgs};
+pub use output::{ColorChoice, HistoryArgs, ListArgs, OutputArgs, ReportArgs};
 pub use series::{SeriesArgs, ServersArgs, ServersCommand};
 pub use server::{
     OwnServerArgs, RespondArgs, RespondProtocol, ServeArgs, ServerElsewhereArgs, SuperviseArgs,
@@ -62,7 +62,7 @@ pub struct Cli {
     #[arg(long, global = true, value_name = "WHEN", value_enum, hide_possible_values = true)]
     pub color: Option<ColorChoice>,
 
-    /// Print no progress and no notes; errors and the report itself remain
+    /// Print errors and the report only: no progress, no notes
     #[arg(short, long, global = true)]
     pub quiet: bool,
 
@@ -81,7 +81,7 @@ const TOP_TEMPLATE: &str = "\
 
 {usage-heading} {usage}
 
-What people type:
+Common commands:
   webstone run
       Benchmark the embedded server: the `standard` workload, four client counts, half a minute,
       a report, a record in runs/.
@@ -96,15 +96,15 @@ What people type:
   webstone hit http://127.0.0.1:8080/index.html -c 64 -d 10s
       One URL, one load, a short answer.
   webstone report runs/20260701T120000Z-webstone --format json
-      Print a stored run again, in any format.
+      Print the report of a stored run, in any format.
   webstone verify result.tar.gz
-      Check a run that somebody hands you: every file, the signature, every figure computed again.
+      Verify a stored run or an archive: files, signature, and every figure recomputed.
   webstone compare last~1 last --fail-if 'rate<-3%'
-      Hold one run against another: faster, slower, or no difference shown.
+      Compare two runs: faster, slower, or no difference shown.
   webstone find http://127.0.0.1:8080/ --slo 'p(99)<50ms,errors<0.1%'
       The highest load at which the server keeps that.
   webstone servers nginx,apache,lighttpd,caddy
-      Server against server, ranked as far as they can be told apart.
+      Compare servers, ranked as far as their intervals differ.
 
 All commands:
 {subcommands}
@@ -120,43 +120,43 @@ Exit codes: 0 done · 1 webstone failed · 2 usage · 3 a threshold failed · 4 
 /// A command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the benchmark: a workload, a sweep over numbers of clients, a report, a record
+    /// Run the benchmark: a workload at several numbers of clients
     ///
-    /// With nothing given, the embedded reference server is started as a process of its own and measured; with --server,
-    /// one of those that are installed here (see `servers`). With a URL, that server is measured; it has to serve the
-    /// workload's files (see `genfiles` and `checkfiles`).
+    /// Without a URL it starts the embedded reference server, or with --server one that is installed here (see `servers`). A
+    /// server at a URL has to serve the workload's files (see `genfiles` and `checkfiles`). The report is printed and the run
+    /// stored in runs/.
     ///
-    /// What is typed overrides the testbed file (-f), which overrides the defaults. --dump-spec prints the result.
+    /// Options override the testbed file (-f), which overrides the defaults. --dump-spec prints the result.
     #[command(after_long_help = RUN_EXAMPLES)]
     Run(Box<RunArgs>),
 
-    /// Request one URL under one load and print a short answer, with the habits of wrk
+    /// Load one URL and print a short report, as wrk does
     ///
-    /// Connections are kept alive, the load lasts 10 s, nothing is stored unless --store is given.
+    /// Connections are kept alive, the load lasts 10 s, and nothing is stored without --store.
     #[command(after_long_help = HIT_EXAMPLES)]
     Hit(Box<HitArgs>),
 
     /// Search for the highest load at which a server keeps an SLO
     ///
-    /// The load is doubled until the SLO breaks, then the edge is narrowed down by bisection, and the levels on both sides
-    /// of it are repeated until each counts as kept or broken by its interval over the timed runs, or cannot be decided. What
-    /// is reported is the interval: the highest load kept, the lowest broken. How long that can take is said beforehand.
+    /// The load is doubled until the SLO breaks; then the limit is narrowed down by bisection, and the levels on both sides of it
+    /// are repeated until their 95 % intervals decide. The result is an interval: the highest load that kept the SLO, and the
+    /// lowest that broke it. The search says first how long it can take.
     #[command(after_long_help = FIND_EXAMPLES)]
     Find(Box<FindArgs>),
 
-    /// Measure what this host's load generator can do
+    /// Measure how much load this host can generate
     ///
-    /// Every mode (small answers on kept connections, a connection for each request, ended by the server or by a reset, large
-    /// bodies), with one worker and with all, against a null server that is cheaper than any real
-    /// one. The result is stored; runs on the same host with the same version quote their load as a share of it.
+    /// Measures kept connections, a connection for each request (closed by the server, or reset) and large bodies, with one worker
+    /// and with all, against a null server that is cheaper than any real one. The result is stored; later runs on the same host
+    /// and version report their load as a share of it.
     #[command(after_long_help = CALIBRATE_EXAMPLES)]
     Calibrate(CalibrateArgs),
 
-    /// Stress a server: does it serve those who behave while others misbehave, does it leak, does it stay up?
+    /// Stress a server with misbehaving clients: does it keep serving, does it leak, does it stay up?
     ///
     /// Well-behaved clients are measured alone, then in rounds among connections that break off, read or write slowly, close
     /// their half, send headers of a megabyte or no HTTP at all, then alone again. Between the phases the server's processes are
-    /// looked at. The answers come with their evidence; one that is no gives exit code 3.
+    /// checked. Each answer comes with its evidence; a "no" gives exit code 3.
     #[command(after_long_help = WORKOUT_EXAMPLES)]
     Workout(Box<WorkoutArgs>),
 
@@ -176,7 +176,7 @@ pub enum Command {
     /// Exact sizes, the same content on every machine, and a manifest of checksums.
     Genfiles(GenfilesArgs),
 
-    /// Ask a server for every file of a workload and tell which are missing or wrong
+    /// Check that a server serves every file of a workload, whole and unchanged
     ///
     /// Every file is fetched once and compared, byte by byte, with what `genfiles` writes.
     Checkfiles(CheckfilesArgs),
@@ -187,31 +187,34 @@ pub enum Command {
     /// hits. Lines that do not parse are counted and shown.
     Mine(MineArgs),
 
-    /// Print stored runs again, in any format
+    /// List the stored runs, the newest first
+    List(ListArgs),
+
+    /// Print the report of a stored run, in any format
     ///
-    /// A report is made from the record alone, so it can be made years later and on another machine.
+    /// A report needs the record only: it can be made years later, on another machine.
     Report(ReportArgs),
 
-    /// Hold the run rules against a stored run, and sign it
+    /// Check a stored run against the run rules, and sign it
     ///
-    /// Every run rule, WebStone 2.0's and webstone's own, is listed as met, not met, or not to be told from the record,
-    /// with the evidence. Where all are met (or with --uncertified, labelled as that) the list is put into the record as
-    /// certificate.json and, with --key, the record is signed whole.
+    /// Every run rule, WebStone 2.0's and webstone's own, is listed as met, not met, or unknown from the record,
+    /// with the evidence. If all are met (or with --uncertified, labelled as such), the list is stored in the record as
+    /// certificate.json and, with --key, the whole record is signed.
     #[command(after_long_help = CERTIFY_EXAMPLES)]
     Certify(CertifyArgs),
 
-    /// Check a run that somebody hands you: every file, the signature, every figure computed again
+    /// Verify a stored run or an archive: files, signature, and every figure recomputed
     ///
-    /// Needs the run's directory or its archive and nothing else. Whatever was changed since is named, with its file.
+    /// Needs the directory or the archive of the run, nothing else. Names every file that was changed since.
     #[command(after_long_help = VERIFY_EXAMPLES)]
     Verify(VerifyArgs),
 
-    /// Make one file of a stored run, to hand it on: the same run gives the same bytes
+    /// Pack a stored run into one file; the same run gives the same bytes
     ///
     /// Example: webstone archive runs/20260701T120000Z-webstone -o result.tar.gz
     Archive(ArchiveArgs),
 
-    /// Compare stored runs: by how much each figure changed, how sure that is, and whether it is more than noise
+    /// Compare stored runs: which figures changed, by how much, and whether by more than noise
     ///
     /// Level by level, every run against the first. Iterations are the samples: run each with -i 3 or more. Runs that
     /// measured different things (another workload, policy, protocol, host) are refused with the list of differences.
@@ -228,12 +231,12 @@ pub enum Command {
     /// List the built-in workloads, or show one
     Workloads(WorkloadsArgs),
 
-    /// Measure server against server; without any, list the servers that can be started, with their versions here
+    /// Compare servers; without any, list those that can be started here
     ///
     /// Every server (and profile, connection policy, number of CPUs, where several are given) is a cell, and each cell a run with
     /// a record of its own. Iterations are interleaved over the cells: every level of every cell once, then, cells backwards,
-    /// once more. Servers have ranks as far as the 95 % intervals tell them apart. How long it takes is said beforehand; what is
-    /// interrupted or killed is gone on with by --resume.
+    /// once more. Servers are ranked as far as their 95 % intervals differ. It says first how long it
+    /// takes; --resume continues one that was interrupted or killed.
     #[command(after_long_help = SERVERS_EXAMPLES)]
     Servers(Box<ServersArgs>),
 
@@ -244,13 +247,13 @@ pub enum Command {
     #[command(after_long_help = SCALE_EXAMPLES)]
     Scale(Box<SeriesArgs>),
 
-    /// Watch a server on this host for a run elsewhere
+    /// Monitor a server on this host for a run elsewhere
     ///
     /// What a run on another host starts, as in `webstone run http://web1 --server-agent 'ssh root@web1 webstone agent'`. It
     /// speaks with that run on standard input and output, listens on no network, and ends when its input does.
     Agent,
 
-    /// Measure what dynamic answers cost against files: SPICE, over the interfaces of servers
+    /// Compare dynamic responses with static files (SPICE)
     ///
     /// Every interface that the servers have here (CGI, FastCGI, PHP-FPM, modules, Lua, proxied applications …) answers with the
     /// same number of bytes as the files have on average, under the same load. The request efficiency of each is its rate over
@@ -414,7 +417,7 @@ Examples:
 pub struct RunArgs {
     /// The server under test, as http://HOST:PORT; several are used in turn. Without one: that of --server, or the embedded one
     ///
-    /// Names a server only: which files are requested is the workload's matter, so a path other than / is refused.
+    /// The server only: the workload says which files are requested, so a path other than / is refused.
     #[arg(value_name = "URL")]
     pub target: Vec<String>,
 
@@ -427,7 +430,7 @@ pub struct RunArgs {
     /// The workload: the name of a built-in one, or a file
     ///
     /// `webstone workloads` lists the built-in ones. A file is a filelist of WebStone 1.x or 2.x, or a workload in
-    /// TOML; which of them is told from its content.
+    /// TOML; the format is detected.
     ///
     /// Example: -w general-and-media, or -w ./filelist
     #[arg(short, long, value_name = "NAME|FILE")]
@@ -469,7 +472,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub thresholds: ThresholdArgs,
 
-    /// Print the run as it would be made, as a testbed file, and exit
+    /// Print the run as a testbed file, and exit
     #[arg(long, help_heading = "Output")]
     pub dump_spec: bool,
 

@@ -52,7 +52,7 @@ pub struct OutputArgs {
     #[arg(long, value_name = "DIR")]
     pub runs_dir: Option<PathBuf>,
 
-    /// Write what happens while it happens, a line of JSON for each event: into an open descriptor, by its number, or a file
+    /// Write events as JSON lines while the run lasts: to an open file descriptor, by its number, or a file
     ///
     /// Levels as they start and end, and about ten times a second the totals so far, with percentiles; docs/events.md.
     ///
@@ -124,6 +124,20 @@ pub struct ReportArgs {
     /// Thresholds.
     #[command(flatten)]
     pub thresholds: ThresholdArgs,
+}
+
+/// `webstone list`.
+#[derive(Args, Debug)]
+pub struct ListArgs {
+    /// All of them, not only the newest 20
+    #[arg(long)]
+    pub all: bool,
+
+    /// Directory that holds the records of runs
+    ///
+    /// Default: runs. Example: --runs-dir /srv/benchmarks
+    #[arg(long, value_name = "DIR")]
+    pub runs_dir: Option<PathBuf>,
 }
 
 /// `webstone history`.

@@ -26,7 +26,7 @@ pub struct ServersArgs {
 pub enum ServersCommand {
     /// List the servers that --server takes, with the version of each that is installed here
     List,
-    /// Print the configuration that a server would run with, each choice of the tuned one with its reason
+    /// Print the configuration of a server; the tuned one gives its reasons
     Show {
         /// The server, with its profile: nginx, or nginx:tuned
         #[arg(value_name = "SERVER[:PROFILE]", value_parser = values::server)]
@@ -53,10 +53,10 @@ pub struct SeriesArgs {
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub testbed: Option<PathBuf>,
 
-    /// Go on with a series that was interrupted or killed, where it was left
+    /// Continue a series that was interrupted or killed
     ///
-    /// What it measures is stored in its directory, but for secrets and bodies of more than 64 KiB: where its requests have such,
-    /// give the whole command line that began it, and --resume with it. It must plan the same series.
+    /// Its directory holds the plan without secrets and without bodies of more than 64 KiB: if its requests have such,
+    /// repeat the whole command line and add --resume.
     ///
     /// Default: none, a new one begins. Example: --resume runs/20260701T120000Z-servers
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dump_spec", "plan"])]
@@ -76,7 +76,7 @@ pub struct SeriesArgs {
 
     /// Interfaces between server and handler, each in a cell of its own; `static` serves files
     ///
-    /// A server that has none of that name is left out there, and that is said.
+    /// Servers without an interface of that name are left out, and the report says so.
     ///
     /// Default: of `spice` static and all that the servers have here; otherwise none vary.
     /// Example: --interfaces static,cgi,fastcgi

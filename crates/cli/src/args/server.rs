@@ -118,13 +118,13 @@ pub struct OwnServerArgs {
     /// The server to start and measure, with its profile: stock, as Debian ships it, or tuned
     ///
     /// `webstone servers` lists them, with their versions where they are installed. Each runs in a directory of its own,
-    /// as a user without rights where possible, and is gone with everything it started when the run ends, however it ends.
+    /// as an unprivileged user where possible, and is stopped with everything it started, however the run ends.
     ///
     /// Example: --server nginx, or --server apache-prefork:tuned
     #[arg(long, value_name = "SERVER[:PROFILE]", value_parser = values::server)]
     pub server: Option<ServerChoice>,
 
-    /// The server's program, where it is not the one that is found by its name
+    /// Path of the server's program
     ///
     /// Example: --server-program /opt/nginx/sbin/nginx
     #[arg(long, value_name = "PATH")]
@@ -228,7 +228,7 @@ pub struct OwnServerArgs {
     pub server_backlog: Option<u32>,
 }
 
-/// A server that webstone does not start, on a host of its own.
+/// A server on another host.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server under test, elsewhere")]
 pub struct ServerElsewhereArgs {

@@ -39,7 +39,7 @@ pub struct WorkoutArgs {
     #[arg(long, value_name = "N", help_heading = "Workout", value_parser = values::count_u32)]
     pub rounds: Option<u32>,
 
-    /// Connections that misbehave at a time; 0: none, a plain stress test
+    /// Connections that misbehave at a time; 0 for a plain stress test
     ///
     /// Default: 16. Example: --offenders 64
     #[arg(long, value_name = "N", help_heading = "Workout", value_parser = values::number_u32)]

@@ -157,7 +157,7 @@ fn judged(comparison: &Comparison, force: bool) -> Result<Exit, Failure> {
             let level = gates::clients(gate.clients);
             Err(Failure::failed(format!("--fail-if: `{}` cannot be judged at {level}", gate.condition)).hint(
                 "an interval takes at least two iterations of each run, and one that is wider than its value decides nothing: \
-                 measure with -i 3 or more on a quiet machine, or judge the bare figures with --fail-when measured",
+                 measure with -i 3 or more while no other program runs, or judge the bare figures with --fail-when measured",
             ))
         }
     }

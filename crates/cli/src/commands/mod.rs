@@ -12,6 +12,7 @@ mod completions;
 pub(crate) mod gates;
 mod genfiles;
 mod history;
+mod list;
 mod manual;
 mod mine;
 mod records;
@@ -53,6 +54,7 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
         Command::Genfiles(args) => genfiles::execute(&args, console),
         Command::Checkfiles(args) => checkfiles::execute(&args, console),
         Command::Mine(args) => mine::execute(&args, console),
+        Command::List(args) => list::execute(&args, console),
         Command::Report(args) => report::execute(&args, console),
         Command::Certify(args) => certify::execute(&args, console),
         Command::Verify(args) => verify::execute(&args, console),

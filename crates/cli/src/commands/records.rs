@@ -15,15 +15,38 @@ pub(super) fn load(named: &Path, runs_dir: Option<&Path>) -> Result<RunRecord, F
     Store::load(&path).map_err(|error| store_failure(&error))
 }
 
-/// The series that was named, where it is one.
+/// The series that was named, where it is one: by its path, its name, or as the last that was measured.
 pub(super) fn series(named: &Path, runs_dir: Option<&Path>) -> Option<PathBuf> {
-    let below = runs_dir.unwrap_or(Path::new(RUNS_DIR)).join(named);
-    [named.to_owned(), below].into_iter().find(|path| webstone_runner::series::is_series(path))
+    let runs_dir = runs_dir.unwrap_or(Path::new(RUNS_DIR));
+    let newest = || newest(runs_dir, &|path| is_run(path) || webstone_runner::series::is_series(path));
+    let last = (named == Path::new("last")).then(|| newest().ok()?.into_iter().next()).flatten();
+    [Some(named.to_owned()), Some(runs_dir.join(named)), last]
+        .into_iter()
+        .flatten()
+        .find(|path| webstone_runner::series::is_series(path))
 }
 
 /// The directory of the run that was named.
 pub(super) fn locate(named: &Path) -> Result<PathBuf, Failure> {
     Store::locate(&find(named, Path::new(RUNS_DIR))?).map_err(|error| store_failure(&error))
+}
+
+/// All runs and series below a directory, the newest first.
+pub(super) fn stored(runs_dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    newest(runs_dir, &|path| is_run(path) || webstone_runner::series::is_series(path))
+}
+
+/// The archive or the run that was named: an archive by its path, a run as elsewhere.
+pub(super) fn archive_or_run(named: &Path) -> Result<PathBuf, Failure> {
+    // What is damaged may be named as well; then whoever reads it says so.
+    match named.to_str().and_then(back) {
+        Some(_) => find(named, Path::new(RUNS_DIR)),
+        None => Ok(find(named, Path::new(RUNS_DIR)).unwrap_or_else(|_| named.to_owned())),
+    }
+}
+
+fn is_run(path: &Path) -> bool {
+    path.join("record.json").is_file()
 }
 
 /// What exists at the path is meant; otherwise what has that name among the runs, or how far back it lies.
@@ -66,15 +89,9 @@ fn back(text: &str) -> Option<usize> {
 
 /// Names of runs begin with their time, so that their order is that of the alphabet.
 fn last(runs_dir: &Path, back: usize) -> Result<PathBuf, Failure> {
-    let entries = std::fs::read_dir(runs_dir).map_err(|error| Failure::file("read", runs_dir, &error))?;
-    let mut runs: Vec<PathBuf> = entries
-        .filter_map(Result::ok)
-        .map(|entry| entry.path())
-        .filter(|path| path.join("record.json").is_file())
-        .collect();
-    runs.sort_unstable();
-    let place = runs.len().checked_sub(back + 1);
-    place.map(|place| runs.swap_remove(place)).ok_or_else(|| {
+    let mut runs = newest(runs_dir, &is_run)?;
+    let is_held = back < runs.len();
+    is_held.then(|| runs.swap_remove(back)).ok_or_else(|| {
         let held = match runs.len() {
             1 => "1 run".to_owned(),
             number => format!("{number} runs"),
@@ -82,6 +99,14 @@ fn last(runs_dir: &Path, back: usize) -> Result<PathBuf, Failure> {
         Failure::usage(format!("last~{back}: {} holds {held}", runs_dir.display()))
             .hint("`last` is the newest, `last~1` the one before; --runs-dir names another directory")
     })
+}
+
+fn newest(runs_dir: &Path, is_wanted: &dyn Fn(&Path) -> bool) -> Result<Vec<PathBuf>, Failure> {
+    let entries = std::fs::read_dir(runs_dir).map_err(|error| Failure::file("read", runs_dir, &error))?;
+    let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
+    let mut found: Vec<PathBuf> = paths.filter(|path| is_wanted(path)).collect();
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(found)
 }
 
 #[cfg(test)]

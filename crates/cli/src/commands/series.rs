@@ -91,7 +91,7 @@ pub(super) fn execute(
     ended(&store, &outcome, &records, &signals, console)
 }
 
-/// Opens a series to go on with it; with its plan made again, if the command line has one.
+/// Opens a series to resume it; with its plan made again, if the command line has one.
 fn resume(
     kind: Kind,
     path: &Path,

@@ -17,7 +17,7 @@ use webstone_store::{
     CERTIFICATE, FIGURES, MANIFEST, PAGE_ROWS, PAGES, REPORT, SIGNATURE, Store, StoreError, read_file,
 };
 
-use super::archive;
+use super::{archive, records};
 use crate::args::{ListFormat, VerifyArgs};
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
@@ -80,6 +80,7 @@ pub(super) fn execute(args: &VerifyArgs, console: &Console) -> Result<Exit, Fail
     let allowed = allowed(args)?;
     let (mut text_out, mut all) = (String::new(), Vec::new());
     for run in &args.runs {
+        let run = &records::archive_or_run(run)?;
         let mut found = examine_path(run)?;
         judge_signer(&mut found, &allowed, !args.signer.is_empty() || args.allowed_signers.is_some());
         text_out += &match args.format.unwrap_or_default() {

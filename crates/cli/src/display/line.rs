@@ -97,8 +97,25 @@ fn length(planned: Option<Planned>) -> String {
     format!(", {} {}", if at_least { "at least" } else { "about" }, wait(time))
 }
 
-/// A level under way: position, bar, time left, rate, latency, errors.
-pub(super) fn running(run: &Running) -> String {
+/// A level under way: position, bar, time left, rate, latency, errors. On a narrow terminal the bar goes first, then the 99th
+/// percentile, then what is left in all: errors are always seen.
+pub(super) fn running(run: &Running, width: usize) -> String {
+    let lines =
+        [Detail::Bar, Detail::Tail, Detail::Total, Detail::Least].map(|detail| running_with(run, detail));
+    let [.., least] = &lines;
+    lines.iter().find(|line| line.chars().count() < width).unwrap_or(least).clone()
+}
+
+/// How much of a line is shown, from all to the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Detail {
+    Bar,
+    Tail,
+    Total,
+    Least,
+}
+
+fn running_with(run: &Running, detail: Detail) -> String {
     let place = place(run.at);
     let state = match run.phase {
         Phase::Starting => return format!("{place}  starting"),
@@ -111,12 +128,17 @@ pub(super) fn running(run: &Running) -> String {
                 format!("{} pages", grouped(run.live.pages))
             } else {
                 let left = run.window.saturating_sub(elapsed);
-                let all = if run.later.is_zero() {
+                let all = if run.later.is_zero() || detail > Detail::Total {
                     String::new()
                 } else {
                     format!(" ({} in all)", wait(left + run.later))
                 };
-                format!("{} {} left{all}", bar(elapsed, run.window), wait(left))
+                let bar = if detail == Detail::Bar {
+                    format!("{} ", bar(elapsed, run.window))
+                } else {
+                    String::new()
+                };
+                format!("{bar}{} left{all}", wait(left))
             }
         }
     };
@@ -129,6 +151,7 @@ pub(super) fn running(run: &Running) -> String {
     let p99 = run
         .live
         .response
+        .filter(|_| detail <= Detail::Tail)
         .map_or(String::new(), |so_far| format!("  p99 {}", latency(so_far.p99_ns as f64 / 1e9)));
     let offered = if run.at.rate.is_some() { offered(run, seconds) } else { String::new() };
     format!(
@@ -187,7 +210,7 @@ pub(super) fn fitted(text: &str, width: usize) -> String {
 
 fn place(at: Position) -> String {
     let load = at.level();
-    let iteration = if at.iteration > 1 { format!(" again ({})", at.iteration) } else { String::new() };
+    let iteration = if at.iteration > 1 { format!(", iteration {}", at.iteration) } else { String::new() };
     format!("[{}/{}] {load}{iteration}", at.step, at.steps)
 }
 
@@ -235,16 +258,27 @@ mod tests {
     }
 
     #[test]
+    fn errors_are_seen_on_a_narrow_terminal() {
+        let mut narrow = run(Phase::Measuring);
+        narrow.live.response = Some(LivePercentiles { p99_ns: 4_200_000, ..LivePercentiles::default() });
+        assert!(running(&narrow, 120).contains('━') && running(&narrow, 120).contains("p99"));
+        for width in [80, 72, 68] {
+            let line = running(&narrow, width);
+            assert!(line.ends_with("  1 error") && line.chars().count() < width, "{width}: {line}");
+        }
+    }
+
+    #[test]
     fn a_running_level_shows_the_last_second() {
         assert_eq!(
-            running(&run(Phase::Measuring)),
+            running(&run(Phase::Measuring), 200),
             "[2/4] 1,000 clients  ━━━━━━━━──────── 3 s left (17 s in all)  2,500 requests/s  1.00 ms  1 error"
         );
         let mut second = run(Phase::Measuring);
         second.live.response =
             Some(LivePercentiles { count: 3500, p99_ns: 4_200_000, ..LivePercentiles::default() });
-        assert!(running(&second).ends_with("2,500 requests/s  1.00 ms  p99 4.20 ms  1 error"));
-        assert_eq!(running(&run(Phase::WarmUp)), "[2/4] 1,000 clients  warming up");
+        assert!(running(&second, 200).ends_with("2,500 requests/s  1.00 ms  p99 4.20 ms  1 error"));
+        assert_eq!(running(&run(Phase::WarmUp), 200), "[2/4] 1,000 clients  warming up");
     }
 
     #[test]
@@ -254,7 +288,7 @@ mod tests {
         (open.before.planned, open.before.offered) = (1000, 1000);
         (open.live.planned, open.live.offered) = (4000, 3500);
         assert_eq!(
-            running(&open),
+            running(&open, 200),
             "[2/4] 1000..5000/6s arrivals/s  ━━━━━━━━──────── 3 s left (17 s in all)  offered 2,500 of 3,000/s  2,500 \
              requests/s  1.00 ms  1 error"
         );
@@ -264,7 +298,7 @@ mod tests {
     fn a_level_by_pages_has_no_bar() {
         let by_pages = Running { window: Duration::ZERO, ..run(Phase::Measuring) };
         assert_eq!(
-            running(&by_pages),
+            running(&by_pages, 200),
             "[2/4] 1,000 clients  3,500 pages  2,500 requests/s  1.00 ms  1 error"
         );
     }
@@ -272,7 +306,7 @@ mod tests {
     #[test]
     fn the_first_moment_divides_by_nothing() {
         let first = Running { before: Live::default(), live: Live::default(), ..run(Phase::Measuring) };
-        assert!(running(&first).ends_with("0.0 requests/s  no answer  0 errors"));
+        assert!(running(&first, 200).ends_with("0.0 requests/s  no answer  0 errors"));
     }
 
     #[test]
@@ -300,13 +334,13 @@ mod tests {
         let at = Position { step: 5, steps: 6, clients: 1, rate: None, iteration: 2 };
         assert_eq!(
             ended(at, &Ended::of(&iteration)),
-            "[5/6] 1 client again (2): 25.0 requests/s, mean latency 40.0 ms, 1,200 errors, interrupted"
+            "[5/6] 1 client, iteration 2: 25.0 requests/s, mean latency 40.0 ms, 1,200 errors, interrupted"
         );
         iteration.measured.counts.succeeded = 0;
         iteration.interrupted = false;
         assert_eq!(
             ended(at, &Ended::of(&iteration)),
-            "[5/6] 1 client again (2): 0.0 requests/s, no valid response, 1,200 errors"
+            "[5/6] 1 client, iteration 2: 0.0 requests/s, no valid response, 1,200 errors"
         );
     }
 }

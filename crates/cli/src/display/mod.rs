@@ -88,10 +88,7 @@ impl Display {
 
     fn show(&mut self, text: &str) {
         if self.live {
-            draw(&line::fitted(
-                &shown(text),
-                console::columns().or_else(|| console::width(io::stderr())).unwrap_or(80),
-            ));
+            draw(&line::fitted(&shown(text), width()));
             self.line_open = true;
         }
     }
@@ -109,14 +106,9 @@ impl Display {
         }
         self.drawn_at = Some(Instant::now());
         let before = self.recent.front().copied().filter(|_| self.recent.len() > 1).unwrap_or_default();
-        let text = line::running(&line::Running {
-            at,
-            phase,
-            before,
-            live,
-            window: self.window,
-            later: self.step * u32::try_from(at.steps - at.step.min(at.steps)).unwrap_or(u32::MAX),
-        });
+        let later = self.step * u32::try_from(at.steps - at.step.min(at.steps)).unwrap_or(u32::MAX);
+        let running = line::Running { at, phase, before, live, window: self.window, later };
+        let text = line::running(&running, width());
         self.show(&text);
     }
 }
@@ -160,6 +152,11 @@ impl Drop for Display {
     fn drop(&mut self) {
         self.clear();
     }
+}
+
+/// Columns that the live line has.
+fn width() -> usize {
+    console::columns().or_else(|| console::width(io::stderr())).unwrap_or(80)
 }
 
 /// Replaces the live line: to its beginning, erased to its end, the new text.

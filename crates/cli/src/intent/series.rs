@@ -109,7 +109,7 @@ pub(crate) fn of_series(kind: Kind, args: &SeriesArgs) -> Result<SeriesIntent, F
     })
 }
 
-/// Whether anything was said of what shall be measured, as it need not be where a series is gone on with.
+/// Whether anything was said of what shall be measured, as it need not be where a series is resumed.
 pub(crate) fn is_plan(kind: Kind, args: &SeriesArgs) -> Result<bool, Failure> {
     let mut spec = series_defaults(kind);
     apply_all(args, &mut spec)?;

@@ -108,7 +108,8 @@ fn a_server_is_measured_by_its_agent() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &["--threads", "1", "--workload", "standard"]);
     let agent = format!("{} agent", program());
-    let run = [&["run", &server.url, "-R", "300,600", "-q", "--server-agent", &agent], &LIGHT[..]].concat();
+    let run = [&["run", &server.url, "-R", "300,600", "-q", "--full", "--server-agent", &agent], &LIGHT[..]]
+        .concat();
     let mut said = None;
     let record = in_time(|| {
         said = Some(webstone_in(dir.path(), &run));

@@ -1,4 +1,4 @@
-//! What limits, told of servers whose limit is known: each sentence beside the situation that it is about. A busy machine may
+//! Bottlenecks, of servers whose limit is known: each sentence beside the situation that it is about. A busy machine may
 //! keep a run from showing it; what is said then is that it cannot be told, and never what the tables of the record refute.
 
 use std::fmt::Write as _;

@@ -19,7 +19,7 @@ fn records() -> tempfile::TempDir {
     for (name, change) in [
         ("1-a", (|_: &mut Value| {}) as fn(&mut Value)),
         ("2-b", |record| windows(record, 1.05)),
-        ("3-c", |record| record["spec"]["client"]["connections"] = "keep-alive".into()),
+        ("3-c", |record| record["spec"]["client"]["connections"] = "per-request".into()),
         ("4-d", |record| record["iterations"].as_array_mut().unwrap().truncate(1)),
         ("5-e", |record| windows(record, 1.0)),
         ("0-f", |record| {
@@ -144,14 +144,14 @@ fn what_is_not_comparable_is_refused_or_labelled() {
         (
             2,
             "",
-            "error: 3-c cannot be compared with 1-a:\n  connection policy: keep-alive against per-request\n\
+            "error: 3-c cannot be compared with 1-a:\n  connection policy: per-request against keep-alive\n\
              hint: measure both alike; with --force they are compared all the same, and the differences printed with it\n"
         )
     );
     let said = compare(dir, &["1-a", "3-c", "--force"]);
     assert_eq!(said.code, 0);
     assert!(
-        said.out.contains("not comparable: connection policy: per-request against keep-alive"),
+        said.out.contains("not comparable: connection policy: keep-alive against per-request"),
         "{}",
         said.out
     );

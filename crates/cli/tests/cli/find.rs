@@ -130,9 +130,11 @@ fn the_known_limit_is_found_and_every_level_is_in_the_record() {
 
     // The record is one like any other.
     let run = only_entry(&dir.path().join("runs"));
-    let text = webstone_in(dir.path(), &["report", run.to_str().unwrap()]).out;
+    let text = webstone_in(dir.path(), &["report", run.to_str().unwrap(), "--full"]).out;
     assert!(text.contains("Search") && text.contains("kept with 4 clients"), "{text}");
     assert!(text.contains("Latency against load") && text.contains("useful peak: "), "{text}");
+    let markdown = webstone_in(dir.path(), &["report", "last", "--format", "markdown"]).out;
+    assert!(markdown.contains("kept with 4 clients") && markdown.contains("#### Search"), "{markdown}");
     let html = std::fs::read_to_string(run.join("report.html")).unwrap();
     assert!(
         html.contains("chart-search-0-0")
@@ -309,7 +311,7 @@ fn a_calibration_is_stored_shown_and_quoted_by_runs_that_it_fits() {
     let percent = report["computed"]["calibration"]["levels"][0]["percent"].as_f64().unwrap();
     assert!(percent > 0.0, "{percent}");
     assert_eq!(report["environment"]["calibration"], stored);
-    let text = webstone_in(dir.path(), &[&run[..], &["text"]].concat()).out;
+    let text = webstone_in(dir.path(), &[&run[..], &["text", "--full"]].concat()).out;
     assert!(text.contains("of what this generator can do here"), "{text}");
 }
 

@@ -17,15 +17,15 @@ fn the_first_help_shows_what_people_type() {
 #[test]
 fn every_command_has_a_help_that_begins_with_what_it_does() {
     for (command, about) in [
-        ("run", "Run the benchmark: a workload, a sweep over numbers of clients, a report, a record\n"),
-        ("hit", "Request one URL under one load and print a short answer, with the habits of wrk\n"),
+        ("run", "Run the benchmark: a workload at several numbers of clients\n"),
+        ("hit", "Load one URL and print a short report, as wrk does\n"),
         ("find", "Search for the highest load at which a server keeps an SLO\n"),
         ("calibrate", "Measure what this host's load generator can do\n"),
         ("serve", "Run the reference server\n"),
         ("genfiles", "Write the files of a workload into a directory, for a server to serve\n"),
-        ("checkfiles", "Ask a server for every file of a workload and tell which are missing or wrong\n"),
+        ("checkfiles", "Check that a server serves every file of a workload, whole and unchanged\n"),
         ("mine", "Make a workload from access logs\n"),
-        ("report", "Print stored runs again, in any format\n"),
+        ("report", "Print the report of a stored run, in any format\n"),
         ("workloads", "List the built-in workloads, or show one\n"),
         ("completions", "Print a completion script for a shell\n"),
         ("man", "Print the manual page, or write the pages of all commands into a directory"),
@@ -94,6 +94,7 @@ fn manual_pages_are_written_for_every_command() {
         "genfiles",
         "history",
         "hit",
+        "list",
         "man",
         "mine",
         "report",

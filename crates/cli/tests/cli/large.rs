@@ -22,7 +22,8 @@ fn what_shows_no_rows_of_pages_reads_none() {
     }
 
     let formats = ["text", "html", "hit", "json", "csv", "webstone2", "markdown", "prometheus", "otel"];
-    let mut commands: Vec<Vec<&str>> = formats.map(|format| vec!["report", a, "--format", format]).into();
+    let mut commands: Vec<Vec<&str>> =
+        formats.map(|format| vec!["report", a, "--full", "--format", format]).into();
     commands.extend([vec!["report", a, "-o", "book.xlsx"], vec!["compare", a, b], vec!["history", a]]);
     let said = || -> Vec<String> {
         let said = |words: &Vec<&str>| {

@@ -106,13 +106,18 @@ fn a_proxy_with_a_cache_asks_for_every_file_once() {
         let dir = directory();
         // Unchecked: otherwise every file would be in the cache before the first level. One client: nobody else wants a file
         // that is being fetched.
-        let cold = measured(dir.path(), server, &["--server-cache", "-c", "1", "-i", "2", "--no-check"]);
+        let cold = measured(
+            dir.path(),
+            server,
+            &["--server-cache", "-c", "1", "-i", "2", "--no-check", "--connections", "per-request"],
+        );
         let (first, second) = (counted(&cold, 0), counted(&cold, 1));
         let bytes: u64 = FILES.iter().map(|(_, size)| size).sum();
         assert_eq!((first("requests"), first("body_bytes")), (FILES.len() as u64, bytes), "{server}");
         let names = ["requests", "not_modified", "connections", "body_bytes", "sent_bytes", "received_bytes"];
         assert_eq!(names.map(second), [0; 6], "{server}: its cache is full");
-        let warm = measured(dir.path(), server, &["--server-cache", "-c", "3"]);
+        let warm =
+            measured(dir.path(), server, &["--server-cache", "-c", "3", "--connections", "per-request"]);
         assert_eq!(names.map(counted(&warm, 0)), [0; 6], "{server}: it was asked for its files before");
     }
 }
@@ -126,7 +131,8 @@ fn the_report_says_what_the_origin_was_asked() {
     let file = workload(dir.path());
     let run =
         ["run", "--server=nginx-proxy", "--server-cache", "-w", &file, "-c", "1", "--no-check", "--no-store"];
-    let said = run_in(dir.path(), &[&run[..], &SIXTY].concat());
+    let more = ["--full", "--connections", "per-request"];
+    let said = run_in(dir.path(), &[&run[..], &more, &SIXTY].concat());
     let lines: Vec<&str> = said.out.lines().skip_while(|line| !line.starts_with("Origin")).collect();
     assert!(lines[0].contains("what the proxy asked of webstone's own behind it"), "{}", said.out);
     assert!(lines[1].contains("hits") && lines[2].contains("bytes, %"), "{}", said.out);

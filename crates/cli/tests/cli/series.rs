@@ -1,4 +1,4 @@
-//! Series of runs: interleaved, killed and gone on with, ranked, and refused where they make no sense.
+//! Series of runs: interleaved, killed and resumed, ranked, and refused where they make no sense.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -85,7 +85,7 @@ fn iterations_are_interleaved_over_cells_and_every_cell_is_a_record() {
     // The report is made again, by path and by name, in every form.
     let name = directory.file_name().unwrap().to_str().unwrap();
     for (format, marks) in [
-        ("text", ["Levels of each cell", "reference-keep-alive"]),
+        ("text", ["Not shown: ", "levels of each cell"]),
         ("markdown", ["#### Cells", "| reference-keep-alive |"]),
         ("csv", ["cell,server,profile,", "reference-keep-alive,reference,stock,,keep-alive,"]),
         ("html", ["<section id=\"matrix\"", "reference-keep-alive"]),
@@ -316,7 +316,7 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         ),
         (
             &["spice", "reference", "--interfaces", "static"],
-            "error: --interfaces (series.interfaces): `static` alone has nothing to be held against\n\
+            "error: --interfaces (series.interfaces): `static` alone has nothing to be compared with\n\
              hint: name interfaces, as in cgi,fastcgi; or leave the list out for all of them\n",
         ),
         (
@@ -451,7 +451,7 @@ fn a_changed_record_is_not_gone_on_with() {
     let said = webstone_in(dir.path(), &["servers", "--resume", directory.to_str().unwrap(), "-q"]);
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(said.err.starts_with("error: 1 of 2 cells failed: reference-per-request: "), "{}", said.err);
-    assert!(said.err.contains("cannot be gone on with: the workload was workout-0k (0"), "{}", said.err);
+    assert!(said.err.contains("cannot be resumed: the workload was workout-0k (0"), "{}", said.err);
 }
 
 /// The files that the documentation names lead to the plans that they promise.

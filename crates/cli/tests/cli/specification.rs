@@ -259,7 +259,10 @@ fn flags_and_files_are_held_against_the_same_rules() {
         (&["-R", "1k", "-n", "9"], "[load]\nrate = \"1k\"\npages = 9\n"),
         (&["-R", "1..5/60s", "-d", "9s"], "[load]\nrate = \"1..5/60s\"\nduration = \"9s\"\n"),
         (&["--when-busy", "skip"], "[load]\nwhen_busy = \"skip\"\n"),
-        (&["--requests-per-connection", "5"], "[client]\nrequests_per_connection = 5\n"),
+        (
+            &["--requests-per-connection=5", "--connections=per-request"],
+            "[client]\nrequests_per_connection = 5\n",
+        ),
         (&["-m", "a b"], "[client]\nmethod = \"a b\"\n"),
         (&["--proxy", "https://p"], "[client]\nproxy = \"https://p\"\n"),
         (&["--name", ".a"], "name = \".a\"\n"),

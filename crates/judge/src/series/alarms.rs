@@ -84,7 +84,7 @@ fn scaled(cells: &[CellSummary], scaling: &Scaling, row: &ScalingRow) -> Option<
             format!(
                 "{}: an efficiency of {} is more than {} CPUs can have. Most likely {}, which it is measured by, came out too \
                  low: other programs had its CPU, it started cold, or it shares CPUs with the load generator. Caches that \
-                 grow with the CPUs explain a few percent at most. Do not use this figure; measure both again on a quiet machine",
+                 grow with the CPUs explain a few percent at most. Do not use this figure; stop other programs and measure both again",
                 cells[row.cell].name,
                 said(&efficiency),
                 row.cpus,
@@ -104,7 +104,7 @@ fn spiced(cells: &[CellSummary], spice: &Spice, row: &SpiceRow) -> Option<Alarm>
             "{}: an efficiency of {} says that a program answers faster than files of the same size are read. Most likely {}, \
              which it is measured by, came out too low: other programs had its CPU, it started cold (files not yet in memory), or \
              something other than the server was the limit; or the program's answers are smaller. Do not use this figure; \
-             measure both again on a quiet machine",
+             stop other programs and measure both again",
             cells[row.cell].name,
             said(&efficiency),
             cells[files.cell].name

@@ -222,6 +222,6 @@ pub struct LevelLimit {
     /// Its rate, in open loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateProfile>,
-    /// What limits it.
+    /// Its bottleneck.
     pub limit: Limit,
 }

@@ -220,8 +220,8 @@ fn saturated(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
             false => (", and".to_owned(), ""),
         };
         let sentence = format!(
-            "worker {number}{place} of the load generator used {used:.1} % of its CPU{took} from \
-             {WORKER_CPU_PERCENT_MAX} %{together} on the figures show its limit, not the server's"
+            "worker {number}{place} of the load generator used {used:.1} % of its CPU{took}; at \
+             {WORKER_CPU_PERCENT_MAX} % or more{together}, results reflect the generator, not the server"
         );
         let measured = format!("{:.1} %", if together.is_empty() { used } else { used + waited });
         let limit = format!("{WORKER_CPU_PERCENT_MAX} %");

@@ -184,7 +184,7 @@ fn each_cause_makes_it_invalid_with_its_evidence() {
         },
         Cause::GeneratorSaturated,
         "20 clients, iteration 1: worker 0 on CPU 1 of the load generator used 88.0 % of its CPU, and waited for it \
-         4.0 % of the time while other programs had it; from 90 % together on the figures show its limit, not the \
+         4.0 % of the time while other programs had it; from 90 % together results reflect the generator, not the \
          server's",
     );
     invalid(

@@ -1,5 +1,6 @@
 //! The manifest of a fileset, in the format of `sha256sum`: writing, and checking a directory against it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::io::{self, Read};
@@ -62,6 +63,13 @@ pub fn verify(directory: &Path) -> Result<VerifyReport, FilesetError> {
         report.problems.push(VerifyProblem { path: name, what });
     }
     Ok(report)
+}
+
+/// The sum of each path that a directory's manifest lists; nothing where it has none.
+pub(super) fn sums(directory: &Path) -> BTreeMap<String, String> {
+    let path = directory.join(MANIFEST);
+    let text = plain_file::read_text(&path, Links::Followed, MANIFEST_BYTES_MAX).unwrap_or_default();
+    text.lines().filter_map(parse).map(|(sum, path)| (path, sum.to_owned())).collect()
 }
 
 /// Writes the manifest, whole or not at all.

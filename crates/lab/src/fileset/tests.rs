@@ -83,6 +83,33 @@ fn right_files_are_kept_and_wrong_ones_replaced() {
 }
 
 #[test]
+fn files_of_another_workload_are_not_overwritten_unasked() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let other = list("/a #100\n/b #200\n");
+    fs::write(root.join("a"), "somebody's").unwrap();
+    let (message, hint) = {
+        let error = generate(&other, root, &FilesetOptions::default()).unwrap_err();
+        (error.to_string(), error.hint().unwrap())
+    };
+    assert!(
+        message.ends_with(
+            "a has 10 bytes, and the file of this workload 100: it is of another workload, or somebody else's"
+        ),
+        "{message}"
+    );
+    assert!(hint.contains("--force"), "{hint}");
+    assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "somebody's");
+    assert!(!root.join("b").exists(), "nothing is written before all can be");
+    let force = FilesetOptions { force: true, ..FilesetOptions::default() };
+    assert_eq!(generate(&other, root, &force).unwrap().written, 2);
+    assert!(
+        generate(&list("/a #300\n"), root, &FilesetOptions::default()).is_err(),
+        "the manifest has another sum"
+    );
+}
+
+#[test]
 fn what_is_no_file_is_left_out_and_said() {
     let directory = tempfile::tempdir().unwrap();
     let workload = toml(

@@ -156,10 +156,10 @@ pub(super) static TCP: &[Figure] = &[
     raw!("host_segments_retransmitted", Count, "Host segments retransmitted", "retransmitted", |host| {
         some(host.tcp?.retransmitted)
     })
-    .column("sent again", "segments", 2),
+    .column("retransmitted", "segments", 2),
 ];
 
-/// What the kernel counted besides, and what looking cost.
+/// What the kernel counted besides, and the monitoring overhead.
 pub(super) static COUNTED: &[Figure] = &[
     raw!("network_received_bytes", Bytes, "Network received", "interfaces", |host| {
         some(host.links.as_ref()?.sum.received_bytes)
@@ -315,7 +315,7 @@ pub(super) static NETWORK: &[Figure] = &[
     RETRANSMISSIONS,
 ];
 
-/// `retransmissions`: segments sent again for 1,000 requests that ended.
+/// `retransmissions`: segments retransmitted for 1,000 requests that ended.
 const RETRANSMISSIONS: Figure =
     Figure::of_host("retransmissions_per_1000_requests", Quantity::Ratio, |host| {
         let retransmitted = host.tcp?.retransmitted as f64;
@@ -323,13 +323,13 @@ const RETRANSMISSIONS: Figure =
     })
     .called("Retransmissions for 1,000 requests", "retransmissions for 1,000 requests")
     .precision(Precision::UpTo(3))
-    .column("sent again", "1,000 requests", 3)
+    .column("retransmitted", "1,000 requests", 3)
     .defined(HOST, "retransmissions_per_1000_requests")
     .json("host.retransmissions_per_1000_requests")
     .prometheus("webstone_retransmissions_per_1000_requests")
     .otel("webstone.retransmissions", "{segment}/1000{request}")
     .gate(
-        Gate::compared("retransmissions", "TCP segments sent again for 1,000 requests")
+        Gate::compared("retransmissions", "TCP retransmissions for 1,000 requests")
             .differs()
             .of_machines()
             .words("fewer", "more"),

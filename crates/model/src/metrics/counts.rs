@@ -33,7 +33,7 @@ pub struct Counts {
     pub connections: u64,
     /// Connection attempts that failed inside the window.
     pub connections_failed: u64,
-    /// Requests sent again on a fresh connection because a kept-alive one had been closed by the server before any
+    /// Requests retried on a fresh connection because a kept-alive one had been closed by the server before any
     /// byte of the answer (RFC 9112 section 9.3.1 allows it for idempotent methods). Not errors; not counted as starts.
     pub stale_retries: u64,
     /// Connections that the server left open after a response announced as the last, closed by the client in the end.

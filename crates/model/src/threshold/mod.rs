@@ -1,7 +1,7 @@
 //! Limits for measured values, in the form of k6 (`p(99)<50ms`), and for changes between two records (`rate<-3%`):
 //! what they mean and whether a record keeps them. How they are read stands in [`grammar`](self).
 //!
-//! A threshold is held against the figure that reports print, of every level that it selects; it knows no noise. Whether
+//! A threshold is checked against the figure that reports print, of every level that it selects; it knows no noise. Whether
 //! a *change* is shown at all is the matter of `webstone-judge`.
 
 mod grammar;

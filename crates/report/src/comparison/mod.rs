@@ -19,7 +19,7 @@ use webstone_model::record::RunRecord;
 use webstone_model::shown::lines;
 
 use crate::layout::{Room, Sheet, Table};
-use crate::numbers::{Scale, counted};
+use crate::numbers::{Scale, counted, signed};
 use crate::outgoing;
 use crate::screen::{Screen, Tone, style_length};
 use crate::thresholds::{passed, said};
@@ -302,11 +302,6 @@ pub(crate) fn decimals(change: &Interval) -> usize {
 }
 
 /// `+1.0` and `-1.0`; nothing at all has no sign.
-pub(crate) fn signed(value: f64, decimals: usize) -> String {
-    let text = format!("{value:+.decimals$}");
-    if text[1..].bytes().all(|byte| matches!(byte, b'0' | b'.')) { text[1..].to_owned() } else { text }
-}
-
 fn unit_of_change(metric: Metric) -> &'static str {
     metric.unit_of_change()
 }

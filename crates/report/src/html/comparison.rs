@@ -8,10 +8,11 @@ use webstone_model::metric::Metric;
 
 use crate::chart::{Change, changes};
 use crate::comparison::{
-    because, decimals, floor_source, gates, is_known, letter, rows, scaled, signed, summary, tone_of,
+    because, decimals, floor_source, gates, is_known, letter, rows, scaled, summary, tone_of,
 };
 use crate::definitions::anchor_of;
 use crate::layout::{Room, Sheet, Table};
+use crate::numbers::signed;
 use crate::screen::{Screen, Tone};
 
 use super::figure::heading;

@@ -141,7 +141,7 @@ impl Report<'_> {
         let mut notes = Vec::new();
         if iterations_done < iterations_planned {
             let text = format!(
-                "Not finished: {} of {} iterations are made; `webstone {} --resume DIR` goes on with the others.",
+                "Not finished: {} of {} iterations done; `webstone {} --resume DIR` continues.",
                 count(*iterations_done),
                 count(*iterations_planned),
                 self.series.kind.command()
@@ -155,7 +155,7 @@ impl Report<'_> {
         }
         notes.extend(self.summary.alarms.iter().map(|alarm| (Tone::Alarm, format!("{}.", alarm.sentence))));
         if self.summary.alarms.iter().any(|alarm| alarm.kind == AlarmKind::Inconclusive) {
-            let text = "Intervals become narrower on a quiet machine, with longer windows (-d) and more iterations (-i).";
+            let text = "For narrower intervals stop other programs, or use longer windows (-d) or more iterations (-i).";
             notes.push((Tone::Plain, text.to_owned()));
         }
         notes.extend(

@@ -10,7 +10,7 @@ use webstone_model::series::Kind;
 
 use super::Report;
 use crate::layout::{Room, Sheet, Table};
-use crate::numbers::{Scale, count, counted, decimal, seconds};
+use crate::numbers::{Scale, count, counted, decimal, seconds, signed};
 use crate::screen::{Screen, Tone};
 
 /// What stands where Mindcraft's tables have it, too: a figure that is not the server's.
@@ -269,7 +269,7 @@ impl Draw<'_> {
                 more.map_or_else(|| missing(row.cpus == base), |more| with_range(&more, true)),
                 self.or_dash(row.efficiency_percent.map(|percent| with_range(&percent, false))),
                 self.or_dash(law),
-                self.or_dash(point.map(|point| format!("{:+.1}%", point.residual_percent))),
+                self.or_dash(point.map(|point| format!("{}%", signed(point.residual_percent, 1)))),
                 remarks.join(", "),
             ];
             let is_alarming = self.summary.alarms_of(row.cell).next().is_some();
@@ -437,7 +437,9 @@ impl Draw<'_> {
             let line = vec![
                 cell.name.clone(),
                 self.or_dash(level.map(|level| self.rate(level.request_rate))),
-                self.or_dash(self.summary.caching_gain_percent(cell).map(|more| format!("{more:+.0}%"))),
+                self.or_dash(
+                    self.summary.caching_gain_percent(cell).map(|more| format!("{}%", signed(more, 0))),
+                ),
                 percent(asked.and_then(|asked| asked.hit_percent), 1),
                 self.or_dash(asked.map(|asked| self.rate(asked.origin_request_rate))),
                 share(asked.and_then(|asked| asked.origin_requests_per_request)),
@@ -520,9 +522,9 @@ fn with_range(percent: &Interval, is_change: bool) -> String {
     }
     let ends = match percent.method {
         Method::None => String::new(),
-        _ => format!(" ({:+.0} to {:+.0})", percent.low, percent.high),
+        _ => format!(" ({} to {})", signed(percent.low, 0), signed(percent.high, 0)),
     };
-    format!("{:+.0}%{ends}", percent.point)
+    format!("{}%{ends}", signed(percent.point, 0))
 }
 
 /// For a chart: of every group, its name and peak rates over CPUs with their intervals.

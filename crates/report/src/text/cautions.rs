@@ -10,7 +10,7 @@ use webstone_model::addresses::AddressRange;
 use webstone_model::record::{HostUse, IterationRecord, RunRecord};
 use webstone_model::spec::RunSpec;
 
-use crate::numbers::{count, counted, decimal, percent, seconds};
+use crate::numbers::{count, counted, decimal, percent, seconds, signed};
 use crate::screen::Screen;
 use crate::summary::{self, Level};
 
@@ -267,10 +267,10 @@ fn iterations(screen: &Screen, levels: &[Level<'_>], cautions: &mut Vec<Caution>
             match steady.steadiness {
                 Steadiness::FromTheStart => {}
                 Steadiness::Later => later.push(format!(
-                    "{} (after {}; the mean rate is {:+.1} % off)",
+                    "{} (after {}; the mean rate is {} % off)",
                     named(run),
                     seconds(screen, steady.truncate as f64),
-                    steady.shift_percent
+                    signed(steady.shift_percent, 1)
                 )),
                 Steadiness::Never => never.push(named(run)),
             }
@@ -296,7 +296,7 @@ fn noise(levels: &[Level<'_>], found: &mut Vec<Caution>) {
         .filter_map(|level| {
             let noise = level.statistics.noise.filter(|noise| !noise.alike)?;
             let off = 100.0 * (noise.ratio.point - 1.0);
-            Some(format!("{} ({off:+.2} %)", level.load()))
+            Some(format!("{} ({} %)", level.load(), signed(off, 2)))
         })
         .collect();
     if !parted.is_empty() {

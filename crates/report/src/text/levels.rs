@@ -142,10 +142,7 @@ fn notes(
         })
         .collect();
     if !floors.is_empty() {
-        note(&format!(
-            "noise floor (A/A): a difference of less cannot be told from none: {}",
-            floors.join(", ")
-        ));
+        note(&format!("noise floor (A/A), below which no change can be detected: {}", floors.join(", ")));
     }
     let cut: Vec<String> = record
         .iterations

@@ -16,14 +16,14 @@ type Host = for<'l> fn(&'l Level<'_>) -> Option<&'l HostFigures>;
 
 pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     let (table, names) = table(screen, levels, |level| level.host.as_ref())?;
-    let explanation = format!("{names}, whosever packets they were, seen from this host");
+    let explanation = format!("all traffic on {names}, as this host counts it");
     Some(Sheet::new("Network", explanation, table))
 }
 
 /// The same seen from the server's host, where an agent looked at it there.
 pub(crate) fn elsewhere(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     let (table, names) = table(screen, levels, |level| level.server_host.as_ref())?;
-    let explanation = format!("{names}, whosever packets they were, seen from the server's host");
+    let explanation = format!("all traffic on {names}, as the server's host counts it");
     Some(Sheet::new("Network there", explanation, table))
 }
 

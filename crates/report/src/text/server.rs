@@ -36,12 +36,12 @@ fn cost(screen: &Screen, levels: &[Level<'_>]) -> Option<String> {
         return None;
     }
     let each = crate::numbers::seconds(screen, cost_ns as f64 / looks as f64 / 1e9);
-    let all = crate::numbers::counted(looks, "look", "looks");
-    let note = format!("looking cost {each} of CPU time a look, {all} in all");
+    let all = crate::numbers::counted(looks, "sample", "samples");
+    let note = format!("monitoring overhead: {each} of CPU time per sample, {all}");
     if !is_elsewhere {
         return Some(note);
     }
     let delays = elsewhere().flat_map(|it| [it.opening_delay_ns_max, it.close_delay_ns_max]);
     let late = crate::numbers::seconds(screen, delays.max().unwrap_or_default() as f64 / 1e9);
-    Some(format!("{note}, on the server's host; a reading was taken at most {late} after it was asked for"))
+    Some(format!("{note}, on the server's host; samples were at most {late} late"))
 }

@@ -45,7 +45,7 @@ fn spice(spec: &RunSpec, matrix: &mut Matrix) -> Result<(), SeriesError> {
         if matrix.interfaces.len() == 1 {
             return Err(SpecError::new(
                 "series.interfaces",
-                "`static` alone has nothing to be held against",
+                "`static` alone has nothing to be compared with",
                 "name interfaces, as in cgi,fastcgi; or leave the list out for all of them",
             )
             .into());

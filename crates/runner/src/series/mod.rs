@@ -1,5 +1,5 @@
 //! A series of runs: a directory with the plan (`series.json`) and an ordinary record for each cell of its matrix, iterations
-//! interleaved over the cells, gone on with wherever it was left.
+//! interleaved over the cells, resumed wherever it stopped.
 //!
 //! ```text
 //! runs/20260131T123005Z-servers/
@@ -194,10 +194,10 @@ impl SeriesStore {
         Ok(SeriesStore { directory, series, _lock: lock })
     }
 
-    /// Opens a series to go on with it. `planned` is the same series planned anew: what is not stored comes from there.
+    /// Opens a series to resume it. `planned` is the same series planned anew: what is not stored comes from there.
     ///
     /// # Errors
-    /// [`SeriesError::Refused`] if it cannot be gone on with as it is stored, and if the two plans differ.
+    /// [`SeriesError::Refused`] if it cannot be resumed as it is stored, and if the two plans differ.
     pub fn resume(path: &Path, planned: Option<Series>) -> Result<SeriesStore, SeriesError> {
         let (directory, mut series) = load(path)?;
         match planned {

@@ -82,7 +82,7 @@ impl Store {
                 source: Some(Arc::new(read::open_rows(&directory, record.workload.pages.len())?)),
             };
             write_json(&directory.join(ENVIRONMENT), &record.environment)?;
-            // Last: a directory with a record in it is one that can be gone on with.
+            // Last: a directory with a record in it is one that can be resumed.
             store.rewrite(record)?;
             sync_directory(&directory)?;
             sync_directory(runs)?;
@@ -225,7 +225,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes a record that was finished, but for the name of its directory, one that can be gone on with: what a killed
+    /// Makes a record that was finished, but for the name of its directory, one that can be resumed: what a killed
     /// [`Store::finish`] leaves. Killed in its turn, it leaves the one or the other.
     pub(super) fn unfinish(directory: &Path, record: &mut RunRecord) -> Result<(), StoreError> {
         let manifest = directory.join(MANIFEST);
