@@ -36,7 +36,7 @@ impl Usage {
 pub(crate) fn help_command(arguments: &[OsString]) -> Option<Vec<OsString>> {
     let [program, help, rest @ ..] = arguments else { return None };
     let is_help = help == "help";
-    is_help.then(|| [&[program.clone()], rest, &["--help".into()]].concat())
+    is_help.then(|| [std::slice::from_ref(program), rest, &["--help".into()]].concat())
 }
 
 /// Splits `…; write …` and `…: write …`, the form in which parsers of values give the remedy.
@@ -103,20 +103,23 @@ fn failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
         }
         ErrorKind::InvalidSubcommand => {
             let name = text(ContextKind::InvalidSubcommand).unwrap_or_default();
-            let hint = match text(ContextKind::SuggestedSubcommand) {
-                Some(near) => did_you_mean(&near.split(", ").collect::<Vec<_>>()),
-                None if command == Some("workloads") => {
+            // What webstone starts by itself is nothing to suggest.
+            let all = crate::args::command();
+            let is_shown = |name: &&str| all.find_subcommand(name).is_none_or(|sub| !sub.is_hide_set());
+            let near = text(ContextKind::SuggestedSubcommand).unwrap_or_default();
+            let near: Vec<&str> = near.split(", ").filter(|name| !name.is_empty()).filter(is_shown).collect();
+            let hint = match meant(&name) {
+                Some(meant) if command.is_none() => did_you_mean(&[&meant]),
+                _ if !near.is_empty() => did_you_mean(&near),
+                _ if command == Some("workloads") => {
                     format!(
                         "`webstone workloads` lists the workloads, `webstone workloads show {name}` prints one"
                     )
                 }
-                None if Target::split(&name).is_ok() => {
+                _ if Target::split(&name).is_ok() => {
                     format!("to benchmark it, `webstone run {name}`; for one URL, `webstone hit {name}`")
                 }
-                None => match meant(&name) {
-                    Some(meant) => did_you_mean(&[&meant]),
-                    None => "`webstone --help` lists the commands".to_owned(),
-                },
+                _ => "`webstone --help` lists the commands".to_owned(),
             };
             Failure::usage(format!("`{name}` is not a command")).hint(hint)
         }

@@ -56,7 +56,7 @@ pub fn listed_series(series: &Series) -> Listed {
 pub fn render_list(rows: &[(String, Listed)], options: &Options) -> String {
     let screen = Screen::new(options);
     let mut table = Table::default();
-    table.text("run", Room::Distinct(16)).text("of", Room::Flexible(16));
+    table.text("run", Room::Always).text("of", Room::Flexible(16));
     table.number("peak requests", "", Room::Always).text("verdict", Room::Always);
     for (name, listed) in rows {
         let cells = [name, &listed.what, &listed.result, listed.standing].map(|cell| screen.safe(cell));

@@ -118,7 +118,7 @@ fn a_server_is_measured_by_its_agent() {
     let said = said.unwrap();
     assert_ended(&said);
     for words in
-        ["CPUs there", "Network there", "seen from the server's host", "server on", "on the server's host;"]
+        ["CPUs there", "Network there", "as the server's host counts it", "server on", "monitoring overhead"]
     {
         assert!(said.out.contains(words), "{words}: {}", said.out);
     }

@@ -20,7 +20,7 @@ fn every_command_has_a_help_that_begins_with_what_it_does() {
         ("run", "Run the benchmark: a workload at several numbers of clients\n"),
         ("hit", "Load one URL and print a short report, as wrk does\n"),
         ("find", "Search for the highest load at which a server keeps an SLO\n"),
-        ("calibrate", "Measure what this host's load generator can do\n"),
+        ("calibrate", "Measure how much load this host can generate\n"),
         ("serve", "Run the reference server\n"),
         ("genfiles", "Write the files of a workload into a directory, for a server to serve\n"),
         ("checkfiles", "Check that a server serves every file of a workload, whole and unchanged\n"),
@@ -36,6 +36,14 @@ fn every_command_has_a_help_that_begins_with_what_it_does() {
             assert!(said.out.starts_with(about), "{command} {flag}: {}", said.out);
         }
     }
+}
+
+#[test]
+fn help_is_a_command_as_well() {
+    let asked = webstone(&["help", "run"]);
+    assert_eq!((asked.code, asked.err.as_str()), (0, ""));
+    assert_eq!(asked.out, webstone(&["run", "--help"]).out);
+    assert_eq!(webstone(&["help"]).out, webstone(&["--help"]).out);
 }
 
 #[test]

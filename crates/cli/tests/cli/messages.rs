@@ -57,6 +57,17 @@ fn arguments_too_few_or_too_many() {
         &["hit", "http://a/", "http://b/"],
         "error: unexpected argument `http://b/`\nhint: `webstone hit --help` explains every option",
     );
+    says(
+        &["hit", "http://a/", "-q", "10"],
+        "error: unexpected argument `10`\nhint: -q is --quiet and takes no value; a rate, which hey and oha call -q, is -R \
+         here: the total, as in -R 1000",
+    );
+    says(
+        &["hit", "http://a/", "-z", "10s"],
+        "error: -z: there is no such option\nhint: the duration, which hey and oha call -z, is -d here, as in -d 10s",
+    );
+    says(&["rnu"], "error: `rnu` is not a command\nhint: did you mean `run`?");
+    says(&["ls"], "error: `ls` is not a command\nhint: did you mean `list`?");
     says(&["report"], "error: <RUN> is missing\nhint: `webstone report --help` explains every option");
     says(
         &["run", "--duration"],

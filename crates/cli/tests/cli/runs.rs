@@ -199,6 +199,48 @@ fn traces_go_to_standard_error() {
 }
 
 #[test]
+fn a_trace_shows_a_template_as_it_was_filled() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("w.toml"), "[[pages]]\nfiles = [\"/item/{{seq}}\"]\n").unwrap();
+    let arguments =
+        ["run", "-w", "w.toml", "-c", "1", "-n", "2", "-d", "0s", "--warmup", "0s", "--trace", "2"];
+    let said = webstone_in(dir.path(), &[&arguments[..], &["--no-check", "--no-store"]].concat());
+    assert!(said.err.contains("> GET /item/") && !said.err.contains("{{"), "{}", said.err);
+}
+
+#[test]
+fn stored_runs_are_listed_and_the_last_is_verified() {
+    let dir = tempfile::tempdir().unwrap();
+    let none = webstone_in(dir.path(), &["list"]);
+    assert_eq!((none.code, none.out.as_str()), (0, ""), "{none:?}");
+    assert!(none.err.contains("runs holds no run"), "{}", none.err);
+    let said = webstone_in(dir.path(), &[SHORT.as_slice(), &["-q"]].concat());
+    assert!(is_done(&said), "{said:?}");
+    let run = only_entry(&dir.path().join("runs"));
+    let listed = webstone_in(dir.path(), &["list"]);
+    assert!(listed.out.contains(run.file_name().unwrap().to_str().unwrap()), "{}", listed.out);
+    assert!(listed.out.contains("/s at "), "{}", listed.out);
+    let verified = webstone_in(dir.path(), &["verify", "last"]);
+    assert!(verified.code == 0 && verified.out.contains("VERIFIED"), "{verified:?}");
+    let unknown = webstone_in(dir.path(), &["verify", "last~7"]);
+    assert_eq!(unknown.code, 2, "{unknown:?}");
+}
+
+#[test]
+fn the_width_is_that_of_columns() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = webstone_in(dir.path(), &[SHORT.as_slice(), &["-q"]].concat());
+    assert!(is_done(&said), "{said:?}");
+    let wide = |columns: &str| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_webstone"));
+        command.current_dir(dir.path()).env("COLUMNS", columns).args(["report", "last", "--full"]);
+        let out = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        out.lines().map(|line| line.chars().count()).max().unwrap()
+    };
+    assert!(wide("60") <= 60 && wide("140") > 80 && wide("nonsense") <= 80);
+}
+
+#[test]
 fn an_open_loop_tells_what_it_offered_in_every_report() {
     let dir = tempfile::tempdir().unwrap();
     let open: &[&str] =
