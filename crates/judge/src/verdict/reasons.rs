@@ -214,10 +214,10 @@ fn saturated(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
         let place = worker.cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
         let (took, together) = match used < WORKER_CPU_PERCENT_MAX {
             true => (
-                format!(", and waited for it {waited:.1} % of the time while other programs had it;"),
+                format!(", and waited for it {waited:.1} % of the time while other programs had it"),
                 " together",
             ),
-            false => (", and".to_owned(), ""),
+            false => (String::new(), ""),
         };
         let sentence = format!(
             "worker {number}{place} of the load generator used {used:.1} % of its CPU{took}; at \

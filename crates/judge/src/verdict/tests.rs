@@ -174,8 +174,8 @@ fn each_cause_makes_it_invalid_with_its_evidence() {
     invalid(
         |record| record.iterations[1].measured.generator.workers[0].system_ns = 240 * SECOND,
         Cause::GeneratorSaturated,
-        "30 clients, iteration 1: worker 0 on CPU 1 of the load generator used 90.0 % of its CPU, and from 90 % on the \
-         figures show its limit, not the server's",
+        "30 clients, iteration 1: worker 0 on CPU 1 of the load generator used 90.0 % of its CPU; at 90 % or more, \
+         results reflect the generator, not the server",
     );
     invalid(
         |record| {
@@ -184,8 +184,8 @@ fn each_cause_makes_it_invalid_with_its_evidence() {
         },
         Cause::GeneratorSaturated,
         "20 clients, iteration 1: worker 0 on CPU 1 of the load generator used 88.0 % of its CPU, and waited for it \
-         4.0 % of the time while other programs had it; from 90 % together results reflect the generator, not the \
-         server's",
+         4.0 % of the time while other programs had it; at 90 % or more together, results reflect the generator, \
+         not the server",
     );
     invalid(
         |record| record.iterations[0].measured.generator.workers[0].run_queue_ns = Some(246 * SECOND),
