@@ -124,7 +124,8 @@ fn failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
             Failure::usage(format!("`{name}` is not a command")).hint(hint)
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            Failure::usage("a command is missing").hint("`webstone --help` lists the commands")
+            Failure::usage("a command is missing")
+                .hint("`webstone run` benchmarks the embedded server; `webstone --help` lists the commands")
         }
         ErrorKind::MissingRequiredArgument => {
             let missing: Vec<String> = match error.get(ContextKind::InvalidArg) {

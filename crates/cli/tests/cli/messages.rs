@@ -11,7 +11,10 @@ fn says(arguments: &[&str], text: &str) {
 
 #[test]
 fn commands_that_are_none() {
-    says(&[], "error: a command is missing\nhint: `webstone --help` lists the commands");
+    says(
+        &[],
+        "error: a command is missing\nhint: `webstone run` benchmarks the embedded server; `webstone --help` lists the commands",
+    );
     says(&["runn"], "error: `runn` is not a command\nhint: did you mean `run`?");
     says(&["xyzzy"], "error: `xyzzy` is not a command\nhint: `webstone --help` lists the commands");
     says(
