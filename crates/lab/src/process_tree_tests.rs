@@ -269,13 +269,9 @@ fn memory_is_what_was_touched_and_its_faults_one_a_page() {
     let before = worker.tree.memory();
     let (_, used, resident_max) = worker.work();
     assert_near("resident", used.resident_bytes - before.resident, 32 * MIB, 1, MIB);
-    assert_near(
-        "proportional",
-        used.proportional_bytes.unwrap() - before.proportional.unwrap(),
-        32 * MIB,
-        1,
-        MIB,
-    );
+    // Its share of what it has in common with other Pythons changes as those begin and end, by no more than it had before.
+    let proportional = used.proportional_bytes.unwrap().saturating_sub(before.proportional.unwrap());
+    assert_near("proportional", proportional, 32 * MIB, 1, before.resident);
     assert_near("peak", resident_max - before.resident, 48 * MIB, 1, MIB);
     assert_near("minor faults", used.faults_minor, 48 * MIB / 4096, 1, 300);
 }

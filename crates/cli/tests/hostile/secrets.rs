@@ -54,8 +54,10 @@ fn a_password_in_a_url_a_header_a_body_and_a_feed_gets_into_the_record() {
          \"/test?size=1&a={{{{users.word}}}}\"\n"
     );
     fs::write(dir.path().join("w.toml"), workload).unwrap();
-    let said =
-        webstone_in(dir.path(), &["run", &server.url, "-w", "w.toml", "-d", "200ms", "-c", "1", "-i", "1"]);
+    let said = webstone_in(
+        dir.path(),
+        &["run", &server.url, "-w", "w.toml", "-d", "200ms", "-c", "1", "-i", "1", "--full"],
+    );
     assert_ended(&said);
     assert!(said.out.contains("left out") && said.out.contains("rows of feeds"), "{}", said.out);
     assert_eq!(holding(&dir.path().join("runs"), SECRET), [""; 0], "{}", said.out);
@@ -114,11 +116,15 @@ fn a_password_in_the_environment_gets_into_a_started_server() {
         let until = Instant::now() + Duration::from_secs(60);
         let status = loop {
             for pid in below(run.id()) {
+                let line = || {
+                    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                    String::from_utf8_lossy(&line).replace('\0', " ")
+                };
+                let before = line();
                 let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { continue };
-                let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-                let line = String::from_utf8_lossy(&line).replace('\0', " ");
-                // Between fork and exec it is still a copy of the one that starts it.
-                if line.contains(" run ") {
+                let line = line();
+                // Between fork and exec it is still a copy of the one that starts it, and has no words at all within exec.
+                if line != before || line.is_empty() || line.contains(" run ") {
                     continue;
                 }
                 let environment = String::from_utf8_lossy(&environment).into_owned();
