@@ -98,8 +98,8 @@ pub struct LoadSpec {
     pub drain: Nanos,
     /// Order of levels and iterations.
     pub order: Order,
-    /// Void timed runs of a level that are repeated at most: those in which so much CPU time was taken from the generator or the
-    /// server that they say nothing. 0: none.
+    /// How many void timed runs are repeated at most, of each four of a level: those in which so much CPU time was taken from the
+    /// generator or the server that they say nothing. 0: none.
     pub retries: u32,
     /// Whether each level's iterations are two interleaved arms of the same thing, to learn the noise floor.
     pub aa: bool,
@@ -125,6 +125,11 @@ impl Default for LoadSpec {
 }
 
 impl LoadSpec {
+    /// How many void timed runs of one level are repeated at most.
+    pub fn retries_of_level(&self) -> usize {
+        self.retries as usize * (self.iterations as usize).div_ceil(4).max(1)
+    }
+
     /// Number of levels of the sweep: of rates in open loop, else of client counts.
     pub fn levels(&self) -> usize {
         self.rate.as_ref().map_or(self.clients.0.len(), |rates| rates.0.len())

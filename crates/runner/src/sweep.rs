@@ -233,7 +233,7 @@ impl Sweep<'_> {
     /// Attempts that a level has left.
     fn left(&self, record: &RunRecord, level: LevelKey) -> usize {
         let used = record.voids.iter().filter(|void| void.level() == level).count();
-        (self.spec.load.retries as usize).saturating_sub(used)
+        self.spec.load.retries_of_level().saturating_sub(used)
     }
 
     /// Keeps a void timed run as such, and has it made again.

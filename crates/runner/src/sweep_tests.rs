@@ -353,6 +353,12 @@ fn a_level_is_repeated_at_most_so_often_and_then_stands_as_it_is() {
     assert_eq!(verdict.standing, verdict::Standing::Invalid);
     assert_eq!(verdict.reasons.iter().filter(|reason| reason.cause == verdict::Cause::Disturbed).count(), 4);
 
+    // More timed runs meet more trouble: the bound is for each four of a level.
+    let mut many = Stage::new(&[2], 5, &[Act::Stalled(60)]);
+    many.spec.load.retries = 3;
+    let (record, ..) = many.run();
+    assert_eq!((record.voids.len(), record.iterations.len()), (6, 5));
+
     let mut never = Stage::new(&[2], 1, &[Act::Stalled(60)]);
     never.spec.load.retries = 0;
     let (record, ..) = never.run();

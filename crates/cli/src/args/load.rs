@@ -177,7 +177,7 @@ pub struct HitLoadArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Load")]
 pub struct RetryArgs {
-    /// Repeat a disturbed timed run, at most N times a level
+    /// Repeat disturbed timed runs, at most N of each four of a level
     ///
     /// A timed run in which others took 5 % or more of the generator's or the server's CPU time (other programs, the host of a
     /// virtual machine, a CPU quota, heat), or in which the machine stood still for a second, is void: it is kept in the record,

@@ -7,11 +7,11 @@ use std::path::Path;
 
 use serde::Serialize;
 use webstone_judge::consistency;
-use webstone_model::record::{RunRecord, RunState};
+use webstone_model::record::{RunRecord, RunState, Tool};
 use webstone_model::shown::{self, Shown, shown};
 use webstone_report::{Format, Options, figures, markdown_text, render};
 use webstone_store::certify::signature::{self, Allowed, SignatureError, Signed};
-use webstone_store::certify::{Certificate, archive as packed};
+use webstone_store::certify::{Certificate, Differences, archive as packed};
 use webstone_store::plain_file::{self, Links};
 use webstone_store::{
     CERTIFICATE, FIGURES, MANIFEST, PAGE_ROWS, PAGES, REPORT, SIGNATURE, Store, StoreError, read_file,
@@ -42,7 +42,7 @@ pub(super) struct Found {
     figures: usize,
     /// The verdict, computed anew.
     verdict: Option<&'static str>,
-    /// Whether there is a certificate, and what it says.
+    /// Whether there is a certificate, and whether it and this version say that every rule is met.
     certified: Option<bool>,
     /// Who signed.
     #[serde(serialize_with = "fingerprint_of")]
@@ -73,6 +73,10 @@ impl Found {
     fn problem(&mut self, file: &str, what: impl Into<String>) {
         self.problems
             .push(Problem { file: shown(file).into_owned(), what: shown(&what.into()).into_owned() });
+    }
+
+    fn note(&mut self, what: impl Into<String>) {
+        self.notes.push(shown(&what.into()).into_owned());
     }
 }
 
@@ -220,7 +224,7 @@ fn recompute(directory: &Path, record: &RunRecord, found: &mut Found) {
     }
     if let Ok(page) = read_file(directory, REPORT) {
         if record.tool != version::tool() {
-            found.notes.push(format!(
+            found.note(format!(
                 "{REPORT} was made by another build of {}: its check sum was compared, and it was not made again",
                 record.tool.name
             ));
@@ -230,13 +234,29 @@ fn recompute(directory: &Path, record: &RunRecord, found: &mut Found) {
     }
     let Ok(bytes) = read_file(directory, CERTIFICATE) else { return };
     match serde_json::from_slice::<Certificate>(&bytes) {
-        Ok(certificate) => {
-            found.certified = Some(certificate.certified);
-            let differences = certificate.differences(record);
-            differences.into_iter().for_each(|what| found.problem(CERTIFICATE, what));
-        }
+        Ok(certificate) => compare_certificate(&certificate, record, found),
         Err(error) => found.problem(CERTIFICATE, format!("cannot be read: {error}")),
     }
+}
+
+/// Rules and bounds change between versions. What another build judged is its signer's word, which this one can neither confirm
+/// nor refute; without a signature it is nobody's.
+fn compare_certificate(certificate: &Certificate, record: &RunRecord, found: &mut Found) {
+    let Differences { identity, judgement } = certificate.differences(record);
+    found.certified = Some(certificate.certified && judgement.is_empty());
+    identity.into_iter().for_each(|what| found.problem(CERTIFICATE, what));
+    let tool = &certificate.tool;
+    if *tool == version::tool() || found.signed.is_none() {
+        return judgement.into_iter().for_each(|what| found.problem(CERTIFICATE, what));
+    }
+    for what in judgement {
+        found.note(format!("{CERTIFICATE} was made by {} {}: {what}", tool.name, build_of(tool)));
+    }
+}
+
+fn build_of(tool: &Tool) -> String {
+    let commit = tool.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
+    format!("{}{commit}", tool.version)
 }
 
 fn compare(stored: &[u8], record: &RunRecord, found: &mut Found) {
@@ -246,6 +266,18 @@ fn compare(stored: &[u8], record: &RunRecord, found: &mut Found) {
     };
     found.figures = comparison.compared;
     for wrong in comparison.differences {
+        // Bounds and rules change between versions; figures do not.
+        if record.tool != version::tool() && wrong.path.starts_with("verdict.") {
+            found.note(format!(
+                "{FIGURES}: {} is {}, as {} {} judged; this version gives {}",
+                wrong.path,
+                wrong.stored,
+                record.tool.name,
+                build_of(&record.tool),
+                wrong.computed
+            ));
+            continue;
+        }
         found.problem(
             FIGURES,
             format!("{} is {}, and the record gives {}", wrong.path, wrong.stored, wrong.computed),
@@ -256,7 +288,7 @@ fn compare(stored: &[u8], record: &RunRecord, found: &mut Found) {
         match (paths.is_empty(), own) {
             (true, _) => {}
             (false, true) => found.problem(FIGURES, format!("figures {what}: {}", paths.join(", "))),
-            (false, false) => found.notes.push(format!(
+            (false, false) => found.note(format!(
                 "figures {what}, because {} {} measured: {}",
                 record.tool.name,
                 record.tool.version,
@@ -317,7 +349,7 @@ fn facts(found: &Found, pinned: bool) -> Vec<String> {
     lines.extend(found.verdict.map(|word| format!("verdict, computed anew: {word}")));
     lines.push(match found.certified {
         Some(true) => "certified: every run rule is met".to_owned(),
-        Some(false) => "certificate: not every run rule is met".to_owned(),
+        Some(false) => "certificate: not every run rule is met, or not by this version's rules".to_owned(),
         None => "no certificate".to_owned(),
     });
     lines.push(match (&found.signed, &found.signer) {

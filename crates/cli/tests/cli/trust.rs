@@ -182,6 +182,64 @@ fn openssh_signs_what_webstone_verifies_and_pkcs8_signs_too() {
     assert_eq!(verify(&run, &["--signer", text(&key.with_extension("pub"))]).code, 6);
 }
 
+/// Rules change. What another build judged must not turn an intact, signed record into a forged one, nor be this build's word.
+#[test]
+fn a_certificate_of_another_version_verifies_with_its_differences_noted() {
+    if !has_ssh_keygen() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (run, key) = (run(dir.path()), key(dir.path(), "tester"));
+    let said = webstone_in(dir.path(), &["certify", text(&run), "--key", text(&key), "--uncertified", "-q"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let path = run.join("certificate.json");
+    let own = fs::read_to_string(&path).unwrap();
+    let sign = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut certificate: serde_json::Value = serde_json::from_str(&own).unwrap();
+        change(&mut certificate);
+        fs::write(&path, serde_json::to_vec_pretty(&certificate).unwrap()).unwrap();
+        mend_manifest(&run);
+        let signature = run.join("MANIFEST.sha256.sig");
+        fs::remove_file(&signature).ok();
+        let signed = Command::new("ssh-keygen")
+            .args(["-Y", "sign", "-n", "webstone", "-f", text(&key), text(&run.join("MANIFEST.sha256"))])
+            .output()
+            .unwrap();
+        assert!(signed.status.success() && signature.exists(), "{signed:?}");
+    };
+    let certified = |certificate: &mut serde_json::Value| {
+        certificate["certified"] = true.into();
+        certificate["rules"].as_array_mut().unwrap().pop();
+    };
+
+    sign(&|certificate| {
+        certified(certificate);
+        certificate["tool"]["version"] = "0.0.9".into();
+    });
+    let said = verify(&run, &[]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.contains("certificate.json was made by webstone 0.0.9"), "{}", said.out);
+    assert!(
+        said.out.contains("certified: the certificate says `true`, the record gives `false`"),
+        "{}",
+        said.out
+    );
+    assert!(!said.out.contains("certified: every run rule is met"), "{}", said.out);
+
+    // The same without a signature, and the same by this build, are forgeries.
+    fs::remove_file(run.join("MANIFEST.sha256.sig")).unwrap();
+    assert_eq!(verify(&run, &[]).code, 6);
+    sign(&certified);
+    assert_eq!(verify(&run, &[]).code, 6);
+
+    // A certificate belongs to its record, whoever made it.
+    sign(&|certificate| {
+        certificate["run"] = "another".into();
+        certificate["tool"]["version"] = "0.0.9".into();
+    });
+    assert_eq!(verify(&run, &[]).code, 6);
+}
+
 #[test]
 fn one_flipped_byte_anywhere_is_found_and_named() {
     if !has_ssh_keygen() {

@@ -70,29 +70,40 @@ impl Certificate {
     }
 
     /// What this certificate says and the record does not, in words.
-    pub fn differences(&self, record: &RunRecord) -> Vec<String> {
+    pub fn differences(&self, record: &RunRecord) -> Differences {
         let own = Certificate::of(record, self.tool.clone(), self.made_at.clone());
-        let mut found = Vec::new();
-        let mut differ = |what: &str, said: String, is: String| {
+        let differ = |found: &mut Vec<String>, what: &str, said: String, is: String| {
             if said != is {
                 found.push(format!("{what}: the certificate says `{said}`, the record gives `{is}`"));
             }
         };
-        differ("format", self.format.to_string(), own.format.to_string());
-        differ("run", self.run.clone(), own.run);
-        differ("certified", self.certified.to_string(), own.certified.to_string());
-        differ("verdict", self.standing.word().to_owned(), own.standing.word().to_owned());
-        differ("reasons", self.reasons.join("; "), own.reasons.join("; "));
+        let (mut identity, mut judgement) = (Vec::new(), Vec::new());
+        differ(&mut identity, "format", self.format.to_string(), own.format.to_string());
+        differ(&mut identity, "run", self.run.clone(), own.run);
+        differ(&mut judgement, "certified", self.certified.to_string(), own.certified.to_string());
+        differ(&mut judgement, "verdict", self.standing.word().to_owned(), own.standing.word().to_owned());
+        differ(&mut judgement, "reasons", self.reasons.join("; "), own.reasons.join("; "));
         let words = |rule: &RuleResult| format!("{}, {}", standing_words(rule.standing), rule.evidence);
         for rule in &own.rules {
             let said = self.rules.iter().find(|said| said.id == rule.id);
-            differ(&format!("rule {}", rule.id), said.map_or("nothing".to_owned(), words), words(rule));
+            let said = said.map_or("nothing".to_owned(), words);
+            differ(&mut judgement, &format!("rule {}", rule.id), said, words(rule));
         }
         for said in self.rules.iter().filter(|said| !own.rules.iter().any(|rule| rule.id == said.id)) {
-            differ(&format!("rule {}", said.id), words(said), "no such rule".to_owned());
+            let rule = format!("rule {}", said.id);
+            differ(&mut judgement, &rule, words(said), "no such rule".to_owned());
         }
-        found
+        Differences { identity, judgement }
     }
+}
+
+/// What a certificate says and its record does not: a line each.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Differences {
+    /// Which record it belongs to.
+    pub identity: Vec<String>,
+    /// Verdict and run rules. Another version may judge the same record differently.
+    pub judgement: Vec<String>,
 }
 
 /// A rule's standing in words.
