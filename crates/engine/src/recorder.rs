@@ -3,7 +3,7 @@
 
 use webstone_model::errors::{ErrorClass, ErrorExample};
 use webstone_model::metrics::{
-    ClientTotals, Histogram, Measured, OpenLoop, PageHistograms, PageTotals, Second, WorkerUse,
+    ClientTotals, Histogram, Measured, OpenLoop, PageHistograms, PageTotals, Second, Statuses, WorkerUse,
 };
 use webstone_model::units::NANOS_PER_SECOND;
 
@@ -20,6 +20,9 @@ const COUNTS: bool = cfg!(not(webstone_without_statistics));
 /// Seconds that the series has room for from the start; beyond, it grows.
 const SERIES_SECONDS_RESERVED: u64 = 86_400;
 
+/// Statuses have three digits (RFC 9110, section 15).
+const STATUSES: usize = 1000;
+
 pub(crate) struct Recorder {
     measured: Measured,
     is_open: bool,
@@ -29,6 +32,8 @@ pub(crate) struct Recorder {
     /// Totals at the start of that second.
     second_start: Second,
     second_response_ns_max: u64,
+    /// Responses by status.
+    statuses: Box<[u64; STATUSES]>,
     cpu_at_open: CpuUse,
     /// When the last copy for percentiles was taken.
     copied_ns: u64,
@@ -54,6 +59,7 @@ impl Recorder {
             second_end_ns: u64::MAX,
             second_start: Second::default(),
             second_response_ns_max: 0,
+            statuses: Box::new([0; STATUSES]),
             cpu_at_open: CpuUse::default(),
             copied_ns: 0,
         }
@@ -105,6 +111,7 @@ impl Recorder {
     /// Everything that was measured; so many requests were cut off.
     pub(crate) fn finish(&mut self, cut_off: u32) -> Measured {
         self.measured.lifetime.cut_off = u64::from(cut_off);
+        self.measured.statuses = Statuses::of(&*self.statuses);
         std::mem::take(&mut self.measured)
     }
 
@@ -282,6 +289,7 @@ impl Recorder {
         let measured = &mut self.measured;
 
         measured.counts.succeeded += 1;
+        self.statuses[usize::from(exchange.status) % STATUSES] += 1;
         measured.counts.head_bytes += exchange.head_bytes;
         measured.counts.framing_bytes += exchange.framing_bytes;
         measured.counts.body_bytes += exchange.body_bytes;
@@ -334,6 +342,9 @@ impl Recorder {
             return;
         }
         self.measured.counts.failed += 1;
+        if exchange.status != 0 {
+            self.statuses[usize::from(exchange.status) % STATUSES] += 1;
+        }
         self.measured.counts.busy_ns += self.clipped(exchange.start_ns, now);
         self.measured.pages[plan.requests[exchange.request as usize].page as usize].errors += 1;
         self.measured.clients[exchange.client as usize].errors += 1;
@@ -443,5 +454,5 @@ fn bytes_max(plan: &Plan, clients: usize, seconds: u64, is_open_loop: bool) -> u
     let open_loop = if is_open_loop { 4 } else { 0 };
     let histograms = (7 + open_loop + 4 * plan.histogram_pages.len()) * Histogram::bytes_max();
     let totals = plan.pages.len() * size_of::<PageTotals>() + clients * size_of::<ClientTotals>();
-    (histograms + totals) as u64 + seconds * size_of::<Second>() as u64
+    (histograms + totals + STATUSES * size_of::<u64>()) as u64 + seconds * size_of::<Second>() as u64
 }

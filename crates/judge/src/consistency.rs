@@ -9,6 +9,7 @@ mod times;
 
 use std::collections::BTreeSet;
 
+use webstone_model::errors::ErrorClass;
 use webstone_model::identities::{self, Expectation};
 use webstone_model::metrics::{Histogram, Histograms, Measured, Moments, PageTotals};
 use webstone_model::pages::{PageRow, StoredPages};
@@ -317,6 +318,17 @@ fn breakdowns(books: &mut Books, measured: &Measured) {
     books.equal("times to the first byte: one a success", measured.first_byte.count, counts.succeeded);
     books.equal("page times: one a page", measured.page.count, counts.pages_completed);
     books.equal("connect times: one a connection", measured.connect.count, counts.connections);
+    if !measured.statuses.is_empty() {
+        let answered = [ErrorClass::WrongStatus, ErrorClass::WrongLength, ErrorClass::WrongContent]
+            .map(|class| measured.errors.count(class));
+        let least = answered.into_iter().fold(counts.succeeded, u64::saturating_add);
+        let statuses = measured.statuses.sum();
+        books.holds(
+            "responses by status: at least those counted, at most the requests that ended",
+            (least..=counts.ended()).contains(&statuses),
+            || format!("{statuses} and {least} to {}", counts.ended()),
+        );
+    }
     let times = measured.clients.iter().map(|client| client.response_ns).fold(0, u64::saturating_add);
     books.equal("response times: clients = total", times, measured.response.sum);
     books.holds("first byte before last: Σ", measured.first_byte.sum <= measured.response.sum, || {
@@ -366,7 +378,7 @@ fn identities_again(books: &mut Books, iteration: &IterationRecord, pages: &Page
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webstone_model::metrics::{ClientTotals, Counts, PageHistograms, Second, Seconds};
+    use webstone_model::metrics::{ClientTotals, Counts, PageHistograms, Second, Seconds, Statuses};
     use webstone_model::pages::by_hits;
 
     /// One client, one page, three requests of 1, 2 and 3 ms.
@@ -427,6 +439,7 @@ mod tests {
             pages_completed: 3,
             ..Counts::default()
         };
+        measured.statuses = Statuses([(200, 3)].into());
         measured.pages = vec![page];
         measured.page_histograms = vec![PageHistograms { page: 0, histograms: own }];
         measured.clients = vec![client];
@@ -464,13 +477,14 @@ mod tests {
     #[test]
     fn every_number_that_is_changed_contradicts_another() {
         type Change = fn(&mut Measured);
-        let changes: [(&str, Change); 16] = [
+        let changes: [(&str, Change); 17] = [
             ("a faster mean", |m| m.response.sum -= 1_000),
             ("a smaller deviation", |m| m.response.sum_of_squares -= 1 << 40),
             ("a shorter longest", |m| m.response.max -= 1_000_000),
             ("a longer shortest", |m| m.response.min += 100_000),
             ("more successes", |m| m.counts.succeeded += 1),
             ("fewer failures", |m| m.counts.failed += 1),
+            ("a status more", |m| *m.statuses.0.entry(404).or_default() += 1),
             ("more connections", |m| m.counts.connections += 1),
             ("more pages", |m| m.counts.pages_completed += 1),
             ("a value fewer in a distribution", |m| m.histograms.page = Histogram::new()),

@@ -7,6 +7,7 @@
 use webstone_judge::verdict::Verdict;
 use webstone_model::errors::ErrorClass;
 use webstone_model::metrics::Moments;
+use webstone_model::metrics::Statuses;
 use webstone_model::record::RunRecord;
 use webstone_model::units::NANOS_PER_SECOND;
 
@@ -216,18 +217,28 @@ fn bars(buckets: impl Iterator<Item = (u64, u64, u64)>, low: f64, high: f64) -> 
     bars
 }
 
-/// How many responses had the status that was expected, and the first that had not.
+/// How many responses had which status, and the first that was not expected. Records of older versions know the latter only.
 fn statuses(screen: &Screen, record: &RunRecord, level: &Level<'_>, out: &mut String) {
     let wrong = wrong_status(level);
     let expected = if expects_2xx(record) { "2xx" } else { "as expected" };
-    let mut text = format!("status: {} {expected}", count(level.counts.succeeded));
+    let mut statuses = Statuses::default();
+    level.runs.iter().for_each(|run| statuses.merge(&run.measured.statuses));
+    let each: Vec<String> =
+        statuses.0.iter().map(|(status, responses)| format!("{status} ({})", count(*responses))).collect();
+    let mut text = match each.is_empty() {
+        true => format!("status: {} {expected}", count(level.counts.succeeded)),
+        false => format!("status: {}", each.join(", ")),
+    };
     if wrong > 0 {
         let errors = || level.runs.iter().flat_map(|run| run.measured.errors.iter());
         let first =
             errors().find(|(class, ..)| *class == ErrorClass::WrongStatus).and_then(|(.., first)| first);
         let first =
             first.map_or(String::new(), |first| format!(" (the first: {})", screen.safe(&first.detail)));
-        text.push_str(&format!(", {} other{first}", count(wrong)));
+        match each.is_empty() {
+            true => text.push_str(&format!(", {} other{first}", count(wrong))),
+            false => text.push_str(&first),
+        }
     }
     labelled(screen, out, "", 0, &text, if wrong > 0 { Tone::Caution } else { Tone::Plain });
 }

@@ -102,6 +102,17 @@ fn every_tenth(query: &str, size: u64, class: ErrorClass, retried_when_reused: b
         );
         assert_eq!(counts.pages_completed + counts.pages_failed, 60);
         assert_eq!(counts.body_bytes, counts.succeeded * size);
+        let statuses = &outcome.measured.statuses.0;
+        let of = |status| statuses.get(&status).copied().unwrap_or_default();
+        // What a reset throws away, and a head that is none, nobody has seen.
+        let has_head = query == "fault=bad-chunk"
+            || matches!(class, ErrorClass::ShortBody | ErrorClass::WrongLength)
+            || query == "fault=stall&after=500";
+        let is_known = !query.starts_with("fault=reset&after");
+        let with_200 = counts.succeeded + if has_head { counts.failed } else { 0 };
+        let with_503 = if class == ErrorClass::WrongStatus { counts.failed } else { 0 };
+        let with_200 = if is_known { with_200 } else { of(200).clamp(counts.succeeded, counts.ended()) };
+        assert_eq!((of(200), of(503)), (with_200, with_503), "{policy:?} {query}: {statuses:?}");
         assert_eq!(server.counters().requests, asked);
     }
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ClientTotals, Counts, Histogram, Moments, OpenLoop, PageTotals, Seconds, add};
+use super::{ClientTotals, Counts, Histogram, Moments, OpenLoop, PageTotals, Seconds, Statuses, add};
 use crate::errors::ErrorTable;
 
 /// The four distributions of a window. Of requests that succeeded; pages that were fetched whole.
@@ -162,6 +162,9 @@ pub struct Measured {
     pub body_bytes: Moments,
     /// Errors by class.
     pub errors: ErrorTable,
+    /// Responses by status code, failed ones included; absent in records of older versions.
+    #[serde(skip_serializing_if = "Statuses::is_empty")]
+    pub statuses: Statuses,
     /// Distributions; stored in `histograms.hlog`. In open loop from the intended start.
     #[serde(skip)]
     pub histograms: Histograms,
@@ -274,6 +277,7 @@ impl Measured {
         self.response_bytes.merge(&other.response_bytes);
         self.body_bytes.merge(&other.body_bytes);
         self.errors.merge(&other.errors);
+        self.statuses.merge(&other.statuses);
         self.histograms.merge(&other.histograms);
         if let Some(theirs) = &other.open_loop {
             self.open_loop.get_or_insert_default().merge(theirs);

@@ -10,6 +10,7 @@ mod moments;
 mod open_loop;
 mod packed;
 mod seconds;
+mod statuses;
 mod totals;
 
 pub use counts::Counts;
@@ -19,6 +20,7 @@ pub use measured::{GeneratorUse, Histograms, Lifetime, Measured, PageHistograms,
 pub use moments::Moments;
 pub use open_loop::OpenLoop;
 pub use seconds::{Second, Seconds};
+pub use statuses::Statuses;
 pub use totals::{ClientTotals, PageTotals};
 
 /// Adds to a total. What was measured never overflows 64 bits; what somebody wrote into a record may, and must neither
