@@ -80,7 +80,7 @@ impl Fetch for ByProbe {
 /// If it is neither a path nor the URL of a server that can be asked.
 pub fn asked<'a>(base: &Target, url: &'a str) -> Result<(Target, Cow<'a, str>), UrlError> {
     match url.contains("://") && !url.starts_with('/') {
-        true => Target::plain(url),
+        true => Target::split(url),
         false => Ok((base.clone(), Cow::Borrowed(url))),
     }
 }
@@ -101,6 +101,6 @@ mod tests {
             let (target, found) = asked(&base, url).unwrap();
             assert_eq!((target.to_string().as_str(), &*found), (server, path));
         }
-        assert!(asked(&base, "https://b/").is_err());
+        assert!(asked(&base, "ftp://b/").is_err());
     }
 }

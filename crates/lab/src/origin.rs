@@ -130,7 +130,7 @@ impl Origin {
 /// The addresses of a server, one of which accepts connections.
 fn reach(url: &str) -> io::Result<Vec<SocketAddr>> {
     let (target, _) =
-        Target::plain(url).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        Target::split(url).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let addresses: Vec<SocketAddr> = (target.host.as_str(), target.port).to_socket_addrs()?.collect();
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in &addresses {

@@ -31,5 +31,6 @@ pub mod shown;
 pub mod spec;
 pub mod target;
 pub mod threshold;
+pub mod tls;
 pub mod units;
 pub mod workload;

@@ -21,6 +21,7 @@ use crate::series::Matrix;
 pub use crate::servers::{
     Logging, Profile, REFERENCE_BACKLOG, ServerChoice, ServerChoiceError, ServerSpec, Software,
 };
+use crate::tls::TlsSpec;
 use crate::units::Nanos;
 
 /// A whole run: target, workload, load, clients, generator and, where it is ours, the server.
@@ -347,6 +348,9 @@ pub struct ClientSpec {
     pub check: Check,
     /// Close connections with a TCP reset after the response: faster, and not what a browser does.
     pub reset: bool,
+    /// How TLS handshakes are done, where a URL is `https`.
+    #[serde(skip_serializing_if = "TlsSpec::is_default")]
+    pub tls: TlsSpec,
 }
 
 impl Default for ClientSpec {
@@ -370,6 +374,7 @@ impl Default for ClientSpec {
             request_timeout: Nanos::from_secs(60),
             check: Check::Size,
             reset: false,
+            tls: TlsSpec::default(),
         }
     }
 }

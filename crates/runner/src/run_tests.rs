@@ -98,8 +98,8 @@ fn what_cannot_work_is_told_before_anything_is_written() {
     let (told, blame) = checked(spec(&closed, &[2]));
     assert!(told.ends_with(&format!("nothing listens on port {closed_port}")), "{told}");
     assert_eq!(blame, Blame::Target);
-    let (told, blame) = checked(spec("https://127.0.0.1", &[2]));
-    assert!(told.contains("TLS (https) is not supported") && blame == Blame::User, "{told}");
+    let (told, blame) = checked(spec("ftp://127.0.0.1", &[2]));
+    assert!(told.contains("`ftp` is not a protocol") && blame == Blame::User, "{told}");
     let (told, blame) = checked(spec("http://no-such-host.invalid", &[2]));
     assert!(told.contains("`no-such-host.invalid` is unknown") && blame == Blame::Target, "{told}");
     let (told, blame) = checked(RunSpec { workload: "standart".into(), ..spec(&closed, &[2]) });

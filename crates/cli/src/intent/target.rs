@@ -9,7 +9,7 @@ use crate::failure::Failure;
 
 /// Takes a URL apart: a server that can be asked, and a path with its query.
 pub(super) fn split(typed: &str) -> Result<(Target, String), Failure> {
-    let (target, path) = Target::plain(typed).map_err(failure)?;
+    let (target, path) = Target::split(typed).map_err(failure)?;
     let wrong = |rule: String| Failure::usage(format!("URL `{typed}`: {rule}"));
     match path.chars().find(|c| *c == '#' || !c.is_ascii_graphic()) {
         None => Ok((target, path.into_owned())),
@@ -74,9 +74,9 @@ mod tests {
         for (typed, expected) in [
             ("localhost:8080", "the protocol is missing\nhint: write http://localhost:8080"),
             (
-                "https://a/",
-                "TLS (https) is not supported in this version\n\
-                 hint: measure the server's plain address, as in http://HOST:80",
+                "ftp://a/",
+                "`ftp` is not a protocol that can be measured\n\
+                 hint: write http://HOST:PORT/PATH, as in http://127.0.0.1:8080/index.html",
             ),
             (
                 "http://a/#top",

@@ -70,7 +70,7 @@ pub fn check(asked: &Asked) -> Result<Checked, SpecError> {
 /// # Errors
 /// The rule that it breaks.
 pub fn server_url(url: &str) -> Result<Target, UrlError> {
-    Target::plain(url)?;
+    Target::split(url)?;
     url.parse().map_err(|error: UrlError| UrlError {
         rule: format!("{}; paths come from the workload", error.rule),
         remedy: format!("{}; for this one URL, `webstone hit {url}`", error.remedy),

@@ -171,11 +171,11 @@ fn a_broken_rule_is_told_with_place_key_value_and_remedy() {
             "leave out one",
         ),
         (
-            "target = [\"https://a\"]\n",
+            "target = [\"ftp://a\"]\n",
             1,
             "target",
-            "URL `https://a`: TLS (https) is not supported in this version",
-            "plain address",
+            "URL `ftp://a`: `ftp` is not a protocol that can be measured",
+            "write http://HOST",
         ),
         (
             "target = [\"http://a/x\"]\n",

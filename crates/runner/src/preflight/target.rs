@@ -119,7 +119,7 @@ fn check_every_file(
     }
     let (files, _) = distinct(workload);
     let Some(base) = spec.target.first().filter(|_| files.len() <= FILES_CHECKED_MAX) else { return Ok(()) };
-    let (base, _) = Target::plain(base)?;
+    let (base, _) = Target::split(base)?;
     let options =
         CheckOptions { check: spec.client.check, threads: FILES_AT_ONCE, ..CheckOptions::default() };
     let report = check_with(fetch, &base, workload, &options, interrupt);
@@ -189,13 +189,13 @@ fn files_message(problems: &[FileProblem], checked: u64) -> String {
 /// All hosts that connections will be made to, each once.
 fn connected_to(spec: &RunSpec, workload: &Workload) -> Result<Vec<Target>, UrlError> {
     if let Some(proxy) = &spec.client.proxy {
-        return Ok(vec![Target::plain(proxy)?.0]);
+        return Ok(vec![Target::split(proxy)?.0]);
     }
     let files = workload.pages.iter().flat_map(|page| &page.files);
     let elsewhere = files.map(|file| &*file.url).filter(|url| !url.starts_with('/') && url.contains("://"));
     let mut targets = Vec::new();
     for url in spec.target.iter().map(String::as_str).chain(elsewhere) {
-        let (target, _) = Target::plain(url)?;
+        let (target, _) = Target::split(url)?;
         if !targets.contains(&target) {
             targets.push(target);
         }

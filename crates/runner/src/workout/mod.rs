@@ -214,7 +214,7 @@ fn failed(error: &RunError) -> Service {
 
 /// Address of a server, and its host as requests name it.
 fn address_of(url: &str) -> Result<(SocketAddr, String), RunError> {
-    let (target, _) = Target::plain(url).map_err(TargetError::from)?;
+    let (target, _) = Target::split(url).map_err(TargetError::from)?;
     let address = resolve(&target)?[0];
     Ok((address, target.authority()))
 }
