@@ -18,13 +18,13 @@ pub fn render_thresholds(outcomes: &[Outcome], options: &Options) -> String {
     heading(&screen, &mut out, "Thresholds", "measured over all iterations of a level");
     let mut table = Table::default();
     table.text("", Room::Always).text("threshold", Room::Flexible(12));
-    table.number("clients", "", Room::Always).number("measured", "", Room::Always);
+    table.number("level", "", Room::Always).number("measured", "", Room::Always);
     for outcome in outcomes {
         let (word, tone) = passed(outcome.passed);
         let cells = vec![
             word.to_owned(),
             outcome.threshold.clone(),
-            outcome.clients.to_string(),
+            outcome.level.to_string(),
             outcome
                 .measured
                 .map_or_else(|| "not measured".to_owned(), |value| said(&screen, outcome.metric, value)),

@@ -137,14 +137,14 @@ fn judged(comparison: &Comparison, force: bool) -> Result<Exit, Failure> {
     }
     let id = |record: usize| &comparison.records[record].id;
     for gate in comparison.fail_if.iter().filter(|gate| gate.result == GateResult::Failed) {
-        let level = gates::clients(gate.clients);
+        let level = gate.level;
         console::complain(format!("failed: {} at {level}: {}", gate.condition, id(gate.record)));
     }
     for one in comparison.thresholds.iter().filter(|one| !one.outcome.passed) {
-        let level = gates::clients(one.outcome.clients);
         console::complain(format!(
-            "threshold failed: {} at {level}: {}",
+            "threshold failed: {} at {}: {}",
             one.outcome.threshold,
+            one.outcome.level,
             id(one.record)
         ));
     }
@@ -154,7 +154,7 @@ fn judged(comparison: &Comparison, force: bool) -> Result<Exit, Failure> {
     match comparison.undecided().next() {
         None => Ok(Exit::Done),
         Some(gate) => {
-            let level = gates::clients(gate.clients);
+            let level = gate.level;
             Err(Failure::failed(format!("--fail-if: `{}` cannot be judged at {level}", gate.condition)).hint(
                 "an interval takes at least two iterations of each run, and one that is wider than its value decides nothing: \
                  measure with -i 3 or more while no other program runs, or judge the bare figures with --fail-when measured",

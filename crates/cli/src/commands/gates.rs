@@ -60,13 +60,8 @@ pub(super) fn hold(
 pub(super) fn exit(outcomes: &[Outcome]) -> Exit {
     let mut exit = Exit::Done;
     for outcome in outcomes.iter().filter(|outcome| !outcome.passed) {
-        console::complain(format!("threshold failed: {} at {}", outcome.threshold, clients(outcome.clients)));
+        console::complain(format!("threshold failed: {} at {}", outcome.threshold, outcome.level));
         exit = Exit::Gate;
     }
     exit
-}
-
-/// `40 clients`.
-pub(super) fn clients(level: u32) -> String {
-    format!("{level} {}", if level == 1 { "client" } else { "clients" })
 }

@@ -137,7 +137,7 @@ pub(crate) fn is_known(row: &Row) -> bool {
 pub(crate) fn gates(screen: &Screen, comparison: &Comparison) -> Vec<Sheet> {
     let mut conditions = Table::default();
     conditions.text("", Room::Always).text("fail if", Room::Flexible(12)).text("", Room::Always);
-    conditions.number("clients", "", Room::Always).text("change", Room::Always);
+    conditions.number("level", "", Room::Always).text("change", Room::Always);
     for gate in &comparison.fail_if {
         let tone = match gate.result {
             GateResult::Passed => Tone::Good,
@@ -148,14 +148,14 @@ pub(crate) fn gates(screen: &Screen, comparison: &Comparison) -> Vec<Sheet> {
             gate_word(gate.result).to_owned(),
             gate.condition.clone(),
             letter(gate.record),
-            gate.clients.to_string(),
+            gate.level.to_string(),
             gate_change(gate),
         ];
         conditions.row_in(cells, tone, false);
     }
     let mut thresholds = Table::default();
     thresholds.text("", Room::Always).text("threshold", Room::Flexible(12)).text("", Room::Always);
-    thresholds.number("clients", "", Room::Always).number("measured", "", Room::Always);
+    thresholds.number("level", "", Room::Always).number("measured", "", Room::Always);
     for one in &comparison.thresholds {
         let outcome = &one.outcome;
         let (word, tone) = passed(outcome.passed);
@@ -166,7 +166,7 @@ pub(crate) fn gates(screen: &Screen, comparison: &Comparison) -> Vec<Sheet> {
             word.to_owned(),
             outcome.threshold.clone(),
             letter(one.record),
-            outcome.clients.to_string(),
+            outcome.level.to_string(),
             measured,
         ];
         thresholds.row_in(cells, tone, false);
