@@ -123,6 +123,15 @@ pub struct SeriesArgs {
     )]
     pub caching: Vec<Caching>,
 
+    /// A build of the server, in a cell of its own: give it once for each
+    ///
+    /// Programs, as for --server-program; command lines where the server is `command`, as for --server-command. The cells take
+    /// turns, so that both builds meet the same noise: many short timed runs tell more than a few long ones.
+    ///
+    /// Default: the installed one. Example: --build old/nginx --build new/nginx -d 1s -i 40
+    #[arg(long = "build", value_name = "PROGRAM", help_heading = "Matrix", conflicts_with_all = ["server_program", "server_command"])]
+    pub builds: Vec<String>,
+
     /// Numbers of CPUs of the server, each in a cell of its own
     ///
     /// The server is pinned to so many, one of each core before the second of any, and told to work with as many. The generator
@@ -196,6 +205,7 @@ impl SeriesArgs {
         let named = self.names_servers() || self.testbed.is_some();
         let varied = !self.profiles.is_empty()
             || !self.interfaces.is_empty()
+            || !self.builds.is_empty()
             || !self.caching.is_empty()
             || !self.policies.is_empty()
             || !self.cpus.is_empty();

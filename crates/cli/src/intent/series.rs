@@ -76,6 +76,9 @@ pub(crate) fn of_series(kind: Kind, args: &SeriesArgs) -> Result<SeriesIntent, F
     if !args.profiles.is_empty() {
         matrix.profiles.clone_from(&args.profiles);
     }
+    if !args.builds.is_empty() {
+        matrix.builds.clone_from(&args.builds);
+    }
     if !args.caching.is_empty() {
         matrix.caching.clone_from(&args.caching);
     } else if args.server.server_cache || args.server.server_no_cache {

@@ -18,6 +18,10 @@ pub struct Matrix {
     /// Profiles that every server is run in, if it has any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub profiles: Vec<Profile>,
+    /// Builds of the server to compare: its programs (`server.program`), or command lines where it is `command`
+    /// (`server.command`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub builds: Vec<String>,
     /// Server-side interfaces that answers come through; `static` serves files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<Delivery>,
@@ -106,6 +110,7 @@ impl Matrix {
         let choices = self.choices(own)?;
         once("servers", &choices)?;
         once("profiles", &self.profiles)?;
+        once("builds", &self.builds)?;
         once("interfaces", &self.interfaces)?;
         once("caching", &self.caching)?;
         once("connections", &self.connections)?;
@@ -120,9 +125,11 @@ impl Matrix {
         let caching: Vec<Option<&Caching>> = or_none(&self.caching);
         let policies: Vec<Option<&ConnectionPolicy>> = or_none(&self.connections);
         let counts: Vec<Option<&u32>> = or_none(&self.cpus);
-        let number = [choices.len(), deliveries.len(), caching.len(), policies.len(), counts.len()]
-            .into_iter()
-            .fold(1_usize, usize::saturating_mul);
+        let builds = or_none(&self.builds);
+        let number =
+            [choices.len(), builds.len(), deliveries.len(), caching.len(), policies.len(), counts.len()]
+                .into_iter()
+                .fold(1_usize, usize::saturating_mul);
         if number > CELLS_MAX {
             return Err(MatrixError {
                 what: format!("the matrix has {number} cells, and a series takes at most {CELLS_MAX}"),
@@ -131,12 +138,15 @@ impl Matrix {
         }
         let mut cells = Vec::with_capacity(number);
         for choice in &choices {
-            for delivery in &deliveries {
-                for policy in &policies {
-                    for count in &counts {
-                        cells.extend(caching.iter().map(|caching| {
-                            cached(self.cell(base, *choice, delivery.copied(), *policy, *count), *caching)
-                        }));
+            for (place, build) in builds.iter().enumerate() {
+                let base = &built(base, *choice, *build);
+                for delivery in &deliveries {
+                    for policy in &policies {
+                        for count in &counts {
+                            let at = build.map(|_| place as u32 + 1);
+                            let cell = self.cell(base, *choice, at, delivery.copied(), *policy, *count);
+                            cells.extend(caching.iter().map(|caching| cached(cell.clone(), *caching)));
+                        }
                     }
                 }
             }
@@ -148,6 +158,7 @@ impl Matrix {
         &self,
         base: &RunSpec,
         choice: ServerChoice,
+        build: Option<u32>,
         delivery: Option<Delivery>,
         policy: Option<&ConnectionPolicy>,
         cpus: Option<&u32>,
@@ -158,6 +169,9 @@ impl Matrix {
         let mut name = choice.software.name().to_owned();
         if choice.profile == Profile::Tuned {
             name += "-tuned";
+        }
+        if let Some(build) = build {
+            name += &format!("-build{build}");
         }
         if let Some(delivery) = delivery {
             name += &format!("-{delivery}");
@@ -180,6 +194,7 @@ impl Matrix {
         spec.name.clone_from(&name);
         let at = Coordinates {
             server: choice,
+            build,
             interface: delivery,
             caching: None,
             connections: spec.client.connections,
@@ -187,6 +202,18 @@ impl Matrix {
         };
         Cell { name, at, spec }
     }
+}
+
+/// The specification with one of the builds, where those vary.
+fn built(base: &RunSpec, choice: ServerChoice, build: Option<&String>) -> RunSpec {
+    let mut spec = base.clone();
+    if let Some(build) = build {
+        let server = &mut spec.server;
+        let place =
+            if choice.software == Software::Command { &mut server.command } else { &mut server.program };
+        *place = Some(build.clone());
+    }
+    spec
 }
 
 /// A cell with its cache switched, where caching varies; its name says so.
@@ -262,6 +289,34 @@ mod tests {
         ];
         assert_eq!(told, expected.map(|(name, cache, at)| (name, cache, at.to_owned())));
         assert!(cells.iter().all(|cell| cell.spec.name == cell.name));
+    }
+
+    #[test]
+    fn builds_are_programs_or_command_lines() {
+        let of = |matrix: &str| {
+            let matrix: Matrix = toml::from_str(matrix).unwrap();
+            let cells = matrix.cells(&RunSpec::default()).unwrap();
+            let told = |cell: Cell| {
+                (cell.name, cell.at.to_string(), cell.spec.server.program.or(cell.spec.server.command))
+            };
+            cells.into_iter().map(told).collect::<Vec<_>>()
+        };
+        let told =
+            |name: &str, at: &str, program: &str| (name.to_owned(), at.to_owned(), Some(program.to_owned()));
+        assert_eq!(
+            of("servers = ['nginx']\nbuilds = ['/old/nginx', '/new/nginx']\ncpus = [1]"),
+            [
+                told("nginx-build1-1cpu", "nginx, build 1, per-request, 1 CPU", "/old/nginx"),
+                told("nginx-build2-1cpu", "nginx, build 2, per-request, 1 CPU", "/new/nginx"),
+            ]
+        );
+        assert_eq!(
+            of("servers = ['command']\nbuilds = ['./s {port}', './t {port}']"),
+            [
+                told("command-build1", "command, build 1, per-request", "./s {port}"),
+                told("command-build2", "command, build 2, per-request", "./t {port}"),
+            ]
+        );
     }
 
     #[test]

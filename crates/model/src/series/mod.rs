@@ -86,6 +86,9 @@ pub struct Cell {
 pub struct Coordinates {
     /// The server and its profile.
     pub server: ServerChoice,
+    /// Place of the build in `series.builds`, from 1; absent where builds do not vary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<u32>,
     /// The interface that answers come through; absent where interfaces do not vary.
     pub interface: Option<Delivery>,
     /// Whether the server caches; absent where caching does not vary.
@@ -113,7 +116,8 @@ impl Coordinates {
         let cpus = self.cpus.map(|cpus| format!("{cpus} {}", if cpus == 1 { "CPU" } else { "CPUs" }));
         let interface = self.interface.as_ref().map(ToString::to_string);
         let caching = self.caching.map(|caching| format!("cache {}", caching.name()));
-        let parts = [interface, caching, Some(policy.to_owned()), cpus];
+        let build = self.build.map(|build| format!("build {build}"));
+        let parts = [build, interface, caching, Some(policy.to_owned()), cpus];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }

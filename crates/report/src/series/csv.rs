@@ -7,7 +7,7 @@ use webstone_model::shown::shown;
 
 use super::{Report, notes};
 
-const COLUMNS: [&str; 48] = [
+const COLUMNS: [&str; 49] = [
     "cell",
     "server",
     "profile",
@@ -56,6 +56,7 @@ const COLUMNS: [&str; 48] = [
     "origin_cpu_percent",
     "not_told_from",
     "notes",
+    "build",
 ];
 
 pub(super) fn render(report: &Report<'_>) -> Result<Vec<u8>, csv::Error> {
@@ -70,13 +71,15 @@ pub(super) fn render(report: &Report<'_>) -> Result<Vec<u8>, csv::Error> {
             row.extend(of_origin(cell, level));
             row.push(notes::not_told_from(summary, place));
             row.push(notes::of_cell(report, place));
+            row.push(text(cell.at.build));
             writer.write_record(row.iter().map(|cell| shown(cell).into_owned()))?;
         }
         // A cell that nothing was measured of has its row too: with its name, and why.
         if cell.levels.is_empty() {
             let mut row = of_cell(cell);
-            row.resize(COLUMNS.len() - 1, String::new());
+            row.resize(COLUMNS.len() - 2, String::new());
             row.push(notes::of_cell(report, place));
+            row.push(text(cell.at.build));
             writer.write_record(row.iter().map(|cell| shown(cell).into_owned()))?;
         }
     }
