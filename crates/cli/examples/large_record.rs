@@ -74,6 +74,7 @@ fn empty(name: &str, levels: u32, pages: u32) -> RunRecord {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     RunRecord {
         schema: SCHEMA_VERSION,
+        series: None,
         id: String::new(),
         tool: Tool { name: "webstone".to_owned(), version, commit: None },
         started_at: String::new(),

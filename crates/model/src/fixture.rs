@@ -41,6 +41,7 @@ pub fn record(id: &str, levels: &[(u32, &[f64])]) -> RunRecord {
         environment: BTreeMap::from([("hostname".to_owned(), "box".into())]),
         warnings: Vec::new(),
         voids: Vec::new(),
+        series: None,
         pages: Default::default(),
     }
 }

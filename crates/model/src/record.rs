@@ -41,6 +41,9 @@ pub struct RunRecord {
     pub state: RunState,
     /// The command line, as typed.
     pub command_line: Vec<String>,
+    /// The series that this run is a cell of, by the name of its directory, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<String>,
     /// What was asked for, with every default filled in.
     pub spec: RunSpec,
     /// The workload, whole: a report needs no other file.
@@ -555,6 +558,7 @@ impl RunRecord {
             finished_at: self.finished_at.clone(),
             state: self.state,
             command_line: self.command_line.clone(),
+            series: self.series.clone(),
             spec: self.spec.clone(),
             workload: self.workload.clone(),
             workload_sha256: self.workload_sha256.clone(),

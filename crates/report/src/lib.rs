@@ -81,6 +81,8 @@ pub struct Options {
     pub histogram: String,
     /// Which table [`Format::Csv`] writes.
     pub csv_table: CsvTable,
+    /// Whether the report is stored beside its record, so that [`Format::Html`] links from a cell to the page of its series.
+    pub beside_record: bool,
     /// Only the level with this number of clients.
     pub clients: Option<u32>,
     /// Only iterations of this number, from 1.
@@ -98,6 +100,7 @@ impl Default for Options {
             pages_max: 20,
             histogram: "response".to_owned(),
             csv_table: CsvTable::Levels,
+            beside_record: false,
             clients: None,
             iteration: None,
         }

@@ -32,7 +32,7 @@ pub fn listed(record: &RunRecord) -> Listed {
         search::of_record(record).and_then(|finding| Some((record.spec.find.as_ref()?.over, finding.kept?)));
     let result = match (found, peak) {
         (Some((over, kept)), _) => {
-            format!("keeps {} at {kept} {over}", record.spec.find.as_ref().map_or("", |find| &find.slo))
+            format!("keeps {} at {}", record.spec.find.as_ref().map_or("", |find| &find.slo), over.level(kept))
         }
         (None, Some(level)) => format!("{}/s at {}", decimal(level.figures.request_rate, 0), level.load()),
         (None, None) => String::new(),
@@ -56,8 +56,8 @@ pub fn listed_series(series: &Series) -> Listed {
 pub fn render_list(rows: &[(String, Listed)], options: &Options) -> String {
     let screen = Screen::new(options);
     let mut table = Table::default();
-    table.text("run", Room::Always).text("of", Room::Flexible(16));
-    table.number("peak requests", "", Room::Always).text("verdict", Room::Always);
+    table.text("run", Room::Always).text("workload and server", Room::Flexible(16));
+    table.number("result", "", Room::Always).text("verdict", Room::Always);
     for (name, listed) in rows {
         let cells = [name, &listed.what, &listed.result, listed.standing].map(|cell| screen.safe(cell));
         table.row(cells.to_vec());

@@ -61,7 +61,11 @@ impl Level<'_> {
 
     /// Its load in a column under [`load_column`].
     pub(crate) fn load_cell(&self) -> String {
-        self.rate.map_or_else(|| count(u64::from(self.clients)), |rate| rate.to_string())
+        match self.rate {
+            None => count(u64::from(self.clients)),
+            Some(rate) if rate.is_ramp() => rate.to_string(),
+            Some(rate) => rate.to.grouped(),
+        }
     }
 
     /// Its place on an axis of loads: clients, or the highest arrivals a second.

@@ -71,6 +71,8 @@ pub struct RunnerOptions {
     pub trace: Option<Box<dyn Write + Send>>,
     /// Which part of the run is made.
     pub part: Part,
+    /// Name of the series that the run is a cell of.
+    pub series: Option<String>,
 }
 
 /// Which part of a run is made.
@@ -107,6 +109,7 @@ impl Default for RunnerOptions {
             derive: None,
             trace: None,
             part: Part::Whole,
+            series: None,
         }
     }
 }
@@ -200,6 +203,7 @@ fn prepare(
         derive,
         trace,
         part,
+        series,
     } = options;
     let workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
     let configuration = configuration::read(&spec.server_config)?;
@@ -325,6 +329,7 @@ fn prepare(
         finished_at: None,
         state: RunState::Partial,
         command_line: redaction::command_line(&command_line),
+        series,
         workload_sha256: workload.sha256(),
         workload,
         target: TargetRecord {

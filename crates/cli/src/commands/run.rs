@@ -9,7 +9,7 @@ use webstone_judge::verdict::{self, Standing};
 use webstone_model::errors::Blame;
 use webstone_model::record::RunRecord;
 use webstone_model::threshold::Outcome;
-use webstone_report::{Format, Options, render, write};
+use webstone_report::{Format, Options, ReportError, render, write};
 use webstone_runner::{RunError, RunnerOptions};
 use webstone_store::{Derived, FIGURES, REPORT};
 
@@ -101,8 +101,13 @@ pub(super) fn can_be_written(path: &Path) -> Result<(), Failure> {
 /// What is kept beside a record, under its check sums. A page that cannot be made can be made later: it is left out.
 pub(super) fn derived(record: &RunRecord) -> Vec<Derived> {
     let figures = Derived { name: FIGURES, bytes: webstone_report::figures::stored(record) };
-    let page = render(record, Format::Html, &Options::default()).ok();
+    let page = page(record).ok();
     std::iter::once(figures).chain(page.map(|bytes| Derived { name: REPORT, bytes })).collect()
+}
+
+/// The page that is stored beside a record.
+pub(super) fn page(record: &RunRecord) -> Result<Vec<u8>, ReportError> {
+    render(record, Format::Html, &Options { beside_record: true, ..Options::default() })
 }
 
 fn report(

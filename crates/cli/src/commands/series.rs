@@ -1,5 +1,6 @@
 //! `webstone servers` with servers, `webstone scale`: a series of runs, its report, and how it ended.
 
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use webstone_model::units::Nanos;
 use webstone_report::{Format, Options, render_series};
 use webstone_runner::RunnerOptions;
 use webstone_runner::series::{self, SeriesError, SeriesOutcome, SeriesStore};
+use webstone_store::{REPORT, plain_file};
 
 use super::cell_links::cell_links;
 use super::{calibrate, run};
@@ -87,6 +89,8 @@ pub(super) fn execute(
             ..console.report_options(output.is_some())
         };
         deliver(store.path(), store.series(), &records, format, output, &options)?;
+        store_page(store.path(), store.series(), &records)?;
+        console.note(format!("report: {}", store.path().join(REPORT).display()));
     }
     ended(&store, &outcome, &records, &signals, console)
 }
@@ -142,6 +146,17 @@ fn deliver(
     let bytes = render_series(series, records, &links, format, options)
         .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
     console::deliver(&bytes, output)
+}
+
+/// Stores the page of the series beside the records of its cells, whose pages link to it.
+fn store_page(directory: &Path, series: &Series, records: &[Option<RunRecord>]) -> Result<(), Failure> {
+    let page = directory.join(REPORT);
+    let named: Vec<Option<&str>> = records.iter().map(|it| it.as_ref().map(|it| it.id.as_str())).collect();
+    let links = cell_links(directory, Some(&page), &named);
+    let bytes = render_series(series, records, &links, Format::Html, &Options::default())
+        .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
+    let written = plain_file::emptied(&page).and_then(|mut file| file.write_all(&bytes));
+    written.map_err(|error| Failure::file("write the report to", &page, &error))
 }
 
 fn ended(

@@ -9,7 +9,7 @@ use serde::Serialize;
 use webstone_judge::consistency;
 use webstone_model::record::{RunRecord, RunState, Tool};
 use webstone_model::shown::{self, Shown, shown};
-use webstone_report::{Format, Options, figures, markdown_text, render};
+use webstone_report::{figures, markdown_text};
 use webstone_store::certify::signature::{self, Allowed, SignatureError, Signed};
 use webstone_store::certify::{Certificate, Differences, archive as packed};
 use webstone_store::plain_file::{self, Links};
@@ -17,7 +17,7 @@ use webstone_store::{
     CERTIFICATE, FIGURES, MANIFEST, PAGE_ROWS, PAGES, REPORT, SIGNATURE, Store, StoreError, read_file,
 };
 
-use super::{archive, records};
+use super::{archive, records, run};
 use crate::args::{ListFormat, VerifyArgs};
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
@@ -228,7 +228,7 @@ fn recompute(directory: &Path, record: &RunRecord, found: &mut Found) {
                 "{REPORT} was made by another build of {}: its check sum was compared, and it was not made again",
                 record.tool.name
             ));
-        } else if render(record, Format::Html, &Options::default()).is_ok_and(|again| again != page) {
+        } else if run::page(record).is_ok_and(|again| again != page) {
             found.problem(REPORT, "is not the report that the record gives");
         }
     }

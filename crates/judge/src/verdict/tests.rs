@@ -87,6 +87,7 @@ pub(super) fn valid() -> RunRecord {
     let workload = builtin("standard").unwrap();
     calibrated(RunRecord {
         schema: SCHEMA_VERSION,
+        series: None,
         id: "run".into(),
         tool: Tool { name: "webstone".into(), version: "1".into(), commit: Some("abc".into()) },
         started_at: String::new(),

@@ -136,7 +136,7 @@ pub const CPU_PER_REQUEST: Figure = Figure::new("generator_cpu_per_request_s", Q
     let cost = r.figures().generator_cpu_per_request_s;
     (r.measured().counts.ended() > 0 && cost > 0.0).then(|| cost.into())
 })
-.called("Generator cpu per request", "generator CPU for a request")
+.called("Generator CPU per request", "generator CPU per request")
 .defined("Figures", "generator_cpu_per_request_s")
 .json("figures.generator_cpu_per_request_s")
 .prometheus("webstone_generator_cpu_per_request_seconds")

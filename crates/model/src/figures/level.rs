@@ -196,7 +196,7 @@ pub const LATENCY_P90: Figure =
 pub const LATENCY_P99: Figure =
     Figure::new("latency_p99_s", Quantity::Seconds, |r| some(r.distributions().response.as_ref()?.p99_s))
         .called("Latency p99", "p99")
-        .column("latency", "p99, *", 4)
+        .column("latency", "p99, *", 26)
         .defined(LEVEL, "latency_percentiles_s")
         .json("figures.latency_percentiles_s")
         .headline();

@@ -38,6 +38,7 @@ pub(crate) fn render(
     };
     let mut html = Html::default();
     head(&mut html, "webstone history", &title, caution);
+    html.raw("</header>\n");
     let mut page = html;
     let mut html = Html::default();
     html.raw("<main id=\"main\" tabindex=\"-1\">");

@@ -145,6 +145,10 @@ fn page(
         _ => "webstone report",
     };
     head(&mut html, brand, title, subtitle);
+    if let ([Run { record, .. }], true) = (runs, options.beside_record) {
+        series_link(&mut html, record);
+    }
+    html.raw("</header>\n");
     let chosen = levels::Chosen::of(runs);
     let mut body = Html::default();
     body.raw("<main id=\"main\" tabindex=\"-1\">");
@@ -225,7 +229,14 @@ fn head(html: &mut Html, brand: &str, title: &str, subtitle: &str) {
         .raw("</style></head>\n<body><a class=\"skip\" href=\"#main\">Skip to the report</a>\n");
     html.raw("<header>").element("p class=\"brand\"", brand);
     html.raw("<button id=\"theme\" type=\"button\" hidden>Theme: automatic</button>");
-    html.element("h1", title).element("p class=\"sub\"", subtitle).raw("</header>\n");
+    html.element("h1", title).element("p class=\"sub\"", subtitle);
+}
+
+/// From a cell to the page of its series, one directory up.
+fn series_link(html: &mut Html, record: &RunRecord) {
+    if let Some(series) = &record.series {
+        html.raw("<p class=\"sub\">One cell of a series: <a href=\"../report.html\">").text(series).raw("</a></p>");
+    }
 }
 
 fn title(runs: &[Run<'_>]) -> String {

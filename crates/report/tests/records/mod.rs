@@ -353,6 +353,7 @@ pub fn empty(id: &str, levels: &[u32], iterations: u32) -> RunRecord {
     spec.load.iterations = iterations;
     RunRecord {
         schema: SCHEMA_VERSION,
+        series: None,
         id: id.to_owned(),
         tool: Tool { name: "webstone".to_owned(), version: "0.1.0".to_owned(), commit: None },
         started_at: "2026-11-21T10:04:05Z".to_owned(),

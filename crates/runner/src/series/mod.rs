@@ -272,6 +272,7 @@ impl SeriesStore {
                 // A server that had every file had them all written by webstone, and has them again.
                 check_target: of_run.check_target && record.is_none(),
                 part: Part::Round { iteration: round, record },
+                series: self.directory.file_name().map(|name| name.to_string_lossy().into_owned()),
                 ..of_run
             };
             let made = run(cell.spec.clone(), of_run, observer, interrupt.clone());
