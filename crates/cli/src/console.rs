@@ -97,7 +97,7 @@ pub(crate) fn width(stream: impl std::os::fd::AsFd) -> Option<usize> {
 pub(crate) fn can_be_shown(format: Format, file: Option<&Path>) -> Result<(), Failure> {
     if format.is_binary() && file.is_none() && io::stdout().is_terminal() {
         return Err(Failure::usage(format!(
-            "--format {format}: a terminal cannot show it, for it is no text"
+            "--format {format}: it is not text, and a terminal cannot show it"
         ))
         .hint(format!("write it into a file: -o report.{format}")));
     }

@@ -34,7 +34,7 @@ pub(crate) fn start(file: Option<&Path>) -> Result<(), Failure> {
         (None, Some(_)) => EVERYTHING,
     };
     let targets: Targets = directives.parse().map_err(|error| {
-        Failure::usage(format!("{DIRECTIVES}: `{directives}` is no list of directives: {error}")).hint(
+        Failure::usage(format!("{DIRECTIVES}: `{directives}` is not a list of directives: {error}")).hint(
             format!(
                 "write a level, or targets with levels: {DIRECTIVES}=info, {DIRECTIVES}=webstone_lab=debug"
             ),

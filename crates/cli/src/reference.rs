@@ -13,7 +13,7 @@ pub fn markdown() -> String {
     root.build();
     let mut out = String::from(
         "# Command line\n\n\
-         This page is made from the program's own definition: `UPDATE_DOCS=1 cargo test -p webstone` writes it anew.\n\
+         This page is made from the program's own definition: `UPDATE_DOCS=1 cargo test -p webstone` writes it again.\n\
          `webstone COMMAND --help` says the same.\n\n",
     );
     out.push_str("| command | what it does |\n|---|---|\n");
@@ -174,7 +174,7 @@ mod tests {
         let stored = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(
             stored == made,
-            "docs/cli.md is not current; `UPDATE_DOCS=1 cargo test -p webstone` writes it anew"
+            "docs/cli.md is not current; `UPDATE_DOCS=1 cargo test -p webstone` writes it again"
         );
     }
 

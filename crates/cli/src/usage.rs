@@ -87,7 +87,7 @@ fn failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
         }
         ErrorKind::UnknownArgument if is_negative(&argument) => {
             Failure::usage(format!("{argument} is read as an option, and there is no such option"))
-                .hint("no value can be negative here")
+                .hint("a negative value is not possible here")
         }
         ErrorKind::UnknownArgument => {
             let failure = Failure::usage(format!("{argument}: there is no such option"));
@@ -141,7 +141,7 @@ fn failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
             if other == argument {
                 return Failure::usage(format!("{argument} is given twice")).hint("give it once");
             }
-            Failure::usage(format!("{argument} and {other} exclude each other")).hint("leave out one of them")
+            Failure::usage(format!("{argument} and {other} cannot be used together")).hint("leave out one of them")
         }
         _ => {
             // What is left is rare (a value that is not UTF-8, a flag with `=value`); clap's own first line is a

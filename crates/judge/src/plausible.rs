@@ -18,7 +18,7 @@ const SLACK_NS: u64 = 250_000_000;
 pub fn of_host(host: &HostUse) -> Result<(), String> {
     if host.cpus.len() > CPUS_MAX || host.links.len() > LINKS_MAX {
         return Err(format!(
-            "it told of {} CPUs and {} network interfaces, and no host has more than {CPUS_MAX} and {LINKS_MAX}",
+            "it reported {} CPUs and {} network interfaces; no host has more than {CPUS_MAX} and {LINKS_MAX}",
             host.cpus.len(),
             host.links.len()
         ));

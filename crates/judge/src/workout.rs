@@ -68,7 +68,7 @@ impl fmt::Display for Misdeed {
 
 /// A name that no misdeed has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no misdeed; they are {names}", names = Misdeed::ALL.map(Misdeed::name).join(", "))]
+#[error("`{0}` is not a misdeed; write one of {names}", names = Misdeed::ALL.map(Misdeed::name).join(", "))]
 pub struct MisdeedError(String);
 
 impl FromStr for Misdeed {
@@ -280,7 +280,7 @@ impl Workout {
         let worst = rounds.iter().copied().max_by(|a, b| a.failed_percent().total_cmp(&b.failed_percent()));
         let before = self.of(Phase::Before).next().map(|phase| &phase.service);
         let (Some(worst), Some(before)) = (worst, before) else {
-            return unknown(Question::Serves, "the workout did not come so far");
+            return unknown(Question::Serves, "the workout ended before this was measured");
         };
         if let Some(error) = rounds.iter().find_map(|service| service.error.as_ref()) {
             return Answer { question: Question::Serves, is_good: Some(false), evidence: error.clone() };
@@ -304,7 +304,7 @@ impl Workout {
         let question = Question::Recovers;
         let service = |phase| self.of(phase).next().map(|phase| &phase.service);
         let (Some(before), Some(after)) = (service(Phase::Before), service(Phase::After)) else {
-            return unknown(question, "the workout did not come so far");
+            return unknown(question, "the workout ended before this was measured");
         };
         if let Some(error) = &after.error {
             return Answer { question, is_good: Some(false), evidence: error.clone() };
@@ -316,7 +316,7 @@ impl Workout {
         let share = 100.0 * after.request_rate / before.request_rate.max(f64::MIN_POSITIVE);
         let Some(interval) = ratio_interval(&after.request_rates, &before.request_rates) else {
             let why = format!(
-                "{share:.0} % of the rate before, in too few timed runs to tell that from noise; {failures}"
+                "{share:.0} % of the rate before, too few timed runs to rule out noise; {failures}"
             );
             return unknown(question, &why);
         };
@@ -334,8 +334,8 @@ impl Workout {
             format!(", with up to {percent:.0} % of the generator's CPUs taken by others")
         });
         let evidence = format!(
-            "{:.0} % of the rate before (95 % interval {low:.0} to {high:.0} %{disturbed}), where {RECOVERED_PERCENT_MIN:.0} % are \
-             asked for; {failures}",
+            "{:.0} % of the rate before (95 % interval {low:.0} to {high:.0} %{disturbed}), at least {RECOVERED_PERCENT_MIN:.0} % \
+             required; {failures}",
             100.0 * interval.point
         );
         Answer { question, is_good, evidence }
@@ -349,10 +349,10 @@ impl Workout {
             return unknown(question, "the server's processes cannot be seen from here");
         };
         if states.len() < 2 {
-            return unknown(question, "one round cannot tell what stays from what grows; ask for --rounds 3");
+            return unknown(question, "one round cannot show growth; use --rounds 3");
         }
         if states.windows(2).any(|pair| pair[0].head != pair[1].head) {
-            return unknown(question, "the server was started anew in between");
+            return unknown(question, "the server was restarted in between");
         }
         let values: Option<Vec<u64>> = states
             .iter()
@@ -395,7 +395,7 @@ impl Workout {
         let same = states.windows(2).all(|pair| pair[0].head == pair[1].head)
             && states.iter().all(|state| state.head.is_some());
         let evidence = match (answers, states.as_slice()) {
-            (false, _) => "it answers nothing any more".to_owned(),
+            (false, _) => "it no longer answers".to_owned(),
             (true, []) => "it answers; its processes cannot be seen from here".to_owned(),
             (true, [first, ..]) if same => format!(
                 "it answers, and its first process is still {}",
@@ -507,7 +507,7 @@ mod tests {
         dead.phases[4].service = Service { error: Some("nothing listens".to_owned()), ..Service::default() };
         dead.phases[4].state = None;
         assert_eq!(good(&dead)[1], Some(false));
-        assert_eq!(dead.answers()[4].evidence, "it answers nothing any more");
+        assert_eq!(dead.answers()[4].evidence, "it no longer answers");
         let mut hidden = workout();
         hidden.phases[2].state.as_mut().unwrap().descriptors = None;
         assert_eq!(good(&hidden), [Some(true), Some(true), None, Some(true), Some(true)]);
@@ -535,7 +535,7 @@ mod tests {
         assert_eq!(good, Some(true));
         assert_eq!(
             evidence,
-            "95 % of the rate before (95 % interval 93 to 97 %), where 80 % are asked for; 0 of 1000 requests failed"
+            "95 % of the rate before (95 % interval 93 to 97 %), at least 80 % required; 0 of 1000 requests failed"
         );
         // One rate each, as older versions had them: 95 % and 60 % alike may be noise.
         for rate in [950.0, 600.0] {

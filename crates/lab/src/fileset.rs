@@ -104,7 +104,7 @@ pub enum FilesetError {
         path: PathBuf,
     },
     /// Another file, which is not this workload's, has the name of one of its.
-    #[error("{} has {found} bytes, and the file of this workload {wanted}: it is of another workload, or somebody else's", path.display())]
+    #[error("{} has {found} bytes, the file of this workload {wanted}: it belongs to another workload, or to somebody else", path.display())]
     OtherFile {
         /// The file.
         path: PathBuf,

@@ -99,7 +99,7 @@ impl Origin {
             unseen.push(format!(
                 "the CPU and memory of the origin {url} were not measured: {}",
                 if here {
-                    "no process that this user may look at listens there"
+                    "no process that this user may see listens there"
                 } else {
                     "it is not on this host"
                 }
@@ -108,7 +108,7 @@ impl Origin {
         let tells = counters(url).is_some();
         if !tells {
             unseen.push(format!(
-                "what the proxy asked of the origin {url} is not known: only a server of this webstone tells what it counted"
+                "what the proxy asked of the origin {url} is not known: only a webstone server of this version reports its counters"
             ));
         }
         let view = View {
@@ -184,12 +184,12 @@ mod tests {
             origin.record.unseen,
             [
                 format!(
-                    "the CPU and memory of the origin {url}/ were not measured: no process that this user may look at \
-                     listens there"
+                    "the CPU and memory of the origin {url}/ were not measured: no process that this user may see listens \
+                     there"
                 ),
                 format!(
-                    "what the proxy asked of the origin {url}/ is not known: only a server of this webstone tells what it \
-                     counted"
+                    "what the proxy asked of the origin {url}/ is not known: only a webstone server of this version reports \
+                     its counters"
                 ),
             ]
         );

@@ -23,7 +23,7 @@ pub struct AddressRange {
 /// Why a text names no range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` names no IP addresses: {rule}; write one (127.0.0.2), a range (127.0.0.2-127.0.0.9) or a network (10.0.0.0/24)"
+    "`{text}` is not a list of IP addresses: {rule}; write one (127.0.0.2), a range (127.0.0.2-127.0.0.9) or a network (10.0.0.0/24)"
 )]
 pub struct AddressRangeError {
     text: String,

@@ -98,7 +98,7 @@ impl fmt::Display for Interface {
 
 /// Why a text names no interface.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` names no interface; write one of {names}", names = Interface::ALL.map(Interface::name).join(", "))]
+#[error("`{text}` is not an interface; write one of {names}", names = Interface::ALL.map(Interface::name).join(", "))]
 pub struct InterfaceError {
     text: String,
 }

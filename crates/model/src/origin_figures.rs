@@ -144,9 +144,9 @@ pub(crate) static ASKED: &[Figure] = &[
     Figure::new("origin_requests_per_request", Quantity::Ratio, |r| {
         some(asked(r)?.origin_requests_per_request?)
     })
-    .called("Origin requests a request", "origin requests a request")
+    .called("Origin requests per request", "origin requests per request")
     .precision(Precision::Exactly(4))
-    .column("asked", "a request", Figure::ALWAYS)
+    .column("asked", "per request", Figure::ALWAYS)
     .defined(ORIGIN, "origin_requests_per_request"),
     Figure::new("origin_hit_percent", Quantity::Percent, |r| some(asked(r)?.hit_percent?))
         .called("Cache hits", "cache hits")
@@ -181,7 +181,7 @@ pub(crate) static MACHINE: &[Figure] = &[
     Figure::new("origin_connections_per_request", Quantity::Ratio, |r| {
         some(asked(r)?.origin_connections_per_request?)
     })
-    .called("Origin connections a request", "origin connections a request")
+    .called("Origin connections per request", "origin connections per request")
     .precision(Precision::Exactly(4))
     .column("connects", "each asked", 6)
     .defined(ORIGIN, "origin_connections_per_request"),
@@ -205,7 +205,7 @@ pub(crate) static MACHINE: &[Figure] = &[
     Figure::new("origin_cpu_per_1000_requests_s", Quantity::Seconds, |r| {
         some(r.origin()?.server?.cpu_per_1000_requests_s)
     })
-    .called("Origin CPU for 1,000 requests", "origin CPU for 1,000 requests")
+    .called("Origin CPU per 1,000 requests", "origin CPU per 1,000 requests")
     .column("1,000 requests", "CPU *", Figure::ALWAYS)
     .defined(ORIGIN, "server"),
 ];
@@ -250,7 +250,7 @@ mod tests {
             origin_connections_per_request: Some(0.5),
         };
         assert_eq!(figures.asked, Some(expected));
-        // Of the one window in which its processes were seen: a second of CPU for 1,000 requests that ended.
+        // Of the one window in which its processes were seen: a second of CPU per 1,000 requests that ended.
         let server = figures.server.unwrap();
         assert_eq!((server.cpu_percent, server.cpu_per_1000_requests_s), (50.0, 1.0));
     }

@@ -172,7 +172,7 @@ impl Rates {
 /// Why a text names no rates.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` names no rates: {rule}; write one rate (10k), a list (1k,5k,10k), a range with a step (1k..10k+1k) or with a factor (1k..64k*2), or a ramp over a time (1k..50k/60s)"
+    "`{text}` is not a list of rates: {rule}; write one rate (10k), a list (1k,5k,10k), a range with a step (1k..10k+1k) or with a factor (1k..64k*2), or a ramp over a time (1k..50k/60s)"
 )]
 pub struct RatesError {
     text: String,

@@ -242,7 +242,7 @@ pub(crate) static CPU_USE: &[Figure] = &[
 /// `server-cpu` as tables show it: CPU time for 1,000 requests.
 pub(crate) static COST: &[Figure] =
     &[Figure::new("server_cpu_per_1000_requests_s", Quantity::Seconds, |r| per_1000_requests(r.server()))
-        .called("Server CPU for 1,000 requests", "server CPU for 1,000 requests")
+        .called("Server CPU per 1,000 requests", "server CPU per 1,000 requests")
         .column("1,000 requests", "CPU *", Figure::ALWAYS)
         .defined(SERVER, "cpu_per_1000_requests_s")
         .prometheus("webstone_server_cpu_per_1000_requests_seconds")
@@ -355,7 +355,7 @@ pub(crate) static PROCESS_USE: &[Figure] = &[
 pub const CPU_PER_REQUEST: Figure = Figure::new("server_cpu_per_request_s", Quantity::Seconds, |r| {
     per_1000_requests(r.server()).map(|cost| (cost.as_f64() / 1000.0).into())
 })
-.called("Server CPU for a request", "server CPU for a request")
+.called("Server CPU per request", "server CPU per request")
 .defined(SERVER, "cpu_per_1000_requests_s")
 .gate(Gate::compared("server-cpu", "CPU time per request").of_machines().words("less", "more"), Better::Less)
 .detail();
@@ -389,8 +389,8 @@ pub(crate) static PROCESSES: &[Figure] = &[
     Figure::new("server_switches_voluntary_per_request", Quantity::Ratio, |r| {
         some(figures(r)?.switches_voluntary_per_request)
     })
-    .called("Server voluntary switches a request", "voluntary switches a request")
-    .column("switches", "a request", 9)
+    .called("Server voluntary switches per request", "voluntary switches per request")
+    .column("switches", "per request", 9)
     .defined(SERVER, "switches_voluntary_per_request"),
     Figure::new("server_switches_involuntary_per_s", Quantity::PerSecond, |r| {
         some(figures(r)?.switches_involuntary_per_s)
@@ -422,9 +422,9 @@ pub(crate) static PROCESSES: &[Figure] = &[
     .seldom()
     .defined(SERVER, "disk_written_bytes_per_s"),
     Figure::new("server_throttled_percent", Quantity::Percent, |r| some(figures(r)?.throttled_percent?))
-        .called("Server held up by a CPU quota", "held up by a CPU quota")
+        .called("Server throttled by a CPU quota", "throttled by a CPU quota")
         .precision(Precision::UpTo(2))
-        .column("held up", "by a quota, %", 1)
+        .column("throttled", "by a quota, %", 1)
         .seldom()
         .defined(SERVER, "throttled_percent"),
 ];

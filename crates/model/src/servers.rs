@@ -111,7 +111,7 @@ impl fmt::Display for ServerChoice {
 
 /// Why a text names no server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` names no server: {rule}; write one of {names}, with :tuned behind it for the tuned profile", names = names())]
+#[error("`{text}` is not a server: {rule}; write one of {names}, with :tuned after it for the tuned profile", names = names())]
 pub struct ServerChoiceError {
     text: String,
     rule: String,
@@ -166,7 +166,7 @@ impl FromStr for ServerChoice {
         let profile = [Profile::Stock, Profile::Tuned]
             .into_iter()
             .find(|known| known.name() == profile)
-            .ok_or_else(|| error(format!("`{profile}` is no profile (stock, tuned)")))?;
+            .ok_or_else(|| error(format!("`{profile}` is not a profile (stock, tuned)")))?;
         if profile == Profile::Tuned && matches!(software, Software::Reference | Software::Command) {
             return Err(error(format!("{name} has no profiles")));
         }
@@ -202,7 +202,7 @@ pub struct ServerSpec {
     pub listen: String,
     /// Serve files below this directory instead of the workload's fileset.
     pub root: Option<String>,
-    /// What works at a time: threads of the reference server and HAProxy, worker processes of nginx and lighttpd, request
+    /// Degree of parallelism: threads of the reference server and HAProxy, worker processes of nginx and lighttpd, request
     /// workers of Apache, CPUs of Caddy. 0: one for each CPU it may run on, or what the profile says.
     pub threads: u32,
     /// Of Apache's event MPM: processes that its threads are divided among. 0: what the profile says.
@@ -331,7 +331,7 @@ mod tests {
     fn what_names_no_server_is_told_with_all_that_do() {
         for (text, rule) in [
             ("iis", "there is no driver `iis`"),
-            ("nginx:fast", "`fast` is no profile"),
+            ("nginx:fast", "`fast` is not a profile"),
             ("", "there is no driver ``"),
             ("reference:tuned", "reference has no profiles"),
         ] {

@@ -168,7 +168,7 @@ pub struct Levels(pub Vec<u32>);
 /// Why a text names no levels.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` names no client counts: {rule}; write one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2)"
+    "`{text}` is not a list of client counts: {rule}; write one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2)"
 )]
 pub struct LevelsError {
     text: String,

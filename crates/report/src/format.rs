@@ -89,7 +89,7 @@ impl Format {
         match self {
             Format::Text => "tables for a terminal",
             Format::Html => "charts and tables in one file, for a browser",
-            Format::Hit => "one level in a few lines, greppable as wrk's",
+            Format::Hit => "one level in a few lines, as wrk prints it",
             Format::Json => "the record and all computed figures",
             Format::Csv => "comma-separated values, a row a level and iteration",
             Format::Webstone1 => "the text of WebStone 1.x",

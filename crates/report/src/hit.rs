@@ -299,7 +299,7 @@ fn outcome(screen: &Screen, level: &Level<'_>, out: &mut String) {
     let share = &level.generator;
     if share.workers > 0 {
         line(&format!(
-            "generator: {:.0} % of its CPUs, {} a request",
+            "generator: {:.0} % of its CPUs, {} per request",
             share.cpu_percent,
             seconds(screen, share.cpu_per_request_s)
         ));

@@ -163,17 +163,19 @@ impl Table {
         self.layout(width).into_iter().filter_map(|(index, _)| self.columns[index].explanation)
     }
 
-    /// Names the columns for which this width has no room.
+    /// Names the columns for which this width has no room, each once and without its unit of measurement.
     fn dropped(&self, screen: &Screen) -> Option<String> {
         let layout = self.layout(screen.width);
         let is_drawn = |column: usize| layout.iter().any(|(index, _)| *index == column);
         let name = |column: &Column| {
             let space = if column.unit.starts_with('/') { "" } else { " " };
-            format!("{}{space}{}", column.name, column.unit).trim().to_owned()
+            let unit = column.unit.split(", ").next().unwrap_or_default();
+            format!("{}{space}{unit}", column.name).trim().to_owned()
         };
         let dropped = self.columns.iter().enumerate().filter(|(index, _)| !is_drawn(*index));
-        let names: Vec<String> = dropped.map(|(_, column)| name(column)).collect();
-        (!names.is_empty()).then(|| format!("no room at {} columns for: {}", screen.width, names.join(", ")))
+        let mut names: Vec<String> = dropped.map(|(_, column)| name(column)).collect();
+        names.dedup();
+        (!names.is_empty()).then(|| format!("not shown at {} columns: {}", screen.width, names.join(", ")))
     }
 
     /// Draws the table.

@@ -362,14 +362,14 @@ fn retransmissions_are_in_every_format() {
     let level = &json["computed"]["levels"][0];
     assert_eq!(level["host"]["retransmissions_per_1000_requests"].as_f64(), Some(expected));
     assert_eq!(
-        column(&sheet(&workbook(&[record.clone()]), "Levels"), "Retransmissions for 1,000 requests")[0],
+        column(&sheet(&workbook(&[record.clone()]), "Levels"), "Retransmissions per 1,000 requests")[0],
         Data::Float(expected)
     );
     let shown = format!("{expected:.3}");
     for (format, name) in [
         (Format::Text, "1,000 requests"),
         (Format::Html, "#def-the-host-of-the-generator-retransmissions_per_1000_requests"),
-        (Format::Markdown, "| retransmissions for 1,000 requests |"),
+        (Format::Markdown, "| retransmissions per 1,000 requests |"),
     ] {
         let text = text(&record, format, &options);
         assert!(text.contains(name) && text.contains(&shown), "{format}: {name}, {shown}\n{text}");

@@ -203,7 +203,7 @@ fn cautions_stand_in_the_verdict_and_in_markdown() {
     let markdown =
         String::from_utf8(render(&record, Format::Markdown, &Options::default()).unwrap()).unwrap();
     for text in [html(&record).split("id=\"load\"").next().unwrap(), &markdown] {
-        assert!(text.contains("on CPU 1 lost 10.0 % of its CPU time: other programs had it"), "{text}");
+        assert!(text.contains("on CPU 1 lost 10.0 % of its CPU time: other programs used it"), "{text}");
         assert!(text.contains("the histograms and the series lack responses"), "{text}");
     }
 }

@@ -26,7 +26,7 @@ fn the_text_fits_a_terminal_and_says_what_is_missing() {
         "with 2 CPUs | there is <b>one</b> warning",
         "\nScaling  ",
         "No law: the Universal Scalability Law has three coefficients",
-        "NA: the run is invalid or not there",
+        "NA: the run is invalid or missing",
         "not measured",
         "ranks take 3 iterations or more of each (-i)",
     ] {
@@ -162,7 +162,7 @@ fn ranks_are_ranges_and_who_cannot_be_told_apart_is_said() {
                 for part in [
                     "1–2",
                     "2–3",
-                    "Cannot be told apart: apache from nginx; nginx from caddy.",
+                    "No significant difference: apache from nginx; nginx from caddy.",
                     "No rank: lighttpd (DISTURBED).",
                     "lighttpd is DISTURBED: 10 clients: nothing can be concluded: its 5 iterations range from 10 to 10000 requests/s",
                 ] {
@@ -183,7 +183,7 @@ fn what_cannot_be_is_an_alarm_in_every_form() {
     for (format, text) in in_every_form(&series, &records) {
         let text = flat(&text);
         for part in
-            ["nginx-2cpu: an efficiency of 3266 % (", "Most likely nginx-1cpu, which it is measured by"]
+            ["nginx-2cpu: an efficiency of 3266 % (", "Most likely its baseline, nginx-1cpu, came out too low"]
         {
             assert!(text.contains(part), "{format}: {part}\n{text}");
         }

@@ -58,7 +58,7 @@ pub enum PlacementError {
         detail: String,
     },
     /// A CPU is named that this process may not use.
-    #[error("{option} names CPU {cpu}, and this process may run on CPUs {allowed} only")]
+    #[error("{option} names CPU {cpu}, but this process may run only on CPUs {allowed}")]
     NotAllowed {
         /// The option.
         option: &'static str,
@@ -390,7 +390,7 @@ mod tests {
             let two = cpus(&[&[0], &[1]]);
             place(&two, ServerPlace::Elsewhere, &generator, &ServerSpec::default(), &[]).unwrap_err()
         };
-        assert_eq!(wish("1-2").to_string(), "--cpus names CPU 2, and this process may run on CPUs 0-1 only");
+        assert_eq!(wish("1-2").to_string(), "--cpus names CPU 2, but this process may run only on CPUs 0-1");
         assert!(wish("one").to_string().starts_with("--cpus: `one` is not a list"));
     }
 

@@ -335,8 +335,8 @@ fn a_void_timed_run_is_kept_as_such_and_made_again_at_the_end() {
     assert_eq!((void.clients, void.iteration, void.measured.counts.succeeded), (2, 1, 2));
     assert!(void.measured.histograms.response.is_empty() && void.measured.clients.is_empty());
     assert_eq!(stage.sink.voids, 1);
-    let events = "start 1/2 2#1,void 1/2: worker 0 of the load generator on CPU 5 lost 6.0 % of its CPU time: the virtual \
-                  machine's host had it, or the process was stopped,start 2/3 3#1,end 2,start 3/3 2#1,end 3";
+    let events = "start 1/2 2#1,void 1/2: worker 0 of the load generator on CPU 5 lost 6.0 % of its CPU time: the hypervisor \
+                  took it, or the process was stopped,start 2/3 3#1,end 2,start 3/3 2#1,end 3";
     assert_eq!(stage.events.join(","), events);
 }
 

@@ -52,7 +52,7 @@ fn record(text: &str) -> Result<(Vec<String>, usize, &str), String> {
         let length = text[at..].find([',', '\n']).unwrap_or(text.len() - at);
         let plain = text[at..at + length].trim_end_matches('\r');
         if !value.is_empty() && !plain.is_empty() {
-            return Err(format!("found {} behind a closing quote", webstone_model::shown::quoted(plain)));
+            return Err(format!("found {} after a closing quote", webstone_model::shown::quoted(plain)));
         }
         value.push_str(plain);
         values.push(value);
@@ -86,7 +86,7 @@ mod tests {
             (&b"a,b\n1,2\n1\n"[..], "3: found 1 values, expected 2"),
             (b"a,b\n\"x\ny\",2\n1,2,3\n", "4: found 3 values"),
             (b"a\n\"x\n", "2: found a quote that is never closed"),
-            (b"a\n\"x\"y\n", "2: found `y` behind"),
+            (b"a\n\"x\"y\n", "2: found `y` after"),
             (b"a\n1\n\xff\n", "3: found bytes"),
         ] {
             let error = parse(text, None).unwrap_err();

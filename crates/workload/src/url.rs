@@ -39,7 +39,7 @@ pub(super) fn check(url: &str) -> Result<Template, UrlFault> {
             // Offsets inside a template's literal are not offsets of the text; a plain one's are.
             let at = if template.is_plain() && literal == url { at } else { 0 };
             let hint = match character {
-                '#' => "the part behind # is never sent to a server: leave it out".to_owned(),
+                '#' => "the part after # is never sent to a server: leave it out".to_owned(),
                 other => {
                     let mut bytes = [0; 4];
                     let escaped: String =

@@ -54,7 +54,7 @@ pub fn write(workload: &Workload) -> Result<String, UnwritableError> {
         if !hundredfold.is_multiple_of(total) {
             return Err(UnwritableError {
                 what: format!(
-                    "page {index}: a WebStone 1.x filelist has weights in whole percent, and {} of {total} is none",
+                    "page {index}: a WebStone 1.x filelist has weights in whole percent, and {} of {total} is not",
                     page.weight
                 ),
                 hint: Some("write a WebStone 2.x filelist or a TOML workload".to_owned()),

@@ -102,7 +102,7 @@ fn read_line(line: &str, line_at: usize) -> Result<Option<(usize, Page)>, Fault>
         if digits.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+') {
             let wrong = |_| {
                 Fault::found(offset, word, "`#SIZE`, the body's length in bytes (a whole number from 0)")
-                    .hint("sizes have no units: 5k is #5120; a comment needs a blank behind #")
+                    .hint("sizes have no units: 5k is #5120; a comment needs a blank after #")
             };
             size = Some(whole_number(offset + 1, digits, 0, "a size").map_err(wrong)?);
         }

@@ -6,7 +6,7 @@ use crate::source::Source;
 use crate::tree::Tree;
 
 /// A phrase, and what to say.
-const BANNED: [(&str, &str); 29] = [
+const BANNED: [(&str, &str); 47] = [
     ("segments sent again", "retransmissions"),
     ("syns sent again", "retransmitted SYNs"),
     ("whosever", "all traffic on this interface"),
@@ -36,6 +36,24 @@ const BANNED: [(&str, &str); 29] = [
     ("file descriptors, and", "open files, and"),
     ("lets go of descriptors", "closes its files"),
     ("as far as they can be told apart", "as far as their intervals differ"),
+    ("told apart", "differ, or are distinguished"),
+    ("be told from", "distinguished from"),
+    ("cannot be told at", "cannot tell at, or is unknown"),
+    ("cannot be told:", "is unknown:"),
+    ("is none of the", "is not one of the"),
+    ("names no server", "is not a server"),
+    ("names no rates", "is not a list of rates"),
+    ("most of all", "mostly"),
+    ("kept off", "waited for its CPU"),
+    ("one behind the other", "one after the other"),
+    ("behind the number", "after the number"),
+    ("all the same,", "anyway"),
+    ("computed anew", "recomputed"),
+    ("written anew", "written again, or overwritten"),
+    ("no room at", "not shown at"),
+    ("looked at for", "monitored for"),
+    ("of its own accord", "by itself"),
+    ("held up by", "throttled by, or delayed by"),
 ];
 /// The page that lists them.
 const EXEMPT: [&str; 2] = ["docs/style.md", "CHANGELOG.md"];

@@ -31,7 +31,7 @@ pub struct CertifyArgs {
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
 
-    /// Write the certificate, and sign, where a rule is not met too: labelled as uncertified
+    /// Write and sign the certificate even if a rule is not met, labelled as uncertified
     #[arg(long)]
     pub uncertified: bool,
 

@@ -81,7 +81,7 @@ pub struct ClientArgs {
     #[arg(long, value_name = "PATH")]
     pub unix_socket: Option<PathBuf>,
 
-    /// Local addresses that connections come from, in turn: single ones, ranges, networks
+    /// Local addresses of connections, used in turn: single ones, ranges, networks
     ///
     /// Each pair of a local and a target address has ephemeral ports of its own, some 28,000: more pairs allow more
     /// connections at once, and more a second. All pairs are used alike.
@@ -98,8 +98,8 @@ pub struct ClientArgs {
 
     /// Hosts besides the target that the workload may put under load
     ///
-    /// A workload may name URLs of other hosts. A run asks nothing of them unless they are listed here: HOST stands for all
-    /// its ports, HOST:PORT for one.
+    /// A workload may name URLs of other hosts. A run sends them no request unless they are listed here: HOST stands for all its
+    /// ports, HOST:PORT for one.
     ///
     /// Example: --allow-hosts images.test,127.0.0.2:8081
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = values::host)]

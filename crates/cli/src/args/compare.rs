@@ -26,7 +26,7 @@ fn threshold_help() -> String {
     format!(
         "A limit that every level must keep, as in k6; exit code 3 if one fails. Repeatable\n\n\
          A figure, <, <=, > or >=, and a limit with its unit; several are separated by commas. Figures: {}. {{clients:40}} \
-         behind the figure selects a level.\n\n\
+         after the figure selects a level.\n\n\
          Default: none. Example: --threshold 'p(99)<50ms,errors<0.1%' --threshold 'rate{{clients:40}}>10k'",
         figures.join(", ")
     )
@@ -56,7 +56,7 @@ pub struct CompareArgs {
     /// Fail (exit code 3) if a figure changes like this. Repeatable
     ///
     /// A figure as for --threshold, <, <=, > or >=, and a change against the baseline in percent; of errors, in percentage
-    /// points (pp). Several are separated by commas. {clients:40} behind the figure selects a level.
+    /// points (pp). Several are separated by commas. {clients:40} after the figure selects a level.
     ///
     /// Default: none. Example: --fail-if 'rate<-3%' --fail-if 'p(99)>+10%,errors>+0.1pp'
     #[arg(long, value_name = "CONDITION", help_heading = "Thresholds")]

@@ -56,7 +56,7 @@ pub struct CheckfilesArgs {
     #[arg(short, long, value_name = "NAME|FILE")]
     pub workload: Option<String>,
 
-    /// Hosts besides the server that the workload's URLs may be asked of: HOST for all its ports, HOST:PORT for one
+    /// Hosts besides the server that the workload's URLs may name: HOST for all its ports, HOST:PORT for one
     ///
     /// Example: --allow-hosts images.test,127.0.0.2:8081
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = values::host)]
@@ -86,11 +86,11 @@ pub struct MineArgs {
     #[arg(long)]
     pub sessions: bool,
 
-    /// Take URLs that differ in their query as one, without it
+    /// Treat URLs that differ only in their query as one URL, without the query
     #[arg(long)]
     pub no_query: bool,
 
-    /// Keep only so many pages, the most frequent ones
+    /// Keep at most this many pages, the most frequent ones
     ///
     /// Default: all. Example: --pages 1000
     #[arg(long, value_name = "N", value_parser = values::count_u32)]

@@ -30,8 +30,8 @@ pub struct FindArgs {
     /// What is raised to find the limit
     ///
     /// A rate is an open loop's: arrivals do not wait for responses, and a level also counts as broken when fewer than
-    /// 99 % of them could begin (add a condition on `offered` to ask for more or less). Clients are a closed loop's: each asks
-    /// again when it was answered.
+    /// 99 % of them could begin (add a condition on `offered` to ask for more or less). Clients are a closed loop's: each sends its next
+    /// request after the last answer.
     ///
     /// Example: --over clients
     #[arg(long, value_name = "LOAD", help_heading = "Search", value_parser = values::over())]
@@ -160,7 +160,7 @@ pub struct NullServerArgs {
     )]
     pub path: Option<String>,
 
-    /// Close each connection behind its first answer
+    /// Close each connection after its first answer
     #[arg(long)]
     pub close: bool,
 

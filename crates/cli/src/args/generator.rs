@@ -26,13 +26,13 @@ pub struct GeneratorArgs {
     #[arg(long, conflicts_with = "cpus")]
     pub no_pin: bool,
 
-    /// Open loop: busy-wait for arrivals, for microsecond precision; takes a whole CPU a worker
+    /// Open loop: busy-wait for arrivals, for microsecond precision; takes a whole CPU per worker
     #[arg(long)]
     pub spin: bool,
 
     /// Number of pages with percentiles of their own, the heaviest first
     ///
-    /// Each takes four histograms a worker in memory.
+    /// Each takes four histograms per worker in memory.
     ///
     /// Example: --page-histograms 100
     #[arg(long, value_name = "N", value_parser = values::number_u32)]

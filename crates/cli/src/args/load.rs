@@ -152,7 +152,7 @@ pub struct HitLoadArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = values::count)]
     pub requests: Option<u64>,
 
-    /// Timed runs; three or more let `compare` tell a difference from noise
+    /// Timed runs; `compare` needs three or more to distinguish a difference from noise
     ///
     /// Example: -i 5
     #[arg(short, long, value_name = "N", value_parser = values::count_u32)]
@@ -177,7 +177,7 @@ pub struct HitLoadArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Load")]
 pub struct RetryArgs {
-    /// Repeat disturbed timed runs, at most N of each four of a level
+    /// Repeat disturbed timed runs: at most N per four timed runs of a level
     ///
     /// A timed run in which others took 5 % or more of the generator's or the server's CPU time (other programs, the host of a
     /// virtual machine, a CPU quota, heat), or in which the machine stood still for a second, is void: it is kept in the record,

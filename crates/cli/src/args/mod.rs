@@ -90,7 +90,7 @@ Common commands:
   webstone genfiles /var/www/html
       Write the workload's files where a real server can serve them.
   webstone checkfiles http://127.0.0.1:8080
-      See that the server serves every one of them, whole and unchanged.
+      Check that the server serves every one of them, complete and unchanged.
   webstone run http://127.0.0.1:8080 -c 20..100+10 -d 1m -i 3
       Benchmark that server: nine client counts, a minute each, three times.
   webstone hit http://127.0.0.1:8080/index.html -c 64 -d 10s
@@ -102,9 +102,9 @@ Common commands:
   webstone compare last~1 last --fail-if 'rate<-3%'
       Compare two runs: faster, slower, or no difference shown.
   webstone find http://127.0.0.1:8080/ --slo 'p(99)<50ms,errors<0.1%'
-      The highest load at which the server keeps that.
+      The highest load at which the server keeps this SLO.
   webstone servers nginx,apache,lighttpd,caddy
-      Compare servers, ranked as far as their intervals differ.
+      Compare servers, ranked where their intervals differ.
 
 All commands:
 {subcommands}
@@ -176,7 +176,7 @@ pub enum Command {
     /// Exact sizes, the same content on every machine, and a manifest of checksums.
     Genfiles(GenfilesArgs),
 
-    /// Check that a server serves every file of a workload, whole and unchanged
+    /// Check that a server serves every file of a workload, complete and unchanged
     ///
     /// Every file is fetched once and compared, byte by byte, with what `genfiles` writes.
     Checkfiles(CheckfilesArgs),
@@ -235,7 +235,7 @@ pub enum Command {
     ///
     /// Every server (and profile, connection policy, number of CPUs, where several are given) is a cell, and each cell a run with
     /// a record of its own. Iterations are interleaved over the cells: every level of every cell once, then, cells backwards,
-    /// once more. Servers are ranked as far as their 95 % intervals differ. It says first how long it
+    /// once more. Servers are ranked where their 95 % intervals differ. It says first how long it
     /// takes; --resume continues one that was interrupted or killed.
     #[command(after_long_help = SERVERS_EXAMPLES)]
     Servers(Box<ServersArgs>),
@@ -357,7 +357,7 @@ Examples:
   webstone compare last~1 last --force
 
 Exit codes: 0 done, 1 webstone failed or a condition could not be judged, 2 usage or not comparable, 3 a condition or
-threshold failed, 4 one was asked for and a run is invalid (--force judges it all the same).";
+threshold failed, 4 one was asked for and a run is invalid (--force judges it anyway).";
 
 const FIND_EXAMPLES: &str = "\
 Examples:

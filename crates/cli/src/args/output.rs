@@ -143,7 +143,7 @@ pub struct ListArgs {
 /// `webstone history`.
 #[derive(Args, Debug)]
 pub struct HistoryArgs {
-    /// Runs to be set beside the published results: directories, their record.json, names below --runs-dir, `last` or
+    /// Runs to show beside the published results: directories, their record.json, names below --runs-dir, `last` or
     /// `last~1`
     ///
     /// Default: none, the published results are printed as they are. Example: runs/20260701T120000Z-webstone

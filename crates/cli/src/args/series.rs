@@ -70,7 +70,7 @@ pub struct SeriesArgs {
 
     /// Profiles that every server is run in: stock, tuned, or both
     ///
-    /// Default: the one that stands behind the server's name. Example: --profiles stock,tuned
+    /// Default: the one after the server's name. Example: --profiles stock,tuned
     #[arg(long, value_name = "LIST", help_heading = "Matrix", value_delimiter = ',', value_parser = values::profile())]
     pub profiles: Vec<Profile>,
 
@@ -90,7 +90,7 @@ pub struct SeriesArgs {
     )]
     pub interfaces: Vec<Delivery>,
 
-    /// The workload where a program answers
+    /// The workload of cells in which a program answers
     ///
     /// Default: of `spice` one answer as large as the files of --workload on average; otherwise that of --workload.
     /// Example: --dynamic-workload spice
@@ -110,7 +110,7 @@ pub struct SeriesArgs {
     )]
     pub policies: Vec<ConnectionPolicy>,
 
-    /// Whether a proxy keeps answers (other servers: files) at hand, each in a cell of its own: on, off, or both
+    /// Whether a proxy caches answers (other servers: files), each in a cell of its own: on, off, or both
     ///
     /// Default: what the profile says. Example: --caching on,off
     #[arg(
@@ -134,7 +134,7 @@ pub struct SeriesArgs {
 
     /// Numbers of CPUs of the server, each in a cell of its own
     ///
-    /// The server is pinned to so many, one of each core before the second of any, and told to work with as many. The generator
+    /// The server is pinned to that many, one of each core before the second of any, and configured to use them. The generator
     /// keeps the same CPUs throughout: those that the server never gets, where there are any.
     ///
     /// Default: of `scale` 1, 2, 4 … up to those that there are; otherwise the server's CPUs do not vary.

@@ -82,25 +82,25 @@ pub struct ServeArgs {
     #[arg(long, value_name = "COMMAND", requires = "interface")]
     pub handler: Option<String>,
 
-    /// Requests that the handler has at once, and so its processes; 0: two for each thread of the server
+    /// Requests that the handler serves at once, and so its processes; 0: two for each thread of the server
     ///
     /// Example: --handlers 8
     #[arg(long, value_name = "N", value_parser = values::number_u32)]
     pub handlers: Option<u32>,
 
-    /// How long the handler may say nothing before it is ended
+    /// How long the handler may be silent before it is killed
     ///
     /// Example: --handler-timeout 5s
     #[arg(long, value_name = "TIME")]
     pub handler_timeout: Option<Nanos>,
 
-    /// Most bytes of one answer of the handler
+    /// Longest answer of the handler, in bytes
     ///
     /// Example: --handler-output-max 1g
     #[arg(long, value_name = "BYTES", value_parser = values::count)]
     pub handler_output_max: Option<u64>,
 
-    /// Answer /test, /schedule, /echo and /.webstone/refuse too, by which any client can stall, break and close the server
+    /// Also answer /test, /schedule, /echo and /.webstone/refuse, with which any client can stall, break and close the server
     ///
     /// For tests of clients, where nobody else reaches the server.
     #[arg(long)]
@@ -156,14 +156,14 @@ pub struct OwnServerArgs {
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = values::listen)]
     pub server_listen: Option<String>,
 
-    /// What works at a time: threads of the reference server and HAProxy, worker processes of nginx and lighttpd, request
+    /// Degree of parallelism: threads of the reference server and HAProxy, worker processes of nginx and lighttpd, request
     /// workers of Apache, CPUs of Caddy; 0: one for each CPU it may run on, or what the profile says
     ///
     /// Example: --server-threads 1
     #[arg(long, value_name = "N", visible_alias = "server-workers", value_parser = values::number_u32)]
     pub server_threads: Option<u32>,
 
-    /// Of Apache's event MPM: processes that its threads are divided among; 0: what the profile says
+    /// Apache's event MPM: number of processes for its threads; 0: what the profile says
     ///
     /// Example: --server-processes 4
     #[arg(long, value_name = "N", value_parser = values::number_u32)]
@@ -181,12 +181,12 @@ pub struct OwnServerArgs {
     #[arg(long, value_name = "DIR")]
     pub server_root: Option<PathBuf>,
 
-    /// Keep files (of a proxy: answers) at hand, where the profile does not: open_file_cache of nginx, MMapFile of Apache,
+    /// Cache files (a proxy: answers) where the profile does not: open_file_cache of nginx, MMapFile of Apache,
     /// proxy_cache, and so on
     #[arg(long, conflicts_with = "server_no_cache")]
     pub server_cache: bool,
 
-    /// Keep none: files are read, or opened, for every request
+    /// Cache nothing: files are read, or opened, for every request
     #[arg(long, visible_alias = "no-cache")]
     pub server_no_cache: bool,
 
@@ -208,7 +208,7 @@ pub struct OwnServerArgs {
 
     /// What answers /send: native, cgi, fastcgi, php-fpm and so on; `webstone servers` lists which server has which
     ///
-    /// Whatever it needs (processes, modules, sources) is started, built and ended with the server. `docs/interfaces.md`
+    /// What it needs (processes, modules, sources) is started, built and ended with the server. `docs/interfaces.md`
     /// describes each.
     ///
     /// Example: --server nginx --server-interface fastcgi

@@ -98,7 +98,7 @@ pub(super) fn fail_when() -> impl TypedValueParser<Value = FailWhen> {
     one_of([
         ("shown", "the whole interval of the change meets the condition, beyond the noise floor"),
         ("measured", "the measured change meets it, whatever its interval"),
-        ("possible", "the interval does not exclude it: passing takes the proof"),
+        ("possible", "the interval does not exclude it: to pass, the opposite must be proven"),
     ])
 }
 
@@ -191,7 +191,7 @@ pub(super) fn profile() -> impl TypedValueParser<Value = Profile> {
 
 /// Whether a server keeps at hand what it has once read.
 pub(super) fn caching() -> impl TypedValueParser<Value = Caching> {
-    one_of([("on", "answers, or files, are kept at hand"), ("off", "they are not")])
+    one_of([("on", "answers, or files, are cached"), ("off", "they are not")])
 }
 
 /// A server and its profile.
@@ -215,7 +215,7 @@ pub(super) fn slo(text: &str) -> Result<Thresholds, String> {
     for condition in &thresholds.0 {
         if !condition.metric().is_of_clients() {
             return Err(format!(
-                "`{condition}` is nothing that clients see; write a condition on times, rates or errors"
+                "`{condition}` is not a figure of clients; write a condition on times, rates or errors"
             ));
         }
         if !(1..=3).all(|clients| condition.selects(clients)) {
@@ -259,7 +259,7 @@ pub(super) fn repeats(text: &str) -> Result<u32, String> {
         return Ok(number);
     }
     Err(format!(
-        "`{text}` repeats cannot tell noise from a limit, or never end; write {LOOK_FIRST} to {REPEATS_MAX}"
+        "`{text}` is not a possible number of repeats; write {LOOK_FIRST} to {REPEATS_MAX}"
     ))
 }
 

@@ -27,19 +27,19 @@ pub struct WorkoutArgs {
     #[arg(short, long, value_name = "TIME", help_heading = "Workout")]
     pub duration: Option<Nanos>,
 
-    /// Pages that the well-behaved fetch in each phase; with --duration, whichever ends first
+    /// Pages that the well-behaved clients fetch in each phase; with --duration, whichever ends first
     ///
     /// Default: no limit. Example: -n 200
     #[arg(short = 'n', long, value_name = "N", help_heading = "Workout", value_parser = values::count)]
     pub pages: Option<u64>,
 
-    /// Rounds among those that misbehave; what grows in each of them leaks
+    /// Rounds with misbehaving connections; what grows in each of them leaks
     ///
     /// Default: 3. Example: --rounds 10
     #[arg(long, value_name = "N", help_heading = "Workout", value_parser = values::count_u32)]
     pub rounds: Option<u32>,
 
-    /// Connections that misbehave at a time; 0 for a plain stress test
+    /// Connections that misbehave at the same time; 0 for a plain stress test
     ///
     /// Default: 16. Example: --offenders 64
     #[arg(long, value_name = "N", help_heading = "Workout", value_parser = values::number_u32)]
@@ -47,8 +47,8 @@ pub struct WorkoutArgs {
 
     /// Misdeeds to choose from
     ///
-    /// break-request, break-response (the connection is dropped at a random byte, by turns with FIN and with a reset),
-    /// slow-reader, slow-writer, half-closed (FIN behind the request, which is allowed), oversized-header (1 MiB), malformed
+    /// break-request, break-response (the connection is dropped at a random byte, alternately with FIN and with a reset),
+    /// slow-reader, slow-writer, half-closed (FIN after the request, which is allowed), oversized-header (1 MiB), malformed
     /// (a dozen kinds).
     ///
     /// Default: all of them. Example: --misdeeds slow-reader,malformed
@@ -61,11 +61,11 @@ pub struct WorkoutArgs {
     )]
     pub misdeeds: Vec<Misdeed>,
 
-    /// Drop connections at random points of request or response, and nothing else: break-request,break-response
+    /// Only drop connections at random points of request or response: break-request,break-response
     #[arg(long = "break", help_heading = "Workout")]
     pub break_: bool,
 
-    /// Change the number of those that misbehave ten times a second, from one to all
+    /// Change the number of misbehaving connections ten times a second, from one to all
     #[arg(long, help_heading = "Workout")]
     pub vary: bool,
 

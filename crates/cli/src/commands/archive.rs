@@ -35,7 +35,7 @@ pub(super) fn make(directory: &Path, output: &Path, console: &Console) -> Result
 /// The form that the name of an archive to be written says.
 pub(super) fn form_of(output: &Path) -> Result<Form, Failure> {
     Form::of_name(output).ok_or_else(|| {
-        Failure::usage(format!("the archive {}: its name says no form that is known", output.display()))
+        Failure::usage(format!("the archive {}: its name has no known ending", output.display()))
             .hint("end it in .tar.gz or .zip")
     })
 }

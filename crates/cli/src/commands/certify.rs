@@ -30,7 +30,7 @@ pub(super) fn execute(args: &CertifyArgs, console: &Console) -> Result<Exit, Fai
         return Err(Failure {
             exit: Exit::Unverified,
             ..Failure::failed(format!(
-                "{} does not verify, and what is damaged is not certified",
+                "{} does not verify, so it cannot be certified",
                 args.run.display()
             ))
         });
@@ -38,7 +38,7 @@ pub(super) fn execute(args: &CertifyArgs, console: &Console) -> Result<Exit, Fai
     if found.signed.is_some() && !args.force {
         let by = found.signed.map(|signed| signed.fingerprint).unwrap_or_default();
         return Err(Failure::failed(format!("{} is signed already, by {by}", args.run.display()))
-            .hint("--force writes the certificate anew and replaces the signature"));
+            .hint("--force writes a new certificate and replaces the signature"));
     }
     let record = Store::load(&directory).map_err(|error| store_failure(&error))?;
     let made_at = clock::rfc3339(std::time::SystemTime::now());

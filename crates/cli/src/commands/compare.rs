@@ -98,7 +98,7 @@ fn comparable(
     let line = |one: &Difference| format!("\n  {}: {} against {}", one.what, one.candidate, one.baseline);
     let list: String = forbidding.iter().map(line).collect();
     Err(Failure::usage(format!("{} cannot be compared with {first}:{list}", named.display())).hint(
-        "measure both alike; with --force they are compared all the same, and the differences printed with it",
+        "measure both alike, or use --force to compare them anyway",
     ))
 }
 
@@ -156,8 +156,8 @@ fn judged(comparison: &Comparison, force: bool) -> Result<Exit, Failure> {
         Some(gate) => {
             let level = gate.level;
             Err(Failure::failed(format!("--fail-if: `{}` cannot be judged at {level}", gate.condition)).hint(
-                "an interval takes at least two iterations of each run, and one that is wider than its value decides nothing: \
-                 measure with -i 3 or more while no other program runs, or judge the bare figures with --fail-when measured",
+                "an interval needs two iterations of each run, and must be narrower than its value: measure with -i 3 or more \
+                 while no other program runs, or ignore intervals with --fail-when measured",
             ))
         }
     }

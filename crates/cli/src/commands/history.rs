@@ -23,7 +23,7 @@ pub(super) fn execute(args: &HistoryArgs, console: &Console) -> Result<Exit, Fai
         runs.push(records::load(run, args.runs_dir.as_deref()).map_err(|failure| {
             let name = run.to_string_lossy();
             match all.iter().any(|result| result.matches(&name)) && !run.exists() {
-                true => Failure::usage(format!("{name} is no run"))
+                true => Failure::usage(format!("{name} is not a run"))
                     .hint(format!("for the published results of that name, write --only {name}")),
                 false => failure,
             }

@@ -175,7 +175,7 @@ fn ended(
         return Err(super::store_failure(error));
     }
     if let (true, Some(exit)) = (outcome.interrupted, signals.exit()) {
-        console.note(format!("interrupted; to go on: {go_on}"));
+        console.note(format!("interrupted; to resume: {go_on}"));
         return Ok(exit);
     }
     if !outcome.failed.is_empty() {

@@ -86,7 +86,7 @@ fn gateway(handler: &Handler<'_>, spec: &ServerSpec) -> Result<Option<GatewayOpt
             return match vain.into_iter().find(|(_, given)| *given) {
                 None => Ok(None),
                 Some((option, _)) => Err(Failure::usage(format!(
-                    "{option} is for a program that answers /send, and the server does it by itself"
+                    "{option} is for a program that answers /send, but the server answers it itself"
                 ))
                 .hint("add --interface cgi, fastcgi or persistent, or leave it out")),
             };

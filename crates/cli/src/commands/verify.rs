@@ -167,7 +167,7 @@ pub(super) fn examine(directory: &Path) -> Found {
             };
             found.problem(
                 &file,
-                format!("cannot be read, so that no figure was computed again: {error}{hint}"),
+                format!("cannot be read, so no figure was recomputed: {error}{hint}"),
             );
         }
     }
@@ -331,7 +331,7 @@ fn judge_signer(found: &mut Found, allowed: &[Allowed], asked: bool) {
         Some(allowed) => found.signer = Some(allowed.who.clone()).filter(|who| !who.is_empty()),
         None => {
             let what =
-                format!("is by {}, which is none of the signers that were asked for", signed.fingerprint);
+                format!("is by {}, not by a signer that was asked for", signed.fingerprint);
             found.problem(SIGNATURE, what);
         }
     }
@@ -344,9 +344,9 @@ fn facts(found: &Found, pinned: bool) -> Vec<String> {
         lines.push(format!("{} numbers of the record agree with each other", found.numbers));
     }
     if found.figures > 0 {
-        lines.push(format!("{} figures come out as they are stored", found.figures));
+        lines.push(format!("{} figures are as they were stored", found.figures));
     }
-    lines.extend(found.verdict.map(|word| format!("verdict, computed anew: {word}")));
+    lines.extend(found.verdict.map(|word| format!("verdict, recomputed: {word}")));
     lines.push(match found.certified {
         Some(true) => "certified: every run rule is met".to_owned(),
         Some(false) => "certificate: not every run rule is met, or not by this version's rules".to_owned(),
@@ -356,7 +356,7 @@ fn facts(found: &Found, pinned: bool) -> Vec<String> {
         (Some(signed), Some(who)) => format!("signed by {who}, {}", signed.fingerprint),
         (Some(signed), None) if pinned => format!("signed by {}", signed.fingerprint),
         (Some(signed), None) => format!(
-            "signed by {}: whose key that is, --signer or --allowed-signers checks",
+            "signed by {}; check whose key that is with --signer or --allowed-signers",
             signed.fingerprint
         ),
         (None, _) => {

@@ -19,7 +19,7 @@ pub(super) fn execute(args: &WorkoutArgs, console: &Console) -> Result<Exit, Fai
     let duration = options.spec.load.duration;
     console.note(format!(
         "working out {}: {phases} phases of {duration}, {} in the middle with up to {} connections that misbehave",
-        options.spec.target.first().map_or("a server of webstone's own start", String::as_str),
+        options.spec.target.first().map_or("a server started by webstone", String::as_str),
         options.rounds,
         options.offenders
     ));

@@ -22,7 +22,7 @@ pub(super) fn read(typed: &str) -> Result<String, Failure> {
                 wrong(plain(&error)).hint("use a smaller body; it becomes part of every record")
             }
             _ => wrong(format!("cannot read the file: {}", plain(&error))).hint(
-                "after @ stands the path of a file; a text that begins with @ has to come from a file, too",
+                "after @ comes the path of a file; put text that begins with @ into a file",
             ),
         })?;
     String::from_utf8(bytes).map_err(|error| {
@@ -52,7 +52,7 @@ mod tests {
         assert_eq!(
             read("@/nonexistent/x").unwrap_err().to_string(),
             "error: --body @/nonexistent/x: cannot read the file: No such file or directory\n\
-             hint: after @ stands the path of a file; a text that begins with @ has to come from a file, too"
+             hint: after @ comes the path of a file; put text that begins with @ into a file"
         );
     }
 }

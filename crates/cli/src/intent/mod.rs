@@ -176,7 +176,7 @@ pub(crate) fn format_of(named: Option<Format>, output: Option<&Path>) -> Result<
     match (Format::of_file(file), file.extension()) {
         // Tables for a terminal in a report.pdf would be a surprise.
         (None, Some(ending)) => Err(Failure::usage(format!(
-            "--output {}: `.{}` is the ending of no format",
+            "--output {}: `.{}` is not the ending of a format",
             file.display(),
             ending.to_string_lossy()
         ))

@@ -57,7 +57,7 @@ pub(crate) fn of_series(kind: Kind, args: &SeriesArgs) -> Result<SeriesIntent, F
     if kind == Kind::Servers && !args.names_servers() && args.testbed.is_none() {
         return Err(Failure::usage("no servers are named").hint(match args.resume {
             None => "name them, as in `webstone servers nginx,apache:tuned`; `webstone servers` lists them",
-            Some(_) => "beside --resume goes the whole command line that began the series, or none of it",
+            Some(_) => "give --resume the whole command line that began the series, or nothing else",
         }));
     }
     let testbed = args.testbed.as_deref().map(testbed::read).transpose()?;

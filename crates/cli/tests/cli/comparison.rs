@@ -145,7 +145,7 @@ fn what_is_not_comparable_is_refused_or_labelled() {
             2,
             "",
             "error: 3-c cannot be compared with 1-a:\n  connection policy: per-request against keep-alive\n\
-             hint: measure both alike; with --force they are compared all the same, and the differences printed with it\n"
+             hint: measure both alike, or use --force to compare them anyway\n"
         )
     );
     let said = compare(dir, &["1-a", "3-c", "--force"]);
@@ -253,7 +253,7 @@ fn a_wrong_threshold_is_told_before_the_run() {
         (
             2,
             "error: --threshold: `p(99)<50`, column 9: the limit of `p(99)` needs a unit\n\
-             hint: write ns, us, ms, s or m behind the number\n"
+             hint: write ns, us, ms, s or m after the number\n"
         )
     );
     let said = webstone(&["run", "-c", "5", "--threshold", "p(99){clients:6}<50ms"]);

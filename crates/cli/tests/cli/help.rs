@@ -23,7 +23,7 @@ fn every_command_has_a_help_that_begins_with_what_it_does() {
         ("calibrate", "Measure how much load this host can generate\n"),
         ("serve", "Run the reference server\n"),
         ("genfiles", "Write the files of a workload into a directory, for a server to serve\n"),
-        ("checkfiles", "Check that a server serves every file of a workload, whole and unchanged\n"),
+        ("checkfiles", "Check that a server serves every file of a workload, complete and unchanged\n"),
         ("mine", "Make a workload from access logs\n"),
         ("report", "Print the report of a stored run, in any format\n"),
         ("workloads", "List the built-in workloads, or show one\n"),

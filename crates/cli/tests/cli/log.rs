@@ -50,7 +50,7 @@ fn the_variable_logs_to_standard_error_and_says_how_much() {
     let (code, refused) = run("webstone=lots");
     assert_eq!(code, Some(2), "{refused}");
     assert!(
-        refused.starts_with("error: WEBSTONE_LOG: `webstone=lots` is no list of directives: "),
+        refused.starts_with("error: WEBSTONE_LOG: `webstone=lots` is not a list of directives: "),
         "{refused}"
     );
 }

@@ -49,7 +49,7 @@ fn options_that_are_none() {
     );
     says(
         &["run", "-d", "-1s"],
-        "error: -1 is read as an option, and there is no such option\nhint: no value can be negative here",
+        "error: -1 is read as an option, and there is no such option\nhint: a negative value is not possible here",
     );
 }
 
@@ -89,22 +89,22 @@ fn values_that_are_nonsense() {
         ),
         (
             ["-c", "100..20+10"],
-            "error: --clients: `100..20+10` names no client counts: the range 100..20+10 runs backwards\n\
+            "error: --clients: `100..20+10` is not a list of client counts: the range 100..20+10 runs backwards\n\
              hint: write one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2)",
         ),
         (
             ["-c", "0"],
-            "error: --clients: `0` names no client counts: 0 is not between 1 and 10000000\n\
+            "error: --clients: `0` is not a list of client counts: 0 is not between 1 and 10000000\n\
              hint: write one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2)",
         ),
         (
             ["-c", "1..10+0"],
-            "error: --clients: `1..10+0` names no client counts: the step of 1..10+0 must be at least 1\n\
+            "error: --clients: `1..10+0` is not a list of client counts: the step of 1..10+0 must be at least 1\n\
              hint: write one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2)",
         ),
         (
             ["-o", "report.pdf"],
-            "error: --output report.pdf: `.pdf` is the ending of no format\n\
+            "error: --output report.pdf: `.pdf` is not the ending of a format\n\
              hint: end it with .html, .json, .csv, .xlsx, .md, .hgrm, .prom or .txt, or name the format with --format",
         ),
         (
@@ -124,7 +124,7 @@ fn values_that_are_nonsense() {
         ),
         (
             ["--source", "1.2.3"],
-            "error: --source: `1.2.3` names no IP addresses: `1.2.3` is not an IP address\n\
+            "error: --source: `1.2.3` is not a list of IP addresses: `1.2.3` is not an IP address\n\
              hint: write one (127.0.0.2), a range (127.0.0.2-127.0.0.9) or a network (10.0.0.0/24)",
         ),
         (
@@ -178,7 +178,7 @@ fn values_that_are_nonsense() {
         (
             ["--body", "@/nonexistent/order.json"],
             "error: --body @/nonexistent/order.json: cannot read the file: No such file or directory\n\
-             hint: after @ stands the path of a file; a text that begins with @ has to come from a file, too",
+             hint: after @ comes the path of a file; put text that begins with @ into a file",
         ),
         (
             ["--proxy", "localhost:3128"],
@@ -198,11 +198,11 @@ fn values_that_are_nonsense() {
 fn options_that_exclude_each_other() {
     says(
         &["run", "--no-store", "--runs-dir", "x"],
-        "error: --no-store and --runs-dir exclude each other\nhint: leave out one of them",
+        "error: --no-store and --runs-dir cannot be used together\nhint: leave out one of them",
     );
     says(
         &["run", "--proxy", "http://a", "--unix-socket", "/s"],
-        "error: --proxy and --unix-socket exclude each other\nhint: leave out one of them",
+        "error: --proxy and --unix-socket cannot be used together\nhint: leave out one of them",
     );
     says(
         &["serve", "--resolve-names"],
@@ -277,7 +277,7 @@ fn testbed_files_that_are_wrong() {
 fn rates_that_make_no_schedule() {
     says(
         &["run", "-R", "fast"],
-        "error: --rate: `fast` names no rates: `fast` is not a rate from 0.001 to 100m arrivals a second\n\
+        "error: --rate: `fast` is not a list of rates: `fast` is not a rate from 0.001 to 100m arrivals a second\n\
          hint: write one rate (10k), a list (1k,5k,10k), a range with a step (1k..10k+1k) or with a factor (1k..64k*2), or a ramp over a time (1k..50k/60s)",
     );
     says(

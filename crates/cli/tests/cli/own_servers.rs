@@ -315,9 +315,9 @@ fn what_cannot_be_run_is_told_before_anything_is_started() {
     for (arguments, expected) in [
         (
             &["--server", "iis"][..],
-            "error: --server: `iis` names no server: there is no driver `iis`\n\
+            "error: --server: `iis` is not a server: there is no driver `iis`\n\
              hint: write one of reference, nginx, apache, apache-prefork, lighttpd, caddy, haproxy, nginx-proxy, command, \
-             with :tuned behind it for the tuned profile\n",
+             with :tuned after it for the tuned profile\n",
         ),
         (
             &["--server", "nginx", "http://127.0.0.1:1"],

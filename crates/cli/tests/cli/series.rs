@@ -169,7 +169,7 @@ fn an_interrupted_series_says_how_to_go_on() {
     let directory = only_entry(&dir.path().join("runs"));
     let name = directory.file_name().unwrap().to_str().unwrap();
     assert!(
-        said.err.contains(&format!("interrupted; to go on: webstone servers --resume runs/{name}")),
+        said.err.contains(&format!("interrupted; to resume: webstone servers --resume runs/{name}")),
         "{}",
         said.err
     );
@@ -305,7 +305,7 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         ),
         (
             &["servers", "-f", "isapi.toml"],
-            "error: testbed file isapi.toml, line 2, column 14: `isapi` names no interface\n\
+            "error: testbed file isapi.toml, line 2, column 14: `isapi` is not an interface\n\
              hint: write static, or one of native, cgi, fastcgi, persistent, php-fpm, scgi, uwsgi, module, lua, njs, asgi, node\n",
         ),
         (

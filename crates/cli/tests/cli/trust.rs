@@ -369,7 +369,7 @@ fn archives_are_the_same_bytes_and_verify_like_the_directory() {
         (wrong.code, wrong.err.as_str()),
         (
             2,
-            "error: the archive a.rar: its name says no form that is known\nhint: end it in .tar.gz or .zip\n"
+            "error: the archive a.rar: its name has no known ending\nhint: end it in .tar.gz or .zip\n"
         )
     );
 }
@@ -467,7 +467,7 @@ fn keys_that_cannot_sign_are_told_with_their_remedy() {
         ),
         (
             "hello",
-            "it is no private key of OpenSSH, and none in PKCS#8\nhint: `ssh-keygen -t ed25519 -f webstone-key` makes one\n",
+            "it is neither an OpenSSH private key nor PKCS#8\nhint: `ssh-keygen -t ed25519 -f webstone-key` makes one\n",
         ),
         (
             "-----BEGIN RSA PRIVATE KEY-----\n",

@@ -86,7 +86,7 @@ fn a_server_that_falls_is_told_with_exit_code_3() {
     ]);
     server.join().unwrap();
     assert_eq!(said.code, 3, "{said:?}");
-    assert!(said.out.contains("it answers nothing any more"), "{}", said.out);
+    assert!(said.out.contains("it no longer answers"), "{}", said.out);
     assert!(said.err.contains("not so: stays up: "), "{}", said.err);
 }
 

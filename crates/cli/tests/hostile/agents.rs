@@ -77,7 +77,7 @@ fn an_agent_that_answers_without_end() {
     let record = record(dir.path());
     assert!(record["iterations"][0]["measured"]["counts"]["succeeded"].as_u64().unwrap() > 0);
     let why = record["iterations"][0]["server_missing"].as_str().unwrap_or_default();
-    assert!(why.contains("answered what it was not asked"), "{why}: {said:?}");
+    assert!(why.contains("sent an answer that was not asked for"), "{why}: {said:?}");
 }
 
 #[test]

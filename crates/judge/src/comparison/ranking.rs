@@ -55,10 +55,10 @@ pub struct Ranking {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRanking {
     /// There is nothing to be told apart.
-    #[error("there are fewer than two to be ranked")]
+    #[error("there are fewer than two to rank")]
     TooFew,
     /// Iterations are the samples.
-    #[error("ranks take {ITERATIONS_MIN} iterations or more of each (-i), and there are {0}")]
+    #[error("ranks need {ITERATIONS_MIN} or more iterations of each (-i); there are {0}")]
     TooFewIterations(usize),
 }
 

@@ -59,7 +59,7 @@ fn noise_gains_no_place() {
     ])
     .unwrap();
     assert_eq!(places(&ranking), [(1, 2), (2, 3), (2, 3)]);
-    assert_eq!(untold(&ranking), [(0, 1), (1, 2)], "and it is said who could not be told apart");
+    assert_eq!(untold(&ranking), [(0, 1), (1, 2)], "who does not differ is named");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn too_little_is_told() {
     assert_eq!(of_levels(&[&[1000, 1001], &[2000, 2001]]), Err(NoRanking::TooFewIterations(2)));
     assert_eq!(
         NoRanking::TooFewIterations(2).to_string(),
-        "ranks take 3 iterations or more of each (-i), and there are 2"
+        "ranks need 3 or more iterations of each (-i); there are 2"
     );
 }
 

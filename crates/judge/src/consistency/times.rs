@@ -45,7 +45,7 @@ pub(super) fn of_run(books: &mut Books, record: &RunRecord) {
     let mut places: Vec<_> = record.iterations.iter().filter_map(|run| run.pages_at).collect();
     places.sort_unstable_by_key(|place| place.offset);
     books.holds(
-        "rows of pages lie one behind the other",
+        "rows of pages lie one after the other",
         places.windows(2).all(|pair| pair[0].offset.checked_add(pair[0].bytes) == Some(pair[1].offset)),
         || format!("{places:?}"),
     );
@@ -53,7 +53,7 @@ pub(super) fn of_run(books: &mut Books, record: &RunRecord) {
     for run in &record.iterations {
         let opened = moment(&run.started_at);
         books.holds(
-            "windows open one behind the other, within the run",
+            "windows open one after the other, within the run",
             opened.is_some_and(|at| at + CLOCK_SET_NS >= before && at <= ended + CLOCK_SET_NS),
             || format!("{} clients, iteration {}: {}", run.clients, run.iteration, run.started_at),
         );
@@ -87,7 +87,7 @@ fn window(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
     for host in run.host.iter().chain(run.server_host.as_ref().map(|there| &there.host)) {
         let apart = host.elapsed_ns.abs_diff(window_ns);
         books.holds(
-            "the host was looked at for as long as the window",
+            "the host was monitored for as long as the window",
             apart <= window_ns / APART_SHARE + LOOKED_NS,
             || format!("{} ns and {window_ns} ns", host.elapsed_ns),
         );
@@ -109,7 +109,7 @@ fn machines(books: &mut Books, run: &IterationRecord) {
             let (longest, taken, looked) =
                 (disturbance.longest_ns, disturbance.taken_ns, disturbance.looked_ns);
             books.holds(
-                "others took no more than was looked at",
+                "others took no more than was monitored",
                 longest <= taken && taken <= looked,
                 || format!("{longest}, {taken} and {looked} ns"),
             );
@@ -319,7 +319,7 @@ mod tests {
             (|run| run.measured.window_ns *= 2, "the window is as long as was planned"),
             (
                 |run| run.host.as_mut().unwrap().elapsed_ns /= 2,
-                "the host was looked at for as long as the window",
+                "the host was monitored for as long as the window",
             ),
             (
                 |run| run.host.as_mut().unwrap().cpus[0].idle_ns *= 3,
@@ -327,9 +327,9 @@ mod tests {
             ),
             (
                 |run| run.started_at = "2026-01-31T12:30:40.000Z".into(),
-                "windows open one behind the other, within the run",
+                "windows open one after the other, within the run",
             ),
-            (|run| run.started_at = "yesterday".into(), "windows open one behind the other, within the run"),
+            (|run| run.started_at = "yesterday".into(), "windows open one after the other, within the run"),
             (|run| run.identities.clear(), "identity 2 was checked"),
             (|run| run.measured.counts.busy_ns /= 2, "Σ response time is within the time in progress"),
             (|run| run.measured.counts.busy_ns *= 2, "the time in progress is that of responses"),

@@ -68,13 +68,13 @@ pub struct UsefulPeak {
 }
 
 impl UsefulPeak {
-    /// `1234.5 requests/s with 40 clients, clients served equally to a Jain index of 0.9981`.
+    /// `1,234 requests/s with 40 clients; Jain's index over the clients 0.9981`.
     pub fn sentence(&self, over: Over) -> String {
         let fair = match self.jain {
-            Some(jain) => format!(", clients served equally to a Jain index of {jain:.4}"),
+            Some(jain) => format!("; Jain's index over the clients {jain:.4}"),
             None => String::new(),
         };
-        format!("{:.1} requests/s {} {}{fair}", self.request_rate, over.preposition(), over.level(self.load))
+        format!("{} requests/s {} {}{fair}", grouped(self.request_rate.round() as u64), over.preposition(), over.level(self.load))
     }
 }
 
@@ -302,7 +302,7 @@ impl Search {
             .levels
             .iter()
             .filter(|level| level.standing == LevelStanding::Undecided)
-            .map(|level| level.load.to_string())
+            .map(|level| grouped(level.load))
             .collect();
         if !undecided.is_empty() {
             text += &format!(" Undecided after {} iterations: {}.", self.spec.repeats, undecided.join(", "));
@@ -310,7 +310,7 @@ impl Search {
         text += &self.in_doubt(finding);
         if let (Some(again), Some(broken)) = (finding.kept_again, finding.broken) {
             text += &format!(
-                " Yet it is kept {}, though not {}: something else than the load breaks it, and the answer is the first \
+                " Yet it is kept {}, though not {}: something other than the load breaks it, and the answer is the first \
                  break.",
                 at(again),
                 at(broken)
@@ -331,10 +331,10 @@ impl Search {
         }
         let over = self.spec.over;
         let (last, others) = (loads[loads.len() - 1], &loads[..loads.len() - 1]);
-        let others: String = others.iter().map(|load| format!("{load}, ")).collect();
+        let others: String = others.iter().map(|load| format!("{}, ", grouped(*load))).collect();
         let why: Vec<&str> = why.into_iter().map(Doubt::words).collect();
         format!(
-            " It cannot be told {} {others}{}: {}.",
+            " Cannot tell {} {others}{}: {}.",
             over.preposition(),
             over.level(last),
             why.join(", or ")
@@ -353,8 +353,8 @@ impl Search {
         let busy = runs.iter().filter_map(unserved).any(|unserved| unserved);
         (busy && f64::from(clients) < needed).then(|| {
             format!(
-                " All {clients} clients were busy there, and it takes {needed:.0} to hold so many requests for as long as the \
-                 SLO allows: the limit may be theirs; give more of them (-c)."
+                " All {clients} clients were busy there; to wait as long as the SLO allows, {needed:.0} are needed. The limit \
+                 may be the clients': use more (-c)."
             )
         })
     }

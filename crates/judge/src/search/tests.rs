@@ -307,7 +307,7 @@ fn what_cannot_be_told_is_not_called_broken() {
     assert_eq!((finding.answer, finding.kept, finding.broken), (Answer::Unclear, None, None));
     assert_eq!(
         finding.sentence,
-        "no level could be shown to keep p(99)<50ms, and no level above could be shown to break it. It cannot be told with 1, \
+        "no level could be shown to keep p(99)<50ms, and no level above could be shown to break it. Cannot tell with 1, \
          2, 3, 4 clients: the generator was late or at its limit."
     );
     assert!(finding.levels.iter().all(|level| level.standing == LevelStanding::CannotTell));
@@ -318,7 +318,7 @@ fn what_cannot_be_told_is_not_called_broken() {
     assert!(finding.kept.unwrap() < 100 && finding.broken.unwrap() >= 100, "{}", finding.sentence);
     assert!(
         finding.sentence.ends_with(
-            "It cannot be told with 1, 2, 4 clients: the requests were too few for the percentile."
+            "Cannot tell with 1, 2, 4 clients: the requests were too few for the percentile."
         ),
         "{}",
         finding.sentence

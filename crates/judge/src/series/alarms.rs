@@ -82,8 +82,8 @@ fn scaled(cells: &[CellSummary], scaling: &Scaling, row: &ScalingRow) -> Option<
         Judged::TooHigh => (
             AlarmKind::Superlinear,
             format!(
-                "{}: an efficiency of {} is more than {} CPUs can have. Most likely {}, which it is measured by, came out too \
-                 low: other programs had its CPU, it started cold, or it shares CPUs with the load generator. Caches that \
+                "{}: an efficiency of {} is impossible with {} CPUs. Most likely its baseline, {}, came out too low: other programs \
+                 used its CPU, it started cold, or it shares CPUs with the load generator. Caches that \
                  grow with the CPUs explain a few percent at most. Do not use this figure; stop other programs and measure both again",
                 cells[row.cell].name,
                 said(&efficiency),
@@ -101,9 +101,9 @@ fn spiced(cells: &[CellSummary], spice: &Spice, row: &SpiceRow) -> Option<Alarm>
     let too_high = efficiencies().find(|one| matches!(judged(one), Some(Judged::TooHigh)));
     if let Some(efficiency) = too_high {
         let sentence = format!(
-            "{}: an efficiency of {} says that a program answers faster than files of the same size are read. Most likely {}, \
-             which it is measured by, came out too low: other programs had its CPU, it started cold (files not yet in memory), or \
-             something other than the server was the limit; or the program's answers are smaller. Do not use this figure; \
+            "{}: an efficiency of {} says that a program answers faster than files of the same size are read. Most likely its \
+             baseline, {}, came out too low: other programs used its CPU, it started cold (files not yet in memory), or \
+             something other than the server was the bottleneck; or the program's answers are smaller. Do not use this figure; \
              stop other programs and measure both again",
             cells[row.cell].name,
             said(&efficiency),

@@ -154,7 +154,7 @@ fn more_than_the_cpus_can_do_is_an_alarm_that_names_the_base() {
     assert_eq!((alarm.cell, alarm.kind), (1, AlarmKind::Superlinear));
     let start = "nginx-2cpu: an efficiency of 3266 % (";
     assert!(alarm.sentence.starts_with(start), "{}", alarm.sentence);
-    assert!(alarm.sentence.contains("Most likely nginx-1cpu"), "{}", alarm.sentence);
+    assert!(alarm.sentence.contains("Most likely its baseline, nginx-1cpu"), "{}", alarm.sentence);
     // Twice the work is what two CPUs can do, and a little more is what noise can do.
     for two in [[600, 606, 594], [602, 608, 596], [300, 303, 297]] {
         assert_eq!(of(two).alarms, []);
@@ -228,7 +228,7 @@ fn one_iteration_has_no_ranks_and_says_why() {
     let ranks = &Summary::of(&series, &records).ranks[0];
     assert_eq!(
         ranks.without.as_deref(),
-        Some("ranks take 3 iterations or more of each (-i), and there are 1")
+        Some("ranks need 3 or more iterations of each (-i); there are 1")
     );
     assert!(ranks.ranked.iter().all(|ranked| ranked.rank.is_none()));
 }

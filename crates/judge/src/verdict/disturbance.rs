@@ -133,11 +133,11 @@ impl Seat<'_> {
             .filter(|(_, share)| *share >= 0.1)
             .map(|(taker, share)| {
                 let what = match taker {
-                    Taker::Programs => format!("other programs had it{}", self.named()),
+                    Taker::Programs => format!("other programs used it{}", self.named()),
                     Taker::Hypervisor => {
-                        "the virtual machine's host had it, or the process was stopped".to_owned()
+                        "the hypervisor took it, or the process was stopped".to_owned()
                     }
-                    Taker::Quota => "a CPU quota of its control group held it up".to_owned(),
+                    Taker::Quota => "a CPU quota of its control group throttled it".to_owned(),
                     Taker::Heat => "the processor slowed down because of heat".to_owned(),
                     Taker::Suspend => "the host was suspended".to_owned(),
                 };
@@ -145,7 +145,7 @@ impl Seat<'_> {
             })
             .collect();
         match told.is_empty() {
-            true => "the virtual machine's host had its CPU, or the process was stopped".to_owned(),
+            true => "the hypervisor took its CPU, or the process was stopped".to_owned(),
             false => told.join("; "),
         }
     }
@@ -160,7 +160,7 @@ impl Seat<'_> {
             .filter(|other| other.cpu_ns * 10 >= most)
             .map(|other| format!("{} (process {})", other.name, other.process))
             .collect();
-        if named.is_empty() { String::new() } else { format!(", most of all {}", named.join(", ")) }
+        if named.is_empty() { String::new() } else { format!(", mostly {}", named.join(", ")) }
     }
 }
 

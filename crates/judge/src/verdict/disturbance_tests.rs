@@ -58,7 +58,7 @@ fn each_way_of_taking_is_told_with_its_share() {
         }),
         [(
             Worth::Void,
-            format!("{worker} 10.0 % of its CPU time: other programs had it, most of all yes (process 7)")
+            format!("{worker} 10.0 % of its CPU time: other programs used it, mostly yes (process 7)")
         )]
     );
     assert_eq!(
@@ -66,7 +66,7 @@ fn each_way_of_taking_is_told_with_its_share() {
         [(
             Worth::Disturbed,
             format!(
-                "{worker} 3.0 % of its CPU time: the virtual machine's host had it, or the process was stopped"
+                "{worker} 3.0 % of its CPU time: the hypervisor took it, or the process was stopped"
             )
         )]
     );
@@ -74,18 +74,18 @@ fn each_way_of_taking_is_told_with_its_share() {
         told(&|run| run.measured.generator.workers[0].stalled_ns_max = 3 * SECOND / 2),
         [(
             Worth::Void,
-            "worker 0 of the load generator on CPU 1 stood still for 1.500 s: the virtual machine's host had its CPU, or \
-             the process was stopped"
+            "worker 0 of the load generator on CPU 1 stood still for 1.500 s: the hypervisor took its CPU, or the process \
+             was stopped"
                 .to_owned()
         )]
     );
     assert_eq!(
         told(&|run| run.host.as_mut().unwrap().throttled_ns = Some(30 * SECOND))[0],
-        (Worth::Void, format!("{worker} 5.0 % of its CPU time: a CPU quota of its control group held it up"))
+        (Worth::Void, format!("{worker} 5.0 % of its CPU time: a CPU quota of its control group throttled it"))
     );
     assert_eq!(
         told(&|run| run.host.as_mut().unwrap().cpus[0].stolen_ns = 30 * SECOND)[0].1,
-        "the server lost 5.0 % of its CPU time: the virtual machine's host had it, or the process was stopped"
+        "the server lost 5.0 % of its CPU time: the hypervisor took it, or the process was stopped"
     );
     assert_eq!(
         told(&|run| {

@@ -182,7 +182,7 @@ fn errors(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
             return;
         }
         let what = format!(
-            "{} of the requests failed ({failed} of {}), and more than {ERRORS_PERCENT_MAX} % is too many",
+            "{} of the requests failed ({failed} of {}; limit {ERRORS_PERCENT_MAX} %)",
             rounded(share, ERRORS_PERCENT_MAX),
             succeeded.saturating_add(failed)
         );
@@ -214,7 +214,7 @@ fn saturated(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
         let place = worker.cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
         let (took, together) = match used < WORKER_CPU_PERCENT_MAX {
             true => (
-                format!(", and waited for it {waited:.1} % of the time while other programs had it"),
+                format!(", and waited for it {waited:.1} % of the time while other programs used it"),
                 " together",
             ),
             false => (String::new(), ""),
@@ -236,11 +236,11 @@ fn schedule(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>
     let lag = kept.lag_p99_ns as f64;
     if !response.is_empty() && percent(lag, p50) > SCHEDULE_LAG_PERCENT_MAX {
         let sentence = format!(
-            "1 in 100 requests was sent {} or more behind its schedule, and more than {SCHEDULE_LAG_PERCENT_MAX} % of \
-             the latency's p50 of {} is too late{}",
+            "1 in 100 requests was sent {} or more after its time; the limit is {SCHEDULE_LAG_PERCENT_MAX} % of the \
+             latency's p50, {}{}",
             time(lag),
             time(p50),
-            if record.spec.generator.spin { "" } else { "; --spin keeps it closer" }
+            if record.spec.generator.spin { "" } else { "; --spin sends them closer to it" }
         );
         let limit = format!(
             "{SCHEDULE_LAG_PERCENT_MAX} % of the latency's p50: {}",
@@ -251,8 +251,8 @@ fn schedule(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>
     let missed = percent(kept.asked_rate - kept.offered_rate, kept.asked_rate);
     if missed.abs() > RATE_MISSED_PERCENT_MAX {
         let sentence = format!(
-            "{:.1} arrivals/s were offered where {:.1} were asked for: {} % off, and more than \
-             {RATE_MISSED_PERCENT_MAX} % is not the asked load{}",
+            "{:.1} arrivals/s were offered instead of {:.1}: {} % off (limit {RATE_MISSED_PERCENT_MAX} \
+             %){}",
             kept.offered_rate,
             kept.asked_rate,
             rounded(missed.abs(), RATE_MISSED_PERCENT_MAX).trim_end_matches(" %"),

@@ -46,17 +46,17 @@ const fn ours(id: &'static str, text: &'static str, check: fn(&RunRecord) -> Fin
 const RULES: [Rule; 20] = [
     webstone2("standard-workload", "a standard workload, unchanged", standard_workload),
     webstone2("ten-minutes", "every timed run at least 10 minutes long", ten_minutes),
-    webstone2("client-range", "20 to 100 clients in steps of 10; further levels as you like", client_range),
+    webstone2("client-range", "20 to 100 clients in steps of 10; more levels are allowed", client_range),
     webstone2("connections", "a new connection for each request", connections),
     webstone2("every-level", "every level that was run is in the record", every_level),
     webstone2("server-software", "server software and its version disclosed", server_software),
     webstone2("server-configuration", "the server's whole configuration disclosed", |record| {
         disclosed(record, "server.configuration")
     }),
-    webstone2("server-logging", "disclosed whether the server logs", |record| {
+    webstone2("server-logging", "disclosed: whether the server logs", |record| {
         disclosed(record, "server.logging")
     }),
-    webstone2("server-dns", "disclosed whether the server looks names up", |record| {
+    webstone2("server-dns", "disclosed: whether the server resolves names", |record| {
         disclosed(record, "server.dns")
     }),
     webstone2("server-processes", "the server's number of threads and processes disclosed", |record| {
@@ -71,7 +71,7 @@ const RULES: [Rule; 20] = [
         disclosed(record, "topology")
     }),
     webstone2("load-generators", "number and kind of the load generators disclosed", load_generators),
-    ours("separate-hosts", "server and load generator on hosts of their own", separate_hosts),
+    ours("separate-hosts", "server and load generator on separate hosts", separate_hosts),
     ours(
         "three-iterations",
         "at least 3 iterations of every level, all of them in the record",
@@ -116,9 +116,9 @@ fn cannot_tell(evidence: impl Into<String>) -> Finding {
 fn standard_workload(record: &RunRecord) -> Finding {
     let name = &record.workload.name;
     match builtin(name) {
-        None => met(false, format!("`{name}` is none of the built-in workloads")),
+        None => met(false, format!("`{name}` is not a built-in workload")),
         Some(builtin) if builtin.sha256() == record.workload_sha256 => met(true, format!("`{name}`")),
-        Some(_) => met(false, format!("`{name}` has the name of a built-in workload and another content")),
+        Some(_) => met(false, format!("`{name}` has the name of a built-in workload, but other content")),
     }
 }
 
@@ -193,7 +193,7 @@ fn disclosed(record: &RunRecord, key: &str) -> Finding {
             None => "no access log".to_owned(),
         }),
         "server.dns" => {
-            Some(if server.resolve_names { "looks names up" } else { "looks no name up" }.to_owned())
+            Some(if server.resolve_names { "looks names up" } else { "resolves no names" }.to_owned())
         }
         "server.processes" => Some(match server.threads {
             0 => "one process, a thread for each of its CPUs".to_owned(),
@@ -318,7 +318,7 @@ fn steady_state(record: &RunRecord) -> Finding {
         judged += 1;
         if steady.steadiness != Steadiness::FromTheStart {
             let text = format!(
-                "{}, iteration {}: the mean rate is {:+.1} % off that behind its first {} s",
+                "{}, iteration {}: the mean rate is {:+.1} % off the rate after its first {} s",
                 run.level(),
                 run.iteration,
                 steady.shift_percent,
@@ -332,7 +332,7 @@ fn steady_state(record: &RunRecord) -> Finding {
         all if all == judged => {
             met(true, format!("MSER-5 over {}", counted(all as u64, "timed run", "timed runs")))
         }
-        _ => cannot_tell("windows under 50 s are too short for MSER-5 to tell"),
+        _ => cannot_tell("windows under 50 s are too short for MSER-5"),
     }
 }
 
@@ -341,7 +341,7 @@ const MODIFIED: &str = "-modified";
 
 fn reproducible(record: &RunRecord) -> Finding {
     if let Some(commit) = record.tool.commit.as_ref().filter(|commit| commit.ends_with(MODIFIED)) {
-        return met(false, format!("built from sources that no commit has: {commit}"));
+        return met(false, format!("built from uncommitted sources: {commit}"));
     }
     let facts = [
         ("command line", !record.command_line.is_empty()),
@@ -369,7 +369,7 @@ fn calibration(record: &RunRecord) -> Finding {
 fn both_latencies(record: &RunRecord) -> Finding {
     match record.iterations.iter().any(|run| run.schedule.is_some()) {
         true => met(true, "open loop, both in the record"),
-        false => met(true, "closed loop: there is one latency only"),
+        false => met(true, "closed loop: there is only one latency"),
     }
 }
 

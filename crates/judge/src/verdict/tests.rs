@@ -185,13 +185,13 @@ fn each_cause_makes_it_invalid_with_its_evidence() {
         },
         Cause::GeneratorSaturated,
         "20 clients, iteration 1: worker 0 on CPU 1 of the load generator used 88.0 % of its CPU, and waited for it \
-         4.0 % of the time while other programs had it; at 90 % or more together, results reflect the generator, \
+         4.0 % of the time while other programs used it; at 90 % or more together, results reflect the generator, \
          not the server",
     );
     invalid(
         |record| record.iterations[0].measured.generator.workers[0].run_queue_ns = Some(246 * SECOND),
         Cause::Disturbed,
-        "20 clients, iteration 1: worker 0 of the load generator on CPU 1 lost 41.0 % of its CPU time: other programs had it",
+        "20 clients, iteration 1: worker 0 of the load generator on CPU 1 lost 41.0 % of its CPU time: other programs used it",
     );
     invalid(
         |record| {
@@ -203,8 +203,8 @@ fn each_cause_makes_it_invalid_with_its_evidence() {
             });
         },
         Cause::ScheduleLag,
-        "20 clients, iteration 1: 1 in 100 requests was sent 250.0 µs or more behind its schedule, and more than 10 % of \
-         the latency's p50 of 2.000 ms is too late; --spin keeps it closer",
+        "20 clients, iteration 1: 1 in 100 requests was sent 250.0 µs or more after its time; the limit is 10 % of the \
+         latency's p50, 2.000 ms; --spin sends them closer to it",
     );
     invalid(
         |record| {
@@ -216,8 +216,8 @@ fn each_cause_makes_it_invalid_with_its_evidence() {
             });
         },
         Cause::RateMissed,
-        "20 clients, iteration 1: 985.0 arrivals/s were offered where 1000.0 were asked for: 1.5 % off, and more than \
-         1 % is not the asked load",
+        "20 clients, iteration 1: 985.0 arrivals/s were offered instead of 1000.0: 1.5 % off (limit \
+         1 %)",
     );
     invalid(
         |record| record.iterations[0].measured.clients[7].pages = 0,
@@ -253,7 +253,7 @@ fn one_percent_of_errors_is_still_valid_and_a_hair_more_is_not() {
     invalid(
         |record| failing(record, 98_999, 1_001),
         Cause::Errors,
-        "50 clients: 1.001 % of the requests failed (4004 of 400000), and more than 1 % is too many",
+        "50 clients: 1.001 % of the requests failed (4004 of 400000; limit 1 %)",
     );
     invalid(
         |record| failing(record, 0, 7),
@@ -351,12 +351,12 @@ fn each_rule_not_met_makes_it_uncertified() {
     uncertified(
         |record| record.workload_sha256 = "0".into(),
         "standard-workload",
-        "`standard` has the name of a built-in workload and another content",
+        "`standard` has the name of a built-in workload, but other content",
     );
     uncertified(
         |record| record.workload.name = "mine".into(),
         "standard-workload",
-        "`mine` is none of the built-in workloads",
+        "`mine` is not a built-in workload",
     );
     uncertified(
         |record| record.iterations[3].measured.window_ns = 599 * SECOND,
@@ -429,7 +429,7 @@ fn each_rule_not_met_makes_it_uncertified() {
             calibrate(record);
         },
         "reproducible",
-        "built from sources that no commit has: abc-modified",
+        "built from uncommitted sources: abc-modified",
     );
     uncertified(
         |record| drop(record.environment.remove("calibration")),
@@ -448,7 +448,7 @@ fn each_rule_not_met_makes_it_uncertified() {
             }
         },
         "steady-state",
-        "20 clients, iteration 1: the mean rate is -5.0 % off that behind its first 60 s",
+        "20 clients, iteration 1: the mean rate is -5.0 % off the rate after its first 60 s",
     );
 }
 

@@ -40,7 +40,7 @@ pub(super) enum FrameError {
     #[error("{0}")]
     Io(io::Error),
     /// There is no greeting.
-    #[error("it said {0} where a greeting was expected")]
+    #[error("it sent {0} instead of a greeting")]
     NoGreeting(String),
     /// More than a frame can have.
     #[error("a message of {0} bytes was announced, and the longest has {FRAME_BYTES_MAX}")]
@@ -183,10 +183,10 @@ mod tests {
         assert_eq!(greeted(&mut &stream[..]).unwrap(), ours);
         assert!(matches!(greeted(&mut &b""[..]), Err(FrameError::Ended)));
         for (wrong, shown) in [
-            (&b"Welcome to web1!\nWEBSTONE-AGENT 1 x\n"[..], "it said `Welcome to web1!` where"),
-            (b"WEBSTONE-AGENT one 0.1\n", "it said `WEBSTONE-AGENT one 0.1` where"),
-            (b"WEBSTONE-AGENT 1 \x1b[31m\n", r"it said `WEBSTONE-AGENT 1 \u{1b}[31m` where"),
-            (&[0xff; 300], "it said `\u{fffd}"),
+            (&b"Welcome to web1!\nWEBSTONE-AGENT 1 x\n"[..], "it sent `Welcome to web1!` instead"),
+            (b"WEBSTONE-AGENT one 0.1\n", "it sent `WEBSTONE-AGENT one 0.1` instead"),
+            (b"WEBSTONE-AGENT 1 \x1b[31m\n", r"it sent `WEBSTONE-AGENT 1 \u{1b}[31m` instead"),
+            (&[0xff; 300], "it sent `\u{fffd}"),
         ] {
             let error = greeted(&mut &wrong[..]).unwrap_err().to_string();
             assert!(error.starts_with(shown), "{error}");

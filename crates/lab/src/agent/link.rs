@@ -59,7 +59,7 @@ pub struct Setting<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The command is none.
-    #[error("server.agent: `{0}` is no command")]
+    #[error("server.agent: `{0}` is not a command")]
     Command(String),
     /// It could not be started.
     #[error("cannot start the agent `{command}`: {source}")]
@@ -372,7 +372,7 @@ impl ServerAgent {
                         _ => {}
                     }
                 }
-                _ => return Err("answered what it was not asked".to_owned()),
+                _ => return Err("sent an answer that was not asked for".to_owned()),
             }
         }
     }

@@ -18,7 +18,7 @@ fn refused(command: &str) -> (String, String) {
 #[test]
 fn an_agent_that_does_not_start_is_quoted() {
     let (error, hint) = refused("'");
-    assert_eq!(error, "server.agent: `'` is no command");
+    assert_eq!(error, "server.agent: `'` is not a command");
     assert!(hint.contains("ssh web1 webstone agent"), "{hint}");
     let (error, _) = refused("/nonexistent/ssh web1");
     assert!(error.starts_with("cannot start the agent `/nonexistent/ssh web1`: No such file"), "{error}");
@@ -48,7 +48,7 @@ fn another_version_is_told_with_both_and_the_remedy() {
 fn what_makes_no_sense_is_shown() {
     let (error, _) = refused("sh -c 'echo Last login: today; cat >/dev/null'");
     assert!(
-        error.contains("makes no sense: it said `Last login: today` where a greeting was expected"),
+        error.contains("makes no sense: it sent `Last login: today` instead of a greeting"),
         "{error}"
     );
     let (_, hint) = refused("sh -c 'printf \"WEBSTONE-AGENT 1 0.1.0\\r\\n\"; cat >/dev/null'");

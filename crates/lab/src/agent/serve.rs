@@ -35,7 +35,7 @@ pub enum ServeError {
         theirs: (String, u32),
     },
     /// The other side makes no sense.
-    #[error("whoever started this agent is no webstone: {0}")]
+    #[error("this agent was not started by webstone: {0}")]
     Garbled(String),
     /// Nothing can be said.
     #[error("cannot answer: {0}")]

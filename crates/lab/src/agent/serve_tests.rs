@@ -38,7 +38,7 @@ fn strangers_are_refused() {
     assert_eq!(error.hint(), Some(SAME_VERSION));
     let error = served(b"GET / HTTP/1.1\r\n".to_vec()).unwrap_err();
     assert!(
-        error.to_string().starts_with("whoever started this agent is no webstone: it said `GET /"),
+        error.to_string().starts_with("this agent was not started by webstone: it sent `GET /"),
         "{error}"
     );
     let mut unknown = Vec::new();

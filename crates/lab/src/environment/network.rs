@@ -53,7 +53,7 @@ fn describe(root: &Root, name: &str, towards: Vec<String>, ask: Ask<'_>) -> Valu
     let asked = |option: &str| -> Value {
         match ask("ethtool", &[option, name]) {
             Some(text) => Value::Object(pairs(&text)),
-            None => "unknown: `ethtool` is not installed, or the driver does not tell".into(),
+            None => "unknown: `ethtool` is not installed, or the driver does not report it".into(),
         }
     };
     let queues = root.names(&format!("{base}/queues"));
@@ -77,7 +77,7 @@ fn describe(root: &Root, name: &str, towards: Vec<String>, ask: Ask<'_>) -> Valu
     all.insert("loopback".to_owned(), (name == "lo").into());
     all.insert(
         "speed_mbps".to_owned(),
-        speed.map_or_else(|| "unknown: the link has none, or does not tell".into(), Value::from),
+        speed.map_or_else(|| "unknown: the link has none, or does not report it".into(), Value::from),
     );
     all.insert("queues".to_owned(), json!({ "rx": count("rx-"), "tx": count("tx-") }));
     for (key, option) in
@@ -154,7 +154,7 @@ mod tests {
         );
         assert_eq!(
             interface["coalescing"],
-            "unknown: `ethtool` is not installed, or the driver does not tell"
+            "unknown: `ethtool` is not installed, or the driver does not report it"
         );
     }
 
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(facts["network.interfaces"][0]["loopback"], true);
         assert_eq!(
             facts["network.interfaces"][0]["speed_mbps"],
-            "unknown: the link has none, or does not tell"
+            "unknown: the link has none, or does not report it"
         );
     }
 }

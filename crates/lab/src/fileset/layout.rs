@@ -145,7 +145,7 @@ fn safe_path(url: &str) -> Result<String, &'static str> {
     for name in path.split('/') {
         match name {
             ".." | "." => {
-                return Err("`.` and `..` are no names of files: the path leads out of the directory");
+                return Err("`.` and `..` are not names of files: the path leads out of the directory");
             }
             "" => return Err("two slashes in a row leave a name empty"),
             name if name.len() > NAME_BYTES_MAX => return Err("a name is longer than 255 bytes"),

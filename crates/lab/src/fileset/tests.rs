@@ -94,7 +94,7 @@ fn files_of_another_workload_are_not_overwritten_unasked() {
     };
     assert!(
         message.ends_with(
-            "a has 10 bytes, and the file of this workload 100: it is of another workload, or somebody else's"
+            "a has 10 bytes, the file of this workload 100: it belongs to another workload, or to somebody else"
         ),
         "{message}"
     );

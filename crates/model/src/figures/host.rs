@@ -307,7 +307,7 @@ pub(super) static NETWORK: &[Figure] = &[
         let links = host.links.as_ref()?;
         some(quotient(links.packets as f64, links.ended as f64))
     })
-    .called("Network packets a request", "packets a request")
+    .called("Network packets per request", "packets per request")
     .precision(Precision::Exactly(2))
     .column("packets", "a request", 3)
     .json("host.packets_per_request")
@@ -315,13 +315,13 @@ pub(super) static NETWORK: &[Figure] = &[
     RETRANSMISSIONS,
 ];
 
-/// `retransmissions`: segments retransmitted for 1,000 requests that ended.
+/// `retransmissions`: segments retransmitted per 1,000 requests that ended.
 const RETRANSMISSIONS: Figure =
     Figure::of_host("retransmissions_per_1000_requests", Quantity::Ratio, |host| {
         let retransmitted = host.tcp?.retransmitted as f64;
         (host.tcp_ended > 0).then(|| (1000.0 * retransmitted / host.tcp_ended as f64).into())
     })
-    .called("Retransmissions for 1,000 requests", "retransmissions for 1,000 requests")
+    .called("Retransmissions per 1,000 requests", "retransmissions per 1,000 requests")
     .precision(Precision::UpTo(3))
     .column("retransmitted", "1,000 requests", 3)
     .defined(HOST, "retransmissions_per_1000_requests")
@@ -329,7 +329,7 @@ const RETRANSMISSIONS: Figure =
     .prometheus("webstone_retransmissions_per_1000_requests")
     .otel("webstone.retransmissions", "{segment}/1000{request}")
     .gate(
-        Gate::compared("retransmissions", "TCP retransmissions for 1,000 requests")
+        Gate::compared("retransmissions", "TCP retransmissions per 1,000 requests")
             .differs()
             .of_machines()
             .words("fewer", "more"),

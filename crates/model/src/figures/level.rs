@@ -87,8 +87,8 @@ pub const CLIENT_THROUGHPUT: Figure =
     Figure::new("client_throughput_bit_per_s", Quantity::BitsPerSecond, |r| {
         r.windowed(r.figures().client_throughput_bps)
     })
-    .called("Throughput of a waiting client", "throughput of a client")
-    .column("a client", "Mbit/s", 0)
+    .called("Throughput of a waiting client", "throughput per client")
+    .column("per client", "Mbit/s", 0)
     .defined(LEVEL, "client_throughput_bps")
     .json("figures.client_throughput_bps")
     .prometheus("webstone_client_throughput_bytes_per_second");

@@ -43,7 +43,7 @@ impl fmt::Display for Delivery {
 
 /// Why a text names neither files nor an interface.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` names no interface; write static, or one of {names}", names = Interface::ALL.map(Interface::name).join(", "))]
+#[error("`{text}` is not an interface; write static, or one of {names}", names = Interface::ALL.map(Interface::name).join(", "))]
 pub struct DeliveryError {
     text: String,
 }
@@ -100,7 +100,7 @@ mod tests {
         }
         assert_eq!("fastcgi".parse(), Ok(Delivery::Dynamic(Interface::Fastcgi)));
         assert!(
-            "files".parse::<Delivery>().unwrap_err().to_string().starts_with("`files` names no interface")
+            "files".parse::<Delivery>().unwrap_err().to_string().starts_with("`files` is not an interface")
         );
     }
 }

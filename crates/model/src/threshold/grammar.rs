@@ -178,7 +178,7 @@ impl<'a> Scanner<'a> {
         let rule = if self.rest().starts_with(['=', '!']) {
             "a measured value is hardly ever equal to anything".to_owned()
         } else {
-            format!("a relation is expected behind `{metric}`")
+            format!("a relation is expected after `{metric}`")
         };
         Err(self.error(rule, "<, <=, > or >="))
     }
@@ -204,12 +204,12 @@ impl<'a> Scanner<'a> {
                 format!("`{unit}` is not a unit of `{metric}`")
             };
             let units = match metric.quantity() {
-                Quantity::Seconds | Quantity::Duration => "ns, us, ms, s or m behind the number",
-                Quantity::Percent => "% behind the number: it is a share",
-                Quantity::BitsPerSecond => "Mbit/s, MB/s or the like behind the number",
-                Quantity::BytesPerSecond => "kB/s, MB/s or the like behind the number",
-                Quantity::Bytes => "B, kB, MB or GB behind the number",
-                Quantity::PerSecond => "the number alone, or with k, m or /s behind it",
+                Quantity::Seconds | Quantity::Duration => "ns, us, ms, s or m after the number",
+                Quantity::Percent => "% after the number: it is a share",
+                Quantity::BitsPerSecond => "Mbit/s, MB/s or the like after the number",
+                Quantity::BytesPerSecond => "kB/s, MB/s or the like after the number",
+                Quantity::Bytes => "B, kB, MB or GB after the number",
+                Quantity::PerSecond => "the number alone, or with k, m or /s after it",
                 Quantity::Share => "the number alone, between 0 and 1",
                 _ => "the number alone",
             };

@@ -81,11 +81,11 @@ fn an_error_names_the_column_the_rule_and_the_remedy() {
         ),
         (
             "p(99)<50",
-            "`p(99)<50`, column 9: the limit of `p(99)` needs a unit; write ns, us, ms, s or m behind the number",
+            "`p(99)<50`, column 9: the limit of `p(99)` needs a unit; write ns, us, ms, s or m after the number",
         ),
         (
             "p(99)<50ms,rate",
-            "`p(99)<50ms,rate`, column 16: a relation is expected behind `rate`; write <, <=, > or >=",
+            "`p(99)<50ms,rate`, column 16: a relation is expected after `rate`; write <, <=, > or >=",
         ),
         (
             "p(0)<1s",
@@ -95,11 +95,11 @@ fn an_error_names_the_column_the_rule_and_the_remedy() {
         ("p<1s", "`p<1s`, column 1: a percentile has a number; write p(99)"),
         (
             "errors<0.01",
-            "`errors<0.01`, column 12: the limit of `errors` needs a unit; write % behind the number: it is a share",
+            "`errors<0.01`, column 12: the limit of `errors` needs a unit; write % after the number: it is a share",
         ),
         (
             "rate>5ms",
-            "`rate>5ms`, column 7: `ms` is not a unit of `rate`; write the number alone, or with k, m or /s behind it",
+            "`rate>5ms`, column 7: `ms` is not a unit of `rate`; write the number alone, or with k, m or /s after it",
         ),
         (
             "rate==5",
@@ -127,7 +127,7 @@ fn an_error_names_the_column_the_rule_and_the_remedy() {
         ),
         (
             "rate>1 rate>2",
-            "`rate>1 rate>2`, column 8: `rate` is not a unit of `rate`; write the number alone, or with k, m or /s behind it",
+            "`rate>1 rate>2`, column 8: `rate` is not a unit of `rate`; write the number alone, or with k, m or /s after it",
         ),
         (
             "avg<1s!",

@@ -166,9 +166,9 @@ fn placeholder(text: &str, start: usize) -> Result<(Part, usize), TemplateError>
             Some((feed, column)) if !feed.is_empty() && !column.is_empty() => {
                 Part::Feed { feed: feed.into(), column: column.into() }
             }
-            _ => return Err(error(format!("{shown} is no template"))),
+            _ => return Err(error(format!("{shown} is not a template"))),
         },
-        _ => return Err(error(format!("{shown} is no template"))),
+        _ => return Err(error(format!("{shown} is not a template"))),
     };
     Ok((part, end))
 }
@@ -244,9 +244,9 @@ mod tests {
             ("{{rand 9 1}}", 0, "larger"),
             ("{{rand 1 x}}", 0, "`x`"),
             ("{{rand 1 99999999999999999999}}", 0, "whole number"),
-            ("{{}}", 0, "no template"),
-            ("{{seq 1}}", 0, "no template"),
-            ("{{.x}}", 0, "no template"),
+            ("{{}}", 0, "not a template"),
+            ("{{seq 1}}", 0, "not a template"),
+            ("{{.x}}", 0, "not a template"),
         ] {
             let error = Template::parse(text).unwrap_err();
             assert_eq!(error.at, at, "{text}");

@@ -324,7 +324,7 @@ pub(crate) fn because(why: Why) -> &'static str {
         Why::TooWide => "the interval of one of the two is wider than its value, so nothing can be concluded",
         Why::WithinInterval => "the interval contains no change",
         Why::WithinNoise => "not beyond the noise floor",
-        Why::Corrected => "it may be luck among so many levels",
+        Why::Corrected => "among so many levels it may be chance",
     }
 }
 
@@ -355,7 +355,7 @@ fn fail_when(when: FailWhen) -> &'static str {
     match when {
         FailWhen::Shown => "fails when the whole interval meets the condition, beyond the noise floor",
         FailWhen::Measured => "fails when the measured change meets the condition",
-        FailWhen::Possible => "fails unless the interval excludes that the condition is met",
+        FailWhen::Possible => "fails unless the interval excludes the condition",
     }
 }
 

@@ -100,7 +100,7 @@ fn rules(html: &mut Html, run: &Run<'_>) {
         let standing = match rule.standing {
             RuleStanding::Met => "met",
             RuleStanding::NotMet => "not met",
-            RuleStanding::CannotTell => "cannot be told",
+            RuleStanding::CannotTell => "unknown",
         };
         vec![rule.text.clone(), standing.to_owned(), rule.evidence.clone()]
     };

@@ -88,13 +88,13 @@ fn rules(html: &mut Html, run: &Run<'_>) {
     }
     let number = counted(unmet.len() as u64, "run rule is", "run rules are");
     html.raw("<details class=\"printed\"><summary>")
-        .text(&format!("{number} not met, or cannot be told from the record"));
+        .text(&format!("{number} not met, or unknown from the record"));
     html.raw("</summary><ul>");
     for rule in unmet {
         let standing = match rule.standing {
             RuleStanding::Met => "met",
             RuleStanding::NotMet => "not met",
-            RuleStanding::CannotTell => "cannot be told",
+            RuleStanding::CannotTell => "unknown",
         };
         html.raw("<li>").text(&rule.text).raw(" <em>").text(standing).raw(":</em> ").text(&rule.evidence);
         html.raw("</li>");

@@ -155,9 +155,8 @@ impl Draw<'_> {
             sheet.notes.push((Tone::Caution, format!("No rank: {}.", without.join(", "))));
         }
         if ranks.without.is_none() {
-            let text = "A rank is the range from the best to the worst place that is possible. Best: 1 + the servers whose \
-                        whole 95 % interval lies above this one's rate; its own scatter gains it no place. Worst: the place, \
-                        by rate, of the last one that it cannot be told from (95 % confidence over all pairs together, \
+            let text = "A rank is the range from the best to the worst possible place. Best: 1 + the servers whose \
+                        whole 95 % interval lies above this one's rate. Worst: the place, by rate, of the last one from which it does not differ significantly (95 % confidence over all pairs together, \
                         beyond the scatter of iterations).";
             sheet.notes.push((Tone::Faint, text.to_owned()));
         }
@@ -195,8 +194,8 @@ impl Draw<'_> {
             .map(|(place, others)| format!("{} from {}", name(place), others.join(", ")))
             .collect();
         Some(match lists.is_empty() {
-            true => "Every one can be told from every other.".to_owned(),
-            false => format!("Cannot be told apart: {}.", lists.join("; ")),
+            true => "All of them differ significantly.".to_owned(),
+            false => format!("No significant difference: {}.", lists.join("; ")),
         })
     }
 
@@ -289,7 +288,7 @@ impl Draw<'_> {
         let mut notes = Vec::new();
         if scaling.rows.iter().any(|row| row.peak_rate.is_none()) {
             notes.push(format!(
-                "{NOT_AVAILABLE}: the run is invalid or not there, so the figure would not be the server's; it is in no fit."
+                "{NOT_AVAILABLE}: the run is invalid or missing, so the figure would not be the server's; no fit includes it."
             ));
         }
         if scaling.rows.iter().any(|row| !self.cell(row.cell).shared_cpus.is_empty()) {
@@ -308,7 +307,7 @@ impl Draw<'_> {
             None if law.alpha > 0.0 => {
                 format!("rising towards {} requests/s, never falling", self.rate(law.lambda / law.alpha))
             }
-            None => "rising with the CPUs without end".to_owned(),
+            None => "rising without limit".to_owned(),
         };
         notes.push(format!(
             "Universal Scalability Law: one CPU {} requests/s, contention {:.4}, coherency {:.6}; {peak}.",
@@ -317,7 +316,7 @@ impl Draw<'_> {
             law.beta
         ));
         notes.push(match law.degrees_of_freedom {
-            0 => "Three points settle three coefficients: that the law meets them shows nothing.".to_owned(),
+            0 => "Three points determine three coefficients: a perfect fit shows nothing.".to_owned(),
             _ => format!("Largest residual {:.1} %.", law.residual_percent_max()),
         });
         notes
@@ -368,7 +367,7 @@ impl Draw<'_> {
                 Tone::Faint,
                 format!(
                     "{NOT_AVAILABLE}: the run of the files or of the interface is invalid or not there, so the efficiency would \
-                     not be the server's. CPU time a request does not depend on what the limit was."
+                     not be the server's. CPU time per request does not depend on the bottleneck."
                 ),
             ));
         }
@@ -422,7 +421,7 @@ impl Draw<'_> {
         let mut table = Table::default();
         table.text("cell", Room::Distinct(14)).number("peak", "requests/s", Room::Always);
         table.number("caching", "% over off", Room::Optional(7)).number("hits", "", Room::Always);
-        table.number("origin", "requests/s", Room::Always).number("asked", "a request", Room::Always);
+        table.number("origin", "requests/s", Room::Always).number("asked", "per request", Room::Always);
         table.number("saved", "bytes", Room::Always).number("connects", "each asked", Room::Optional(3));
         table.number("proxy", "CPU", Room::Optional(5)).number("origin", "CPU", Room::Optional(6));
         table.text("", Room::Flexible(12));

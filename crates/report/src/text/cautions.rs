@@ -123,7 +123,7 @@ fn errors(record: &RunRecord, verdict: &Verdict, found: &mut Vec<Caution>) {
     }
     let share = counts.failed as f64 / counts.ended() as f64 * 100.0;
     let what = format!(
-        "{} of {} requests failed ({}); they count as errors and as nothing else",
+        "{} of {} requests failed ({}); they count as errors only",
         count(counts.failed),
         count(counts.ended()),
         percent(share)
@@ -165,8 +165,8 @@ fn kept_off(record: &RunRecord, levels: &[Level<'_>], found: &mut Vec<Caution>) 
         .filter_map(|level| Some(format!("{:.0} % of a window at {}", waited(level)?, level.load())))
         .collect();
     if !levels.is_empty() {
-        let what = "the load generator waited for its CPU while the server or another of its workers had it";
-        let caution = Caution::new("KEPT OFF ITS CPU", what).at(levels);
+        let what = "the load generator waited for its CPU while the server or another of its workers used it";
+        let caution = Caution::new("WAITED FOR CPU", what).at(levels);
         found.push(
             caution.meaning("every latency contains that time").remedy("give it CPUs of its own with --cpus"),
         );

@@ -38,13 +38,13 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
             .defined("Figures", "generator_cpu_per_request_s");
         if waited {
             table
-                .number("kept off", "its CPU, %", Room::Optional(4))
+                .number("waited", "for CPU, %", Room::Optional(4))
                 .defined("The verdict", "generator-saturated");
             table.explained(
-                "kept off its CPU: how long a worker was ready to run while something else ran there",
+                "waited for CPU: how long a worker was ready to run while something else used its CPU",
             );
         }
-        table.number("a request", client_cost.unit, Room::Always);
+        table.number("per request", client_cost.unit, Room::Always);
     }
     if delayed {
         table.number("own delay", &format!("p99, {}", delay.unit), Room::Optional(5)).defined("Instants", "");
@@ -54,13 +54,13 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
         table.number("receive lag", &format!("p50, {}", lag.unit), Room::Optional(2)).defined("Instants", "");
         table.number("receive lag", &format!("p99, {}", lag.unit), Room::Optional(3)).defined("Instants", "");
         table.explained(
-            "receive lag: how long bytes had lain in the kernel when they were read, on one connection a worker",
+            "receive lag: how long received bytes waited in the kernel, on one connection per worker",
         );
         table.number("receive lag", &format!("max, {}", lag.unit), Room::Optional(2)).defined("Instants", "");
     }
     if server {
         table.number("server", "% of a CPU", Room::Always).defined("The server", "user_ns");
-        table.number("a request", server_cost.unit, Room::Always);
+        table.number("per request", server_cost.unit, Room::Always);
         table
             .number("memory", &format!("max, {}", memory.unit), Room::Optional(4))
             .defined("The server", "resident_bytes_max");
@@ -100,6 +100,6 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
         let saturated = share.busiest_percent >= WORKER_CPU_PERCENT_MAX;
         table.row_in(cells, if saturated { Tone::Alarm } else { Tone::Plain }, false);
     }
-    let explanation = "CPU of the load generator, and of the server where it could be asked";
+    let explanation = "CPU of the load generator, and of the server where it could be read";
     Some(Sheet::new("Machines", explanation, table))
 }

@@ -60,7 +60,7 @@ pub(super) fn check(client: &mut ClientSpec) -> Result<(), SpecError> {
         if client.unix_socket.is_some() {
             return Err(SpecError::new(
                 "client.proxy",
-                format!("`{proxy}` and client.unix_socket exclude each other"),
+                format!("`{proxy}` and client.unix_socket cannot be used together"),
                 "leave out one of them",
             ));
         }

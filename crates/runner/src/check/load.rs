@@ -50,7 +50,7 @@ fn closed_or_open(load: &LoadSpec) -> Result<(), SpecError> {
     if load.clients.0.is_empty() {
         return Err(SpecError::new(
             "load.clients",
-            "no level is asked for",
+            "no level is given",
             "say how many, as in 20..100+10",
         ));
     }
@@ -168,7 +168,7 @@ fn search(find: &SearchSpec, load: &LoadSpec) -> Result<(), SpecError> {
     }
     if !(LOOK_FIRST..=REPEATS_MAX).contains(&find.repeats) {
         let remedy = format!("write {LOOK_FIRST} to {REPEATS_MAX}");
-        return Err(SpecError::value("find.repeats", find.repeats, "no number of looks at a level", remedy));
+        return Err(SpecError::value("find.repeats", find.repeats, "not a possible number of timed runs of a level", remedy));
     }
     if !(0.01..=100.0).contains(&find.resolution_percent) {
         let remedy = "write 0.01 to 100";

@@ -105,7 +105,7 @@ fn apart(kind: Kind, spec: &RunSpec, matrix: &Matrix) -> Result<(), SpecError> {
     if let Some(path) = &spec.generator.record_all {
         return Err(SpecError::new(
             "generator.record_all",
-            format!("`{path}` would be written anew by every part of the series"),
+            format!("`{path}` would be overwritten by every part of the series"),
             "leave it out, and look at one run closely with `webstone run`",
         ));
     }

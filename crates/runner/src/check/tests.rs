@@ -167,7 +167,7 @@ fn a_broken_rule_is_told_with_place_key_value_and_remedy() {
             "[client]\nproxy = \"http://p\"\nunix_socket = \"/s\"\n",
             2,
             "client.proxy",
-            "`http://p` and client.unix_socket exclude each other",
+            "`http://p` and client.unix_socket cannot be used together",
             "leave out one",
         ),
         (
@@ -201,7 +201,7 @@ fn a_broken_rule_is_told_with_place_key_value_and_remedy() {
             "server.access_log",
         ),
         ("[server]\nprocesses = 7\n", 2, "server.processes", "means nothing to the reference", "as in nginx"),
-        ("[server]\nagent = \"'\"\n", 2, "server.agent", "`'` is no command", "as in 'ssh"),
+        ("[server]\nagent = \"'\"\n", 2, "server.agent", "`'` is not a command", "as in 'ssh"),
         ("[server]\nagent = \"x\"\n", 2, "server.agent", "is started here, by webstone", "leave it out"),
         ("name = \"a/b\"\n", 1, "name", "`a/b` is not usable as part of a file name", "letters, digits"),
         ("[series]\nservers = [\"nginx\"]\n", 1, "series", "a matrix is several runs", "webstone servers -f"),
@@ -220,7 +220,7 @@ fn a_broken_rule_is_told_with_place_key_value_and_remedy() {
             "more than 100000000 arrivals",
             "at most 100m",
         ),
-        ("[find]\nslo = \"avg<1s\"\nrepeats = 2\n", 3, "find.repeats", "`2` is no number", "write 3 to 100"),
+        ("[find]\nslo = \"avg<1s\"\nrepeats = 2\n", 3, "find.repeats", "`2` is not a possible number", "write 3 to 100"),
     ] {
         let error = check(&asked(text)).map(|checked| checked.spec).unwrap_err();
         assert_eq!(

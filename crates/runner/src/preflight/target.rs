@@ -135,8 +135,8 @@ pub(crate) fn unknown_contents(spec: &RunSpec, workload: &Workload) -> Option<St
     let unknown = files().filter(|file| file.generated_size(&spec.client.method).is_none()).count();
     (spec.client.check == Check::Content && unknown > 0).then(|| {
         format!(
-            "contents are to be checked, but of {unknown} of the workload's {} files none is known: that of a generated file is, \
-             whose size is stated and which is asked for by GET and without a query",
+            "contents are to be checked, but those of {unknown} of the workload's {} files are unknown: only generated files of \
+             a stated size, requested by GET without a query, have known contents",
             files().count()
         )
     })

@@ -42,7 +42,7 @@ pub fn cells(kind: Kind, matrix: &Matrix, base: &RunSpec) -> Result<(Vec<Cell>, 
     }
     if all && !offered.iter().any(|cell| cell.at.is_dynamic()) {
         return Err(SeriesError::refused(
-            "none of these servers has an interface here to hold against its files",
+            "none of these servers has an interface here to compare with its files",
             "`webstone servers` lists which server has which interface, and what is missing here",
         ));
     }
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(warnings, [""; 0]);
         assert_eq!(names(Kind::Servers, &["reference"], &[], "spice").unwrap().0, ["reference"]);
         let error = names(Kind::Spice, &["caddy"], &[], "spice").unwrap_err();
-        assert_eq!(error, "none of these servers has an interface here to hold against its files");
+        assert_eq!(error, "none of these servers has an interface here to compare with its files");
     }
 
     #[test]

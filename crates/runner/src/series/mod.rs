@@ -75,7 +75,7 @@ pub enum SeriesError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Somebody else is at it.
-    #[error("{0} is being worked on by another webstone")]
+    #[error("{0} is in use by another webstone process")]
     Busy(PathBuf),
 }
 
@@ -204,7 +204,7 @@ impl SeriesStore {
             Some(planned) => {
                 if let Some(difference) = replan::difference(&series, &planned) {
                     return Err(SeriesError::refused(
-                        format!("{} was planned otherwise: {difference}", directory.display()),
+                        format!("{} was planned differently: {difference}", directory.display()),
                         "give the command line that began it: it is in its series.json",
                     ));
                 }

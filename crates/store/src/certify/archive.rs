@@ -234,7 +234,7 @@ fn read_tar_gz(file: File, place: &mut Place) -> Result<(), String> {
 }
 
 pub(super) fn behind_the_end() -> String {
-    "it goes on behind its end: something was appended to it".to_owned()
+    "something was appended after its end".to_owned()
 }
 
 /// What a tar says about its next entry: of at most so many bytes, because it is held.
@@ -244,7 +244,7 @@ fn extension(entry: &mut impl Read, bytes_max: u64) -> Result<Vec<u8>, String> {
     read.map_err(|error| format!("it cannot be unpacked: {}", crate::without_number(&error)))?;
     match bytes.len() as u64 {
         length if length > bytes_max => Err(format!(
-            "a name or an attribute in it has more than {bytes_max} bytes, and a record's has fewer"
+            "a name or an attribute in it has more than {bytes_max} bytes; a record's has fewer"
         )),
         _ => Ok(bytes),
     }
@@ -363,7 +363,7 @@ impl Place {
             .map_err(|error| format!("{name:?} cannot be unpacked: {}", crate::without_number(&error)))?;
         if copied > self.left {
             return Err(format!(
-                "unpacked it would have more than {BYTES_EACH} times its size: no record has, and a trap may"
+                "unpacked it would have more than {BYTES_EACH} times its size, which no record has"
             ));
         }
         if copied > left {

@@ -78,7 +78,7 @@ pub fn load(path: &Path, ask: &mut dyn FnMut() -> Option<String>) -> Result<Priv
                 ("it is a public key", "name the private key: the file without .pub")
             }
             text if text.contains("PRIVATE KEY-----") => ("it is a key of another kind than ed25519", MAKE),
-            _ => ("it is no private key of OpenSSH, and none in PKCS#8", MAKE),
+            _ => ("it is neither an OpenSSH private key nor PKCS#8", MAKE),
         };
         return Err(no_key(path, what, hint));
     };
@@ -90,7 +90,7 @@ pub fn load(path: &Path, ask: &mut dyn FnMut() -> Option<String>) -> Result<Priv
 
 fn openssh(path: &Path, text: &str, ask: &mut dyn FnMut() -> Option<String>) -> Result<PrivateKey, KeyError> {
     let key = PrivateKey::from_openssh(text)
-        .map_err(|error| no_key(path, &format!("it is a damaged key of OpenSSH: {error}"), MAKE))?;
+        .map_err(|error| no_key(path, &format!("it is a damaged OpenSSH key: {error}"), MAKE))?;
     if !key.is_encrypted() {
         return Ok(key);
     }

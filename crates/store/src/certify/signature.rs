@@ -45,7 +45,7 @@ pub fn sign(key: &PrivateKey, manifest: &[u8]) -> Result<String, String> {
 pub fn check(signature: &[u8], manifest: &[u8]) -> Result<Signed, SignatureError> {
     let none = |what: String| SignatureError::NotOne(what);
     let parsed =
-        SshSig::from_pem(signature).map_err(|error| none(format!("is no signature of OpenSSH: {error}")))?;
+        SshSig::from_pem(signature).map_err(|error| none(format!("is not an OpenSSH signature: {error}")))?;
     // Armour has room for bytes that no reader looks at. There is one way to write a signature, and it has none.
     if text_of(&parsed).is_none_or(|text| text.as_bytes() != signature) {
         return Err(none(
@@ -54,7 +54,7 @@ pub fn check(signature: &[u8], manifest: &[u8]) -> Result<Signed, SignatureError
     }
     if parsed.namespace() != NAMESPACE {
         let found = parsed.namespace();
-        return Err(none(format!("is a signature for `{found}`, and one of a record is for `{NAMESPACE}`")));
+        return Err(none(format!("is a signature for `{found}`; a record's is for `{NAMESPACE}`")));
     }
     if parsed.algorithm() != Algorithm::Ed25519 {
         return Err(none(format!("is made with {}, and only ed25519 is read", parsed.algorithm())));
@@ -99,7 +99,7 @@ pub struct Allowed {
 pub fn signer(text: &str) -> Result<Allowed, String> {
     if text.starts_with("SHA256:") {
         let fingerprint: Fingerprint =
-            text.parse().map_err(|_| "is no fingerprint as ssh-keygen -l prints it".to_owned())?;
+            text.parse().map_err(|_| "is not a fingerprint as ssh-keygen -l prints it".to_owned())?;
         return Ok(Allowed { who: String::new(), fingerprint: fingerprint.to_string() });
     }
     let line = match text.starts_with("ssh-") {
@@ -108,7 +108,7 @@ pub fn signer(text: &str) -> Result<Allowed, String> {
             .map_err(|error| format!("cannot be read: {}", crate::without_number(&error)))?,
     };
     let key =
-        PublicKey::from_openssh(line.trim()).map_err(|_| "holds no public key of OpenSSH".to_owned())?;
+        PublicKey::from_openssh(line.trim()).map_err(|_| "holds no OpenSSH public key".to_owned())?;
     Ok(Allowed { who: key.comment().to_owned(), fingerprint: fingerprint(&key).to_string() })
 }
 

@@ -105,7 +105,7 @@ pub fn replace(
         steps::next()?;
         std::fs::rename(&temporary, path)
     };
-    attempt().inspect(|()| debug!(file = %path.display(), "written anew")).map_err(|error| {
+    attempt().inspect(|()| debug!(file = %path.display(), "replaced")).map_err(|error| {
         if steps::is_alive() {
             let _ = std::fs::remove_file(&temporary);
         }

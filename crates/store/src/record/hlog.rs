@@ -115,7 +115,7 @@ impl Line {
         histogram.set_max(max);
         let value = |name: &str| tag.split(';').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
         let number = |name: &str| -> Result<Option<u32>, String> {
-            let wrong = || format!("the tag `{tag}` has no number behind {name}=");
+            let wrong = || format!("the tag `{tag}` has no number after {name}=");
             value(name).map(|text| text.parse().map_err(|_| wrong())).transpose()
         };
         let required = |name: &str| number(name)?.ok_or_else(|| format!("the tag `{tag}` has no {name}="));
@@ -301,7 +301,7 @@ mod tests {
             (format!("Tag=iteration=1;kind=page,0.0,1.0,0.0,{encoded}"), "no clients="),
             (
                 format!("Tag=clients=x;iteration=1;kind=page,0.0,1.0,0.0,{encoded}"),
-                "no number behind clients=",
+                "no number after clients=",
             ),
             (format!("Tag=clients=1;iteration=1,0.0,1.0,0.0,{encoded}"), "no kind="),
             (format!("Tag=clients=1;iteration=1;kind=page,0.0,1.0,max,{encoded}"), "maximum `max`"),

@@ -118,7 +118,7 @@ fn parse(bytes: &[u8], found: &mut Integrity) -> BTreeMap<String, String> {
             found.damage(MANIFEST, format!("line {number} is not in the order of names"));
         }
         if !REQUIRED.contains(&name.as_str()) && !OPTIONAL.contains(&name.as_str()) {
-            found.damage(MANIFEST, format!("line {number} lists {name:?}, which is no file of a record"));
+            found.damage(MANIFEST, format!("line {number} lists {name:?}, which is not a file of a record"));
         }
         last.clone_from(&name);
         listed.insert(name, sum);

@@ -78,7 +78,7 @@ pub(super) fn read_total(number: u64, line: &str, totals: &mut [PageTotals]) -> 
 }
 
 fn wrong_row(pages: usize) -> String {
-    format!("not a page below {pages} and {NUMBERS} numbers behind it")
+    format!("not a page below {pages} and {NUMBERS} numbers after it")
 }
 
 /// `20,,1,`: clients, rate in open loop, iteration.

@@ -45,9 +45,9 @@ impl LineFault {
     pub fn expected(self) -> &'static str {
         match self {
             LineFault::NoTime => "expected a time in brackets, as in [10/Oct/2000:13:55:36 -0700]",
-            LineFault::NoRequest => "expected a request in quotes behind the time, as in \"GET / HTTP/1.1\"",
+            LineFault::NoRequest => "expected a request in quotes after the time, as in \"GET / HTTP/1.1\"",
             LineFault::NotARequest => "expected a method, a URL and a version in the quotes",
-            LineFault::NoStatus => "expected a status and a size behind the request, as in 200 2326",
+            LineFault::NoStatus => "expected a status and a size after the request, as in 200 2326",
             LineFault::Directive => "expected Common or Combined Log Format, not a directive",
             LineFault::TooLong => "expected at most 65,536 bytes a line",
         }

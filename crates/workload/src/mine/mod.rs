@@ -31,7 +31,7 @@ pub struct MineOptions {
     pub name: String,
     /// Whether URLs that differ in their query are different.
     pub keep_query: bool,
-    /// Keep only so many pages, the most frequent ones.
+    /// Keep at most this many pages, the most frequent ones.
     pub pages_max: Option<usize>,
     /// Whether to group files into pages: a document, and what the same client fetched within a second of it.
     pub sessions: bool,

@@ -49,7 +49,7 @@ impl Generator {
         let place = self.cpu.map_or("its CPU".to_owned(), |cpu| format!("CPU {cpu}"));
         let busiest = if self.is_alone { "" } else { "busiest " };
         let waited = match self.waited >= RUN_QUEUE_PERCENT_MAX {
-            true => format!(" and was kept off it for {:.0} % of the time", self.waited),
+            true => format!(" and waited for it {:.0} % of the time", self.waited),
             false => String::new(),
         };
         format!("the generator's {busiest}worker used {:.0} % of {place}{waited}", self.used)

@@ -61,7 +61,7 @@ pub(super) fn limits(record: &RunRecord) -> (Limit, Vec<LevelLimit>) {
         Some(peak) => limits[peak].limit.clone(),
         None => Limit {
             resource: LimitingResource::Unknown,
-            sentence: "The bottleneck cannot be told: nothing was measured.".to_owned(),
+            sentence: "The bottleneck is unknown: nothing was measured.".to_owned(),
         },
     };
     (run, limits)
@@ -79,7 +79,7 @@ fn limit(resource: LimitingResource, sentence: String) -> Limit {
 }
 
 fn unknown(at: &str, why: &str) -> Limit {
-    limit(LimitingResource::Unknown, format!("The bottleneck at {at} cannot be told: {why}."))
+    limit(LimitingResource::Unknown, format!("The bottleneck at {at} is unknown: {why}."))
 }
 
 /// ` (a, b)`, or nothing.

@@ -119,8 +119,8 @@ impl Server {
         }
         if let Some(held) = self.throttled_percent.filter(|held| *held >= QUOTA_PERCENT_MAX) {
             let sentence = format!(
-                "The CPU quota of the server's control group is the bottleneck at {at}: it held the {} up for {held:.0} % of \
-                 the time; {}{besides}.",
+                "The CPU quota of the server's control group is the bottleneck at {at}: it throttled the {} for {held:.0} % \
+                 of the time; {}{besides}.",
                 self.who,
                 self.text()
             );
@@ -204,7 +204,7 @@ impl Thread {
             None => String::new(),
         };
         let waited = match self.waited >= RUN_QUEUE_PERCENT_MAX {
-            true => format!(" and waited for it for {:.0} % of the time", self.waited),
+            true => format!(" and waited for it {:.0} % of the time", self.waited),
             false => String::new(),
         };
         format!("`{}`{number} used {:.0} % of a CPU{waited}", self.name, self.used)

@@ -98,8 +98,8 @@ fn a_cpu_at_its_ceiling_is_the_bottleneck() {
             run.measured.generator.workers[0].run_queue_ns = Some(270 * SECOND);
         },
         LimitingResource::Unknown,
-        "The bottleneck at 20 clients cannot be told: the generator's worker used 50 % of CPU 1 and was kept \
-         off it for 45 % of the time.",
+        "The bottleneck at 20 clients is unknown: the generator's worker used 50 % of CPU 1 and waited \
+         for it 45 % of the time.",
     );
     limited(
         |_, run| {
@@ -140,7 +140,7 @@ fn a_thread_at_its_ceiling_is_named() {
             used(run, 564, 0, 0, 30);
         },
         LimitingResource::Unknown,
-        "The bottleneck at 20 clients cannot be told: no CPU was at its ceiling for sure, and server and \
+        "The bottleneck at 20 clients is unknown: no CPU was at its ceiling for sure, and server and \
          generator were not idle for most of the time either; the server used 47 % of its 2 CPUs, its busiest \
          CPU was busy 94 % of the time, the generator's worker used 5 % of CPU 1, 1 % of what it can do by \
          its calibration.",
@@ -165,7 +165,7 @@ fn a_thread_at_its_ceiling_is_named() {
         },
         LimitingResource::ServerThread,
         "Threads of the server that share a CPU are the bottleneck at 20 clients: `a` (process 7) used 46 % \
-         of a CPU and waited for it for 50 % of the time; the server used 45 % of its 2 CPUs.",
+         of a CPU and waited for it 50 % of the time; the server used 45 % of its 2 CPUs.",
     );
     // A quota, beneath which both CPUs look idle.
     limited(
@@ -176,7 +176,7 @@ fn a_thread_at_its_ceiling_is_named() {
             run.server.as_mut().unwrap().processes.as_mut().unwrap().throttled_ns = Some(450 * SECOND);
         },
         LimitingResource::Server,
-        "The CPU quota of the server's control group is the bottleneck at 20 clients: it held the server up \
+        "The CPU quota of the server's control group is the bottleneck at 20 clients: it throttled the server \
          for 75 % of the time; the server used 10 % of its 2 CPUs, its busiest thread 20 % of one (the \
          generator's worker used 5 % of CPU 1).",
     );
@@ -187,7 +187,7 @@ fn what_others_took_is_no_limit_of_the_server() {
     limited(
         |_, run| used(run, 200, 0, 380, 300),
         LimitingResource::Unknown,
-        "The bottleneck at 20 clients cannot be told: other programs ran on the server's CPUs; the server \
+        "The bottleneck at 20 clients is unknown: other programs ran on the server's CPUs; the server \
          used 33 % of its 1 CPU, its busiest CPU was busy 97 % of the time, other programs had 63 % of its \
          CPUs, the generator's worker used 50 % of CPU 1, 1 % of what it can do by its calibration.",
     );
@@ -198,7 +198,7 @@ fn what_others_took_is_no_limit_of_the_server() {
             threads(run, &[("nginx", 300, 260)]);
         },
         LimitingResource::Unknown,
-        "The bottleneck at 20 clients cannot be told: other programs ran on the server's CPUs; the server \
+        "The bottleneck at 20 clients is unknown: other programs ran on the server's CPUs; the server \
          used 50 % of its 1 CPU, its busiest CPU was busy 60 % of the time, other programs had 10 % of its \
          CPUs, the generator's worker used 25 % of CPU 1, 1 % of what it can do by its calibration.",
     );
@@ -208,7 +208,7 @@ fn what_others_took_is_no_limit_of_the_server() {
             run.host.as_mut().unwrap().cpus[0].stolen_ns = 80 * SECOND;
         },
         LimitingResource::Unknown,
-        "The bottleneck at 20 clients cannot be told: the hypervisor gave 12 % of CPU 0 to others; the server \
+        "The bottleneck at 20 clients is unknown: the hypervisor gave 12 % of CPU 0 to others; the server \
          used 5 % of its 1 CPU, its busiest CPU was busy 16 % of the time, the generator's worker used 5 % of \
          CPU 1, 1 % of what it can do by its calibration.",
     );
@@ -220,7 +220,7 @@ fn what_others_took_is_no_limit_of_the_server() {
                 CpuUse { cpu: 1, busy_ns: 594 * SECOND, idle_ns: 6 * SECOND, ..CpuUse::default() };
         },
         LimitingResource::Unknown,
-        "The bottleneck at 20 clients cannot be told: server and generator share CPU 1, which was 99 % busy; \
+        "The bottleneck at 20 clients is unknown: server and generator share CPU 1, which was 99 % busy; \
          the server used 30 % of its 2 CPUs, its busiest CPU was busy 60 % of the time, other programs had 24 \
          % of its CPUs, the generator's worker used 50 % of CPU 1, 1 % of what it can do by its calibration.",
     );
@@ -231,7 +231,7 @@ fn nothing_is_ruled_out_that_was_not_demonstrably_idle() {
     limited(
         |_, run| used(run, 360, 30, 0, 300),
         LimitingResource::Unknown,
-        "The bottleneck at 20 clients cannot be told: no CPU was at its ceiling for sure, and server and \
+        "The bottleneck at 20 clients is unknown: no CPU was at its ceiling for sure, and server and \
          generator were not idle for most of the time either; the server used 60 % of its 1 CPU, its busiest \
          CPU was busy 65 % of the time, the generator's worker used 50 % of CPU 1, 1 % of what it can do by \
          its calibration.",
@@ -242,7 +242,7 @@ fn nothing_is_ruled_out_that_was_not_demonstrably_idle() {
             run.host = None;
         },
         LimitingResource::Unknown,
-        "The bottleneck at 20 clients cannot be told: the CPU time of the server was not measured; the \
+        "The bottleneck at 20 clients is unknown: the CPU time of the server was not measured; the \
          kernel's counters were not read; the generator's worker used 50 % of CPU 1, 1 % of what it can do by \
          its calibration.",
     );
@@ -252,7 +252,7 @@ fn nothing_is_ruled_out_that_was_not_demonstrably_idle() {
         "Neither CPU nor network is the bottleneck at 20 clients: the server used 10 % of its 1 CPU, its \
          busiest CPU was busy 11 % of the time, the generator's worker used 10 % of CPU 1, 1 % of what it can \
          do by its calibration. Answers wait for a lock, a queue, a disk, a backend or a setting of the \
-         server; or the clients are too few to keep it busy. Seen beside it: this host's kernel counted 0 \
+         server; or the clients are too few to keep it busy. Also seen: this host's kernel counted 0 \
          accept-queue overflows and 0 of 20000 segments retransmitted (0 of them SYN).",
     );
     // Clients that think.
@@ -262,7 +262,7 @@ fn nothing_is_ruled_out_that_was_not_demonstrably_idle() {
             run.measured.counts.busy_ns = 200 * SECOND;
         },
         LimitingResource::Unknown,
-        "The bottleneck at 20 clients cannot be told: only 0.3 requests were in progress on average; the \
+        "The bottleneck at 20 clients is unknown: only 0.3 requests were in progress on average; the \
          server used 10 % of its 1 CPU, its busiest CPU was busy 11 % of the time, the generator's worker \
          used 10 % of CPU 1, 1 % of what it can do by its calibration.",
     );
@@ -279,7 +279,7 @@ fn nothing_is_ruled_out_that_was_not_demonstrably_idle() {
         "Neither CPU nor network is the bottleneck at 20 clients: the server used 10 % of its 1 CPU, its \
          busiest CPU was busy 11 % of the time, the generator's worker used 10 % of CPU 1, 1 % of what it can \
          do by its calibration. Answers wait for a lock, a queue, a disk, a backend or a setting of the \
-         server; or the clients are too few to keep it busy. Seen beside it: this host's kernel counted 12 \
+         server; or the clients are too few to keep it busy. Also seen: this host's kernel counted 12 \
          accept-queue overflows and 0 of 20000 segments retransmitted (0 of them SYN), disks read 4500.0 kB/s \
          for the server, 10.0 page faults a second waited for a disk, 20.0 requests in progress for 2 threads \
          of the server.",
@@ -297,7 +297,7 @@ fn a_rate_that_stays_the_same_shows_that_clients_do_not_lack() {
     };
     assert!(of(20).contains("or the clients are too few to keep it busy"), "{}", of(20));
     assert!(
-        of(30).contains("setting of the server limits: 20 clients had the same rate to within 5 %"),
+        of(30).contains("setting of the server is the limit: 20 clients had the same rate to within 5 %"),
         "{}",
         of(30)
     );

@@ -36,7 +36,7 @@ pub(super) fn limits(
     let whose = if record.target.origin.is_some() { "proxy or the origin" } else { "server" };
     let cause = match plateau {
         Some(fewer) => format!(
-            "A lock, a queue, a disk, a backend or a setting of the {whose} limits: {fewer} clients had the same rate to \
+            "A lock, a queue, a disk, a backend or a setting of the {whose} is the limit: {fewer} clients had the same rate to \
              within {SAME_RATE_PERCENT} %"
         ),
         None => format!(
@@ -50,7 +50,7 @@ pub(super) fn limits(
     limit(
         LimitingResource::None,
         format!(
-            "Neither CPU nor network is the bottleneck at {at}: {figures}. {cause}. Seen beside it: {}.",
+            "Neither CPU nor network is the bottleneck at {at}: {figures}. {cause}. Also seen: {}.",
             evidence.join(", ")
         ),
     )
