@@ -71,7 +71,9 @@ fn failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
             failure.hint(remedy.map_or(help, str::to_owned))
         }
         ErrorKind::InvalidValue if value.is_empty() => {
-            Failure::usage(format!("{argument}: a value is missing")).hint(help)
+            let example = command.and_then(|name| crate::args::option_example(name, &argument));
+            Failure::usage(format!("{argument}: a value is missing"))
+                .hint(example.map_or(help, |example| format!("write it as in {example}")))
         }
         ErrorKind::InvalidValue => {
             let failure = Failure::usage(format!("{argument}: `{value}` is not one of its values"));
@@ -134,14 +136,17 @@ fn failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
                 }
                 _ => Vec::new(),
             };
-            Failure::usage(format!("{} is missing", missing.join(" and "))).hint(help)
+            let example = command.and_then(crate::args::example);
+            Failure::usage(format!("{} is missing", missing.join(" and ")))
+                .hint(example.map_or(help, |example| format!("for example, {example}")))
         }
         ErrorKind::ArgumentConflict => {
             let other = text(ContextKind::PriorArg).map(|full| option_name(&full)).unwrap_or_default();
             if other == argument {
                 return Failure::usage(format!("{argument} is given twice")).hint("give it once");
             }
-            Failure::usage(format!("{argument} and {other} cannot be used together")).hint("leave out one of them")
+            Failure::usage(format!("{argument} and {other} cannot be used together"))
+                .hint("leave out one of them")
         }
         _ => {
             // What is left is rare (a value that is not UTF-8, a flag with `=value`); clap's own first line is a

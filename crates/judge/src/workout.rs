@@ -315,9 +315,8 @@ impl Workout {
         }
         let share = 100.0 * after.request_rate / before.request_rate.max(f64::MIN_POSITIVE);
         let Some(interval) = ratio_interval(&after.request_rates, &before.request_rates) else {
-            let why = format!(
-                "{share:.0} % of the rate before, too few timed runs to rule out noise; {failures}"
-            );
+            let why =
+                format!("{share:.0} % of the rate before, too few timed runs to rule out noise; {failures}");
             return unknown(question, &why);
         };
         // With all of its CPUs, the generator might have been faster by what others took of them: in either phase.

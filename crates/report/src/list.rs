@@ -3,11 +3,12 @@
 use webstone_judge::search;
 use webstone_judge::verdict;
 use webstone_model::record::RunRecord;
+use webstone_model::search::Over;
 use webstone_model::series::Series;
 
 use crate::Options;
 use crate::layout::{Room, Table};
-use crate::numbers::decimal;
+use crate::numbers::{count, decimal};
 use crate::outgoing;
 use crate::screen::Screen;
 use crate::summary;
@@ -31,9 +32,8 @@ pub fn listed(record: &RunRecord) -> Listed {
     let found =
         search::of_record(record).and_then(|finding| Some((record.spec.find.as_ref()?.over, finding.kept?)));
     let result = match (found, peak) {
-        (Some((over, kept)), _) => {
-            format!("keeps {} at {}", record.spec.find.as_ref().map_or("", |find| &find.slo), over.level(kept))
-        }
+        (Some((Over::Rate, kept)), _) => format!("SLO kept at {}/s", count(kept)),
+        (Some((over, kept)), _) => format!("SLO kept with {}", over.level(kept)),
         (None, Some(level)) => format!("{}/s at {}", decimal(level.figures.request_rate, 0), level.load()),
         (None, None) => String::new(),
     };
@@ -56,7 +56,7 @@ pub fn listed_series(series: &Series) -> Listed {
 pub fn render_list(rows: &[(String, Listed)], options: &Options) -> String {
     let screen = Screen::new(options);
     let mut table = Table::default();
-    table.text("run", Room::Always).text("workload and server", Room::Flexible(16));
+    table.text("run", Room::Always).text("workload and server", Room::Flexible(12));
     table.number("result", "", Room::Always).text("verdict", Room::Always);
     for (name, listed) in rows {
         let cells = [name, &listed.what, &listed.result, listed.standing].map(|cell| screen.safe(cell));

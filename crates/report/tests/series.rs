@@ -28,7 +28,7 @@ fn the_text_fits_a_terminal_and_says_what_is_missing() {
         "No law: the Universal Scalability Law has three coefficients",
         "NA: the run is invalid or missing",
         "not measured",
-        "ranks take 3 iterations or more of each (-i)",
+        "ranks need 3 or more iterations of each (-i)",
     ] {
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(part) || flat.contains(part.trim()), "{part}:\n{text}");
@@ -182,9 +182,10 @@ fn what_cannot_be_is_an_alarm_in_every_form() {
     );
     for (format, text) in in_every_form(&series, &records) {
         let text = flat(&text);
-        for part in
-            ["nginx-2cpu: an efficiency of 3266 % (", "Most likely its baseline, nginx-1cpu, came out too low"]
-        {
+        for part in [
+            "nginx-2cpu: an efficiency of 3266 % (",
+            "Most likely its baseline, nginx-1cpu, came out too low",
+        ] {
             assert!(text.contains(part), "{format}: {part}\n{text}");
         }
     }

@@ -517,6 +517,24 @@ pub struct HitArgs {
     pub store: bool,
 }
 
+/// A command line as its help shows it, for whoever typed too little; `None` of a command without examples.
+pub(crate) fn example(name: &str) -> Option<String> {
+    let all = command();
+    let own = all.find_subcommand(name)?.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+    let begins = format!("webstone {name} ");
+    let mut lines = own.lines().chain(TOP_TEMPLATE.lines()).map(str::trim);
+    lines.find(|line| line.starts_with(&begins)).map(str::to_owned)
+}
+
+/// The example of an option, `--clients` say, as its help shows it.
+pub(crate) fn option_example(name: &str, option: &str) -> Option<String> {
+    let all = command();
+    let option = option.trim_start_matches('-');
+    let argument = all.find_subcommand(name)?.get_arguments().find(|it| it.get_long() == Some(option))?;
+    let help = argument.get_long_help()?.to_string();
+    Some(help.rsplit_once("Example: ")?.1.trim().to_owned())
+}
+
 /// The definition of the command line, with the defaults of the specification written into the help of each flag.
 pub fn command() -> clap::Command {
     defaults::documented(Cli::command())

@@ -258,9 +258,7 @@ pub(super) fn repeats(text: &str) -> Result<u32, String> {
     if (LOOK_FIRST..=REPEATS_MAX).contains(&number) {
         return Ok(number);
     }
-    Err(format!(
-        "`{text}` is not a possible number of repeats; write {LOOK_FIRST} to {REPEATS_MAX}"
-    ))
+    Err(format!("`{text}` is not a possible number of repeats; write {LOOK_FIRST} to {REPEATS_MAX}"))
 }
 
 /// One header field.

@@ -29,10 +29,7 @@ pub(super) fn execute(args: &CertifyArgs, console: &Console) -> Result<Exit, Fai
         console::print(&verify::text(&args.run, &found, &[]))?;
         return Err(Failure {
             exit: Exit::Unverified,
-            ..Failure::failed(format!(
-                "{} does not verify, so it cannot be certified",
-                args.run.display()
-            ))
+            ..Failure::failed(format!("{} does not verify, so it cannot be certified", args.run.display()))
         });
     }
     if found.signed.is_some() && !args.force {

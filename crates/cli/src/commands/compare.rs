@@ -97,9 +97,8 @@ fn comparable(
     }
     let line = |one: &Difference| format!("\n  {}: {} against {}", one.what, one.candidate, one.baseline);
     let list: String = forbidding.iter().map(line).collect();
-    Err(Failure::usage(format!("{} cannot be compared with {first}:{list}", named.display())).hint(
-        "measure both alike, or use --force to compare them anyway",
-    ))
+    Err(Failure::usage(format!("{} cannot be compared with {first}:{list}", named.display()))
+        .hint("measure both alike, or use --force to compare them anyway"))
 }
 
 fn nothing_in_common(comparison: &Comparison) -> Failure {

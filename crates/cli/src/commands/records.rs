@@ -67,7 +67,7 @@ fn find(named: &Path, runs_dir: &Path) -> Result<PathBuf, Failure> {
     match named.to_str().and_then(back) {
         Some(back) => last(runs_dir, back),
         None if named.components().count() == 1 => Err(Failure::failed(format!(
-            "there is no run {}: neither that path nor one below {}",
+            "there is no run {}: neither here nor in {}",
             named.display(),
             runs_dir.display()
         ))
@@ -126,8 +126,7 @@ mod tests {
         assert_eq!(found("last"), Ok(dir.path().join("3-c")));
         assert_eq!(found("last~2"), Ok(dir.path().join("1-a")));
         assert_eq!(found("last~3"), Err(format!("last~3: {} holds 3 runs", dir.path().display())));
-        let none =
-            format!("there is no run elsewhere: neither that path nor one below {}", dir.path().display());
+        let none = format!("there is no run elsewhere: neither here nor in {}", dir.path().display());
         assert_eq!(found("elsewhere"), Err(none));
         assert_eq!(found("elsewhere/1"), Ok(PathBuf::from("elsewhere/1")));
         assert_eq!(found("/tmp"), Ok(PathBuf::from("/tmp")));

@@ -27,7 +27,7 @@ fn list() -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(out, "{name:<15} {version:<width$} {summary}");
     }
-    out += "\nInterfaces, for --server-interface (in parentheses: what is missing here):\n";
+    out += "\nInterfaces, for --server-interface (in parentheses: the package to install):\n";
     for software in Software::ALL {
         let names: Vec<String> = servers::interfaces::of(software)
             .iter()
@@ -37,10 +37,27 @@ fn list() -> String {
             })
             .collect();
         if !names.is_empty() {
-            let _ = writeln!(out, "{:<15} {}", software.name(), names.join(", "));
+            out += &listed(software.name(), &names);
         }
     }
-    out + "\nAll but the first and the last have two profiles: stock, as Debian ships it, and :tuned.\n"
+    out + "\nAll but the first and the last have two profiles: stock, as Debian ships it, and\n:tuned. With --server-cache a proxy is a cache.\n"
+}
+
+/// A name and a list in lines of 80 columns, the list below itself.
+fn listed(name: &str, items: &[String]) -> String {
+    let mut out = format!("{name:<15} ");
+    let mut column = 16;
+    for (place, item) in items.iter().enumerate() {
+        let text = if place + 1 < items.len() { format!("{item}, ") } else { item.clone() };
+        if column + text.trim_end().len() > 80 {
+            out.truncate(out.trim_end().len());
+            out += "\n                ";
+            column = 16;
+        }
+        column += text.len();
+        out += &text;
+    }
+    out + "\n"
 }
 
 fn version(software: Software) -> String {
@@ -59,15 +76,15 @@ fn version(software: Software) -> String {
 
 fn summary(software: Software) -> &'static str {
     match software {
-        Software::Reference => "the reference server, embedded; what is measured without --server",
-        Software::Nginx => "nginx, serving files",
+        Software::Reference => "embedded; the default",
+        Software::Nginx => "nginx",
         Software::Apache => "Apache httpd, event MPM",
         Software::ApachePrefork => "Apache httpd, prefork MPM",
         Software::Lighttpd => "lighttpd",
         Software::Caddy => "Caddy",
-        Software::Haproxy => "HAProxy before an origin; with --server-cache as a cache",
-        Software::NginxProxy => "nginx before an origin; with --server-cache as a cache",
-        Software::Command => "any command line, by --server-command",
+        Software::Haproxy => "proxy before an origin",
+        Software::NginxProxy => "proxy before an origin",
+        Software::Command => "by --server-command",
     }
 }
 

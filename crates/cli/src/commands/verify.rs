@@ -165,10 +165,7 @@ pub(super) fn examine(directory: &Path) -> Found {
             } else {
                 ""
             };
-            found.problem(
-                &file,
-                format!("cannot be read, so no figure was recomputed: {error}{hint}"),
-            );
+            found.problem(&file, format!("cannot be read, so no figure was recomputed: {error}{hint}"));
         }
     }
     found
@@ -330,8 +327,7 @@ fn judge_signer(found: &mut Found, allowed: &[Allowed], asked: bool) {
     match allowed.iter().find(|allowed| allowed.fingerprint == signed.fingerprint) {
         Some(allowed) => found.signer = Some(allowed.who.clone()).filter(|who| !who.is_empty()),
         None => {
-            let what =
-                format!("is by {}, not by a signer that was asked for", signed.fingerprint);
+            let what = format!("is by {}, not by a signer that was asked for", signed.fingerprint);
             found.problem(SIGNATURE, what);
         }
     }

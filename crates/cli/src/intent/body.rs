@@ -21,9 +21,8 @@ pub(super) fn read(typed: &str) -> Result<String, Failure> {
             ErrorKind::FileTooLarge => {
                 wrong(plain(&error)).hint("use a smaller body; it becomes part of every record")
             }
-            _ => wrong(format!("cannot read the file: {}", plain(&error))).hint(
-                "after @ comes the path of a file; put text that begins with @ into a file",
-            ),
+            _ => wrong(format!("cannot read the file: {}", plain(&error)))
+                .hint("after @ comes the path of a file; put text that begins with @ into a file"),
         })?;
     String::from_utf8(bytes).map_err(|error| {
         wrong(format!("byte {} of the file is not UTF-8", error.utf8_error().valid_up_to() + 1))

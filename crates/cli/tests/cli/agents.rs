@@ -321,7 +321,10 @@ fn an_agent_needs_a_server_elsewhere() {
             &["run", "--server-agent", "ssh web1 webstone agent"][..],
             "and this one is started here, by webstone",
         ),
-        (&["run", "http://a", "--server-agent", "'"][..], "--server-agent (server.agent): `'` is not a command"),
+        (
+            &["run", "http://a", "--server-agent", "'"][..],
+            "--server-agent (server.agent): `'` is not a command",
+        ),
         (&["run", "http://a", "--server-agent", " "][..], "is not a command"),
         (
             &["hit", "http://a/", "--unix-socket", "/x", "--server-agent", "ssh a webstone agent"][..],

@@ -72,8 +72,11 @@ fn keeps_the_contract(server: &str, program: &str, package: &str) {
         return;
     }
     let listed = webstone(&["servers"]).out;
-    let line =
-        listed.lines().rfind(|line| line.split_whitespace().next() == Some(server)).unwrap().to_owned();
+    // Its last entry, with the lines that continue it.
+    let lines: Vec<&str> = listed.lines().collect();
+    let first = lines.iter().rposition(|line| line.split_whitespace().next() == Some(server)).unwrap();
+    let more = lines[first + 1..].iter().take_while(|line| line.starts_with("    "));
+    let line = std::iter::once(&lines[first]).chain(more).copied().collect::<String>();
     let interfaces = line.strip_prefix(server).unwrap().split(',').map(str::trim);
     let dir = directory();
     let workload = workload(dir.path());

@@ -55,7 +55,15 @@ fn options_that_are_none() {
 
 #[test]
 fn arguments_too_few_or_too_many() {
-    says(&["hit"], "error: <URL> is missing\nhint: `webstone hit --help` explains every option");
+    says(
+        &["hit"],
+        "error: <URL> is missing\nhint: for example, webstone hit http://127.0.0.1:8080/index.html",
+    );
+    says(
+        &["find"],
+        "error: --slo <CONDITIONS> is missing\nhint: for example, webstone find http://127.0.0.1:8080/ --slo \
+         'p(99)<50ms,errors<0.1%'",
+    );
     says(
         &["hit", "http://a/", "http://b/"],
         "error: unexpected argument `http://b/`\nhint: `webstone hit --help` explains every option",
@@ -71,11 +79,11 @@ fn arguments_too_few_or_too_many() {
     );
     says(&["rnu"], "error: `rnu` is not a command\nhint: did you mean `run`?");
     says(&["ls"], "error: `ls` is not a command\nhint: did you mean `list`?");
-    says(&["report"], "error: <RUN> is missing\nhint: `webstone report --help` explains every option");
     says(
-        &["run", "--duration"],
-        "error: --duration: a value is missing\nhint: `webstone run --help` explains every option",
+        &["report"],
+        "error: <RUN> is missing\nhint: for example, webstone report runs/20260701T120000Z-webstone --format json",
     );
+    says(&["run", "--duration"], "error: --duration: a value is missing\nhint: write it as in -d 10m");
     says(&["run", "-d", "1s", "-d", "2s"], "error: --duration is given twice\nhint: give it once");
 }
 

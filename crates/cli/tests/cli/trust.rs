@@ -367,10 +367,7 @@ fn archives_are_the_same_bytes_and_verify_like_the_directory() {
     let wrong = webstone_in(dir.path(), &["archive", text(&run), "-o", "a.rar"]);
     assert_eq!(
         (wrong.code, wrong.err.as_str()),
-        (
-            2,
-            "error: the archive a.rar: its name has no known ending\nhint: end it in .tar.gz or .zip\n"
-        )
+        (2, "error: the archive a.rar: its name has no known ending\nhint: end it in .tar.gz or .zip\n")
     );
 }
 

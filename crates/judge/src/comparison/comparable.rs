@@ -99,7 +99,9 @@ impl Found {
         let pages = |pages: Option<u64>| pages.map_or("no limit".to_owned(), |pages| pages.to_string());
         self.check(Weight::Forbids, "pages of a level", pages(a.pages), pages(b.pages));
         let open_loop = |load: &LoadSpec| match load.rate {
-            Some(_) => format!("open, {} arrivals, when busy: {}", text(&load.arrivals), text(&load.when_busy)),
+            Some(_) => {
+                format!("open, {} arrivals, when busy: {}", text(&load.arrivals), text(&load.when_busy))
+            }
             None => "closed".to_owned(),
         };
         self.check(Weight::Forbids, "loop", open_loop(a), open_loop(b));

@@ -74,7 +74,12 @@ impl UsefulPeak {
             Some(jain) => format!("; Jain's index over the clients {jain:.4}"),
             None => String::new(),
         };
-        format!("{} requests/s {} {}{fair}", grouped(self.request_rate.round() as u64), over.preposition(), over.level(self.load))
+        format!(
+            "{} requests/s {} {}{fair}",
+            grouped(self.request_rate.round() as u64),
+            over.preposition(),
+            over.level(self.load)
+        )
     }
 }
 
@@ -333,12 +338,7 @@ impl Search {
         let (last, others) = (loads[loads.len() - 1], &loads[..loads.len() - 1]);
         let others: String = others.iter().map(|load| format!("{}, ", grouped(*load))).collect();
         let why: Vec<&str> = why.into_iter().map(Doubt::words).collect();
-        format!(
-            " Cannot tell {} {others}{}: {}.",
-            over.preposition(),
-            over.level(last),
-            why.join(", or ")
-        )
+        format!(" Cannot tell {} {others}{}: {}.", over.preposition(), over.level(last), why.join(", or "))
     }
 
     /// Where arrivals waited for clients that are fewer than Little's law needs: what is found may be the clients' limit.

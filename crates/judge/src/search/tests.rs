@@ -317,9 +317,9 @@ fn what_cannot_be_told_is_not_called_broken() {
     assert_eq!(finding.answer, Answer::Between, "{}", finding.sentence);
     assert!(finding.kept.unwrap() < 100 && finding.broken.unwrap() >= 100, "{}", finding.sentence);
     assert!(
-        finding.sentence.ends_with(
-            "Cannot tell with 1, 2, 4 clients: the requests were too few for the percentile."
-        ),
+        finding
+            .sentence
+            .ends_with("Cannot tell with 1, 2, 4 clients: the requests were too few for the percentile."),
         "{}",
         finding.sentence
     );

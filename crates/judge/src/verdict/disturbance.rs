@@ -134,9 +134,7 @@ impl Seat<'_> {
             .map(|(taker, share)| {
                 let what = match taker {
                     Taker::Programs => format!("other programs used it{}", self.named()),
-                    Taker::Hypervisor => {
-                        "the hypervisor took it, or the process was stopped".to_owned()
-                    }
+                    Taker::Hypervisor => "the hypervisor took it, or the process was stopped".to_owned(),
                     Taker::Quota => "a CPU quota of its control group throttled it".to_owned(),
                     Taker::Heat => "the processor slowed down because of heat".to_owned(),
                     Taker::Suspend => "the host was suspended".to_owned(),

@@ -65,9 +65,7 @@ fn each_way_of_taking_is_told_with_its_share() {
         told(&|run| run.measured.generator.workers[0].stalled_ns = 18 * SECOND),
         [(
             Worth::Disturbed,
-            format!(
-                "{worker} 3.0 % of its CPU time: the hypervisor took it, or the process was stopped"
-            )
+            format!("{worker} 3.0 % of its CPU time: the hypervisor took it, or the process was stopped")
         )]
     );
     assert_eq!(
@@ -81,7 +79,10 @@ fn each_way_of_taking_is_told_with_its_share() {
     );
     assert_eq!(
         told(&|run| run.host.as_mut().unwrap().throttled_ns = Some(30 * SECOND))[0],
-        (Worth::Void, format!("{worker} 5.0 % of its CPU time: a CPU quota of its control group throttled it"))
+        (
+            Worth::Void,
+            format!("{worker} 5.0 % of its CPU time: a CPU quota of its control group throttled it")
+        )
     );
     assert_eq!(
         told(&|run| run.host.as_mut().unwrap().cpus[0].stolen_ns = 30 * SECOND)[0].1,

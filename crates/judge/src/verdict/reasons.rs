@@ -136,8 +136,8 @@ fn incomplete(record: &RunRecord, reasons: &mut Vec<Reason>) {
             let due = counted(planned, "planned timed run", "planned timed runs");
             // One that ended badly may have done so behind its last timed run.
             let sentence = match whole >= planned && whole > 0 {
-                true => format!("{whole} of {due} were measured whole, but {why}"),
-                false => format!("{whole} of {due} were measured whole: {why}"),
+                true => format!("{whole} of {due} were completed, but {why}"),
+                false => format!("{whole} of {due} were completed: {why}"),
             };
             (format!("{planned} planned"), sentence)
         }

@@ -227,17 +227,17 @@ fn each_cause_makes_it_invalid_with_its_evidence() {
     invalid(
         |record| drop(record.iterations.pop()),
         Cause::Incomplete,
-        "35 of 36 planned timed runs were measured whole: the record lacks some",
+        "35 of 36 planned timed runs were completed: the record lacks some",
     );
     invalid(
         |record| record.state = RunState::Failed,
         Cause::Incomplete,
-        "36 of 36 planned timed runs were measured whole, but the run was ended by an error",
+        "36 of 36 planned timed runs were completed, but the run was ended by an error",
     );
     invalid(
         |record| record.iterations[4].interrupted = true,
         Cause::Incomplete,
-        "35 of 36 planned timed runs were measured whole: the record lacks some",
+        "35 of 36 planned timed runs were completed: the record lacks some",
     );
 }
 
@@ -298,7 +298,7 @@ fn nothing_measured_is_invalid() {
     assert_eq!(verdict.standing, Standing::Invalid);
     assert_eq!(
         verdict.reasons[0].sentence,
-        "0 of 36 planned timed runs were measured whole: the run was ended by the user"
+        "0 of 36 planned timed runs were completed: the run was ended by the user"
     );
     assert_eq!(verdict.limit.resource, LimitingResource::Unknown);
 }

@@ -47,10 +47,7 @@ fn another_version_is_told_with_both_and_the_remedy() {
 #[test]
 fn what_makes_no_sense_is_shown() {
     let (error, _) = refused("sh -c 'echo Last login: today; cat >/dev/null'");
-    assert!(
-        error.contains("makes no sense: it sent `Last login: today` instead of a greeting"),
-        "{error}"
-    );
+    assert!(error.contains("makes no sense: it sent `Last login: today` instead of a greeting"), "{error}");
     let (_, hint) = refused("sh -c 'printf \"WEBSTONE-AGENT 1 0.1.0\\r\\n\"; cat >/dev/null'");
     assert!(hint.contains("no `ssh -t`"), "{hint}");
     let (error, _) = refused("sh -c 'echo WEBSTONE-AGENT 1 x; printf 12345678; cat >/dev/null'");

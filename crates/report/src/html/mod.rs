@@ -235,7 +235,9 @@ fn head(html: &mut Html, brand: &str, title: &str, subtitle: &str) {
 /// From a cell to the page of its series, one directory up.
 fn series_link(html: &mut Html, record: &RunRecord) {
     if let Some(series) = &record.series {
-        html.raw("<p class=\"sub\">One cell of a series: <a href=\"../report.html\">").text(series).raw("</a></p>");
+        html.raw("<p class=\"sub\">One cell of a series: <a href=\"../report.html\">")
+            .text(series)
+            .raw("</a></p>");
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
                 "waited for CPU: how long a worker was ready to run while something else used its CPU",
             );
         }
-        table.number("per request", client_cost.unit, Room::Always);
+        table.number("CPU", &format!("{}/request", client_cost.unit), Room::Always);
     }
     if delayed {
         table.number("own delay", &format!("p99, {}", delay.unit), Room::Optional(5)).defined("Instants", "");
@@ -60,7 +60,7 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     }
     if server {
         table.number("server", "% of a CPU", Room::Always).defined("The server", "user_ns");
-        table.number("per request", server_cost.unit, Room::Always);
+        table.number("CPU", &format!("{}/request", server_cost.unit), Room::Always);
         table
             .number("memory", &format!("max, {}", memory.unit), Room::Optional(4))
             .defined("The server", "resident_bytes_max");

@@ -48,11 +48,7 @@ pub(super) fn check(spec: &RunSpec) -> Result<(), SpecError> {
 fn closed_or_open(load: &LoadSpec) -> Result<(), SpecError> {
     const ITERATIONS: &str = "load.iterations";
     if load.clients.0.is_empty() {
-        return Err(SpecError::new(
-            "load.clients",
-            "no level is given",
-            "say how many, as in 20..100+10",
-        ));
+        return Err(SpecError::new("load.clients", "no level is given", "say how many, as in 20..100+10"));
     }
     if load.iterations == 0 {
         return Err(SpecError::value(ITERATIONS, 0, "less than 1", "write at least 1"));
@@ -168,7 +164,12 @@ fn search(find: &SearchSpec, load: &LoadSpec) -> Result<(), SpecError> {
     }
     if !(LOOK_FIRST..=REPEATS_MAX).contains(&find.repeats) {
         let remedy = format!("write {LOOK_FIRST} to {REPEATS_MAX}");
-        return Err(SpecError::value("find.repeats", find.repeats, "not a possible number of timed runs of a level", remedy));
+        return Err(SpecError::value(
+            "find.repeats",
+            find.repeats,
+            "not a possible number of timed runs of a level",
+            remedy,
+        ));
     }
     if !(0.01..=100.0).contains(&find.resolution_percent) {
         let remedy = "write 0.01 to 100";

@@ -220,7 +220,13 @@ fn a_broken_rule_is_told_with_place_key_value_and_remedy() {
             "more than 100000000 arrivals",
             "at most 100m",
         ),
-        ("[find]\nslo = \"avg<1s\"\nrepeats = 2\n", 3, "find.repeats", "`2` is not a possible number", "write 3 to 100"),
+        (
+            "[find]\nslo = \"avg<1s\"\nrepeats = 2\n",
+            3,
+            "find.repeats",
+            "`2` is not a possible number",
+            "write 3 to 100",
+        ),
     ] {
         let error = check(&asked(text)).map(|checked| checked.spec).unwrap_err();
         assert_eq!(

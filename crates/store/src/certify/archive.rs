@@ -243,9 +243,9 @@ fn extension(entry: &mut impl Read, bytes_max: u64) -> Result<Vec<u8>, String> {
     let read = entry.take(bytes_max + 1).read_to_end(&mut bytes);
     read.map_err(|error| format!("it cannot be unpacked: {}", crate::without_number(&error)))?;
     match bytes.len() as u64 {
-        length if length > bytes_max => Err(format!(
-            "a name or an attribute in it has more than {bytes_max} bytes; a record's has fewer"
-        )),
+        length if length > bytes_max => {
+            Err(format!("a name or an attribute in it has more than {bytes_max} bytes; a record's has fewer"))
+        }
         _ => Ok(bytes),
     }
 }

@@ -107,8 +107,7 @@ pub fn signer(text: &str) -> Result<Allowed, String> {
         false => plain_file::read_text(Path::new(text), Links::Followed, SIGNER_BYTES_MAX)
             .map_err(|error| format!("cannot be read: {}", crate::without_number(&error)))?,
     };
-    let key =
-        PublicKey::from_openssh(line.trim()).map_err(|_| "holds no OpenSSH public key".to_owned())?;
+    let key = PublicKey::from_openssh(line.trim()).map_err(|_| "holds no OpenSSH public key".to_owned())?;
     Ok(Allowed { who: key.comment().to_owned(), fingerprint: fingerprint(&key).to_string() })
 }
 

@@ -220,7 +220,7 @@ pub(crate) mod tests {
         let page = Page { weight: 1, files: vec![file], think: Default::default() };
         RunRecord {
             schema: SCHEMA_VERSION,
-        series: None,
+            series: None,
             id: String::new(),
             tool: Tool { name: "webstone".into(), version: "0.1.0".into(), commit: None },
             started_at: clock::rfc3339(started()),

@@ -183,9 +183,7 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
         (None, None) => 0.0,
     };
     if busiest + origin_busy + generator.wanted() > IDLE_PERCENT_MAX {
-        return told(
-            "no CPU was at its ceiling for sure, and server and generator were not idle for most of the time either",
-        );
+        return told("no CPU was clearly at its limit, but server and generator were not mostly idle either");
     }
     waiting::limits(record, runs, &at, &figures, plateau)
 }

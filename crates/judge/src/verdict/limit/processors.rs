@@ -135,7 +135,7 @@ impl Processors {
     pub(super) fn text(&self) -> Option<String> {
         let others = self.others.filter(|others| *others >= 1.0);
         let others =
-            others.map_or(String::new(), |others| format!(", other programs had {others:.0} % of its CPUs"));
+            others.map_or(String::new(), |others| format!(", other programs used {others:.0} % of its CPUs"));
         let busy = format!("its busiest CPU was busy {:.0} % of the time", self.busiest);
         self.left.is_none().then(|| format!("{busy}{others}"))
     }

@@ -140,8 +140,8 @@ fn a_thread_at_its_ceiling_is_named() {
             used(run, 564, 0, 0, 30);
         },
         LimitingResource::Unknown,
-        "The bottleneck at 20 clients is unknown: no CPU was at its ceiling for sure, and server and \
-         generator were not idle for most of the time either; the server used 47 % of its 2 CPUs, its busiest \
+        "The bottleneck at 20 clients is unknown: no CPU was clearly at its limit, but server and generator \
+         were not mostly idle either; the server used 47 % of its 2 CPUs, its busiest \
          CPU was busy 94 % of the time, the generator's worker used 5 % of CPU 1, 1 % of what it can do by \
          its calibration.",
     );
@@ -188,7 +188,7 @@ fn what_others_took_is_no_limit_of_the_server() {
         |_, run| used(run, 200, 0, 380, 300),
         LimitingResource::Unknown,
         "The bottleneck at 20 clients is unknown: other programs ran on the server's CPUs; the server \
-         used 33 % of its 1 CPU, its busiest CPU was busy 97 % of the time, other programs had 63 % of its \
+         used 33 % of its 1 CPU, its busiest CPU was busy 97 % of the time, other programs used 63 % of its \
          CPUs, the generator's worker used 50 % of CPU 1, 1 % of what it can do by its calibration.",
     );
     // Its only thread was kept off its CPU by them.
@@ -199,7 +199,7 @@ fn what_others_took_is_no_limit_of_the_server() {
         },
         LimitingResource::Unknown,
         "The bottleneck at 20 clients is unknown: other programs ran on the server's CPUs; the server \
-         used 50 % of its 1 CPU, its busiest CPU was busy 60 % of the time, other programs had 10 % of its \
+         used 50 % of its 1 CPU, its busiest CPU was busy 60 % of the time, other programs used 10 % of its \
          CPUs, the generator's worker used 25 % of CPU 1, 1 % of what it can do by its calibration.",
     );
     limited(
@@ -221,7 +221,7 @@ fn what_others_took_is_no_limit_of_the_server() {
         },
         LimitingResource::Unknown,
         "The bottleneck at 20 clients is unknown: server and generator share CPU 1, which was 99 % busy; \
-         the server used 30 % of its 2 CPUs, its busiest CPU was busy 60 % of the time, other programs had 24 \
+         the server used 30 % of its 2 CPUs, its busiest CPU was busy 60 % of the time, other programs used 24 \
          % of its CPUs, the generator's worker used 50 % of CPU 1, 1 % of what it can do by its calibration.",
     );
 }
@@ -231,8 +231,8 @@ fn nothing_is_ruled_out_that_was_not_demonstrably_idle() {
     limited(
         |_, run| used(run, 360, 30, 0, 300),
         LimitingResource::Unknown,
-        "The bottleneck at 20 clients is unknown: no CPU was at its ceiling for sure, and server and \
-         generator were not idle for most of the time either; the server used 60 % of its 1 CPU, its busiest \
+        "The bottleneck at 20 clients is unknown: no CPU was clearly at its limit, but server and generator \
+         were not mostly idle either; the server used 60 % of its 1 CPU, its busiest \
          CPU was busy 65 % of the time, the generator's worker used 50 % of CPU 1, 1 % of what it can do by \
          its calibration.",
     );
