@@ -265,7 +265,7 @@ fn percent(value: f64) -> String {
     if value < 9.95 { format!("{value:.1} %") } else { format!("{value:.0} %") }
 }
 
-/// What of a run decides which rows it is held against.
+/// What of a run decides which rows apply to it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
     open_loop: bool,

@@ -11,7 +11,7 @@ use crate::record::{IterationRecord, OriginCounts, ServerUse};
 use crate::server_figures::{ServerFigures, server_use};
 use crate::units::NANOS_PER_SECOND;
 
-/// What the origin did over the iterations of a level for which it could be looked at.
+/// What the origin did over the iterations of a level for which it was visible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct OriginFigures {
     /// What its processes used; requests are those of clients. Absent where they could not be seen.

@@ -20,7 +20,7 @@ pub struct ProcessUse {
     pub disk_read_bytes: Option<u64>,
     /// Bytes that disks have written or shall write for it; absent where this user may not ask.
     pub disk_written_bytes: Option<u64>,
-    /// Time for which a control group's CPU quota held it up, in nanoseconds; absent where the kernel counts none.
+    /// Time for which a control group's CPU quota throttled it, in nanoseconds; absent where the kernel counts none.
     pub throttled_ns: Option<u64>,
     /// Most processes that were seen at one look.
     pub processes_max: u64,

@@ -50,7 +50,7 @@ pub struct RunRecord {
     pub workload: Workload,
     /// SHA-256 over the canonical form of the workload, in hex.
     pub workload_sha256: String,
-    /// What was measured against: the server's name and version where it told, its address.
+    /// The measured server: its name and version if it sent them, and its address.
     pub target: TargetRecord,
     /// The machine: everything in `environment.json`, by name.
     pub environment: BTreeMap<String, serde_json::Value>,
@@ -101,15 +101,15 @@ pub struct TargetRecord {
     pub server: Option<String>,
     /// Whether it was the embedded reference server.
     pub embedded: bool,
-    /// CPUs that it was pinned to, where it was ours.
+    /// CPUs that it was pinned to, if webstone started it.
     pub cpus: Vec<u32>,
     /// Which program it was, where webstone started it and it was not the embedded one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software: Option<SoftwareRecord>,
-    /// Of a proxy: what stood behind it. Absent of other servers, and in older records.
+    /// Of a proxy: the server behind it. Absent of other servers, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<OriginRecord>,
-    /// The agent that looked at it on its own host, where one was asked for.
+    /// The agent that monitored it on its own host, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentRecord>,
 }
@@ -199,10 +199,10 @@ pub struct IterationRecord {
     /// What the generator's host counted while the window was open, where its kernel tells.
     #[serde(default)]
     pub host: Option<HostUse>,
-    /// What the server's host counted, where an agent looked at it there.
+    /// What the server's host counted, if an agent monitored it there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_host: Option<ServerHostUse>,
-    /// Why an agent's figures are missing, where one was asked for.
+    /// Why an agent's figures are missing, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_missing: Option<String>,
     /// Open loop: how well the schedule was kept.
@@ -230,8 +230,7 @@ pub enum Arm {
 pub struct HostUse {
     /// Time between the two readings, in nanoseconds: the window, within some milliseconds.
     pub elapsed_ns: u64,
-    /// Times that this host and the server's processes were looked at for all this: where the window opened, where it closed,
-    /// and in between.
+    /// Samples of this host and the server's processes: when the window opened, when it closed, and in between.
     #[serde(skip_serializing_if = "is_zero")]
     pub probes: u64,
     /// CPU time that those looks took of this host, in nanoseconds.
@@ -243,10 +242,10 @@ pub struct HostUse {
     /// What other programs used: all but this one, the server's processes and the kernel's own threads. Absent in older records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others: Option<OthersUse>,
-    /// CPUs of the server on which a thread looked for time that no counter knows, where this host is a virtual machine.
+    /// CPUs of the server on which a thread measured time that no counter shows, if this host is a virtual machine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub watched: Vec<CpuWatch>,
-    /// Time for which a CPU quota held this program up, in nanoseconds; absent where the kernel counts none.
+    /// Time for which a CPU quota throttled this program, in nanoseconds; absent where the kernel counts none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled_ns: Option<u64>,
     /// Time for which the host was suspended, in nanoseconds.
@@ -292,7 +291,7 @@ pub struct PairPorts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Disturbance {
-    /// How long was looked, in nanoseconds: the sum, where several CPUs were looked at.
+    /// Length of the check, in nanoseconds: the sum over the CPUs that were checked.
     pub looked_ns: u64,
     /// Of that, what others took.
     pub taken_ns: u64,
@@ -368,7 +367,7 @@ pub struct ServerHostUse {
     /// The readings and their differences. `elapsed_ns` is between the two readings by that host's own monotonic clock, and what
     /// the server used was used in it. `descriptors` and `ports` are absent: they would be the agent's.
     pub host: HostUse,
-    /// At most so long after it was asked for was the reading at the window's opening taken, in nanoseconds: the round trip,
+    /// Upper bound of the delay of the reading at the window's opening, in nanoseconds: the round trip,
     /// without what the agent says lay between reading and answer.
     pub opening_delay_ns_max: u64,
     /// The same of the reading at its close.

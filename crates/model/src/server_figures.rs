@@ -10,7 +10,7 @@ use crate::figures::table::{Better, Figure, Gate, Precision, Value, some};
 use crate::record::{IterationRecord, ProcessUse, ServerUse};
 use crate::units::NANOS_PER_SECOND;
 
-/// What the server used over the iterations of a level for which it could be looked at.
+/// What the server used over the iterations of a level for which it was visible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ServerFigures {
     /// CPU time / window, in percent of one CPU.
@@ -43,7 +43,7 @@ pub struct ProcessFigures {
     pub disk_read_bytes_per_s: Option<f64>,
     /// Bytes that disks wrote for it, a second.
     pub disk_written_bytes_per_s: Option<f64>,
-    /// Time for which a CPU quota held it up, in percent of the window.
+    /// Time for which a CPU quota throttled it, in percent of the window.
     pub throttled_percent: Option<f64>,
     /// Most processes.
     pub processes_max: u64,

@@ -24,7 +24,7 @@ pub use crate::servers::{
 use crate::tls::TlsSpec;
 use crate::units::Nanos;
 
-/// A whole run: target, workload, load, clients, generator and, where it is ours, the server.
+/// A whole run: target, workload, load, clients, generator and, if webstone starts it, the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunSpec {

@@ -88,10 +88,10 @@ pub struct LevelFigures {
     pub generator: GeneratorDelays,
     /// Fairness over all iterations together; null when nobody completed a page.
     pub fairness: Option<Fairness>,
-    /// What the server used, over the iterations for which it could be looked at; absent where there are none.
+    /// What the server used, over the iterations for which it was visible; absent where there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerFigures>,
-    /// What the server behind a proxy did, over the iterations for which it could be looked at; absent where there are none.
+    /// What the server behind a proxy did, over the iterations for which it was visible; absent where there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<OriginFigures>,
     /// What went over the network by the second and the request, over the iterations in which the kernel of the generator's

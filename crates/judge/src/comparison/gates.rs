@@ -36,7 +36,7 @@ pub enum GateResult {
     CannotTell,
 }
 
-/// A condition held against one level of one candidate.
+/// A condition checked against one level of one candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct GateOutcome {
     /// The condition, as it was typed.
@@ -60,7 +60,7 @@ pub struct GateOutcome {
     pub result: GateResult,
 }
 
-/// Holds every condition against every candidate and level that it selects.
+/// Checks every condition against every candidate and level that it selects.
 pub(super) fn evaluate(
     conditions: &[FailIf],
     fail_when: FailWhen,

@@ -72,7 +72,7 @@ pub enum Why {
     WithinInterval,
     /// The interval excludes no change, and not the noise floor.
     WithinNoise,
-    /// Alone it would have been shown; among so many levels or records it may be luck.
+    /// Alone it would have been shown; among this many levels or records it may be chance.
     Corrected,
 }
 

@@ -69,13 +69,13 @@ pub struct Comparison {
     pub confidence: f64,
     /// The records in the order in which they were named; the first is the baseline.
     pub records: Vec<Compared>,
-    /// Every record but the first, held against the first.
+    /// Every record but the first, compared with the first.
     pub candidates: Vec<Candidate>,
     /// What it took for a condition of `--fail-if` to fail.
     pub fail_when: FailWhen,
-    /// Every condition of `--fail-if`, held against every candidate and level that it selects.
+    /// Every condition of `--fail-if`, checked against every candidate and level that it selects.
     pub fail_if: Vec<GateOutcome>,
-    /// Every threshold, held against every candidate and level that it selects.
+    /// Every threshold, checked against every candidate and level that it selects.
     pub thresholds: Vec<ThresholdOutcome>,
 }
 
@@ -90,7 +90,7 @@ pub struct Compared {
     pub started_at: String,
     /// URL of the server under test.
     pub target: String,
-    /// The server's own name, where it told.
+    /// The server's own name, if it sent one.
     pub server: Option<String>,
     /// The workload's name.
     pub workload: String,
@@ -159,14 +159,14 @@ pub struct Side {
     pub mean: Option<f64>,
     /// The values, in the order in which the iterations ran.
     pub samples: Vec<f64>,
-    /// Indexes of those that are outliers: they are flagged and never left out.
+    /// Indexes of the outliers: they are flagged and never left out.
     pub outliers: Vec<usize>,
 }
 
-/// A threshold held against a level of one of the records.
+/// A threshold checked against a level of one of the records.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ThresholdOutcome {
-    /// The record's place among the records, from 1 (0 is the baseline, which no threshold is held against).
+    /// The record's place among the records, from 1 (0 is the baseline, which no threshold is checked against).
     pub record: usize,
     /// What came of it.
     #[serde(flatten)]

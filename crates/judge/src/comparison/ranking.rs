@@ -27,7 +27,7 @@ pub struct RankRange {
     pub worst: u32,
 }
 
-/// Two of a ranking, held against each other.
+/// Two of a ranking, compared with each other.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Pair {
     /// Place of the first among what was ranked, from 0.

@@ -108,7 +108,7 @@ pub struct ConditionFound {
     /// As it was typed.
     pub condition: String,
     /// Its value in the base unit of its figure, the mean over iterations (of times and rates the geometric one), with the
-    /// interval that is held against the limit; without one below two iterations. Null where nothing was measured.
+    /// interval that is checked against the limit; without one below two iterations. Null where nothing was measured.
     pub value: Option<Interval>,
     /// The limit, in the same unit.
     pub limit: f64,

@@ -50,7 +50,7 @@ pub(super) fn rises(condition: &Threshold) -> bool {
         && matches!(condition.relation(), Relation::Above | Relation::AtLeast)
 }
 
-/// Holds one iteration's values against their limits. A value that was not measured keeps nothing.
+/// Checks one iteration's values against their limits. A value that was not measured keeps nothing.
 pub(super) fn judge(conditions: &[Threshold], values: &[Option<f64>]) -> Once {
     let kept = |(condition, value): &(&Threshold, &Option<f64>)| {
         value.is_some_and(|value| condition.relation().holds(value, condition.limit()))

@@ -11,8 +11,8 @@ pub struct NoiseFloor {
     /// The mean of arm A over the mean of arm B, with its 95 % interval. The truth is 1.
     pub ratio: Interval,
     /// The floor, in percent: by how much the end of the interval that is farther from 1 exceeds it, as the ratio of the
-    /// greater over the smaller, so that it does not matter which arm is called A. A difference below it cannot be told
-    /// from none. It is the half-width of the interval where both arms came out alike, and more where they did not.
+    /// greater over the smaller, so that it does not matter which arm is called A. A smaller difference cannot be
+    /// detected. It is the half-width of the interval where both arms came out alike, and more where they did not.
     pub percent: f64,
     /// Whether the interval contains 1. Where it does not, something other than chance parted the arms, as drift does;
     /// it happens by chance in one of 20 runs.

@@ -32,7 +32,7 @@ pub struct SteadyState {
     pub truncate: usize,
     /// Mean of all observations that were judged.
     pub mean: f64,
-    /// Mean of those behind the truncation point.
+    /// Mean of those after the truncation point.
     pub mean_steady: f64,
     /// How much the former is off the latter, in percent of it.
     pub shift_percent: f64,
@@ -46,9 +46,9 @@ pub struct SteadyState {
 pub enum Steadiness {
     /// From its first observation on, or as nearly as makes no difference to its mean.
     FromTheStart,
-    /// Only behind the truncation point: the warm-up was too short by so much.
+    /// Only after the truncation point: the warm-up was too short by this much.
     Later,
-    /// What is behind the truncation point still moves: there is no steady state in this series.
+    /// What follows the truncation point still drifts: there is no steady state in this series.
     Never,
 }
 

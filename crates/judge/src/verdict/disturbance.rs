@@ -153,10 +153,18 @@ impl Seat<'_> {
         let busiest = self.others.map(|others| others.busiest.as_slice()).unwrap_or_default();
         let most = busiest.first().map_or(0, |other| other.cpu_ns);
         // Those that matter beside the first.
-        let named: Vec<String> = busiest
-            .iter()
-            .filter(|other| other.cpu_ns * 10 >= most)
-            .map(|other| format!("{} (process {})", other.name, other.process))
+        let mut programs: Vec<(&str, Vec<u32>)> = Vec::new();
+        for other in busiest.iter().filter(|other| other.cpu_ns * 10 >= most) {
+            match programs.iter_mut().find(|(name, _)| *name == other.name) {
+                Some((_, processes)) => processes.push(other.process),
+                None => programs.push((&other.name, vec![other.process])),
+            }
+        }
+        let named: Vec<String> = (programs.iter())
+            .map(|(name, processes)| match processes[..] {
+                [process] => format!("{name} (process {process})"),
+                _ => format!("{name} ({} processes)", processes.len()),
+            })
             .collect();
         if named.is_empty() { String::new() } else { format!(", mostly {}", named.join(", ")) }
     }

@@ -62,6 +62,19 @@ fn each_way_of_taking_is_told_with_its_share() {
         )]
     );
     assert_eq!(
+        told(&|run| {
+            run.measured.generator.workers[0].run_queue_ns = Some(60 * SECOND);
+            let of = |process, name: &str| OtherUse { process, name: name.to_owned(), cpu_ns: 20 * SECOND };
+            let host = run.host.as_mut().unwrap();
+            let busiest = vec![of(7, "cc"), of(8, "ld"), of(9, "cc")];
+            host.others = Some(OthersUse { cpu_ns: 60 * SECOND, busiest });
+        })[0]
+            .1,
+        format!(
+            "{worker} 10.0 % of its CPU time: other programs used it, mostly cc (2 processes), ld (process 8)"
+        )
+    );
+    assert_eq!(
         told(&|run| run.measured.generator.workers[0].stalled_ns = 18 * SECOND),
         [(
             Worth::Disturbed,

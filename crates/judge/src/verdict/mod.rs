@@ -168,7 +168,7 @@ pub enum RuleStanding {
     CannotTell,
 }
 
-/// A run rule, held against a record.
+/// A run rule, checked against a record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RuleResult {
     /// Name for programs: `ten-minutes`.
@@ -201,7 +201,7 @@ pub enum LimitingResource {
     OfferedRate,
     /// None of these: CPUs were idle on both sides while answers were due.
     None,
-    /// It cannot be told: something was not measured, or nothing was at its ceiling and nothing idle.
+    /// Unknown: something was not measured, or nothing was at its ceiling and nothing idle.
     Unknown,
 }
 

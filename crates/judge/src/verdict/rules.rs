@@ -88,7 +88,7 @@ const RULES: [Rule; 20] = [
     ours("both-latencies", "open loop: latency from the intended and from the actual start", both_latencies),
 ];
 
-/// Every run rule, held against a record; always the same rules in the same order.
+/// Every run rule, checked against a record; always the same rules in the same order.
 pub fn rules(record: &RunRecord) -> Vec<RuleResult> {
     RULES
         .iter()

@@ -38,7 +38,7 @@ pub struct Counts {
     pub stale_retries: u64,
     /// Connections that the server left open after a response announced as the last, closed by the client in the end.
     pub lingered: u64,
-    /// Times that bytes came behind the end of a response, later than its last byte. Where they come with it, the
+    /// Times that bytes came after the end of a response, later than its last byte. If they come with it, the
     /// request fails as malformed instead.
     pub surplus: u64,
 

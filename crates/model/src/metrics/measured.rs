@@ -123,7 +123,7 @@ pub struct GeneratorUse {
     pub metrics_bytes_max: u64,
 }
 
-/// Totals over the whole life of the level's connections, warm-up and drain included, to be held against the server's
+/// Totals over the whole life of the level's connections, warm-up and drain included, to be checked against the server's
 /// own counters (identity 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -168,7 +168,7 @@ pub struct Measured {
     /// Distributions; stored in `histograms.hlog`. In open loop from the intended start.
     #[serde(skip)]
     pub histograms: Histograms,
-    /// What an open loop leaves behind besides; absent in closed loop.
+    /// What only an open loop measures; absent in closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_loop: Option<OpenLoop>,
     /// Page by page, in the order of the workload, while it is being counted. Stored in `page-rows.csv.gz`; records of

@@ -12,7 +12,7 @@ use super::{Histogram, Histograms, Moments, add};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OpenLoop {
-    /// Arrivals that waited for a client when the window opened, or were due before and not seen to by then.
+    /// Arrivals that waited for a client when the window opened, or were due before and not yet handled.
     pub carried_in: u64,
     /// Arrivals that were due inside the window.
     pub planned: u64,
@@ -20,7 +20,7 @@ pub struct OpenLoop {
     pub started: u64,
     /// Arrivals that found no client free and were skipped.
     pub skipped: u64,
-    /// Arrivals that waited for a client when the window closed, or were due before and not seen to by then.
+    /// Arrivals that waited for a client when the window closed, or were due before and not yet handled.
     pub queued: u64,
     /// Of those started: arrivals that had found no client free, and waited for one.
     pub waited: u64,

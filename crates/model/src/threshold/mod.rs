@@ -125,7 +125,7 @@ pub struct Thresholds(pub Vec<Threshold>);
 #[derive(Clone, Debug, PartialEq)]
 pub struct FailIfs(pub Vec<FailIf>);
 
-/// A threshold held against one level.
+/// A threshold checked against one level.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Outcome {
     /// The threshold, as it was typed.
@@ -145,7 +145,7 @@ pub struct Outcome {
     pub passed: bool,
 }
 
-/// Holds every threshold against every level that it selects, in the order in which they were given, levels ascending.
+/// Checks every threshold against every level that it selects, in the order in which they were given, levels ascending.
 pub fn evaluate(thresholds: &[Threshold], record: &RunRecord) -> Vec<Outcome> {
     if thresholds.is_empty() {
         return Vec::new();

@@ -96,6 +96,12 @@ impl Row {
         let clients = self.clients.map(|n| format!("{n} {}", if n == 1 { "client" } else { "clients" }));
         self.label.iter().cloned().chain(clients).collect::<Vec<_>>().join(", ")
     }
+
+    /// Connections per second, or requests where these are not given.
+    fn rate(&self) -> Option<f64> {
+        let figure = self.figure(Quantity::ConnectionRate).or_else(|| self.figure(Quantity::RequestRate));
+        figure.map(|figure| figure.value)
+    }
 }
 
 impl Published {
@@ -107,14 +113,16 @@ impl Published {
 
     /// The row of its highest rate; the first where it has none.
     pub fn peak(&self) -> &Row {
-        let rate = |row: &Row| {
-            let figure = row.figure(Quantity::ConnectionRate).or_else(|| row.figure(Quantity::RequestRate));
-            figure.map_or(f64::NEG_INFINITY, |figure| figure.value)
-        };
+        let rate = |row: &Row| row.rate().unwrap_or(f64::NEG_INFINITY);
         let best = |best: usize, index: usize| {
             if rate(&self.rows[index]) > rate(&self.rows[best]) { index } else { best }
         };
         &self.rows[(1..self.rows.len()).fold(0, best)]
+    }
+
+    /// Whether one of several rows is a peak: tables by page have no rate.
+    pub fn has_peak(&self) -> bool {
+        self.rows.len() > 1 && self.rows.iter().any(|row| row.rate().is_some())
     }
 
     /// Whether a text occurs in any of its names, in any case.
@@ -349,6 +357,7 @@ mod tests {
         assert_eq!(html.peak().clients, Some(32));
         assert!(of("lt6000r-asp").points(Quantity::RequestRate).is_empty());
         assert_eq!(of("lt6000r-asp").peak().name(), "6 CPUs");
+        assert!(html.has_peak() && !of("netsite-pages").has_peak(), "pages have hits, and no rate");
     }
 
     #[test]

@@ -148,7 +148,7 @@ fn rows(screen: &Screen, result: &Published, out: &mut String) {
     for row in &result.rows {
         let mut cells: Vec<String> = key_cells(result, row);
         cells.extend(result.quantities.iter().map(|quantity| printed(row, *quantity, screen.dash())));
-        table.row_in(cells, Tone::Plain, result.rows.len() > 1 && std::ptr::eq(row, result.peak()));
+        table.row_in(cells, Tone::Plain, result.has_peak() && std::ptr::eq(row, result.peak()));
     }
     table.draw(screen, out);
 }

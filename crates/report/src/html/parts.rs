@@ -84,7 +84,7 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
         id: "chart-parts".to_owned(),
         title: "Where the time goes".to_owned(),
         definition: definition(&LATENCY_MEAN),
-        caption: "Means of a request; together they are the mean latency.",
+        caption: "Mean times per request; they add up to the mean latency.",
         names,
         parts: &names_of,
         scale: scale(screen, &LATENCY_MEAN, rows.iter().map(|(_, parts)| parts.iter().sum())),

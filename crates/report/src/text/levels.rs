@@ -13,7 +13,7 @@ use webstone_model::units::NANOS_PER_SECOND;
 use super::figures;
 use super::problems::Depth;
 use crate::layout::{Room, Sheet, Table};
-use crate::numbers::{Scale, counted, seconds};
+use crate::numbers::{Scale, count, counted, seconds};
 use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
 
@@ -165,8 +165,8 @@ fn notes(
         return notes;
     };
     let number = format!(
-        "WEBSTONE number: {} pages a minute at {} ({} in {})",
-        best.figures.webstone_number,
+        "WEBSTONE number: {} pages per minute at {} ({} in {})",
+        count(best.figures.webstone_number),
         best.load(),
         counted(best.counts.pages_completed, "page", "pages"),
         seconds(screen, best.figures.test_time_s),

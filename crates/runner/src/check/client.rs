@@ -47,7 +47,7 @@ pub(super) fn check(client: &mut ClientSpec) -> Result<(), SpecError> {
         ("client.request_timeout", client.request_timeout),
     ] {
         if value == Nanos::ZERO {
-            return Err(SpecError::value(key, "0s", "no time at all", "write how long to wait, as in 10s"));
+            return Err(SpecError::value(key, "0s", "too short", "write how long to wait, as in 10s"));
         }
     }
     for host in &client.allow_hosts {

@@ -173,7 +173,12 @@ fn search(find: &SearchSpec, load: &LoadSpec) -> Result<(), SpecError> {
     }
     if !(0.01..=100.0).contains(&find.resolution_percent) {
         let remedy = "write 0.01 to 100";
-        return Err(SpecError::value("find.resolution_percent", find.resolution_percent, "no share", remedy));
+        return Err(SpecError::value(
+            "find.resolution_percent",
+            find.resolution_percent,
+            "not a percentage in range",
+            remedy,
+        ));
     }
     if load.duration == Nanos::ZERO {
         let remedy = "give each timed run a length, as in 3s";

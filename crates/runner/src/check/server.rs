@@ -65,7 +65,7 @@ pub(super) fn agent(spec: &RunSpec) -> Result<(), SpecError> {
     let Some(command) = &spec.server.agent else { return Ok(()) };
     if shlex::split(command).is_none_or(|words| words.is_empty()) {
         let remedy = "write one, as in 'ssh root@web1 webstone agent'";
-        return Err(SpecError::value("server.agent", command, "no command", remedy));
+        return Err(SpecError::value("server.agent", command, "not a command", remedy));
     }
     let instead = match (&spec.client.unix_socket, spec.target.first()) {
         (Some(_), _) => "is asked over client.unix_socket",

@@ -146,7 +146,7 @@ fn a_broken_rule_is_told_with_place_key_value_and_remedy() {
             "[client]\nrequest_timeout = \"0s\"\n",
             2,
             "client.request_timeout",
-            "`0s` is no time at all",
+            "`0s` is too short",
             "as in 10s",
         ),
         (
