@@ -312,12 +312,12 @@ fn one_page(books: &mut Books, number: u32, page: &PageTotals, histograms: &Hist
 /// Counters against each other.
 fn breakdowns(books: &mut Books, measured: &Measured) {
     let counts = &measured.counts;
-    books.equal("response times: one a success", measured.response.count, counts.succeeded);
-    books.equal("response sizes: one a success", measured.response_bytes.count, counts.succeeded);
-    books.equal("body sizes: one a success", measured.body_bytes.count, counts.succeeded);
-    books.equal("times to the first byte: one a success", measured.first_byte.count, counts.succeeded);
-    books.equal("page times: one a page", measured.page.count, counts.pages_completed);
-    books.equal("connect times: one a connection", measured.connect.count, counts.connections);
+    books.equal("response times: one per success", measured.response.count, counts.succeeded);
+    books.equal("response sizes: one per success", measured.response_bytes.count, counts.succeeded);
+    books.equal("body sizes: one per success", measured.body_bytes.count, counts.succeeded);
+    books.equal("times to the first byte: one per success", measured.first_byte.count, counts.succeeded);
+    books.equal("page times: one per page", measured.page.count, counts.pages_completed);
+    books.equal("connect times: one per connection", measured.connect.count, counts.connections);
     if !measured.statuses.is_empty() {
         let answered = [ErrorClass::WrongStatus, ErrorClass::WrongLength, ErrorClass::WrongContent]
             .map(|class| measured.errors.count(class));

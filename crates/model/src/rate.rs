@@ -16,7 +16,7 @@ pub struct Rate(u64);
 
 /// Fastest rate, in arrivals a second.
 const PER_SECOND_MAX: u64 = 100_000_000;
-const RATE_EXPECTED: &str = "a rate from 0.001 to 100m arrivals a second";
+const RATE_EXPECTED: &str = "a rate from 0.001 to 100m arrivals per second";
 
 impl Rate {
     /// No arrivals at all.
@@ -66,7 +66,7 @@ impl FromStr for Rate {
         let scaled = format!("{whole}{fraction:0<12}").parse::<u128>().map_err(|_| error())?;
         let per_1000_s = scaled * factor * 1000;
         if per_1000_s % 1_000_000_000_000 != 0 {
-            return Err(format!("`{text}` is finer than 0.001 arrivals a second"));
+            return Err(format!("`{text}` is finer than 0.001 arrivals per second"));
         }
         let per_1000_s = per_1000_s / 1_000_000_000_000;
         if per_1000_s > u128::from(PER_SECOND_MAX) * 1000 {

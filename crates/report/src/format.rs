@@ -91,7 +91,7 @@ impl Format {
             Format::Html => "charts and tables in one file, for a browser",
             Format::Hit => "one level in a few lines, as wrk prints it",
             Format::Json => "the record and all computed figures",
-            Format::Csv => "comma-separated values, a row a level and iteration",
+            Format::Csv => "comma-separated values, one row per level and iteration",
             Format::Webstone1 => "the text of WebStone 1.x",
             Format::Webstone2 => "the text of WebStone 2.x",
             Format::Xlsx => "an Excel workbook with charts; needs -o",

@@ -38,7 +38,10 @@ pub fn listed(record: &RunRecord) -> Listed {
         (None, None) => String::new(),
     };
     Listed {
-        what: format!("{} on {}", record.workload.name, header::target(record)),
+        what: match record.target.embedded {
+            true => format!("{}, embedded", record.workload.name),
+            false => format!("{}, {}", record.workload.name, header::target(record)),
+        },
         result,
         standing: verdict::of(record).standing.word(),
     }
@@ -56,7 +59,7 @@ pub fn listed_series(series: &Series) -> Listed {
 pub fn render_list(rows: &[(String, Listed)], options: &Options) -> String {
     let screen = Screen::new(options);
     let mut table = Table::default();
-    table.text("run", Room::Always).text("workload and server", Room::Flexible(12));
+    table.text("run", Room::Always).text("workload, server", Room::Flexible(12));
     table.number("result", "", Room::Always).text("verdict", Room::Always);
     for (name, listed) in rows {
         let cells = [name, &listed.what, &listed.result, listed.standing].map(|cell| screen.safe(cell));
@@ -73,7 +76,7 @@ mod tests {
 
     #[test]
     fn every_run_has_a_line() {
-        let what = "standard on the embedded server".to_owned();
+        let what = "standard, embedded".to_owned();
         let listed = Listed { what, result: "1,234/s at 20 clients".to_owned(), standing: "UNCERTIFIED" };
         let text = render_list(&[("20260101T000000Z-webstone".to_owned(), listed)], &Options::default());
         let line = text.lines().last().unwrap();

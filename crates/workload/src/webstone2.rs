@@ -48,7 +48,9 @@ pub fn write(workload: &Workload) -> Result<String, UnwritableError> {
         };
         let [file] = &page.files[..] else {
             let count = page.files.len();
-            return Err(refuse(format!("a WebStone 2.x filelist has one file a page, this one has {count}")));
+            return Err(refuse(format!(
+                "a WebStone 2.x filelist has one file per page, this one has {count}"
+            )));
         };
         if let Some(first) = seen.insert(&*file.url, index) {
             return Err(refuse(format!(
@@ -86,7 +88,7 @@ fn read_line(line: &str, line_at: usize) -> Result<Option<(usize, Page)>, Fault>
     if let Some((offset, word)) = next.filter(|(_, word)| !word.starts_with('#')) {
         weight = whole_number(offset, word, 1, "a weight").map_err(|fault| {
             let runs_on = word.starts_with('/') || word.starts_with("http");
-            if runs_on { fault.hint("a WebStone 2.x filelist has one URL a line") } else { fault }
+            if runs_on { fault.hint("a WebStone 2.x filelist has one URL per line") } else { fault }
         })?;
         next = words.next();
     }

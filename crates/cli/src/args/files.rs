@@ -15,7 +15,7 @@ pub enum WorkloadFormat {
     Toml,
     /// Filelist of WebStone 1.x: pages of files, no sizes
     Webstone1,
-    /// Filelist of WebStone 2.x: one URL a page, with weight and size
+    /// Filelist of WebStone 2.x: one URL per page, with weight and size
     Webstone2,
 }
 

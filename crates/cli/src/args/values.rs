@@ -109,8 +109,8 @@ pub(super) fn histogram() -> impl TypedValueParser<Value = String> {
 
 pub(super) fn csv_table() -> impl TypedValueParser<Value = CsvTable> {
     let values = [
-        PossibleValue::new("levels").help("a row a level and iteration"),
-        PossibleValue::new("pages").help("a row a page in a level and iteration"),
+        PossibleValue::new("levels").help("one row per level and iteration"),
+        PossibleValue::new("pages").help("one row per page in a level and iteration"),
     ];
     PossibleValuesParser::new(values)
         .map(|name| if name == "pages" { CsvTable::Pages } else { CsvTable::Levels })

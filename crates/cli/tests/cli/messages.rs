@@ -285,7 +285,7 @@ fn testbed_files_that_are_wrong() {
 fn rates_that_make_no_schedule() {
     says(
         &["run", "-R", "fast"],
-        "error: --rate: `fast` is not a list of rates: `fast` is not a rate from 0.001 to 100m arrivals a second\n\
+        "error: --rate: `fast` is not a list of rates: `fast` is not a rate from 0.001 to 100m arrivals per second\n\
          hint: write one rate (10k), a list (1k,5k,10k), a range with a step (1k..10k+1k) or with a factor (1k..64k*2), or a ramp over a time (1k..50k/60s)",
     );
     says(

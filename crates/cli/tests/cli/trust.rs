@@ -328,7 +328,7 @@ fn an_edited_figure_is_found_though_every_check_sum_was_mended() {
             counts[name] = (counts[name].as_u64().unwrap() + 1).into();
         }
     });
-    assert!(said.contains("1 client, iteration 1: response times: one a success"), "{said}");
+    assert!(said.contains("1 client, iteration 1: response times: one per success"), "{said}");
     let said = edit("record.json", &|tree| tree["iterations"][0]["measured"]["response"]["sum"] = 1.into());
     assert!(said.contains("their sum is one that their distribution allows"), "{said}");
     let said = edit("environment.json", &|tree| tree["hostname"] = "other".into());

@@ -117,7 +117,7 @@ impl Found {
     fn clients(&mut self, a: &ClientSpec, b: &ClientSpec) {
         let policy = |client: &ClientSpec| {
             let limit = client.requests_per_connection;
-            let limit = limit.map_or(String::new(), |limit| format!(", {limit} requests a connection"));
+            let limit = limit.map_or(String::new(), |limit| format!(", {limit} requests per connection"));
             format!("{}{limit}", text(&client.connections))
         };
         type Part = fn(&ClientSpec) -> String;

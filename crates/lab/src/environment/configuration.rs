@@ -61,7 +61,7 @@ pub fn read(paths: &[String]) -> Result<Vec<Value>, ConfigurationError> {
     for path in files {
         let too_much = |what: String| {
             let rule =
-                format!("a configuration has at most {FILE_BYTES_MAX} a file and {TOTAL_BYTES_MAX} in all");
+                format!("a configuration has at most {FILE_BYTES_MAX} per file and {TOTAL_BYTES_MAX} in all");
             ConfigurationError::TooMuch { path: path.clone(), what: format!("{what}; {rule}") }
         };
         let bytes = match plain_file::read(&path, Links::Followed, FILE_BYTES_MAX) {

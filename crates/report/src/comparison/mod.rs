@@ -359,10 +359,10 @@ fn fail_when(when: FailWhen) -> &'static str {
     }
 }
 
-/// `3 iterations a level`, `2 to 3 iterations a level`.
+/// `3 iterations per level`, `2 to 3 iterations per level`.
 pub(crate) fn iterations((fewest, most): (usize, usize)) -> String {
     if fewest == most {
-        return format!("{} a level", counted(most as u64, "iteration", "iterations"));
+        return format!("{} per level", counted(most as u64, "iteration", "iterations"));
     }
-    format!("{fewest} to {most} iterations a level")
+    format!("{fewest} to {most} iterations per level")
 }

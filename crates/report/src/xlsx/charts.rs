@@ -112,7 +112,7 @@ pub(super) fn of_curves(book: &mut Book, curves: &Placed, runs: &[Run<'_>]) -> R
             .set_marker(ChartMarker::new().set_none());
     }
     legend(&mut chart, 2);
-    chart.set_alt_text("Response time by percentile, one line a level; the numbers are in this sheet");
+    chart.set_alt_text("Response time by percentile, one line per level; the numbers are in this sheet");
     let column = (usize::from(CURVES_FROM) + names.len().min(10) + 1) as u16;
     book.workbook.worksheet_from_name(curves.name)?.insert_chart(1, column, &chart).map(drop)
 }

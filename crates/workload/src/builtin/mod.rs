@@ -116,7 +116,7 @@ static BUILTINS: [Builtin; 18] = [
     },
     Builtin {
         name: "silicon-surf",
-        summary: "The load of a company's site of 1995: 93 % of accesses under 30 kB, 7,026 bytes an access with \
+        summary: "The load of a company's site of 1995: 93 % of accesses under 30 kB, 7,026 bytes per access with \
                   headers (synthesised)",
         source: "Mindcraft, \"Performance Benchmark Test of the Netscape FastTrack Beta 3 Web Server\", 1996",
         requests: None,

@@ -49,7 +49,7 @@ impl LineFault {
             LineFault::NotARequest => "expected a method, a URL and a version in the quotes",
             LineFault::NoStatus => "expected a status and a size after the request, as in 200 2326",
             LineFault::Directive => "expected Common or Combined Log Format, not a directive",
-            LineFault::TooLong => "expected at most 65,536 bytes a line",
+            LineFault::TooLong => "expected at most 65,536 bytes per line",
         }
     }
 }

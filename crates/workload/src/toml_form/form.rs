@@ -127,7 +127,7 @@ impl FeedForm {
                     if row.len() != feed.columns.len() {
                         let (found, expected) = (row.len(), feed.columns.len());
                         let what =
-                            format!("found a row of {found} values, expected {expected}, one a column");
+                            format!("found a row of {found} values, expected {expected}, one per column");
                         return Err(Fault::new(at, what));
                     }
                     feed.rows.push(row);

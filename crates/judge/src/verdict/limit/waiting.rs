@@ -68,7 +68,7 @@ fn disks(runs: &[&IterationRecord]) -> Option<String> {
     let read = used.disk_read_bytes_per_s.filter(|bytes| *bytes > 0.0);
     let read = read.map(|bytes| format!("disks read {:.1} kB/s for the server", bytes / 1e3));
     let waited = (used.faults_major_per_s > 0.0)
-        .then(|| format!("{:.1} page faults a second waited for a disk", used.faults_major_per_s));
+        .then(|| format!("{:.1} page faults per second waited for a disk", used.faults_major_per_s));
     let texts: Vec<String> = read.into_iter().chain(waited).collect();
     (!texts.is_empty()).then(|| texts.join(", "))
 }
