@@ -532,7 +532,7 @@ pub(crate) fn option_example(name: &str, option: &str) -> Option<String> {
     let option = option.trim_start_matches('-');
     let argument = all.find_subcommand(name)?.get_arguments().find(|it| it.get_long() == Some(option))?;
     let help = argument.get_long_help()?.to_string();
-    Some(help.rsplit_once("Example: ")?.1.trim().to_owned())
+    Some(help.rsplit_once("Example: ")?.1.lines().next()?.trim().to_owned())
 }
 
 /// The definition of the command line, with the defaults of the specification written into the help of each flag.

@@ -181,7 +181,7 @@ fn one_iteration_cannot_tell() {
     assert_eq!(said.code, 1);
     assert!(
         said.err.contains(
-            "error: --fail-if: `rate<-3%` cannot be judged at 2 clients\nhint: an interval takes at least"
+            "error: --fail-if: `rate<-3%` cannot be judged at 2 clients\nhint: an interval needs two iterations"
         ),
         "{}",
         said.err

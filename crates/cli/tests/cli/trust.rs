@@ -139,7 +139,7 @@ fn a_run_that_meets_not_every_rule_is_signed_only_as_that() {
     let other = self::key(dir.path(), "other").with_extension("pub");
     let said = verify(&run, &["--signer", text(&other)]);
     assert_eq!(said.code, 6, "{said:?}");
-    assert!(said.out.contains("which is none of the signers that were asked for"), "{}", said.out);
+    assert!(said.out.contains("not by a signer that was asked for"), "{}", said.out);
 
     let again = webstone_in(dir.path(), &["certify", text(&run), "--uncertified"]);
     assert_eq!(again.code, 1, "{again:?}");
@@ -360,7 +360,7 @@ fn archives_are_the_same_bytes_and_verify_like_the_directory() {
         fs::write(dir.path().join(&second), longer).unwrap();
         let said = webstone_in(dir.path(), &["verify", &second]);
         assert_eq!(said.code, 6, "{said:?}");
-        assert!(said.out.contains("something was appended to it"), "{}", said.out);
+        assert!(said.out.contains("something was appended after its end"), "{}", said.out);
     }
     let listed = Command::new("tar").args(["tzf", "a.tar.gz"]).current_dir(dir.path()).output().unwrap();
     assert_eq!(String::from_utf8(listed.stdout).unwrap().lines().count(), 9);
@@ -400,7 +400,7 @@ fn hostile_archives_are_refused_and_leave_nothing_behind() {
         ("link", &[("a/record.json", Symlink, 0)], "is a link or a device"),
         ("twice", &[("a/x", Regular, 1), ("a/x", Regular, 1)], "is in it twice"),
         ("mixed", &[("a/x", Regular, 1), ("b/y", Regular, 1)], "lies in another directory than the rest"),
-        ("bomb", &[("a/page-rows.csv.gz", Regular, 200 << 20)], "no record has, and a trap may"),
+        ("bomb", &[("a/page-rows.csv.gz", Regular, 200 << 20)], "which no record has"),
     ];
     for (name, entries, expected) in cases {
         let path = dir.path().join(format!("{name}.tar.gz"));

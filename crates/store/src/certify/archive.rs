@@ -367,7 +367,7 @@ impl Place {
             ));
         }
         if copied > left {
-            return Err(format!("{name:?} in it has more than {left} bytes, and a record's has fewer"));
+            return Err(format!("{name:?} in it has more than {left} bytes; a record's has fewer"));
         }
         self.left -= copied;
         Ok(())

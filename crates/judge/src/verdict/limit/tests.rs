@@ -281,7 +281,7 @@ fn nothing_is_ruled_out_that_was_not_demonstrably_idle() {
          do by its calibration. Answers wait for a lock, a queue, a disk, a backend or a setting of the \
          server; or the clients are too few to keep it busy. Also seen: this host's kernel counted 12 \
          accept-queue overflows and 0 of 20000 segments retransmitted (0 of them SYN), disks read 4500.0 kB/s \
-         for the server, 10.0 page faults a second waited for a disk, 20.0 requests in progress for 2 threads \
+         for the server, 10.0 page faults per second waited for a disk, 20.0 requests in progress for 2 threads \
          of the server.",
     );
 }
