@@ -162,7 +162,7 @@ fn ranks_are_ranges_and_who_cannot_be_told_apart_is_said() {
                 for part in [
                     "1–2",
                     "2–3",
-                    "No significant difference: apache from nginx; nginx from caddy.",
+                    "No significant difference: apache and nginx; nginx and caddy.",
                     "No rank: lighttpd (DISTURBED).",
                     "lighttpd is DISTURBED: 10 clients: nothing can be concluded: its 5 iterations range from 10 to 10000 requests/s",
                 ] {

@@ -297,7 +297,7 @@ fn an_agent_that_is_none_ends_the_run_before_any_load() {
             "sh -c 'echo WEBSTONE-AGENT 999 7.7.7; cat'",
             "and webstone 7.7.7 on the other side version 999\nhint: install the same version",
         ),
-        ("sh -c 'echo Welcome; cat'", "makes no sense: it said `Welcome` where a greeting was expected"),
+        ("sh -c 'echo Welcome; cat'", "makes no sense: it sent `Welcome` instead of a greeting"),
         (
             "sh -c 'echo no key >&2; exit 255'",
             "ended: exit status 255; it said:\n  no key\nhint: try it by hand",

@@ -288,7 +288,7 @@ fn contents_that_nobody_knows_are_not_said_to_be_checked_in_silence() {
             &["hit", &url, "-c", "1", "-n", "10", "--check", check, "-q", "--format", "json"],
         )
     };
-    let said = "contents are to be checked, but of 1 of the workload's 1 files none is known";
+    let said = "contents are to be checked, but those of 1 of the workload's 1 files are unknown";
     let checked = hit("content");
     assert!(checked.out.contains(said), "{}\n{}", checked.out, checked.err);
     assert!(!hit("status").out.contains(said));

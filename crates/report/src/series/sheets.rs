@@ -191,7 +191,7 @@ impl Draw<'_> {
         };
         let lists: Vec<String> = (0..ranks.ranked.len())
             .filter_map(|place| Some((place, of(place))).filter(|(_, others)| !others.is_empty()))
-            .map(|(place, others)| format!("{} from {}", name(place), others.join(", ")))
+            .map(|(place, others)| format!("{} and {}", name(place), others.join(", ")))
             .collect();
         Some(match lists.is_empty() {
             true => "All of them differ significantly.".to_owned(),
