@@ -17,7 +17,7 @@ use crate::text::header;
 /// A run or a series in a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// Workload and target.
+    /// Workload, and target unless it is the embedded server.
     pub what: String,
     /// The highest request rate with its load, or what a search found; empty where there is none.
     pub result: String,
@@ -39,7 +39,7 @@ pub fn listed(record: &RunRecord) -> Listed {
     };
     Listed {
         what: match record.target.embedded {
-            true => format!("{}, embedded", record.workload.name),
+            true => record.workload.name.clone(),
             false => format!("{}, {}", record.workload.name, header::target(record)),
         },
         result,
@@ -59,7 +59,7 @@ pub fn listed_series(series: &Series) -> Listed {
 pub fn render_list(rows: &[(String, Listed)], options: &Options) -> String {
     let screen = Screen::new(options);
     let mut table = Table::default();
-    table.text("run", Room::Always).text("workload, server", Room::Flexible(12));
+    table.text("run", Room::Always).text("workload", Room::Flexible(12));
     table.number("result", "", Room::Always).text("verdict", Room::Always);
     for (name, listed) in rows {
         let cells = [name, &listed.what, &listed.result, listed.standing].map(|cell| screen.safe(cell));
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn every_run_has_a_line() {
-        let what = "standard, embedded".to_owned();
+        let what = "standard".to_owned();
         let listed = Listed { what, result: "1,234/s at 20 clients".to_owned(), standing: "UNCERTIFIED" };
         let text = render_list(&[("20260101T000000Z-webstone".to_owned(), listed)], &Options::default());
         let line = text.lines().last().unwrap();
