@@ -17,6 +17,7 @@ mod failure;
 mod feeds;
 mod fixed_work;
 pub mod h1;
+pub mod h2;
 mod layer;
 mod level;
 mod link;

@@ -1,0 +1,601 @@
+//! Answers' header blocks, by size and meaning: see the module above. Their text besides, where it is asked for.
+
+use std::collections::VecDeque;
+
+use super::known_blocks::KnownBlocks;
+use super::static_table::FIELDS;
+use super::{CompressionError, ENTRY_BYTES, TABLE_BYTES, huffman};
+
+/// What a block says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fields {
+    /// Status; 0 where there is none.
+    pub status: u16,
+    /// Length of the body, where that is announced.
+    pub content_length: Option<u64>,
+    /// Size of the list as RFC 9113 section 6.5.2 counts it, in bytes.
+    pub list_bytes: u64,
+    /// Why this is no answer, though it is HPACK (RFC 9113 section 8.2).
+    pub problem: Option<&'static str>,
+    has_regular: bool,
+}
+
+/// What the name of a field means in an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Name {
+    Status,
+    ContentLength,
+    /// One that only a request has, or nobody.
+    Pseudo,
+    /// One of connections of HTTP/1.
+    Connection,
+    /// None, or with a value that is none.
+    Wrong,
+    #[default]
+    Other,
+}
+
+/// A field, or an entry of the table.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Entry {
+    /// Of a status or a length; [`u64::MAX`] where its value is no number.
+    number: u64,
+    name_bytes: u32,
+    value_bytes: u32,
+    name: Name,
+}
+
+impl Entry {
+    fn size(&self) -> usize {
+        self.name_bytes as usize + self.value_bytes as usize + ENTRY_BYTES
+    }
+}
+
+/// One direction of a connection.
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    /// The newest first.
+    entries: VecDeque<Entry>,
+    /// Their names and values, where text is asked for.
+    texts: Option<VecDeque<(Vec<u8>, Vec<u8>)>>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Default for Decoder {
+    fn default() -> Decoder {
+        Decoder { entries: VecDeque::new(), texts: None, bytes: 0, bytes_max: TABLE_BYTES }
+    }
+}
+
+impl Decoder {
+    /// A decoder that keeps the text of fields, for [`Decoder::decode_text`].
+    pub fn with_text() -> Decoder {
+        Decoder { texts: Some(VecDeque::new()), ..Decoder::default() }
+    }
+
+    /// A new connection begins.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.texts.iter_mut().for_each(VecDeque::clear);
+        self.bytes = 0;
+        self.bytes_max = TABLE_BYTES;
+    }
+
+    /// Whether text is kept.
+    pub fn keeps_text(&self) -> bool {
+        self.texts.is_some()
+    }
+
+    /// Decodes a whole block.
+    ///
+    /// # Errors
+    /// Where it is no HPACK. The decoder is of no more use then.
+    pub fn decode(&mut self, block: &[u8]) -> Result<Fields, CompressionError> {
+        Ok(self.read(block, None)?.fields)
+    }
+
+    /// As [`Decoder::decode`]; a block that is known to be an answer to the request is not read again.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn decode_known(
+        &mut self,
+        block: &[u8],
+        known: &mut KnownBlocks,
+        request: u32,
+    ) -> Result<Fields, CompressionError> {
+        if let Some((fields, inserted)) = known.recall(request, block) {
+            for entry in inserted {
+                self.insert(*entry);
+            }
+            return Ok(*fields);
+        }
+        let read = self.read(block, None)?;
+        // What enters the table is the same each time only where nothing of the table is in it, and can be seen only
+        // where it did not drive itself out.
+        if read.is_self_contained && read.inserted <= self.entries.len() {
+            let inserted = self.entries.range(..read.inserted).rev();
+            known.keep(request, block, read.fields, inserted);
+        }
+        Ok(read.fields)
+    }
+
+    /// As [`Decoder::decode`]; appends `name: value` and a line end for each field to `out`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn decode_text(&mut self, block: &[u8], out: &mut Vec<u8>) -> Result<Fields, CompressionError> {
+        Ok(self.read(block, Some(out))?.fields)
+    }
+
+    fn read(&mut self, block: &[u8], mut out: Option<&mut Vec<u8>>) -> Result<Read, CompressionError> {
+        let mut read = Read::default();
+        let mut rest = block;
+        let mut is_first = true;
+        while let Some(first) = rest.first().copied() {
+            if first & 0xe0 == 0x20 {
+                let size = integer(&mut rest, 5)?;
+                if !is_first {
+                    return Err(CompressionError("a change of the table's size behind a field"));
+                }
+                if size > TABLE_BYTES {
+                    return Err(CompressionError("a table larger than was allowed"));
+                }
+                self.bytes_max = size;
+                self.evict(0);
+                read.is_self_contained = false;
+                continue;
+            }
+            is_first = false;
+            if first & 0x80 != 0 {
+                let index = integer(&mut rest, 7)?;
+                read.is_self_contained &= index <= FIELDS.len();
+                read.fields.take(&self.entry(index)?);
+                if let Some(out) = &mut out {
+                    let (name, value) = self.text(index);
+                    show(out, name, value);
+                }
+                continue;
+            }
+            let is_inserted = first & 0x40 != 0;
+            let index = integer(&mut rest, if is_inserted { 6 } else { 4 })?;
+            read.is_self_contained &= index <= FIELDS.len();
+            let mut name_text = Vec::new();
+            let named = match index {
+                0 => {
+                    let name = string(&mut rest)?;
+                    if self.texts.is_some() {
+                        name_text = name.text()?;
+                    }
+                    name.name()?
+                }
+                _ => {
+                    if self.texts.is_some() {
+                        name_text = self.text(index).0.to_vec();
+                    }
+                    self.entry(index)?
+                }
+            };
+            let value = string(&mut rest)?;
+            let entry = value.value_of(named)?;
+            read.fields.take(&entry);
+            let value_text = if self.texts.is_some() { value.text()? } else { Vec::new() };
+            if let Some(out) = &mut out {
+                show(out, &name_text, &value_text);
+            }
+            if is_inserted {
+                read.inserted += 1;
+                self.insert(entry);
+                // One that is too large is not there.
+                if let Some(texts) = self.texts.as_mut().filter(|_| !self.entries.is_empty()) {
+                    texts.push_front((name_text, value_text));
+                    texts.truncate(self.entries.len());
+                }
+            }
+        }
+        Ok(read)
+    }
+
+    fn entry(&self, index: usize) -> Result<Entry, CompressionError> {
+        if index <= FIELDS.len() {
+            return STATIC.get(index.wrapping_sub(1)).copied().ok_or(CompressionError("the index 0"));
+        }
+        let found = self.entries.get(index - FIELDS.len() - 1).copied();
+        found.ok_or(CompressionError("an index beyond the table"))
+    }
+
+    fn text(&self, index: usize) -> (&[u8], &[u8]) {
+        if let Some((name, value)) = FIELDS.get(index.wrapping_sub(1)) {
+            return (name.as_bytes(), value.as_bytes());
+        }
+        let found = self.texts.as_ref().and_then(|texts| texts.get(index.wrapping_sub(FIELDS.len() + 1)));
+        found.map_or((b"", b""), |(name, value)| (name, value))
+    }
+
+    #[inline]
+    fn insert(&mut self, entry: Entry) {
+        let size = entry.size();
+        self.evict(size);
+        if size <= self.bytes_max {
+            self.entries.push_front(entry);
+            self.bytes += size;
+        }
+    }
+
+    /// Makes room for so many bytes.
+    #[inline]
+    fn evict(&mut self, size: usize) {
+        while self.bytes + size > self.bytes_max {
+            let Some(entry) = self.entries.pop_back() else { return };
+            self.bytes -= entry.size();
+        }
+        if let Some(texts) = &mut self.texts {
+            texts.truncate(self.entries.len());
+        }
+    }
+}
+
+/// What was read of a block.
+#[derive(Debug)]
+struct Read {
+    fields: Fields,
+    /// It refers to nothing of the dynamic table.
+    is_self_contained: bool,
+    inserted: usize,
+}
+
+impl Default for Read {
+    fn default() -> Read {
+        Read { fields: Fields::default(), is_self_contained: true, inserted: 0 }
+    }
+}
+
+impl Default for Fields {
+    fn default() -> Fields {
+        Fields { status: 0, content_length: None, list_bytes: 0, problem: None, has_regular: false }
+    }
+}
+
+impl Fields {
+    #[inline]
+    fn take(&mut self, entry: &Entry) {
+        self.list_bytes += entry.size() as u64;
+        let problem = match entry.name {
+            Name::Status if self.has_regular => "a status behind a field",
+            Name::Status if self.status != 0 => "two statuses",
+            Name::Status if !(100..1000).contains(&entry.number) || entry.value_bytes != 3 => {
+                "a status that is none"
+            }
+            Name::Status => {
+                self.status = entry.number as u16;
+                return;
+            }
+            Name::ContentLength if entry.number == u64::MAX => "a content-length that is no number",
+            Name::ContentLength if self.content_length.is_some_and(|known| known != entry.number) => {
+                "two lengths of the body"
+            }
+            Name::ContentLength => {
+                self.content_length = Some(entry.number);
+                self.has_regular = true;
+                return;
+            }
+            Name::Other => {
+                self.has_regular = true;
+                return;
+            }
+            Name::Pseudo => "a pseudo-header field that is not an answer's",
+            Name::Connection => "a field of connections of HTTP/1",
+            Name::Wrong => "a field that is none: capital letters or control characters",
+        };
+        self.problem = self.problem.or(Some(problem));
+    }
+}
+
+/// A text as it stands in a block.
+struct Coded<'a> {
+    bytes: &'a [u8],
+    is_huffman: bool,
+}
+
+impl Coded<'_> {
+    #[inline]
+    fn each(&self, mut each: impl FnMut(u8)) -> Result<(), CompressionError> {
+        if self.is_huffman {
+            return huffman::decode(self.bytes, each);
+        }
+        self.bytes.iter().for_each(|byte| each(*byte));
+        Ok(())
+    }
+
+    fn text(&self) -> Result<Vec<u8>, CompressionError> {
+        let mut text = Vec::with_capacity(self.bytes.len() * 2);
+        self.each(|byte| text.push(byte))?;
+        Ok(text)
+    }
+
+    /// Reads it as a name.
+    fn name(&self) -> Result<Entry, CompressionError> {
+        let (mut front, mut length, mut is_wrong) = ([0_u8; 20], 0_usize, false);
+        self.each(|byte| {
+            if let Some(place) = front.get_mut(length) {
+                *place = byte;
+            }
+            is_wrong |=
+                !(0x21..0x7f).contains(&byte) || byte.is_ascii_uppercase() || (byte == b':' && length > 0);
+            length += 1;
+        })?;
+        let name = match front.get(..length) {
+            _ if is_wrong || length == 0 => Name::Wrong,
+            Some(b":status") => Name::Status,
+            Some(b"content-length") => Name::ContentLength,
+            Some(b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade") => {
+                Name::Connection
+            }
+            _ if front[0] == b':' => Name::Pseudo,
+            _ => Name::Other,
+        };
+        Ok(Entry { name, name_bytes: length as u32, ..Entry::default() })
+    }
+
+    /// Reads it as the value of a field of this name.
+    fn value_of(&self, name: Entry) -> Result<Entry, CompressionError> {
+        let (mut length, mut is_wrong) = (0_u32, false);
+        let mut number = 0_u64;
+        if matches!(name.name, Name::Status | Name::ContentLength) {
+            let mut digits = Some(0_u64);
+            self.each(|byte| {
+                let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
+                digits = digits.zip(digit).and_then(|(sum, digit)| sum.checked_mul(10)?.checked_add(digit));
+                length += 1;
+            })?;
+            number = digits.filter(|_| length > 0).unwrap_or(u64::MAX);
+        } else if self.is_huffman {
+            self.each(|byte| {
+                is_wrong |= matches!(byte, b'\0' | b'\r' | b'\n');
+                length += 1;
+            })?;
+        } else {
+            is_wrong = memchr::memchr3(b'\0', b'\r', b'\n', self.bytes).is_some();
+            length = self.bytes.len() as u32;
+        }
+        let kind = if is_wrong { Name::Wrong } else { name.name };
+        Ok(Entry { number, name: kind, value_bytes: length, name_bytes: name.name_bytes })
+    }
+}
+
+/// Takes a whole number whose first byte has it in its lowest bits.
+#[inline]
+fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, CompressionError> {
+    const CUT: CompressionError = CompressionError("a header block that ends within a number");
+    let mask = (1_u8 << prefix) - 1;
+    let (first, behind) = rest.split_first().ok_or(CUT)?;
+    *rest = behind;
+    let mut value = usize::from(first & mask);
+    if value < usize::from(mask) {
+        return Ok(value);
+    }
+    for shift in [0, 7, 14, 21] {
+        let (byte, behind) = rest.split_first().ok_or(CUT)?;
+        *rest = behind;
+        value += usize::from(byte & 127) << shift;
+        if byte & 128 == 0 {
+            return Ok(value);
+        }
+    }
+    Err(CompressionError("a number without end"))
+}
+
+#[inline]
+fn string<'a>(rest: &mut &'a [u8]) -> Result<Coded<'a>, CompressionError> {
+    let is_huffman = rest.first().is_some_and(|first| first & 0x80 != 0);
+    let length = integer(rest, 7)?;
+    let (bytes, behind) =
+        rest.split_at_checked(length).ok_or(CompressionError("a header block that ends within a text"))?;
+    *rest = behind;
+    Ok(Coded { bytes, is_huffman })
+}
+
+fn show(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    [name, b": ", value, b"\r\n"].iter().for_each(|piece| out.extend_from_slice(piece));
+}
+
+static STATIC: [Entry; FIELDS.len()] = {
+    let mut entries = [Entry { number: 0, name_bytes: 0, value_bytes: 0, name: Name::Other }; FIELDS.len()];
+    let mut at = 0;
+    while at < FIELDS.len() {
+        let (name, value) = FIELDS[at];
+        entries[at].name_bytes = name.len() as u32;
+        entries[at].value_bytes = value.len() as u32;
+        entries[at].name = match at + 1 {
+            8..=14 => Name::Status,
+            1..=7 => Name::Pseudo,
+            28 => Name::ContentLength,
+            57 => Name::Connection,
+            _ => Name::Other,
+        };
+        entries[at].number = match at + 1 {
+            8..=14 => {
+                let digits = value.as_bytes();
+                (digits[0] - b'0') as u64 * 100 + (digits[1] - b'0') as u64 * 10 + (digits[2] - b'0') as u64
+            }
+            28 => u64::MAX,
+            _ => 0,
+        };
+        at += 1;
+    }
+    entries
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+        digits
+            .chunks(2)
+            .map(|two| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap())
+            .collect()
+    }
+
+    /// The text of each block in turn, and the size of the table behind it.
+    fn texts(decoder: &mut Decoder, blocks: &[(&str, &[(&str, &str)], usize)]) {
+        for (hex, fields, table_bytes) in blocks {
+            let mut out = Vec::new();
+            decoder.decode_text(&bytes(hex), &mut out).unwrap();
+            let expected: String =
+                fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+            assert_eq!(decoder.bytes, *table_bytes, "{hex}");
+            assert_eq!(decoder.texts.as_ref().unwrap().len(), decoder.entries.len());
+        }
+    }
+
+    #[test]
+    fn single_fields_of_the_standard() {
+        // RFC 7541 appendix C.2.
+        for (hex, name, value, table_bytes) in [
+            ("400a637573746f6d2d6b65790d637573746f6d2d686561646572", "custom-key", "custom-header", 55),
+            ("040c2f73616d706c652f70617468", ":path", "/sample/path", 0),
+            ("100870617373776f726406736563726574", "password", "secret", 0),
+            ("82", ":method", "GET", 0),
+        ] {
+            texts(&mut Decoder::with_text(), &[(hex, &[(name, value)], table_bytes)]);
+        }
+    }
+
+    #[test]
+    fn requests_of_the_standard_with_and_without_huffman() {
+        // Appendix C.3 and C.4.
+        let first: &[(&str, &str)] =
+            &[(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "www.example.com")];
+        let second = [first, &[("cache-control", "no-cache")]].concat();
+        let third: &[(&str, &str)] = &[
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":path", "/index.html"),
+            (":authority", "www.example.com"),
+            ("custom-key", "custom-value"),
+        ];
+        for [one, two, three] in [
+            [
+                "828684410f7777772e6578616d706c652e636f6d",
+                "828684be58086e6f2d6361636865",
+                "828785bf400a637573746f6d2d6b65790c637573746f6d2d76616c7565",
+            ],
+            [
+                "828684418cf1e3c2e5f23a6ba0ab90f4ff",
+                "828684be5886a8eb10649cbf",
+                "828785bf408825a849e95ba97d7f8925a849e95bb8e8b4bf",
+            ],
+        ] {
+            let blocks = [(one, first, 57), (two, &second[..], 110), (three, third, 164)];
+            texts(&mut Decoder::with_text(), &blocks);
+        }
+    }
+
+    const FIRST: &[(&str, &str)] = &[
+        (":status", "302"),
+        ("cache-control", "private"),
+        ("date", "Mon, 21 Oct 2013 20:13:21 GMT"),
+        ("location", "https://www.example.com"),
+    ];
+
+    #[test]
+    fn answers_of_the_standard_with_eviction() {
+        // Appendix C.5 and C.6: a table of 256 bytes, which is asked for here by the first block.
+        let second: &[(&str, &str)] = &[(":status", "307"), FIRST[1], FIRST[2], FIRST[3]];
+        let third: &[(&str, &str)] = &[
+            (":status", "200"),
+            FIRST[1],
+            ("date", "Mon, 21 Oct 2013 20:13:22 GMT"),
+            FIRST[3],
+            ("content-encoding", "gzip"),
+            ("set-cookie", "foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1"),
+        ];
+        for [one, two, three] in [
+            [
+                "3fe101 4803333032580770726976617465611d4d6f6e2c203231204f637420323031332032303a31333a323120474d546e1768747470733a2f2f7777772e6578616d706c652e636f6d",
+                "4803333037c1c0bf",
+                "88c1611d4d6f6e2c203231204f637420323031332032303a31333a323220474d54c05a04677a69707738666f6f3d4153444a4b48514b425a584f5157454f50495541585157454f49553b206d61782d6167653d333630303b2076657273696f6e3d31",
+            ],
+            [
+                "3fe101 488264025885aec3771a4b6196d07abe941054d444a8200595040b8166e082a62d1bff6e919d29ad171863c78f0b97c8e9ae82ae43d3",
+                "4883640effc1c0bf",
+                "88c16196d07abe941054d444a8200595040b8166e084a62d1bffc05a839bd9ab77ad94e7821dd7f2e6c7b335dfdfcd5b3960d5af27087f3672c1ab270fb5291f9587316065c003ed4ee5b1063d5007",
+            ],
+        ] {
+            let blocks = [(one, FIRST, 222), (two, second, 222), (three, third, 215)];
+            texts(&mut Decoder::with_text(), &blocks);
+            // The same by meaning alone.
+            let mut decoder = Decoder::default();
+            let statuses = [one, two, three].map(|hex| decoder.decode(&bytes(hex)).unwrap().status);
+            assert_eq!((statuses, decoder.bytes), ([302, 307, 200], 215));
+        }
+    }
+
+    #[test]
+    fn what_is_no_hpack_is_refused() {
+        for hex in [
+            "80",
+            "be",
+            "ff",
+            "ffffffffffff7f",
+            "40",
+            "4001",
+            "400161",
+            "40016105",
+            "0085ffffffff",
+            "3fe21f",
+            "823f00",
+            "7fff",
+        ] {
+            assert!(Decoder::default().decode(&bytes(hex)).is_err(), "{hex}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_is_told() {
+        for (hex, found) in [
+            ("88", None),
+            ("8888", Some("two statuses")),
+            ("5a0188 88", Some("behind a field")),
+            ("0803393939", None),
+            ("08023939", Some("status that is none")),
+            ("82", Some("pseudo-header")),
+            ("88 0f0d0131 0f0d0131", None),
+            ("88 0f0d0131 0f0d0132", Some("two lengths")),
+            ("88 0f0d0178", Some("no number")),
+            ("88 0f0d14 3939393939393939393939393939393939393939", Some("no number")),
+            ("88 00 01 41 01 61", Some("capital")),
+            ("88 00 01 61 01 0a", Some("control")),
+            ("88 00 0a 636f6e6e656374696f6e 01 61", Some("HTTP/1")),
+        ] {
+            let problem = Decoder::default().decode(&bytes(hex)).unwrap().problem;
+            match found {
+                Some(found) => {
+                    assert!(problem.is_some_and(|problem| problem.contains(found)), "{hex}: {problem:?}")
+                }
+                None => assert_eq!(problem, None, "{hex}"),
+            }
+        }
+    }
+
+    /// A block that is replayed leaves the table as reading it does.
+    #[test]
+    fn known_blocks_leave_the_same_table() {
+        let one = bytes("88 6196d07abe941054d444a8200595040b8166e084a62d1bff 5a839bd9ab 5c0135");
+        let two = bytes("88 be bf c0");
+        let (mut plain, mut knowing, mut known) =
+            (Decoder::default(), Decoder::default(), KnownBlocks::new(1));
+        for round in 0..200 {
+            let block = if round % 3 == 2 { &two } else { &one };
+            let expected = plain.decode(block).unwrap();
+            assert_eq!(knowing.decode_known(block, &mut known, 0).unwrap(), expected);
+            assert_eq!(expected.content_length, Some(5));
+            assert_eq!((plain.bytes, plain.entries.len()), (knowing.bytes, knowing.entries.len()));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Header fields as bytes. Which table entries a block may refer to is decided by who makes it: `h2::request`.
+
+use super::{huffman, static_table};
+
+/// How a field that no table holds is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Literal {
+    /// It enters the dynamic table.
+    Inserted,
+    /// It does not.
+    Plain,
+}
+
+/// A whole number behind `first`, of which it takes the lowest `prefix` bits (section 5.1).
+pub fn integer(first: u8, prefix: u32, value: usize, out: &mut Vec<u8>) {
+    let most = (1 << prefix) - 1;
+    if value < most {
+        return out.push(first | value as u8);
+    }
+    out.push(first | most as u8);
+    let mut rest = value - most;
+    while rest >= 128 {
+        out.push(rest as u8 | 128);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
+/// A text, in whichever form is shorter (section 5.2).
+pub fn text(text: &[u8], out: &mut Vec<u8>) {
+    let coded = huffman::coded_length(text);
+    if coded < text.len() {
+        integer(0x80, 7, coded, out);
+        huffman::encode(text, out);
+    } else {
+        integer(0, 7, text.len(), out);
+        out.extend_from_slice(text);
+    }
+}
+
+/// A field that is in a table, by its index.
+pub fn indexed(index: usize, out: &mut Vec<u8>) {
+    integer(0x80, 7, index, out);
+}
+
+/// The name of a field whose value follows, by [`text`].
+pub fn name(name: &str, literal: Literal, out: &mut Vec<u8>) {
+    let index = static_table::find(name, "").map_or(0, |(index, _)| index);
+    match literal {
+        Literal::Inserted => integer(0x40, 6, index, out),
+        Literal::Plain => integer(0, 4, index, out),
+    }
+    if index == 0 {
+        text(name.as_bytes(), out);
+    }
+}
+
+/// A field by the static table alone where that has it, and else as a literal; whether it was one.
+pub fn field(field_name: &str, value: &[u8], literal: Literal, out: &mut Vec<u8>) -> bool {
+    let found = std::str::from_utf8(value).ok().and_then(|value| static_table::find(field_name, value));
+    if let Some((index, true)) = found {
+        indexed(index, out);
+        return false;
+    }
+    name(field_name, literal, out);
+    text(value, out);
+    true
+}
+
+/// Asks for a dynamic table of so many bytes from here on; stands at the beginning of a block.
+pub fn table_size(bytes: usize, out: &mut Vec<u8>) {
+    integer(0x20, 5, bytes, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_of_the_standard() {
+        // RFC 7541 appendix C.1.
+        let written = |first, prefix, value| {
+            let mut out = Vec::new();
+            integer(first, prefix, value, &mut out);
+            out
+        };
+        assert_eq!(written(0, 5, 10), [0b01010]);
+        assert_eq!(written(0, 5, 1337), [0b11111, 0b1001_1010, 0b0000_1010]);
+        assert_eq!(written(0, 8, 42), [42]);
+        assert_eq!(written(0x80, 7, 127), [0xff, 0]);
+    }
+}

@@ -1,0 +1,4 @@
+//! HTTP/2 as machines without I/O: bytes in, bytes out (RFC 9113).
+
+pub mod frames;
+pub mod hpack;
