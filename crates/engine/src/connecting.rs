@@ -36,6 +36,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         link.connect_begun_ns = now;
         link.resolved = None;
         link.layer.open(&origin.target.host);
+        link.session.open(plan);
         link.deadline_ns = now + plan.connect_timeout_ns.min(plan.request_timeout_ns);
         if let Some(resolver) = self.resolver.as_ref().filter(|_| origin.is_named) {
             link.state = LinkState::Resolving;
@@ -153,6 +154,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let link = &mut self.links[index];
         link.state = LinkState::Up;
         link.deadline_ns = u64::MAX;
+        if P::Exchanges::MANY {
+            return self.begin_waiting(index, now);
+        }
         for slot in 0..link.exchanges.slots() {
             if self.links[index].exchanges.at(slot).progress == Progress::Waiting {
                 self.send_request(ExchangeId { link: index, slot }, now);

@@ -13,6 +13,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Handles one event of the batch.
     #[inline]
     pub(crate) fn handle(&mut self, event: Event) {
+        self.deal(event);
+        if P::Exchanges::MANY {
+            self.flush();
+        }
+    }
+
+    #[inline(always)]
+    fn deal(&mut self, event: Event) {
         if event.token >= TICKER_TOKEN {
             return match event.token {
                 RESOLVER_TOKEN => self.take_answers(),

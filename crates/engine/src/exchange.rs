@@ -23,8 +23,34 @@ pub(crate) trait Exchanges: Default {
 
     fn at_mut(&mut self, slot: u32) -> &mut Exchange;
 
-    /// A slot whose exchange is over. Asked for where the session has capacity.
+    /// A slot whose exchange is over, for another to begin in.
     fn vacant_slot(&mut self) -> u32;
+
+    /// Takes the exchange in a slot out of it.
+    fn take(&mut self, slot: u32) -> Exchange {
+        std::mem::take(self.at_mut(slot))
+    }
+
+    /// The exchange in a slot has ended, whole or in an error.
+    fn over(&mut self, slot: u32);
+
+    /// The exchange in a slot waits until the session has capacity, behind those that wait already.
+    fn wait(&mut self, _: u32) {}
+
+    /// The exchange that has waited longest.
+    fn next_waiting(&mut self) -> Option<u32> {
+        None
+    }
+
+    /// How often servers said of the exchange in a slot that they had not looked at its request.
+    fn refusals(&mut self, _: u32) -> Option<&mut u8> {
+        None
+    }
+
+    /// How many wait.
+    fn waiting(&self) -> u32 {
+        0
+    }
 
     /// Whether one is in progress.
     #[inline]

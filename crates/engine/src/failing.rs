@@ -33,6 +33,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// A system call on an established connection failed.
     pub(crate) fn broken(&mut self, index: u32, error: &io::Error, now: u64) {
+        self.no_more_on(index);
         for slot in 0..self.links[index].exchanges.slots() {
             let at = ExchangeId { link: index, slot };
             if self.links[index].exchanges.at(slot).progress == Progress::Over {
@@ -54,11 +55,30 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     pub(crate) fn may_retry(&self, at: ExchangeId) -> bool {
         let exchange = self.links.exchange(at);
         let request = &self.plan.requests[exchange.request as usize];
+        // What waits for room on a link that stands was never sent.
+        if P::Exchanges::MANY && exchange.progress == Progress::Waiting && self.links[at.link].state.is_up() {
+            return true;
+        }
         exchange.reused && request.is_idempotent && exchange.is_unanswered()
+    }
+
+    /// A link's connection is lost: no exchange joins it, and its descriptor may be the last there is.
+    #[inline]
+    pub(crate) fn no_more_on(&mut self, index: u32) {
+        if P::Exchanges::MANY {
+            self.links.unshare(index);
+            self.close_socket(index);
+        }
     }
 
     /// Moves an exchange to a link of its own. The caller ends the one that it was on.
     pub(crate) fn retry(&mut self, at: ExchangeId, now: u64) {
+        if P::Exchanges::MANY {
+            if self.links.exchange(at).progress != Progress::Waiting {
+                self.recorder.retried();
+            }
+            return self.move_on(at, now);
+        }
         self.recorder.retried();
         // Its descriptor may be the last there is.
         self.close_socket(at.link);
@@ -79,10 +99,13 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         now: u64,
         detail: impl Fn(&Exchange) -> String,
     ) {
-        if !self.links[at.link].session.abandon(at.slot) {
+        let link = &mut self.links[at.link];
+        if !P::Exchanges::MANY || !link.state.is_up() {
             return self.fail_link(at.link, class, now, detail);
         }
+        link.session.abandon(at.slot, &mut link.exchanges);
         self.end_in_error(at, class, now, detail);
+        self.settle(at.link, now);
     }
 
     /// Ends a link, and each exchange on it in an error.
@@ -97,12 +120,25 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if matches!(link.state, LinkState::Resolving | LinkState::Connecting) {
             self.recorder.connection_failed();
         }
-        for slot in 0..link.exchanges.slots() {
+        if P::Exchanges::MANY {
+            self.say_why(index, class);
+        }
+        for slot in 0..self.links[index].exchanges.slots() {
             if self.links[index].exchanges.at(slot).progress != Progress::Over {
                 self.end_in_error(ExchangeId { link: index, slot }, class, now, &detail);
             }
         }
         self.drop_link(index);
+    }
+
+    /// Tells the server why its connection ends, where there is one.
+    #[cold]
+    fn say_why(&mut self, index: u32, class: ErrorClass) {
+        self.links.unshare(index);
+        let link = &mut self.links[index];
+        if link.state.is_up() && link.session.say_farewell(Some(class)) {
+            self.send_last(index);
+        }
     }
 
     /// Ends an exchange in an error, and leaves its link to the caller.
@@ -114,9 +150,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         detail: impl FnOnce(&Exchange) -> String,
     ) {
         self.record_failure(at, class, now, detail);
-        let exchange = self.links.exchange_mut(at);
-        exchange.end();
-        let client = exchange.client;
+        let exchanges = &mut self.links[at.link].exchanges;
+        let client = exchanges.at(at.slot).client;
+        exchanges.over(at.slot);
         self.clients.request_ended(client, false);
         if no_connection(class) {
             let state = &mut self.clients[client];

@@ -11,10 +11,12 @@ use webstone_model::metrics::Measured;
 use webstone_model::rate::RateProfile;
 
 use crate::h1::session::Http1;
-use crate::layer::Plain;
+use crate::h2::session::Http2;
+use crate::layer::{Layer, Plain};
 use crate::live::Merged;
 use crate::observe::Observer;
 use crate::plan::Plan;
+use crate::session::Session;
 use crate::sys;
 use crate::sys::clock::now_ns;
 use crate::transactions::{TraceEvent, Transaction};
@@ -203,10 +205,18 @@ struct Start {
 
 impl Start {
     /// Sets a worker up, waits for the word, and runs it.
-    fn work(self) -> std::io::Result<Measured> {
+    fn work(mut self) -> std::io::Result<Measured> {
         let backend = sys::Epoll::new(self.plan.receives_bodies())?;
-        let observer = Observer::new(self.trace, self.transactions);
-        let worker = Worker::<_, Plain, Http1>::new(self.plan, self.shared, self.seat, backend, observer)?;
+        let observer = Observer::new(self.trace.take(), self.transactions.take());
+        if self.plan.is_h2() {
+            self.run::<Plain, Http2>(backend, observer)
+        } else {
+            self.run::<Plain, Http1>(backend, observer)
+        }
+    }
+
+    fn run<L: Layer, P: Session>(self, backend: sys::Epoll, observer: Observer) -> std::io::Result<Measured> {
+        let worker = Worker::<_, L, P>::new(self.plan, self.shared, self.seat, backend, observer)?;
         if self.seat.rate.is_some() {
             sys::thread::wake_punctually();
         }
@@ -230,8 +240,12 @@ fn start_workers(job: &LevelJob, shared: &Arc<Shared>, workers: u32) -> Result<V
     let (ready, all_ready) = mpsc::channel();
     let mut threads = Vec::new();
     for number in 0..workers {
-        let first = share(job.clients, workers, number);
-        let clients = share(job.clients, workers, number + 1) - first;
+        // Those that share connections stay together.
+        let together = job.plan.clients_per_connection;
+        let groups = job.clients.div_ceil(together);
+        let first_of = |number| share(groups, workers, number).saturating_mul(together).min(job.clients);
+        let first = first_of(number);
+        let clients = first_of(number + 1) - first;
         let cpu = job.plan.cpus.get(number as usize % job.plan.cpus.len().max(1)).copied();
         let (go, word) = mpsc::channel();
         let rate = job.rate;

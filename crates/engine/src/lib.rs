@@ -39,6 +39,7 @@ mod resolver;
 mod sampling;
 mod sending;
 mod session;
+mod sharing;
 #[cfg(test)]
 mod simulated_tests;
 mod stalls;

@@ -17,6 +17,11 @@ pub(crate) struct Links<S, L, P: Session> {
     held_over: VecDeque<u32>,
     /// Connections begun so far.
     begun: u32,
+    /// Where links carry many exchanges: by group, those that more may join; and whose group a link is in.
+    shared: Vec<Vec<u32>>,
+    group_of: Vec<Option<u32>>,
+    /// Those that have something to send.
+    due: Vec<u32>,
 }
 
 impl<S, L: Layer, P: Session> Links<S, L, P> {
@@ -27,6 +32,9 @@ impl<S, L: Layer, P: Session> Links<S, L, P> {
             free: Vec::new(),
             held_over: VecDeque::new(),
             begun: 0,
+            shared: Vec::new(),
+            group_of: Vec::new(),
+            due: Vec::new(),
         }
     }
 
@@ -62,10 +70,50 @@ impl<S, L: Layer, P: Session> Links<S, L, P> {
     /// Gives a link's place back.
     #[inline]
     pub(crate) fn give_back(&mut self, index: u32) {
+        if P::Exchanges::MANY {
+            self.unshare(index);
+        }
         let link = &mut self[index];
         link.state = LinkState::Free;
         link.deadline_ns = u64::MAX;
         self.free.push(index);
+    }
+
+    /// The links of a group that more exchanges may join.
+    pub(crate) fn shared(&self, group: u32) -> impl Iterator<Item = u32> {
+        self.shared.get(group as usize).into_iter().flatten().copied()
+    }
+
+    /// A link is one of a group's.
+    pub(crate) fn share(&mut self, index: u32, group: u32) {
+        let groups = self.shared.len().max(group as usize + 1);
+        self.shared.resize_with(groups, Vec::new);
+        self.shared[group as usize].push(index);
+        let links = self.group_of.len().max(index as usize + 1);
+        self.group_of.resize(links, None);
+        self.group_of[index as usize] = Some(group);
+    }
+
+    /// No more exchanges join a link.
+    pub(crate) fn unshare(&mut self, index: u32) {
+        let group = self.group_of.get_mut(index as usize).and_then(Option::take);
+        if let Some(group) = group {
+            self.shared[group as usize].retain(|shared| *shared != index);
+        }
+    }
+
+    /// A link may have something to send.
+    #[inline]
+    pub(crate) fn mark_due(&mut self, index: u32) {
+        if self.due.last() != Some(&index) {
+            self.due.push(index);
+        }
+    }
+
+    /// One that may have.
+    #[inline]
+    pub(crate) fn next_due(&mut self) -> Option<u32> {
+        self.due.pop()
     }
 
     /// The number of a connection that begins.

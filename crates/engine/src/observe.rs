@@ -84,7 +84,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             exchange.sent_ns = now;
             if exchange.traced > 0 {
                 let bytes = link.session.request(slot, &self.plan, &link.exchanges);
-                let kind = TraceKind::Sent(masked(bytes));
+                let kind = TraceKind::Sent(masked(&bytes));
                 self.trace_event(ExchangeId { link: index, slot }, kind);
             }
         }
@@ -94,6 +94,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     pub(crate) fn trace_received(&mut self, at: ExchangeId, n: usize) {
         let kind = TraceKind::Received(masked(self.backend.bytes(n)));
         self.trace_event(at, kind);
+    }
+
+    /// The same, in words.
+    pub(crate) fn trace_text(&mut self, at: ExchangeId, text: &[u8]) {
+        self.trace_event(at, TraceKind::Received(masked(text)));
     }
 
     /// A request ended: whole, or in an error.

@@ -88,6 +88,11 @@ impl Origins {
         target.unwrap_or(&self.first).authority()
     }
 
+    /// The scheme of a request's URL; `None`: of the run's target.
+    pub(crate) fn scheme(&self, target: Option<&Target>) -> &'static str {
+        target.unwrap_or(&self.first).scheme.name()
+    }
+
     pub(crate) fn of(&mut self, what: &str, target: Option<&Target>) -> Result<u32, PlanError> {
         let Some(target) = target.filter(|_| !self.fixed) else { return Ok(0) };
         if let Some(index) = self.by_target.get(target) {

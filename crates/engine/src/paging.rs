@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use webstone_model::spec::ConnectionPolicy;
 
 use crate::client::Doing;
+use crate::exchange::Exchanges;
 use crate::layer::Layer;
 use crate::session::Session;
 use crate::sys::Backend;
@@ -101,6 +102,13 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// Ends the connections that a client keeps.
     fn close_idle(&mut self, client: u32) {
+        if P::Exchanges::MANY {
+            // Pages share no links, so that all of them are idle.
+            loop {
+                let Some(link) = self.links.shared(client).next() else { return };
+                self.leave(link);
+            }
+        }
         while let Some(link) = self.clients[client].take_any_kept() {
             self.leave(link);
         }

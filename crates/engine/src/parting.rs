@@ -19,13 +19,12 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let plan = &self.plan;
         let index = at.link;
         let link = &mut self.links[index];
-        let exchange = link.exchanges.at_mut(at.slot);
-        exchange.end();
-        let client = exchange.client;
-        if link.exchanges.any_in_progress() {
-            return;
+        let client = link.exchanges.at(at.slot).client;
+        link.exchanges.over(at.slot);
+        if P::Exchanges::MANY {
+            return self.settle(index, now);
         }
-        if link.session.capacity() > 0 && !ended {
+        if link.session.goes_on() && !ended {
             if self.stage == Stage::Draining {
                 return self.leave(index);
             }
@@ -124,6 +123,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Says that no more will be sent, where the layer has words for it. If the socket does not take them, the peer has to do
     /// without.
     fn say_last_words(&mut self, index: u32) {
+        if P::Exchanges::MANY && self.links[index].session.say_farewell(None) {
+            self.send_last(index);
+        }
         self.links[index].layer.close();
         let _ = self.send_for_layer(index);
     }
@@ -131,8 +133,12 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Ends an exchange, and its link with it where that cannot go on.
     pub(crate) fn give_up(&mut self, at: ExchangeId) {
         let link = &mut self.links[at.link];
-        link.exchanges.at_mut(at.slot).end();
-        if !link.session.abandon(at.slot) {
+        let goes_on = link.session.abandon(at.slot, &mut link.exchanges);
+        link.exchanges.over(at.slot);
+        if P::Exchanges::MANY && goes_on {
+            let now = self.clock.read_ns();
+            self.settle(at.link, now);
+        } else {
             self.drop_link(at.link);
         }
     }

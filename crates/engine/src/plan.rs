@@ -5,7 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use indexmap::IndexMap;
 use webstone_model::addresses::AddressRange;
 use webstone_model::arrivals::ArrivalProcess;
-use webstone_model::spec::{Check, ConnectionPolicy, Resolve, RunSpec, WhenBusy, parse_cpu_list};
+use webstone_model::spec::{
+    Check, ConnectionPolicy, HttpVersion, Resolve, RunSpec, WhenBusy, parse_cpu_list,
+};
 use webstone_model::units::Nanos;
 use webstone_model::workload::{Feed, FileRequest, Sampler, Workload};
 use webstone_workload::aim;
@@ -16,6 +18,7 @@ use crate::client::Client;
 use crate::contents::Contents;
 use crate::feeds;
 use crate::h1::request::{RequestParts, is_field_value, is_idempotent, is_target, is_token, write_request};
+use crate::h2::request::{Builder, Requests};
 use crate::layer::Layer;
 use crate::link::Link;
 use crate::origin::{Origin, split};
@@ -62,6 +65,12 @@ pub struct Plan {
     pub(crate) histogram_pages: Vec<u32>,
     /// Content that each answer must have, where contents are checked.
     pub(crate) contents: Option<Contents>,
+    /// Requests of a run in HTTP/2; none where it is not.
+    pub(crate) h2: Requests,
+    is_h2: bool,
+    /// HTTP/2: most streams that are open on a connection at a time.
+    pub(crate) streams: u32,
+    pub(crate) clients_per_connection: u32,
     templates: Vec<RequestTemplate>,
     /// Feeds as request lines show them, where that is not as they are.
     target_feeds: Option<IndexMap<String, Feed>>,
@@ -104,6 +113,11 @@ pub(crate) struct Slice {
 }
 
 impl Slice {
+    /// Only where the bytes were found to be no more than 4 GiB.
+    pub(crate) fn of(start: usize, length: usize) -> Slice {
+        Slice { start: start as u32, length: length as u32 }
+    }
+
     #[inline]
     pub(crate) fn start(self) -> usize {
         self.start as usize
@@ -200,11 +214,16 @@ impl Plan {
             histogram_slots: Vec::new(),
             histogram_pages: Vec::new(),
             contents: None,
+            h2: Requests::default(),
+            is_h2: client.http == HttpVersion::Http2,
+            streams: client.streams.unwrap_or(u32::MAX),
+            clients_per_connection: client.clients_per_connection.max(1),
             templates: Vec::new(),
             target_feeds: None,
             workload: workload.clone(),
         };
         let mut contents = Vec::new();
+        let mut h2 = Builder::default();
         for (index, page) in workload.pages.iter().enumerate() {
             if page.files.is_empty() {
                 return Err(PlanError::new(
@@ -218,7 +237,7 @@ impl Plan {
                 think_ns: page.think.0,
             });
             for (file_index, file) in page.files.iter().enumerate() {
-                let request = plan.request(spec, &mut origins, index, file_index, file)?;
+                let request = plan.request(spec, &mut origins, &mut h2, (index, file_index), file)?;
                 contents.push(plan.generated_file(&request, file));
                 plan.requests.push(request);
             }
@@ -226,6 +245,7 @@ impl Plan {
         plan.target_feeds =
             feeds::for_targets(plan.templates.iter().map(RequestTemplate::line), &workload.feeds);
         plan.origins = origins.list;
+        plan.h2 = h2.finish()?;
         plan.contents = (client.check == Check::Content).then(|| Contents::new(&contents));
         plan.choose_page_histograms(spec.generator.page_histograms);
         Ok(plan)
@@ -241,10 +261,18 @@ impl Plan {
         self.workers
     }
 
-    /// Whether bodies are received: because their content is checked, or because Unix sockets cannot throw bytes away.
+    /// Whether the run is in HTTP/2.
+    pub(crate) fn is_h2(&self) -> bool {
+        self.is_h2
+    }
+
+    /// Whether bodies are received: because their content is checked, because Unix sockets cannot throw bytes away, or because
+    /// frames stand between them.
     pub(crate) fn receives_bodies(&self) -> bool {
         let is_unix = |address: &Address| matches!(address, Address::Unix(_));
-        self.check == Check::Content || self.origins.iter().any(|origin| origin.addresses.iter().any(is_unix))
+        self.is_h2
+            || self.check == Check::Content
+            || self.origins.iter().any(|origin| origin.addresses.iter().any(is_unix))
     }
 
     pub(crate) fn slice(&self, slice: Slice) -> &[u8] {
@@ -274,9 +302,13 @@ impl Plan {
 
     /// Appends a templated request, filled with the client's next values, to `out`.
     pub(crate) fn render(&self, request: u32, is_last: bool, client: &mut Client, out: &mut Vec<u8>) {
-        let template = &self.templates[self.requests[request as usize].template as usize];
         let feeds = &self.workload.feeds;
-        template.render(feeds, self.target_feeds.as_ref().unwrap_or(feeds), is_last, client, out);
+        let for_targets = self.target_feeds.as_ref().unwrap_or(feeds);
+        if self.is_h2 {
+            return self.h2.render(request, feeds, for_targets, client, out);
+        }
+        let template = &self.templates[self.requests[request as usize].template as usize];
+        template.render(feeds, for_targets, is_last, client, out);
     }
 
     /// Content and size of the generated file that a request asks for; `None` where it asks for anything else.
@@ -289,8 +321,8 @@ impl Plan {
         &mut self,
         spec: &RunSpec,
         origins: &mut Origins,
-        page: usize,
-        index: usize,
+        h2: &mut Builder,
+        (page, index): (usize, usize),
         file: &FileRequest,
     ) -> Result<RequestPlan, PlanError> {
         let what = format!("workload {}, page {page}, file {index}", self.workload.name);
@@ -320,7 +352,11 @@ impl Plan {
             ));
         }
         let authority = origins.authority(absolute);
-        let target = if origins.proxied { format!("http://{authority}{path}") } else { path.to_owned() };
+        let target = if origins.proxied && !self.is_h2 {
+            format!("http://{authority}{path}")
+        } else {
+            path.to_owned()
+        };
         let body = detail.body.as_deref().or(spec.client.body.as_deref()).map(str::as_bytes);
         let mut parts = RequestParts {
             method: &method,
@@ -332,6 +368,10 @@ impl Plan {
             last: false,
             body_later: false,
         };
+        if self.is_h2 {
+            let scheme = origins.scheme(absolute);
+            h2.add(&what, origin, scheme, is_templated, &parts)?;
+        }
         let mut template = NO_TEMPLATE;
         if is_templated {
             template = self.templates.len() as u32;
@@ -339,10 +379,14 @@ impl Plan {
         }
         let mut keep = Slice::default();
         let mut last = Slice::default();
-        if self.policy != ConnectionPolicy::PerRequest {
+        if self.is_h2 {
+            // Its bytes are made for all requests together.
+        } else if self.policy != ConnectionPolicy::PerRequest {
             keep = self.append(&what, &parts)?;
         }
-        if self.policy != ConnectionPolicy::KeepAlive || self.requests_per_connection != u32::MAX {
+        let announces_end =
+            self.policy != ConnectionPolicy::KeepAlive || self.requests_per_connection != u32::MAX;
+        if announces_end && !self.is_h2 {
             parts.last = true;
             last = self.append(&what, &parts)?;
         }

@@ -9,7 +9,7 @@ use webstone_model::spec::Check;
 use crate::exchange::{Exchange, ExchangeId, Exchanges, Progress};
 use crate::layer::Layer;
 use crate::link::{Family, HeldOver};
-use crate::session::{Failure, Session, Sink};
+use crate::session::{Failure, Heard, Session, Sink};
 use crate::sys::{Backend, DISCARD_BYTES, Received};
 use crate::worker::Worker;
 
@@ -23,6 +23,7 @@ const HELD_OVER_MAX: usize = 256;
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     pub(crate) fn receive(&mut self, index: u32, ended: bool) {
         let mut brought = 0_usize;
+        let connection = self.links[index].connection;
         loop {
             let link = &mut self.links[index];
             let socket = link.socket.as_ref().expect("a link that is up has one");
@@ -61,6 +62,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                             let detail = |exchange: &Exchange| failure.describe(exchange);
                             return self.fail_link(index, failure.class(), now, detail);
                         }
+                        // What clients did next may have ended the connection.
+                        Ok(_) if P::Exchanges::MANY && !self.is_still_up(index, connection) => return,
                         Ok(Some(slot)) => return self.finish(ExchangeId { link: index, slot }, ended, now),
                         // Fewer bytes than asked for: the queue is empty, and what comes next brings an event of its
                         // own. If the end has come already there will be none, so read on to it.
@@ -85,7 +88,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             let Some((index, held_over)) = self.links.next_held_over() else { return };
             // Meanwhile its exchange may have ended, and another begun.
             let link = &self.links[index];
-            if held_over != HeldOver::No && link.state.is_up() && link.exchanges.any_in_progress() {
+            if held_over != HeldOver::No
+                && link.state.is_up()
+                && (P::Exchanges::MANY || link.exchanges.any_in_progress())
+            {
                 self.receive(index, held_over == HeldOver::Ended);
             }
         }
@@ -106,7 +112,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     pub(crate) fn hear(&mut self, index: u32, wire: Range<usize>, now: u64) -> Result<Option<u32>, Failure> {
         let n = wire.end;
         self.recorder.received(wire.len());
-        if let Some(slot) = self.links[index].exchanges.traced() {
+        if !P::Exchanges::MANY
+            && let Some(slot) = self.links[index].exchanges.traced()
+        {
             self.trace_received(ExchangeId { link: index, slot }, n);
         }
         let link = &mut self.links[index];
@@ -121,22 +129,52 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             let link = &mut self.links[index];
             let mut sink = Sink { exchanges: &mut link.exchanges, plan: &self.plan, now };
             let input = &link.layer.plain(&self.backend.bytes(n)[wire.start..])[taken..];
-            let (used, whole) = link.session.input(input, &mut self.memory, &mut sink)?;
+            let (used, heard) = link.session.input(input, &mut self.memory, &mut sink)?;
             taken += used;
-            match whole {
-                Some(slot) if P::Exchanges::MANY => self.finish(ExchangeId { link: index, slot }, false, now),
-                whole => return Ok(whole),
+            if !P::Exchanges::MANY {
+                return Ok(if let Heard::Whole(slot) = heard { Some(slot) } else { None });
             }
-            // What its client did next may have ended the connection, and begun another in its place.
-            let link = &self.links[index];
-            if taken == due || !link.state.is_up() || link.connection != connection {
+            while let Some((slot, text)) = self.links[index].session.take_text() {
+                self.trace_text(ExchangeId { link: index, slot }, &text);
+            }
+            self.take_heard(index, heard, now);
+            // What clients did next may have ended the connection, and begun another in its place.
+            if taken == due || !self.is_still_up(index, connection) {
+                self.links.mark_due(index);
                 return Ok(None);
             }
         }
     }
 
+    /// What was heard of one of many exchanges on a link.
+    #[inline]
+    fn take_heard(&mut self, index: u32, heard: Heard, now: u64) {
+        let at = |slot| ExchangeId { link: index, slot };
+        match heard {
+            Heard::Nothing => {}
+            Heard::Whole(slot) => self.finish(at(slot), false, now),
+            Heard::Failed(slot, failure) => {
+                self.end_in_error(at(slot), failure.class(), now, |exchange| failure.describe(exchange));
+                self.settle(index, now);
+            }
+            Heard::Refused(slot) => {
+                self.refused(at(slot), ErrorClass::H2Reset, now);
+                self.settle(index, now);
+            }
+            Heard::Capacity => self.capacity_changed(index, now),
+        }
+    }
+
+    /// Whether a link carries exchanges on the same connection as before.
+    #[inline]
+    fn is_still_up(&self, index: u32, connection: u32) -> bool {
+        let link = &self.links[index];
+        link.state.is_up() && link.connection == connection
+    }
+
     /// The peer sends no more: an answer is whole thereby, is asked for again, or will never be whole.
     fn stream_ended(&mut self, index: u32, now: u64) {
+        self.no_more_on(index);
         for slot in 0..self.links[index].exchanges.slots() {
             let at = ExchangeId { link: index, slot };
             let link = &self.links[index];
@@ -144,7 +182,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 continue;
             }
             let is_cut = !link.layer.may_end();
-            match link.session.end(slot) {
+            match link.session.end(slot, &link.exchanges) {
                 Ok(()) if is_cut => {
                     let failure = Failure::Cut;
                     self.end_in_error(at, failure.class(), now, |e| failure.describe(e));

@@ -3,7 +3,8 @@
 
 use webstone_model::errors::{ErrorClass, ErrorExample};
 use webstone_model::metrics::{
-    ClientTotals, Histogram, Measured, OpenLoop, PageHistograms, PageTotals, Second, Statuses, WorkerUse,
+    ClientTotals, Histogram, Http2Counts, Measured, OpenLoop, PageHistograms, PageTotals, Second, Statuses,
+    WorkerUse,
 };
 use webstone_model::units::NANOS_PER_SECOND;
 
@@ -37,6 +38,7 @@ pub(crate) struct Recorder {
     cpu_at_open: CpuUse,
     /// When the last copy for percentiles was taken.
     copied_ns: u64,
+    http2_at_open: Option<Http2Counts>,
 }
 
 impl Recorder {
@@ -62,6 +64,7 @@ impl Recorder {
             statuses: Box::new([0; STATUSES]),
             cpu_at_open: CpuUse::default(),
             copied_ns: 0,
+            http2_at_open: None,
         }
     }
 
@@ -106,6 +109,16 @@ impl Recorder {
                 .map(|(close, open)| close.saturating_sub(open)),
             ..worker
         }];
+    }
+
+    /// What HTTP/2 had counted when the window opened.
+    pub(crate) fn open_http2(&mut self, counts: Option<Http2Counts>) {
+        self.http2_at_open = counts;
+    }
+
+    /// The same when it closes.
+    pub(crate) fn close_http2(&mut self, counts: Option<Http2Counts>) {
+        self.measured.http2 = counts.zip(self.http2_at_open).map(|(counts, earlier)| counts.since(&earlier));
     }
 
     /// Everything that was measured; so many requests were cut off.

@@ -9,7 +9,7 @@ use crate::exchange::{ExchangeId, Exchanges};
 use crate::layer::Layer;
 use crate::link::LinkState;
 use crate::plan::{NO_TEMPLATE, Plan};
-use crate::session::{Session, Sink};
+use crate::session::{Session, Sink, Start};
 use crate::sys::Backend;
 use crate::worker::{Shared, Worker};
 
@@ -18,10 +18,13 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     pub(crate) fn start_request(&mut self, client: u32, request: u32, now: u64) {
         self.recorder.started();
         let plan = self.plan.requests[request as usize];
-        let kept = self.kept_link(client, plan.origin);
-        let link = match kept {
-            Some(link) => link,
-            None => self.links.take_free(),
+        let (link, is_new) = if P::Exchanges::MANY {
+            self.joinable(client, plan.origin)
+        } else {
+            match self.kept_link(client, plan.origin) {
+                Some(link) => (link, false),
+                None => (self.links.take_free(), true),
+            }
         };
         // The files behind a page's first are asked for when they are known, and have no schedule of their own.
         let intended_ns = if plan.file == 0 { self.clients[client].intended_ns } else { now };
@@ -29,14 +32,20 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let at = ExchangeId { link, slot: exchanges.vacant_slot() };
         let exchange = exchanges.at_mut(at.slot);
         exchange.begin(client, request, intended_ns, now);
-        exchange.reused = kept.is_some();
+        exchange.reused = !is_new;
         if self.plan.trace > 0 {
             exchange.traced = take_trace_number(&self.plan, &self.shared);
         }
-        if kept.is_some() {
-            self.send_request(at, now);
-        } else {
+        if P::Exchanges::MANY {
+            // Of a link that stands, others have used it before.
+            let was_used = self.links[link].uses > 0;
+            let exchange = self.links.exchange_mut(at);
+            exchange.reused = !is_new && was_used;
+            self.join(at, is_new, now);
+        } else if is_new {
             self.connect(at, now);
+        } else {
+            self.send_request(at, now);
         }
     }
 
@@ -68,8 +77,13 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             plan.render(exchange.request, is_last, client, &mut exchange.rendered);
         }
         exchange.sent = 0;
-        link.session.begin(at.slot, exchange.request, request, is_last);
-        self.send(at.link, now);
+        let start = Start { slot: at.slot, number: exchange.request, request, is_last, plan };
+        link.session.begin(start, &mut link.exchanges, &mut self.memory);
+        if P::Exchanges::MANY {
+            self.links.mark_due(at.link);
+        } else {
+            self.send(at.link, now);
+        }
     }
 
     /// Sends what the socket takes.
@@ -90,6 +104,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 let mut sink = Sink { exchanges: &mut link.exchanges, plan, now };
                 let requests = link.session.sent(sent, are_all, &mut sink);
                 self.recorder.sent(written, requests);
+                if P::Exchanges::MANY && are_all {
+                    // Of bodies there may be more.
+                    self.links.mark_due(index);
+                }
                 if requests > 0 && self.observer.is_there() {
                     self.note_sent(index);
                 }

@@ -3,9 +3,13 @@
 //!
 //! The protocol is fixed for a run, so a worker is compiled once for each, and no call through here is dynamic.
 
+use std::borrow::Cow;
+
 use webstone_model::errors::ErrorClass;
+use webstone_model::metrics::Http2Counts;
 
 use crate::exchange::{Exchange, Exchanges, Progress};
+use crate::h2::frames::code;
 use crate::plan::{Plan, RequestPlan};
 
 /// See the module comment. Exchanges are known by their slot on the link.
@@ -17,12 +21,27 @@ pub(crate) trait Session: Default {
 
     fn memory(plan: &Plan) -> Self::Memory;
 
-    /// How many more exchanges may begin.
-    fn capacity(&self) -> u32;
+    /// What is counted besides requests, of all sessions of the worker.
+    fn counts(_: &mut Self::Memory) -> Option<&mut Http2Counts> {
+        None
+    }
+
+    /// A connection begins; what was known of the last is void.
+    #[inline]
+    fn open(&mut self, _: &Plan) {}
+
+    /// Whether other exchanges may begin once those in progress are over.
+    fn goes_on(&self) -> bool;
+
+    /// How many more exchanges may begin now, where a link may have many.
+    #[inline]
+    fn capacity(&self) -> u32 {
+        u32::from(self.goes_on())
+    }
 
     /// The exchange in `slot` begins with a request, given by its number in the plan and what that says, whose bytes
-    /// [`Session::unsent`] has from now on. `is_last`: no other will begin on this connection.
-    fn begin(&mut self, slot: u32, number: u32, request: &RequestPlan, is_last: bool);
+    /// [`Session::unsent`] has from now on.
+    fn begin(&mut self, start: Start<'_>, exchanges: &mut Self::Exchanges, memory: &mut Self::Memory);
 
     /// What is still to be sent.
     fn unsent<'a>(&'a self, plan: &'a Plan, exchanges: &'a Self::Exchanges) -> &'a [u8];
@@ -31,16 +50,16 @@ pub(crate) trait Session: Default {
     fn sent(&mut self, n: usize, are_all: bool, sink: &mut Sink<'_, Self::Exchanges>) -> u32;
 
     /// The whole request in a slot that was sent last, for traces.
-    fn request<'a>(&'a self, slot: u32, plan: &'a Plan, exchanges: &'a Self::Exchanges) -> &'a [u8];
+    fn request<'a>(&'a self, slot: u32, plan: &'a Plan, exchanges: &'a Self::Exchanges) -> Cow<'a, [u8]>;
 
-    /// Takes bytes that came, up to the end of the first answer that they make whole: how many, and whose answer that is. Less
-    /// than all are taken only there.
+    /// Takes bytes that came, up to the first that mean something to an exchange: how many, and what. Less than all are taken
+    /// only there.
     fn input(
         &mut self,
         input: &[u8],
         memory: &mut Self::Memory,
         sink: &mut Sink<'_, Self::Exchanges>,
-    ) -> Result<(usize, Option<u32>), Failure>;
+    ) -> Result<(usize, Heard), Failure>;
 
     /// Bytes to come that nothing but body is in, so that they may be thrown away unseen.
     fn skippable(&self) -> u64;
@@ -49,10 +68,53 @@ pub(crate) trait Session: Default {
     fn skip(&mut self, n: usize, sink: &mut Sink<'_, Self::Exchanges>) -> Result<Option<u32>, Failure>;
 
     /// What the end of the stream means to the exchange in a slot: its answer is whole, or has failed.
-    fn end(&self, slot: u32) -> Result<(), Failure>;
+    fn end(&self, slot: u32, exchanges: &Self::Exchanges) -> Result<(), Failure>;
+
+    /// Bytes of a traced answer in words, and its slot, where bytes as they come are none.
+    fn take_text(&mut self) -> Option<(u32, Vec<u8>)> {
+        None
+    }
 
     /// The exchange in a slot is given up: whether the link can go on without it.
-    fn abandon(&mut self, slot: u32) -> bool;
+    fn abandon(&mut self, slot: u32, exchanges: &mut Self::Exchanges) -> bool;
+
+    /// Whether the exchange in a slot lies beyond the last that the server will answer.
+    fn is_passed_over(&self, _: u32, _: &Self::Exchanges) -> bool {
+        false
+    }
+
+    /// Has [`Session::unsent`] say that the connection ends, and why where this side found an error. Whether the protocol has
+    /// words for it, so that nobody need wait for the server to close first.
+    #[inline]
+    fn say_farewell(&mut self, _: Option<ErrorClass>) -> bool {
+        false
+    }
+}
+
+/// An exchange that begins.
+pub(crate) struct Start<'a> {
+    pub(crate) slot: u32,
+    /// Number of its request in the plan.
+    pub(crate) number: u32,
+    pub(crate) request: &'a RequestPlan,
+    /// No other will begin on this connection.
+    pub(crate) is_last: bool,
+    pub(crate) plan: &'a Plan,
+}
+
+/// What bytes that came mean to exchanges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// Nothing by themselves, or what the sink was told.
+    Nothing,
+    /// The answer in this slot is whole.
+    Whole(u32),
+    /// There will be none to the one in this slot. The link goes on.
+    Failed(u32, Failure),
+    /// The server has not looked at the one in this slot, which may be sent again.
+    Refused(u32),
+    /// More exchanges may begin than before, or none any more.
+    Capacity,
 }
 
 /// Why the answer to a request is none.
@@ -68,6 +130,10 @@ pub(crate) enum Failure {
     EndInBody(Option<u64>),
     /// It ended where a body may, but the layer below was to announce that.
     Cut,
+    /// What HTTP/2 forbids, by its class.
+    Http2(ErrorClass, &'static str),
+    /// The server gave up an exchange, or all: which class, and its error code.
+    GivenUp(ErrorClass, u32),
 }
 
 impl Failure {
@@ -76,13 +142,23 @@ impl Failure {
             Failure::Malformed(_) | Failure::Surplus(_) => ErrorClass::Malformed,
             Failure::EndInHead => ErrorClass::ClosedEarly,
             Failure::EndInBody(_) | Failure::Cut => ErrorClass::ShortBody,
+            Failure::Http2(class, _) | Failure::GivenUp(class, _) => class,
         }
     }
 
     /// What happened to an exchange, in words.
     pub(crate) fn describe(self, exchange: &Exchange) -> String {
         match (self, exchange.received_bytes()) {
-            (Failure::Malformed(what), _) => what.to_owned(),
+            (Failure::Malformed(what) | Failure::Http2(_, what), _) => what.to_owned(),
+            (Failure::GivenUp(ErrorClass::H2Goaway, code), _) => {
+                format!("the server ended the connection (GOAWAY): {}", code::name(code))
+            }
+            (Failure::GivenUp(_, code), n) => {
+                format!(
+                    "the server reset the stream (RST_STREAM) {n} bytes into the answer: {}",
+                    code::name(code)
+                )
+            }
             (Failure::Surplus(bytes), _) => format!("{bytes} bytes behind the end of the response"),
             (Failure::EndInHead, 0) => "the connection was closed before an answer".to_owned(),
             (Failure::EndInHead, n) => format!("the connection was closed {n} bytes into the head"),

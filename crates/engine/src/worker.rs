@@ -12,7 +12,7 @@ use webstone_model::rate::RateProfile;
 
 use crate::client::Doing;
 use crate::clients::Clients;
-use crate::exchange::Progress;
+use crate::exchange::{Exchanges, Progress};
 use crate::layer::Layer;
 use crate::links::Links;
 use crate::live::Copied;
@@ -202,6 +202,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             self.read_on();
             until = now;
         }
+        if P::Exchanges::MANY {
+            self.flush();
+        }
         let count = self.wait(until, now)?;
         self.clock.reported(self.backend.now_ns(), count, || self.shared.close_ns.load(Relaxed));
         for index in 0..count {
@@ -322,6 +325,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     fn open(&mut self, at_ns: u64) {
         self.stage = Stage::Measuring;
         self.recorder.open(at_ns, self.clients.requests_in_progress(), self.pacing.open());
+        self.recorder.open_http2(P::counts(&mut self.memory).copied());
         self.clock.open(at_ns);
         if self.plan.page_limit.is_some() {
             self.clients.resume_stopped();
@@ -346,6 +350,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             ..self.clock.close()
         };
         self.recorder.close(at_ns, worker);
+        self.recorder.close_http2(P::counts(&mut self.memory).copied());
         self.stop_all(at_ns);
     }
 

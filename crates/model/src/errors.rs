@@ -58,11 +58,27 @@ pub enum ErrorClass {
     OutOfDescriptors,
     /// Any other failure of a system call on this side.
     GeneratorIo,
+    /// The server does not speak HTTP/2 on this port: it answers in HTTP/1, or with anything else.
+    H2NotSpoken,
+    /// Frames or header fields that HTTP/2 forbids, or a body of another length than announced.
+    H2Protocol,
+    /// A frame that is too large, or of a length that its type cannot have.
+    H2FrameSize,
+    /// More of a body than the window allows, or a window that grows too large.
+    H2FlowControl,
+    /// Header fields that cannot be decoded (HPACK).
+    H2Compression,
+    /// The server ended the connection with an error code (GOAWAY), or again and again without one.
+    H2Goaway,
+    /// The server reset the stream (RST_STREAM).
+    H2Reset,
+    /// More control frames, or longer header blocks, than a sound server sends.
+    H2Flood,
 }
 
 impl ErrorClass {
     /// Every class, in the order of reports.
-    pub const ALL: [ErrorClass; 17] = [
+    pub const ALL: [ErrorClass; 25] = [
         ErrorClass::Refused,
         ErrorClass::Reset,
         ErrorClass::ConnectTimeout,
@@ -80,6 +96,14 @@ impl ErrorClass {
         ErrorClass::OutOfPorts,
         ErrorClass::OutOfDescriptors,
         ErrorClass::GeneratorIo,
+        ErrorClass::H2NotSpoken,
+        ErrorClass::H2Protocol,
+        ErrorClass::H2FrameSize,
+        ErrorClass::H2FlowControl,
+        ErrorClass::H2Compression,
+        ErrorClass::H2Goaway,
+        ErrorClass::H2Reset,
+        ErrorClass::H2Flood,
     ];
 
     /// Whom this class blames.
@@ -113,6 +137,14 @@ impl ErrorClass {
             ErrorClass::OutOfPorts => "out-of-ports",
             ErrorClass::OutOfDescriptors => "out-of-descriptors",
             ErrorClass::GeneratorIo => "generator-io",
+            ErrorClass::H2NotSpoken => "h2-not-spoken",
+            ErrorClass::H2Protocol => "h2-protocol",
+            ErrorClass::H2FrameSize => "h2-frame-size",
+            ErrorClass::H2FlowControl => "h2-flow-control",
+            ErrorClass::H2Compression => "h2-compression",
+            ErrorClass::H2Goaway => "h2-goaway",
+            ErrorClass::H2Reset => "h2-reset",
+            ErrorClass::H2Flood => "h2-flood",
         }
     }
 }

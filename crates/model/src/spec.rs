@@ -271,7 +271,7 @@ pub enum ConnectionPolicy {
     KeepAlive,
 }
 
-/// The version a request line names.
+/// The version of HTTP that is spoken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum HttpVersion {
     /// HTTP/1.0; reuse is asked for with `Connection: keep-alive`.
@@ -281,6 +281,9 @@ pub enum HttpVersion {
     #[default]
     #[serde(rename = "1.1")]
     Http11,
+    /// HTTP/2, without asking first: with prior knowledge.
+    #[serde(rename = "2")]
+    Http2,
 }
 
 /// When host names are resolved.
@@ -317,8 +320,14 @@ pub struct ClientSpec {
     pub requests_per_connection: Option<u32>,
     /// Files of a page fetched at once, after its first. 1 is WebStone's way.
     pub parallel: u32,
-    /// Version that requests name.
+    /// Version of HTTP.
     pub http: HttpVersion,
+    /// HTTP/2: most streams that are open on a connection at a time; absent: as many as clients ask for and servers allow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub streams: Option<u32>,
+    /// HTTP/2: clients that share each connection.
+    #[serde(skip_serializing_if = "is_one")]
+    pub clients_per_connection: u32,
     /// Method of files that name none.
     pub method: String,
     /// Header fields added to every request, in order.
@@ -353,6 +362,10 @@ pub struct ClientSpec {
     pub tls: TlsSpec,
 }
 
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
 impl Default for ClientSpec {
     fn default() -> ClientSpec {
         ClientSpec {
@@ -360,6 +373,8 @@ impl Default for ClientSpec {
             requests_per_connection: None,
             parallel: 1,
             http: HttpVersion::Http11,
+            streams: None,
+            clients_per_connection: 1,
             method: "GET".to_owned(),
             headers: IndexMap::new(),
             body: None,

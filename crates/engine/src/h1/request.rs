@@ -28,7 +28,8 @@ pub fn write_request(parts: &RequestParts<'_>, out: &mut Vec<u8>) {
     let given = |name: &str| parts.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
     let version = match parts.version {
         HttpVersion::Http10 => "1.0",
-        HttpVersion::Http11 => "1.1",
+        // A run in HTTP/2 has its requests from elsewhere.
+        HttpVersion::Http11 | HttpVersion::Http2 => "1.1",
     };
     let mut line = |pieces: &[&str]| {
         pieces.iter().for_each(|piece| out.extend_from_slice(piece.as_bytes()));
@@ -46,10 +47,10 @@ pub fn write_request(parts: &RequestParts<'_>, out: &mut Vec<u8>) {
     }
     if !given("connection") {
         match (parts.version, parts.last) {
-            (HttpVersion::Http11, true) => line(&["Connection: close"]),
+            (HttpVersion::Http11 | HttpVersion::Http2, true) => line(&["Connection: close"]),
             (HttpVersion::Http10, false) => line(&["Connection: keep-alive"]),
             // The version's own default says it already.
-            (HttpVersion::Http11, false) | (HttpVersion::Http10, true) => {}
+            (HttpVersion::Http11 | HttpVersion::Http2, false) | (HttpVersion::Http10, true) => {}
         }
     }
     for (name, value) in parts.headers {

@@ -1,11 +1,13 @@
 //! HTTP/1 on a link: one exchange at a time. The request's bytes were made with the plan, or lie in the exchange where they come
 //! from a template, so none is copied to be sent.
 
+use std::borrow::Cow;
+
 use super::known_heads::KnownHeads;
 use super::response::{AtEnd, Malformed, ResponseParser, Step};
 use crate::exchange::{Exchange, Exchanges};
-use crate::plan::{NO_TEMPLATE, Plan, RequestPlan, Slice};
-use crate::session::{Failure, Session, Sink};
+use crate::plan::{NO_TEMPLATE, Plan, Slice};
+use crate::session::{Failure, Heard, Session, Sink, Start};
 
 /// The only exchange's.
 const SLOT: u32 = 0;
@@ -48,12 +50,13 @@ impl Session for Http1 {
     }
 
     #[inline]
-    fn capacity(&self) -> u32 {
-        u32::from(self.server_keeps && !self.is_last)
+    fn goes_on(&self) -> bool {
+        self.server_keeps && !self.is_last
     }
 
     #[inline]
-    fn begin(&mut self, _: u32, number: u32, request: &RequestPlan, is_last: bool) {
+    fn begin(&mut self, start: Start<'_>, _: &mut Exchange, _: &mut KnownHeads) {
+        let Start { number, request, is_last, .. } = start;
         self.parser = ResponseParser::new(request.is_head);
         self.request = number;
         self.bytes = match request.template {
@@ -81,8 +84,8 @@ impl Session for Http1 {
         u32::from(are_all)
     }
 
-    fn request<'a>(&'a self, _: u32, plan: &'a Plan, exchange: &'a Exchange) -> &'a [u8] {
-        if self.bytes.is_empty() { &exchange.rendered } else { plan.slice(self.bytes) }
+    fn request<'a>(&'a self, _: u32, plan: &'a Plan, exchange: &'a Exchange) -> Cow<'a, [u8]> {
+        Cow::Borrowed(if self.bytes.is_empty() { &exchange.rendered } else { plan.slice(self.bytes) })
     }
 
     #[inline]
@@ -91,7 +94,7 @@ impl Session for Http1 {
         input: &[u8],
         known: &mut KnownHeads,
         sink: &mut Sink<'_, Exchange>,
-    ) -> Result<(usize, Option<u32>), Failure> {
+    ) -> Result<(usize, Heard), Failure> {
         sink.answer(SLOT);
         // Nearly always the head comes whole and nothing was kept.
         let mut kept = std::mem::take(&mut self.kept);
@@ -109,7 +112,7 @@ impl Session for Http1 {
                 Step::NeedMore => {
                     sink.head_begun(SLOT, rest.len());
                     self.kept = rest.to_vec();
-                    return Ok((input.len(), None));
+                    return Ok((input.len(), Heard::Nothing));
                 }
                 Step::Interim => sink.interim(SLOT, used),
                 Step::Head(head) => {
@@ -125,7 +128,7 @@ impl Session for Http1 {
         let left_over = due.len() - at;
         kept.clear();
         self.kept = kept;
-        Ok((input.len(), self.whole(left_over)?))
+        Ok((input.len(), self.whole(left_over)?.map_or(Heard::Nothing, Heard::Whole)))
     }
 
     #[inline]
@@ -141,7 +144,7 @@ impl Session for Http1 {
         self.whole(n - due as usize)
     }
 
-    fn end(&self, _: u32) -> Result<(), Failure> {
+    fn end(&self, _: u32, _: &Exchange) -> Result<(), Failure> {
         match self.parser.at_end() {
             AtEnd::Complete => Ok(()),
             AtEnd::InHead => Err(Failure::EndInHead),
@@ -151,7 +154,7 @@ impl Session for Http1 {
 
     /// What was asked for will still be answered, so nothing else can be.
     #[inline]
-    fn abandon(&mut self, _: u32) -> bool {
+    fn abandon(&mut self, _: u32, _: &mut Exchange) -> bool {
         false
     }
 }
@@ -194,5 +197,10 @@ impl Exchanges for Exchange {
     #[inline]
     fn vacant_slot(&mut self) -> u32 {
         SLOT
+    }
+
+    #[inline]
+    fn over(&mut self, _: u32) {
+        self.end();
     }
 }

@@ -175,6 +175,8 @@ struct Data {
     stream: u32,
     left: usize,
     padding: usize,
+    /// Bytes that say how much padding there is, where they are not counted yet.
+    pad_length_bytes: usize,
     ends_stream: bool,
 }
 
@@ -184,6 +186,11 @@ impl Reader {
         self.held.clear();
         self.is_spent = false;
         self.data = None;
+    }
+
+    /// What has come of a frame that is not whole.
+    pub fn held(&self) -> &[u8] {
+        &self.held
     }
 
     /// Takes from the front of `input`: how many bytes, and what they are. Never nothing where there is input.
@@ -267,24 +274,29 @@ impl Reader {
         let padding = data.padding.min(there - piece.len());
         data.left -= piece.len();
         data.padding -= padding;
+        let counted = piece.len() + padding + std::mem::take(&mut data.pad_length_bytes);
         let is_over = data.left == 0 && data.padding == 0;
         let (stream, ends) = (data.stream, is_over.then_some(data.ends_stream));
         if is_over {
             self.data = None;
         }
-        // The byte that says how much padding there is counts, too: wherever the head came from it is `from`'s last.
-        let counted = piece.len() + padding;
         (from + piece.len() + padding, Step::Data { stream, piece, counted: counted as u32, is_first, ends })
     }
 }
 
 fn data(head: &Head, pad_length: Option<u8>) -> Result<Data, FrameError> {
-    let mut data =
-        Data { stream: head.stream, left: head.length, padding: 0, ends_stream: head.has(flag::END_STREAM) };
+    let mut data = Data {
+        stream: head.stream,
+        left: head.length,
+        padding: 0,
+        pad_length_bytes: 0,
+        ends_stream: head.has(flag::END_STREAM),
+    };
     if head.has(flag::PADDED) {
         let padding = usize::from(pad_length.unwrap_or(0));
         data.left = head.length.checked_sub(1 + padding).ok_or(FrameError::Padding)?;
         data.padding = padding;
+        data.pad_length_bytes = 1;
     }
     Ok(data)
 }

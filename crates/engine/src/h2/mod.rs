@@ -2,3 +2,7 @@
 
 pub mod frames;
 pub mod hpack;
+mod incoming;
+pub(crate) mod request;
+pub(crate) mod session;
+mod streams;

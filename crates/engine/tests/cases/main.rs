@@ -7,6 +7,7 @@ mod byte_peer;
 mod connect_lag;
 mod corners;
 mod floods;
+mod frame_peer;
 mod open_loop;
 pub(crate) mod peer;
 mod requests;

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ClientTotals, Counts, Histogram, Moments, OpenLoop, PageTotals, Seconds, Statuses, add};
+use super::{
+    ClientTotals, Counts, Histogram, Http2Counts, Moments, OpenLoop, PageTotals, Seconds, Statuses, add,
+};
 use crate::errors::ErrorTable;
 
 /// The four distributions of a window. Of requests that succeeded; pages that were fetched whole.
@@ -171,6 +173,9 @@ pub struct Measured {
     /// What only an open loop measures; absent in closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_loop: Option<OpenLoop>,
+    /// Streams and frames; absent where the run was not in HTTP/2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http2: Option<Http2Counts>,
     /// Page by page, in the order of the workload, while it is being counted. Stored in `page-rows.csv.gz`; records of
     /// older versions have it here.
     #[serde(skip_serializing)]
@@ -281,6 +286,9 @@ impl Measured {
         self.histograms.merge(&other.histograms);
         if let Some(theirs) = &other.open_loop {
             self.open_loop.get_or_insert_default().merge(theirs);
+        }
+        if let Some(theirs) = &other.http2 {
+            self.http2.get_or_insert_default().merge(theirs);
         }
         if self.pages.len() < other.pages.len() {
             self.pages.resize(other.pages.len(), PageTotals::default());

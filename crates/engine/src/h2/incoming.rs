@@ -1,0 +1,500 @@
+//! What frames that come mean to a link and its streams, and what a server must not send.
+
+use std::collections::VecDeque;
+
+use webstone_model::errors::ErrorClass;
+
+use super::frames::{self, FrameError, Head, Step, code, flag, kind, number, setting};
+use super::hpack::CompressionError;
+use super::session::{Http2, Memory, WINDOW_BYTES};
+use super::streams::Streams;
+use crate::exchange::{Exchanges, Progress};
+use crate::session::{Failure, Heard, Sink};
+
+/// Longest header block, in bytes, and most frames that it may come in.
+const BLOCK_BYTES_MAX: usize = 256 * 1024;
+const BLOCK_FRAMES_MAX: u32 = 64;
+/// Frames without use for any answer, one behind the other.
+const CONTROL_FRAMES_MAX: u32 = 10_000;
+/// What we have to say, and the server does not take, in bytes.
+const OUT_BYTES_MAX: usize = 1 << 20;
+
+/// What a session knows of the bytes that come.
+#[derive(Debug, Default)]
+pub(crate) struct Incoming {
+    /// The server has begun as it must: with its settings.
+    has_settings: bool,
+    /// What the connection may still bring, and what came since it was told that it may go on.
+    window_left: u32,
+    window_used: u32,
+    /// Frames since something came that is of use.
+    control_frames: u32,
+    /// A header block that is to be continued.
+    block: Vec<u8>,
+    block_head: Head,
+    block_frames: u32,
+    /// Bytes of its frames.
+    block_wire_bytes: usize,
+    /// What came of traced answers, in words, by slot.
+    pub(super) told: VecDeque<(u32, Vec<u8>)>,
+}
+
+impl Incoming {
+    pub(super) fn clear(&mut self) {
+        self.has_settings = false;
+        self.window_left = WINDOW_BYTES;
+        self.window_used = 0;
+        self.control_frames = 0;
+        self.block.clear();
+        self.block_head = Head::default();
+        self.told.clear();
+    }
+}
+
+fn protocol(what: &'static str) -> Failure {
+    Failure::Http2(ErrorClass::H2Protocol, what)
+}
+
+fn flow_control(what: &'static str) -> Failure {
+    Failure::Http2(ErrorClass::H2FlowControl, what)
+}
+
+fn flood(what: &'static str) -> Failure {
+    Failure::Http2(ErrorClass::H2Flood, what)
+}
+
+fn compression(CompressionError(what): CompressionError) -> Failure {
+    Failure::Http2(ErrorClass::H2Compression, what)
+}
+
+fn framing(error: FrameError) -> Failure {
+    match error {
+        FrameError::Size(what) => Failure::Http2(ErrorClass::H2FrameSize, what),
+        FrameError::Padding => protocol("a frame with more padding than room"),
+    }
+}
+
+impl Http2 {
+    /// Takes bytes up to the first that mean something to an exchange.
+    pub(super) fn hear(
+        &mut self,
+        input: &[u8],
+        memory: &mut Memory,
+        sink: &mut Sink<'_, Streams>,
+    ) -> Result<(usize, Heard), Failure> {
+        let mut reader = std::mem::take(&mut self.reader);
+        let mut at = 0;
+        let mut heard = Ok(Heard::Nothing);
+        while heard == Ok(Heard::Nothing) && at < input.len() {
+            heard = match reader.step(&input[at..]) {
+                Ok((used, step)) => {
+                    at += used;
+                    self.take(step, memory, sink)
+                }
+                Err(error) => {
+                    let front = if reader.held().is_empty() { &input[at..] } else { reader.held() };
+                    Err(self.no_frame(error, front))
+                }
+            };
+        }
+        self.reader = reader;
+        heard.map(|heard| (at, heard))
+    }
+
+    #[cold]
+    fn no_frame(&self, error: FrameError, front: &[u8]) -> Failure {
+        match self.incoming.has_settings {
+            true => framing(error),
+            false if front.starts_with(b"HTTP/") => {
+                Failure::Http2(ErrorClass::H2NotSpoken, "the server answers in HTTP/1")
+            }
+            false => Failure::Http2(ErrorClass::H2NotSpoken, "what the server sends is no HTTP/2"),
+        }
+    }
+
+    #[inline]
+    fn take(
+        &mut self,
+        step: Step<'_>,
+        memory: &mut Memory,
+        sink: &mut Sink<'_, Streams>,
+    ) -> Result<Heard, Failure> {
+        match step {
+            Step::NeedMore => Ok(Heard::Nothing),
+            Step::Frame(head, payload) => {
+                memory.counts.frames += 1;
+                self.frame(&head, payload, memory, sink)
+            }
+            Step::Data { stream, piece, counted, is_first, ends } => {
+                memory.counts.frames += u64::from(is_first);
+                self.is_expected(kind::DATA, stream)?;
+                let framing = counted as usize - piece.len() + if is_first { frames::HEAD_BYTES } else { 0 };
+                self.data(stream, piece, (counted, framing), ends, sink)
+            }
+        }
+    }
+
+    /// Whether a frame may come now at all.
+    #[inline]
+    fn is_expected(&self, of_kind: u8, stream: u32) -> Result<(), Failure> {
+        if !self.incoming.has_settings && of_kind != kind::SETTINGS {
+            return Err(protocol("a connection that does not begin with SETTINGS"));
+        }
+        let block = self.incoming.block_head.stream;
+        if (of_kind == kind::CONTINUATION) != (block != 0) || (block != 0 && block != stream) {
+            return Err(protocol("a header block and its CONTINUATION are torn apart"));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn frame(
+        &mut self,
+        head: &Head,
+        payload: &[u8],
+        memory: &mut Memory,
+        sink: &mut Sink<'_, Streams>,
+    ) -> Result<Heard, Failure> {
+        self.is_expected(head.kind, head.stream)?;
+        if head.kind == kind::HEADERS {
+            let block = frames::header_block(head, payload).map_err(framing)?;
+            let wire_bytes = frames::HEAD_BYTES + payload.len();
+            if head.has(flag::END_HEADERS) {
+                return self.headers(head, block, wire_bytes, memory, sink);
+            }
+            self.incoming.block_head = *head;
+            self.incoming.block_frames = 0;
+            self.incoming.block_wire_bytes = wire_bytes;
+            self.incoming.block.extend_from_slice(block);
+            return Ok(Heard::Nothing);
+        }
+        if head.kind == kind::CONTINUATION {
+            return self.continuation(head, payload, memory, sink);
+        }
+        self.is_no_flood()?;
+        let is_on_connection = head.stream == 0;
+        match head.kind {
+            kind::SETTINGS | kind::PING | kind::GOAWAY if !is_on_connection => {
+                Err(protocol("a frame of the connection on a stream"))
+            }
+            kind::RST_STREAM | kind::PRIORITY if is_on_connection => {
+                Err(protocol("a frame of a stream on the connection"))
+            }
+            kind::SETTINGS => self.settings(head, payload, memory, sink),
+            kind::PING => {
+                if !head.has(flag::ACK) {
+                    frames::write_head(8, kind::PING, flag::ACK, 0, &mut self.out);
+                    self.out.extend_from_slice(payload);
+                }
+                Ok(Heard::Nothing)
+            }
+            kind::GOAWAY => {
+                self.goaway(number(payload) & frames::WINDOW_BYTES_MAX, number(&payload[4..]), memory)
+            }
+            kind::WINDOW_UPDATE => self.window(head.stream, number(payload) & frames::WINDOW_BYTES_MAX, sink),
+            kind::RST_STREAM => self.was_reset(head.stream, number(payload), memory, sink),
+            kind::PUSH_PROMISE => Err(protocol("a push, which we do not allow")),
+            // What is unknown means nothing (section 5.5).
+            _ => Ok(Heard::Nothing),
+        }
+    }
+
+    /// Counts a frame that is of no use to any answer.
+    fn is_no_flood(&mut self) -> Result<(), Failure> {
+        self.incoming.control_frames += 1;
+        if self.incoming.control_frames > CONTROL_FRAMES_MAX {
+            return Err(flood("10,000 frames one behind the other that belong to no answer"));
+        }
+        if self.out.len() > OUT_BYTES_MAX && self.incoming.control_frames > CONTROL_FRAMES_MAX / 100 {
+            return Err(flood("frames that ask for answers, which the server does not read"));
+        }
+        Ok(())
+    }
+
+    fn continuation(
+        &mut self,
+        head: &Head,
+        payload: &[u8],
+        memory: &mut Memory,
+        sink: &mut Sink<'_, Streams>,
+    ) -> Result<Heard, Failure> {
+        let incoming = &mut self.incoming;
+        incoming.block_frames += 1;
+        incoming.block_wire_bytes += frames::HEAD_BYTES + payload.len();
+        incoming.block.extend_from_slice(payload);
+        if incoming.block.len() > BLOCK_BYTES_MAX || incoming.block_frames > BLOCK_FRAMES_MAX {
+            return Err(flood("a header block of more than 64 frames, or 256 KiB"));
+        }
+        if !head.has(flag::END_HEADERS) {
+            return Ok(Heard::Nothing);
+        }
+        let block = std::mem::take(&mut incoming.block);
+        let (first, wire_bytes) = (std::mem::take(&mut incoming.block_head), incoming.block_wire_bytes);
+        self.headers(&first, &block, wire_bytes, memory, sink)
+    }
+
+    /// The slot of a stream that something came on; `None` where that is over.
+    #[inline]
+    fn known(&self, id: u32, sink: &Sink<'_, Streams>) -> Result<Option<u32>, Failure> {
+        if id == 0 || id & 1 == 0 || id >= self.next_id {
+            return Err(protocol("a frame on a stream that was never opened"));
+        }
+        Ok(sink.exchanges.find(id))
+    }
+
+    /// What came on a stream makes it no answer. The connection goes on.
+    #[cold]
+    fn spoilt(&mut self, slot: u32, what: &'static str, sink: &mut Sink<'_, Streams>) -> Heard {
+        self.reset(slot, code::PROTOCOL_ERROR, sink.exchanges);
+        Heard::Failed(slot, protocol(what))
+    }
+
+    #[inline]
+    fn headers(
+        &mut self,
+        head: &Head,
+        block: &[u8],
+        wire_bytes: usize,
+        memory: &mut Memory,
+        sink: &mut Sink<'_, Streams>,
+    ) -> Result<Heard, Failure> {
+        let slot = self.known(head.stream, sink)?;
+        let request = slot.map_or(0, |slot| sink.exchanges.at(slot).request);
+        // Even of a stream that is over: both tables change alike.
+        let fields = if self.decoder.keeps_text() {
+            let mut text = Vec::new();
+            let fields = self.decoder.decode_text(block, &mut text);
+            if let Some(slot) = slot.filter(|slot| sink.exchanges.at(*slot).traced > 0) {
+                text.extend_from_slice(b"\r\n");
+                self.incoming.told.push_back((slot, text));
+            }
+            fields
+        } else {
+            self.decoder.decode_known(block, &mut memory.known, request)
+        };
+        let fields = fields.map_err(compression)?;
+        let Some(slot) = slot else {
+            self.is_no_flood()?;
+            return Ok(Heard::Nothing);
+        };
+        sink.answer(slot);
+        let ends_stream = head.has(flag::END_STREAM);
+        if let Some(problem) = fields.problem {
+            return Ok(self.spoilt(slot, problem, sink));
+        }
+        let stream = sink.exchanges.slot_mut(slot);
+        if stream.has_final_head {
+            if fields.status != 0 || !ends_stream {
+                return Ok(self.spoilt(slot, "a second head behind the first", sink));
+            }
+            sink.framing(slot, wire_bytes);
+            return Ok(self.whole(slot, sink));
+        }
+        match fields.status {
+            0 => return Ok(self.spoilt(slot, "a head without a status", sink)),
+            101 => return Ok(self.spoilt(slot, "a status 101, which HTTP/2 does not have", sink)),
+            1..200 if ends_stream => {
+                return Ok(self.spoilt(slot, "an interim head that ends the answer", sink));
+            }
+            1..200 => {
+                self.is_no_flood()?;
+                sink.interim(slot, wire_bytes);
+                return Ok(Heard::Nothing);
+            }
+            _ => {}
+        }
+        stream.has_final_head = true;
+        stream.has_no_body = stream.is_head || matches!(fields.status, 204 | 304);
+        if !stream.has_no_body {
+            stream.content_length = fields.content_length.unwrap_or(u64::MAX);
+        }
+        sink.head(slot, fields.status, wire_bytes);
+        if ends_stream {
+            return Ok(self.whole(slot, sink));
+        }
+        Ok(Heard::Nothing)
+    }
+
+    #[inline]
+    fn data(
+        &mut self,
+        id: u32,
+        piece: &[u8],
+        (counted, framing): (u32, usize),
+        ends: Option<bool>,
+        sink: &mut Sink<'_, Streams>,
+    ) -> Result<Heard, Failure> {
+        let slot = self.known(id, sink)?;
+        let incoming = &mut self.incoming;
+        let too_much = || flow_control("more of a body than the window allows");
+        incoming.window_left = incoming.window_left.checked_sub(counted).ok_or_else(too_much)?;
+        incoming.window_used += counted;
+        if incoming.window_used > WINDOW_BYTES / 2 {
+            let used = std::mem::take(&mut incoming.window_used);
+            incoming.window_left += used;
+            frames::write_numbers(kind::WINDOW_UPDATE, 0, &[used], &mut self.out);
+        }
+        let Some(slot) = slot else {
+            // What was under way when the stream was reset.
+            if piece.is_empty() {
+                self.is_no_flood()?;
+            }
+            return Ok(Heard::Nothing);
+        };
+        let stream = sink.exchanges.slot_mut(slot);
+        stream.window_left = stream.window_left.checked_sub(counted).ok_or_else(too_much)?;
+        if !stream.has_final_head {
+            return Ok(self.spoilt(slot, "a body before its head", sink));
+        }
+        if piece.is_empty() {
+            if ends == Some(false) {
+                self.is_no_flood()?;
+            }
+        } else {
+            self.incoming.control_frames = 0;
+            if stream.has_no_body {
+                return Ok(self.spoilt(slot, "a body where there must be none", sink));
+            }
+        }
+        if stream.window_left <= WINDOW_BYTES / 2 && ends != Some(true) {
+            let used = WINDOW_BYTES - stream.window_left;
+            stream.window_left = WINDOW_BYTES;
+            frames::write_numbers(kind::WINDOW_UPDATE, id, &[used], &mut self.out);
+        }
+        if self.decoder.keeps_text() && sink.exchanges.at(slot).traced > 0 && !piece.is_empty() {
+            self.incoming.told.push_back((slot, piece.to_vec()));
+        }
+        sink.body(slot, piece);
+        sink.framing(slot, framing);
+        if ends == Some(true) {
+            return Ok(self.whole(slot, sink));
+        }
+        Ok(Heard::Nothing)
+    }
+
+    /// The server has ended a stream.
+    #[inline]
+    fn whole(&mut self, slot: u32, sink: &mut Sink<'_, Streams>) -> Heard {
+        let stream = sink.exchanges.slot(slot);
+        let exchange = &stream.exchange;
+        if stream.content_length != u64::MAX && exchange.body_bytes != stream.content_length {
+            let is_short = exchange.body_bytes < stream.content_length;
+            let what = if is_short {
+                "a body shorter than its content-length"
+            } else {
+                "a body longer than its content-length"
+            };
+            return self.spoilt(slot, what, sink);
+        }
+        self.incoming.control_frames = 0;
+        // One that is not all sent yet is the worker's to give up.
+        if exchange.progress != Progress::Sending {
+            self.close(slot, sink.exchanges);
+        }
+        Heard::Whole(slot)
+    }
+
+    fn settings(
+        &mut self,
+        head: &Head,
+        payload: &[u8],
+        memory: &mut Memory,
+        sink: &mut Sink<'_, Streams>,
+    ) -> Result<Heard, Failure> {
+        if head.has(flag::ACK) {
+            if !self.incoming.has_settings {
+                return Err(protocol("a connection that does not begin with SETTINGS"));
+            }
+            return Ok(Heard::Nothing);
+        }
+        if !std::mem::replace(&mut self.incoming.has_settings, true) {
+            // Where the server does not say.
+            self.peer.streams_max = u32::MAX;
+        }
+        for setting in payload.chunks_exact(6) {
+            let value = number(&setting[2..]);
+            match u16::from_be_bytes([setting[0], setting[1]]) {
+                setting::HEADER_TABLE_SIZE => self.table_is_small(value),
+                setting::ENABLE_PUSH if value != 0 => return Err(protocol("a server that asks for pushes")),
+                setting::MAX_CONCURRENT_STREAMS => {
+                    self.peer.streams_max = value;
+                    let counts = &mut memory.counts;
+                    counts.allowed_min = counts.allowed_min.into_iter().chain([value.into()]).min();
+                }
+                setting::INITIAL_WINDOW_SIZE => {
+                    if value > frames::WINDOW_BYTES_MAX {
+                        return Err(flow_control("an initial window of more than 2^31 - 1 bytes"));
+                    }
+                    let more = i64::from(value) - i64::from(std::mem::replace(&mut self.peer.window, value));
+                    for stream in sink.exchanges.open_mut() {
+                        stream.send_window += more;
+                        if stream.send_window > frames::WINDOW_BYTES_MAX.into() {
+                            return Err(flow_control("a window that grows beyond 2^31 - 1 bytes"));
+                        }
+                    }
+                }
+                setting::MAX_FRAME_SIZE => {
+                    if !(16_384..1 << 24).contains(&value) {
+                        return Err(protocol("frames of a largest size that cannot be"));
+                    }
+                    // Longer frames would gain nothing, and keep other streams waiting.
+                }
+                _ => {}
+            }
+        }
+        frames::write_head(0, kind::SETTINGS, flag::ACK, 0, &mut self.out);
+        self.put_bodies(sink.exchanges, sink.plan);
+        Ok(Heard::Capacity)
+    }
+
+    fn goaway(&mut self, last: u32, why: u32, memory: &mut Memory) -> Result<Heard, Failure> {
+        memory.counts.goaways += u64::from(self.last_answered.is_none());
+        if why != code::NO_ERROR {
+            return Err(Failure::GivenUp(ErrorClass::H2Goaway, why));
+        }
+        // A server may say first that it is about to go, and then how far it came (section 6.8).
+        self.last_answered = Some(self.last_answered.map_or(last, |earlier| earlier.min(last)));
+        Ok(Heard::Capacity)
+    }
+
+    fn window(&mut self, id: u32, more: u32, sink: &mut Sink<'_, Streams>) -> Result<Heard, Failure> {
+        const MOST: i64 = frames::WINDOW_BYTES_MAX as i64;
+        if id == 0 {
+            if more == 0 {
+                return Err(protocol("a window that grows by nothing"));
+            }
+            self.send_window += i64::from(more);
+            if self.send_window > MOST {
+                return Err(flow_control("a window that grows beyond 2^31 - 1 bytes"));
+            }
+        } else if let Some(slot) = self.known(id, sink)? {
+            if more == 0 {
+                return Ok(self.spoilt(slot, "a window that grows by nothing", sink));
+            }
+            let stream = sink.exchanges.slot_mut(slot);
+            stream.send_window += i64::from(more);
+            if stream.send_window > MOST {
+                self.reset(slot, code::FLOW_CONTROL_ERROR, sink.exchanges);
+                return Ok(Heard::Failed(slot, flow_control("a window that grows beyond 2^31 - 1 bytes")));
+            }
+        }
+        self.put_bodies(sink.exchanges, sink.plan);
+        Ok(Heard::Nothing)
+    }
+
+    fn was_reset(
+        &mut self,
+        id: u32,
+        why: u32,
+        memory: &mut Memory,
+        sink: &mut Sink<'_, Streams>,
+    ) -> Result<Heard, Failure> {
+        let Some(slot) = self.known(id, sink)? else { return Ok(Heard::Nothing) };
+        self.close(slot, sink.exchanges);
+        if why == code::REFUSED_STREAM {
+            return Ok(Heard::Refused(slot));
+        }
+        memory.counts.reset += 1;
+        Ok(Heard::Failed(slot, Failure::GivenUp(ErrorClass::H2Reset, why)))
+    }
+}

@@ -1,0 +1,348 @@
+//! HTTP/2 on a link: many exchanges at a time, each a stream. Requests are copied from the plan's blocks into one buffer for all
+//! streams; answers are told as they come.
+//!
+//! `incoming` holds what frames that come mean.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use webstone_model::errors::ErrorClass;
+use webstone_model::metrics::Http2Counts;
+
+use super::frames::{self, Reader, code, flag, kind, setting};
+use super::hpack::decoder::Decoder;
+use super::hpack::known_blocks::KnownBlocks;
+use super::hpack::{TABLE_BYTES, encoder};
+use super::incoming::Incoming;
+use super::request::Variant;
+use super::streams::Streams;
+use crate::exchange::{Exchanges, Progress};
+use crate::plan::Plan;
+use crate::session::{Failure, Heard, Session, Sink, Start};
+
+/// What a connection, and each stream, may bring before we say that it may go on, in bytes.
+pub(super) const WINDOW_BYTES: u32 = (1 << 30) - 1;
+/// Streams that are begun before the server has said how many it allows: what RFC 9113 section 6.5.2 recommends as the least.
+const STREAMS_UNTOLD: u32 = 100;
+/// Bytes of bodies that are put out at a time.
+const OUT_BYTES: usize = 128 * 1024;
+
+/// What sessions of a worker have in common.
+pub(crate) struct Memory {
+    pub(super) known: KnownBlocks,
+    pub(super) counts: Http2Counts,
+}
+
+/// See the module comment.
+#[derive(Default)]
+pub(crate) struct Http2 {
+    pub(super) reader: Reader,
+    pub(super) decoder: Decoder,
+    pub(super) incoming: Incoming,
+    /// What is to be sent, and how much of it was.
+    pub(super) out: Vec<u8>,
+    sent: usize,
+    /// Requests whose last byte is in `out`: where that is, in which slot, which stream.
+    ends: VecDeque<(usize, u32, u32)>,
+    pub(super) next_id: u32,
+    pub(super) open: u32,
+    streams_max: u32,
+    variant: Variant,
+    /// The server's table must be made smaller first.
+    resizes: bool,
+    pub(super) peer: PeerSettings,
+    /// What we may send on the connection.
+    pub(super) send_window: i64,
+    /// Slots with a body that is not all in `out`.
+    sending: VecDeque<u32>,
+    is_last: bool,
+    /// The last stream that the server will answer, once it has said so.
+    pub(super) last_answered: Option<u32>,
+}
+
+/// What the server asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PeerSettings {
+    pub(super) streams_max: u32,
+    pub(super) window: u32,
+    pub(super) frame_bytes_max: usize,
+}
+
+impl Default for PeerSettings {
+    fn default() -> PeerSettings {
+        PeerSettings {
+            streams_max: STREAMS_UNTOLD,
+            window: frames::WINDOW_BYTES,
+            frame_bytes_max: frames::FRAME_BYTES_MAX,
+        }
+    }
+}
+
+impl Session for Http2 {
+    type Exchanges = Streams;
+    type Memory = Memory;
+
+    fn memory(plan: &Plan) -> Memory {
+        Memory { known: KnownBlocks::new(plan.requests.len()), counts: Http2Counts::default() }
+    }
+
+    fn counts(memory: &mut Memory) -> Option<&mut Http2Counts> {
+        Some(&mut memory.counts)
+    }
+
+    fn open(&mut self, plan: &Plan) {
+        self.reader.clear();
+        if self.decoder.keeps_text() == (plan.trace > 0) {
+            self.decoder.clear();
+        } else {
+            self.decoder = Decoder::with_text();
+        }
+        self.incoming.clear();
+        self.out.clear();
+        self.sent = 0;
+        self.ends.clear();
+        self.next_id = 1;
+        self.open = 0;
+        self.streams_max = plan.streams;
+        self.variant = Variant::First;
+        self.resizes = false;
+        self.peer = PeerSettings::default();
+        self.send_window = frames::WINDOW_BYTES.into();
+        self.sending.clear();
+        self.is_last = false;
+        self.last_answered = None;
+        self.out.extend_from_slice(frames::PREFACE);
+        let settings = [(setting::ENABLE_PUSH, 0), (setting::INITIAL_WINDOW_SIZE, WINDOW_BYTES)];
+        frames::write_settings(&settings, &mut self.out);
+        let more = WINDOW_BYTES - frames::WINDOW_BYTES;
+        frames::write_numbers(kind::WINDOW_UPDATE, 0, &[more], &mut self.out);
+    }
+
+    #[inline]
+    fn goes_on(&self) -> bool {
+        !self.is_last && self.last_answered.is_none() && self.next_id < frames::WINDOW_BYTES_MAX
+    }
+
+    #[inline]
+    fn capacity(&self) -> u32 {
+        let most = self.streams_max.min(self.peer.streams_max);
+        if self.goes_on() { most.saturating_sub(self.open) } else { 0 }
+    }
+
+    #[inline]
+    fn begin(&mut self, start: Start<'_>, streams: &mut Streams, memory: &mut Memory) {
+        let Start { slot, number, request, is_last, plan } = start;
+        let id = self.next_id;
+        self.next_id += 2;
+        self.open += 1;
+        self.is_last = is_last;
+        memory.counts.streams += 1;
+        memory.counts.concurrent_max = memory.counts.concurrent_max.max(self.open.into());
+        streams.opened(slot, id);
+        let stream = streams.slot_mut(slot);
+        stream.is_head = request.is_head;
+        stream.has_final_head = false;
+        stream.has_no_body = false;
+        stream.content_length = u64::MAX;
+        stream.window_left = WINDOW_BYTES;
+        stream.send_window = self.peer.window.into();
+        let exchange = &mut stream.exchange;
+        exchange.progress = Progress::Sending;
+        let begin = self.out.len();
+        frames::write_head(0, 0, 0, 0, &mut self.out);
+        if std::mem::take(&mut self.resizes) {
+            encoder::table_size(0, &mut self.out);
+        }
+        plan.h2.block(number, self.variant, &exchange.rendered, &mut self.out);
+        if self.variant == Variant::First {
+            self.variant = Variant::Warm;
+        }
+        stream.unsent = plan.h2.body(number, &exchange.rendered).len();
+        self.finish_headers(begin, id, stream.unsent == 0);
+        exchange.sent = (self.out.len() - begin) as u32;
+        if stream.unsent == 0 {
+            self.ends.push_back((self.out.len(), slot, id));
+        } else {
+            self.sending.push_back(slot);
+            self.put_bodies(streams, plan);
+        }
+    }
+
+    #[inline]
+    fn unsent<'a>(&'a self, _: &'a Plan, _: &'a Streams) -> &'a [u8] {
+        &self.out[self.sent..]
+    }
+
+    fn sent(&mut self, n: usize, _: bool, sink: &mut Sink<'_, Streams>) -> u32 {
+        self.sent += n;
+        let mut requests = 0;
+        while let Some((end, slot, id)) = self.ends.front().copied() {
+            if end > self.sent {
+                break;
+            }
+            self.ends.pop_front();
+            if sink.exchanges.slot(slot).id == id {
+                sink.sent(slot, 0, true);
+                requests += 1;
+            }
+        }
+        if self.sent == self.out.len() {
+            self.out.clear();
+            self.sent = 0;
+            if !self.sending.is_empty() {
+                self.put_bodies(sink.exchanges, sink.plan);
+            }
+        }
+        requests
+    }
+
+    fn request<'a>(&'a self, slot: u32, plan: &'a Plan, streams: &'a Streams) -> Cow<'a, [u8]> {
+        let exchange = streams.at(slot);
+        Cow::Owned(plan.h2.text(exchange.request, &exchange.rendered))
+    }
+
+    fn input(
+        &mut self,
+        input: &[u8],
+        memory: &mut Memory,
+        sink: &mut Sink<'_, Streams>,
+    ) -> Result<(usize, Heard), Failure> {
+        self.hear(input, memory, sink)
+    }
+
+    /// Frames stand between the pieces of a body.
+    #[inline]
+    fn skippable(&self) -> u64 {
+        0
+    }
+
+    fn skip(&mut self, _: usize, _: &mut Sink<'_, Streams>) -> Result<Option<u32>, Failure> {
+        Ok(None)
+    }
+
+    fn end(&self, slot: u32, streams: &Streams) -> Result<(), Failure> {
+        let stream = streams.slot(slot);
+        if !stream.has_final_head {
+            return Err(Failure::EndInHead);
+        }
+        let announced = (stream.content_length != u64::MAX).then_some(stream.content_length);
+        Err(Failure::EndInBody(announced.map(|length| length.saturating_sub(stream.exchange.body_bytes))))
+    }
+
+    fn take_text(&mut self) -> Option<(u32, Vec<u8>)> {
+        self.incoming.told.pop_front()
+    }
+
+    fn abandon(&mut self, slot: u32, streams: &mut Streams) -> bool {
+        self.reset(slot, code::CANCEL, streams);
+        true
+    }
+
+    fn is_passed_over(&self, slot: u32, streams: &Streams) -> bool {
+        self.last_answered.is_some_and(|last| streams.slot(slot).id > last)
+    }
+
+    fn say_farewell(&mut self, failure: Option<ErrorClass>) -> bool {
+        let code = match failure {
+            None => code::NO_ERROR,
+            Some(ErrorClass::H2Protocol) => code::PROTOCOL_ERROR,
+            Some(ErrorClass::H2FrameSize) => code::FRAME_SIZE_ERROR,
+            Some(ErrorClass::H2FlowControl) => code::FLOW_CONTROL_ERROR,
+            Some(ErrorClass::H2Compression) => code::COMPRESSION_ERROR,
+            Some(ErrorClass::H2Flood) => code::ENHANCE_YOUR_CALM,
+            // Who does not speak HTTP/2, or is gone, needs no word of it.
+            Some(_) => return true,
+        };
+        // No stream of the server's was answered: it may open none.
+        frames::write_numbers(kind::GOAWAY, 0, &[0, code], &mut self.out);
+        true
+    }
+}
+
+impl Http2 {
+    /// Ends a stream from this side.
+    pub(super) fn reset(&mut self, slot: u32, code: u32, streams: &mut Streams) {
+        let id = streams.slot(slot).id;
+        if id > 0 {
+            frames::write_numbers(kind::RST_STREAM, id, &[code], &mut self.out);
+            self.close(slot, streams);
+        }
+    }
+
+    /// A stream is over.
+    #[inline]
+    pub(super) fn close(&mut self, slot: u32, streams: &mut Streams) {
+        let stream = streams.slot_mut(slot);
+        if std::mem::take(&mut stream.id) > 0 {
+            self.open -= 1;
+            if stream.unsent > 0 {
+                stream.unsent = 0;
+                self.sending.retain(|sending| *sending != slot);
+            }
+        }
+    }
+
+    /// The server's table is smaller than what our blocks refer to.
+    pub(super) fn table_is_small(&mut self, bytes: u32) {
+        if (bytes as usize) < TABLE_BYTES && self.variant != Variant::Plain {
+            self.variant = Variant::Plain;
+            self.resizes = true;
+        }
+    }
+
+    /// Writes the head of the frame of headers that begins there; more than one frame where the block is long.
+    #[inline]
+    fn finish_headers(&mut self, begin: usize, id: u32, ends_stream: bool) {
+        let length = self.out.len() - begin - frames::HEAD_BYTES;
+        let end_stream = if ends_stream { flag::END_STREAM } else { 0 };
+        let max = self.peer.frame_bytes_max;
+        if length <= max {
+            let [_, high, middle, low] = (length as u32).to_be_bytes();
+            let [a, b, c, d] = id.to_be_bytes();
+            let head = [high, middle, low, kind::HEADERS, flag::END_HEADERS | end_stream, a, b, c, d];
+            self.out[begin..begin + frames::HEAD_BYTES].copy_from_slice(&head);
+            return;
+        }
+        let block = self.out.split_off(begin + frames::HEAD_BYTES);
+        self.out.truncate(begin);
+        let last = block.len().div_ceil(max) - 1;
+        for (number, piece) in block.chunks(max).enumerate() {
+            let of_kind = if number == 0 { kind::HEADERS } else { kind::CONTINUATION };
+            let mut flags = if number == 0 { end_stream } else { 0 };
+            flags |= if number == last { flag::END_HEADERS } else { 0 };
+            frames::write_head(piece.len(), of_kind, flags, id, &mut self.out);
+            self.out.extend_from_slice(piece);
+        }
+    }
+
+    /// Puts out as much of bodies as windows allow, a frame of each stream in turn.
+    pub(super) fn put_bodies(&mut self, streams: &mut Streams, plan: &Plan) {
+        let mut stuck = 0;
+        while stuck < self.sending.len() && self.send_window > 0 && self.out.len() - self.sent < OUT_BYTES {
+            let Some(slot) = self.sending.pop_front() else { return };
+            let stream = streams.slot_mut(slot);
+            let window = self.send_window.min(stream.send_window);
+            if window <= 0 {
+                stuck += 1;
+                self.sending.push_back(slot);
+                continue;
+            }
+            stuck = 0;
+            let body = plan.h2.body(stream.exchange.request, &stream.exchange.rendered);
+            let length = stream.unsent.min(self.peer.frame_bytes_max).min(window as usize);
+            let piece = &body[body.len() - stream.unsent..][..length];
+            stream.unsent -= length;
+            stream.send_window -= length as i64;
+            self.send_window -= length as i64;
+            let flags = if stream.unsent == 0 { flag::END_STREAM } else { 0 };
+            frames::write_head(length, kind::DATA, flags, stream.id, &mut self.out);
+            self.out.extend_from_slice(piece);
+            stream.exchange.sent += (frames::HEAD_BYTES + length) as u32;
+            if stream.unsent == 0 {
+                self.ends.push_back((self.out.len(), slot, stream.id));
+            } else {
+                self.sending.push_back(slot);
+            }
+        }
+    }
+}

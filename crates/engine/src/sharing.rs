@@ -1,0 +1,186 @@
+//! Links that many exchanges share, where the protocol lets them: which link an exchange joins, what it waits for there, and what
+//! becomes of it when the server does not want it. Nothing here is compiled into a worker whose links carry one at a time.
+
+use webstone_model::errors::ErrorClass;
+use webstone_model::spec::ConnectionPolicy;
+
+use crate::exchange::{Exchange, ExchangeId, Exchanges, Progress};
+use crate::layer::Layer;
+use crate::link::{Family, LinkState};
+use crate::plan::Plan;
+use crate::session::Session;
+use crate::sys::Backend;
+use crate::worker::{Stage, Worker};
+
+/// How often the server may say of a request that it did not look at it.
+const REFUSALS_MAX: u8 = 16;
+
+impl Plan {
+    /// Whose links a client shares; `None` where each request has one of its own.
+    fn group(&self, client: u32) -> Option<u32> {
+        match self.policy {
+            ConnectionPolicy::PerRequest => None,
+            ConnectionPolicy::PerPage => Some(client),
+            ConnectionPolicy::KeepAlive => Some(client / self.clients_per_connection),
+        }
+    }
+}
+
+impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
+    /// A link that an exchange may join, and whether it is a new one.
+    pub(crate) fn joinable(&mut self, client: u32, origin: u32) -> (u32, bool) {
+        let group = self.plan.group(client);
+        let most = self.plan.requests_per_connection;
+        let found = group.and_then(|group| {
+            self.links.shared(group).find(|index| {
+                let link = &self.links[*index];
+                let is_closing = link.state.is_up() && !link.session.goes_on();
+                link.origin == origin && !is_closing && link.uses + link.exchanges.waiting() < most
+            })
+        });
+        if let Some(link) = found {
+            return (link, false);
+        }
+        let link = self.links.take_free();
+        if let Some(group) = group {
+            self.links.share(link, group);
+        }
+        (link, true)
+    }
+
+    /// An exchange that has begun joins its link: at once, or when that stands, or when it has room.
+    pub(crate) fn join(&mut self, at: ExchangeId, is_new: bool, now: u64) {
+        let link = &mut self.links[at.link];
+        if is_new {
+            link.exchanges.wait(at.slot);
+            return self.connect(at, now);
+        }
+        let is_up = link.state.is_up();
+        if is_up && link.exchanges.waiting() == 0 && link.session.capacity() > 0 {
+            return self.send_request(at, now);
+        }
+        if is_up {
+            let exchange = link.exchanges.at_mut(at.slot);
+            let first_byte_ns = now + self.plan.first_byte_timeout_ns;
+            exchange.deadline_ns = first_byte_ns.min(exchange.start_ns + self.plan.request_timeout_ns);
+            if let Some(counts) = P::counts(&mut self.memory) {
+                counts.waited += 1;
+            }
+        }
+        link.exchanges.wait(at.slot);
+    }
+
+    /// Begins exchanges that wait for their link, as many as it may have.
+    pub(crate) fn begin_waiting(&mut self, index: u32, now: u64) {
+        loop {
+            let link = &mut self.links[index];
+            if !link.state.is_up() || link.session.capacity() == 0 {
+                return;
+            }
+            let Some(slot) = link.exchanges.next_waiting() else { return };
+            self.send_request(ExchangeId { link: index, slot }, now);
+        }
+    }
+
+    /// An exchange on a link has ended, so that others may begin; where there are none, and none may, the link ends.
+    pub(crate) fn settle(&mut self, index: u32, now: u64) {
+        self.begin_waiting(index, now);
+        let link = &self.links[index];
+        if !link.state.is_up() {
+            return;
+        }
+        if link.exchanges.any_in_progress() || (link.session.goes_on() && self.stage != Stage::Draining) {
+            // There may be something to say about the stream that ended.
+            return self.links.mark_due(index);
+        }
+        if self.plan.reset && link.family != Family::Unix {
+            self.disconnect(index);
+        } else {
+            self.leave(index);
+        }
+    }
+
+    /// More exchanges may begin on a link than before, or none any more.
+    #[cold]
+    pub(crate) fn capacity_changed(&mut self, index: u32, now: u64) {
+        if self.links[index].session.goes_on() {
+            return self.begin_waiting(index, now);
+        }
+        self.links.unshare(index);
+        for slot in 0..self.links[index].exchanges.slots() {
+            let link = &mut self.links[index];
+            match link.exchanges.at(slot).progress {
+                Progress::Over => continue,
+                Progress::Waiting => {}
+                _ if link.session.is_passed_over(slot, &link.exchanges) => {
+                    link.session.abandon(slot, &mut link.exchanges);
+                }
+                _ => continue,
+            }
+            self.refused(ExchangeId { link: index, slot }, ErrorClass::H2Goaway, now);
+        }
+        self.settle(index, now);
+    }
+
+    /// The server did not look at a request, which may be sent again whatever it asks for.
+    #[cold]
+    pub(crate) fn refused(&mut self, at: ExchangeId, class: ErrorClass, now: u64) {
+        let was_sent = self.links.exchange(at).progress != Progress::Waiting;
+        let refusals = self.links[at.link].exchanges.refusals(at.slot).map_or(0, |refusals| {
+            *refusals += u8::from(was_sent);
+            *refusals
+        });
+        let is_given_up = refusals > REFUSALS_MAX;
+        if let Some(counts) = P::counts(&mut self.memory) {
+            counts.refused += u64::from(was_sent);
+            counts.retried += u64::from(was_sent && !is_given_up);
+        }
+        if is_given_up {
+            return self.end_in_error(at, class, now, |_| {
+                format!("the server refused the request {refusals} times without looking at it")
+            });
+        }
+        self.move_on(at, now);
+    }
+
+    /// Moves an exchange to a link that it may join.
+    pub(crate) fn move_on(&mut self, at: ExchangeId, now: u64) {
+        let refusals = self.links[at.link].exchanges.refusals(at.slot).map_or(0, |refusals| *refusals);
+        let mut exchange: Exchange = self.links[at.link].exchanges.take(at.slot);
+        exchange.wait_again();
+        let origin = self.plan.requests[exchange.request as usize].origin;
+        let (link, is_new) = self.joinable(exchange.client, origin);
+        let exchanges = &mut self.links[link].exchanges;
+        let slot = exchanges.vacant_slot();
+        *exchanges.at_mut(slot) = exchange;
+        if let Some(place) = exchanges.refusals(slot) {
+            *place = refusals;
+        }
+        self.join(ExchangeId { link, slot }, is_new, now);
+    }
+
+    /// Sends what links have to say since they were last asked: once for all their exchanges.
+    #[inline]
+    pub(crate) fn flush(&mut self) {
+        while let Some(index) = self.links.next_due() {
+            // What a full socket did not take is sent when it has room.
+            let link = &self.links[index];
+            if link.state == LinkState::Up && !link.session.unsent(&self.plan, &link.exchanges).is_empty() {
+                let now = self.clock.read_ns();
+                self.send(index, now);
+            }
+        }
+    }
+
+    /// Sends what the session has to say, if the socket takes it; nobody waits for it.
+    pub(crate) fn send_last(&mut self, index: u32) {
+        let link = &mut self.links[index];
+        let wire = link.layer.seal(link.session.unsent(&self.plan, &link.exchanges));
+        if let Some(socket) = link.socket.as_ref().filter(|_| !wire.is_empty())
+            && let Ok(written) = self.backend.send(socket, wire)
+        {
+            link.layer.sent(written);
+            self.recorder.sent(written, 0);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What only a run in HTTP/2 counts: streams and frames.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::add;
+
+/// Counters of the window, of one worker or of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Http2Counts {
+    /// Streams that were opened: one for each time that a request was sent.
+    pub streams: u64,
+    /// Streams that the server refused (REFUSED_STREAM), and those beyond the last that it would answer (GOAWAY).
+    pub refused: u64,
+    /// Refused ones whose request was sent again.
+    pub retried: u64,
+    /// Streams that the server reset with another code (RST_STREAM).
+    pub reset: u64,
+    /// Connections that the server ended by GOAWAY.
+    pub goaways: u64,
+    /// Frames that were received.
+    pub frames: u64,
+    /// Requests that waited for a stream because their connection had as many as it may.
+    pub waited: u64,
+    /// Most streams that were open on one connection at a time.
+    pub concurrent_max: u64,
+    /// Fewest streams that a server allowed on one connection at a time (SETTINGS_MAX_CONCURRENT_STREAMS), where it said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_min: Option<u64>,
+}
+
+impl Http2Counts {
+    /// Adds those of another worker, or of another iteration.
+    pub fn merge(&mut self, other: &Http2Counts) {
+        add(&mut self.streams, other.streams);
+        add(&mut self.refused, other.refused);
+        add(&mut self.retried, other.retried);
+        add(&mut self.reset, other.reset);
+        add(&mut self.goaways, other.goaways);
+        add(&mut self.frames, other.frames);
+        add(&mut self.waited, other.waited);
+        self.concurrent_max = self.concurrent_max.max(other.concurrent_max);
+        self.allowed_min = self.allowed_min.into_iter().chain(other.allowed_min).min();
+    }
+
+    /// What was counted since an earlier state of the same counters. What is no sum stays as it is.
+    pub fn since(&self, earlier: &Http2Counts) -> Http2Counts {
+        Http2Counts {
+            streams: self.streams - earlier.streams,
+            refused: self.refused - earlier.refused,
+            retried: self.retried - earlier.retried,
+            reset: self.reset - earlier.reset,
+            goaways: self.goaways - earlier.goaways,
+            frames: self.frames - earlier.frames,
+            waited: self.waited - earlier.waited,
+            ..*self
+        }
+    }
+}
