@@ -13,6 +13,7 @@ use webstone_model::target::Target;
 use crate::failure::{class_of, describe};
 use crate::h1::request::{RequestParts, is_field_value, is_token, write_request};
 use crate::h1::response::{AtEnd, ResponseParser, Step};
+use crate::h2::single::Single;
 use crate::origin::{resolve, split};
 use crate::plan::PlanError;
 
@@ -27,6 +28,7 @@ pub struct Probe {
     unix_socket: Option<PathBuf>,
     headers: Vec<(String, String)>,
     timeout: Duration,
+    is_http2: bool,
 }
 
 /// A whole answer to a probe.
@@ -80,13 +82,20 @@ impl Probe {
             split("target", base_url).map_err(|error| failed(ErrorClass::GeneratorIo, error))?;
         let addresses =
             resolve("target", &target.host, target.port).map_err(|error| failed(ErrorClass::Dns, error))?;
-        Ok(Probe { target, addresses, unix_socket: None, headers: Vec::new(), timeout })
+        Ok(Probe { target, addresses, unix_socket: None, headers: Vec::new(), timeout, is_http2: false })
     }
 
     /// Connects to a Unix socket instead of the URL's address.
     #[must_use]
     pub fn with_unix_socket(mut self, path: Option<&str>) -> Probe {
         self.unix_socket = path.map(PathBuf::from);
+        self
+    }
+
+    /// Asks in this version; in HTTP/2 with prior knowledge.
+    #[must_use]
+    pub fn with_version(mut self, version: HttpVersion) -> Probe {
+        self.is_http2 = version == HttpVersion::Http2;
         self
     }
 
@@ -161,6 +170,41 @@ impl Probe {
             _ => failed(class_of(error, false), describe(error), None),
         };
         stream.set_write_timeout(self.timeout).map_err(|error| broken(&error))?;
+        if self.is_http2 {
+            let mut single = Single::new(&parts, self.target.scheme.name())
+                .map_err(|error| failed(ErrorClass::GeneratorIo, error.what, error.hint))?;
+            let mut buffer = vec![0; 65_536];
+            while !single.is_done {
+                stream.write_all(&single.out).map_err(|error| broken(&error))?;
+                single.out.clear();
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(late());
+                }
+                stream.set_read_timeout(left).map_err(|error| broken(&error))?;
+                let n = stream.read(&mut buffer).map_err(|error| broken(&error))?;
+                if n == 0 {
+                    let class =
+                        if single.status == 0 { ErrorClass::ClosedEarly } else { ErrorClass::ShortBody };
+                    let detail =
+                        format!("the connection was closed {} bytes into the answer", single.wire_bytes);
+                    return Err(failed(class, detail, None));
+                }
+                single.take(&buffer[..n], each).map_err(|(class, detail)| {
+                    let is_not_spoken = class == ErrorClass::H2NotSpoken;
+                    let hint = is_not_spoken
+                        .then(|| "run with --http 1.1, or enable HTTP/2 on this port".to_owned());
+                    failed(class, detail, hint)
+                })?;
+                if single.body_bytes > body_bytes_max {
+                    let detail =
+                        format!("a body of more than {body_bytes_max} bytes, which is not read to its end");
+                    return Err(failed(ErrorClass::WrongLength, detail, None));
+                }
+            }
+            let Single { status, headers, wire_bytes, .. } = single;
+            return Ok(ProbeResponse { status, headers, body: Vec::new(), wire_bytes });
+        }
         stream.write_all(&bytes).map_err(|error| broken(&error))?;
         let mut reading = Reading::new();
         while !reading.parser.is_done() {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use webstone_engine::{Probe, ProbeError, ProbeResponse};
-use webstone_model::spec::RunSpec;
+use webstone_model::spec::{HttpVersion, RunSpec};
 use webstone_model::target::{Target, UrlError};
 use webstone_model::workload::RequestDetail;
 
@@ -34,17 +34,19 @@ pub struct ByProbe {
     headers: Vec<(String, String)>,
     /// Where connections go instead of the base URL's address.
     unix_socket: Option<String>,
+    version: HttpVersion,
 }
 
 impl ByProbe {
     /// Plain requests.
     pub fn plain(timeout: Duration) -> ByProbe {
-        ByProbe { timeout, headers: Vec::new(), unix_socket: None }
+        ByProbe { timeout, headers: Vec::new(), unix_socket: None, version: HttpVersion::Http11 }
     }
 
     fn probe(&self, base: &str, detail: &RequestDetail) -> Result<Probe, ProbeError> {
         let run = self.headers.iter().map(|(name, value)| (name, value));
         Ok(Probe::new(base, self.timeout)?
+            .with_version(self.version)
             .with_unix_socket(self.unix_socket.as_deref())
             .with_headers(run.chain(&detail.headers)))
     }
@@ -53,7 +55,7 @@ impl ByProbe {
     pub fn like(spec: &RunSpec) -> ByProbe {
         let timeout = spec.client.request_timeout.as_duration();
         let headers = spec.client.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        ByProbe { timeout, headers, unix_socket: spec.client.unix_socket.clone() }
+        ByProbe { timeout, headers, unix_socket: spec.client.unix_socket.clone(), version: spec.client.http }
     }
 }
 

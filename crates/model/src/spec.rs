@@ -362,6 +362,19 @@ pub struct ClientSpec {
     pub tls: TlsSpec,
 }
 
+impl ClientSpec {
+    /// Most connections that so many clients have at once.
+    pub fn connections_max(&self, clients: u32) -> u64 {
+        let clients = u64::from(clients);
+        match self.http {
+            HttpVersion::Http2 if self.connections != ConnectionPolicy::PerRequest => {
+                clients.div_ceil(self.clients_per_connection.max(1).into())
+            }
+            _ => clients * u64::from(self.parallel.max(1)),
+        }
+    }
+}
+
 fn is_one(number: &u32) -> bool {
     *number == 1
 }

@@ -171,6 +171,7 @@ impl<'a> Points<'a> {
         let version = match record.spec.client.http {
             HttpVersion::Http10 => "1.0",
             HttpVersion::Http11 => "1.1",
+            HttpVersion::Http2 => "2",
         };
         http.push(text("network.protocol.version", version));
         // Of several URLs, the first.

@@ -12,7 +12,7 @@ use webstone_model::figures::generator::{GeneratorFigures, OpenLoopFigures};
 use webstone_model::figures::host::HostFigures;
 use webstone_model::figures::{Figure, Figures, Reading, Value, table};
 use webstone_model::keys::LevelKey;
-use webstone_model::metrics::{Counts, Fairness, Lifetime, Measured};
+use webstone_model::metrics::{Counts, Fairness, Http2Counts, Lifetime, Measured};
 use webstone_model::origin_figures::OriginFigures;
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{Disturbance, IterationRecord, RunRecord};
@@ -29,6 +29,7 @@ pub(crate) struct Level<'a> {
     pub(crate) rate: Option<RateProfile>,
     /// Open loop: what became of its schedule.
     pub(crate) open_loop: Option<OpenLoopFigures>,
+    pub(crate) http2: Option<Http2Counts>,
     /// The iterations, in the order in which they ran.
     pub(crate) runs: Vec<&'a IterationRecord>,
     /// Every figure of the table.
@@ -106,6 +107,7 @@ pub(crate) fn level(runs: Vec<&IterationRecord>) -> Level<'_> {
         rate: runs[0].rate,
         values: Values::of(&reading),
         open_loop: reading.open_loop().copied(),
+        http2: reading.measured().http2,
         counts: measured.counts,
         lifetime: measured.lifetime,
         request_rates,

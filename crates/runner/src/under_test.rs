@@ -184,5 +184,5 @@ fn shared_with(origin: &Origin, placement: &Placement) -> Option<String> {
 /// Most connections that the load has at once.
 fn connections(spec: &RunSpec) -> u64 {
     let clients = spec.load.clients.0.iter().copied().max().unwrap_or_default();
-    u64::from(clients) * u64::from(spec.client.parallel.max(1))
+    spec.client.connections_max(clients)
 }

@@ -37,11 +37,30 @@ pub struct ClientArgs {
     #[arg(long, value_name = "N", value_parser = values::count_u32)]
     pub parallel: Option<u32>,
 
-    /// HTTP version of requests
+    /// HTTP version
     ///
-    /// Example: --http 1.0
+    /// Version 2 is spoken to http:// URLs without asking first (prior knowledge). There the files that --parallel fetches at
+    /// once are streams of one connection.
+    ///
+    /// Example: --http 2
     #[arg(long, value_name = "VERSION", value_parser = values::http_version())]
     pub http: Option<HttpVersion>,
+
+    /// HTTP/2: most concurrent streams per connection; other requests wait
+    ///
+    /// The server's own limit applies besides.
+    ///
+    /// Example: --streams 32
+    #[arg(long, value_name = "N", value_parser = values::count_u32)]
+    pub streams: Option<u32>,
+
+    /// HTTP/2 with keep-alive: clients that share each connection
+    ///
+    /// h2load's -c 8 -m 10 is -c 80 -K --clients-per-connection 10.
+    ///
+    /// Example: --clients-per-connection 10
+    #[arg(long, value_name = "N", value_parser = values::count_u32)]
+    pub clients_per_connection: Option<u32>,
 
     /// HTTP method; with --body the default is POST
     ///

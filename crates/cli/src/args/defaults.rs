@@ -141,6 +141,8 @@ fn client(client: &ClientSpec) -> Defaults {
         ),
         ("parallel", client.parallel.to_string()),
         ("http", name_of(&client.http)),
+        ("streams", client.streams.map_or("no limit of its own".to_owned(), |n| n.to_string())),
+        ("clients_per_connection", client.clients_per_connection.to_string()),
         ("method", client.method.clone()),
         ("headers", none()),
         ("allow_hosts", none()),

@@ -34,7 +34,7 @@ pub(super) fn connection_policy() -> impl TypedValueParser<Value = ConnectionPol
 }
 
 pub(super) fn http_version() -> impl TypedValueParser<Value = HttpVersion> {
-    one_of([("1.0", "HTTP/1.0"), ("1.1", "HTTP/1.1")])
+    one_of([("1.0", "HTTP/1.0"), ("1.1", "HTTP/1.1"), ("2", "HTTP/2")])
 }
 
 pub(super) fn order() -> impl TypedValueParser<Value = Order> {

@@ -55,6 +55,10 @@ pub(super) fn client(args: &ClientArgs, spec: &mut ClientSpec) -> Result<(), Fai
     }
     set(&args.parallel, &mut spec.parallel);
     set(&args.http, &mut spec.http);
+    if args.streams.is_some() {
+        spec.streams = args.streams;
+    }
+    set(&args.clients_per_connection, &mut spec.clients_per_connection);
     if let Some(text) = &args.body {
         spec.body = Some(body::read(text)?);
         // As curl does: who sends a body wants to post it, unless a method was named.

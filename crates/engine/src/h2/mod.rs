@@ -5,4 +5,5 @@ pub mod hpack;
 mod incoming;
 pub(crate) mod request;
 pub(crate) mod session;
+pub(crate) mod single;
 mod streams;

@@ -224,8 +224,9 @@ fn fails(
     for policy in [PerRequest, PerPage, KeepAlive] {
         let script = written.clone();
         // Who closes at once hears no more.
-        let end = if told.is_some() { Act::Hold } else { Act::Finish };
-        let peer = Peer::start(settings(&[]), move |seen| vec![Act::Write(script(seen)), end.clone()]);
+        let end = if told.is_some() { vec![] } else { vec![Act::Finish] };
+        let peer =
+            Peer::start(settings(&[]), move |seen| [vec![Act::Write(script(seen))], end.clone()].concat());
         let outcome = run(&h2(&peer.url, policy, 2), &one_page(get(None)), 1);
         assert_eq!(errors(&outcome), [(class, 2)], "{policy:?}: {:?}", outcome.measured.errors);
         if let Some(code) = told {

@@ -5,6 +5,7 @@ mod counters;
 pub mod distributions;
 pub mod generator;
 pub mod host;
+mod http2;
 pub mod level;
 pub mod quantity;
 pub mod reading;

@@ -10,7 +10,7 @@ use std::fmt;
 use super::host::HostFigures;
 use super::quantity::Quantity;
 use super::reading::Reading;
-use super::{counters, generator, host, level, times};
+use super::{counters, generator, host, http2, level, times};
 use crate::{origin_figures, server_figures};
 
 /// A value, in the base unit of its quantity.
@@ -89,6 +89,8 @@ pub enum Group {
     Origin,
     /// Raw numbers of the server behind a proxy.
     OriginUse,
+    /// Streams and frames of HTTP/2.
+    Http2,
 }
 
 /// How many decimals are shown.
@@ -379,7 +381,7 @@ impl Figure {
 }
 
 /// Every figure, group by group. A group may come more than once.
-pub static TABLE: [(Group, &[Figure]); 32] = [
+pub static TABLE: [(Group, &[Figure]); 33] = [
     (Group::Rates, level::RATES),
     (Group::Volume, level::VOLUME),
     (Group::Latency, level::LATENCY),
@@ -412,6 +414,7 @@ pub static TABLE: [(Group, &[Figure]); 32] = [
     (Group::Origin, origin_figures::MACHINE),
     (Group::Network, host::NETWORK),
     (Group::Counters, counters::MORE),
+    (Group::Http2, http2::STREAMS),
 ];
 
 /// Every figure, in the order of the table.

@@ -204,12 +204,19 @@ pub(crate) fn policy(record: &RunRecord) -> Vec<String> {
     let version = match client.http {
         HttpVersion::Http10 => "HTTP/1.0",
         HttpVersion::Http11 => "HTTP/1.1",
+        HttpVersion::Http2 => "HTTP/2",
     };
     let mut facts =
         vec![connections, format!("{} {version}", client.method), checked(client, &record.workload)];
     if client.parallel > 1 {
         facts.push(format!("{} files of a page at once", client.parallel));
     }
+    if client.clients_per_connection > 1 {
+        facts.push(format!("{} clients per connection", client.clients_per_connection));
+    }
+    facts.extend(client.streams.map(|streams| {
+        format!("at most {} per connection", counted(u64::from(streams), "stream", "streams"))
+    }));
     if client.reset {
         facts.push("connections ended by reset, unlike a browser".to_owned());
     }

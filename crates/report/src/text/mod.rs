@@ -8,6 +8,7 @@ mod fairness;
 pub(crate) mod figures;
 pub(crate) mod header;
 pub(crate) mod headline;
+mod http2;
 mod levels;
 mod machines;
 mod network;
@@ -37,6 +38,7 @@ enum Part {
     Search,
     Levels,
     OpenLoop,
+    Http2,
     Times,
     Pages,
     Fairness,
@@ -149,6 +151,7 @@ fn parts(
         (Part::Search, sought(record).map(|(over, finding)| search::sheet(screen, over, &finding))),
         (Part::Levels, Some(levels::sheet(screen, record, levels, depth))),
         (Part::OpenLoop, open_loop::sheet(screen, levels)),
+        (Part::Http2, http2::sheet(screen, levels)),
         (Part::Times, times::sheet(screen, levels)),
         (Part::Pages, pages::sheet(screen, record, pages_max)),
         (Part::Fairness, fairness::sheet(screen, levels)),

@@ -21,6 +21,7 @@ pub(super) fn is(part: Part, record: &RunRecord, levels: &[Level<'_>]) -> bool {
         Part::Cpus => is_disturbed(record),
         Part::Fairness => levels.iter().any(is_unfair),
         Part::OpenLoop => levels.iter().any(is_late),
+        Part::Http2 => levels.iter().any(was_refused_streams),
         Part::Network => levels.iter().any(|level| loses(level.host.as_ref())),
         Part::NetworkThere => levels.iter().any(|level| loses(level.server_host.as_ref())),
         _ => false,
@@ -42,6 +43,11 @@ fn is_unfair(level: &Level<'_>) -> bool {
         fairness.starved > 0 || fairness.jain_pages < USEFUL_JAIN_MIN
     };
     level.clients > 1 && level.rate.is_none() && level.fairness.as_ref().is_some_and(unfair)
+}
+
+/// Requests waited for streams, or came in vain.
+fn was_refused_streams(level: &Level<'_>) -> bool {
+    level.http2.is_some_and(|counts| counts.waited > 0 || counts.refused > 0)
 }
 
 fn is_late(level: &Level<'_>) -> bool {

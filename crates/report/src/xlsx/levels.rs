@@ -46,7 +46,7 @@ pub(super) fn levels<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
 }
 
 /// What stands in `Levels`, in its order; raw numbers are in `Iterations`.
-const GROUPS: [Group; 13] = [
+const GROUPS: [Group; 14] = [
     Group::Rates,
     Group::Latency,
     Group::Parts,
@@ -57,6 +57,7 @@ const GROUPS: [Group; 13] = [
     Group::Server,
     Group::ServerUse,
     Group::OpenLoop,
+    Group::Http2,
     Group::Network,
     Group::OriginUse,
     Group::Origin,

@@ -1,7 +1,7 @@
 //! What each client does: requests that can be written, waits that have an end.
 
 use http::{HeaderName, HeaderValue, Method};
-use webstone_model::spec::{ClientSpec, ConnectionPolicy};
+use webstone_model::spec::{ClientSpec, ConnectionPolicy, HttpVersion};
 use webstone_model::target::Place;
 use webstone_model::units::Nanos;
 
@@ -26,6 +26,7 @@ pub(super) fn check(client: &mut ClientSpec) -> Result<(), SpecError> {
         }
         _ => {}
     }
+    http2(client)?;
     if Method::from_bytes(client.method.as_bytes()).is_err() {
         let remedy = "write one word, as in GET or POST";
         return Err(SpecError::value("client.method", &client.method, "not a method", remedy));
@@ -65,6 +66,47 @@ pub(super) fn check(client: &mut ClientSpec) -> Result<(), SpecError> {
             ));
         }
         *proxy = server_url(proxy).map_err(|error| SpecError::of_url("client.proxy", &error))?.to_string();
+    }
+    Ok(())
+}
+
+/// What only HTTP/2 has, and what it does not have.
+fn http2(client: &ClientSpec) -> Result<(), SpecError> {
+    const SHARED: &str = "client.clients_per_connection";
+    const STREAMS: &str = "client.streams";
+    if client.clients_per_connection == 0 {
+        return Err(SpecError::value(SHARED, 0, "less than 1", "write at least 1"));
+    }
+    if client.streams == Some(0) {
+        let remedy = "write at least 1, or leave it out for no limit";
+        return Err(SpecError::value(STREAMS, 0, "less than 1", remedy));
+    }
+    if client.http != HttpVersion::Http2 {
+        let remedy = "make client.http 2, or leave it out";
+        if client.clients_per_connection > 1 {
+            let given = client.clients_per_connection;
+            let what = format!("`{given}`, but only connections of HTTP/2 can be shared");
+            return Err(SpecError::new(SHARED, what, remedy));
+        }
+        if let Some(given) = client.streams {
+            return Err(SpecError::new(STREAMS, format!("`{given}`, but only HTTP/2 has streams"), remedy));
+        }
+        return Ok(());
+    }
+    if client.clients_per_connection > 1 && client.connections != ConnectionPolicy::KeepAlive {
+        let given = client.clients_per_connection;
+        return Err(SpecError::new(
+            SHARED,
+            format!("`{given}`, but each request or page has a connection of its own"),
+            "make client.connections keep-alive, or leave it out",
+        ));
+    }
+    if let Some(proxy) = &client.proxy {
+        return Err(SpecError::new(
+            "client.proxy",
+            format!("`{proxy}`, but a proxy is only spoken to in HTTP/1"),
+            "make client.http 1.1, or measure the proxy as the server",
+        ));
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use webstone_lab::limits::Limits;
 
 use webstone_judge::search::iterations_max;
 use webstone_model::addresses::AddressRange;
-use webstone_model::spec::{ConnectionPolicy, RunSpec, Software};
+use webstone_model::spec::{ConnectionPolicy, HttpVersion, RunSpec, Software};
 
 /// Descriptors beside connections: standard streams, record files, trace, name service, and the server's pipes.
 const DESCRIPTORS_FIXED: u64 = 64;
@@ -44,6 +44,8 @@ pub struct Load {
     pub requests_per_connection: Option<u32>,
     /// Connections end with a reset, which leaves no TIME_WAIT.
     pub reset: bool,
+    /// Whether it is in HTTP/2.
+    pub is_http2: bool,
     /// Number of workers.
     pub workers: u64,
     /// Each worker has a table of open files of its own, to which the limit on descriptors applies by itself.
@@ -78,10 +80,11 @@ impl Load {
         let listed = spec.load.levels() as u64 * u64::from(spec.load.iterations);
         let iterations = spec.find.as_ref().map_or(listed, iterations_max);
         Load {
-            connections: u64::from(clients) * u64::from(spec.client.parallel.max(1)),
+            connections: spec.client.connections_max(clients),
             policy: spec.client.connections,
             requests_per_connection: spec.client.requests_per_connection,
             reset: spec.client.reset,
+            is_http2: spec.client.http == HttpVersion::Http2,
             workers,
             workers_own_descriptors: webstone_engine::workers_own_descriptors(),
             sources: spec.client.source.iter().map(AddressRange::count).sum::<u64>().max(1),
@@ -127,6 +130,10 @@ impl Load {
     fn closed_by_client_s(&self) -> u64 {
         match (self.policy, self.requests_per_connection) {
             _ if self.reset => 0,
+            // It has no words for a server to close first.
+            (ConnectionPolicy::PerRequest | ConnectionPolicy::PerPage, _) if self.is_http2 => {
+                self.workers * CONNECTIONS_PER_WORKER_S
+            }
             (ConnectionPolicy::KeepAlive, Some(limit)) => (self.workers * CONNECTIONS_PER_WORKER_S)
                 .min(self.workers * REQUESTS_PER_WORKER_S / u64::from(limit.max(1))),
             _ => 0,
