@@ -155,7 +155,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         link.state = LinkState::Up;
         link.deadline_ns = u64::MAX;
         if P::Exchanges::MANY {
-            return self.begin_waiting(index, now);
+            return self.begin_first(index, now);
         }
         for slot in 0..link.exchanges.slots() {
             if self.links[index].exchanges.at(slot).progress == Progress::Waiting {

@@ -59,15 +59,32 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if is_up && link.exchanges.waiting() == 0 && link.session.capacity() > 0 {
             return self.send_request(at, now);
         }
+        link.exchanges.wait(at.slot);
         if is_up {
-            let exchange = link.exchanges.at_mut(at.slot);
-            let first_byte_ns = now + self.plan.first_byte_timeout_ns;
-            exchange.deadline_ns = first_byte_ns.min(exchange.start_ns + self.plan.request_timeout_ns);
-            if let Some(counts) = P::counts(&mut self.memory) {
-                counts.waited += 1;
+            self.waits_for_room(at, now);
+        }
+    }
+
+    /// Begins the first exchanges on a link that stands.
+    pub(crate) fn begin_first(&mut self, index: u32, now: u64) {
+        self.begin_waiting(index, now);
+        if self.links[index].exchanges.waiting() > 0 {
+            for slot in 0..self.links[index].exchanges.slots() {
+                if self.links[index].exchanges.at(slot).progress == Progress::Waiting {
+                    self.waits_for_room(ExchangeId { link: index, slot }, now);
+                }
             }
         }
-        link.exchanges.wait(at.slot);
+    }
+
+    /// An exchange waits until its link may have more. What it waits for is its answer.
+    fn waits_for_room(&mut self, at: ExchangeId, now: u64) {
+        let exchange = self.links[at.link].exchanges.at_mut(at.slot);
+        let first_byte_ns = now + self.plan.first_byte_timeout_ns;
+        exchange.deadline_ns = first_byte_ns.min(exchange.start_ns + self.plan.request_timeout_ns);
+        if let Some(counts) = P::counts(&mut self.memory) {
+            counts.waited += 1;
+        }
     }
 
     /// Begins exchanges that wait for their link, as many as it may have.

@@ -8,6 +8,8 @@ mod connect_lag;
 mod corners;
 mod floods;
 mod frame_peer;
+mod h2_servers;
+mod hpack;
 mod open_loop;
 pub(crate) mod peer;
 mod requests;

@@ -1,0 +1,191 @@
+//! Many exchanges on a link: clients that share connections of HTTP/2, on a server whose every delay is known.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use webstone_model::spec::ConnectionPolicy::KeepAlive;
+use webstone_model::spec::HttpVersion;
+
+use super::*;
+use crate::h2::frames::{self, flag, kind};
+use crate::h2::hpack::encoder::{self, Literal};
+use crate::h2::session::Http2;
+
+/// A server that answers the n-th request of a connection so long after it came, and has its settings with the first.
+struct Framed<D> {
+    handshake_ns: u64,
+    streams_max: u32,
+    delay_ns: D,
+}
+
+impl<D: FnMut(u32) -> u64> Peer for Framed<D> {
+    fn connect(&mut self, _: u64, _: &Address) -> Attempt {
+        Attempt::Stands { handshake_ns: self.handshake_ns, served_ns: self.handshake_ns }
+    }
+
+    /// The next frame of headers; all others are read past.
+    fn take_request(&mut self, at_server: &mut Vec<u8>) -> Option<Vec<u8>> {
+        if at_server.starts_with(frames::PREFACE) {
+            at_server.drain(..frames::PREFACE.len());
+        }
+        loop {
+            let head = at_server.first_chunk::<9>()?;
+            let length = usize::from(head[1]) << 8 | usize::from(head[2]);
+            if at_server.len() < frames::HEAD_BYTES + length {
+                return None;
+            }
+            let frame: Vec<u8> = at_server.drain(..frames::HEAD_BYTES + length).collect();
+            if frame[3] == kind::HEADERS {
+                assert_eq!(frame[4], flag::END_HEADERS | flag::END_STREAM);
+                return Some(frame);
+            }
+        }
+    }
+
+    fn answer(&mut self, _: u64, request: &[u8]) -> Vec<Act> {
+        let stream = frames::number(&request[5..]);
+        let mut acts = Vec::new();
+        if stream == 1 {
+            let mut settings = Vec::new();
+            frames::write_settings(
+                &[(frames::setting::MAX_CONCURRENT_STREAMS, self.streams_max)],
+                &mut settings,
+            );
+            acts.push(Act::Write(settings));
+        }
+        let mut answer = Vec::new();
+        let mut block = Vec::new();
+        encoder::field(":status", b"200", Literal::Plain, &mut block);
+        encoder::field("content-length", b"2", Literal::Plain, &mut block);
+        frames::write_head(block.len(), kind::HEADERS, flag::END_HEADERS, stream, &mut answer);
+        answer.extend_from_slice(&block);
+        frames::write_head(2, kind::DATA, flag::END_STREAM, stream, &mut answer);
+        answer.extend_from_slice(b"ok");
+        acts.extend([Act::Wait((self.delay_ns)(stream / 2)), Act::Write(answer)]);
+        acts
+    }
+}
+
+fn level(clients: u32, per_connection: u32, streams: Option<u32>, duration_ns: u64) -> Level {
+    let mut level = Level::new(KeepAlive, &["/"], duration_ns);
+    level.spec.client.http = HttpVersion::Http2;
+    level.spec.client.clients_per_connection = per_connection;
+    level.spec.client.streams = streams;
+    level.clients = clients;
+    level.wire.latency_ns = MS;
+    level
+}
+
+fn steady_frames(streams_max: u32) -> impl Peer {
+    Framed { handshake_ns: 2 * MS, streams_max, delay_ns: |_| 3 * MS }
+}
+
+/// Ten clients wait 2 ms for their connection; then each request takes 3 ms and the way there and back.
+#[test]
+fn clients_of_a_connection_do_not_wait_for_each_other() {
+    for segment_bytes in [usize::MAX, 7, 1] {
+        let mut level = level(10, 10, None, 58 * MS);
+        level.wire.segment_bytes = segment_bytes;
+        let measured = level.run_over::<Plain, Http2>(steady_frames(100), None);
+        assert_eq!((errors(&measured), measured.counts.connections), (vec![], 1));
+        are("response", &measured.response, &measured.histograms.response, &[(7 * MS, 10), (5 * MS, 100)]);
+        let counts = measured.http2.unwrap();
+        assert_eq!((counts.concurrent_max, counts.waited, counts.allowed_min), (10, 0, Some(100)));
+    }
+}
+
+/// Five at a time: the others wait their turn, and the wait is part of their latency.
+#[test]
+fn a_cap_makes_requests_wait_in_order() {
+    let measured = level(10, 10, Some(5), 58 * MS).run_over::<Plain, Http2>(steady_frames(100), None);
+    assert_eq!(errors(&measured), []);
+    let expected = [(7 * MS, 5), (12 * MS, 5), (10 * MS, 45)];
+    are("response", &measured.response, &measured.histograms.response, &expected);
+    let counts = measured.http2.unwrap();
+    // All but the first five, and those that wait as the window closes are among them.
+    assert_eq!((counts.concurrent_max, counts.waited), (5, 60));
+}
+
+#[test]
+fn clients_are_dealt_to_connections_in_order() {
+    let measured = level(10, 4, None, 20 * MS).run_over::<Plain, Http2>(steady_frames(100), None);
+    assert_eq!((errors(&measured), measured.counts.connections), (vec![], 3));
+    let connects: Vec<u64> = measured.clients.iter().map(|client| client.connects).collect();
+    assert_eq!(connects, [1, 0, 0, 0, 1, 0, 0, 0, 1, 0]);
+}
+
+/// What waits for a stream does not wait for ever.
+#[test]
+fn a_wait_for_a_stream_times_out() {
+    let mut level = level(2, 2, Some(1), 100 * MS);
+    level.spec.client.first_byte_timeout = Nanos(30 * MS);
+    let peer = Framed { handshake_ns: 2 * MS, streams_max: 100, delay_ns: |_| SECOND };
+    let measured = level.run_over::<Plain, Http2>(peer, None);
+    let found = errors(&measured);
+    assert_eq!((found.len(), found[0].0), (1, ErrorClass::FirstByteTimeout));
+    assert!(found[0].1 >= 4, "{found:?}");
+}
+
+/// When requests end, by a model that knows nothing of frames: each connection has a queue and so many places, and its n-th
+/// request takes so long.
+fn model(
+    clients: u32,
+    per_connection: u32,
+    cap: usize,
+    delay_ns: fn(u32, u64) -> u64,
+    seed: u64,
+    end_ns: u64,
+) -> Vec<u64> {
+    let mut taken = Vec::new();
+    for first in (0..clients).step_by(per_connection as usize) {
+        let mut queue: VecDeque<u64> = (first..clients.min(first + per_connection)).map(|_| 0).collect();
+        // When those in service end, which request it is, and when it started.
+        let mut served: BTreeSet<(u64, u32, u64)> = BTreeSet::new();
+        let (mut now, mut begun) = (2 * MS, 0);
+        loop {
+            while served.len() < cap && !queue.is_empty() {
+                let started_ns = queue.pop_front().unwrap();
+                served.insert((now + 2 * MS + delay_ns(begun, seed), begun, started_ns));
+                begun += 1;
+            }
+            let (ended_ns, _, started_ns) = served.pop_first().unwrap();
+            if ended_ns >= end_ns {
+                break;
+            }
+            now = ended_ns;
+            taken.push(ended_ns - started_ns);
+            queue.push_back(now);
+        }
+    }
+    taken.sort_unstable();
+    taken
+}
+
+#[test]
+fn random_delays_agree_with_a_plain_model() {
+    // Of each request another, so that no two end in one instant.
+    fn delay_ns(number: u32, seed: u64) -> u64 {
+        let mixed = (u64::from(number) + 1)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ seed.wrapping_mul(0xd134_2543_de82_ef95));
+        (mixed >> 40) * 1_000 / 7 % (9 * MS) + u64::from(number)
+    }
+    for seed in 1..200 {
+        let clients = 1 + (seed * 7 % 23) as u32;
+        let per_connection = 1 + (seed * 5 % 11) as u32;
+        let cap = 1 + (seed % 6) as u32;
+        // As the server's limit, or as our own. The server's is known only when its settings have come.
+        let level = level(clients, per_connection, Some(cap), 200 * MS);
+        let peer =
+            Framed { handshake_ns: 2 * MS, streams_max: 1000, delay_ns: |number| delay_ns(number, seed) };
+        let (sender, receiver) = sync_channel(1024);
+        let measured = level.run_over::<Plain, Http2>(peer, Some(sender));
+        assert_eq!(errors(&measured), [], "seed {seed}");
+        let mut taken: Vec<u64> =
+            receiver.try_iter().flatten().map(|told| (told.end_ns - told.start_ns) as u64).collect();
+        taken.sort_unstable();
+        assert_eq!(
+            taken,
+            model(clients, per_connection, cap as usize, delay_ns, seed, 200 * MS),
+            "seed {seed}"
+        );
+    }
+}
