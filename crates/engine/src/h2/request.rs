@@ -145,7 +145,8 @@ impl Builder {
     pub(crate) fn finish(self) -> Result<Requests, PlanError> {
         let mut requests = Requests::default();
         let origins = self.drafts.iter().map(|draft| draft.origin + 1).max().unwrap_or(0);
-        let common: Vec<Vec<(String, String)>> = (0..origins).map(|origin| self.common(origin)).collect();
+        let common: Vec<Vec<(String, String)>> =
+            (0..origins).map(|origin| self.shared_by_all(origin)).collect();
         for draft in self.drafts {
             let common = &common[draft.origin as usize];
             let blocks = [Variant::First, Variant::Warm, Variant::Plain];
@@ -165,7 +166,7 @@ impl Builder {
     }
 
     /// The fields that all requests to a server have and no static table, as far as a dynamic one has room for them.
-    fn common(&self, origin: u32) -> Vec<(String, String)> {
+    fn shared_by_all(&self, origin: u32) -> Vec<(String, String)> {
         let mut drafts = self.drafts.iter().filter(|draft| draft.origin == origin);
         let Some(first) = drafts.next() else { return Vec::new() };
         let mut common = first.fields.clone();

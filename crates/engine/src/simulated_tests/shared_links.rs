@@ -126,7 +126,7 @@ fn a_wait_for_a_stream_times_out() {
 }
 
 /// When requests end, by a model that knows nothing of frames: each connection has a queue and so many places, and its n-th
-/// request takes so long.
+/// request takes so long, or until the answers before it have left.
 fn model(
     clients: u32,
     per_connection: u32,
@@ -140,11 +140,12 @@ fn model(
         let mut queue: VecDeque<u64> = (first..clients.min(first + per_connection)).map(|_| 0).collect();
         // When those in service end, which request it is, and when it started.
         let mut served: BTreeSet<(u64, u32, u64)> = BTreeSet::new();
-        let (mut now, mut begun) = (2 * MS, 0);
+        let (mut now, mut begun, mut last_ns) = (2 * MS, 0, 0);
         loop {
             while served.len() < cap && !queue.is_empty() {
                 let started_ns = queue.pop_front().unwrap();
-                served.insert((now + 2 * MS + delay_ns(begun, seed), begun, started_ns));
+                last_ns = last_ns.max(now + 2 * MS + delay_ns(begun, seed));
+                served.insert((last_ns, begun, started_ns));
                 begun += 1;
             }
             let (ended_ns, _, started_ns) = served.pop_first().unwrap();

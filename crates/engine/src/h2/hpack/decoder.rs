@@ -113,8 +113,7 @@ impl Decoder {
             return Ok(*fields);
         }
         let read = self.read(block, None)?;
-        // What enters the table is the same each time only where nothing of the table is in it, and can be seen only
-        // where it did not drive itself out.
+        // What enters the table is the same each time only where nothing of the table is in it.
         if read.is_self_contained && read.inserted <= self.entries.len() {
             let inserted = self.entries.range(..read.inserted).rev();
             known.keep(request, block, read.fields, inserted);
