@@ -7,6 +7,7 @@
 
 mod agent;
 mod certified;
+mod h2;
 mod mutate;
 mod record;
 mod response;
@@ -31,8 +32,9 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 14] = [
     Target { name: "response", bytes_max: 70_000, cost: 1, run: response::response },
+    Target { name: "h2", bytes_max: 70_000, cost: 1, run: h2::h2 },
     Target { name: "filelist", bytes_max: 4096, cost: 1, run: workload::filelist },
     Target { name: "workload_toml", bytes_max: 4096, cost: 1, run: workload::workload_toml },
     Target { name: "access_log", bytes_max: 4096, cost: 1, run: workload::access_log },
