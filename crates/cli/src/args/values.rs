@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn every_listed_name_is_one_of_the_specifications() {
         assert_eq!(read(&connection_policy()), 3);
-        assert_eq!(read(&http_version()), 2);
+        assert_eq!(read(&http_version()), 3);
         assert_eq!(read(&order()), 3);
         assert_eq!(read(&resolve()), 2);
         assert_eq!(read(&check()), 3);
