@@ -11,12 +11,13 @@ use webstone_model::metrics::Measured;
 use webstone_model::rate::RateProfile;
 
 use crate::h1::session::Http1;
-use crate::layer::Plain;
+use crate::layer::{Layer, Plain};
 use crate::live::Merged;
 use crate::observe::Observer;
 use crate::plan::Plan;
 use crate::sys;
 use crate::sys::clock::now_ns;
+use crate::tls::Tls;
 use crate::transactions::{TraceEvent, Transaction};
 use crate::worker::{ANNOUNCE_NS, Published, Seat, Shared, Worker};
 
@@ -205,8 +206,16 @@ impl Start {
     /// Sets a worker up, waits for the word, and runs it.
     fn work(self) -> std::io::Result<Measured> {
         let backend = sys::Epoll::new(self.plan.receives_bodies())?;
-        let observer = Observer::new(self.trace, self.transactions);
-        let worker = Worker::<_, Plain, Http1>::new(self.plan, self.shared, self.seat, backend, observer)?;
+        let observer = Observer::new(self.trace.clone(), self.transactions.clone());
+        // A worker is compiled for each layer, so that a request in the clear pays for no other.
+        match self.plan.tls {
+            None => self.work_over::<Plain>(backend, observer),
+            Some(_) => self.work_over::<Tls>(backend, observer),
+        }
+    }
+
+    fn work_over<L: Layer>(self, backend: sys::Epoll, observer: Observer) -> std::io::Result<Measured> {
+        let worker = Worker::<_, L, Http1>::new(self.plan, self.shared, self.seat, backend, observer)?;
         if self.seat.rate.is_some() {
             sys::thread::wake_punctually();
         }

@@ -23,6 +23,7 @@ use crate::origins::Origins;
 use crate::request_template::RequestTemplate;
 use crate::session::Session;
 use crate::sys::{Address, Socket};
+use crate::tls::TlsPlan;
 
 /// Everything that a level needs to know before its first request, computed once.
 #[derive(Debug)]
@@ -62,6 +63,8 @@ pub struct Plan {
     pub(crate) histogram_pages: Vec<u32>,
     /// Content that each answer must have, where contents are checked.
     pub(crate) contents: Option<Contents>,
+    /// How TLS is spoken; absent where nothing is asked over it.
+    pub(crate) tls: Option<TlsPlan>,
     templates: Vec<RequestTemplate>,
     /// Feeds as request lines show them, where that is not as they are.
     target_feeds: Option<IndexMap<String, Feed>>,
@@ -168,7 +171,8 @@ impl Plan {
             let (what, hint) = aim::refusal(&workload.name, &strangers);
             return Err(PlanError::new(what, hint));
         }
-        let mut origins = Origins::new(spec)?;
+        let tls = needs_tls(spec, workload).then(|| TlsPlan::new(&client.tls, client.http)).transpose()?;
+        let mut origins = Origins::new(spec, tls.clone())?;
         let mut plan = Plan {
             sampler,
             pages: Vec::with_capacity(workload.pages.len()),
@@ -200,6 +204,7 @@ impl Plan {
             histogram_slots: Vec::new(),
             histogram_pages: Vec::new(),
             contents: None,
+            tls,
             templates: Vec::new(),
             target_feeds: None,
             workload: workload.clone(),
@@ -244,7 +249,9 @@ impl Plan {
     /// Whether bodies are received: because their content is checked, or because Unix sockets cannot throw bytes away.
     pub(crate) fn receives_bodies(&self) -> bool {
         let is_unix = |address: &Address| matches!(address, Address::Unix(_));
-        self.check == Check::Content || self.origins.iter().any(|origin| origin.addresses.iter().any(is_unix))
+        self.check == Check::Content
+            || self.tls.is_some()
+            || self.origins.iter().any(|origin| origin.addresses.iter().any(is_unix))
     }
 
     pub(crate) fn slice(&self, slice: Slice) -> &[u8] {
@@ -268,7 +275,8 @@ impl Plan {
         if is_absolute(&file.url) {
             format!("{method} {}", file.url)
         } else {
-            format!("{method} http://{}{}", self.origins[request.origin as usize].authority, file.url)
+            let origin = &self.origins[request.origin as usize];
+            format!("{method} {}://{}{}", origin.scheme.name(), origin.authority, file.url)
         }
     }
 
@@ -319,8 +327,10 @@ impl Plan {
                 "write GET, HEAD, POST, …",
             ));
         }
-        let authority = origins.authority(absolute);
-        let target = if origins.proxied { format!("http://{authority}{path}") } else { path.to_owned() };
+        let asked = origins.target(absolute);
+        let authority = asked.authority();
+        let target =
+            if origins.names_url(asked) { format!("http://{authority}{path}") } else { path.to_owned() };
         let body = detail.body.as_deref().or(spec.client.body.as_deref()).map(str::as_bytes);
         let mut parts = RequestParts {
             method: &method,
@@ -431,6 +441,13 @@ fn headers(spec: &RunSpec, file: &FileRequest, what: &str) -> Result<Vec<(String
     Ok(headers)
 }
 
+/// Whether any URL of a run is `https`.
+fn needs_tls(spec: &RunSpec, workload: &Workload) -> bool {
+    let is_secure = |url: &str| url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"));
+    let files = workload.pages.iter().flat_map(|page| &page.files);
+    spec.target.iter().any(|url| is_secure(url)) || files.map(|file| &*file.url).any(is_secure)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -534,7 +551,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_sent_is_an_error_that_names_the_place() {
-        for (url, found) in [("a", "page 0, file 0: `a`"), ("/a b", "not a path"), ("https://h/", "TLS")] {
+        for (url, found) in
+            [("a", "page 0, file 0: `a`"), ("/a b", "not a path"), ("ftp://h/", "not a protocol")]
+        {
             let error = Plan::compile(&allowing("h"), &workload(&[url])).unwrap_err();
             assert!(error.what.contains(found), "{}", error.what);
         }

@@ -56,7 +56,7 @@ pub(crate) trait Session: Default {
 }
 
 /// Why the answer to a request is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// Bytes that are no answer, and why.
     Malformed(&'static str),
@@ -68,21 +68,28 @@ pub(crate) enum Failure {
     EndInBody(Option<u64>),
     /// It ended where a body may, but the layer below was to announce that.
     Cut,
+    /// It ended in the middle of the layer's handshake.
+    EndInHandshake,
+    /// The layer below cannot go on: the class, and what happened in words.
+    Layer(Box<(ErrorClass, String)>),
 }
 
 impl Failure {
-    pub(crate) fn class(self) -> ErrorClass {
+    pub(crate) fn class(&self) -> ErrorClass {
         match self {
             Failure::Malformed(_) | Failure::Surplus(_) => ErrorClass::Malformed,
             Failure::EndInHead => ErrorClass::ClosedEarly,
-            Failure::EndInBody(_) | Failure::Cut => ErrorClass::ShortBody,
+            Failure::EndInBody(_) => ErrorClass::ShortBody,
+            Failure::Cut => ErrorClass::TlsTruncated,
+            Failure::EndInHandshake => ErrorClass::TlsHandshake,
+            Failure::Layer(failure) => failure.0,
         }
     }
 
     /// What happened to an exchange, in words.
-    pub(crate) fn describe(self, exchange: &Exchange) -> String {
+    pub(crate) fn describe(&self, exchange: &Exchange) -> String {
         match (self, exchange.received_bytes()) {
-            (Failure::Malformed(what), _) => what.to_owned(),
+            (Failure::Malformed(what), _) => (*what).to_owned(),
             (Failure::Surplus(bytes), _) => format!("{bytes} bytes behind the end of the response"),
             (Failure::EndInHead, 0) => "the connection was closed before an answer".to_owned(),
             (Failure::EndInHead, n) => format!("the connection was closed {n} bytes into the head"),
@@ -92,12 +99,15 @@ impl Failure {
             (Failure::EndInBody(None), _) => {
                 format!("the connection was closed {} bytes into a chunked body", exchange.body_bytes)
             }
-            (Failure::Cut, _) => {
+            (Failure::Cut, n) => {
                 format!(
-                    "the stream ended {} bytes into the body, and nothing announced it",
-                    exchange.body_bytes
+                    "the connection ended {n} bytes into the answer, without the close_notify that TLS asks for"
                 )
             }
+            (Failure::EndInHandshake, _) => {
+                "the server closed the connection during the TLS handshake".to_owned()
+            }
+            (Failure::Layer(failure), _) => failure.1.clone(),
         }
     }
 }

@@ -58,11 +58,23 @@ pub enum ErrorClass {
     OutOfDescriptors,
     /// Any other failure of a system call on this side.
     GeneratorIo,
+    /// The TLS handshake failed, or the server ended the connection by an alert, whose name is told.
+    TlsHandshake,
+    /// The server's certificate was not accepted: not trusted, expired, for another name, not the pinned one.
+    TlsCertificate,
+    /// Client and server have no TLS version, cipher suite or group in common.
+    TlsIncompatible,
+    /// The connection ended inside an answer without TLS's close_notify, so that somebody may have cut it.
+    TlsTruncated,
+    /// Bytes that are no TLS records, or records that cannot be decrypted.
+    TlsRecord,
+    /// The server agreed on another application protocol (ALPN) than requests are written in, or on none of those offered.
+    Alpn,
 }
 
 impl ErrorClass {
     /// Every class, in the order of reports.
-    pub const ALL: [ErrorClass; 17] = [
+    pub const ALL: [ErrorClass; 23] = [
         ErrorClass::Refused,
         ErrorClass::Reset,
         ErrorClass::ConnectTimeout,
@@ -80,6 +92,12 @@ impl ErrorClass {
         ErrorClass::OutOfPorts,
         ErrorClass::OutOfDescriptors,
         ErrorClass::GeneratorIo,
+        ErrorClass::TlsHandshake,
+        ErrorClass::TlsCertificate,
+        ErrorClass::TlsIncompatible,
+        ErrorClass::TlsTruncated,
+        ErrorClass::TlsRecord,
+        ErrorClass::Alpn,
     ];
 
     /// Whom this class blames.
@@ -113,6 +131,12 @@ impl ErrorClass {
             ErrorClass::OutOfPorts => "out-of-ports",
             ErrorClass::OutOfDescriptors => "out-of-descriptors",
             ErrorClass::GeneratorIo => "generator-io",
+            ErrorClass::TlsHandshake => "tls-handshake",
+            ErrorClass::TlsCertificate => "tls-certificate",
+            ErrorClass::TlsIncompatible => "tls-incompatible",
+            ErrorClass::TlsTruncated => "tls-truncated",
+            ErrorClass::TlsRecord => "tls-record",
+            ErrorClass::Alpn => "alpn",
         }
     }
 }

@@ -10,4 +10,6 @@ mod floods;
 mod open_loop;
 pub(crate) mod peer;
 mod requests;
+mod tls;
+mod tls_peer;
 mod truth;

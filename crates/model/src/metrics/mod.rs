@@ -3,6 +3,7 @@
 
 mod counts;
 mod fairness;
+mod handshakes;
 mod hdr;
 mod histogram;
 mod measured;
@@ -15,6 +16,7 @@ mod totals;
 
 pub use counts::Counts;
 pub use fairness::{Fairness, fairness};
+pub use handshakes::{Agreed, Handshake, Handshakes};
 pub use histogram::{Histogram, HistogramError};
 pub use measured::{GeneratorUse, Histograms, Lifetime, Measured, PageHistograms, WorkerUse};
 pub use moments::Moments;
