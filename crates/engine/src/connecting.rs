@@ -139,7 +139,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             }
         }
         if !L::IS_PLAIN {
-            link.handshake_begun_ns = now;
+            link.connect_begun_ns = now;
         }
         if L::IS_PLAIN || link.layer.is_open() {
             return self.opened(index, now);
@@ -218,7 +218,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     pub(crate) fn note_handshake(&mut self, index: u32, now: u64) {
         let link = &mut self.links[index];
         if let Some(agreed) = link.layer.take_agreed(&self.layers) {
-            let took_ns = now - link.handshake_begun_ns;
+            let took_ns = now - link.connect_begun_ns;
             self.recorder.shook_hands(agreed, took_ns);
             if self.plan.trace > 0 {
                 self.trace_handshake(index, &agreed, took_ns);
