@@ -10,7 +10,7 @@ use std::fmt;
 use super::host::HostFigures;
 use super::quantity::Quantity;
 use super::reading::Reading;
-use super::{counters, generator, host, level, times};
+use super::{counters, generator, host, level, times, tls};
 use crate::{origin_figures, server_figures};
 
 /// A value, in the base unit of its quantity.
@@ -89,6 +89,8 @@ pub enum Group {
     Origin,
     /// Raw numbers of the server behind a proxy.
     OriginUse,
+    /// What became of TLS handshakes.
+    Tls,
 }
 
 /// How many decimals are shown.
@@ -379,7 +381,7 @@ impl Figure {
 }
 
 /// Every figure, group by group. A group may come more than once.
-pub static TABLE: [(Group, &[Figure]); 32] = [
+pub static TABLE: [(Group, &[Figure]); 34] = [
     (Group::Rates, level::RATES),
     (Group::Volume, level::VOLUME),
     (Group::Latency, level::LATENCY),
@@ -412,6 +414,8 @@ pub static TABLE: [(Group, &[Figure]); 32] = [
     (Group::Origin, origin_figures::MACHINE),
     (Group::Network, host::NETWORK),
     (Group::Counters, counters::MORE),
+    (Group::Tls, tls::HANDSHAKES),
+    (Group::Tls, times::TLS_HANDSHAKE),
 ];
 
 /// Every figure, in the order of the table.

@@ -19,6 +19,7 @@ mod remarkable;
 pub(crate) mod search;
 mod server;
 mod times;
+pub(crate) mod tls;
 
 use problems::Depth;
 use webstone_judge::search::{Finding, of_record};
@@ -38,6 +39,7 @@ enum Part {
     Levels,
     OpenLoop,
     Times,
+    Tls,
     Pages,
     Fairness,
     Machines,
@@ -150,6 +152,7 @@ fn parts(
         (Part::Levels, Some(levels::sheet(screen, record, levels, depth))),
         (Part::OpenLoop, open_loop::sheet(screen, levels)),
         (Part::Times, times::sheet(screen, levels)),
+        (Part::Tls, tls::sheet(screen, levels)),
         (Part::Pages, pages::sheet(screen, record, pages_max)),
         (Part::Fairness, fairness::sheet(screen, levels)),
         (Part::Machines, machines::sheet(screen, levels)),
