@@ -62,13 +62,13 @@ impl TlsPlan {
     /// For what cannot be read, and what contradicts itself.
     pub(crate) fn new(spec: &TlsSpec, http: HttpVersion) -> Result<TlsPlan, PlanError> {
         let provider = Arc::new(provider(spec));
-        // The first random bytes of a process take some 40 ms: not within anybody's first handshake.
-        let _ = provider.secure_random.fill(&mut [0; 32]);
         let versions: Vec<&'static SupportedProtocolVersion> =
             spec.versions.iter().map(|version| version_of(*version)).collect();
         let chains = spec.verify.then(|| chains(spec, &provider)).transpose()?;
+        let given = spec.cacert.as_deref().filter(|_| spec.verify);
+        let given = given.map_or(Ok(Vec::new()), |path| certificates("--cacert", path))?;
         let pin = spec.pin.as_deref().map(pin).transpose()?;
-        let verifier = Verifier { chains, pin, provider: provider.clone() };
+        let verifier = Verifier { chains, given, pin, provider: provider.clone() };
         let builder = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
             .map_err(|error| {
@@ -137,6 +137,16 @@ impl TlsPlan {
         let place = Place { host: target.host.clone(), port: Some(target.port) };
         let tunnel = is_proxied.then(|| tunnel::request(&place.to_string()));
         Ok(Some(Secure { name, tunnel }))
+    }
+}
+
+/// Draws what handshakes draw, once. The first keys of a process and of a thread wait for entropy, up to hundreds of milliseconds:
+/// not within anybody's first handshake.
+pub(super) fn draw_first_keys(config: &ClientConfig) {
+    let provider = config.crypto_provider();
+    let _ = provider.secure_random.fill(&mut [0; 32]);
+    for group in &provider.kx_groups {
+        let _ = group.start();
     }
 }
 

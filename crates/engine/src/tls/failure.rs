@@ -3,6 +3,8 @@
 use rustls::{AlertDescription, CertificateError, Error};
 use webstone_model::errors::ErrorClass;
 
+use super::verifier::NotPinned;
+
 /// The class of an error, and what happened in words. `offered` is what the client offered; `began_with` the first bytes that
 /// came, where nothing was agreed on yet.
 pub(super) fn told(error: &Error, offered: &str, began_with: Option<&[u8]>) -> (ErrorClass, String) {
@@ -87,7 +89,10 @@ fn certificate(error: &CertificateError) -> String {
             "is not signed by the trusted one, though that has the issuer's name".to_owned()
         }
         CertificateError::Revoked => "was revoked".to_owned(),
-        CertificateError::Other(other) => return format!("the server is not the one expected: {other}"),
+        CertificateError::Other(other) if other.0.is::<NotPinned>() => {
+            return format!("the server is not the one expected: {}", other.0);
+        }
+        CertificateError::Other(other) => format!("was not accepted: {}", other.0),
         other => format!("was not accepted: {other}"),
     };
     format!("the server's certificate {what}; {REMEDY}")

@@ -9,7 +9,7 @@ use rustls::client::{ClientConnection, Resumption};
 use rustls::{ClientConfig, HandshakeKind};
 use webstone_model::metrics::Handshake;
 
-use super::config::{TlsPlan, named_cipher, named_group, named_version};
+use super::config::{TlsPlan, draw_first_keys, named_cipher, named_group, named_version};
 use super::failure;
 use super::key_log::KeyFile;
 use super::sessions::Sessions;
@@ -76,8 +76,7 @@ impl Layer for Tls {
             Server { config: Arc::new(config), sessions }
         };
         if let Some(tls) = &plan.tls {
-            // A thread's first random bytes take longer than the next.
-            let _ = tls.config.crypto_provider().secure_random.fill(&mut [0; 32]);
+            draw_first_keys(&tls.config);
         }
         Shared {
             servers: plan

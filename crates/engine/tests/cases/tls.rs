@@ -234,6 +234,15 @@ fn a_certificate_is_verified_unless_told_not_to() {
         assert_eq!(errors(&outcome), []);
         assert!(!handshakes(&outcome).agreed[0].verified);
     }
+    // A certificate that is named itself is trusted, whoever signed it, for the names that it has.
+    for (identity, class) in [(&good, vec![]), (&elsewhere, vec![(ErrorClass::TlsCertificate, 1)])] {
+        let itself = scratch("leaf.pem");
+        std::fs::write(&itself, &identity.leaf_pem).unwrap();
+        let peer = TlsPeer::start(identity.config(false), |_| answering(ANSWER));
+        let mut spec = spec(&peer.url, PerRequest, 1);
+        spec.client.tls.cacert = Some(itself.to_str().unwrap().to_owned());
+        assert_eq!(errors(&run(&spec, &one_page(vec![file("/x", Some(5))]), 1)), class);
+    }
     // By the name that it is for.
     let peer = TlsPeer::start(elsewhere.config(false), |_| answering(ANSWER));
     let mut spec = trusting(&peer, &elsewhere, PerRequest, 1);

@@ -222,6 +222,12 @@ fn no_answer(target: &Target, error: ProbeError) -> TargetError {
             ErrorClass::FirstByteTimeout | ErrorClass::RequestTimeout => {
                 "the port is open and nothing answers: is it an HTTP server, and is it healthy?"
             }
+            ErrorClass::TlsHandshake
+            | ErrorClass::TlsCertificate
+            | ErrorClass::TlsIncompatible
+            | ErrorClass::TlsTruncated
+            | ErrorClass::TlsRecord
+            | ErrorClass::Alpn => "ask it by hand: openssl s_client -connect HOST:PORT",
             _ => "is it an HTTP server? Ask it by hand: curl -v",
         }
         .to_owned()
