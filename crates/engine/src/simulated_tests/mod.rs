@@ -8,6 +8,7 @@ mod machine;
 mod open_loop;
 mod pages;
 mod schedules;
+mod tls;
 mod trouble;
 
 use std::sync::Arc;
