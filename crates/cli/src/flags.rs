@@ -5,9 +5,17 @@ use webstone_runner::check::SpecError;
 use crate::failure::Failure;
 
 /// Keys whose flags are not called as they are.
-const OTHERWISE: [(&str, &str); 8] = [
+const OTHERWISE: [(&str, &str); 16] = [
     ("client.headers", "header"),
     ("client.request_timeout", "timeout"),
+    ("client.tls.versions", "tls-version"),
+    ("client.tls.verify", "insecure"),
+    ("client.tls.cacert", "cacert"),
+    ("client.tls.cert", "cert"),
+    ("client.tls.key", "key"),
+    ("client.tls.sni", "sni"),
+    ("client.tls.alpn", "alpn"),
+    ("client.tls.early_data", "early-data"),
     ("generator.pin", "no-pin"),
     ("server.software", "server"),
     ("server.cache", "server-cache"),
@@ -86,7 +94,9 @@ fn flag(key: &str, command: &str) -> Option<String> {
         (None, "server", _) if command == "serve" => name.replace('_', "-"),
         (None, _, Some((_, flag))) => (*flag).to_owned(),
         (None, "server", None) => format!("server-{}", name.replace('_', "-")),
-        (None, "" | "load" | "client" | "generator" | "find" | "series", None) => name.replace('_', "-"),
+        (None, "" | "load" | "client" | "generator" | "find" | "series", None) => {
+            name.replace(['_', '.'], "-")
+        }
         _ => return None,
     };
     let commands = crate::args::command();
@@ -99,6 +109,7 @@ mod tests {
     use super::*;
     use serde_json::Value;
     use webstone_model::spec::RunSpec;
+    use webstone_model::tls::TlsSpec;
 
     #[test]
     fn keys_get_the_flags_of_the_command() {
@@ -122,11 +133,25 @@ mod tests {
     }
 
     #[test]
+    fn every_key_of_tls_has_its_flag() {
+        let some = || Some("x".to_owned());
+        let (cacert, pin, cert, key, sni, key_log) = (some(), some(), some(), some(), some(), some());
+        let tls =
+            TlsSpec { cacert, pin, cert, key, sni, key_log, alpn: vec!["x".into()], ..TlsSpec::default() };
+        let Ok(Value::Object(keys)) = serde_json::to_value(tls) else { panic!("a table") };
+        assert!(keys.len() > 12, "{keys:?}");
+        for key in keys.keys() {
+            let key = format!("client.tls.{key}");
+            assert!(flag(&key, "run").is_some(), "{key}");
+        }
+    }
+
+    #[test]
     fn every_key_of_a_run_has_its_flag() {
         let Ok(Value::Object(sections)) = serde_json::to_value(RunSpec::default()) else { panic!("a table") };
         for (section, keys) in &sections {
             let Value::Object(keys) = keys else { continue };
-            for key in keys.keys() {
+            for key in keys.keys().filter(|key| *key != "tls") {
                 let key = format!("{section}.{key}");
                 // Said together with the software: `--server nginx:tuned`.
                 assert!(flag(&key, "run").is_some() || key == "server.profile", "{key}");

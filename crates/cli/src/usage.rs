@@ -223,9 +223,6 @@ fn meant(word: &str) -> Option<String> {
 /// Options of other load generators that mean something else here, or nothing yet; and those of earlier versions.
 fn unknown_option_hint(argument: &str) -> Option<String> {
     let hint = match argument {
-        "-k" | "--insecure" => {
-            "TLS (https) is not supported in this version; to keep connections alive, write -K or --keep-alive"
-        }
         "-z" => "the duration, which hey and oha call -z, is -d here, as in -d 10s",
         "--backend" => BACKEND_GONE,
         _ => return None,

@@ -35,7 +35,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         link.connection = connection;
         link.connect_begun_ns = now;
         link.resolved = None;
-        link.layer.open(&origin.target.host);
+        link.layer.open(request.origin, plan, &mut self.layers);
         link.session.open(plan);
         link.deadline_ns = now + plan.connect_timeout_ns.min(plan.request_timeout_ns);
         if let Some(resolver) = self.resolver.as_ref().filter(|_| origin.is_named) {
@@ -139,6 +139,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 }
             }
         }
+        if !L::IS_PLAIN {
+            link.connect_begun_ns = now;
+        }
         if L::IS_PLAIN || link.layer.is_open() {
             return self.opened(index, now);
         }
@@ -178,19 +181,23 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             match received {
                 Ok(Received::WouldBlock) => is_asked = false,
                 Ok(Received::End) => {
-                    let failure = Failure::EndInHead;
+                    let failure = Failure::EndInHandshake;
                     return self.fail_link(index, failure.class(), now, |e| failure.describe(e));
                 }
                 Err(error) => return self.broken(index, &error, now),
                 Ok(Received::Bytes(n)) => {
                     let link = &mut self.links[index];
-                    let taken = link.layer.handshake(self.backend.bytes(n));
+                    let taken = link.layer.handshake(self.backend.bytes(n), &mut self.layers);
                     let is_open = link.layer.is_open();
                     let heard = taken.and_then(|taken| {
                         self.recorder.received(taken);
-                        if is_open && taken < n { self.hear(index, taken..n, now) } else { Ok(None) }
+                        self.note_handshake(index, now);
+                        // What the layer took may have brought bytes of the session, too.
+                        if is_open { self.hear(index, taken..n, now) } else { Ok(None) }
                     });
                     if let Err(failure) = heard {
+                        // The layer tells the server why; if the socket does not take it, it has to do without.
+                        let _ = self.send_for_layer(index);
                         return self.fail_link(index, failure.class(), now, |e| failure.describe(e));
                     }
                     if is_open {
@@ -208,6 +215,18 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         if let Err(error) = self.send_for_layer(index) {
             self.broken(index, &error, now);
+        }
+    }
+
+    /// Notes what a handshake that has ended agreed on, and how long it took.
+    pub(crate) fn note_handshake(&mut self, index: u32, now: u64) {
+        let link = &mut self.links[index];
+        if let Some(agreed) = link.layer.take_agreed(&self.layers) {
+            let took_ns = now - link.connect_begun_ns;
+            self.recorder.shook_hands(agreed, took_ns);
+            if self.plan.trace > 0 {
+                self.trace_handshake(index, &agreed, took_ns);
+            }
         }
     }
 

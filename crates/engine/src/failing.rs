@@ -34,6 +34,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// A system call on an established connection failed.
     pub(crate) fn broken(&mut self, index: u32, error: &io::Error, now: u64) {
         self.no_more_on(index);
+        if !L::IS_PLAIN && self.links[index].state == LinkState::Handshaking {
+            self.recorder.handshake_failed();
+        }
         for slot in 0..self.links[index].exchanges.slots() {
             let at = ExchangeId { link: index, slot };
             if self.links[index].exchanges.at(slot).progress == Progress::Over {
@@ -117,8 +120,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         detail: impl Fn(&Exchange) -> String,
     ) {
         let link = &self.links[index];
-        if matches!(link.state, LinkState::Resolving | LinkState::Connecting) {
-            self.recorder.connection_failed();
+        match link.state {
+            LinkState::Resolving | LinkState::Connecting => self.recorder.connection_failed(),
+            LinkState::Handshaking => self.recorder.handshake_failed(),
+            _ => {}
         }
         if P::Exchanges::MANY {
             self.say_why(index, class);
@@ -201,9 +206,22 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
 /// Whether a class means that there is no connection to be had, so that asking again at once would spin.
 fn no_connection(class: ErrorClass) -> bool {
-    use ErrorClass::{ConnectTimeout, Dns, GeneratorIo, OutOfDescriptors, OutOfPorts, Refused, Unreachable};
+    use ErrorClass::{
+        Alpn, ConnectTimeout, Dns, GeneratorIo, OutOfDescriptors, OutOfPorts, Refused, TlsCertificate,
+        TlsHandshake, TlsIncompatible, Unreachable,
+    };
     matches!(
         class,
-        Refused | ConnectTimeout | Unreachable | Dns | OutOfPorts | OutOfDescriptors | GeneratorIo
+        Refused
+            | ConnectTimeout
+            | Unreachable
+            | Dns
+            | OutOfPorts
+            | OutOfDescriptors
+            | GeneratorIo
+            | TlsHandshake
+            | TlsCertificate
+            | TlsIncompatible
+            | Alpn
     )
 }

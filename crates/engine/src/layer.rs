@@ -3,6 +3,9 @@
 //!
 //! The layer is fixed for a run, so a worker is compiled once for each. [`Plain`] is empty, and so is the code that calls it.
 
+use webstone_model::metrics::Handshake;
+
+use crate::plan::Plan;
 use crate::session::Failure;
 
 /// See the module comment.
@@ -10,27 +13,40 @@ pub(crate) trait Layer: Default {
     /// The wire's bytes are the session's, so that a body may be thrown away in the kernel.
     const IS_PLAIN: bool;
 
-    /// A connection to a host begins; what was known of the last is void.
-    fn open(&mut self, host: &str);
+    /// What the layers of a worker have together: what is prepared once, and buffers. What [`Layer::seal`] and [`Layer::plain`]
+    /// give may lie there, so it is void when another link is asked for the same.
+    type Shared;
+
+    /// Made by the thread that runs the worker, before its clock starts.
+    fn shared(plan: &Plan, worker: usize) -> Self::Shared;
+
+    /// A connection to an origin begins, given by its number in the plan; what was known of the last is void.
+    fn open(&mut self, origin: u32, plan: &Plan, shared: &mut Self::Shared);
 
     /// Whether the session's bytes may pass: from the start, or behind a handshake.
     fn is_open(&self) -> bool;
 
     /// Takes bytes that came before the layer was open, up to the end of the handshake: how many.
-    fn handshake(&mut self, wire: &[u8]) -> Result<usize, Failure>;
+    fn handshake(&mut self, wire: &[u8], shared: &mut Self::Shared) -> Result<usize, Failure>;
+
+    /// What was agreed on, once, as soon as a handshake has ended.
+    fn take_agreed(&mut self, shared: &Self::Shared) -> Option<Handshake>;
 
     /// What is to be sent for bytes of the session, and for the layer itself. Asked again with the same bytes, and perhaps more
     /// behind them, until all were sent.
-    fn seal<'a>(&'a mut self, plain: &'a [u8]) -> &'a [u8];
+    fn seal<'a>(&'a mut self, plain: &'a [u8], shared: &'a mut Self::Shared) -> &'a [u8];
 
     /// The first `n` bytes of what [`Layer::seal`] gave were sent: how many of the session's bytes are thereby sent.
-    fn sent(&mut self, n: usize) -> usize;
+    fn sent(&mut self, n: usize, shared: &mut Self::Shared) -> usize;
+
+    /// Whether it has something to send of its own accord.
+    fn must_send(&self) -> bool;
 
     /// Takes bytes that came: how many of the session's were in them. [`Layer::plain`] has those.
-    fn unseal(&mut self, wire: &[u8]) -> Result<usize, Failure>;
+    fn unseal(&mut self, wire: &[u8], shared: &mut Self::Shared) -> Result<usize, Failure>;
 
     /// The session's bytes in those that [`Layer::unseal`] was given last.
-    fn plain<'a>(&'a self, wire: &'a [u8]) -> &'a [u8];
+    fn plain<'a>(&'a self, wire: &'a [u8], shared: &'a Self::Shared) -> &'a [u8];
 
     /// Has [`Layer::seal`] say that no more will be sent.
     fn close(&mut self);
@@ -46,8 +62,12 @@ pub(crate) struct Plain;
 impl Layer for Plain {
     const IS_PLAIN: bool = true;
 
+    type Shared = ();
+
+    fn shared(_: &Plan, _: usize) {}
+
     #[inline]
-    fn open(&mut self, _: &str) {}
+    fn open(&mut self, _: u32, _: &Plan, (): &mut ()) {}
 
     #[inline]
     fn is_open(&self) -> bool {
@@ -55,27 +75,37 @@ impl Layer for Plain {
     }
 
     #[inline]
-    fn handshake(&mut self, _: &[u8]) -> Result<usize, Failure> {
+    fn handshake(&mut self, _: &[u8], (): &mut ()) -> Result<usize, Failure> {
         Ok(0)
     }
 
     #[inline]
-    fn seal<'a>(&'a mut self, plain: &'a [u8]) -> &'a [u8] {
+    fn take_agreed(&mut self, (): &()) -> Option<Handshake> {
+        None
+    }
+
+    #[inline]
+    fn seal<'a>(&'a mut self, plain: &'a [u8], (): &'a mut ()) -> &'a [u8] {
         plain
     }
 
     #[inline]
-    fn sent(&mut self, n: usize) -> usize {
+    fn sent(&mut self, n: usize, (): &mut ()) -> usize {
         n
     }
 
     #[inline]
-    fn unseal(&mut self, wire: &[u8]) -> Result<usize, Failure> {
+    fn must_send(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn unseal(&mut self, wire: &[u8], (): &mut ()) -> Result<usize, Failure> {
         Ok(wire.len())
     }
 
     #[inline]
-    fn plain<'a>(&'a self, wire: &'a [u8]) -> &'a [u8] {
+    fn plain<'a>(&'a self, wire: &'a [u8], (): &'a ()) -> &'a [u8] {
         wire
     }
 

@@ -19,6 +19,7 @@ use crate::plan::Plan;
 use crate::session::Session;
 use crate::sys;
 use crate::sys::clock::now_ns;
+use crate::tls::Tls;
 use crate::transactions::{TraceEvent, Transaction};
 use crate::worker::{ANNOUNCE_NS, Published, Seat, Shared, Worker};
 
@@ -208,10 +209,12 @@ impl Start {
     fn work(mut self) -> std::io::Result<Measured> {
         let backend = sys::Epoll::new(self.plan.receives_bodies())?;
         let observer = Observer::new(self.trace.take(), self.transactions.take());
-        if self.plan.is_h2() {
-            self.run::<Plain, Http2>(backend, observer)
-        } else {
-            self.run::<Plain, Http1>(backend, observer)
+        // A worker is compiled for each protocol over each layer, so that a request pays for no other.
+        match (self.plan.is_h2(), self.plan.tls.is_some()) {
+            (false, false) => self.run::<Plain, Http1>(backend, observer),
+            (false, true) => self.run::<Tls, Http1>(backend, observer),
+            (true, false) => self.run::<Plain, Http2>(backend, observer),
+            (true, true) => self.run::<Tls, Http2>(backend, observer),
         }
     }
 

@@ -44,6 +44,7 @@ mod sharing;
 mod simulated_tests;
 mod stalls;
 mod sys;
+mod tls;
 mod transactions;
 mod worker;
 
@@ -52,5 +53,5 @@ pub use disturbance::disturbance;
 pub use fixed_work::fixed_work;
 pub use level::{Control, EngineError, LevelJob, LevelOutcome, run_level, workers_own_descriptors};
 pub use plan::{Plan, PlanError};
-pub use probe::{Probe, ProbeError, ProbeResponse};
+pub use probe::{Probe, ProbeError, ProbeResponse, ProbeTls};
 pub use transactions::{TraceEvent, TraceKind, Transaction};

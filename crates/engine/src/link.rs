@@ -84,7 +84,7 @@ pub(crate) struct Link<S, L, P: Session> {
     pub(crate) uses: u32,
     /// The address found for this connection alone, where names are resolved for each.
     pub(crate) resolved: Option<Box<SocketAddr>>,
-    /// When the connect began; later than the start of an exchange that is sent again.
+    /// When the connect began, and once it stands the layer's handshake, where there is one; later than the start of an exchange that is sent again.
     pub(crate) connect_begun_ns: u64,
     /// When the connect, or the wait for the server to close, must have ended by.
     pub(crate) deadline_ns: u64,

@@ -1,9 +1,11 @@
 //! What a worker tells about single exchanges when it was asked to: traces and transactions. Off the hot path: without
 //! either, no request comes here.
 
+use std::ops::Range;
 use std::sync::mpsc::SyncSender;
 
 use webstone_model::errors::ErrorClass;
+use webstone_model::metrics::Handshake;
 
 use crate::exchange::{ExchangeId, Exchanges, Progress};
 use crate::layer::Layer;
@@ -99,6 +101,30 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// The same, in words.
     pub(crate) fn trace_text(&mut self, at: ExchangeId, text: &[u8]) {
         self.trace_event(at, TraceKind::Received(masked(text)));
+    }
+
+    /// Bytes of a traced response came out of the layer.
+    pub(crate) fn trace_unsealed(&mut self, at: ExchangeId, wire: Range<usize>) {
+        let wire = &self.backend.bytes(wire.end)[wire.start..];
+        let plain = self.links[at.link].layer.plain(wire, &self.layers);
+        let kind = TraceKind::Received(masked(plain));
+        self.trace_event(at, kind);
+    }
+
+    /// A handshake ended for an exchange that is traced.
+    pub(crate) fn trace_handshake(&mut self, index: u32, handshake: &Handshake, took_ns: u64) {
+        let Some(slot) = self.links[index].exchanges.traced() else { return };
+        let group = handshake.group.map_or("no new key exchange", |group| group.name());
+        let text = format!(
+            "TLS {}, {}, {group}, {}, {}, {} in {}",
+            handshake.version,
+            handshake.cipher,
+            handshake.alpn.unwrap_or("no ALPN"),
+            if handshake.is_resumed { "resumed" } else { "full handshake" },
+            if handshake.is_verified { "certificate verified" } else { "certificate not verified" },
+            webstone_model::units::Nanos(took_ns / 1000 * 1000),
+        );
+        self.trace_event(ExchangeId { link: index, slot }, TraceKind::Secured(text));
     }
 
     /// A request ended: whole, or in an error.

@@ -3,27 +3,32 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
-use webstone_model::target::Target;
+use webstone_model::target::{Scheme, Target};
 
 use crate::plan::PlanError;
 use crate::sys::Address;
+use crate::tls::Secure;
 
 /// Where connections go.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     /// Whom requests name, as `Host` and absolute URLs do.
     pub(crate) authority: String,
+    /// How it is spoken to.
+    pub(crate) scheme: Scheme,
     /// Whom connections go to: the same, or a proxy.
     pub(crate) target: Target,
     /// That host is a name, not an address.
     pub(crate) is_named: bool,
     /// Addresses, used in turn by connections. Never empty.
     pub(crate) addresses: Vec<Address>,
+    /// Whom a TLS handshake is with; absent in the clear.
+    pub(crate) secure: Option<Secure>,
 }
 
 /// A server and a path on it. `what` names the option or file in the error.
 pub(crate) fn split<'a>(what: &str, url: &'a str) -> Result<(Target, Cow<'a, str>), PlanError> {
-    Target::plain(url).map_err(|error| PlanError::new(format!("{what}: {error}"), error.remedy))
+    Target::split(url).map_err(|error| PlanError::new(format!("{what}: {error}"), error.remedy))
 }
 
 /// Whether a host is a name, so that there is something to resolve.
@@ -61,8 +66,8 @@ mod tests {
 
     #[test]
     fn a_url_that_cannot_be_asked_is_told_with_its_place() {
-        let error = split("--proxy", "https://h/").unwrap_err();
-        assert_eq!(error.what, "--proxy: URL `https://h/`: TLS (https) is not supported in this version");
+        let error = split("--proxy", "ftp://h/").unwrap_err();
+        assert_eq!(error.what, "--proxy: URL `ftp://h/`: `ftp` is not a protocol that can be measured");
         assert!(error.hint.is_some());
     }
 

@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 
 use webstone_model::spec::RunSpec;
-use webstone_model::target::Target;
+use webstone_model::target::{Scheme, Target};
 
 use crate::origin::{Origin, is_name, resolve, split};
 use crate::plan::PlanError;
 use crate::sys::Address;
+use crate::tls::TlsPlan;
 
 /// Which of so many destinations and sources a client's connection of a number uses. Every pair has its turn before one has
 /// its second, so that the local ports of all pairs are used alike.
@@ -26,14 +27,22 @@ pub(crate) fn pair(number: u32, destinations: usize, sources: usize) -> (usize, 
 pub(crate) struct Origins {
     pub(crate) list: Vec<Origin>,
     by_target: HashMap<Target, u32>,
-    /// Everything goes to one place: a proxy or a Unix socket.
-    fixed: bool,
-    pub(crate) proxied: bool,
+    /// Where everything goes: a proxy or a Unix socket.
+    fixed: Option<Fixed>,
     first: Target,
+    tls: Option<TlsPlan>,
+}
+
+/// The one place that every connection goes to, whomever its requests name.
+#[derive(Clone)]
+struct Fixed {
+    /// The proxy.
+    proxy: Option<Target>,
+    addresses: Vec<Address>,
 }
 
 impl Origins {
-    pub(crate) fn new(spec: &RunSpec) -> Result<Origins, PlanError> {
+    pub(crate) fn new(spec: &RunSpec, tls: Option<TlsPlan>) -> Result<Origins, PlanError> {
         let mut addresses = Vec::new();
         let mut first: Option<Target> = None;
         for url in &spec.target {
@@ -46,26 +55,28 @@ impl Origins {
         }
         let first =
             first.ok_or_else(|| PlanError::new("no target", "give a URL such as http://127.0.0.1:8080"))?;
-        let mut origin = Origin {
-            is_named: is_name(&first.host),
-            authority: first.authority(),
-            target: first.clone(),
-            addresses,
-        };
+        let mut fixed = None;
         if let Some(path) = &spec.client.unix_socket {
-            origin.addresses = vec![Address::Unix(path.into())];
-            origin.is_named = false;
+            fixed = Some(Fixed { proxy: None, addresses: vec![Address::Unix(path.into())] });
         } else if let Some(proxy) = &spec.client.proxy {
             let (proxy, _) = split("--proxy", proxy)?;
+            if proxy.scheme == Scheme::Https {
+                return Err(PlanError::new(
+                    format!("--proxy: {proxy}: proxies are spoken to in the clear"),
+                    "give the proxy's http:// address; https:// targets go through it by CONNECT",
+                ));
+            }
             let found = resolve("--proxy", &proxy.host, proxy.port)?;
-            origin.addresses = found.into_iter().map(Address::Internet).collect();
-            origin.is_named = is_name(&proxy.host);
-            origin.target = proxy;
+            let addresses = found.into_iter().map(Address::Internet).collect();
+            fixed = Some(Fixed { proxy: Some(proxy), addresses });
         }
+        let mut origins =
+            Origins { list: Vec::new(), by_target: HashMap::new(), fixed, first: first.clone(), tls };
+        origins.add(&first, addresses)?;
         for range in &spec.client.source {
             let Some(source) = range.addresses().next() else { continue };
             let fits = |address: &Address| matches!(address, Address::Internet(a) if a.is_ipv6() == source.is_ipv6());
-            if let Some(other) = origin.addresses.iter().find(|address| !fits(address)) {
+            if let Some(other) = origins.list[0].addresses.iter().find(|address| !fits(address)) {
                 return Err(PlanError::new(
                     format!(
                         "--source: connections from {source} cannot reach {other}: another address family"
@@ -74,18 +85,18 @@ impl Origins {
                 ));
             }
         }
-        Ok(Origins {
-            by_target: HashMap::from([(first.clone(), 0)]),
-            list: vec![origin],
-            fixed: spec.client.unix_socket.is_some() || spec.client.proxy.is_some(),
-            proxied: spec.client.proxy.is_some(),
-            first,
-        })
+        Ok(origins)
     }
 
-    /// Whom a request names; `None`: the run's target.
-    pub(crate) fn authority(&self, target: Option<&Target>) -> String {
-        target.unwrap_or(&self.first).authority()
+    /// Whom a request asks; `None`: the run's target.
+    pub(crate) fn target<'a>(&'a self, target: Option<&'a Target>) -> &'a Target {
+        target.unwrap_or(&self.first)
+    }
+
+    /// Whether a request to a target names its whole URL: to a proxy, in the clear.
+    pub(crate) fn names_url(&self, target: &Target) -> bool {
+        let is_proxied = self.fixed.as_ref().is_some_and(|fixed| fixed.proxy.is_some());
+        is_proxied && target.scheme == Scheme::Http
     }
 
     /// The scheme of a request's URL; `None`: of the run's target.
@@ -94,18 +105,42 @@ impl Origins {
     }
 
     pub(crate) fn of(&mut self, what: &str, target: Option<&Target>) -> Result<u32, PlanError> {
-        let Some(target) = target.filter(|_| !self.fixed) else { return Ok(0) };
+        let Some(target) = target else { return Ok(0) };
+        // In the clear, a connection to a proxy or a socket is good for every host.
+        if self.fixed.is_some()
+            && target.scheme == Scheme::Http
+            && let Some(index) = self.list.iter().position(|origin| origin.secure.is_none())
+        {
+            return Ok(index as u32);
+        }
         if let Some(index) = self.by_target.get(target) {
             return Ok(*index);
         }
-        let found = resolve(what, &target.host, target.port)?;
-        let index = self.list.len() as u32;
+        let found = match self.fixed {
+            Some(_) => Vec::new(),
+            None => resolve(what, &target.host, target.port)?,
+        };
+        self.add(target, found.into_iter().map(Address::Internet).collect())
+    }
+
+    /// Adds a server at these addresses, unless everything goes to one place.
+    fn add(&mut self, target: &Target, addresses: Vec<Address>) -> Result<u32, PlanError> {
+        let proxy = self.fixed.as_ref().and_then(|fixed| fixed.proxy.clone());
+        let secure = match &self.tls {
+            Some(tls) => tls.secure(target, proxy.is_some())?,
+            None => None,
+        };
+        let is_unix = self.fixed.is_some() && proxy.is_none();
+        let connected_to = proxy.unwrap_or_else(|| target.clone());
         self.list.push(Origin {
             authority: target.authority(),
-            is_named: is_name(&target.host),
-            addresses: found.into_iter().map(Address::Internet).collect(),
-            target: target.clone(),
+            scheme: target.scheme,
+            is_named: !is_unix && is_name(&connected_to.host),
+            addresses: self.fixed.as_ref().map_or(addresses, |fixed| fixed.addresses.clone()),
+            target: connected_to,
+            secure,
         });
+        let index = self.list.len() as u32 - 1;
         self.by_target.insert(target.clone(), index);
         Ok(index)
     }

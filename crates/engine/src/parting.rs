@@ -106,7 +106,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             let result = self.backend.receive(socket);
             let Ok(Received::Bytes(n)) = result else { return Some(result) };
             self.recorder.received(n);
-            if link.layer.unseal(self.backend.bytes(n)) != Ok(0) {
+            if link.layer.unseal(self.backend.bytes(n), &mut self.layers) != Ok(0) {
                 break;
             }
         }

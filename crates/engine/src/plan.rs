@@ -26,6 +26,7 @@ use crate::origins::Origins;
 use crate::request_template::RequestTemplate;
 use crate::session::Session;
 use crate::sys::{Address, Socket};
+use crate::tls::TlsPlan;
 
 /// Everything that a level needs to know before its first request, computed once.
 #[derive(Debug)]
@@ -71,6 +72,8 @@ pub struct Plan {
     /// HTTP/2: most streams that are open on a connection at a time.
     pub(crate) streams: u32,
     pub(crate) clients_per_connection: u32,
+    /// How TLS is spoken; absent where nothing is asked over it.
+    pub(crate) tls: Option<TlsPlan>,
     templates: Vec<RequestTemplate>,
     /// Feeds as request lines show them, where that is not as they are.
     target_feeds: Option<IndexMap<String, Feed>>,
@@ -182,7 +185,8 @@ impl Plan {
             let (what, hint) = aim::refusal(&workload.name, &strangers);
             return Err(PlanError::new(what, hint));
         }
-        let mut origins = Origins::new(spec)?;
+        let tls = needs_tls(spec, workload).then(|| TlsPlan::new(&client.tls, client.http)).transpose()?;
+        let mut origins = Origins::new(spec, tls.clone())?;
         let mut plan = Plan {
             sampler,
             pages: Vec::with_capacity(workload.pages.len()),
@@ -218,6 +222,7 @@ impl Plan {
             is_h2: client.http == HttpVersion::Http2,
             streams: client.streams.unwrap_or(u32::MAX),
             clients_per_connection: client.clients_per_connection.max(1),
+            tls,
             templates: Vec::new(),
             target_feeds: None,
             workload: workload.clone(),
@@ -272,6 +277,7 @@ impl Plan {
         let is_unix = |address: &Address| matches!(address, Address::Unix(_));
         self.is_h2
             || self.check == Check::Content
+            || self.tls.is_some()
             || self.origins.iter().any(|origin| origin.addresses.iter().any(is_unix))
     }
 
@@ -296,7 +302,8 @@ impl Plan {
         if is_absolute(&file.url) {
             format!("{method} {}", file.url)
         } else {
-            format!("{method} http://{}{}", self.origins[request.origin as usize].authority, file.url)
+            let origin = &self.origins[request.origin as usize];
+            format!("{method} {}://{}{}", origin.scheme.name(), origin.authority, file.url)
         }
     }
 
@@ -351,8 +358,9 @@ impl Plan {
                 "write GET, HEAD, POST, …",
             ));
         }
-        let authority = origins.authority(absolute);
-        let target = if origins.proxied && !self.is_h2 {
+        let asked = origins.target(absolute);
+        let authority = asked.authority();
+        let target = if origins.names_url(asked) && !self.is_h2 {
             format!("http://{authority}{path}")
         } else {
             path.to_owned()
@@ -475,6 +483,13 @@ fn headers(spec: &RunSpec, file: &FileRequest, what: &str) -> Result<Vec<(String
     Ok(headers)
 }
 
+/// Whether any URL of a run is `https`.
+fn needs_tls(spec: &RunSpec, workload: &Workload) -> bool {
+    let is_secure = |url: &str| url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"));
+    let files = workload.pages.iter().flat_map(|page| &page.files);
+    spec.target.iter().any(|url| is_secure(url)) || files.map(|file| &*file.url).any(is_secure)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -578,7 +593,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_sent_is_an_error_that_names_the_place() {
-        for (url, found) in [("a", "page 0, file 0: `a`"), ("/a b", "not a path"), ("https://h/", "TLS")] {
+        for (url, found) in [("a", "page 0, file 0: `a`"), ("/a b", "not a path")] {
             let error = Plan::compile(&allowing("h"), &workload(&[url])).unwrap_err();
             assert!(error.what.contains(found), "{}", error.what);
         }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::HttpVersion;
-use webstone_model::target::Target;
+use webstone_model::target::{Scheme, Target};
+use webstone_model::tls::TlsSpec;
 
 use crate::failure::{class_of, describe};
 use crate::h1::request::{RequestParts, is_field_value, is_token, write_request};
@@ -16,6 +17,7 @@ use crate::h1::response::{AtEnd, ResponseParser, Step};
 use crate::h2::single::Single;
 use crate::origin::{resolve, split};
 use crate::plan::PlanError;
+use crate::tls::{TlsPlan, TlsStream, told_of_stream};
 
 /// Largest body that [`Probe::fetch`] holds in memory, in bytes.
 const BODY_BYTES_MAX: u64 = 64 << 20;
@@ -27,8 +29,24 @@ pub struct Probe {
     addresses: Vec<SocketAddr>,
     unix_socket: Option<PathBuf>,
     headers: Vec<(String, String)>,
+    tls: Option<ProbeTls>,
     timeout: Duration,
     is_http2: bool,
+}
+
+/// How probes speak TLS, made once for many.
+#[derive(Clone, Debug)]
+pub struct ProbeTls(TlsPlan);
+
+impl ProbeTls {
+    /// As clients of a run do. Offers this version alone.
+    ///
+    /// # Errors
+    /// For files that cannot be read, and what contradicts itself.
+    pub fn new(spec: &TlsSpec, http: HttpVersion) -> Result<ProbeTls, PlanError> {
+        let spec = TlsSpec { alpn: Vec::new(), ..spec.clone() };
+        Ok(ProbeTls(TlsPlan::new(&spec, http)?))
+    }
 }
 
 /// A whole answer to a probe.
@@ -82,7 +100,15 @@ impl Probe {
             split("target", base_url).map_err(|error| failed(ErrorClass::GeneratorIo, error))?;
         let addresses =
             resolve("target", &target.host, target.port).map_err(|error| failed(ErrorClass::Dns, error))?;
-        Ok(Probe { target, addresses, unix_socket: None, headers: Vec::new(), timeout, is_http2: false })
+        Ok(Probe {
+            target,
+            addresses,
+            unix_socket: None,
+            headers: Vec::new(),
+            tls: None,
+            timeout,
+            is_http2: false,
+        })
     }
 
     /// Connects to a Unix socket instead of the URL's address.
@@ -96,6 +122,13 @@ impl Probe {
     #[must_use]
     pub fn with_version(mut self, version: HttpVersion) -> Probe {
         self.is_http2 = version == HttpVersion::Http2;
+        self
+    }
+
+    /// Speaks TLS so, where the URL is `https`; unless told, the server's certificate is not verified.
+    #[must_use]
+    pub fn with_tls(mut self, tls: ProbeTls) -> Probe {
+        self.tls = Some(tls);
         self
     }
 
@@ -140,7 +173,7 @@ impl Probe {
             return Err(failed(ErrorClass::GeneratorIo, detail, None));
         }
         let until = Instant::now() + self.timeout;
-        let mut stream = self.connect(until).map_err(|(address, error)| {
+        let stream = self.connect(until).map_err(|(address, error)| {
             let class = class_of(&error, true);
             let hint = match class {
                 ErrorClass::Refused => {
@@ -151,6 +184,17 @@ impl Probe {
             };
             failed(class, format!("{address}: {}", describe(&error)), hint)
         })?;
+        let unplanned = |error: PlanError| failed(ErrorClass::GeneratorIo, error.what, error.hint);
+        let tls = self.planned_tls().map_err(unplanned)?;
+        let mut stream = match &tls {
+            None => stream,
+            Some(tls) => {
+                let stream = TlsStream::new(&tls.0, &self.target, stream);
+                let stream =
+                    stream.map_err(|error| failed(ErrorClass::GeneratorIo, error.to_string(), None))?;
+                Stream::Secure(Box::new(stream))
+            }
+        };
         let mut bytes = Vec::new();
         let parts = RequestParts {
             method: "GET",
@@ -167,8 +211,13 @@ impl Probe {
             || failed(ErrorClass::RequestTimeout, format!("no whole answer within {:?}", self.timeout), None);
         let broken = |error: &std::io::Error| match error.kind() {
             std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => late(),
-            _ => failed(class_of(error, false), describe(error), None),
+            _ => match tls.as_ref().and_then(|tls| told_of_stream(&tls.0, error)) {
+                Some((class, what)) => failed(class, what, None),
+                None => failed(class_of(error, false), describe(error), None),
+            },
         };
+        // The handshake reads before the first answer does.
+        stream.set_read_timeout(self.timeout).map_err(|error| broken(&error))?;
         stream.set_write_timeout(self.timeout).map_err(|error| broken(&error))?;
         if self.is_http2 {
             let mut single = Single::new(&parts, self.target.scheme.name())
@@ -239,7 +288,7 @@ impl Probe {
                 // A TLS server answers plain text with an alert record: type 21, version 3.
                 let tls = first && reading.buffer.starts_with(&[0x15, 0x03]);
                 let detail = if tls { "the server speaks TLS on this port" } else { what };
-                let hint = tls.then(|| "use the port on which it speaks plain HTTP".to_owned());
+                let hint = tls.then(|| "write https:// instead of http://".to_owned());
                 failed(ErrorClass::Malformed, format!("not an HTTP/1 answer: {detail}"), hint)
             })?;
         }
@@ -249,6 +298,18 @@ impl Probe {
             body: Vec::new(),
             wire_bytes: reading.wire_bytes,
         })
+    }
+
+    /// How TLS is spoken to the target, where it is.
+    fn planned_tls(&self) -> Result<Option<ProbeTls>, PlanError> {
+        if self.target.scheme == Scheme::Http {
+            return Ok(None);
+        }
+        let unverified = || {
+            let version = if self.is_http2 { HttpVersion::Http2 } else { HttpVersion::Http11 };
+            ProbeTls::new(&TlsSpec { verify: false, ..TlsSpec::default() }, version)
+        };
+        self.tls.clone().map_or_else(unverified, Ok).map(Some)
     }
 
     fn connect(&self, until: Instant) -> Result<Stream, (String, std::io::Error)> {
@@ -269,10 +330,11 @@ impl Probe {
     }
 }
 
-/// Either kind of stream.
+/// A stream, in the clear or over TLS.
 enum Stream {
     Internet(TcpStream),
     Unix(UnixStream),
+    Secure(Box<TlsStream<Stream>>),
 }
 
 impl Stream {
@@ -280,6 +342,7 @@ impl Stream {
         match self {
             Stream::Internet(stream) => stream.set_read_timeout(Some(timeout)),
             Stream::Unix(stream) => stream.set_read_timeout(Some(timeout)),
+            Stream::Secure(stream) => stream.below().set_read_timeout(timeout),
         }
     }
 
@@ -287,21 +350,32 @@ impl Stream {
         match self {
             Stream::Internet(stream) => stream.set_write_timeout(Some(timeout)),
             Stream::Unix(stream) => stream.set_write_timeout(Some(timeout)),
+            Stream::Secure(stream) => stream.below().set_write_timeout(timeout),
         }
     }
+}
 
-    fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        match self {
-            Stream::Internet(stream) => stream.write_all(bytes),
-            Stream::Unix(stream) => stream.write_all(bytes),
-        }
-    }
-
+impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         match self {
             Stream::Internet(stream) => stream.read(buffer),
             Stream::Unix(stream) => stream.read(buffer),
+            Stream::Secure(stream) => stream.read(buffer),
         }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Stream::Internet(stream) => stream.write(bytes),
+            Stream::Unix(stream) => stream.write(bytes),
+            Stream::Secure(stream) => stream.write_all(bytes).map(|()| bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use webstone_model::spec::Check;
 
 use crate::exchange::{Exchange, ExchangeId, Exchanges, Progress};
 use crate::layer::Layer;
-use crate::link::{Family, HeldOver};
+use crate::link::{Family, HeldOver, LinkState};
 use crate::session::{Failure, Heard, Session, Sink};
 use crate::sys::{Backend, DISCARD_BYTES, Received};
 use crate::worker::Worker;
@@ -112,23 +112,34 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     pub(crate) fn hear(&mut self, index: u32, wire: Range<usize>, now: u64) -> Result<Option<u32>, Failure> {
         let n = wire.end;
         self.recorder.received(wire.len());
-        if !P::Exchanges::MANY
+        if L::IS_PLAIN
+            && !P::Exchanges::MANY
             && let Some(slot) = self.links[index].exchanges.traced()
         {
             self.trace_received(ExchangeId { link: index, slot }, n);
         }
         let link = &mut self.links[index];
         let connection = link.connection;
-        let due = link.layer.unseal(&self.backend.bytes(n)[wire.start..])?;
-        // Where the layer kept all for itself.
-        if !L::IS_PLAIN && due == 0 {
-            return Ok(None);
+        let due = link.layer.unseal(&self.backend.bytes(n)[wire.start..], &mut self.layers)?;
+        if !L::IS_PLAIN {
+            if link.layer.must_send() && link.state == LinkState::Up && self.send_for_layer(index).is_err() {
+                // What made it fail, the next read tells.
+                return Ok(None);
+            }
+            self.note_handshake(index, now);
+            // Where the layer kept all for itself.
+            if due == 0 {
+                return Ok(None);
+            }
+            if let Some(slot) = self.links[index].exchanges.traced() {
+                self.trace_unsealed(ExchangeId { link: index, slot }, wire.clone());
+            }
         }
         let mut taken = 0;
         loop {
             let link = &mut self.links[index];
             let mut sink = Sink { exchanges: &mut link.exchanges, plan: &self.plan, now };
-            let input = &link.layer.plain(&self.backend.bytes(n)[wire.start..])[taken..];
+            let input = &link.layer.plain(&self.backend.bytes(n)[wire.start..], &self.layers)[taken..];
             let (used, heard) = link.session.input(input, &mut self.memory, &mut sink)?;
             taken += used;
             if !P::Exchanges::MANY {
@@ -189,7 +200,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 }
                 Ok(()) => return self.finish(at, true, now),
                 Err(_) if self.may_retry(at) => self.retry(at, now),
-                Err(failure) => self.end_in_error(at, failure.class(), now, |e| failure.describe(e)),
+                Err(failure) => {
+                    let failure = if is_cut { Failure::Cut } else { failure };
+                    self.end_in_error(at, failure.class(), now, |e| failure.describe(e));
+                }
             }
         }
         self.drop_link(index);

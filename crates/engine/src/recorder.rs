@@ -3,8 +3,8 @@
 
 use webstone_model::errors::{ErrorClass, ErrorExample};
 use webstone_model::metrics::{
-    ClientTotals, Histogram, Http2Counts, Measured, OpenLoop, PageHistograms, PageTotals, Second, Statuses,
-    WorkerUse,
+    ClientTotals, Handshake, Histogram, Http2Counts, Measured, OpenLoop, PageHistograms, PageTotals, Second,
+    Statuses, WorkerUse,
 };
 use webstone_model::units::NANOS_PER_SECOND;
 
@@ -245,6 +245,20 @@ impl Recorder {
         }
     }
 
+    /// A handshake ended well, behind so long.
+    pub(crate) fn shook_hands(&mut self, handshake: Handshake, took_ns: u64) {
+        if self.is_open {
+            self.measured.handshakes.get_or_insert_default().record(&handshake, took_ns);
+        }
+    }
+
+    /// A handshake failed.
+    pub(crate) fn handshake_failed(&mut self) {
+        if self.is_open {
+            self.measured.handshakes.get_or_insert_default().failed += 1;
+        }
+    }
+
     /// A request is sent again, on another connection.
     pub(crate) fn retried(&mut self) {
         if self.is_open {
@@ -465,7 +479,8 @@ impl Recorder {
 /// The most memory that a worker's metrics may come to own: stated in every record.
 fn bytes_max(plan: &Plan, clients: usize, seconds: u64, is_open_loop: bool) -> u64 {
     let open_loop = if is_open_loop { 4 } else { 0 };
-    let histograms = (7 + open_loop + 4 * plan.histogram_pages.len()) * Histogram::bytes_max();
+    let handshakes = usize::from(plan.tls.is_some());
+    let histograms = (7 + handshakes + open_loop + 4 * plan.histogram_pages.len()) * Histogram::bytes_max();
     let totals = plan.pages.len() * size_of::<PageTotals>() + clients * size_of::<ClientTotals>();
     (histograms + totals + STATUSES * size_of::<u64>()) as u64 + seconds * size_of::<Second>() as u64
 }

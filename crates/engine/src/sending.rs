@@ -91,7 +91,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     pub(crate) fn send(&mut self, index: u32, now: u64) {
         let plan = &self.plan;
         let link = &mut self.links[index];
-        let wire = link.layer.seal(link.session.unsent(plan, &link.exchanges));
+        let wire = link.layer.seal(link.session.unsent(plan, &link.exchanges), &mut self.layers);
         let socket = link.socket.as_ref().expect("a link that is up has one");
         let due = wire.len();
         match self.backend.send(socket, wire) {
@@ -100,7 +100,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 if !are_all {
                     link.state = LinkState::Full;
                 }
-                let sent = link.layer.sent(written);
+                let sent = link.layer.sent(written, &mut self.layers);
                 let mut sink = Sink { exchanges: &mut link.exchanges, plan, now };
                 let requests = link.session.sent(sent, are_all, &mut sink);
                 self.recorder.sent(written, requests);
@@ -119,13 +119,13 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Sends what the layer has to say of itself; whether that went.
     pub(crate) fn send_for_layer(&mut self, index: u32) -> std::io::Result<()> {
         let link = &mut self.links[index];
-        let wire = link.layer.seal(&[]);
+        let wire = link.layer.seal(&[], &mut self.layers);
         if wire.is_empty() {
             return Ok(());
         }
         let socket = link.socket.as_ref().expect("a connection that stands has one");
         let written = self.backend.send(socket, wire)?;
-        link.layer.sent(written);
+        link.layer.sent(written, &mut self.layers);
         self.recorder.sent(written, 0);
         Ok(())
     }

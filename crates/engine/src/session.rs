@@ -103,7 +103,7 @@ pub(crate) struct Start<'a> {
 }
 
 /// What bytes that came mean to exchanges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     /// Nothing by themselves, or what the sink was told.
     Nothing,
@@ -118,7 +118,7 @@ pub(crate) enum Heard {
 }
 
 /// Why the answer to a request is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// Bytes that are no answer, and why.
     Malformed(&'static str),
@@ -134,29 +134,36 @@ pub(crate) enum Failure {
     Http2(ErrorClass, &'static str),
     /// The server gave up an exchange, or all: which class, and its error code.
     GivenUp(ErrorClass, u32),
+    /// It ended in the middle of the layer's handshake.
+    EndInHandshake,
+    /// The layer below cannot go on: the class, and what happened in words.
+    Layer(Box<(ErrorClass, String)>),
 }
 
 impl Failure {
-    pub(crate) fn class(self) -> ErrorClass {
+    pub(crate) fn class(&self) -> ErrorClass {
         match self {
             Failure::Malformed(_) | Failure::Surplus(_) => ErrorClass::Malformed,
             Failure::EndInHead => ErrorClass::ClosedEarly,
-            Failure::EndInBody(_) | Failure::Cut => ErrorClass::ShortBody,
-            Failure::Http2(class, _) | Failure::GivenUp(class, _) => class,
+            Failure::EndInBody(_) => ErrorClass::ShortBody,
+            Failure::Http2(class, _) | Failure::GivenUp(class, _) => *class,
+            Failure::Cut => ErrorClass::TlsTruncated,
+            Failure::EndInHandshake => ErrorClass::TlsHandshake,
+            Failure::Layer(failure) => failure.0,
         }
     }
 
     /// What happened to an exchange, in words.
-    pub(crate) fn describe(self, exchange: &Exchange) -> String {
+    pub(crate) fn describe(&self, exchange: &Exchange) -> String {
         match (self, exchange.received_bytes()) {
-            (Failure::Malformed(what) | Failure::Http2(_, what), _) => what.to_owned(),
+            (Failure::Malformed(what) | Failure::Http2(_, what), _) => (*what).to_owned(),
             (Failure::GivenUp(ErrorClass::H2Goaway, code), _) => {
-                format!("the server ended the connection (GOAWAY): {}", code::name(code))
+                format!("the server ended the connection (GOAWAY): {}", code::name(*code))
             }
             (Failure::GivenUp(_, code), n) => {
                 format!(
                     "the server reset the stream (RST_STREAM) {n} bytes into the answer: {}",
-                    code::name(code)
+                    code::name(*code)
                 )
             }
             (Failure::Surplus(bytes), _) => format!("{bytes} bytes behind the end of the response"),
@@ -168,12 +175,15 @@ impl Failure {
             (Failure::EndInBody(None), _) => {
                 format!("the connection was closed {} bytes into a chunked body", exchange.body_bytes)
             }
-            (Failure::Cut, _) => {
+            (Failure::Cut, n) => {
                 format!(
-                    "the stream ended {} bytes into the body, and nothing announced it",
-                    exchange.body_bytes
+                    "the connection ended {n} bytes into the answer, without the close_notify that TLS asks for"
                 )
             }
+            (Failure::EndInHandshake, _) => {
+                "the server closed the connection during the TLS handshake".to_owned()
+            }
+            (Failure::Layer(failure), _) => failure.1.clone(),
         }
     }
 }

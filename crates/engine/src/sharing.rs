@@ -192,11 +192,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Sends what the session has to say, if the socket takes it; nobody waits for it.
     pub(crate) fn send_last(&mut self, index: u32) {
         let link = &mut self.links[index];
-        let wire = link.layer.seal(link.session.unsent(&self.plan, &link.exchanges));
+        let wire = link.layer.seal(link.session.unsent(&self.plan, &link.exchanges), &mut self.layers);
         if let Some(socket) = link.socket.as_ref().filter(|_| !wire.is_empty())
             && let Ok(written) = self.backend.send(socket, wire)
         {
-            link.layer.sent(written);
+            link.layer.sent(written, &mut self.layers);
             self.recorder.sent(written, 0);
         }
     }

@@ -20,6 +20,8 @@ pub enum TraceKind {
     Sent(Vec<u8>),
     /// Bytes read, as they came in one read.
     Received(Vec<u8>),
+    /// What a TLS handshake agreed on, in words.
+    Secured(String),
     /// How it ended, in words.
     Ended(String),
 }

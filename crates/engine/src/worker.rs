@@ -105,6 +105,8 @@ pub(crate) struct Worker<B: Backend, L: Layer, P: Session> {
     pub(crate) pacing: Pacing,
     pub(crate) clients: Clients,
     pub(crate) links: Links<B::Socket, L, P>,
+    /// What layers have together.
+    pub(crate) layers: L::Shared,
     /// What sessions remember together.
     pub(crate) memory: P::Memory,
     pub(crate) resolver: Option<Resolver>,
@@ -140,6 +142,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             pacing: Pacing::new(pacer),
             clients: Clients::new(plan.seed, first_client, clients),
             links: Links::new(clients),
+            layers: L::shared(&plan, number),
             memory: P::memory(&plan),
             resolver,
             sampling: Sampling::new(),

@@ -204,6 +204,9 @@ fn moments(books: &mut Books, measured: &Measured) {
     {
         sound(books, name, moments);
     }
+    if let Some(handshakes) = &measured.handshakes {
+        distribution(books, "TLS handshake times", &handshakes.time, &handshakes.histogram);
+    }
 }
 
 fn distribution(books: &mut Books, name: &str, moments: &Moments, histogram: &Histogram) {

@@ -2,11 +2,14 @@
 //! server at hand gives.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use webstone_engine::{Probe, ProbeError, ProbeResponse};
+use webstone_engine::{Probe, ProbeError, ProbeResponse, ProbeTls};
+use webstone_model::errors::ErrorClass;
 use webstone_model::spec::{HttpVersion, RunSpec};
 use webstone_model::target::{Target, UrlError};
+use webstone_model::tls::TlsSpec;
 use webstone_model::workload::RequestDetail;
 
 /// Asks for one file at a time, blocking.
@@ -35,27 +38,59 @@ pub struct ByProbe {
     /// Where connections go instead of the base URL's address.
     unix_socket: Option<String>,
     version: HttpVersion,
+    /// How TLS is spoken, and that prepared when it is first needed.
+    tls: TlsSpec,
+    prepared: OnceLock<ProbeTls>,
 }
 
 impl ByProbe {
-    /// Plain requests.
+    /// Plain requests. Servers on https:// need not prove who they are.
     pub fn plain(timeout: Duration) -> ByProbe {
-        ByProbe { timeout, headers: Vec::new(), unix_socket: None, version: HttpVersion::Http11 }
+        let tls = TlsSpec { verify: false, ..TlsSpec::default() };
+        let version = HttpVersion::Http11;
+        ByProbe { timeout, headers: Vec::new(), unix_socket: None, tls, prepared: OnceLock::new(), version }
+    }
+
+    /// The same, with TLS as it is asked for.
+    #[must_use]
+    pub fn with_tls(self, tls: &TlsSpec) -> ByProbe {
+        ByProbe { tls: tls.clone(), prepared: OnceLock::new(), ..self }
     }
 
     fn probe(&self, base: &str, detail: &RequestDetail) -> Result<Probe, ProbeError> {
         let run = self.headers.iter().map(|(name, value)| (name, value));
-        Ok(Probe::new(base, self.timeout)?
-            .with_version(self.version)
-            .with_unix_socket(self.unix_socket.as_deref())
-            .with_headers(run.chain(&detail.headers)))
+        let mut probe = Probe::new(base, self.timeout)?.with_version(self.version);
+        if base.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://")) {
+            probe = probe.with_tls(self.prepared(base)?);
+        }
+        Ok(probe.with_unix_socket(self.unix_socket.as_deref()).with_headers(run.chain(&detail.headers)))
+    }
+
+    fn prepared(&self, base: &str) -> Result<ProbeTls, ProbeError> {
+        if let Some(tls) = self.prepared.get() {
+            return Ok(tls.clone());
+        }
+        let tls = ProbeTls::new(&self.tls, self.version).map_err(|error| ProbeError {
+            class: ErrorClass::GeneratorIo,
+            request: format!("GET {base}"),
+            detail: error.what,
+            hint: error.hint,
+        })?;
+        Ok(self.prepared.get_or_init(|| tls).clone())
     }
 
     /// Requests as the run's clients send them.
     pub fn like(spec: &RunSpec) -> ByProbe {
         let timeout = spec.client.request_timeout.as_duration();
         let headers = spec.client.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        ByProbe { timeout, headers, unix_socket: spec.client.unix_socket.clone(), version: spec.client.http }
+        ByProbe {
+            timeout,
+            headers,
+            unix_socket: spec.client.unix_socket.clone(),
+            tls: spec.client.tls.clone(),
+            prepared: OnceLock::new(),
+            version: spec.client.http,
+        }
     }
 }
 

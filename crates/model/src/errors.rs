@@ -74,11 +74,23 @@ pub enum ErrorClass {
     H2Reset,
     /// More control frames, or longer header blocks, than a sound server sends.
     H2Flood,
+    /// The TLS handshake failed, or the server ended the connection by an alert, whose name is told.
+    TlsHandshake,
+    /// The server's certificate was not accepted: not trusted, expired, for another name, not the pinned one.
+    TlsCertificate,
+    /// Client and server have no TLS version, cipher suite or group in common.
+    TlsIncompatible,
+    /// The connection ended inside an answer without TLS's close_notify, so that somebody may have cut it.
+    TlsTruncated,
+    /// Bytes that are no TLS records, or records that cannot be decrypted.
+    TlsRecord,
+    /// The server agreed on another application protocol (ALPN) than requests are written in, or on none of those offered.
+    Alpn,
 }
 
 impl ErrorClass {
     /// Every class, in the order of reports.
-    pub const ALL: [ErrorClass; 25] = [
+    pub const ALL: [ErrorClass; 31] = [
         ErrorClass::Refused,
         ErrorClass::Reset,
         ErrorClass::ConnectTimeout,
@@ -104,6 +116,12 @@ impl ErrorClass {
         ErrorClass::H2Goaway,
         ErrorClass::H2Reset,
         ErrorClass::H2Flood,
+        ErrorClass::TlsHandshake,
+        ErrorClass::TlsCertificate,
+        ErrorClass::TlsIncompatible,
+        ErrorClass::TlsTruncated,
+        ErrorClass::TlsRecord,
+        ErrorClass::Alpn,
     ];
 
     /// Whom this class blames.
@@ -145,6 +163,12 @@ impl ErrorClass {
             ErrorClass::H2Goaway => "h2-goaway",
             ErrorClass::H2Reset => "h2-reset",
             ErrorClass::H2Flood => "h2-flood",
+            ErrorClass::TlsHandshake => "tls-handshake",
+            ErrorClass::TlsCertificate => "tls-certificate",
+            ErrorClass::TlsIncompatible => "tls-incompatible",
+            ErrorClass::TlsTruncated => "tls-truncated",
+            ErrorClass::TlsRecord => "tls-record",
+            ErrorClass::Alpn => "alpn",
         }
     }
 }

@@ -99,6 +99,13 @@ pub fn check_with(measured: &Measured, pages: &PageTotals, expected: &Expectatio
         equal(3, "schedule lags: histogram = total", open_loop.lag_histogram.len(), open_loop.lag.count);
     }
 
+    if let Some(handshakes) = &measured.handshakes {
+        let agreed = handshakes.agreed.iter().fold(0_u64, |sum, agreed| sum.saturating_add(agreed.count));
+        equal(3, "TLS handshakes: agreed on = full + resumed", agreed, handshakes.ended());
+        equal(3, "TLS handshakes: histogram = total", handshakes.histogram.len(), handshakes.time.count);
+        equal(3, "TLS handshakes: times = full + resumed", handshakes.time.count, handshakes.ended());
+    }
+
     if let Some(server) = expected.server_bytes {
         equal(4, "bytes received = bytes the server says it sent", measured.lifetime.received_bytes, server);
     }

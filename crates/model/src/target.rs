@@ -1,5 +1,5 @@
 //! Whom a URL names: [`Target`], the one reading of scheme, host and port for everybody who connects, compares or shows.
-//! Which of them can be asked is another question ([`Target::plain`]), as is what may stand in the path behind.
+//! What may stand in the path behind is another question.
 //!
 //! A Unix socket is no kind of target: it says where connections go (`client.unix_socket`), while the URL still says whom
 //! requests name.
@@ -98,19 +98,6 @@ impl Target {
             path => Cow::Owned(format!("/{path}")),
         };
         Ok((Target { scheme, host: place.host, port, alpn: Vec::new() }, path))
-    }
-
-    /// [`Target::split`] for whoever is about to connect: this version speaks no TLS.
-    pub fn plain(url: &str) -> Result<(Target, Cow<'_, str>), UrlError> {
-        let (target, path) = Target::split(url)?;
-        match target.scheme {
-            Scheme::Http => Ok((target, path)),
-            Scheme::Https => Err(UrlError::new(
-                url,
-                "TLS (https) is not supported in this version",
-                "measure the server's plain address, as in http://HOST:80",
-            )),
-        }
     }
 
     /// `host`, or `host:port` where the port is not the scheme's own: as `Host` and absolute URLs name the server (RFC 9110,
@@ -281,16 +268,13 @@ mod tests {
     }
 
     #[test]
-    fn a_server_alone_has_no_path_and_a_plain_one_no_tls() {
+    fn a_server_alone_has_no_path() {
         assert_eq!("http://a/".parse::<Target>().unwrap().authority(), "a");
         let error = "http://a:81/x".parse::<Target>().unwrap_err();
         assert_eq!(
             (error.rule.as_str(), error.remedy.as_str()),
             ("it names a server only, and `/x` is a path on it", "write http://a:81")
         );
-        assert!(Target::plain("http://a/").is_ok());
-        let error = Target::plain("https://a/").unwrap_err();
-        assert_eq!(error.to_string(), "URL `https://a/`: TLS (https) is not supported in this version");
     }
 
     #[test]

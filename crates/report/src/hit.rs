@@ -18,7 +18,7 @@ use crate::numbers::{Scale, bytes, count, counted, decimal, seconds};
 use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
 use crate::text::problems::Depth;
-use crate::text::{errors, header, problems};
+use crate::text::{errors, header, problems, tls};
 use webstone_model::figures::distributions::{Distribution, Distributions};
 
 /// Bars of the histogram.
@@ -44,6 +44,7 @@ pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -
         distribution(&screen, &level.distributions, &mut out);
         histogram(&screen, level, &mut out);
         statuses(&screen, record, level, &mut out);
+        handshakes(&screen, level, &mut out);
         schedule(&screen, level, &mut out);
         outcome(&screen, level, &mut out);
         greppable(record, level, &mut out);
@@ -113,8 +114,11 @@ fn times(screen: &Screen, level: &Level<'_>, out: &mut String) {
     // With one file a page, the page's time says nothing new.
     let pages_differ =
         measured.page.count != measured.response.count || measured.page.sum != measured.response.sum;
-    let rows: [(&str, &Moments, bool); 4] = [
+    let none = Moments::default();
+    let handshake = measured.handshakes.as_ref().map_or(&none, |handshakes| &handshakes.time);
+    let rows: [(&str, &Moments, bool); 5] = [
         ("connect", &measured.connect, measured.connect.count > 0),
+        ("TLS handshake", handshake, handshake.count > 0),
         ("first byte", &measured.first_byte, measured.first_byte.count > 0),
         ("response", &measured.response, measured.response.count > 0),
         ("page", &measured.page, measured.page.count > 0 && pages_differ),
@@ -215,6 +219,20 @@ fn bars(buckets: impl Iterator<Item = (u64, u64, u64)>, low: f64, high: f64) -> 
         bars.retain(|(_, answers)| *answers > 0);
     }
     bars
+}
+
+/// TLS handshakes, and what they agreed on.
+fn handshakes(screen: &Screen, level: &Level<'_>, out: &mut String) {
+    let measured = summary::merged(&level.runs);
+    let Some((handshakes, agreed)) =
+        measured.handshakes.as_ref().zip(tls::in_words(screen, std::slice::from_ref(level)))
+    else {
+        return;
+    };
+    let counts = [(handshakes.full, "full"), (handshakes.resumed, "resumed"), (handshakes.failed, "failed")];
+    let counts = counts.map(|(number, what)| format!("{} {what}", count(number))).join(", ");
+    let tone = if handshakes.failed > 0 { Tone::Caution } else { Tone::Plain };
+    labelled(screen, out, "", 0, &format!("TLS handshakes: {counts}; {agreed}"), tone);
 }
 
 /// How many responses had which status, and the first that was not expected. Records of older versions know the latter only.

@@ -20,7 +20,7 @@ use crate::text::{self, figures, header, headline, problems};
 use crate::{Options, advice, definitions, series};
 
 /// What the table of levels shows the headline figures of, in its order.
-const GROUPS: [Group; 8] = [
+const GROUPS: [Group; 9] = [
     Group::Rates,
     Group::Latency,
     Group::Volume,
@@ -29,6 +29,7 @@ const GROUPS: [Group; 8] = [
     Group::Network,
     Group::Host,
     Group::Origin,
+    Group::Tls,
 ];
 /// Errors named one by one.
 const ERRORS_MAX: usize = 20;

@@ -12,6 +12,7 @@ use webstone_engine::{ProbeError, ProbeResponse};
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::Check;
 use webstone_model::target::Target;
+use webstone_model::tls::TlsSpec;
 use webstone_model::workload::{FileRequest, Workload};
 use webstone_workload::content;
 
@@ -22,7 +23,7 @@ use webstone_lab::interrupt::Interrupt;
 const SURPLUS_BYTES_MAX: u64 = 64 << 20;
 
 /// How a check is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckOptions {
     /// How closely answers are looked at.
     pub check: Check,
@@ -30,12 +31,19 @@ pub struct CheckOptions {
     pub timeout: Duration,
     /// Requests at once.
     pub threads: usize,
+    /// How TLS is spoken, where the server's URL is `https`.
+    pub tls: TlsSpec,
 }
 
 impl Default for CheckOptions {
     /// Byte by byte, half a minute a file, four at once.
     fn default() -> CheckOptions {
-        CheckOptions { check: Check::Content, timeout: Duration::from_secs(30), threads: 4 }
+        CheckOptions {
+            check: Check::Content,
+            timeout: Duration::from_secs(30),
+            threads: 4,
+            tls: TlsSpec::default(),
+        }
     }
 }
 
@@ -132,7 +140,13 @@ pub const FILES_HINT: &str = "write the files with `webstone genfiles DIR -w WOR
 /// Asks a server for every file of the workload. Files with a URL of their own
 /// host are asked of that host.
 pub fn check_files(base: &Target, workload: &Workload, options: &CheckOptions) -> FilesReport {
-    check_with(&ByProbe::plain(options.timeout), base, workload, options, &Interrupt::default())
+    check_with(
+        &ByProbe::plain(options.timeout).with_tls(&options.tls),
+        base,
+        workload,
+        options,
+        &Interrupt::default(),
+    )
 }
 
 pub(crate) fn check_with(

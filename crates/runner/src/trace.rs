@@ -51,6 +51,7 @@ impl TraceWriter {
         let (sign, bytes) = match &event.kind {
             TraceKind::Sent(bytes) => ('>', bytes),
             TraceKind::Received(bytes) => ('<', bytes),
+            TraceKind::Secured(what) => return format!("{head}* {}\n", Shown(what)),
             TraceKind::Ended(how) => {
                 let rest = ['>', '<'].into_iter().filter_map(|sign| {
                     let left = self.open.remove(&(event.exchange, sign))?;

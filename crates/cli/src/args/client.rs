@@ -7,7 +7,7 @@ use webstone_model::addresses::AddressRange;
 use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, Resolve};
 use webstone_model::units::Nanos;
 
-use super::values;
+use super::{TlsArgs, values};
 
 /// How each client behaves.
 #[derive(Args, Debug)]
@@ -159,4 +159,8 @@ pub struct ClientArgs {
     /// Avoids TIME_WAIT. Browsers do not do this, so the report discloses it.
     #[arg(long)]
     pub reset: bool,
+
+    /// TLS.
+    #[command(flatten)]
+    pub tls: TlsArgs,
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use webstone_model::search::SearchSpec;
 use webstone_model::series::Kind;
 use webstone_model::spec::{ClientSpec, GeneratorSpec, LoadSpec, RunSpec, ServerSpec};
+use webstone_model::tls::TlsSpec;
 
 use crate::intent;
 
@@ -72,7 +73,7 @@ pub(super) fn documented(command: Command) -> Command {
             }
             "serve" => [workload(), server_alone(&run.server)].concat(),
             "genfiles" => workload(),
-            "checkfiles" => [workload(), checks()].concat(),
+            "checkfiles" => [workload(), checks(), tls(&run.client.tls)].concat(),
             _ => return command,
         };
         with_defaults(command, defaults)
@@ -133,7 +134,7 @@ fn search_of_find(search: &SearchSpec) -> Defaults {
 
 fn client(client: &ClientSpec) -> Defaults {
     let none = || "none".to_owned();
-    vec![
+    let mut defaults = vec![
         ("connections", name_of(&client.connections)),
         (
             "requests_per_connection",
@@ -156,6 +157,26 @@ fn client(client: &ClientSpec) -> Defaults {
         ("first_byte_timeout", client.first_byte_timeout.to_string()),
         ("request_timeout", client.request_timeout.to_string()),
         ("check", name_of(&client.check)),
+    ];
+    defaults.extend(tls(&client.tls));
+    defaults
+}
+
+fn tls(tls: &TlsSpec) -> Defaults {
+    let none = || "none".to_owned();
+    let list = |names: Vec<&str>| names.join(",");
+    vec![
+        ("cacert", "the system's trusted certificates".to_owned()),
+        ("tls_version", list(tls.versions.iter().map(|version| version.name()).collect())),
+        ("tls_ciphers", "all that are known, AES-128 first".to_owned()),
+        ("tls_groups", list(tls.groups.iter().map(|group| group.name()).collect())),
+        ("tls_pin", none()),
+        ("cert", none()),
+        ("key", "the certificate's file".to_owned()),
+        ("sni", "the URL's host name".to_owned()),
+        ("alpn", "what --http says".to_owned()),
+        ("tls_resume", tls.resume.to_string()),
+        ("tls_key_log", none()),
     ]
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use webstone_model::units::Nanos;
 
-use super::values;
+use super::{TlsArgs, values};
 
 /// A format that workloads are written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -67,6 +67,10 @@ pub struct CheckfilesArgs {
     /// Example: --timeout 10s
     #[arg(long, value_name = "TIME")]
     pub timeout: Option<Nanos>,
+
+    /// TLS.
+    #[command(flatten)]
+    pub tls: TlsArgs,
 }
 
 /// `webstone mine`.

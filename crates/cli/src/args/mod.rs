@@ -15,6 +15,7 @@ mod load;
 mod output;
 mod series;
 mod server;
+mod tls;
 mod values;
 mod workout;
 
@@ -30,6 +31,7 @@ pub use series::{SeriesArgs, ServersArgs, ServersCommand};
 pub use server::{
     OwnServerArgs, RespondArgs, RespondProtocol, ServeArgs, ServerElsewhereArgs, SuperviseArgs,
 };
+pub use tls::TlsArgs;
 pub use workout::WorkoutArgs;
 
 use std::path::PathBuf;

@@ -29,6 +29,7 @@ pub(super) fn execute(args: &CheckfilesArgs, console: &Console) -> Result<Exit, 
     if let Some(timeout) = args.timeout {
         options.timeout = timeout.as_duration();
     }
+    options.tls = intent::tls_of_checkfiles(&args.tls)?;
     let report = check_files(&base, &workload, &options);
     let mut out = String::new();
     for problem in report.problems.iter().take(PROBLEMS_MAX) {

@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use webstone_model::spec::{ClientSpec, ConnectionPolicy, GeneratorSpec, LoadSpec, ServerSpec};
+use webstone_model::tls::TlsSpec;
 use webstone_model::units::Nanos;
 
 use super::body;
 use crate::args::{
     ClientArgs, GeneratorArgs, HitLoadArgs, OwnServerArgs, RunLoadArgs, ServeArgs, ServerElsewhereArgs,
+    TlsArgs,
 };
 use crate::failure::Failure;
 
@@ -90,7 +92,43 @@ pub(super) fn client(args: &ClientArgs, spec: &mut ClientSpec) -> Result<(), Fai
     set(&args.request_timeout, &mut spec.request_timeout);
     set(&args.check, &mut spec.check);
     spec.reset |= args.reset;
+    tls(&args.tls, &mut spec.tls);
     Ok(())
+}
+
+pub(super) fn tls(args: &TlsArgs, spec: &mut TlsSpec) {
+    fn list<T: Clone>(typed: &[T], field: &mut Vec<T>) {
+        if !typed.is_empty() {
+            *field = typed.to_vec();
+        }
+    }
+    spec.verify &= !args.insecure;
+    list(&args.tls_version, &mut spec.versions);
+    list(&args.tls_ciphers, &mut spec.ciphers);
+    list(&args.tls_groups, &mut spec.groups);
+    list(&args.alpn, &mut spec.alpn);
+    // Whose suites were typed means the versions that they are of.
+    if !args.tls_ciphers.is_empty() && args.tls_version.is_empty() {
+        spec.versions.retain(|version| spec.ciphers.iter().any(|cipher| cipher.version() == *version));
+    }
+    for (path, field) in [
+        (&args.cacert, &mut spec.cacert),
+        (&args.cert, &mut spec.cert),
+        (&args.key, &mut spec.key),
+        (&args.tls_key_log, &mut spec.key_log),
+    ] {
+        if let Some(path) = path {
+            *field = Some(text(path));
+        }
+    }
+    if spec.key_log.is_none() {
+        // As browsers and curl heed it.
+        spec.key_log = std::env::var("SSLKEYLOGFILE").ok().filter(|path| !path.is_empty());
+    }
+    spec.pin = args.tls_pin.clone().or(spec.pin.take());
+    spec.sni = args.sni.clone().or(spec.sni.take());
+    set(&args.tls_resume, &mut spec.resume);
+    spec.early_data |= args.early_data;
 }
 
 pub(super) fn generator(args: &GeneratorArgs, spec: &mut GeneratorSpec) {

@@ -14,12 +14,13 @@ use std::path::{Path, PathBuf};
 
 use webstone_model::spec::{Check, ConnectionPolicy, Levels, LoadSpec, RunSpec, ServerSpec};
 use webstone_model::threshold::Threshold;
+use webstone_model::tls::TlsSpec;
 use webstone_model::units::Nanos;
 use webstone_model::workload::{FileRequest, Page, Workload};
 use webstone_report::Format;
 use webstone_runner::check::{self, Asked, Checked};
 
-use crate::args::{HitArgs, OutputArgs, RunArgs, ServeArgs, ThresholdArgs};
+use crate::args::{HitArgs, OutputArgs, RunArgs, ServeArgs, ThresholdArgs, TlsArgs};
 use crate::commands::gates;
 use crate::failure::Failure;
 use crate::flags;
@@ -54,6 +55,14 @@ pub(crate) struct Intent {
     pub(crate) output: Option<PathBuf>,
     /// Limits that every level must keep.
     pub(crate) thresholds: Vec<Threshold>,
+}
+
+/// How TLS shall be spoken by `checkfiles`.
+pub(crate) fn tls_of_checkfiles(args: &TlsArgs) -> Result<TlsSpec, Failure> {
+    let mut spec = TlsSpec::default();
+    apply::tls(args, &mut spec);
+    check::tls::check(&spec).map_err(|error| flags::failure(&error, "checkfiles"))?;
+    Ok(spec)
 }
 
 /// What `run` was asked for.

@@ -44,8 +44,12 @@ fn options_that_are_none() {
         "error: --backend: there is no such option\nhint: leave it out: event loops use epoll, as they did by default; io_uring and the choice are gone",
     );
     says(
-        &["hit", "-k", "http://127.0.0.1/"],
-        "error: -k: there is no such option\nhint: TLS (https) is not supported in this version; to keep connections alive, write -K or --keep-alive",
+        &["hit", "--tls-version", "1.1", "https://127.0.0.1/"],
+        "error: --tls-version 1.1: `1.1` is not a version of TLS that is spoken; known are 1.2, 1.3",
+    );
+    says(
+        &["hit", "--early-data", "https://127.0.0.1/"],
+        "error: --early-data (client.tls.early_data): only resumed handshakes carry early data, and none is resumed\nhint: resume a share of them with --tls-resume (client.tls.resume), as in 100%",
     );
     says(
         &["run", "-d", "-1s"],

@@ -1,6 +1,7 @@
 //! Links over a layer that is not plain: a handshake before the first request, records in place of bytes, and a last word. The
 //! layer is a toy, with the traps of TLS: records come in parts, some are the layer's own, and a stream may be cut.
 
+use webstone_model::metrics::Handshake;
 use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerPage, PerRequest};
 
 use super::*;
@@ -47,8 +48,12 @@ struct Veil {
 impl Layer for Veil {
     const IS_PLAIN: bool = false;
 
-    fn open(&mut self, host: &str) {
-        assert_eq!(host, "192.0.2.1");
+    type Shared = ();
+
+    fn shared(_: &Plan, _: usize) {}
+
+    fn open(&mut self, origin: u32, plan: &Plan, (): &mut ()) {
+        assert_eq!(plan.origins[origin as usize].authority, "192.0.2.1");
         *self = Veil { out: HELLO.to_vec(), ..Veil::default() };
     }
 
@@ -56,7 +61,7 @@ impl Layer for Veil {
         self.is_open
     }
 
-    fn handshake(&mut self, wire: &[u8]) -> Result<usize, Failure> {
+    fn handshake(&mut self, wire: &[u8], (): &mut ()) -> Result<usize, Failure> {
         let taken = wire.len().min(WELCOME.len() - self.part.len());
         self.part.extend_from_slice(&wire[..taken]);
         if !WELCOME.starts_with(&self.part) {
@@ -69,7 +74,15 @@ impl Layer for Veil {
         Ok(taken)
     }
 
-    fn seal<'a>(&'a mut self, plain: &'a [u8]) -> &'a [u8] {
+    fn take_agreed(&mut self, (): &()) -> Option<Handshake> {
+        None
+    }
+
+    fn must_send(&self) -> bool {
+        false
+    }
+
+    fn seal<'a>(&'a mut self, plain: &'a [u8], (): &'a mut ()) -> &'a [u8] {
         if self.sealed == 0 && !plain.is_empty() {
             self.sealed = plain.len();
             self.out.extend(record(DATA, plain));
@@ -77,12 +90,12 @@ impl Layer for Veil {
         &self.out
     }
 
-    fn sent(&mut self, n: usize) -> usize {
+    fn sent(&mut self, n: usize, (): &mut ()) -> usize {
         self.out.drain(..n);
         if self.out.is_empty() { std::mem::take(&mut self.sealed) } else { 0 }
     }
 
-    fn unseal(&mut self, wire: &[u8]) -> Result<usize, Failure> {
+    fn unseal(&mut self, wire: &[u8], (): &mut ()) -> Result<usize, Failure> {
         self.plain.clear();
         self.part.extend_from_slice(wire);
         while let Some((kind, plain)) = take_record(&mut self.part) {
@@ -96,7 +109,7 @@ impl Layer for Veil {
         Ok(self.plain.len())
     }
 
-    fn plain<'a>(&'a self, _: &'a [u8]) -> &'a [u8] {
+    fn plain<'a>(&'a self, _: &'a [u8], (): &'a ()) -> &'a [u8] {
         &self.plain
     }
 
@@ -220,7 +233,10 @@ fn a_stream_that_is_cut_is_no_whole_body() {
         if is_announced {
             assert_eq!((found, measured.counts.succeeded), (vec![], 10));
         } else {
-            assert_eq!((found.len(), found[0].0, measured.counts.succeeded), (1, ErrorClass::ShortBody, 0));
+            assert_eq!(
+                (found.len(), found[0].0, measured.counts.succeeded),
+                (1, ErrorClass::TlsTruncated, 0)
+            );
         }
     }
 }
@@ -251,7 +267,7 @@ fn a_handshake_that_fails_has_its_class() {
         (vec![], ErrorClass::ConnectTimeout),
         (vec![Act::Write(b"wel".to_vec())], ErrorClass::ConnectTimeout),
         (vec![Act::Write(b"go away".to_vec())], ErrorClass::Malformed),
-        (vec![Act::Wait(MS), Act::Write(b"wel".to_vec()), Act::Finish], ErrorClass::ClosedEarly),
+        (vec![Act::Wait(MS), Act::Write(b"wel".to_vec()), Act::Finish], ErrorClass::TlsHandshake),
         (vec![Act::Wait(MS), Act::Reset], ErrorClass::Reset),
     ] {
         let mut peer = veiled(|| welcome.clone(), Vec::new);

@@ -9,6 +9,7 @@ mod open_loop;
 mod pages;
 mod schedules;
 mod shared_links;
+mod tls;
 mod trouble;
 
 use std::sync::Arc;

@@ -13,4 +13,6 @@ mod hpack;
 mod open_loop;
 pub(crate) mod peer;
 mod requests;
+mod tls;
+mod tls_peer;
 mod truth;

@@ -29,6 +29,9 @@ pub struct Distributions {
     /// Open loop: how late the generator itself was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule_lag: Option<Distribution>,
+    /// From the TCP connection's establishment to the end of the TLS handshake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_handshake: Option<Distribution>,
 }
 
 /// What the load generator itself added; null where nothing was measured.
@@ -107,6 +110,7 @@ impl Distributions {
             first_byte: Distribution::of(&histograms.first_byte),
             response: Distribution::of(&histograms.response),
             page: Distribution::of(&histograms.page),
+            tls_handshake: measured.handshakes.as_ref().and_then(|it| Distribution::of(&it.histogram)),
         }
     }
 

@@ -11,6 +11,7 @@ pub mod quantity;
 pub mod reading;
 pub mod table;
 mod times;
+mod tls;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

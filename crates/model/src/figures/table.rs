@@ -10,7 +10,7 @@ use std::fmt;
 use super::host::HostFigures;
 use super::quantity::Quantity;
 use super::reading::Reading;
-use super::{counters, generator, host, http2, level, times};
+use super::{counters, generator, host, http2, level, times, tls};
 use crate::{origin_figures, server_figures};
 
 /// A value, in the base unit of its quantity.
@@ -91,6 +91,8 @@ pub enum Group {
     OriginUse,
     /// Streams and frames of HTTP/2.
     Http2,
+    /// What became of TLS handshakes.
+    Tls,
 }
 
 /// How many decimals are shown.
@@ -381,7 +383,7 @@ impl Figure {
 }
 
 /// Every figure, group by group. A group may come more than once.
-pub static TABLE: [(Group, &[Figure]); 33] = [
+pub static TABLE: [(Group, &[Figure]); 35] = [
     (Group::Rates, level::RATES),
     (Group::Volume, level::VOLUME),
     (Group::Latency, level::LATENCY),
@@ -415,6 +417,8 @@ pub static TABLE: [(Group, &[Figure]); 33] = [
     (Group::Network, host::NETWORK),
     (Group::Counters, counters::MORE),
     (Group::Http2, http2::STREAMS),
+    (Group::Tls, tls::HANDSHAKES),
+    (Group::Tls, times::TLS_HANDSHAKE),
 ];
 
 /// Every figure, in the order of the table.

@@ -5,6 +5,7 @@ use super::quantity::Quantity;
 use super::reading::Reading;
 use super::seconds;
 use super::table::{Figure, some};
+use super::tls;
 use crate::metrics::Moments;
 
 /// One column of a kind of time.
@@ -83,6 +84,22 @@ pub(super) static SCHEDULE_LAG: &[Figure] = &[
     LAG[10].column("lag", "max, *", 7),
 ];
 const LAG: [Figure; 11] = times!("schedule_lag", "Schedule lag", ("Open loop", "lag"), lag_moments, lag);
+/// From the TCP connection's establishment to the end of the TLS handshake.
+pub(super) static TLS_HANDSHAKE: &[Figure] = &[
+    TLS[0].overview(),
+    TLS[1],
+    TLS[2],
+    TLS[3].column("handshake", "p50, *", Figure::ALWAYS).overview(),
+    TLS[4],
+    TLS[5],
+    TLS[6],
+    TLS[7].column("handshake", "p99, *", Figure::ALWAYS).overview(),
+    TLS[8],
+    TLS[9],
+    TLS[10].column("handshake", "max, *", 4),
+];
+const TLS: [Figure; 11] =
+    times!("tls_handshake", "TLS handshake", ("TLS handshakes", "time"), tls_moments, tls_handshake);
 /// Open loop: response time from the actual start.
 pub(super) static LATENCY_UNCORRECTED: &[Figure] = &times!(
     "latency_uncorrected",
@@ -150,4 +167,12 @@ fn first_byte_uncorrected_moments<'r>(r: &'r Reading<'_>) -> Option<&'r Moments>
 
 fn first_byte_uncorrected<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
     r.distributions().first_byte_uncorrected.as_ref()
+}
+
+fn tls_moments<'r>(r: &'r Reading<'_>) -> Option<&'r Moments> {
+    known(&tls::handshakes(r)?.time)
+}
+
+fn tls_handshake<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
+    r.distributions().tls_handshake.as_ref()
 }

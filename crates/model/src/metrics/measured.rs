@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ClientTotals, Counts, Histogram, Http2Counts, Moments, OpenLoop, PageTotals, Seconds, Statuses, add,
+    ClientTotals, Counts, Handshakes, Histogram, Http2Counts, Moments, OpenLoop, PageTotals, Seconds,
+    Statuses, add,
 };
 use crate::errors::ErrorTable;
 
@@ -176,6 +177,9 @@ pub struct Measured {
     /// Streams and frames; absent where the run was not in HTTP/2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http2: Option<Http2Counts>,
+    /// TLS handshakes; absent where none ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handshakes: Option<Handshakes>,
     /// Page by page, in the order of the workload, while it is being counted. Stored in `page-rows.csv.gz`; records of
     /// older versions have it here.
     #[serde(skip_serializing)]
@@ -219,7 +223,8 @@ impl Measured {
         let own = [connect, first_byte, response, page];
         let GeneratorUse { loop_delay, receive_lag, connect_lag, .. } = &mut self.generator;
         let generator = [loop_delay, receive_lag, connect_lag];
-        own.into_iter().chain(generator).chain(open_loop).for_each(Histogram::pack);
+        let handshakes = self.handshakes.iter_mut().map(|handshakes| &mut handshakes.histogram);
+        own.into_iter().chain(handshakes).chain(generator).chain(open_loop).for_each(Histogram::pack);
     }
 
     /// Adds another worker, or generator, that ran *at the same time*: the window is the longer of the two, clients follow
@@ -284,6 +289,9 @@ impl Measured {
         self.errors.merge(&other.errors);
         self.statuses.merge(&other.statuses);
         self.histograms.merge(&other.histograms);
+        if let Some(theirs) = &other.handshakes {
+            self.handshakes.get_or_insert_default().merge(theirs);
+        }
         if let Some(theirs) = &other.open_loop {
             self.open_loop.get_or_insert_default().merge(theirs);
         }

@@ -3,6 +3,7 @@
 
 mod counts;
 mod fairness;
+mod handshakes;
 mod hdr;
 mod histogram;
 mod http2;
@@ -16,6 +17,7 @@ mod totals;
 
 pub use counts::Counts;
 pub use fairness::{Fairness, fairness};
+pub use handshakes::{Agreed, Handshake, Handshakes};
 pub use histogram::{Histogram, HistogramError};
 pub use http2::Http2Counts;
 pub use measured::{GeneratorUse, Histograms, Lifetime, Measured, PageHistograms, WorkerUse};

@@ -72,6 +72,9 @@ pub(super) fn times(html: &mut Html, screen: &Screen, level: &Level<'_>, id: &st
         lines.extend(more.iter().enumerate().map(|(n, (name, of))| line((*name).to_owned(), 4 + n, of)));
         caption = "All but the last two count from the intended start. The schedule lag is the load generator’s own.";
     }
+    if let Some(handshakes) = &merged.handshakes {
+        lines.push(line("TLS handshake".to_owned(), 6, &handshakes.histogram));
+    }
     chart(html, screen, id, "Times by percentile", caption, lines);
 }
 

@@ -20,6 +20,7 @@ mod remarkable;
 pub(crate) mod search;
 mod server;
 mod times;
+pub(crate) mod tls;
 
 use problems::Depth;
 use webstone_judge::search::{Finding, of_record};
@@ -40,6 +41,7 @@ enum Part {
     OpenLoop,
     Http2,
     Times,
+    Tls,
     Pages,
     Fairness,
     Machines,
@@ -153,6 +155,7 @@ fn parts(
         (Part::OpenLoop, open_loop::sheet(screen, levels)),
         (Part::Http2, http2::sheet(screen, levels)),
         (Part::Times, times::sheet(screen, levels)),
+        (Part::Tls, tls::sheet(screen, levels)),
         (Part::Pages, pages::sheet(screen, record, pages_max)),
         (Part::Fairness, fairness::sheet(screen, levels)),
         (Part::Machines, machines::sheet(screen, levels)),

@@ -20,6 +20,8 @@ pub(super) fn is(part: Part, record: &RunRecord, levels: &[Level<'_>]) -> bool {
         Part::Machines => levels.iter().any(generator_is_near_its_limit),
         Part::Cpus => is_disturbed(record),
         Part::Fairness => levels.iter().any(is_unfair),
+        // Whether certificates were verified and sessions resumed, figures cannot be read without.
+        Part::Tls => true,
         Part::OpenLoop => levels.iter().any(is_late),
         Part::Http2 => levels.iter().any(was_refused_streams),
         Part::Network => levels.iter().any(|level| loses(level.host.as_ref())),

@@ -11,8 +11,9 @@ use webstone_model::figures::distributions::{Distribution, Distributions};
 type Kind = (&'static str, fn(&Distributions) -> &Option<Distribution>);
 
 /// The four, and what an open loop has besides.
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     ("connect", |d| &d.connect),
+    ("TLS handshake", |d| &d.tls_handshake),
     ("first byte", |d| &d.first_byte),
     ("response", |d| &d.response),
     ("page", |d| &d.page),

@@ -46,7 +46,7 @@ pub(super) fn levels<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
 }
 
 /// What stands in `Levels`, in its order; raw numbers are in `Iterations`.
-const GROUPS: [Group; 14] = [
+const GROUPS: [Group; 15] = [
     Group::Rates,
     Group::Latency,
     Group::Parts,
@@ -61,6 +61,7 @@ const GROUPS: [Group; 14] = [
     Group::Network,
     Group::OriginUse,
     Group::Origin,
+    Group::Tls,
 ];
 
 /// Figures whose 95 % intervals over iterations have columns, in the order of the charts.
@@ -181,7 +182,7 @@ pub(super) fn percentiles<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     }
 }
 
-fn named(distributions: &Distributions) -> [(&'static str, Option<&Distribution>); 8] {
+fn named(distributions: &Distributions) -> [(&'static str, Option<&Distribution>); 9] {
     [
         ("connect", distributions.connect.as_ref()),
         ("first byte", distributions.first_byte.as_ref()),
@@ -191,6 +192,7 @@ fn named(distributions: &Distributions) -> [(&'static str, Option<&Distribution>
         ("response, from actual start", distributions.response_uncorrected.as_ref()),
         ("page, from actual start", distributions.page_uncorrected.as_ref()),
         ("schedule lag", distributions.schedule_lag.as_ref()),
+        ("TLS handshake", distributions.tls_handshake.as_ref()),
     ]
 }
 

@@ -9,6 +9,7 @@ mod load;
 pub mod series;
 mod server;
 mod testbed;
+pub mod tls;
 
 use webstone_model::spec::{RunSpec, parse_cpu_list};
 use webstone_model::target::{Target, UrlError};
@@ -92,6 +93,7 @@ fn rules(spec: &mut RunSpec, asked: &Asked) -> Result<(), SpecError> {
     }
     load::check(spec)?;
     client::check(&mut spec.client)?;
+    tls::check(&spec.client.tls)?;
     cpus("generator.cpus", &spec.generator.cpus)?;
     server::agent(spec)?;
     match spec.target.first() {

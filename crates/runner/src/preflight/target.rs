@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use webstone_engine::{ProbeError, ProbeResponse};
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::{Check, RunSpec};
-use webstone_model::target::{Target, UrlError};
+use webstone_model::target::{Scheme, Target, UrlError};
 use webstone_model::workload::{RequestDetail, Workload};
 use webstone_workload::aim;
 
@@ -214,7 +214,7 @@ fn no_answer(target: &Target, error: ProbeError) -> TargetError {
             | ErrorClass::FirstByteTimeout
             | ErrorClass::RequestTimeout
     );
-    if suspicious && speaks_tls(target) {
+    if suspicious && target.scheme == Scheme::Http && speaks_tls(target) {
         return tls_port(target, "it answers a TLS greeting, and no plain request");
     }
     let hint = error.hint.unwrap_or_else(|| {
@@ -222,6 +222,12 @@ fn no_answer(target: &Target, error: ProbeError) -> TargetError {
             ErrorClass::FirstByteTimeout | ErrorClass::RequestTimeout => {
                 "the port is open and nothing answers: is it an HTTP server, and is it healthy?"
             }
+            ErrorClass::TlsHandshake
+            | ErrorClass::TlsCertificate
+            | ErrorClass::TlsIncompatible
+            | ErrorClass::TlsTruncated
+            | ErrorClass::TlsRecord
+            | ErrorClass::Alpn => "ask it by hand: openssl s_client -connect HOST:PORT",
             _ => "is it an HTTP server? Ask it by hand: curl -v",
         }
         .to_owned()
@@ -248,7 +254,7 @@ fn plain_http_refused(target: &Target, answer: &ProbeResponse) -> Option<TargetE
 fn tls_port(target: &Target, evidence: &str) -> TargetError {
     TargetError::target(
         format!("{target}: port {} expects TLS: {evidence}", target.port),
-        "measure the server's plain http:// port; this version does not speak TLS",
+        format!("write https://{}", target.authority()),
     )
 }
 

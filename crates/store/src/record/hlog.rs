@@ -22,6 +22,8 @@ const SCHEDULE_LAG: &str = "schedule-lag";
 const UNCORRECTED: &str = "uncorrected-";
 const RECEIVE_LAG: &str = "receive-lag";
 const CONNECT_LAG: &str = "connect-lag";
+/// Name of the times of TLS handshakes.
+const TLS_HANDSHAKE: &str = "tls-handshake";
 
 /// The head of a log whose timestamps count from `base`.
 pub(super) fn header(base: Duration, base_rfc3339: &str) -> String {
@@ -66,6 +68,9 @@ pub(super) fn lines(iteration: &IterationRecord, start: Duration) -> String {
     }
     line(RECEIVE_LAG, None, &measured.generator.receive_lag);
     line(CONNECT_LAG, None, &measured.generator.connect_lag);
+    if let Some(handshakes) = &measured.handshakes {
+        line(TLS_HANDSHAKE, None, &handshakes.histogram);
+    }
     for page in &measured.page_histograms {
         for (kind, histogram) in page.histograms.named() {
             line(kind, Some(page.page), histogram);
@@ -149,6 +154,7 @@ impl Line {
             }
             None if kind == RECEIVE_LAG => Some(&mut measured.generator.receive_lag),
             None if kind == CONNECT_LAG => Some(&mut measured.generator.connect_lag),
+            None if kind == TLS_HANDSHAKE => Some(&mut measured.handshakes.get_or_insert_default().histogram),
             None => measured.histograms.named_mut(&kind),
         };
         *slot.ok_or_else(unknown)? = histogram;

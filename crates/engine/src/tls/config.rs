@@ -1,0 +1,353 @@
+//! What a run's specification means to rustls: made once with the plan, and shared by all workers.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
+use rustls::crypto::{CryptoProvider, SupportedKxGroup};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{
+    CipherSuite, ClientConfig, NamedGroup, ProtocolVersion, RootCertStore, SupportedCipherSuite,
+    SupportedProtocolVersion,
+};
+use webstone_model::shown::quoted;
+use webstone_model::spec::HttpVersion;
+use webstone_model::target::{Place, Scheme, Target};
+use webstone_model::tls::{Share, TlsCipher, TlsGroup, TlsSpec, TlsVersion};
+
+use super::key_log::KeyFile;
+use super::tunnel;
+use super::verifier::Verifier;
+use crate::plan::PlanError;
+
+/// Files in which systems keep the certificates that they trust, the commonest first.
+const BUNDLES: [&str; 5] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+];
+
+/// How TLS is spoken in a run.
+#[derive(Clone, Debug)]
+pub(crate) struct TlsPlan {
+    pub(super) config: Arc<ClientConfig>,
+    /// Share of connections that resume.
+    pub(super) resume: Share,
+    pub(super) is_verified: bool,
+    /// What requests are written in, as ALPN calls it.
+    pub(super) speaks: &'static str,
+    /// What was offered, in words.
+    pub(super) offered: Arc<str>,
+    /// The file of session keys. A worker opens it again: those that the process opened are not its own.
+    pub(super) key_log: Option<String>,
+    sni: Option<String>,
+}
+
+/// Whom a handshake is with, where an origin is asked over TLS.
+#[derive(Clone, Debug)]
+pub(crate) struct Secure {
+    pub(super) name: ServerName<'static>,
+    /// What a proxy is asked first, where there is one.
+    pub(super) tunnel: Option<Vec<u8>>,
+}
+
+impl TlsPlan {
+    /// Reads the files that the specification names.
+    ///
+    /// # Errors
+    /// For what cannot be read, and what contradicts itself.
+    pub(crate) fn new(spec: &TlsSpec, http: HttpVersion) -> Result<TlsPlan, PlanError> {
+        let provider = Arc::new(provider(spec));
+        let versions: Vec<&'static SupportedProtocolVersion> =
+            spec.versions.iter().map(|version| version_of(*version)).collect();
+        let chains = spec.verify.then(|| chains(spec, &provider)).transpose()?;
+        let given = spec.cacert.as_deref().filter(|_| spec.verify);
+        let given = given.map_or(Ok(Vec::new()), |path| certificates("--cacert", path))?;
+        let pin = spec.pin.as_deref().map(pin).transpose()?;
+        let verifier = Verifier { chains, given, pin, provider: provider.clone() };
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&versions)
+            .map_err(|error| {
+                PlanError::new(
+                    format!("--tls-version, --tls-ciphers, --tls-groups: {error}"),
+                    "offer a cipher suite of each version, and a group",
+                )
+            })?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier));
+        let mut config = match identity(spec)? {
+            None => builder.with_no_client_auth(),
+            Some((chain, key)) => builder.with_client_auth_cert(chain, key).map_err(|error| {
+                PlanError::new(
+                    format!("--cert {}, --key: {error}", quoted(spec.cert.as_deref().unwrap_or_default())),
+                    "give a certificate and the private key that belongs to it",
+                )
+            })?,
+        };
+        let speaks = match http {
+            HttpVersion::Http10 => "http/1.0",
+            HttpVersion::Http11 => "http/1.1",
+            HttpVersion::Http2 => "h2",
+        };
+        // Most servers know no HTTP/1.0 by this name, and some end a handshake that offers nothing that they know.
+        let offers_none = spec.alpn.is_empty() && http == HttpVersion::Http10;
+        config.alpn_protocols = match spec.alpn.is_empty() {
+            _ if offers_none => Vec::new(),
+            true => vec![speaks.as_bytes().to_vec()],
+            false => spec.alpn.iter().map(|name| name.as_bytes().to_vec()).collect(),
+        };
+        config.enable_sni = spec.sni.as_deref() != Some("");
+        config.enable_early_data = spec.early_data;
+        if let Some(path) = &spec.key_log {
+            let file = KeyFile::open(path).map_err(|error| {
+                PlanError::new(
+                    format!("--tls-key-log {}: {error}", quoted(path)),
+                    "name a file that can be written",
+                )
+            })?;
+            config.key_log = Arc::new(file);
+        }
+        Ok(TlsPlan {
+            config: Arc::new(config),
+            resume: spec.resume,
+            is_verified: spec.verify || spec.pin.is_some(),
+            speaks,
+            offered: offered(spec).into(),
+            key_log: spec.key_log.clone(),
+            sni: spec.sni.clone().filter(|name| !name.is_empty()),
+        })
+    }
+
+    /// Whom connections to a target shake hands with; `None` where it is asked in the clear. `is_proxied`: a proxy is asked for a
+    /// tunnel.
+    pub(crate) fn secure(&self, target: &Target, is_proxied: bool) -> Result<Option<Secure>, PlanError> {
+        if target.scheme == Scheme::Http {
+            return Ok(None);
+        }
+        let host = self.sni.as_ref().unwrap_or(&target.host);
+        let name = ServerName::try_from(host.clone()).map_err(|_| {
+            PlanError::new(
+                format!("{} cannot be the name of a TLS server", quoted(host)),
+                "give another one: --sni HOST",
+            )
+        })?;
+        let place = Place { host: target.host.clone(), port: Some(target.port) };
+        let tunnel = is_proxied.then(|| tunnel::request(&place.to_string()));
+        Ok(Some(Secure { name, tunnel }))
+    }
+}
+
+/// Draws what handshakes draw, once. The first keys of a process and of a thread wait for entropy, up to hundreds of milliseconds:
+/// not within anybody's first handshake.
+pub(super) fn draw_first_keys(config: &ClientConfig) {
+    let provider = config.crypto_provider();
+    let _ = provider.secure_random.fill(&mut [0; 32]);
+    for group in &provider.kx_groups {
+        let _ = group.start();
+    }
+}
+
+/// The name of a version that was agreed on.
+pub(super) fn named_version(version: ProtocolVersion) -> TlsVersion {
+    match version {
+        ProtocolVersion::TLSv1_2 => TlsVersion::Tls12,
+        _ => TlsVersion::Tls13,
+    }
+}
+
+/// The name of a suite that was agreed on: one of those offered.
+pub(super) fn named_cipher(suite: CipherSuite) -> TlsCipher {
+    let found = TlsCipher::ALL.into_iter().find(|cipher| suite_of(*cipher).suite() == suite);
+    found.unwrap_or(TlsCipher::Tls13Aes128)
+}
+
+/// The name of a group that was agreed on: one of those offered.
+pub(super) fn named_group(group: NamedGroup) -> Option<TlsGroup> {
+    TlsGroup::ALL.into_iter().find(|known| group_of(*known).name() == group)
+}
+
+fn provider(spec: &TlsSpec) -> CryptoProvider {
+    CryptoProvider {
+        cipher_suites: spec.ciphers.iter().map(|cipher| suite_of(*cipher)).collect(),
+        kx_groups: spec.groups.iter().map(|group| group_of(*group)).collect(),
+        ..default_provider()
+    }
+}
+
+fn version_of(version: TlsVersion) -> &'static SupportedProtocolVersion {
+    match version {
+        TlsVersion::Tls12 => &rustls::version::TLS12,
+        TlsVersion::Tls13 => &rustls::version::TLS13,
+    }
+}
+
+fn suite_of(cipher: TlsCipher) -> SupportedCipherSuite {
+    match cipher {
+        TlsCipher::Tls13Aes128 => cipher_suite::TLS13_AES_128_GCM_SHA256,
+        TlsCipher::Tls13Aes256 => cipher_suite::TLS13_AES_256_GCM_SHA384,
+        TlsCipher::Tls13ChaCha20 => cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+        TlsCipher::EcdsaAes128 => cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+        TlsCipher::RsaAes128 => cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+        TlsCipher::EcdsaAes256 => cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+        TlsCipher::RsaAes256 => cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+        TlsCipher::EcdsaChaCha20 => cipher_suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+        TlsCipher::RsaChaCha20 => cipher_suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+    }
+}
+
+fn group_of(group: TlsGroup) -> &'static dyn SupportedKxGroup {
+    match group {
+        TlsGroup::X25519 => kx_group::X25519,
+        TlsGroup::Secp256r1 => kx_group::SECP256R1,
+        TlsGroup::Secp384r1 => kx_group::SECP384R1,
+        TlsGroup::X25519Mlkem768 => kx_group::X25519MLKEM768,
+    }
+}
+
+fn offered(spec: &TlsSpec) -> String {
+    fn list<T: std::fmt::Display>(items: &[T]) -> String {
+        items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
+    let (versions, ciphers, groups) = (list(&spec.versions), list(&spec.ciphers), list(&spec.groups));
+    format!("offered were TLS {versions}; {ciphers}; groups {groups}")
+}
+
+/// The verifier of chains that end at a trusted certificate.
+fn chains(spec: &TlsSpec, provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, PlanError> {
+    let mut roots = RootCertStore::empty();
+    match &spec.cacert {
+        Some(path) => {
+            let found = certificates("--cacert", path)?;
+            let (taken, _) = roots.add_parsable_certificates(found);
+            if taken == 0 {
+                return Err(PlanError::new(
+                    format!("--cacert {}: none of its certificates can be read", quoted(path)),
+                    "give a file of certificates in PEM form",
+                ));
+            }
+        }
+        None => {
+            let named = std::env::var("SSL_CERT_FILE").ok();
+            let path = named.as_deref().or_else(|| BUNDLES.into_iter().find(|path| Path::new(path).exists()));
+            let none = || {
+                PlanError::new(
+                    "this system has no list of trusted certificates",
+                    "give one with --cacert FILE, or do not verify the server: -k",
+                )
+            };
+            let found = certificates("SSL_CERT_FILE", path.ok_or_else(none)?)?;
+            roots.add_parsable_certificates(found);
+        }
+    }
+    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build().map_err(|error| {
+        PlanError::new(
+            format!("the trusted certificates cannot be used: {error}"),
+            "give others with --cacert FILE, or do not verify the server: -k",
+        )
+    })
+}
+
+fn certificates(what: &str, path: &str) -> Result<Vec<CertificateDer<'static>>, PlanError> {
+    let unreadable = |error: rustls::pki_types::pem::Error| {
+        PlanError::new(
+            format!("{what} {}: {}", quoted(path), in_words(&error)),
+            "give a file of certificates in PEM form",
+        )
+    };
+    let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).map_err(unreadable)?.collect();
+    match found.map_err(unreadable)? {
+        found if found.is_empty() => Err(PlanError::new(
+            format!("{what} {}: there is no certificate in it", quoted(path)),
+            "give a file of certificates in PEM form, which begin with -----BEGIN CERTIFICATE-----",
+        )),
+        found => Ok(found),
+    }
+}
+
+/// Certificate and key of the client, where it has some.
+#[allow(clippy::type_complexity, reason = "both go to one call")]
+fn identity(
+    spec: &TlsSpec,
+) -> Result<Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>, PlanError> {
+    let Some(cert) = &spec.cert else { return Ok(None) };
+    // As curl does: the key may stand in the certificate's file.
+    let path = spec.key.as_ref().unwrap_or(cert);
+    let key = PrivateKeyDer::from_pem_file(path).map_err(|error| {
+        PlanError::new(
+            format!("--key {}: {}", quoted(path), in_words(&error)),
+            "give a file with a private key in PEM form, without a passphrase",
+        )
+    })?;
+    Ok(Some((certificates("--cert", cert)?, key)))
+}
+
+fn in_words(error: &rustls::pki_types::pem::Error) -> String {
+    use rustls::pki_types::pem::Error;
+    match error {
+        Error::Io(error) => crate::failure::describe(error),
+        Error::NoItemsFound => "there is none in it".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn pin(text: &str) -> Result<[u8; 32], PlanError> {
+    let digits: String = text.chars().filter(|c| *c != ':').collect();
+    let byte = |at: usize| u8::from_str_radix(digits.get(at * 2..at * 2 + 2)?, 16).ok();
+    let bytes: Option<Vec<u8>> = (0..32).map(byte).collect();
+    bytes.filter(|_| digits.len() == 64).and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| {
+        PlanError::new(
+            format!("--tls-pin {}: not a SHA-256 in hexadecimal digits", quoted(text)),
+            "print it by `openssl x509 -in CERT -noout -fingerprint -sha256`",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_what_they_stand_for_agree() {
+        for cipher in TlsCipher::ALL {
+            let suite = suite_of(cipher);
+            assert_eq!(named_cipher(suite.suite()), cipher);
+            let name = format!("{:?}", suite.suite()).replace("TLS13_", "TLS_");
+            assert_eq!(name, cipher.name());
+            assert_eq!(named_version(suite.version().version), cipher.version());
+        }
+        for group in TlsGroup::ALL {
+            assert_eq!(named_group(group_of(group).name()), Some(group));
+            assert!(format!("{:?}", group_of(group).name()).eq_ignore_ascii_case(group.name()));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_told_with_option_value_and_remedy() {
+        let told = |change: &dyn Fn(&mut TlsSpec)| {
+            let mut spec = TlsSpec { verify: false, ..TlsSpec::default() };
+            change(&mut spec);
+            let error = TlsPlan::new(&spec, HttpVersion::Http11).unwrap_err();
+            assert!(error.hint.is_some());
+            error.what
+        };
+        let missing = "/no/such/file".to_owned();
+        assert_eq!(
+            told(&|spec| spec.cert = Some(missing.clone())),
+            "--key `/no/such/file`: no such file or directory"
+        );
+        let roots = |spec: &mut TlsSpec| {
+            spec.verify = true;
+            spec.cacert = Some("/dev/null".into());
+        };
+        assert_eq!(told(&roots), "--cacert `/dev/null`: there is no certificate in it");
+        for pin in ["", "12", &"0".repeat(63), &"g".repeat(64)] {
+            assert!(told(&|spec| spec.pin = Some(pin.to_owned())).starts_with("--tls-pin"), "{pin}");
+        }
+        let colons = ["ab"; 32].join(":");
+        assert_eq!(pin(&colons).unwrap(), [0xab; 32]);
+    }
+}

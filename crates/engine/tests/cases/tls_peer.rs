@@ -1,0 +1,259 @@
+//! A server over TLS that does as a test says, and the certificates that it shows.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    date_time_ymd,
+};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection};
+
+/// An authority, and a server's certificate signed by it.
+pub(crate) struct Identity {
+    /// The authority's certificate as a file, for `cacert`.
+    pub(crate) cacert: PathBuf,
+    pub(crate) leaf: CertificateDer<'static>,
+    key: Vec<u8>,
+    root: CertificateDer<'static>,
+    pub(crate) leaf_pem: String,
+    pub(crate) key_pem: String,
+}
+
+impl Identity {
+    /// For a name or an address, valid to the end of a year.
+    pub(crate) fn of(name: &str, last_year: i32) -> Identity {
+        let mut authority = CertificateParams::new(Vec::new()).unwrap();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let unique = scratch("authority");
+        authority.distinguished_name.push(rcgen::DnType::CommonName, unique.to_str().unwrap());
+        let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.not_after = date_time_ymd(last_year, 12, 31);
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let leaf = params.signed_by(&key, &authority).unwrap();
+        let cacert = scratch("ca.pem");
+        std::fs::write(&cacert, authority.pem()).unwrap();
+        Identity {
+            cacert,
+            leaf: leaf.der().clone(),
+            key: key.serialize_der(),
+            root: authority.der().clone(),
+            leaf_pem: leaf.pem(),
+            key_pem: key.serialize_pem(),
+        }
+    }
+
+    pub(crate) fn cacert(&self) -> Option<String> {
+        Some(self.cacert.to_str().unwrap().to_owned())
+    }
+
+    /// What a server with it is configured to. `asks_for_client`: the client must show a certificate of the same authority.
+    pub(crate) fn config(&self, asks_for_client: bool) -> ServerConfig {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let builder = if asks_for_client {
+            let mut roots = RootCertStore::empty();
+            roots.add(self.root.clone()).unwrap();
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+            builder.with_client_cert_verifier(verifier)
+        } else {
+            builder.with_no_client_auth()
+        };
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.clone()));
+        builder.with_single_cert(vec![self.leaf.clone()], key).unwrap()
+    }
+}
+
+/// A file of a test's own.
+pub(crate) fn scratch(name: &str) -> PathBuf {
+    static NUMBER: Mutex<u32> = Mutex::new(0);
+    let mut number = NUMBER.lock().unwrap();
+    *number += 1;
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("tls-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    directory.join(format!("{number}-{name}"))
+}
+
+/// What the server does where, once for each connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Script {
+    /// Waits before it answers the client's greeting.
+    pub(crate) wait: Duration,
+    /// Writes these bytes instead of its handshake, and closes.
+    pub(crate) instead: Option<Vec<u8>>,
+    /// Writes so many bytes of its handshake, and closes.
+    pub(crate) handshake_bytes: Option<usize>,
+    /// The answer to each request.
+    pub(crate) answer: Vec<u8>,
+    /// Writes these bytes behind each answer as they are.
+    pub(crate) raw: Vec<u8>,
+    /// Ends the connection behind each answer.
+    pub(crate) ends: Option<End>,
+}
+
+/// How a connection is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// With close_notify, as it should be.
+    Notified,
+    /// Without.
+    Cut,
+}
+
+/// What the server counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) full: u64,
+    pub(crate) resumed: u64,
+    /// Requests, in plaintext.
+    pub(crate) requests: Vec<String>,
+    /// Connections that the client ended with close_notify.
+    pub(crate) notified: u64,
+    pub(crate) early_bytes: usize,
+    pub(crate) names: Vec<Option<String>>,
+    /// Bytes on the wire, to and from clients.
+    pub(crate) wrote: u64,
+    pub(crate) read: u64,
+}
+
+pub(crate) struct TlsPeer {
+    pub(crate) url: String,
+    pub(crate) port: u16,
+    pub(crate) seen: Arc<Mutex<Seen>>,
+}
+
+impl TlsPeer {
+    /// A server whose script depends on the number of the connection; its threads end with the test's process.
+    pub(crate) fn start(
+        config: ServerConfig,
+        script: impl Fn(usize) -> Script + Send + Sync + 'static,
+    ) -> TlsPeer {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let (told, config) = (seen.clone(), Arc::new(config));
+        std::thread::spawn(move || {
+            for (number, stream) in listener.incoming().enumerate() {
+                let (stream, config, told, script) =
+                    (stream.unwrap(), config.clone(), told.clone(), script(number));
+                std::thread::spawn(move || drop(serve(stream, config, &told, &script)));
+            }
+        });
+        TlsPeer { url: format!("https://127.0.0.1:{port}"), port, seen }
+    }
+
+    pub(crate) fn seen(&self) -> Seen {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+fn serve(
+    mut stream: TcpStream,
+    config: Arc<ServerConfig>,
+    seen: &Mutex<Seen>,
+    script: &Script,
+) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut tls = ServerConnection::new(config).unwrap();
+    let mut buffer = [0; 16_384];
+    let (mut plain, mut is_counted) = (Vec::new(), false);
+    loop {
+        let n = stream.read(&mut buffer)?;
+        if n == 0 {
+            return Ok(());
+        }
+        seen.lock().unwrap().read += n as u64;
+        let was_handshaking = tls.is_handshaking();
+        let mut wire = &buffer[..n];
+        while !wire.is_empty() && tls.read_tls(&mut wire)? > 0 {
+            let Ok(state) = tls.process_new_packets() else {
+                // Says why by an alert.
+                flush(&mut tls, &mut stream, seen)?;
+                return end(&mut stream);
+            };
+            if let Some(mut early) = tls.early_data() {
+                let before = plain.len();
+                early.read_to_end(&mut plain)?;
+                seen.lock().unwrap().early_bytes += plain.len() - before;
+            }
+            let mut piece = vec![0; state.plaintext_bytes_to_read()];
+            tls.reader().read_exact(&mut piece)?;
+            plain.extend(piece);
+            if state.peer_has_closed() {
+                seen.lock().unwrap().notified += 1;
+                return Ok(());
+            }
+        }
+        if was_handshaking && tls.wants_write() {
+            std::thread::sleep(script.wait);
+            if let Some(bytes) = &script.instead {
+                stream.write_all(bytes)?;
+                return end(&mut stream);
+            }
+            if let Some(bytes) = script.handshake_bytes {
+                let mut flight = Vec::new();
+                while tls.wants_write() {
+                    tls.write_tls(&mut flight)?;
+                }
+                stream.write_all(&flight[..bytes.min(flight.len())])?;
+                return end(&mut stream);
+            }
+        }
+        if !tls.is_handshaking() && !std::mem::replace(&mut is_counted, true) {
+            let mut seen = seen.lock().unwrap();
+            match tls.handshake_kind() {
+                Some(HandshakeKind::Resumed) => seen.resumed += 1,
+                _ => seen.full += 1,
+            }
+            seen.names.push(tls.server_name().map(str::to_owned));
+        }
+        flush(&mut tls, &mut stream, seen)?;
+        if tls.is_handshaking() {
+            continue;
+        }
+        while let Some(at) = plain.windows(4).position(|end| end == b"\r\n\r\n") {
+            let head = String::from_utf8(plain.drain(..at + 4).collect()).unwrap();
+            let is_last = head.contains("Connection: close");
+            seen.lock().unwrap().requests.push(head);
+            tls.writer().write_all(&script.answer)?;
+            flush(&mut tls, &mut stream, seen)?;
+            stream.write_all(&script.raw)?;
+            let ends = script.ends.or(is_last.then_some(End::Notified));
+            if ends == Some(End::Notified) {
+                tls.send_close_notify();
+                flush(&mut tls, &mut stream, seen)?;
+            }
+            if ends.is_some() {
+                return end(&mut stream);
+            }
+        }
+    }
+}
+
+fn flush(tls: &mut ServerConnection, stream: &mut TcpStream, seen: &Mutex<Seen>) -> std::io::Result<()> {
+    let mut wire = Vec::new();
+    while tls.wants_write() {
+        tls.write_tls(&mut wire)?;
+    }
+    seen.lock().unwrap().wrote += wire.len() as u64;
+    stream.write_all(&wire)
+}
+
+/// Ends its half, and reads on until the client has gone.
+fn end(stream: &mut TcpStream) -> std::io::Result<()> {
+    stream.shutdown(Shutdown::Write)?;
+    let mut sink = [0; 4096];
+    while matches!(stream.read(&mut sink), Ok(n) if n > 0) {}
+    Ok(())
+}
