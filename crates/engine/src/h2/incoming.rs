@@ -433,11 +433,9 @@ impl Http2 {
                         }
                     }
                 }
-                setting::MAX_FRAME_SIZE => {
-                    if !(16_384..1 << 24).contains(&value) {
-                        return Err(protocol("frames of a largest size that cannot be"));
-                    }
-                    // Longer frames would gain nothing, and keep other streams waiting.
+                // Longer frames would gain nothing, and keep other streams waiting.
+                setting::MAX_FRAME_SIZE if !(16_384..1 << 24).contains(&value) => {
+                    return Err(protocol("frames of a largest size that cannot be"));
                 }
                 _ => {}
             }
