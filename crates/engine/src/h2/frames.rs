@@ -117,7 +117,7 @@ impl Head {
             kind::RST_STREAM | kind::WINDOW_UPDATE => self.length == 4,
             kind::PRIORITY => self.length == 5,
             kind::SETTINGS if self.has(flag::ACK) => self.length == 0,
-            kind::SETTINGS => self.length % 6 == 0,
+            kind::SETTINGS => self.length.is_multiple_of(6),
             kind::GOAWAY => self.length >= 8,
             _ => true,
         };

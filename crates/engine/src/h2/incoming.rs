@@ -203,7 +203,7 @@ impl Http2 {
     fn is_no_flood(&mut self) -> Result<(), Failure> {
         self.incoming.control_frames += 1;
         if self.incoming.control_frames > CONTROL_FRAMES_MAX {
-            return Err(flood("10,000 frames one behind the other that belong to no answer"));
+            return Err(flood("10,000 frames one after the other that belong to no answer"));
         }
         if self.out.len() > OUT_BYTES_MAX && self.incoming.control_frames > CONTROL_FRAMES_MAX / 100 {
             return Err(flood("frames that ask for answers, which the server does not read"));
@@ -433,11 +433,9 @@ impl Http2 {
                         }
                     }
                 }
-                setting::MAX_FRAME_SIZE => {
-                    if !(16_384..1 << 24).contains(&value) {
-                        return Err(protocol("frames of a largest size that cannot be"));
-                    }
-                    // Longer frames would gain nothing, and keep other streams waiting.
+                // Longer frames would gain nothing, and keep other streams waiting.
+                setting::MAX_FRAME_SIZE if !(16_384..1 << 24).contains(&value) => {
+                    return Err(protocol("frames of a largest size that cannot be"));
                 }
                 _ => {}
             }

@@ -7,7 +7,7 @@ use super::static_table::FIELDS;
 use super::{CompressionError, ENTRY_BYTES, TABLE_BYTES, huffman};
 
 /// What a block says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
     /// Status; 0 where there is none.
     pub status: u16,
@@ -248,12 +248,6 @@ struct Read {
 impl Default for Read {
     fn default() -> Read {
         Read { fields: Fields::default(), is_self_contained: true, inserted: 0 }
-    }
-}
-
-impl Default for Fields {
-    fn default() -> Fields {
-        Fields { status: 0, content_length: None, list_bytes: 0, problem: None, has_regular: false }
     }
 }
 
