@@ -7,6 +7,7 @@
 mod csv;
 pub(crate) mod markdown;
 pub(crate) mod notes;
+mod published;
 mod sheets;
 
 use serde::Serialize;
@@ -15,6 +16,7 @@ use webstone_judge::verdict;
 use webstone_model::record::RunRecord;
 use webstone_model::series::{Kind, Series};
 
+use crate::history::{self, Comparison};
 use crate::layout::{Sheet, labelled, push_line, wrapped};
 use crate::numbers::{count, counted};
 use crate::screen::{Screen, Tone};
@@ -65,7 +67,12 @@ pub fn render_series(
     series_form(format)?;
     let summary = Summary::of(series, records);
     let cell_notes = notes::of(&screen_of(options), records);
-    let report = Report { series, summary: &summary, cell_notes };
+    let all: Vec<&history::Published> = history::published().iter().collect();
+    let published: Vec<Vec<Comparison<'static>>> = records
+        .iter()
+        .map(|it| it.as_ref().map(|record| history::beside(record, &all)).unwrap_or_default())
+        .collect();
+    let report = Report { series, summary: &summary, cell_notes, published };
     match format {
         Format::Json => {
             #[derive(Serialize)]
@@ -73,8 +80,10 @@ pub fn render_series(
                 series: &'a Series,
                 computed: &'a Summary,
                 notes: &'a [notes::CellNote],
+                published: &'a [Vec<Comparison<'static>>],
             }
-            let whole = Whole { series, computed: &summary, notes: &report.cell_notes };
+            let whole =
+                Whole { series, computed: &summary, notes: &report.cell_notes, published: &report.published };
             let text = serde_json::to_string_pretty(&whole)? + "\n";
             Ok(outgoing::json(&text).into_bytes())
         }
@@ -98,6 +107,8 @@ pub(crate) struct Report<'a> {
     pub(crate) summary: &'a Summary,
     /// What each record's own report warns of, cell by cell.
     pub(crate) cell_notes: Vec<notes::CellNote>,
+    /// By cell: rows of published tables that were measured under its conditions.
+    pub(crate) published: Vec<Vec<Comparison<'static>>>,
 }
 
 impl Report<'_> {

@@ -60,6 +60,7 @@ fn parts(screen: &Screen, report: &Report<'_>) -> Vec<(Part, Sheet)> {
         parts.extend(draw.origin().map(|sheet| (Part::Other, sheet)));
         parts.push((Part::Cells, draw.cells()));
         parts.push((Part::Other, draw.levels()));
+        parts.extend(super::published::sheet(report).map(|sheet| (Part::Other, sheet)));
     }
     parts
 }
