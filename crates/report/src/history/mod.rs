@@ -303,7 +303,7 @@ mod tests {
         );
         let figures: usize =
             all.iter().flat_map(|published| &published.rows).map(|row| row.figures.len()).sum();
-        assert_eq!(figures, 2 * 10 + 12 * 8 + 12 * 8 * 4 + 16 + 5 * 4 + 15 - 2 + 4 * 6 + 4 * 2 + 2 * 12 + 4);
+        assert_eq!(figures, 2 * 15 + 12 * 8 + 12 * 8 * 4 + 16 + 5 * 4 + 15 - 2 + 4 * 6 + 4 * 2 + 2 * 12 + 4);
         let mut ids: Vec<&str> = all.iter().map(|published| published.id.as_str()).collect();
         ids.sort_unstable();
         ids.dedup();

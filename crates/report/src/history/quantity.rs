@@ -54,6 +54,16 @@ pub enum Quantity {
     Duration,
     /// Gain over one CPU, in percent.
     Scaling,
+    /// Sum of all response times of a run, in seconds.
+    CumulativeTime,
+    /// Bytes of bodies of the whole run.
+    BodyBytes,
+    /// Bytes of heads of the whole run.
+    HeadBytes,
+    /// Mean size of a body, in bytes.
+    BodyMean,
+    /// Mean size of an answer, in bytes.
+    RetrievalMean,
     /// Rate of one transfer in Kbytes/s, of 1,000 bytes as its durations show; the document does not say.
     TransferRate,
 }
@@ -107,6 +117,11 @@ impl Quantity {
             Quantity::PageSize => ("page size", "bytes"),
             Quantity::Duration => ("duration", "s"),
             Quantity::Scaling => ("over 1 CPU", "%"),
+            Quantity::CumulativeTime => ("cumulative time", "s"),
+            Quantity::BodyBytes => ("body bytes", "bytes"),
+            Quantity::HeadBytes => ("header bytes", "bytes"),
+            Quantity::BodyMean => ("body mean", "bytes"),
+            Quantity::RetrievalMean => ("retrieval mean", "bytes"),
             Quantity::TransferRate => ("transfer rate", "Kbytes/s"),
         }
     }
@@ -125,6 +140,8 @@ impl Quantity {
             Quantity::Throughput => Some(figures.throughput_bps),
             Quantity::ClientThroughput => answered.then_some(figures.client_throughput_bps / 8.0),
             Quantity::WebstoneNumber => Some(figures.webstone_number as f64),
+            Quantity::BodyMean => answered.then(|| measured.body_bytes.mean()),
+            Quantity::RetrievalMean => answered.then(|| measured.response_bytes.mean()),
             Quantity::TransferRate => Some(figures.throughput_bps / 8e3),
             Quantity::ConnectMean => connected.then_some(figures.connect_mean_s),
             Quantity::ConnectMax => connected.then_some(measured.connect.max as f64 / 1e9),
