@@ -66,7 +66,8 @@ fn arguments_too_few_or_too_many() {
     );
     says(
         &["hit", "http://a/", "http://b/"],
-        "error: unexpected argument `http://b/`\nhint: `webstone hit --help` explains every option",
+        "error: URL `http://b/`: http://b is another server than http://a\n\
+         hint: name URLs of one server; a workload in a file may name several hosts, with --allow-hosts",
     );
     says(
         &["hit", "http://a/", "-q", "10"],
