@@ -114,6 +114,9 @@ pub struct LevelSummary {
     pub server_cpu_per_request_s: Option<f64>,
     /// CPU of the server in percent: 100 is one CPU, all of the time.
     pub server_cpu_percent: Option<f64>,
+    /// Of the fullest link towards the server: how much of its speed is used, in percent. Absent of loopbacks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_percent: Option<f64>,
     /// Of a proxy: what the origin behind it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<OriginFigures>,
@@ -249,6 +252,11 @@ impl CellSummary {
         self.levels.get(self.peak?)
     }
 
+    /// The level of the highest value of a figure.
+    pub fn best(&self, of: impl Fn(&LevelSummary) -> f64) -> Option<&LevelSummary> {
+        self.levels.iter().filter(|level| of(level) > 0.0).max_by(|a, b| of(a).total_cmp(&of(b)))
+    }
+
     /// The level of a number of clients.
     pub fn level(&self, clients: u32) -> Option<&LevelSummary> {
         self.levels.iter().find(|level| level.clients == clients && level.rate.is_none())
@@ -280,7 +288,7 @@ impl CellSummary {
     }
 
     /// What it shares with cells that differ in CPUs alone.
-    fn beside_cpus(&self) -> String {
+    pub fn beside_cpus(&self) -> String {
         self.but(Coordinates { cpus: None, ..self.at.clone() }.to_string())
     }
 
@@ -319,6 +327,7 @@ impl LevelSummary {
                 .map(|served| served.latency_ns.1 / served.latency_ns.0),
             server_cpu_per_request_s: Metric::SERVER_CPU.value(&reading),
             server_cpu_percent: ServerFigures::of(runs).map(|server| server.cpu_percent),
+            link_percent: verdict::link_percent(runs),
             origin: OriginFigures::of(runs),
         }
     }

@@ -7,6 +7,7 @@
 mod csv;
 pub(crate) mod markdown;
 pub(crate) mod notes;
+mod peaks;
 mod published;
 mod sheets;
 
@@ -21,7 +22,7 @@ use crate::layout::{Sheet, labelled, push_line, wrapped};
 use crate::numbers::{count, counted};
 use crate::screen::{Screen, Tone};
 use crate::text::{self, problems};
-use crate::{Charset, Format, Options, html, outgoing};
+use crate::{Charset, Format, Options, html, outgoing, xlsx};
 
 pub(crate) use sheets::{efficiency_lines, scaling_lines};
 
@@ -30,7 +31,7 @@ pub(crate) use sheets::{efficiency_lines, scaling_lines};
 pub enum SeriesReportError {
     /// A format that has no form for it.
     #[error(
-        "a series cannot be written as {0}\nhint: write one of text, html, markdown, csv, json, or name the record of one cell"
+        "a series cannot be written as {0}\nhint: write one of text, html, markdown, csv, json, xlsx, or name the record of one cell"
     )]
     NoSuchForm(Format),
     /// It could not be written as JSON.
@@ -39,6 +40,12 @@ pub enum SeriesReportError {
     /// It could not be written as CSV.
     #[error("the series cannot be written as CSV: {0}")]
     Csv(#[from] ::csv::Error),
+    /// It could not be written as a workbook.
+    #[error("the series cannot be written as a workbook: {0}")]
+    Xlsx(#[from] rust_xlsxwriter::XlsxError),
+    /// Nothing is measured that could fill a workbook.
+    #[error("nothing of the series is measured yet, so there is no workbook")]
+    Nothing,
 }
 
 /// Whether a series can be written in a format.
@@ -47,7 +54,7 @@ pub enum SeriesReportError {
 /// [`SeriesReportError::NoSuchForm`].
 pub fn series_form(format: Format) -> Result<(), SeriesReportError> {
     match format {
-        Format::Text | Format::Html | Format::Markdown | Format::Csv | Format::Json => Ok(()),
+        Format::Text | Format::Html | Format::Markdown | Format::Csv | Format::Json | Format::Xlsx => Ok(()),
         other => Err(SeriesReportError::NoSuchForm(other)),
     }
 }
@@ -88,6 +95,14 @@ pub fn render_series(
             Ok(outgoing::json(&text).into_bytes())
         }
         Format::Csv => Ok(csv::render(&report)?),
+        Format::Xlsx => {
+            let judged: Vec<_> =
+                records.iter().flatten().map(|record| (record, verdict::of(record))).collect();
+            match judged.is_empty() {
+                true => Err(SeriesReportError::Nothing),
+                false => Ok(xlsx::render(&judged)?),
+            }
+        }
         Format::Markdown => Ok(outgoing::text(markdown::render(&report, &screen_of(options)), false)),
         Format::Html => {
             let screen = screen_of(options);

@@ -58,6 +58,7 @@ fn parts(screen: &Screen, report: &Report<'_>) -> Vec<(Part, Sheet)> {
     parts.extend(others.flat_map(of).map(|sheet| (Part::Other, sheet)));
     if summary.cells.iter().any(|cell| cell.peak.is_some()) {
         parts.extend(draw.origin().map(|sheet| (Part::Other, sheet)));
+        parts.push((Part::Other, super::peaks::sheet(screen, report)));
         parts.push((Part::Cells, draw.cells()));
         parts.push((Part::Other, draw.levels()));
         parts.extend(super::published::sheet(report).map(|sheet| (Part::Other, sheet)));
