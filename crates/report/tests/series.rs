@@ -241,7 +241,7 @@ fn a_series_is_a_workbook_with_the_data_of_clients() {
     let runs: Vec<String> = summary.rows().skip(1).take(3).map(|row| row[0].to_string()).collect();
     assert_eq!(runs, ["nginx-1cpu", "nginx-2cpu", "apache-tuned-1cpu"]);
     let clients = book.worksheet_range("Client Data").unwrap();
-    let of_last = clients.rows().filter(|row| row[0].to_string() == "apache-tuned-1cpu").count();
+    let of_last = clients.rows().filter(|row| row[0] == "apache-tuned-1cpu").count();
     assert!(of_last > 0, "{:?}", clients.rows().next());
     let nothing = vec![None; records.len()];
     let error = render_series(&series, &nothing, &[], Format::Xlsx, &Options::default()).unwrap_err();

@@ -4,6 +4,7 @@
 //! What is said is computed by `webstone_model::series`; here it is laid out. Sheets are made once ([`sheets`]) and drawn by
 //! every format that has tables.
 
+mod batches;
 mod csv;
 pub(crate) mod markdown;
 pub(crate) mod notes;
