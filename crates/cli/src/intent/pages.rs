@@ -8,12 +8,19 @@ use webstone_model::workload::{FileRequest, Page, Workload};
 use super::target;
 use crate::args::RunArgs;
 use crate::failure::Failure;
+use crate::usage::QUIET;
 
 /// The workload of these URLs, a page each, whose server becomes the target.
 pub(super) fn of_urls(urls: &[String], spec: &mut RunSpec) -> Result<Workload, Failure> {
     let mut server: Option<String> = None;
     let mut pages = Vec::new();
     for url in urls {
+        // Behind the first one, a word is rarely a URL without its protocol, and mostly the value of somebody else's option.
+        if server.is_some() && !url.contains("://") {
+            let is_number = url.bytes().all(|byte| byte.is_ascii_digit());
+            let hint = if is_number { QUIET } else { "`webstone hit --help` explains every option" };
+            return Err(Failure::usage(format!("unexpected argument `{url}`")).hint(hint));
+        }
         let (target, path) = target::split(url)?;
         let target = target.to_string();
         let first = server.get_or_insert_with(|| target.clone());

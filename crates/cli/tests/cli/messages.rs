@@ -257,7 +257,7 @@ fn testbed_files_that_are_wrong() {
         (
             b"[load]\nclient = 3\n",
             "error: testbed file t.toml, line 2, column 1: unknown field `client`, expected one of `clients`, `rate`, `arrivals`, `when_busy`, `duration`, \
-             `pages`, `iterations`, `warmup`, `drain`, `order`, `retries`, `aa`\n\
+             `pages`, `repetitions`, `iterations`, `warmup`, `drain`, `order`, `retries`, `aa`\n\
              hint: `webstone run --dump-spec` prints every key with its default\n",
         ),
         (
