@@ -352,8 +352,8 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         ),
         (
             &["servers", "-f", "word.toml"],
-            "error: testbed file word.toml, line 2, column 1: unknown field `server`, expected one of `servers`, `profiles`, \
-             `interfaces`, `dynamic_workload`, `caching`, `connections`, `cpus`\n\
+            "error: testbed file word.toml, line 2, column 1: unknown field `server`, expected one of `servers`, `profiles`, `builds`, \
+             `interfaces`, `workloads`, `dynamic_workloads`, `resolve_names`, `dynamic_workload`, `caching`, `connections`, `cpus`\n\
              hint: `webstone run --dump-spec` prints every key with its default\n",
         ),
         (
