@@ -181,7 +181,7 @@ fn command_name(arguments: &[OsString]) -> Option<String> {
 }
 
 /// What -q means in other load generators, and here.
-const QUIET: &str = "-q is --quiet and takes no value; a rate, which hey and oha call -q, is -R here: the total, as in -R 1000";
+pub(crate) const QUIET: &str = "-q is --quiet and takes no value; a rate, which hey and oha call -q, is -R here: the total, as in -R 1000";
 
 /// Whether a word stands right behind another on the command line.
 fn follows(arguments: &[OsString], before: &str, word: &str) -> bool {

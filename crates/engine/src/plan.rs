@@ -176,6 +176,10 @@ impl Plan {
                 "give every page a weight from 1 to 2^40",
             )
         })?;
+        let sampler = match spec.load.repetitions {
+            Some(_) => sampler.in_turn(),
+            None => sampler,
+        };
         let strangers = match client.unix_socket {
             None => aim::strangers(workload, &spec.target, &client.allow_hosts),
             // Everything goes to the socket, whatever host it names.

@@ -91,6 +91,9 @@ pub struct LoadSpec {
     pub duration: Nanos,
     /// Pages that a level fetches in all, over all clients.
     pub pages: Option<u64>,
+    /// Repetition test: each page so often, in the order of the workload; then the level ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repetitions: Option<u32>,
     /// Timed runs of each level.
     pub iterations: u32,
     /// Time under load before the window opens, every iteration.
@@ -115,6 +118,7 @@ impl Default for LoadSpec {
             when_busy: WhenBusy::Queue,
             duration: Nanos::from_secs(6),
             pages: None,
+            repetitions: None,
             iterations: 1,
             warmup: Nanos::from_secs(1),
             drain: Nanos::from_secs(2),

@@ -75,7 +75,7 @@ pub struct Options {
     /// The command that shows everything, named where something is left out.
     pub full_command: Option<String>,
     /// Most pages in the per-page tables of [`Format::Text`], [`Format::Html`] and [`Format::Prometheus`], and of an
-    /// iteration in [`Format::Webstone1`]: those with the most hits.
+    /// iteration in [`Format::Webstone1`] and [`Format::Webstone2`]: those with the most hits.
     pub pages_max: usize,
     /// Which distribution [`Format::Hgrm`] writes: a name of `webstone_model::metrics::Histograms::named`.
     pub histogram: String,
@@ -191,7 +191,7 @@ pub fn write(
         Format::Json => outgoing::json(&json::render(shown, verdict())?).into_bytes(),
         Format::Csv => return csv::write(shown, options.csv_table, out),
         Format::Webstone1 => return webstone1::write(shown, options.pages_max, out),
-        Format::Webstone2 => outgoing::text(webstone2::render(shown), false),
+        Format::Webstone2 => return webstone2::write(shown, options.pages_max, out),
         Format::Markdown => outgoing::text(markdown::render(shown, &verdict(), options), false),
         Format::Hgrm => outgoing::text(hgrm::render(shown, options)?, false),
         Format::Html | Format::Xlsx | Format::Prometheus | Format::Otel => {

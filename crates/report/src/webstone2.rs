@@ -1,4 +1,4 @@
-//! The results block of WebStone 2.x: its labels, their order, separators and units, so that a script written for
+//! The text of WebStone 2.x, page blocks and results: its labels, their order, separators and units, so that a script written for
 //! WebStone 2.0.1 (`wscollect` splits lines at `:` and two blanks, or at a tab) reads it. One block for each level and
 //! iteration; `wscollect` keeps the last block of a file, so a file that it shall read must hold one.
 //!
@@ -13,56 +13,124 @@
 //! - `Sum of client response times` has six decimals; the original left out leading zeros of the fraction.
 //! - `Std Dev` has the divisor n, as the original's source has it. The means of each row are over its own count:
 //!   connections for connect times, responses for the rest.
+//! - A page's block stands above the results, as `webmaster -v` prints it. Of single pages no deviation, shortest time or extreme
+//!   size is kept: `-` stands there. Pages that nobody asked for are left out; where there are more than a reader wants (`--pages`)
+//!   those with the most hits are shown, and how many there are besides.
+//! - `Reading results` has a dot for each client, blanks and empty lines stand where the original has them: an empty line follows
+//!   each date, whose `asctime` brings a line end of its own.
 //! - Dates are UTC; the original printed local time.
 
 use std::fmt::Write as _;
+use std::io;
 
 use webstone_model::figures::Figures;
-use webstone_model::metrics::Moments;
+use webstone_model::metrics::{Moments, PageTotals};
+use webstone_model::pages::PageRow;
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::units::NANOS_PER_SECOND;
 
+use crate::ReportError;
 use crate::asctime::asctime;
-use crate::classic::{banner, client_host, one_line, standard_deviation, timeval};
+use crate::classic::{banner, client_host, one_line, page_size, standard_deviation, timeval};
 
 const RULE: &str = "===============================================================================";
+const TITLE: &str = "\n\t\t\t   Average      Std Dev      Minimum      Maximum\n";
+const NO_CONNECTIONS: &str = "NO CONNECTIONS, THEREFORE NO STATISTICS\nIS YOUR WEBSERVER RUNNING?\n\
+                              DO THE PAGES EXIST ON THE SERVER?";
 /// WebStone's megabit.
 const MEBI: f64 = 1024.0 * 1024.0;
 
 /// One block for each iteration, in the order in which they ran.
-pub(crate) fn render(record: &RunRecord) -> String {
-    let mut out = String::new();
+pub(crate) fn write(
+    record: &RunRecord,
+    pages_max: usize,
+    out: &mut dyn io::Write,
+) -> Result<(), ReportError> {
     for run in &record.iterations {
+        let rows = record.page_rows(run, pages_max)?;
+        let asked = run.measured.pages.iter().filter(|page| **page != PageTotals::default()).count() as u64;
+        let held = run.pages_at.map_or(asked, |place| place.rows);
+        let mut text = String::new();
         // Writing to a String cannot fail, so the results are dropped in one place.
-        let _ = preamble(&mut out, record, run)
-            .and_then(|()| results(&mut out, run))
-            .and_then(|()| statistics(&mut out, run));
+        let _ = preamble(&mut text, record, run)
+            .and_then(|()| pages(&mut text, record, &rows, held))
+            .and_then(|()| results(&mut text, run))
+            .and_then(|()| statistics(&mut text, run));
+        out.write_all(text.as_bytes())?;
     }
-    out
+    Ok(())
 }
 
 fn preamble(out: &mut String, record: &RunRecord, run: &IterationRecord) -> std::fmt::Result {
     writeln!(out, "{}", one_line(&record.command_line.join(" ")))?;
     writeln!(out, "Client 0: {} \t# Processes: {}", client_host(record), run.clients)?;
     writeln!(out, "    Webserver: {}", one_line(&record.target.url))?;
-    writeln!(out, "All clients started at {}", one_line(&asctime(&run.started_at, 0)))?;
+    writeln!(out, "\n\nWaiting for READY from {} clients", run.clients)?;
+    writeln!(out, "All READYs received\nSending GO to all clients")?;
+    writeln!(out, "All clients started at {}\n", one_line(&asctime(&run.started_at, 0)))?;
     writeln!(out, "Waiting for clients completion")?;
-    writeln!(out, "All clients ended at {}", one_line(&asctime(&run.started_at, run.measured.window_ns)))?;
-    writeln!(out, "\n{RULE}")?;
-    out.push_str(&banner(run));
-    Ok(())
+    writeln!(out, "Reading results {}", ".".repeat(run.clients as usize))?;
+    writeln!(out, "All clients ended at {}\n", one_line(&asctime(&run.started_at, run.measured.window_ns)))
+}
+
+fn pages(out: &mut String, record: &RunRecord, rows: &[PageRow], held: u64) -> std::fmt::Result {
+    for PageRow { page, totals } in rows {
+        writeln!(out, "{RULE}\nPage # {page}\n")?;
+        writeln!(out, "Total number of times page was hit {}", totals.hits)?;
+        writeln!(out, "{} connection(s) to server, {} errors", totals.connects, totals.errors)?;
+        page_statistics(out, totals)?;
+        let size = page_size(record, *page as usize, totals).unwrap_or(0);
+        writeln!(out, "Page size {size} \n{RULE}\n")?;
+    }
+    match held - (rows.len() as u64).min(held) {
+        0 => Ok(()),
+        more => writeln!(out, "and {more} more pages with fewer hits\n"),
+    }
+}
+
+/// What is kept of a page: means, and the longest times.
+fn page_statistics(out: &mut String, page: &PageTotals) -> std::fmt::Result {
+    if page.connects == 0 && page.requests == 0 {
+        return writeln!(out, "{NO_CONNECTIONS}");
+    }
+    writeln!(out, "{TITLE}")?;
+    let seconds = |nanos: f64| format!("{:>10.6}", nanos / NANOS_PER_SECOND as f64);
+    let mean = |sum: u64, count: u64| if count == 0 { 0.0 } else { sum as f64 / count as f64 };
+    let times = [
+        ("Connect time (sec) \t", page.connect_ns, page.connects, page.connect_ns_max),
+        ("Response time (sec) \t", page.response_ns, page.requests, page.response_ns_max),
+    ];
+    for (label, sum, count, max) in times {
+        let (mean, max) = (seconds(mean(sum, count)), seconds(max as f64));
+        writeln!(out, "{label}{mean}   {:>10}   {:>10}   {max}", "-", "-")?;
+    }
+    let sizes = [
+        ("Response size (bytes) \t", page.body_bytes + page.head_bytes),
+        ("Body size (bytes) \t", page.body_bytes),
+    ];
+    for (label, sum) in sizes {
+        writeln!(out, "{label}{:>10.0}   {:>10}   {:>10}   {:>10}", mean(sum, page.requests), "-", "-", "-")?;
+    }
+    moved(out, page.body_bytes, page.body_bytes + page.head_bytes)
+}
+
+fn moved(out: &mut String, bodies: u64, all: u64) -> std::fmt::Result {
+    let heads = all.saturating_sub(bodies);
+    writeln!(out, "\n{bodies} body bytes moved + {heads} header bytes moved = {all} total\n")
 }
 
 fn results(out: &mut String, run: &IterationRecord) -> std::fmt::Result {
     let measured = &run.measured;
     let figures = Figures::of(measured);
+    writeln!(out, "{RULE}")?;
+    out.push_str(&banner(run));
     writeln!(out, "WEBSTONE 2.0 results:")?;
     writeln!(out, "Total number of clients: \t{}", run.clients)?;
     writeln!(out, "Test time: \t\t\t{:.0} seconds", figures.test_time_s)?;
     writeln!(out, "Server connection rate: \t{:.2} connections/sec", figures.connection_rate)?;
     writeln!(out, "Server error rate: \t\t{:.4} err/sec", figures.error_rate)?;
     writeln!(out, "Server thruput: \t\t{:.2} Mbit/sec", figures.throughput_bps / MEBI)?;
-    writeln!(out, "Little's Load Factor: \t\t{:.2}", figures.little)?;
+    writeln!(out, "Little's Load Factor: \t\t{:.2} ", figures.little)?;
     writeln!(out, "Average response time: \t\t{:.4} millisec", figures.latency_mean_s * 1e3)?;
     writeln!(out, "Error Level:\t\t\t{:.4} %", figures.error_level_percent)?;
     writeln!(out, "Average client thruput: \t{:.4} Mbit/sec", figures.client_throughput_bps / MEBI)?;
@@ -75,19 +143,14 @@ fn statistics(out: &mut String, run: &IterationRecord) -> std::fmt::Result {
     let counts = &measured.counts;
     writeln!(out, "{} connection(s) to server, {} errors", counts.connections, counts.failed)?;
     if counts.connections == 0 && counts.succeeded == 0 {
-        return writeln!(out, "NO CONNECTIONS, THEREFORE NO STATISTICS\n");
+        return writeln!(out, "{NO_CONNECTIONS}\n");
     }
-    writeln!(out, "\n\t\t\t   Average      Std Dev      Minimum      Maximum\n")?;
+    writeln!(out, "{TITLE}")?;
     times(out, "Connect time (sec) \t", &measured.connect)?;
     times(out, "Response time (sec) \t", &measured.response)?;
     sizes(out, "Response size (bytes) \t", &measured.response_bytes)?;
     sizes(out, "Body size (bytes) \t", &measured.body_bytes)?;
-    let (all, bodies) = (measured.response_bytes.sum, measured.body_bytes.sum);
-    writeln!(
-        out,
-        "\n{bodies} body bytes moved + {} header bytes moved = {all} total\n",
-        all.saturating_sub(bodies)
-    )
+    moved(out, measured.body_bytes.sum, measured.response_bytes.sum)
 }
 
 fn times(out: &mut String, label: &str, moments: &Moments) -> std::fmt::Result {

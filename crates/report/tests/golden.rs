@@ -9,6 +9,8 @@ use std::path::Path;
 use calamine::Reader as _;
 use webstone_judge::comparison::Comparison;
 use webstone_model::record::RunRecord;
+use webstone_model::spec::{ConnectionPolicy, HttpVersion};
+use webstone_model::units::Nanos;
 use webstone_report::{Charset, ComparisonFormat, CsvTable, Format, Options, render, render_comparison};
 
 fn text(record: &RunRecord, format: Format, options: &Options) -> String {
@@ -201,13 +203,14 @@ fn the_history_and_a_run_beside_it() {
     golden("history-proliant.txt", &made(&of("proliant"), &[], Format::Text, &Options::default()));
     golden("history-proliant.md", &made(&of("proliant-1cpu-html"), &[], Format::Markdown, &wide()));
     golden("history-proliant.json", &made(&of("proliant-1cpu-html"), &[], Format::Json, &wide()));
-    let runs = [records::small()];
+    let runs = [as_measured_by("standard", records::small())];
     golden("history-beside.txt", &made(&of("html"), &runs, Format::Text, &Options::default()));
-    golden("history-beside-wasd.txt", &made(&of("wasd"), &runs, Format::Text, &Options::default()));
-    golden(
-        "history-beside-paper.txt",
-        &made(&of("ncsa"), &[records::paper::ncsa()], Format::Text, &Options::default()),
-    );
+    let mut workout = as_measured_by("workout-0k", records::small());
+    workout.spec.load.duration = Nanos::ZERO;
+    workout.spec.load.pages = Some(200);
+    golden("history-beside-wasd.txt", &made(&of("wasd"), &[workout], Format::Text, &Options::default()));
+    let paper = as_measured_by("general-and-media", records::paper::ncsa());
+    golden("history-beside-paper.txt", &made(&of("ncsa"), &[paper], Format::Text, &Options::default()));
     golden("history-beside.md", &made(&of("html"), &runs, Format::Markdown, &wide()));
     golden("history-beside.csv", &made(&of("html"), &runs, Format::Csv, &wide()));
     golden("history-beside.json", &made(&of("proliant-1cpu-html"), &runs, Format::Json, &wide()));
@@ -215,6 +218,46 @@ fn the_history_and_a_run_beside_it() {
         "history-beside-nothing.txt",
         &made(&of("html"), &[records::nothing()], Format::Text, &Options::default()),
     );
+}
+
+/// A record of this workload over HTTP/1.0 without kept connections, the server on one CPU.
+fn as_measured_by(workload: &str, mut record: RunRecord) -> RunRecord {
+    record.workload.name = workload.to_owned();
+    record.spec.client.http = HttpVersion::Http10;
+    record.target.embedded = true;
+    record.target.cpus = vec![0];
+    record
+}
+
+/// Every condition by itself keeps a table away.
+#[test]
+fn what_was_measured_otherwise_is_not_compared() {
+    use webstone_report::history::{Other, Published, apart, beside, published};
+    let tables: Vec<&Published> = published().iter().filter(|it| it.id == "wasd-cached").collect();
+    let alike = as_measured_by("workout-16k", records::small());
+    let compared = beside(&alike, &tables);
+    assert_eq!(compared.len(), 1, "{compared:?}");
+    assert_eq!(compared[0].row.name(), "16K, 10 clients");
+    let why = |change: &dyn Fn(&mut RunRecord)| {
+        let mut record = alike.clone();
+        change(&mut record);
+        assert!(beside(&record, &tables).is_empty());
+        apart(&record, &tables)[0].other
+    };
+    assert_eq!(why(&|it| it.workload.name = "workout-2k".to_owned()), Other::Workload);
+    assert_eq!(why(&|it| it.workload.pages[0].files[0].url = "/send?size=0".into()), Other::Interface);
+    assert_eq!(why(&|it| it.spec.client.http = HttpVersion::Http11), Other::Http);
+    assert_eq!(why(&|it| it.spec.client.connections = ConnectionPolicy::KeepAlive), Other::Connections);
+    assert_eq!(why(&|it| it.spec.server.cache = Some(false)), Other::Cache);
+    assert_eq!(why(&|it| it.spec.server.resolve_names = true), Other::ResolveNames);
+    assert_eq!(why(&|it| it.iterations.retain(|run| run.clients != 10)), Other::Clients);
+    let scaled: Vec<&Published> = published().iter().filter(|it| it.id == "lt6000r-static").collect();
+    let mut two = as_measured_by("webbench-static", records::small());
+    two.target.cpus = vec![0, 1];
+    let rows: Vec<String> = beside(&two, &scaled).iter().map(|it| it.row.name()).collect();
+    assert_eq!(rows, ["2 CPUs"]);
+    two.target.cpus = vec![0, 1, 2];
+    assert_eq!(apart(&two, &scaled)[0].other, Other::Cpus);
 }
 
 #[test]

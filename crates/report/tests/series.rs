@@ -230,10 +230,39 @@ fn what_the_reports_of_cells_warn_of_is_in_every_form() {
     }
 }
 
+/// The workbook of a series is that of its cells: a summary and the data of every client.
+#[test]
+fn a_series_is_a_workbook_with_the_data_of_clients() {
+    use calamine::Reader as _;
+    let (series, records) = records::series();
+    let book = render_series(&series, &records, &[], Format::Xlsx, &Options::default()).unwrap();
+    let mut book = calamine::Xlsx::new(std::io::Cursor::new(book)).unwrap();
+    let summary = book.worksheet_range("Summary").unwrap();
+    let runs: Vec<String> = summary.rows().skip(1).take(3).map(|row| row[0].to_string()).collect();
+    assert_eq!(runs, ["nginx-1cpu", "nginx-2cpu", "apache-tuned-1cpu"]);
+    let clients = book.worksheet_range("Client Data").unwrap();
+    let of_last = clients.rows().filter(|row| row[0] == "apache-tuned-1cpu").count();
+    assert!(of_last > 0, "{:?}", clients.rows().next());
+    let nothing = vec![None; records.len()];
+    let error = render_series(&series, &nothing, &[], Format::Xlsx, &Options::default()).unwrap_err();
+    assert_eq!(error.to_string(), "nothing of the series is measured yet, so there is no workbook");
+}
+
+/// Both peaks at their own clients, and a chart with a line for each number of CPUs whose peak is marked.
+#[test]
+fn peaks_stand_together_and_are_marked_in_the_charts() {
+    let markdown = rendered(Format::Markdown);
+    let peaks = markdown.split("#### Peaks").nth(1).unwrap();
+    assert!(peaks.contains("| nginx-2cpu | 1,818 at 20 | 471 at 20 |"), "{peaks}");
+    let html = rendered(Format::Html);
+    let chart = html.split("id=\"chart-family-requests_per_s-0-t\"").nth(1).unwrap();
+    assert!(chart.contains("1 CPU") && chart.contains("2 CPUs, peak"), "{chart}");
+}
+
 #[test]
 fn forms_that_hold_one_run_are_refused() {
     let (series, records) = records::series();
-    for format in [Format::Xlsx, Format::Hit, Format::Hgrm, Format::Webstone1, Format::Prometheus] {
+    for format in [Format::Hit, Format::Hgrm, Format::Webstone1, Format::Prometheus] {
         let error =
             render_series(&series, &records, &[], format, &Options::default()).unwrap_err().to_string();
         assert!(error.starts_with(&format!("a series cannot be written as {format}\nhint: ")), "{error}");

@@ -99,14 +99,23 @@ fn the_banner_of_a_broken_identity_confuses_nobody() {
 #[test]
 fn labels_stand_in_the_order_of_the_original() {
     let text = block(&records::paper::netsite(), &Options::default());
+    let dots = format!("Reading results {}\n", ".".repeat(24));
     let labels = [
+        "\n\n\nWaiting for READY from 24 clients\nAll READYs received\nSending GO to all clients\n",
+        "All clients started at Tue Mar  7 01:33:16 1995\n\nWaiting for clients completion\n",
+        &dots,
+        "All clients ended at Tue Mar  7 01:43:16 1995\n\n",
+        "\nPage # 0\n\nTotal number of times page was hit 1888\n5664 connection(s) to server, 0 errors\n",
+        "\n23199744 body bytes moved + ",
+        "Page size 12288 \n",
+        "\nPage # 5\n\nTotal number of times page was hit 500\n",
         "WEBSTONE 2.0 results:\n",
         "Total number of clients: \t24\n",
         "Test time: \t\t\t600 seconds\n",
         "Server connection rate: \t20.16 connections/sec\n",
         "Server error rate: \t\t0.0000 err/sec\n",
         "Server thruput: \t\t39.12 Mbit/sec\n",
-        "Little's Load Factor: \t\t23.83\n",
+        "Little's Load Factor: \t\t23.83 \n",
         "Average response time: \t\t1181.8273 millisec\n",
         "Error Level:\t\t\t0.0000 %\n",
         "Average client thruput: \t1.6416 Mbit/sec\n",

@@ -206,6 +206,10 @@ fn prepare(
         series,
     } = options;
     let workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
+    let mut spec = spec;
+    if let Some(repetitions) = spec.load.repetitions {
+        spec.load.pages = Some(u64::from(repetitions) * workload.pages.len() as u64);
+    }
     let configuration = configuration::read(&spec.server_config)?;
     warnings.extend(target::unknown_contents(&spec, &workload));
 

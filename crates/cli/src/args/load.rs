@@ -85,6 +85,14 @@ pub struct RunLoadArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = values::count)]
     pub pages: Option<u64>,
 
+    /// Repetition test: fetch each page N times, in the workload's order, then report
+    ///
+    /// The pages are dealt to the clients in turn, whatever their weights. There is no warm-up and no duration.
+    ///
+    /// Default: none, pages are drawn by weight. Example: --repetitions 10
+    #[arg(long, value_name = "N", value_parser = values::count_u32, conflicts_with_all = ["pages", "duration", "warmup", "rate"])]
+    pub repetitions: Option<u32>,
+
     /// Warm-up before each measured window; not counted
     ///
     /// Example: --warmup 5s
@@ -157,6 +165,12 @@ pub struct HitLoadArgs {
     /// Example: -i 5
     #[arg(short, long, value_name = "N", value_parser = values::count_u32)]
     pub iterations: Option<u32>,
+
+    /// Repetition test: fetch each URL N times, in the order given, then report
+    ///
+    /// Default: none. Example: --repetitions 10
+    #[arg(long, value_name = "N", value_parser = values::count_u32, conflicts_with_all = ["requests", "duration", "warmup", "rate"])]
+    pub repetitions: Option<u32>,
 
     /// Warm-up before the measured window; not counted
     ///

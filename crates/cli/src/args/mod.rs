@@ -345,6 +345,7 @@ Examples:
   webstone hit http://127.0.0.1:8080/index.html
   webstone hit http://127.0.0.1:8080/ -t 1 -c 64 -d 30s --latency
   webstone hit http://127.0.0.1:8080/ -n 100k
+  webstone hit http://127.0.0.1:8080/a.html http://127.0.0.1:8080/b.gif --repetitions 10
   webstone hit http://127.0.0.1:8080/ --threshold 'p(99)<50ms,errors<0.1%'
   webstone hit http://127.0.0.1:8080/api -m POST --body @order.json -H 'Content-Type: application/json'
   webstone hit http://127.0.0.1:8080/ --connections per-request --format json";
@@ -419,8 +420,11 @@ Examples:
 pub struct RunArgs {
     /// The server under test, as http://HOST:PORT; several are used in turn. Without one: that of --server, or the embedded one
     ///
-    /// The server only: the workload says which files are requested, so a path other than / is refused.
-    #[arg(value_name = "URL")]
+    /// The server only: the workload says which files are requested, so a path other than / is refused. Words that begin with
+    /// / are pages, which take the workload's place: [WEIGHT:]/PATH, and for a page of several files [WEIGHT:]/PATH,/PATH.
+    ///
+    /// Example: http://127.0.0.1:8080 40:/index.html,/logo.gif 5:/film.mpg
+    #[arg(value_name = "URL|PAGE")]
     pub target: Vec<String>,
 
     /// Testbed file: a run as TOML, as --dump-spec prints it; flags override it
@@ -486,9 +490,9 @@ pub struct RunArgs {
 /// `webstone hit`.
 #[derive(Args, Debug)]
 pub struct HitArgs {
-    /// The URL to request, as http://HOST:PORT/PATH
-    #[arg(value_name = "URL")]
-    pub url: String,
+    /// The URLs to request, as http://HOST:PORT/PATH; all of one server, drawn with the same probability
+    #[arg(value_name = "URL", required = true)]
+    pub urls: Vec<String>,
 
     /// Load.
     #[command(flatten)]

@@ -143,8 +143,8 @@ pub struct ListArgs {
 /// `webstone history`.
 #[derive(Args, Debug)]
 pub struct HistoryArgs {
-    /// Runs to show beside the published results: directories, their record.json, names below --runs-dir, `last` or
-    /// `last~1`
+    /// Runs or series to show beside the published results that were measured under the same conditions: directories, their
+    /// record.json, names below --runs-dir, `last` or `last~1`
     ///
     /// Default: none, the published results are printed as they are. Example: runs/20260701T120000Z-webstone
     #[arg(value_name = "RUN")]

@@ -62,9 +62,9 @@ pub struct SeriesArgs {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dump_spec", "plan"])]
     pub resume: Option<PathBuf>,
 
-    /// The workload: the name of a built-in one, or a file
+    /// The workload: the name of a built-in one, or a file; of several, separated by commas, each has cells of its own
     ///
-    /// Example: -w general-and-media, or -w ./filelist
+    /// Example: -w general-and-media, -w ./filelist, or -w workout-0k,workout-16k
     #[arg(short, long, value_name = "NAME|FILE")]
     pub workload: Option<String>,
 
@@ -90,7 +90,7 @@ pub struct SeriesArgs {
     )]
     pub interfaces: Vec<Delivery>,
 
-    /// The workload of cells in which a program answers
+    /// The workload of cells in which a program answers; of several, separated by commas, each has cells of its own
     ///
     /// Default: of `spice` one answer as large as the files of --workload on average; otherwise that of --workload.
     /// Example: --dynamic-workload spice
@@ -132,6 +132,19 @@ pub struct SeriesArgs {
     #[arg(long = "build", value_name = "PROGRAM", help_heading = "Matrix", conflicts_with_all = ["server_program", "server_command"])]
     pub builds: Vec<String>,
 
+    /// Whether the server looks up the names of its clients, each in a cell of its own: on, off, or both
+    ///
+    /// Default: as --server-resolve-names says. Example: --lookups on,off
+    #[arg(
+        long,
+        value_name = "LIST",
+        help_heading = "Matrix",
+        value_delimiter = ',',
+        value_parser = values::caching(),
+        conflicts_with = "server_resolve_names"
+    )]
+    pub lookups: Vec<Caching>,
+
     /// Numbers of CPUs of the server, each in a cell of its own
     ///
     /// The server is pinned to that many, one of each core before the second of any, and configured to use them. The generator
@@ -148,6 +161,13 @@ pub struct SeriesArgs {
         conflicts_with = "server_cpus"
     )]
     pub cpus: Vec<u32>,
+
+    /// A testbed file in minutes: windows of 1 s, three of its levels, one iteration, and only CPUs that are here
+    ///
+    /// The cells are the same, so that every table and chart of the full series can be looked at; its figures prove nothing.
+    /// Flags beside it have the last word.
+    #[arg(long, help_heading = "Load")]
+    pub quick: bool,
 
     /// Load.
     #[command(flatten)]
@@ -207,6 +227,7 @@ impl SeriesArgs {
             || !self.interfaces.is_empty()
             || !self.builds.is_empty()
             || !self.caching.is_empty()
+            || !self.lookups.is_empty()
             || !self.policies.is_empty()
             || !self.cpus.is_empty();
         let load = &self.load;

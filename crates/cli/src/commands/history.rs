@@ -1,12 +1,14 @@
 //! `webstone history`: results that others published, and runs beside them.
 
+use webstone_model::series::Kind;
 use webstone_report::history::{self, Published};
+use webstone_runner::series::{self, SeriesError};
 
 use super::records;
 use crate::args::HistoryArgs;
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
-use crate::intent::format_of;
+use crate::intent::{format_of, series_failure};
 
 pub(super) fn execute(args: &HistoryArgs, console: &Console) -> Result<Exit, Failure> {
     let all = history::published();
@@ -20,6 +22,13 @@ pub(super) fn execute(args: &HistoryArgs, console: &Console) -> Result<Exit, Fai
     }
     let mut runs = Vec::new();
     for run in &args.runs {
+        if let Some(path) = records::series(run, args.runs_dir.as_deref()) {
+            let failed = |error: SeriesError| series_failure(&error, Kind::Servers);
+            let (directory, series) = series::load(&path).map_err(failed)?;
+            let cells = series::records(&directory, &series);
+            runs.extend(cells.map_err(|error| failed(SeriesError::Store(error)))?.into_iter().flatten());
+            continue;
+        }
         runs.push(records::load(run, args.runs_dir.as_deref()).map_err(|failure| {
             let name = run.to_string_lossy();
             match all.iter().any(|result| result.matches(&name)) && !run.exists() {

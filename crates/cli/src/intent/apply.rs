@@ -22,6 +22,7 @@ pub(super) fn load(args: &RunLoadArgs, spec: &mut LoadSpec) {
     set(&args.order, &mut spec.order);
     set(&args.retry.retries, &mut spec.retries);
     spec.aa |= args.aa;
+    spec.repetitions = args.repetitions.or(spec.repetitions);
     if args.pages.is_some() {
         spec.pages = args.pages;
     }
@@ -36,6 +37,7 @@ pub(super) fn hit_load(args: &HitLoadArgs, spec: &mut LoadSpec) {
     set(&args.iterations, &mut spec.iterations);
     set(&args.warmup, &mut spec.warmup);
     set(&args.retry.retries, &mut spec.retries);
+    spec.repetitions = args.repetitions;
     if args.requests.is_some() {
         spec.pages = args.requests;
         if args.duration.is_none() {

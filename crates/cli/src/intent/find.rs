@@ -8,7 +8,7 @@ use webstone_model::units::Nanos;
 use webstone_report::Format;
 use webstone_runner::check::Asked;
 
-use super::{Intent, apply, finish, hit_defaults, one_url, run_defaults};
+use super::{Intent, apply, finish, hit_defaults, pages, run_defaults};
 use crate::args::FindArgs;
 use crate::failure::Failure;
 
@@ -16,7 +16,7 @@ pub(crate) fn of_find(args: &FindArgs) -> Result<Intent, Failure> {
     let (mut spec, workload) = match (&args.url, &args.workload) {
         (Some(url), None) => {
             let mut spec = hit_defaults();
-            let workload = one_url(url, &mut spec)?;
+            let workload = pages::of_urls(std::slice::from_ref(url), &mut spec)?;
             (spec, Some(workload))
         }
         (url, workload) => {

@@ -5,6 +5,7 @@
 mod apply;
 mod body;
 mod find;
+mod pages;
 mod series;
 mod target;
 mod testbed;
@@ -16,7 +17,7 @@ use webstone_model::spec::{Check, ConnectionPolicy, Levels, LoadSpec, RunSpec, S
 use webstone_model::threshold::Threshold;
 use webstone_model::tls::TlsSpec;
 use webstone_model::units::Nanos;
-use webstone_model::workload::{FileRequest, Page, Workload};
+use webstone_model::workload::Workload;
 use webstone_report::Format;
 use webstone_runner::check::{self, Asked, Checked};
 
@@ -69,7 +70,11 @@ pub(crate) fn tls_of_checkfiles(args: &TlsArgs) -> Result<TlsSpec, Failure> {
 pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
     let testbed = args.testbed.as_deref().map(testbed::read).transpose()?;
     let mut spec = testbed.as_ref().map_or_else(run_defaults, |testbed| testbed.spec.clone());
-    target::newest(&args.target, &args.server, &mut spec);
+    let (urls, workload) = pages::apart(&args.target)?;
+    target::newest(&urls, &args.server, &mut spec);
+    if let Some(workload) = &workload {
+        pages::instead(workload, args, &mut spec)?;
+    }
     if let Some(workload) = &args.workload {
         spec.workload.clone_from(workload);
     }
@@ -81,7 +86,7 @@ pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
     apply::elsewhere(&args.elsewhere, &mut spec.server);
     let given = [given_load(&args.load.clients, &args.load.duration), target::given(&args.server)].concat();
     let asked = Asked { spec, defaults: run_defaults(), given, testbed };
-    let intent = finish("run", asked, None, &args.output, !args.no_store, Format::Text)?;
+    let intent = finish("run", asked, workload, &args.output, !args.no_store, Format::Text)?;
     Ok(Intent {
         check_target: !args.client.no_check,
         thresholds: thresholds(&args.thresholds, &intent.spec)?,
@@ -93,7 +98,7 @@ pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
 pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
     let defaults = hit_defaults();
     let mut spec = defaults.clone();
-    let workload = one_url(&args.url, &mut spec)?;
+    let workload = pages::of_urls(&args.urls, &mut spec)?;
     apply::hit_load(&args.load, &mut spec.load);
     apply::client(&args.client, &mut spec.client)?;
     apply::generator(&args.generator, &mut spec.generator);
@@ -120,24 +125,6 @@ pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
 fn given_load(clients: &Option<Levels>, duration: &Option<Nanos>) -> Vec<&'static str> {
     let typed = [("load.clients", clients.is_some()), ("load.duration", duration.is_some())];
     typed.into_iter().filter_map(|(key, typed)| typed.then_some(key)).collect()
-}
-
-/// The workload of one URL, whose server becomes the target.
-fn one_url(url: &str, spec: &mut RunSpec) -> Result<Workload, Failure> {
-    let (target, path) = target::split(url)?;
-    spec.target = vec![target.to_string()];
-    let workload = Workload {
-        name: path.clone(),
-        description: "One URL.".to_owned(),
-        pages: vec![Page {
-            weight: 1,
-            files: vec![FileRequest { url: path.into(), ..FileRequest::default() }],
-            think: Nanos::ZERO,
-        }],
-        ..Workload::default()
-    };
-    spec.workload.clone_from(&workload.name);
-    Ok(workload)
 }
 
 /// The settings of `serve`, and the workload that it serves.

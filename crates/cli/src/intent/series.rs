@@ -1,10 +1,11 @@
 //! What `servers`, `scale` and `spice` were asked for: a specification whose `series` is the matrix.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use webstone_lab::machine::{Root, allowed_cpus};
 use webstone_model::series::{Kind, Matrix};
 use webstone_model::spec::{Levels, RunSpec};
+use webstone_model::units::Nanos;
 use webstone_report::Format;
 use webstone_runner::check::{self, Asked};
 use webstone_runner::series::SeriesError;
@@ -20,6 +21,10 @@ const SPICE_STATIC: &str = "webbench-static";
 const SPICE_CLIENTS: [u32; 4] = [10, 20, 40, 60];
 /// Iterations of each level of a series unless something else is said: the fewest that ranks can be made of.
 const ITERATIONS: u32 = 3;
+
+/// Window and warm-up of `--quick`.
+const QUICK_WINDOW: Nanos = Nanos::from_secs(1);
+const QUICK_WARMUP: Nanos = Nanos(300_000_000);
 
 /// A series as it shall be made.
 #[derive(Clone, Debug)]
@@ -67,6 +72,9 @@ pub(crate) fn of_series(kind: Kind, args: &SeriesArgs) -> Result<SeriesIntent, F
         kind.command().clone_into(&mut spec.name);
     }
     let mut matrix = spec.series.take().unwrap_or_default();
+    if args.quick {
+        quick(&mut spec, &mut matrix);
+    }
     apply_all(args, &mut spec)?;
     if !args.servers.is_empty() {
         matrix.servers.clone_from(&args.servers);
@@ -97,8 +105,18 @@ pub(crate) fn of_series(kind: Kind, args: &SeriesArgs) -> Result<SeriesIntent, F
     if !args.interfaces.is_empty() {
         matrix.interfaces.clone_from(&args.interfaces);
     }
+    if args.workload.is_some() {
+        matrix.workloads = args.workload.as_deref().map(listed).unwrap_or_default();
+    }
+    if let Some(first) = matrix.workloads.first() {
+        spec.workload.clone_from(first);
+    }
     if let Some(workload) = &args.dynamic_workload {
-        matrix.dynamic_workload = Some(workload.clone());
+        matrix.dynamic_workloads = listed(workload);
+        matrix.dynamic_workload = matrix.dynamic_workloads.is_empty().then(|| workload.clone());
+    }
+    if !args.lookups.is_empty() {
+        matrix.resolve_names.clone_from(&args.lookups);
     }
     let given = given_load(&args.load.clients, &args.load.duration);
     let asked = Asked { spec, defaults, given, testbed };
@@ -146,6 +164,34 @@ pub(crate) fn series_failure(error: &SeriesError, kind: Kind) -> Failure {
     };
     let hint = error.hint().map(|hint| flags::named(&hint, kind.command()));
     Failure { exit, message: flags::named(&error.to_string(), kind.command()), hint }
+}
+
+/// The same cells with the least load that fills every table: one short iteration of the first, the middle and the last level,
+/// without the numbers of CPUs that this machine does not have.
+fn quick(spec: &mut RunSpec, matrix: &mut Matrix) {
+    let load = &mut spec.load;
+    load.iterations = 1;
+    if load.duration > QUICK_WINDOW {
+        load.duration = QUICK_WINDOW;
+    }
+    load.warmup = load.warmup.min(QUICK_WARMUP);
+    let levels = &load.clients.0;
+    if let ([first, .., last], middle) = (&levels[..], levels.len() / 2) {
+        let mut three = vec![*first, levels[middle], *last];
+        three.dedup();
+        load.clients = Levels(three);
+    }
+    let here = allowed_cpus(&Root::default()).len() as u32;
+    let fewest = matrix.cpus.iter().min().copied();
+    matrix.cpus.retain(|cpus| *cpus <= here || Some(*cpus) == fewest);
+}
+
+/// Several workloads, where more than one is named. A file may have a comma in its name, too.
+fn listed(names: &str) -> Vec<String> {
+    match names.contains(',') && !Path::new(names).exists() {
+        true => names.split(',').map(|name| name.trim().to_owned()).collect(),
+        false => Vec::new(),
+    }
 }
 
 /// 1, 2, 4 … and the last itself.

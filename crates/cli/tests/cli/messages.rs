@@ -70,7 +70,8 @@ fn arguments_too_few_or_too_many() {
     );
     says(
         &["hit", "http://a/", "http://b/"],
-        "error: unexpected argument `http://b/`\nhint: `webstone hit --help` explains every option",
+        "error: URL `http://b/`: http://b is another server than http://a\n\
+         hint: name URLs of one server; a workload in a file may name several hosts, with --allow-hosts",
     );
     says(
         &["hit", "http://a/", "-q", "10"],
@@ -260,7 +261,7 @@ fn testbed_files_that_are_wrong() {
         (
             b"[load]\nclient = 3\n",
             "error: testbed file t.toml, line 2, column 1: unknown field `client`, expected one of `clients`, `rate`, `arrivals`, `when_busy`, `duration`, \
-             `pages`, `iterations`, `warmup`, `drain`, `order`, `retries`, `aa`\n\
+             `pages`, `repetitions`, `iterations`, `warmup`, `drain`, `order`, `retries`, `aa`\n\
              hint: `webstone run --dump-spec` prints every key with its default\n",
         ),
         (

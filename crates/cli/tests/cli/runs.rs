@@ -286,3 +286,21 @@ fn an_open_loop_tells_what_it_offered_in_every_report() {
         "{hit}"
     );
 }
+
+/// The paper's repetition test, with pages from the command line: each one so often, whatever its weight, then the report.
+#[test]
+fn a_repetition_test_fetches_each_page_as_often() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--threads", "1", "--workload", "general-and-media"]);
+    let typed = ["40:/file3k.html,/file4k.html", "/file10k.html", "5:/file6k.html"];
+    let arguments =
+        [&["run", &server.url][..], &typed, &["--repetitions", "7", "-c", "3", "--no-store"]].concat();
+    let said = webstone_in(dir.path(), &[&arguments[..], &["--format", "webstone2"]].concat());
+    assert!(matches!(said.code, 0 | 4), "{said:?}");
+    assert_eq!(said.out.matches("Total number of times page was hit 7\n").count(), 3, "{}", said.out);
+    assert!(said.out.contains("Total number of pages read:\t21\n"), "{}", said.out);
+    assert!(said.out.contains("\nPage size 7168 \n"), "{}", said.out);
+    let both = webstone_in(dir.path(), &[&arguments[..], &["-n", "5"]].concat());
+    assert_eq!(both.code, 2, "{both:?}");
+    server.end();
+}

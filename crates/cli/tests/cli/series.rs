@@ -340,9 +340,9 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
              hint: list them, as in 1,2,4; on a machine with one CPU there is nothing to scale to\n",
         ),
         (
-            &["servers", "reference", "--format", "xlsx"],
-            "error: a series cannot be written as xlsx\n\
-             hint: write one of text, html, markdown, csv, json, or name the record of one cell\n",
+            &["servers", "reference", "--format", "hgrm"],
+            "error: a series cannot be written as hgrm\n\
+             hint: write one of text, html, markdown, csv, json, xlsx, or name the record of one cell\n",
         ),
         (
             &["servers", "-f", "url.toml"],
@@ -352,8 +352,8 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         ),
         (
             &["servers", "-f", "word.toml"],
-            "error: testbed file word.toml, line 2, column 1: unknown field `server`, expected one of `servers`, `profiles`, \
-             `interfaces`, `dynamic_workload`, `caching`, `connections`, `cpus`\n\
+            "error: testbed file word.toml, line 2, column 1: unknown field `server`, expected one of `servers`, `profiles`, `builds`, \
+             `interfaces`, `workloads`, `dynamic_workloads`, `resolve_names`, `dynamic_workload`, `caching`, `connections`, `cpus`\n\
              hint: `webstone run --dump-spec` prints every key with its default\n",
         ),
         (

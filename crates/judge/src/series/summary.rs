@@ -104,6 +104,10 @@ pub struct LevelSummary {
     pub latency_p99_s: Option<f64>,
     /// Bit/s of valid responses.
     pub throughput_bps: f64,
+    /// Failed requests per second.
+    pub error_rate: f64,
+    /// Length of an iteration, in seconds: of those that pages end, what the batch took.
+    pub iteration_s: f64,
     /// Failed requests in percent.
     pub error_level_percent: f64,
     /// Jain's index over clients' completed pages.
@@ -114,6 +118,9 @@ pub struct LevelSummary {
     pub server_cpu_per_request_s: Option<f64>,
     /// CPU of the server in percent: 100 is one CPU, all of the time.
     pub server_cpu_percent: Option<f64>,
+    /// Of the fullest link towards the server: how much of its speed is used, in percent. Absent of loopbacks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_percent: Option<f64>,
     /// Of a proxy: what the origin behind it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<OriginFigures>,
@@ -249,6 +256,11 @@ impl CellSummary {
         self.levels.get(self.peak?)
     }
 
+    /// The level of the highest value of a figure.
+    pub fn best(&self, of: impl Fn(&LevelSummary) -> f64) -> Option<&LevelSummary> {
+        self.levels.iter().filter(|level| of(level) > 0.0).max_by(|a, b| of(a).total_cmp(&of(b)))
+    }
+
     /// The level of a number of clients.
     pub fn level(&self, clients: u32) -> Option<&LevelSummary> {
         self.levels.iter().find(|level| level.clients == clients && level.rate.is_none())
@@ -280,18 +292,22 @@ impl CellSummary {
     }
 
     /// What it shares with cells that differ in CPUs alone.
-    fn beside_cpus(&self) -> String {
+    pub fn beside_cpus(&self) -> String {
         self.but(Coordinates { cpus: None, ..self.at.clone() }.to_string())
     }
 
     /// What it shares with cells that differ in the interface alone (and so in what is asked for).
     fn beside_interface(&self) -> String {
-        Coordinates { interface: None, ..self.at.clone() }.to_string()
+        Coordinates { interface: None, workload: None, ..self.at.clone() }.to_string()
     }
 
     fn but(&self, at: String) -> String {
         // A program's answers are those of its own workload.
-        if self.at.is_dynamic() { at } else { format!("{}, {at}", self.workload) }
+        if self.at.is_dynamic() || self.at.workload.is_some() {
+            at
+        } else {
+            format!("{}, {at}", self.workload)
+        }
     }
 }
 
@@ -312,6 +328,8 @@ impl LevelSummary {
             latency_mean_interval: over(Metric::MEAN),
             latency_p99_s: Metric::Percentile(99.0).value(&reading),
             throughput_bps: figures.throughput_bps,
+            error_rate: figures.error_rate,
+            iteration_s: figures.test_time_s / runs.len() as f64,
             error_level_percent: figures.error_level_percent,
             jain_pages: served.map(|served| served.jain_pages),
             latency_spread: served
@@ -319,6 +337,7 @@ impl LevelSummary {
                 .map(|served| served.latency_ns.1 / served.latency_ns.0),
             server_cpu_per_request_s: Metric::SERVER_CPU.value(&reading),
             server_cpu_percent: ServerFigures::of(runs).map(|server| server.cpu_percent),
+            link_percent: verdict::link_percent(runs),
             origin: OriginFigures::of(runs),
         }
     }
@@ -509,7 +528,12 @@ impl Whole<'_> {
 
     fn spice(&self, (of, group): Group) -> Option<Spice> {
         let is_dynamic = |cell: &usize| self.cells[*cell].at.is_dynamic();
-        let files = *group.iter().find(|cell| !is_dynamic(cell))?;
+        let mut of_files = group.iter().filter(|cell| !is_dynamic(cell));
+        let files = *of_files.next()?;
+        // Which of several workloads a program's answers are as large as, nothing says.
+        if of_files.next().is_some() {
+            return None;
+        }
         let mut of_spice = vec![files];
         of_spice.extend(group.iter().filter(|cell| is_dynamic(cell)));
         if of_spice.len() < 2 {

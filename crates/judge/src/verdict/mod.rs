@@ -30,6 +30,7 @@ pub use bounds::{
     WORKER_CPU_PERCENT_MAX, run_queue_percent,
 };
 pub use disturbance::{Loss, Worth, losses, worth};
+pub use limit::link_percent;
 pub use rules::rules;
 
 /// The verdict on a record.

@@ -25,6 +25,15 @@ pub struct Matrix {
     /// Server-side interfaces that answers come through; `static` serves files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<Delivery>,
+    /// Workloads, each in cells of its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub workloads: Vec<String>,
+    /// The same of cells whose answers come from a program; where it is empty, `dynamic_workload`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dynamic_workloads: Vec<String>,
+    /// Whether the server looks up the names of its clients: `on`, `off`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resolve_names: Vec<Caching>,
     /// The workload of cells whose answers come from a program; where it is absent, theirs is that of all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dynamic_workload: Option<String>,
@@ -39,13 +48,13 @@ pub struct Matrix {
     pub cpus: Vec<u32>,
 }
 
-/// Whether a server keeps at hand what it has once read.
+/// Whether a server does something: keep at hand what it has once read, look up names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Caching {
-    /// It does: `--server-cache`.
+    /// It does.
     On,
-    /// It does not: `--server-no-cache`.
+    /// It does not.
     Off,
 }
 
@@ -115,6 +124,9 @@ impl Matrix {
         once("caching", &self.caching)?;
         once("connections", &self.connections)?;
         once("cpus", &self.cpus)?;
+        once("workloads", &self.workloads)?;
+        once("dynamic_workloads", &self.dynamic_workloads)?;
+        once("resolve_names", &self.resolve_names)?;
         if self.cpus.contains(&0) {
             return Err(MatrixError {
                 what: "cpus (series.cpus): a server cannot run on 0 CPUs".to_owned(),
@@ -126,10 +138,12 @@ impl Matrix {
         let policies: Vec<Option<&ConnectionPolicy>> = or_none(&self.connections);
         let counts: Vec<Option<&u32>> = or_none(&self.cpus);
         let builds = or_none(&self.builds);
-        let number =
-            [choices.len(), builds.len(), deliveries.len(), caching.len(), policies.len(), counts.len()]
-                .into_iter()
-                .fold(1_usize, usize::saturating_mul);
+        let workloads = self.workloads.len().max(self.dynamic_workloads.len()).max(1);
+        let beside = [builds.len(), workloads, self.resolve_names.len().max(1)];
+        let number = [choices.len(), deliveries.len(), caching.len(), policies.len(), counts.len()]
+            .into_iter()
+            .chain(beside)
+            .fold(1_usize, usize::saturating_mul);
         if number > CELLS_MAX {
             return Err(MatrixError {
                 what: format!("the matrix has {number} cells, and a series takes at most {CELLS_MAX}"),
@@ -145,7 +159,9 @@ impl Matrix {
                         for count in &counts {
                             let at = build.map(|_| place as u32 + 1);
                             let cell = self.cell(base, *choice, at, delivery.copied(), *policy, *count);
-                            cells.extend(caching.iter().map(|caching| cached(cell.clone(), *caching)));
+                            for cell in self.asked(&cell) {
+                                cells.extend(caching.iter().map(|caching| cached(cell.clone(), *caching)));
+                            }
                         }
                     }
                 }
@@ -196,6 +212,8 @@ impl Matrix {
             server: choice,
             build,
             interface: delivery,
+            workload: None,
+            resolve_names: None,
             caching: None,
             connections: spec.client.connections,
             cpus: cpus.copied(),
@@ -214,6 +232,43 @@ fn built(base: &RunSpec, choice: ServerChoice, build: Option<&String>) -> RunSpe
         *place = Some(build.clone());
     }
     spec
+}
+
+impl Matrix {
+    /// A cell once for each workload and each way to deal with names, where they vary; its name says so.
+    fn asked(&self, cell: &Cell) -> Vec<Cell> {
+        let workloads = match cell.at.is_dynamic() && !self.dynamic_workloads.is_empty() {
+            true => &self.dynamic_workloads,
+            // One dynamic workload for all of them.
+            false if cell.at.is_dynamic() && self.dynamic_workload.is_some() => &Vec::new(),
+            false => &self.workloads,
+        };
+        let mut cells = Vec::new();
+        for workload in or_none(workloads) {
+            for resolve in or_none(&self.resolve_names) {
+                let mut cell = cell.clone();
+                if let Some(workload) = workload {
+                    cell.spec.workload.clone_from(workload);
+                    cell.at.workload = Some(stem(workload));
+                    cell.name += &format!("-{}", stem(workload));
+                }
+                if let Some(resolve) = resolve {
+                    cell.spec.server.resolve_names = *resolve == Caching::On;
+                    cell.at.resolve_names = Some(*resolve);
+                    cell.name += &format!("-names-{}", resolve.name());
+                }
+                cell.spec.name.clone_from(&cell.name);
+                cells.push(cell);
+            }
+        }
+        cells
+    }
+}
+
+/// A workload's name in that of a cell: of a file, without its directory and its ending.
+fn stem(workload: &str) -> String {
+    let file = workload.rsplit('/').next().unwrap_or(workload);
+    file.strip_suffix(".toml").unwrap_or(file).to_owned()
 }
 
 /// A cell with its cache switched, where caching varies; its name says so.
@@ -346,6 +401,30 @@ mod tests {
         assert_eq!(of(&cells[0]), ("webbench-static".to_owned(), None));
         assert_eq!(of(&cells[1]), ("spice".to_owned(), Some(Interface::Cgi)));
         assert_eq!((cells[0].at.is_dynamic(), cells[1].at.is_dynamic()), (false, true));
+    }
+
+    #[test]
+    fn workloads_and_the_look_up_of_names_are_dimensions() {
+        let matrix: Matrix = toml::from_str(
+            "interfaces = ['static', 'cgi']\nworkloads = ['workout-0k', 'a/b.toml']\n\
+             dynamic_workloads = ['spice-0']\nresolve_names = ['on', 'off']",
+        )
+        .unwrap();
+        let cells = matrix.cells(&RunSpec::default()).unwrap();
+        let told: Vec<(&str, &str, bool)> = (cells.iter())
+            .map(|cell| (&*cell.name, &*cell.spec.workload, cell.spec.server.resolve_names))
+            .collect();
+        let expected = [
+            ("reference-static-workout-0k-names-on", "workout-0k", true),
+            ("reference-static-workout-0k-names-off", "workout-0k", false),
+            ("reference-static-b-names-on", "a/b.toml", true),
+            ("reference-static-b-names-off", "a/b.toml", false),
+            ("reference-cgi-spice-0-names-on", "spice-0", true),
+            ("reference-cgi-spice-0-names-off", "spice-0", false),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(cells[5].at.to_string(), "reference, cgi, spice-0, names off, per-request");
+        assert!(cells.iter().all(|cell| cell.spec.name == cell.name));
     }
 
     #[test]

@@ -91,6 +91,12 @@ pub struct Coordinates {
     pub build: Option<u32>,
     /// The interface that answers come through; absent where interfaces do not vary.
     pub interface: Option<Delivery>,
+    /// The workload, without directory and ending; absent where workloads do not vary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// Whether the server looks up names; absent where that does not vary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolve_names: Option<Caching>,
     /// Whether the server caches; absent where caching does not vary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caching: Option<Caching>,
@@ -117,7 +123,8 @@ impl Coordinates {
         let interface = self.interface.as_ref().map(ToString::to_string);
         let caching = self.caching.map(|caching| format!("cache {}", caching.name()));
         let build = self.build.map(|build| format!("build {build}"));
-        let parts = [build, interface, caching, Some(policy.to_owned()), cpus];
+        let names = self.resolve_names.map(|names| format!("names {}", names.name()));
+        let parts = [build, interface, self.workload.clone(), names, caching, Some(policy.to_owned()), cpus];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }

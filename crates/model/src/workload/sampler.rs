@@ -1,7 +1,11 @@
-//! Which page a client asks for next: by weight, in constant time, from a sequence that is the client's own.
+//! Which page a client asks for next: by weight, in constant time, from a sequence that is the client's own; or, in a repetition
+//! test, the next one in turn over all clients.
 //!
 //! Integers only, so that the same seed gives the same pages on any machine. A client's sequence depends on the run's
 //! seed and the client's number, never on the worker that carries it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
@@ -15,6 +19,8 @@ pub struct Sampler {
     /// For each column: out of `total`, the part that is the column's own; the rest is its alias's.
     columns: Vec<(u64, u32)>,
     total: u64,
+    /// Of a repetition test: how many pages were picked, by whichever client.
+    turn: Option<Arc<AtomicU64>>,
 }
 
 impl Sampler {
@@ -45,7 +51,13 @@ impl Sampler {
                 small.push(high);
             }
         }
-        Some(Sampler { columns, total })
+        Some(Sampler { columns, total, turn: None })
+    }
+
+    /// The same indices, each in turn over all clients, in their order.
+    #[must_use]
+    pub fn in_turn(self) -> Sampler {
+        Sampler { turn: Some(Arc::default()), ..self }
     }
 
     /// Number of indices.
@@ -62,6 +74,9 @@ impl Sampler {
     fn pick(&self, rng: &mut Xoshiro256PlusPlus) -> u32 {
         if self.columns.len() == 1 {
             return 0;
+        }
+        if let Some(turn) = &self.turn {
+            return (turn.fetch_add(1, Ordering::Relaxed) % self.columns.len() as u64) as u32;
         }
         let column = below(rng, self.columns.len() as u64) as usize;
         let (own, alias) = self.columns[column];
@@ -172,6 +187,14 @@ mod tests {
     }
 
     const PAGES_OF_CLIENT_0: [u32; 16] = [1, 1, 1, 1, 1, 1, 2, 0, 1, 1, 0, 1, 1, 1, 1, 0];
+
+    #[test]
+    fn in_turn_every_page_comes_as_often_whoever_asks() {
+        let sampler = Sampler::new([90, 9, 1].into_iter()).unwrap().in_turn();
+        let mut clients: Vec<PageSequence> = (0..2).map(|client| PageSequence::new(7, client)).collect();
+        let picked: Vec<u32> = (0..9).map(|turn| clients[turn % 2].next_page(&sampler)).collect();
+        assert_eq!(picked, [0, 1, 2, 0, 1, 2, 0, 1, 2]);
+    }
 
     #[test]
     fn impossible_weights_are_refused() {

@@ -1,9 +1,10 @@
-//! A run beside published results: the same figures, and how many times theirs ours are.
+//! A run beside published results: the same figures, measured under the same conditions, and how many times theirs ours are.
 
 use serde::Serialize;
 use webstone_model::record::RunRecord;
 
-use super::{Published, Quantity, Row};
+use super::conditions::Run;
+use super::{Other, Published, Quantity, Row};
 use crate::summary::{self, Level};
 
 /// One row of a published table with a level of a run beside it.
@@ -18,10 +19,6 @@ pub struct Comparison<'a> {
     pub row: &'a Row,
     /// The run.
     pub run: String,
-    /// Clients of the run's level.
-    pub clients: u32,
-    /// Whether both had the same number of clients; otherwise it is the run's level of the highest rate.
-    pub same_clients: bool,
     /// Whether it is the published table's row of the highest rate.
     pub peak: bool,
     /// Figures that both have, in the order of the table.
@@ -37,50 +34,109 @@ pub struct Beside {
     pub published: f64,
     /// The run's.
     pub run: f64,
+    /// Clients of the run's level: as many as the row has, or of tables of peaks those at the run's own.
+    pub clients: u32,
     /// The run's by the published one; `None` where that is zero.
     pub ratio: Option<f64>,
 }
 
-/// The run beside each of these results: the row of their highest rate, and every row whose number of clients the run
-/// has as well. Results that have no figure in common with a run are left out.
+/// Published results that a run is not compared with, for one reason.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Apart<'a> {
+    /// The run.
+    pub run: String,
+    /// What they have not in common.
+    pub other: Other,
+    /// Short names of the tables.
+    pub ids: Vec<&'a str>,
+}
+
+/// The run beside each of these results: every row that was measured under the same conditions, at as many clients. Tables
+/// of peaks stand beside the run's own peaks. Rows without a figure in common are left out.
 pub fn beside<'a>(record: &RunRecord, published: &[&'a Published]) -> Vec<Comparison<'a>> {
     let levels = summary::levels(record);
-    let Some(best) = levels.get(summary::peak(&levels).unwrap_or(0)) else { return Vec::new() };
-    let mut found = Vec::new();
-    // Tables by page tell of one page, a level's figures of all.
-    for result in published.iter().filter(|result| !result.quantities.contains(&Quantity::Hits)) {
+    let run = Run::of(record);
+    let rows = published.iter().flat_map(|result| {
         let peak = result.peak();
-        for row in &result.rows {
-            let same = levels.iter().find(|level| Some(level.clients) == row.clients);
-            let is_peak = std::ptr::eq(row, peak);
-            if same.is_none() && !is_peak {
-                continue;
-            }
-            let level = same.unwrap_or(best);
-            let figures = figures(row, level);
-            if !figures.is_empty() {
-                found.push(Comparison {
-                    published: result,
-                    id: &result.id,
-                    row,
-                    run: record.id.clone(),
-                    clients: level.clients,
-                    same_clients: same.is_some(),
-                    peak: is_peak,
-                    figures,
-                });
-            }
+        result.rows.iter().map(move |row| (*result, row, std::ptr::eq(row, peak)))
+    });
+    let rows = rows.filter(|(result, row, _)| unmet(result, row, &run, &levels).is_none());
+    let compared = rows.map(|(result, row, peak)| Comparison {
+        published: result,
+        id: &result.id,
+        row,
+        run: record.id.clone(),
+        peak,
+        figures: figures(result, row, &run, &levels),
+    });
+    compared.filter(|compared| !compared.figures.is_empty()).collect()
+}
+
+/// Those of these results that no level of the run can stand beside, by the condition that comes closest.
+pub fn apart<'a>(record: &RunRecord, published: &[&'a Published]) -> Vec<Apart<'a>> {
+    let levels = summary::levels(record);
+    let run = Run::of(record);
+    let mut found: Vec<Apart<'a>> = Vec::new();
+    for result in published.iter().filter(|result| is_of_levels(result)) {
+        let unmet =
+            result.rows.iter().map(|row| unmet(result, row, &run, &levels)).collect::<Option<Vec<_>>>();
+        let Some(other) = unmet.and_then(|unmet| unmet.into_iter().max()) else { continue };
+        match found.iter_mut().find(|apart| apart.other == other) {
+            Some(apart) => apart.ids.push(&result.id),
+            None => found.push(Apart { run: record.id.clone(), other, ids: vec![&result.id] }),
         }
     }
+    found.sort_by_key(|apart| apart.other);
     found
 }
 
-fn figures(row: &Row, level: &Level<'_>) -> Vec<Beside> {
-    let merged = summary::merged(&level.runs);
+/// Tables by page tell of one page, a level's figures of all.
+fn is_of_levels(result: &Published) -> bool {
+    !result.quantities.contains(&Quantity::Hits)
+}
+
+fn unmet(result: &Published, row: &Row, run: &Run<'_>, levels: &[Level<'_>]) -> Option<Other> {
+    let has_level = || {
+        clients_of(row)
+            .is_none_or(|clients| result.document.peaks || levels.iter().any(|it| it.clients == clients))
+    };
+    match is_of_levels(result) {
+        false => Some(Other::Workload),
+        true => row.conditions.unmet(run).or_else(|| (!has_level()).then_some(Other::Clients)),
+    }
+}
+
+fn clients_of(row: &Row) -> Option<u32> {
+    row.clients.or(row.conditions.clients)
+}
+
+fn figures(result: &Published, row: &Row, run: &Run<'_>, levels: &[Level<'_>]) -> Vec<Beside> {
     let of = |figure: &super::Figure| {
-        let run = figure.quantity.of(&level.figures, &merged)?;
+        let quantity = figure.quantity;
+        let value = |level: &Level<'_>| match quantity {
+            Quantity::Duration => {
+                let whole = run.batch.is_some() && run.batch == row.conditions.batch && !level.interrupted();
+                // Iterations of a level are merged; the batch is one of them.
+                whole.then(|| level.figures.test_time_s / level.runs.len() as f64)
+            }
+            quantity => quantity.of(&level.figures, &summary::merged(&level.runs)),
+        };
+        let of_level = |level: &Level<'_>| Some((value(level)?, level.clients));
+        // A table of peaks, or one that names no clients, has the best of each figure.
+        let (run, clients) = match clients_of(row) {
+            Some(clients) if !result.document.peaks => {
+                of_level(levels.iter().find(|level| level.clients == clients)?)?
+            }
+            _ => {
+                let best = |level: &Level<'_>| match quantity {
+                    Quantity::Throughput | Quantity::TransferRate => level.figures.throughput_bps,
+                    _ => level.figures.request_rate,
+                };
+                of_level(levels.iter().max_by(|a, b| best(a).total_cmp(&best(b)))?)?
+            }
+        };
         let ratio = (figure.value != 0.0).then(|| run / figure.value);
-        Some(Beside { quantity: figure.quantity, published: figure.value, run, ratio })
+        Some(Beside { quantity, published: figure.value, run, clients, ratio })
     };
     row.figures.iter().filter_map(of).collect()
 }

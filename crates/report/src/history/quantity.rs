@@ -4,6 +4,8 @@ use serde::Serialize;
 use webstone_model::figures::Figures;
 use webstone_model::metrics::Measured;
 
+use super::Document;
+
 /// What a published number is a number of. Names are those of the columns in `published.toml`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -52,7 +54,17 @@ pub enum Quantity {
     Duration,
     /// Gain over one CPU, in percent.
     Scaling,
-    /// Rate of one transfer in Kbytes/s, of 1,000 or 1,024 bytes: the document does not say.
+    /// Sum of all response times of a run, in seconds.
+    CumulativeTime,
+    /// Bytes of bodies of the whole run.
+    BodyBytes,
+    /// Bytes of heads of the whole run.
+    HeadBytes,
+    /// Mean size of a body, in bytes.
+    BodyMean,
+    /// Mean size of an answer, in bytes.
+    RetrievalMean,
+    /// Rate of one transfer in Kbytes/s, of 1,000 bytes as its durations show; the document does not say.
     TransferRate,
 }
 
@@ -68,13 +80,17 @@ impl Quantity {
     }
 
     /// What a document's number is multiplied with to be in [`Quantity::unit`].
-    pub(super) fn factor(self) -> f64 {
-        if self == Quantity::Throughput { 1e6 } else { 1.0 }
+    pub(super) fn factor(self, document: &Document) -> f64 {
+        if self == Quantity::Throughput { document.mbit_bits } else { 1.0 }
     }
 
     /// The unit that documents print; headings of tables that show their digits have it.
-    pub(super) fn printed_unit(self) -> &'static str {
-        if self == Quantity::Throughput { "Mbit/s" } else { self.unit() }
+    pub(super) fn printed_unit(self, document: &Document) -> &'static str {
+        match self {
+            Quantity::Throughput if document.mbit_bits == 1e6 => "Mbit/s",
+            Quantity::Throughput => "Mbit/s (2^20)",
+            other => other.unit(),
+        }
     }
 
     fn described(self) -> (&'static str, &'static str) {
@@ -101,6 +117,11 @@ impl Quantity {
             Quantity::PageSize => ("page size", "bytes"),
             Quantity::Duration => ("duration", "s"),
             Quantity::Scaling => ("over 1 CPU", "%"),
+            Quantity::CumulativeTime => ("cumulative time", "s"),
+            Quantity::BodyBytes => ("body bytes", "bytes"),
+            Quantity::HeadBytes => ("header bytes", "bytes"),
+            Quantity::BodyMean => ("body mean", "bytes"),
+            Quantity::RetrievalMean => ("retrieval mean", "bytes"),
             Quantity::TransferRate => ("transfer rate", "Kbytes/s"),
         }
     }
@@ -119,6 +140,9 @@ impl Quantity {
             Quantity::Throughput => Some(figures.throughput_bps),
             Quantity::ClientThroughput => answered.then_some(figures.client_throughput_bps / 8.0),
             Quantity::WebstoneNumber => Some(figures.webstone_number as f64),
+            Quantity::BodyMean => answered.then(|| measured.body_bytes.mean()),
+            Quantity::RetrievalMean => answered.then(|| measured.response_bytes.mean()),
+            Quantity::TransferRate => Some(figures.throughput_bps / 8e3),
             Quantity::ConnectMean => connected.then_some(figures.connect_mean_s),
             Quantity::ConnectMax => connected.then_some(measured.connect.max as f64 / 1e9),
             _ => None,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use webstone_model::record::RunRecord;
 use webstone_model::shown::shown;
 
-use super::{Comparison, Document, Published, Quantity, Row, beside};
+use super::{Apart, Comparison, Document, Published, Quantity, Row, apart, beside};
 use crate::layout::{Room, Table, heading, labelled, push_line};
 use crate::markdown::safe;
 use crate::numbers::{Scale, count};
@@ -38,35 +38,53 @@ pub fn render(
     options: &Options,
 ) -> Result<Vec<u8>, HistoryError> {
     let compared: Vec<Comparison<'_>> = runs.iter().flat_map(|run| beside(run, published)).collect();
+    let apart: Vec<Apart<'_>> = runs.iter().flat_map(|run| apart(run, published)).collect();
     match format {
-        Format::Text => Ok(outgoing::text(text(published, runs, &compared, options), options.color)),
-        Format::Markdown => Ok(outgoing::text(markdown(published, runs, &compared), false)),
+        Format::Text => Ok(outgoing::text(text(published, runs, &compared, &apart, options), options.color)),
+        Format::Markdown => Ok(outgoing::text(markdown(published, runs, &compared, &apart), false)),
         Format::Csv => csv(published, runs, &compared),
         Format::Json => {
             #[derive(Serialize)]
             struct Report<'a> {
                 published: &'a [&'a Published],
                 beside: &'a [Comparison<'a>],
+                not_compared: &'a [Apart<'a>],
             }
-            let text = serde_json::to_string_pretty(&Report { published, beside: &compared })? + "\n";
+            let report = Report { published, beside: &compared, not_compared: &apart };
+            let text = serde_json::to_string_pretty(&report)? + "\n";
             Ok(outgoing::json(&text).into_bytes())
         }
         Format::Html => {
             let screen = Screen::new(&Options { charset: Charset::Utf8, color: false, ..options.clone() });
-            Ok(outgoing::text(html::history::render(&screen, published, runs, &compared, CAUTION), false))
+            Ok(outgoing::text(
+                html::history::render(&screen, published, runs, &compared, &apart, CAUTION),
+                false,
+            ))
         }
         other => Err(HistoryError::NoSuchForm(other)),
     }
 }
 
 /// What a reader has to know before the first ratio.
-const CAUTION: &str = "Other machines, networks, files and load generators: a ratio shows the distance between then and \
-                       now, and says nothing about the servers as such.";
+pub(crate) const CAUTION: &str = "Measured under the same conditions, on other machines, networks and load generators: a ratio shows the \
+                       distance between then and now, and says nothing about the servers as such.";
+
+/// A line for each reason why tables are not compared with a run.
+pub(crate) fn not_compared(apart: &[&Apart<'_>]) -> Vec<String> {
+    let line = |it: &&Apart<'_>| match it.ids.len() {
+        1..=4 => format!("other {}: {}", it.other.name(), it.ids.join(", ")),
+        number => {
+            format!("other {}: {number} tables, {} to {}", it.other.name(), it.ids[0], it.ids[number - 1])
+        }
+    };
+    apart.iter().map(line).collect()
+}
 
 fn text(
     published: &[&Published],
     runs: &[RunRecord],
     compared: &[Comparison<'_>],
+    apart: &[Apart<'_>],
     options: &Options,
 ) -> String {
     let screen = Screen::new(options);
@@ -104,13 +122,20 @@ fn text(
         if of_run.is_empty() {
             push_line(
                 &mut out,
-                "  Nothing to compare: the run measured nothing, or these results have no figure in common with it.",
+                "  Nothing to compare: none of these results was measured under the conditions of the run.",
             );
         }
         for group in of_run.chunk_by(|a, b| a.id == b.id) {
             out.push('\n');
             described(&screen, group[0].published, &mut out);
             comparison(&screen, group, &mut out);
+        }
+        let of_run: Vec<&Apart<'_>> = apart.iter().filter(|apart| apart.run == run.id).collect();
+        for (place, line) in not_compared(&of_run).iter().enumerate() {
+            if place == 0 {
+                out.push('\n');
+            }
+            labelled(&screen, &mut out, if place == 0 { "not compared" } else { "" }, 14, line, Tone::Faint);
         }
     }
     out.trim_start_matches('\n').to_owned()
@@ -143,7 +168,7 @@ fn rows(screen: &Screen, result: &Published, out: &mut String) {
         }
     }
     for quantity in &result.quantities {
-        table.number(quantity.name(), quantity.printed_unit(), Room::Always);
+        table.number(quantity.name(), quantity.printed_unit(&result.document), Room::Always);
     }
     for row in &result.rows {
         let mut cells: Vec<String> = key_cells(result, row);
@@ -156,7 +181,7 @@ fn rows(screen: &Screen, result: &Published, out: &mut String) {
 /// A table as it was published: headings with units, and rows.
 pub(crate) fn printed_table(result: &Published) -> (Vec<String>, Vec<Vec<String>>) {
     let mut head: Vec<String> = keys(result).iter().map(|key| (*key).to_owned()).collect();
-    head.extend(result.quantities.iter().map(|quantity| match quantity.printed_unit() {
+    head.extend(result.quantities.iter().map(|quantity| match quantity.printed_unit(&result.document) {
         "" => quantity.name().to_owned(),
         unit => format!("{}, {unit}", quantity.name()),
     }));
@@ -195,14 +220,6 @@ fn comparison(screen: &Screen, group: &[&Comparison<'_>], out: &mut String) {
         table.row(cells.into());
     }
     table.draw(screen, out);
-    if group.iter().any(|c| !c.same_clients) {
-        table_note(screen, out);
-    }
-}
-
-fn table_note(screen: &Screen, out: &mut String) {
-    let text = "the run has no level of that many clients: its level of the highest rate stands here";
-    labelled(screen, out, "*", 2, text, Tone::Faint);
 }
 
 /// The rows of a comparison: published row, figure, both values, unit, ratio, the run's clients.
@@ -213,16 +230,16 @@ pub(crate) fn lines(group: &[&Comparison<'_>], peak: &str) -> Vec<[String; 7]> {
             if compared.peak { format!("{peak} {}", compared.row.name()) } else { compared.row.name() };
         let name = if name.trim() == peak.trim() { format!("{peak} peak") } else { name };
         for (index, figure) in compared.figures.iter().enumerate() {
-            let ours = figure.run / figure.quantity.factor();
-            let mark = if compared.same_clients { "" } else { "*" };
+            let document = &compared.published.document;
+            let ours = figure.run / figure.quantity.factor(document);
             lines.push([
                 if index == 0 { name.trim().to_owned() } else { String::new() },
                 figure.quantity.name().to_owned(),
                 printed(compared.row, figure.quantity, ""),
                 Scale::plain(significant(ours), [ours]).show(ours).trim().to_owned(),
-                figure.quantity.printed_unit().to_owned(),
+                figure.quantity.printed_unit(document).to_owned(),
                 figure.ratio.map(ratio).unwrap_or_default(),
-                format!("{}{mark}", count(compared.clients.into())),
+                count(figure.clients.into()),
             ]);
         }
     }
@@ -238,7 +255,12 @@ fn ratio(value: f64) -> String {
     format!("{} ×", Scale::plain(significant(value), [value]).show(value).trim())
 }
 
-fn markdown(published: &[&Published], runs: &[RunRecord], compared: &[Comparison<'_>]) -> String {
+fn markdown(
+    published: &[&Published],
+    runs: &[RunRecord],
+    compared: &[Comparison<'_>],
+    apart: &[Apart<'_>],
+) -> String {
     let mut out = String::new();
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let title = |result: &Published, out: &mut String| {
@@ -276,6 +298,12 @@ fn markdown(published: &[&Published], runs: &[RunRecord], compared: &[Comparison
             for cells in lines(group, "peak:") {
                 out.push_str(&line(&cells.map(|cell| cell.replace('*', "\\*"))));
             }
+            out.push('\n');
+        }
+        let of_run: Vec<&Apart<'_>> = apart.iter().filter(|apart| apart.run == run.id).collect();
+        if !of_run.is_empty() {
+            out.push_str("Not compared:\n\n");
+            not_compared(&of_run).iter().for_each(|line| out.push_str(&format!("- {}\n", safe(line))));
             out.push('\n');
         }
     }
@@ -330,7 +358,7 @@ fn csv(
             let mut cells = begun(c.published, c.row, printed);
             cells.extend([
                 c.run.clone(),
-                c.clients.to_string(),
+                figure.clients.to_string(),
                 figure.run.to_string(),
                 figure.ratio.map(|ratio| ratio.to_string()).unwrap_or_default(),
             ]);

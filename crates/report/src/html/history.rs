@@ -9,7 +9,7 @@ use super::figures;
 use super::markup::Html;
 use super::{foot, head, navigation};
 use crate::chart::{Axis, Line, Point, STYLES};
-use crate::history::{Comparison, Published, Quantity, lines, printed_table};
+use crate::history::{Apart, Comparison, Published, Quantity, lines, not_compared, printed_table};
 use crate::numbers::{count, round, seconds_round};
 use crate::screen::Screen;
 use crate::summary::{self, Level};
@@ -27,6 +27,7 @@ pub(crate) fn render(
     published: &[&Published],
     records: &[RunRecord],
     compared: &[Comparison<'_>],
+    apart: &[Apart<'_>],
     caution: &str,
 ) -> String {
     let runs: Vec<(&RunRecord, Vec<Level<'_>>)> =
@@ -59,10 +60,17 @@ pub(crate) fn render(
             let rows: Vec<Vec<String>> = lines(&group, "peak:").into_iter().map(Vec::from).collect();
             html.table(&caption, &columns.map(str::to_owned), &rows);
         }
-        html.element(
-            "p class=\"note\"",
-            "* the run has no level of that many clients: its level of the highest rate.",
-        );
+        html.raw("</section>");
+    }
+    if !apart.is_empty() {
+        html.section("apart", "Not compared");
+        for of_run in apart.chunk_by(|a, b| a.run == b.run) {
+            html.element("h3", &of_run[0].run).raw("<ul>");
+            for line in not_compared(&of_run.iter().collect::<Vec<_>>()) {
+                html.element("li", &line);
+            }
+            html.raw("</ul>");
+        }
         html.raw("</section>");
     }
     html.section("published", "Published tables");

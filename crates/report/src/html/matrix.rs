@@ -5,6 +5,7 @@ use webstone_judge::verdict;
 use webstone_model::figures::level::REQUEST_RATE;
 use webstone_model::record::RunRecord;
 
+use super::families;
 use super::figure::{BarFigure, Figure, HEIGHT, tops};
 use super::figures::{definition, scale, title};
 use super::markup::Html;
@@ -41,6 +42,7 @@ pub(crate) fn of_series(
         peaks(html, screen, report);
         scaling(html, screen, report);
         efficiency(html, report);
+        families::draw(html, screen, report);
     });
     for sheet in ranked.into_iter().chain(others) {
         matrix.sheet(sheet);

@@ -12,6 +12,7 @@ mod comparison;
 mod definitions;
 mod disclosure;
 mod distributions;
+mod families;
 mod figure;
 mod figures;
 mod headline;

@@ -4,9 +4,12 @@
 //! What is said is computed by `webstone_model::series`; here it is laid out. Sheets are made once ([`sheets`]) and drawn by
 //! every format that has tables.
 
+mod batches;
 mod csv;
 pub(crate) mod markdown;
 pub(crate) mod notes;
+mod peaks;
+mod published;
 mod sheets;
 
 use serde::Serialize;
@@ -15,11 +18,12 @@ use webstone_judge::verdict;
 use webstone_model::record::RunRecord;
 use webstone_model::series::{Kind, Series};
 
+use crate::history::{self, Comparison};
 use crate::layout::{Sheet, labelled, push_line, wrapped};
 use crate::numbers::{count, counted};
 use crate::screen::{Screen, Tone};
 use crate::text::{self, problems};
-use crate::{Charset, Format, Options, html, outgoing};
+use crate::{Charset, Format, Options, html, outgoing, xlsx};
 
 pub(crate) use sheets::{efficiency_lines, scaling_lines};
 
@@ -28,7 +32,7 @@ pub(crate) use sheets::{efficiency_lines, scaling_lines};
 pub enum SeriesReportError {
     /// A format that has no form for it.
     #[error(
-        "a series cannot be written as {0}\nhint: write one of text, html, markdown, csv, json, or name the record of one cell"
+        "a series cannot be written as {0}\nhint: write one of text, html, markdown, csv, json, xlsx, or name the record of one cell"
     )]
     NoSuchForm(Format),
     /// It could not be written as JSON.
@@ -37,6 +41,12 @@ pub enum SeriesReportError {
     /// It could not be written as CSV.
     #[error("the series cannot be written as CSV: {0}")]
     Csv(#[from] ::csv::Error),
+    /// It could not be written as a workbook.
+    #[error("the series cannot be written as a workbook: {0}")]
+    Xlsx(#[from] rust_xlsxwriter::XlsxError),
+    /// Nothing is measured that could fill a workbook.
+    #[error("nothing of the series is measured yet, so there is no workbook")]
+    Nothing,
 }
 
 /// Whether a series can be written in a format.
@@ -45,7 +55,7 @@ pub enum SeriesReportError {
 /// [`SeriesReportError::NoSuchForm`].
 pub fn series_form(format: Format) -> Result<(), SeriesReportError> {
     match format {
-        Format::Text | Format::Html | Format::Markdown | Format::Csv | Format::Json => Ok(()),
+        Format::Text | Format::Html | Format::Markdown | Format::Csv | Format::Json | Format::Xlsx => Ok(()),
         other => Err(SeriesReportError::NoSuchForm(other)),
     }
 }
@@ -65,7 +75,12 @@ pub fn render_series(
     series_form(format)?;
     let summary = Summary::of(series, records);
     let cell_notes = notes::of(&screen_of(options), records);
-    let report = Report { series, summary: &summary, cell_notes };
+    let all: Vec<&history::Published> = history::published().iter().collect();
+    let published: Vec<Vec<Comparison<'static>>> = records
+        .iter()
+        .map(|it| it.as_ref().map(|record| history::beside(record, &all)).unwrap_or_default())
+        .collect();
+    let report = Report { series, summary: &summary, cell_notes, published };
     match format {
         Format::Json => {
             #[derive(Serialize)]
@@ -73,12 +88,22 @@ pub fn render_series(
                 series: &'a Series,
                 computed: &'a Summary,
                 notes: &'a [notes::CellNote],
+                published: &'a [Vec<Comparison<'static>>],
             }
-            let whole = Whole { series, computed: &summary, notes: &report.cell_notes };
+            let whole =
+                Whole { series, computed: &summary, notes: &report.cell_notes, published: &report.published };
             let text = serde_json::to_string_pretty(&whole)? + "\n";
             Ok(outgoing::json(&text).into_bytes())
         }
         Format::Csv => Ok(csv::render(&report)?),
+        Format::Xlsx => {
+            let judged: Vec<_> =
+                records.iter().flatten().map(|record| (record, verdict::of(record))).collect();
+            match judged.is_empty() {
+                true => Err(SeriesReportError::Nothing),
+                false => Ok(xlsx::render(&judged)?),
+            }
+        }
         Format::Markdown => Ok(outgoing::text(markdown::render(&report, &screen_of(options)), false)),
         Format::Html => {
             let screen = screen_of(options);
@@ -98,6 +123,8 @@ pub(crate) struct Report<'a> {
     pub(crate) summary: &'a Summary,
     /// What each record's own report warns of, cell by cell.
     pub(crate) cell_notes: Vec<notes::CellNote>,
+    /// By cell: rows of published tables that were measured under its conditions.
+    pub(crate) published: Vec<Vec<Comparison<'static>>>,
 }
 
 impl Report<'_> {

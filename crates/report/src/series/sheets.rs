@@ -10,7 +10,7 @@ use webstone_model::series::Kind;
 
 use super::Report;
 use crate::layout::{Room, Sheet, Table};
-use crate::numbers::{Scale, count, counted, decimal, seconds, signed};
+use crate::numbers::{count, counted, decimal, seconds, signed};
 use crate::screen::{Screen, Tone};
 
 /// What stands where Mindcraft's tables have it, too: a figure that is not the server's.
@@ -58,8 +58,11 @@ fn parts(screen: &Screen, report: &Report<'_>) -> Vec<(Part, Sheet)> {
     parts.extend(others.flat_map(of).map(|sheet| (Part::Other, sheet)));
     if summary.cells.iter().any(|cell| cell.peak.is_some()) {
         parts.extend(draw.origin().map(|sheet| (Part::Other, sheet)));
+        parts.push((Part::Other, super::peaks::sheet(screen, report)));
         parts.push((Part::Cells, draw.cells()));
+        parts.extend(super::batches::sheet(screen, report).map(|sheet| (Part::Other, sheet)));
         parts.push((Part::Other, draw.levels()));
+        parts.extend(super::published::sheet(report).map(|sheet| (Part::Other, sheet)));
     }
     parts
 }
@@ -341,7 +344,7 @@ impl Draw<'_> {
                 None => NOT_AVAILABLE.to_owned(),
             };
             let line = vec![
-                row.interface.to_string(),
+                interface_of(cell),
                 self.or_dash(level.map(|level| self.rate(level.request_rate))),
                 self.within(level.and_then(|level| level.request_rate_interval)),
                 self.or_dash(level.map(|level| self.at(level))),
@@ -462,8 +465,8 @@ impl Draw<'_> {
         let mut table = Table::default();
         table.number("clients", "", Room::Always).number("connects", "1/s", Room::Always);
         table.number("requests", "1/s", Room::Always).number("95%", "", Room::Optional(2));
-        table.number("errors", "", Room::Always).number("latency", "", Room::Always);
-        table.number("throughput", "", Room::Always).number("Jain", "", Room::Optional(1));
+        table.number("errors", "1/s", Room::Always).number("latency", "ms", Room::Always);
+        table.number("throughput", "Mbit/s", Room::Always).number("Jain", "", Room::Optional(1));
         for cell in self.summary.cells.iter().filter(|cell| !cell.levels.is_empty()) {
             table.group(&cell.name);
             for (place, level) in cell.levels.iter().enumerate() {
@@ -472,9 +475,9 @@ impl Draw<'_> {
                     self.rate(level.connection_rate),
                     self.rate(level.request_rate),
                     self.within(level.request_rate_interval),
-                    format!("{:.1}%", level.error_level_percent),
-                    seconds(self.screen, level.latency_mean_s),
-                    Scale::bits_per_second([level.throughput_bps]).say(level.throughput_bps),
+                    decimal(level.error_rate, 3),
+                    decimal(level.latency_mean_s * 1e3, if level.latency_mean_s < 0.1 { 3 } else { 1 }),
+                    decimal(level.throughput_bps / 1e6, 1),
                     self.or_dash(level.jain_pages.map(|jain| format!("{jain:.3}"))),
                 ];
                 table.row_in(line, Tone::Plain, cell.peak == Some(place) && cell.levels.len() > 1);
@@ -482,6 +485,12 @@ impl Draw<'_> {
         }
         Sheet::new("Levels of each cell", "all iterations together; the peak is marked", table)
     }
+}
+
+/// What answers, and what it is asked for where that varies.
+fn interface_of(cell: &CellSummary) -> String {
+    let interface = cell.at.interface.map(|interface| interface.to_string());
+    interface.into_iter().chain(cell.at.workload.clone()).collect::<Vec<_>>().join(", ")
 }
 
 fn useful_rule(screen: &Screen) -> String {

@@ -18,6 +18,16 @@ const CLIENTS_MAX: u64 = 10_000_000;
 
 /// Of an open loop: clients to serve its rates, and a window as long as its ramp.
 pub(super) fn complete(load: &mut LoadSpec, asked: &Asked) {
+    if load.repetitions.is_some() {
+        // It ends by its pages, and a warm-up would fetch some of them.
+        let given = |key, differs: bool| asked.given.contains(&key) || differs;
+        if !given("load.duration", load.duration != asked.defaults.load.duration) {
+            load.duration = Nanos::ZERO;
+        }
+        if load.warmup == asked.defaults.load.warmup {
+            load.warmup = Nanos::ZERO;
+        }
+    }
     let Some(rates) = &load.rate else { return };
     let given = |key, differs: bool| asked.given.contains(&key) || differs;
     let ramp = rates.0.iter().map(|rate| rate.over).max().unwrap_or_default();
@@ -75,12 +85,41 @@ fn closed_or_open(load: &LoadSpec) -> Result<(), SpecError> {
         let remedy = "write at least 1, or leave it out to end levels by load.duration";
         return Err(SpecError::value("load.pages", 0, "less than 1", remedy));
     }
-    if load.duration == Nanos::ZERO && load.pages.is_none() {
+    if let Some(repetitions) = load.repetitions {
+        repetition_test(load, repetitions)?;
+    }
+    if load.duration == Nanos::ZERO && load.pages.is_none() && load.repetitions.is_none() {
         return Err(SpecError::new(
             "load.duration",
             "`0s`, and load.pages is not given: a level would never end",
             "give one of them, as in 10s or in 10k pages",
         ));
+    }
+    Ok(())
+}
+
+/// A repetition test ends by its pages, whose number only the workload tells, and counts every one of them.
+fn repetition_test(load: &LoadSpec, repetitions: u32) -> Result<(), SpecError> {
+    const KEY: &str = "load.repetitions";
+    if repetitions == 0 {
+        return Err(SpecError::value(
+            KEY,
+            0,
+            "less than 1",
+            "write how often each page is fetched, as in 10",
+        ));
+    }
+    let beside = |key: &str| {
+        SpecError::value(KEY, repetitions, &format!("not possible beside {key}"), "give one of the two")
+    };
+    if load.rate.is_some() {
+        return Err(beside("load.rate"));
+    }
+    if load.duration > Nanos::ZERO {
+        return Err(beside("load.duration"));
+    }
+    if load.warmup > Nanos::ZERO {
+        return Err(beside("load.warmup"));
     }
     Ok(())
 }

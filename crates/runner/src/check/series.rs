@@ -56,7 +56,7 @@ fn spice(spec: &RunSpec, matrix: &mut Matrix) -> Result<(), SeriesError> {
         let remedy = format!("write {interface} as series.interfaces");
         return Err(SpecError::new("server.interface", rule, remedy).into());
     }
-    if matrix.dynamic_workload.is_none() {
+    if matrix.dynamic_workload.is_none() && matrix.dynamic_workloads.is_empty() {
         let files = load_workload(&spec.workload)?;
         let mean = files.mean_size().ok_or_else(|| {
             SpecError::new(

@@ -20,6 +20,7 @@ use super::disturbance::losses;
 use super::{LevelLimit, Limit, LimitingResource};
 use crate::calibration;
 use generator::Generator;
+pub use network::link_percent;
 use processors::Processors;
 use server::Server;
 use webstone_model::record::{IterationRecord, RunRecord};

@@ -19,6 +19,11 @@ pub(super) fn link(runs: &[&IterationRecord]) -> Option<Link> {
     here.into_iter().chain(there).max_by(|a, b| a.used.total_cmp(&b.used))
 }
 
+/// How much of its speed the fullest link uses, in percent.
+pub fn link_percent(runs: &[&IterationRecord]) -> Option<f64> {
+    link(runs).map(|link| link.used)
+}
+
 fn fullest<'a>(whose: &str, hosts: impl Iterator<Item = &'a HostUse>) -> Option<Link> {
     let mut sums: BTreeMap<&str, (f64, f64, f64, f64)> = BTreeMap::new();
     for host in hosts {

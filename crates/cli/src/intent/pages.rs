@@ -1,0 +1,167 @@
+//! Pages that are typed instead of read from a list: the URLs of `hit`, and paths with weights of `run`.
+
+use webstone_model::shown::quoted;
+use webstone_model::spec::{Check, RunSpec};
+use webstone_model::units::Nanos;
+use webstone_model::workload::{FileRequest, Page, Workload};
+
+use super::target;
+use crate::args::RunArgs;
+use crate::failure::Failure;
+use crate::usage::QUIET;
+
+/// The workload of these URLs, a page each, whose server becomes the target.
+pub(super) fn of_urls(urls: &[String], spec: &mut RunSpec) -> Result<Workload, Failure> {
+    let mut server: Option<String> = None;
+    let mut pages = Vec::new();
+    for url in urls {
+        // Behind the first one, a word is rarely a URL without its protocol, and mostly the value of somebody else's option.
+        if server.is_some() && !url.contains("://") {
+            let is_number = url.bytes().all(|byte| byte.is_ascii_digit());
+            let hint = if is_number { QUIET } else { "`webstone hit --help` explains every option" };
+            return Err(Failure::usage(format!("unexpected argument `{url}`")).hint(hint));
+        }
+        let (target, path) = target::split(url)?;
+        let target = target.to_string();
+        let first = server.get_or_insert_with(|| target.clone());
+        if *first != target {
+            return Err(Failure::usage(format!("URL `{url}`: {target} is another server than {first}"))
+                .hint("name URLs of one server; a workload in a file may name several hosts, with --allow-hosts"));
+        }
+        pages.push(Typed { weight: 1, paths: vec![path] });
+    }
+    spec.target = server.into_iter().collect();
+    let workload = workload(&pages);
+    spec.workload.clone_from(&workload.name);
+    Ok(workload)
+}
+
+/// What was typed behind `run`, taken apart: servers, and pages where there are any.
+pub(super) fn apart(words: &[String]) -> Result<(Vec<String>, Option<Workload>), Failure> {
+    let (mut urls, mut pages) = (Vec::new(), Vec::new());
+    for word in words {
+        match page(word)? {
+            Some(page) => pages.push(page),
+            None => urls.push(word.clone()),
+        }
+    }
+    Ok((urls, (!pages.is_empty()).then(|| workload(&pages))))
+}
+
+/// Pages take the place of the workload. No list says how large they are, so a server has to be there that has them.
+pub(super) fn instead(workload: &Workload, args: &RunArgs, spec: &mut RunSpec) -> Result<(), Failure> {
+    let name = &workload.name;
+    if args.workload.is_some() {
+        return Err(Failure::usage(format!("pages are typed ({name}) and a workload is named (--workload)"))
+            .hint("give one of the two"));
+    }
+    if spec.target.is_empty() {
+        return Err(Failure::usage(format!("pages are typed ({name}), but no server that has them"))
+            .hint("name its URL before them, as in http://127.0.0.1:8080 /index.html"));
+    }
+    if args.dump_spec {
+        return Err(Failure::usage("--dump-spec: typed pages stand in no testbed file")
+            .hint("write them into a filelist, and name it with --workload"));
+    }
+    spec.workload.clone_from(name);
+    if spec.client.check == Check::Size {
+        spec.client.check = Check::Status;
+    }
+    Ok(())
+}
+
+/// A page as it was typed.
+struct Typed {
+    weight: u64,
+    paths: Vec<String>,
+}
+
+/// `[WEIGHT:]/PATH[,/PATH…]`; `None` for what is no page.
+fn page(word: &str) -> Result<Option<Typed>, Failure> {
+    let (weight, paths) = match word.split_once(":/") {
+        Some((weight, _)) if !weight.is_empty() && weight.bytes().all(|byte| byte.is_ascii_digit()) => {
+            (Some(weight), &word[weight.len() + 1..])
+        }
+        _ => (None, word),
+    };
+    if !paths.starts_with('/') {
+        return Ok(None);
+    }
+    let wrong = |rule: &str, hint: &str| Failure::usage(format!("page `{word}`: {rule}")).hint(hint);
+    let weight = match weight.map(str::parse) {
+        None => 1,
+        Some(Ok(weight)) if weight > 0 => weight,
+        Some(_) => return Err(wrong("its weight is no number from 1 on", "write 40:/index.html")),
+    };
+    if let Some(other) = paths.chars().find(|c| *c == '#' || !c.is_ascii_graphic()) {
+        let rule = format!("{} cannot stand in a URL", quoted(&other.to_string()));
+        return Err(wrong(&rule, "write white space as %20, and other characters in the same way"));
+    }
+    let mut files: Vec<String> = Vec::new();
+    for part in paths.split(",/") {
+        files.push(if files.is_empty() { part.to_owned() } else { format!("/{part}") });
+    }
+    Ok(Some(Typed { weight, paths: files }))
+}
+
+fn workload(pages: &[Typed]) -> Workload {
+    let file = |path: &String| FileRequest { url: path.as_str().into(), ..FileRequest::default() };
+    let first = pages.first().and_then(|page| page.paths.first()).cloned().unwrap_or_default();
+    let files: usize = pages.iter().map(|page| page.paths.len()).sum();
+    Workload {
+        name: match files {
+            1 => first,
+            several => format!("{first} and {} more", several - 1),
+        },
+        description: match pages.len() {
+            1 => "One URL.".to_owned(),
+            several => format!("{several} pages, as typed."),
+        },
+        pages: pages
+            .iter()
+            .map(|page| Page {
+                weight: page.weight,
+                files: page.paths.iter().map(file).collect(),
+                think: Nanos::ZERO,
+            })
+            .collect(),
+        ..Workload::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn apart_of(words: &[&str]) -> Result<(Vec<String>, Option<Workload>), String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        apart(&words).map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn words_are_servers_or_pages_with_weights() {
+        let (urls, workload) =
+            apart_of(&["http://a:1", "40:/x.html,/y.gif", "/z?a=1,2", "http://[::1]:8080"]).unwrap();
+        assert_eq!(urls, ["http://a:1", "http://[::1]:8080"]);
+        let workload = workload.unwrap();
+        let pages: Vec<(u64, Vec<&str>)> = (workload.pages.iter())
+            .map(|page| (page.weight, page.files.iter().map(|file| &*file.url).collect()))
+            .collect();
+        assert_eq!(pages, [(40, vec!["/x.html", "/y.gif"]), (1, vec!["/z?a=1,2"])]);
+        assert_eq!(workload.name, "/x.html and 2 more");
+        assert_eq!(apart_of(&["http://a"]).unwrap().1, None);
+        assert_eq!(apart_of(&["0:/a"]).unwrap_err(), "page `0:/a`: its weight is no number from 1 on");
+        assert!(apart_of(&["/a b"]).unwrap_err().contains("cannot stand in a URL"));
+    }
+
+    #[test]
+    fn urls_of_hit_share_a_server() {
+        let mut spec = RunSpec::default();
+        let urls = ["http://a:1/x", "http://a:1/y"].map(str::to_owned);
+        let workload = of_urls(&urls, &mut spec).unwrap();
+        assert_eq!((spec.target, workload.pages.len()), (vec!["http://a:1".to_owned()], 2));
+        let other = ["http://a:1/x", "http://b:1/y"].map(str::to_owned);
+        let error = of_urls(&other, &mut RunSpec::default()).unwrap_err().message;
+        assert_eq!(error, "URL `http://b:1/y`: http://b:1 is another server than http://a:1");
+    }
+}

@@ -1,0 +1,113 @@
+//! The charts of the reports of the nineties: over the number of clients, a chart for each interface with a line for each number of
+//! CPUs, and one for each number of CPUs with a line for each interface. Peaks alone are marked, as theirs were.
+
+use webstone_judge::series::{CellSummary, LevelSummary};
+use webstone_model::figures::Figure as Quantity;
+use webstone_model::figures::level::{CONNECTION_RATE, LATENCY_MEAN, REQUEST_RATE, THROUGHPUT};
+
+use super::figure::{Figure, HEIGHT};
+use super::figures::{definition, scale, title};
+use super::markup::Html;
+use crate::chart::{Axis, Line, Point, STYLES};
+use crate::numbers::count;
+use crate::screen::Screen;
+use crate::series::Report;
+
+/// Charts that a series may have of each kind; what is beyond stands in the tables.
+const FAMILIES_MAX: usize = 12;
+
+/// What is drawn of a level.
+type Value = fn(&LevelSummary) -> f64;
+
+/// Both kinds, where there is more than one line.
+pub(super) fn draw(html: &mut Html, screen: &Screen, report: &Report<'_>) {
+    let cells: Vec<&CellSummary> = report.summary.cells.iter().filter(|cell| cell.counts()).collect();
+    let per_interface: [(&Quantity, Value); 2] =
+        [(&REQUEST_RATE, |level| level.request_rate), (&LATENCY_MEAN, |level| level.latency_mean_s)];
+    let cpus = |cell: &CellSummary| {
+        cell.at.cpus.map(|cpus| format!("{cpus} {}", if cpus == 1 { "CPU" } else { "CPUs" }))
+    };
+    for (place, (name, of)) in families(&cells, &CellSummary::beside_cpus, &cpus).iter().enumerate() {
+        for (quantity, value) in per_interface {
+            let id = format!("chart-family-{}-{place}", quantity.key);
+            chart(html, screen, &id, name, of, quantity, value);
+        }
+    }
+    let per_cpus: [(&Quantity, Value); 2] =
+        [(&THROUGHPUT, |level| level.throughput_bps), (&CONNECTION_RATE, |level| level.connection_rate)];
+    let beside_interface = |cell: &CellSummary| {
+        let at = webstone_model::series::Coordinates { interface: None, ..cell.at.clone() };
+        at.to_string()
+    };
+    let interface = |cell: &CellSummary| cell.at.interface.map(|interface| interface.to_string());
+    for (place, (name, of)) in families(&cells, &beside_interface, &interface).iter().enumerate() {
+        for (quantity, value) in per_cpus {
+            let id = format!("chart-interfaces-{}-{place}", quantity.key);
+            chart(html, screen, &id, name, of, quantity, value);
+        }
+    }
+}
+
+/// Cells that share a name, each with the name of its line; only where there are several.
+fn families<'a>(
+    cells: &[&'a CellSummary],
+    family: &dyn Fn(&CellSummary) -> String,
+    line: &dyn Fn(&CellSummary) -> Option<String>,
+) -> Vec<(String, Vec<(String, &'a CellSummary)>)> {
+    let mut found: Vec<(String, Vec<(String, &CellSummary)>)> = Vec::new();
+    for cell in cells {
+        let Some(line) = line(cell) else { continue };
+        let name = family(cell);
+        match found.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, of)) => of.push((line, cell)),
+            None => found.push((name, vec![(line, cell)])),
+        }
+    }
+    found.retain(|(_, of)| of.len() > 1);
+    found.truncate(FAMILIES_MAX);
+    found
+}
+
+fn chart(
+    html: &mut Html,
+    screen: &Screen,
+    id: &str,
+    name: &str,
+    of: &[(String, &CellSummary)],
+    quantity: &Quantity,
+    value: Value,
+) {
+    let mut lines = Vec::new();
+    for (style, (line, cell)) in of.iter().enumerate().take(STYLES) {
+        let at = |level: &LevelSummary| Point::new(f64::from(level.clients), value(level));
+        let levels = cell.levels.iter().filter(|level| level.rate.is_none() && level.request_rate > 0.0);
+        lines.push(Line { name: line.clone(), style, points: levels.map(at).collect(), marked: false });
+        // The mark stands where the rate is highest, as those documents have it for latency, too.
+        let peak = cell.peak_level().filter(|level| level.rate.is_none());
+        let peak = peak.map(at).into_iter().collect();
+        lines.push(Line { name: format!("{line}, peak"), style, points: peak, marked: true });
+    }
+    let values: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.y).collect();
+    if values.is_empty() {
+        return;
+    }
+    let mut clients: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
+    clients.sort_by(f64::total_cmp);
+    clients.dedup();
+    let scale = scale(screen, quantity, values.iter().copied());
+    Figure {
+        id: id.to_owned(),
+        title: format!("{}: {name}", title(quantity)),
+        definition: definition(quantity),
+        caption: "The mark is the level of the highest request rate. Invalid cells are left out.".to_owned(),
+        x: Axis::counts("clients", 1.0, &clients),
+        y: Axis::from_zero("", &scale, values.iter().copied(), 5),
+        height: HEIGHT,
+        lines,
+        reference: Vec::new(),
+        x_name: "clients",
+        show_x: &|value| count(value as u64),
+        scale,
+    }
+    .draw(html);
+}
