@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::interfaces::Interface;
+use crate::server_tls::ServerTls;
 
 /// A server that webstone can start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -228,6 +229,12 @@ pub struct ServerSpec {
     /// Processes of the handler behind the interface. 0: what the profile says.
     #[serde(skip_serializing_if = "is_zero")]
     pub handlers: u32,
+    /// TLS. Absent: the server speaks plain HTTP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ServerTls>,
+    /// Whether it speaks HTTP/2 too: over TLS by negotiation (ALPN), in the clear with prior knowledge.
+    #[serde(skip_serializing_if = "is_false")]
+    pub http2: bool,
     /// Of a server elsewhere, whose URL is the target: the command that runs `webstone agent` on its host, as in
     /// `ssh web1 webstone agent`. Split into words as a shell would; no shell is started.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -236,6 +243,10 @@ pub struct ServerSpec {
 
 fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 impl Default for ServerSpec {
@@ -259,6 +270,8 @@ impl Default for ServerSpec {
             backlog: None,
             interface: None,
             handlers: 0,
+            tls: None,
+            http2: false,
             agent: None,
         }
     }
