@@ -1,11 +1,12 @@
 //! TLS of the server that webstone starts: which certificate, which versions, and what lets clients resume sessions. Part of
 //! [`crate::spec::ServerSpec`]; what clients do is theirs.
 
-use std::fmt;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::tls::TlsVersion;
 
 /// The key of a certificate that webstone makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,65 +41,8 @@ impl FromStr for CertificateKey {
     }
 }
 
-/// Which versions of TLS a server speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum ServerTlsVersions {
-    /// Both that are in use.
-    #[default]
-    #[serde(rename = "1.2-1.3")]
-    Both,
-    /// TLS 1.2 alone.
-    #[serde(rename = "1.2")]
-    Tls12,
-    /// TLS 1.3 alone.
-    #[serde(rename = "1.3")]
-    Tls13,
-}
-
-impl ServerTlsVersions {
-    /// Whether TLS 1.2 is among them.
-    pub fn has_12(self) -> bool {
-        self != ServerTlsVersions::Tls13
-    }
-
-    /// Whether TLS 1.3 is among them.
-    pub fn has_13(self) -> bool {
-        self != ServerTlsVersions::Tls12
-    }
-
-    /// Each of them as `1.2`, `1.3`, in ascending order.
-    pub fn numbers(self) -> impl Iterator<Item = &'static str> {
-        [("1.2", self.has_12()), ("1.3", self.has_13())].into_iter().filter(|(_, has)| *has).map(|(v, _)| v)
-    }
-}
-
-impl fmt::Display for ServerTlsVersions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ServerTlsVersions::Both => "1.2-1.3",
-            ServerTlsVersions::Tls12 => "1.2",
-            ServerTlsVersions::Tls13 => "1.3",
-        })
-    }
-}
-
-impl FromStr for ServerTlsVersions {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<ServerTlsVersions, String> {
-        match text {
-            "1.2-1.3" | "1.2,1.3" => Ok(ServerTlsVersions::Both),
-            "1.2" => Ok(ServerTlsVersions::Tls12),
-            "1.3" => Ok(ServerTlsVersions::Tls13),
-            _ => Err(format!(
-                "`{text}` is no version of TLS that servers here speak; write 1.2, 1.3 or 1.2-1.3"
-            )),
-        }
-    }
-}
-
 /// TLS of a server. Where this is absent, it speaks plain HTTP.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerTls {
     /// The key of the certificate that is made for the run, for localhost, 127.0.0.1, ::1 and the address it listens on.
@@ -110,7 +54,7 @@ pub struct ServerTls {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// Versions that it speaks.
-    pub versions: ServerTlsVersions,
+    pub versions: Vec<TlsVersion>,
     /// Whether clients get session tickets to resume by. Absent: what the profile says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tickets: Option<bool>,
@@ -119,12 +63,33 @@ pub struct ServerTls {
     pub session_cache: Option<bool>,
 }
 
+impl Default for ServerTls {
+    fn default() -> ServerTls {
+        ServerTls {
+            certificate: CertificateKey::default(),
+            cert: None,
+            key: None,
+            versions: vec![TlsVersion::Tls12, TlsVersion::Tls13],
+            tickets: None,
+            session_cache: None,
+        }
+    }
+}
+
 impl ServerTls {
+    /// Whether a version is spoken.
+    pub fn has(&self, version: TlsVersion) -> bool {
+        self.versions.contains(&version)
+    }
+
     /// What is wrong with it: the key below `server.tls`, the rule, and the remedy.
     ///
     /// # Errors
-    /// A certificate without its key, or a key without its certificate.
+    /// No version, a certificate without its key, or a key without its certificate.
     pub fn check(&self) -> Result<(), (&'static str, &'static str, &'static str)> {
+        if self.versions.is_empty() {
+            return Err(("server.tls.versions", "no version is left to speak", "name 1.2, 1.3 or both"));
+        }
         match (&self.cert, &self.key) {
             (Some(_), None) => Err((
                 "server.tls.cert",
@@ -152,17 +117,10 @@ mod tests {
 
     #[test]
     fn names_are_the_same_in_files_and_on_the_command_line() {
-        for text in ["1.2", "1.3", "1.2-1.3"] {
-            let versions: ServerTlsVersions = text.parse().unwrap();
-            assert_eq!(versions.to_string(), text);
-            assert_eq!(toml::Value::try_from(versions).unwrap().as_str(), Some(text));
-            assert_eq!(versions.numbers().collect::<Vec<_>>().join("-"), text);
-        }
         for key in [CertificateKey::Ecdsa, CertificateKey::Rsa] {
             assert_eq!(key.name().parse(), Ok(key));
             assert_eq!(toml::Value::try_from(key).unwrap().as_str(), Some(key.name()));
         }
-        assert!("1.1".parse::<ServerTlsVersions>().unwrap_err().contains("`1.1`"));
         assert!("dsa".parse::<CertificateKey>().unwrap_err().contains("`dsa`"));
     }
 
@@ -177,5 +135,7 @@ mod tests {
         assert_eq!(of(Some("a"), Some("b")), None);
         assert_eq!(of(Some("a"), None), Some("server.tls.cert"));
         assert_eq!(of(None, Some("b")), Some("server.tls.key"));
+        let none = ServerTls { versions: Vec::new(), ..ServerTls::default() };
+        assert_eq!(none.check().unwrap_err().0, "server.tls.versions");
     }
 }

@@ -16,6 +16,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 use webstone_model::server_tls::ServerTls;
 use webstone_model::spec::ServerSpec;
+use webstone_model::tls::TlsVersion;
 
 pub use certificate::Certificate;
 
@@ -57,7 +58,7 @@ impl Tls {
                 Some(made.map_err(|what| ServeError { what: format!("--tls: {what}"), hint: None })?)
             }
         };
-        let versions = [(&TLS12, tls.versions.has_12()), (&TLS13, tls.versions.has_13())];
+        let versions = [(&TLS12, tls.has(TlsVersion::Tls12)), (&TLS13, tls.has(TlsVersion::Tls13))];
         let versions: Vec<_> =
             versions.into_iter().filter(|(_, has)| *has).map(|(version, _)| version).collect();
         let failed = |error: rustls::Error| ServeError {
