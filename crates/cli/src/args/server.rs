@@ -102,6 +102,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "BYTES", value_parser = values::count)]
     pub handler_output_max: Option<u64>,
 
+    /// TLS and HTTP/2.
     #[command(flatten)]
     pub tls: ServeTlsArgs,
 
@@ -332,6 +333,7 @@ pub struct OwnServerArgs {
     #[arg(long, value_name = "N", value_parser = values::count_u32)]
     pub server_backlog: Option<u32>,
 
+    /// TLS and HTTP/2.
     #[command(flatten)]
     pub tls: OwnTlsArgs,
 }
