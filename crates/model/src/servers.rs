@@ -35,13 +35,15 @@ pub enum Software {
     Haproxy,
     /// nginx as a proxy before an origin, and with `cache` as a cache.
     NginxProxy,
+    /// nghttpd, the small server of nghttp2: HTTP/2 alone.
+    Nghttpd,
     /// Any command line.
     Command,
 }
 
 impl Software {
     /// All of them, in the order in which they are listed.
-    pub const ALL: [Software; 9] = [
+    pub const ALL: [Software; 10] = [
         Software::Reference,
         Software::Nginx,
         Software::Apache,
@@ -50,6 +52,7 @@ impl Software {
         Software::Caddy,
         Software::Haproxy,
         Software::NginxProxy,
+        Software::Nghttpd,
         Software::Command,
     ];
 
@@ -64,6 +67,7 @@ impl Software {
             Software::Caddy => "caddy",
             Software::Haproxy => "haproxy",
             Software::NginxProxy => "nginx-proxy",
+            Software::Nghttpd => "nghttpd",
             Software::Command => "command",
         }
     }
@@ -350,7 +354,7 @@ mod tests {
         ] {
             let message = text.parse::<ServerChoice>().unwrap_err().to_string();
             assert!(
-                message.contains(rule) && message.contains("nginx-proxy, command, with :tuned"),
+                message.contains(rule) && message.contains("nginx-proxy, nghttpd, command, with :tuned"),
                 "{message}"
             );
         }

@@ -84,6 +84,7 @@ fn summary(software: Software) -> &'static str {
         Software::Caddy => "Caddy",
         Software::Haproxy => "proxy before an origin",
         Software::NginxProxy => "proxy before an origin",
+        Software::Nghttpd => "nghttp2's, HTTP/2 alone",
         Software::Command => "by --server-command",
     }
 }
