@@ -24,6 +24,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) address: SocketAddr,
     /// The certificates that are trusted, as PEM; `None`: in the clear.
     pub(crate) trusted: Option<&'a str>,
+    /// The certificate is the user's, and need not be one for `localhost`.
+    pub(crate) may_be_unverified: bool,
     /// Nothing but HTTP/2 is spoken.
     pub(crate) http2_alone: bool,
     /// Longest wait for anything.
@@ -31,8 +33,15 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Whether there is an answer of the protocol to a request for `/`.
+    /// Whether there is an answer of the protocol to a request for `/`. A certificate that only clients can verify is one, too.
     pub(crate) fn answers(&self) -> io::Result<()> {
+        match self.attempt() {
+            Err(error) if self.may_be_unverified && is_unverified(&error) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    fn attempt(&self) -> io::Result<()> {
         if !self.http2_alone {
             return self.body("/").map(drop);
         }
@@ -80,6 +89,11 @@ impl Asked<'_> {
         let connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
         Ok(Box::new(StreamOwned::new(connection, socket)))
     }
+}
+
+fn is_unverified(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    matches!(inner, Some(rustls::Error::InvalidCertificate(_)))
 }
 
 trait ReadWrite: Read + Write {}

@@ -225,6 +225,7 @@ impl RunningServer {
         let asked = Asked {
             address: reachable(address),
             trusted,
+            may_be_unverified: self.trusted.is_none(),
             http2_alone: self.http2_alone,
             patience: ANSWER_PATIENCE,
         };

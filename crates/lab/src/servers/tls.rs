@@ -10,7 +10,7 @@ use webstone_model::spec::{ServerSpec, Software};
 use webstone_model::tls::TlsVersion;
 use webstone_server::Certificate;
 
-use super::{Refusal, Site};
+use super::{Choice, Refusal, Site, driver};
 
 /// What a server is told of TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +85,30 @@ pub(super) fn files(certificate: &Certificate) -> [(&'static str, String); 3] {
         (KEY, certificate.key_pem.clone()),
         (BOTH, format!("{}{}", certificate.cert_pem, certificate.key_pem)),
     ]
+}
+
+/// What a server can do, in words: what it has, and what is missing here.
+pub fn summary(software: Software) -> String {
+    let asked = |tls: bool, http2: bool| {
+        let tls = tls.then(ServerTls::default);
+        let http2 = http2 || software == Software::Nghttpd;
+        ServerSpec { software, tls, http2, ..ServerSpec::default() }
+    };
+    let part = |name: &str, spec: ServerSpec, choice: Choice| {
+        if driver(software).is_some_and(|driver| driver.without(choice).is_some()) {
+            return None;
+        }
+        Some(match missing(&spec) {
+            Some((_, package)) => format!("{name} ({package})"),
+            None => name.to_owned(),
+        })
+    };
+    let alone = if software == Software::Nghttpd { " alone" } else { "" };
+    let parts = [
+        part("TLS", asked(true, false), Choice::Tls),
+        part("HTTP/2", asked(false, true), Choice::Http2).map(|part| part + alone),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// The package that has what a server needs for TLS or HTTP/2, where it is a module that is not there.
