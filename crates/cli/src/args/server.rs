@@ -106,7 +106,8 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub tls: ServeTlsArgs,
 
-    /// Also answer /test, /schedule, /echo and /.webstone/refuse, with which any client can stall, break and close the server
+    /// Also answer /test, /schedule, /echo, /.webstone/refuse and /.webstone/fault, with which any client can stall, break and close
+    /// the server
     ///
     /// For tests of clients, where nobody else reaches the server.
     #[arg(long)]

@@ -352,7 +352,7 @@ fn attempt(
     let certificate =
         site.tls.as_ref().map(|tls| super::tls::certificate(&tls.spec, address.ip())).transpose()?;
     for (name, text) in certificate.iter().flat_map(super::tls::files) {
-        directory.write(name, &text).map_err(io("write the certificate"))?;
+        directory.write_private(name, &text, user.as_ref()).map_err(io("write the certificate"))?;
     }
     for name in &setup.executables {
         directory.executable(&launch.webstone, name).map_err(io("provide the handler"))?;
