@@ -74,7 +74,10 @@ pub(crate) fn start(
             certificate: server.certificate().map(PathBuf::from),
             server: Box::new(server),
             software: None,
-            facts: Vec::new(),
+            facts: match servers::tls::disclosed(&spec.server) {
+                tls if tls.is_empty() => Vec::new(),
+                tls => vec![("server.tls", tls)],
+            },
             configuration: Vec::new(),
             warnings: Vec::new(),
             origin: None,

@@ -416,7 +416,7 @@ pub fn example(choice: ServerChoice, interface: Option<Interface>) -> Option<Set
 fn configured(driver: &dyn Driver, site: &Site) -> Setup {
     let mut setup = driver.configure(site);
     interfaces::equip(site, &mut setup);
-    setup.disclosure.tls = tls::disclosed(site);
+    setup.disclosure.tls = tls::disclosed(&site.spec);
     setup
 }
 

@@ -311,12 +311,13 @@ pub(super) fn haproxy_global(site: &Site) -> String {
     }
 }
 
-/// What is told of it to the run rules.
-pub(super) fn disclosed(site: &Site) -> String {
-    let protocol = if site.spec.http2 { ", HTTP/2" } else { "" };
-    let Some(tls) = &site.tls else { return protocol.trim_start_matches(", ").to_owned() };
-    let certificate = match tls.spec.is_made() {
-        true => format!("certificate {} made for the run", tls.spec.certificate.name()),
+/// What is told of it to the run rules; empty where there is nothing to tell.
+pub fn disclosed(server: &ServerSpec) -> String {
+    let protocol = if server.http2 { ", HTTP/2" } else { "" };
+    let Some(tls) = &server.tls else { return protocol.trim_start_matches(", ").to_owned() };
+    let versions: Vec<String> = tls.versions.iter().map(|version| format!("TLS {version}")).collect();
+    let certificate = match tls.is_made() {
+        true => format!("certificate {} made for the run", tls.certificate.name()),
         false => "certificate of the user's".to_owned(),
     };
     let switch = |name: &str, choice: Option<bool>| {
@@ -329,9 +330,9 @@ pub(super) fn disclosed(site: &Site) -> String {
     };
     format!(
         "{}; {certificate}; {}; {}{protocol}",
-        tls.versions(""),
-        switch("tickets", tls.spec.tickets),
-        switch("session cache", tls.spec.session_cache)
+        versions.join(", "),
+        switch("tickets", tls.tickets),
+        switch("session cache", tls.session_cache)
     )
 }
 
