@@ -34,7 +34,8 @@ pub struct Counters {
     pub bad_requests: u64,
     /// Bytes read from connections.
     pub bytes_received: u64,
-    /// Bytes that the operating system took: whole answers, heads and framing included.
+    /// Bytes that the operating system took: whole answers, heads, framing and records included. Left out is the
+    /// close_notify that answers a client's own: it need not read that any more.
     pub bytes_sent: u64,
     /// Of that, bodies of whole answers, without chunk framing.
     pub body_bytes_sent: u64,

@@ -41,12 +41,14 @@ pub(crate) enum Accepted {
 pub(crate) struct Socket {
     accepted: Accepted,
     tally: Rc<Tally>,
+    /// What is sent from now on is for a client that has gone: it is not counted.
+    uncounted: bool,
 }
 
 impl Socket {
     /// A new connection, which is counted as accepted.
     pub(crate) fn new(accepted: Accepted, shard: &Shard) -> Socket {
-        Socket { accepted, tally: Rc::new(Tally::accepted(&shard.tally)) }
+        Socket { accepted, tally: Rc::new(Tally::accepted(&shard.tally)), uncounted: false }
     }
 
     /// What the connection adds to the counters.
@@ -103,7 +105,10 @@ impl Socket {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let offered: usize = slices.iter().map(|slice| slice.len()).sum();
+        let offered: usize = match self.uncounted {
+            true => 0,
+            false => slices.iter().map(|slice| slice.len()).sum(),
+        };
         self.tally.add(Count::BytesSent, offered as u64);
         let result = match (&mut self.accepted, slices) {
             (Accepted::Tcp(stream), [one]) => Pin::new(stream).poll_write(cx, one),
@@ -247,6 +252,8 @@ pub(crate) struct Wire {
     ended: Cell<bool>,
     /// The client has closed its side, or the connection failed.
     read_to_end: Cell<bool>,
+    /// Something was sent after that, which the client waits for.
+    answered_late: Cell<bool>,
 }
 
 impl Wire {
@@ -265,6 +272,7 @@ impl Wire {
             blocked: Cell::new(false),
             ended: Cell::new(false),
             read_to_end: Cell::new(false),
+            answered_late: Cell::new(false),
         }
     }
 
@@ -485,6 +493,9 @@ impl hyper::rt::Write for WireIo {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let offered: usize = slices.iter().map(|slice| slice.len()).sum();
+        if self.0.read_to_end.get() {
+            self.0.answered_late.set(true);
+        }
         let mut stream = self.0.stream.borrow_mut();
         let result = stream.poll_write(cx, slices);
         let is_whole = matches!(&result, Poll::Ready(Ok(written)) if *written == offered);
@@ -506,6 +517,10 @@ impl hyper::rt::Write for WireIo {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.0.read_to_end.get() && !self.0.answered_late.get() {
+            // The client ended the connection, and need not read what answers that (RFC 8446, 6.1).
+            self.0.stream.borrow_mut().socket_mut().uncounted = true;
+        }
         self.0.stream.borrow_mut().poll_end(cx)
     }
 }

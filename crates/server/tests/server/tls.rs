@@ -66,6 +66,7 @@ fn counters(server: &RunningServer, config: &Arc<ClientConfig>) -> Counters {
 }
 
 /// What a program of the system's says, on both streams; `None` where it is not installed.
+#[expect(clippy::print_stdout, reason = "a skipped test says why")]
 pub(crate) fn program(words: &[&str]) -> Option<String> {
     let Ok(output) = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output() else {
         println!("skipped: {} is not installed", words[0]);
@@ -119,6 +120,60 @@ fn a_connection_is_kept_and_counted_once() {
     }
     let counters = server.counters();
     assert_eq!((counters.handshakes_full, counters.requests, counters.accepted), (1, 5, 1));
+}
+
+/// A socket that counts what it brings.
+struct Counting(TcpStream, u64);
+
+impl Read for Counting {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(buffer)?;
+        self.1 += read as u64;
+        Ok(read)
+    }
+}
+
+impl Write for Counting {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[test]
+fn whoever_ends_a_connection_both_sides_count_the_same_bytes() {
+    let server = server(|_, _| ());
+    let config = client(&server, &[]);
+    let mut received = 0;
+    for how in ["keep-alive", "close"] {
+        let socket = TcpStream::connect(server.url().strip_prefix("https://").unwrap()).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let connection = ClientConnection::new(Arc::clone(&config), name).unwrap();
+        let mut stream = StreamOwned::new(connection, Counting(socket, 0));
+        write!(stream, "GET /small.html HTTP/1.1\r\nHost: t\r\nConnection: {how}\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        let mut some = [0; 4096];
+        while !answer.ends_with(&content_of("/small.html", 500)) {
+            let read = stream.read(&mut some).unwrap();
+            answer.extend_from_slice(&some[..read]);
+        }
+        if how == "close" {
+            assert_eq!(stream.read(&mut some).unwrap(), 0);
+        }
+        stream.conn.send_close_notify();
+        stream.flush().unwrap();
+        received += stream.sock.1;
+    }
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while server.counters().open > 0 {
+        assert!(std::time::Instant::now() < deadline, "the connections do not end");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    assert_eq!(server.counters().bytes_sent, received);
 }
 
 #[test]
