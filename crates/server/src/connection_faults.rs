@@ -139,6 +139,11 @@ impl Misdeed {
         matches!(self, Misdeed::Close(When::Start) | Misdeed::Reset(When::Start))
     }
 
+    /// Whether the connection ends with a FIN.
+    pub(crate) fn ends_in_order(self) -> bool {
+        !matches!(self, Misdeed::Reset(_))
+    }
+
     /// Does it, behind the client's hello. Whether the handshake goes on.
     pub(crate) async fn perform(self, socket: &mut Socket) -> bool {
         match self {

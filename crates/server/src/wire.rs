@@ -80,12 +80,10 @@ impl Socket {
         .is_ok()
     }
 
-    /// Before the descriptor is closed: where the client has sent more than was read, closing would reset the
-    /// connection and might destroy what is on its way to it. Then the sending side is shut first and the rest is read.
-    /// Costs no system call where nothing has arrived.
-    pub(crate) async fn linger(mut self) {
-        let arrived = poll_fn(|cx| Poll::Ready(self.poll_discard(cx))).await;
-        if matches!(arrived, Poll::Ready(Ok(1..))) && self.shut() {
+    /// Ends the connection with a FIN, whatever the client still sends: closing with bytes unread would reset it, and might
+    /// destroy what is on its way to the client.
+    pub(crate) async fn end(mut self) {
+        if self.shut() {
             let rest = async { while let Ok(1..) = poll_fn(|cx| self.poll_discard(cx)).await {} };
             // Whether the client closes in time or not, the connection ends here.
             let _ = tokio::time::timeout(LINGER, rest).await;
@@ -397,7 +395,9 @@ impl Wire {
         self.changed();
     }
 
-    /// As [`Socket::linger`], of a connection that hyper ended.
+    /// Before the descriptor is closed: where the client has sent more than was read, closing would reset the
+    /// connection and might destroy the answer on its way. Then the sending side is shut first and the rest is read.
+    /// Costs no system call where nothing has arrived.
     pub(crate) async fn linger(&self) {
         if self.has_ended() || self.read_to_end.get() {
             return;

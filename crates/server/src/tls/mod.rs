@@ -117,7 +117,7 @@ impl Tls {
             Err(socket) => {
                 tally.add(Count::HandshakesFailed, 1);
                 if let Some(socket) = socket {
-                    socket.linger().await;
+                    socket.end().await;
                 }
                 None
             }
@@ -131,7 +131,7 @@ impl Tls {
     ) -> Result<TlsStream<Socket>, Option<Socket>> {
         if misdeed.is_at_start() {
             misdeed.perform(&mut socket).await;
-            return Err(Some(socket));
+            return Err(misdeed.ends_in_order().then_some(socket));
         }
         let mut lazy = LazyConfigAcceptor::new(Acceptor::default(), socket);
         let Ok(mut start) = (&mut lazy).await else { return Err(lazy.take_io()) };
@@ -139,7 +139,7 @@ impl Tls {
             let config = Arc::clone(self.acceptor.config());
             return start.into_stream(config).into_fallible().await.map_err(|(_, socket)| Some(socket));
         }
-        Err(Some(start.io))
+        Err(misdeed.ends_in_order().then_some(start.io))
     }
 }
 
