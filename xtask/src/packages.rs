@@ -16,10 +16,13 @@ struct Needed {
     service: Option<(&'static str, &'static str)>,
 }
 
-const NEEDED: [Needed; 21] = [
+const NEEDED: [Needed; 24] = [
     Needed { program: "nginx", package: "nginx-light", service: Some(("nginx", "/run/nginx.pid")) },
     Needed { program: "apache2", package: "apache2", service: Some(("apache2", "/run/apache2/apache2.pid")) },
     Needed { program: "lighttpd", package: "lighttpd", service: Some(("lighttpd", "/run/lighttpd.pid")) },
+    Needed { program: "/usr/lib/lighttpd/mod_openssl.so", package: "lighttpd-mod-openssl", service: None },
+    Needed { program: "nghttpd", package: "nghttp2-server", service: None },
+    Needed { program: "openssl", package: "openssl", service: None },
     Needed { program: "haproxy", package: "haproxy", service: Some(("haproxy", "/run/haproxy.pid")) },
     Needed { program: "caddy", package: "caddy", service: None },
     Needed { program: "wrk", package: "wrk", service: None },

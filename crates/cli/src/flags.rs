@@ -5,7 +5,7 @@ use webstone_runner::check::SpecError;
 use crate::failure::Failure;
 
 /// Keys whose flags are not called as they are.
-const OTHERWISE: [(&str, &str); 16] = [
+const OTHERWISE: [(&str, &str); 20] = [
     ("client.headers", "header"),
     ("client.request_timeout", "timeout"),
     ("client.tls.versions", "tls-version"),
@@ -21,14 +21,21 @@ const OTHERWISE: [(&str, &str); 16] = [
     ("server.cache", "server-cache"),
     ("server.keep_alive", "server-no-keep-alive"),
     ("server.access_log", "server-log"),
+    ("server.tls", "tls"),
+    ("server.tls.cert", "server-tls-cert"),
+    ("server.tls.key", "server-tls-cert"),
+    ("server.tls.versions", "server-tls-versions"),
     ("find.resolution_percent", "resolution"),
 ];
 
 /// The same, of single commands.
-const OF_COMMANDS: [(&str, &str, &str); 3] = [
+const OF_COMMANDS: [(&str, &str, &str); 6] = [
     ("hit", "load.pages", "requests"),
     ("serve", "server.access_log", "access-log"),
     ("serve", "server.keep_alive", "no-keep-alive"),
+    ("serve", "server.tls.cert", "cert"),
+    ("serve", "server.tls.key", "key"),
+    ("serve", "server.tls.versions", "tls-versions"),
 ];
 
 /// A rule that was broken by what a command was asked for.

@@ -2,7 +2,8 @@
 //! for, watched, measured and stopped here; that it never outlives this program is `attended`'s.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -19,7 +20,8 @@ use crate::interrupt::Interrupt;
 use crate::machine::Root;
 use crate::measured::MeasuredServer;
 use crate::process_tree::ProcessTree;
-use crate::servers::only_inherited;
+use crate::servers::{Asked, Refusal, only_inherited, tls};
+use webstone_store::scratch::Scratch;
 
 /// What the server says when it accepts connections.
 const READY: &str = "READY ";
@@ -73,6 +75,12 @@ pub enum EmbeddedServerError {
         /// The operating system's answer.
         source: std::io::Error,
     },
+    /// Its certificate could not be written.
+    #[error("cannot write the server's certificate: {}", webstone_store::without_number(.0))]
+    Certificate(std::io::Error),
+    /// Its certificate could not be made or read.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// The server behind a proxy, which is one too, did not start.
     #[error("the origin behind the proxy: {0}")]
     Origin(Box<EmbeddedServerError>),
@@ -96,8 +104,12 @@ impl EmbeddedServerError {
     }
 
     /// What to do about it.
-    pub fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<&str> {
         match self {
+            EmbeddedServerError::Refused(refusal) => Some(&refusal.hint),
+            EmbeddedServerError::Certificate(_) => {
+                Some("name another directory for temporary files: TMPDIR=/var/tmp")
+            }
             EmbeddedServerError::Start { .. } => {
                 Some("check that the executable is still where it was started from")
             }
@@ -114,6 +126,8 @@ impl EmbeddedServerError {
 pub struct EmbeddedServer {
     process: Attended,
     url: String,
+    /// Its certificate, over TLS.
+    certificate: Option<Made>,
     counters_before: Option<Counters>,
 }
 
@@ -121,6 +135,8 @@ impl EmbeddedServer {
     /// Starts a server and waits until it is ready, or until the user has enough.
     pub fn start(launch: &Launch, interrupt: &Interrupt) -> Result<EmbeddedServer, EmbeddedServerError> {
         let failed = |source| EmbeddedServerError::Start { program: launch.program.clone(), source };
+        let (server, certificate) = Made::of(launch)?;
+        let launch = &Launch { server, ..launch.clone() };
         let mut command = Command::new(&launch.program);
         command.args(&launch.prefix).arg(CHILD);
         only_inherited(&mut command);
@@ -131,18 +147,74 @@ impl EmbeddedServer {
         let since = Instant::now();
         let url = wait_until_ready(&mut process, &said, launch.patience, interrupt)?;
         info!(pid = process.pid(), url, after = ?since.elapsed(), "embedded server is ready");
-        Ok(EmbeddedServer { process, url, counters_before: None })
+        Ok(EmbeddedServer { process, url, certificate, counters_before: None })
     }
 
-    /// `http://address:port`.
+    /// File with the certificate that was made for it, which clients have to trust. Lives as long as it does.
+    pub fn certificate(&self) -> Option<&Path> {
+        self.certificate.as_ref().filter(|made| made.is_ours).map(|made| made.path.as_path())
+    }
+
+    /// `http://address:port`, with TLS `https:`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
     fn counters(&self) -> Option<Counters> {
+        if let Some(made) = &self.certificate {
+            let asked = Asked {
+                address: self.url.strip_prefix("https://")?.parse().ok()?,
+                trusted: Some(&made.pem),
+                may_be_unverified: false,
+                http2_alone: false,
+                patience: Duration::from_secs(2),
+            };
+            let (status, body) = asked.body(COUNTERS_PATH).ok()?;
+            return serde_json::from_slice(&body).ok().filter(|_| status == 200);
+        }
         let probe = ByProbe::plain(Duration::from_secs(2));
         let answer = probe.fetch(&self.url, COUNTERS_PATH, &Default::default()).ok()?;
         serde_json::from_slice(&answer.body).ok().filter(|_| answer.status == 200)
+    }
+}
+
+/// The certificate of a server over TLS.
+#[derive(Debug)]
+struct Made {
+    pem: String,
+    path: PathBuf,
+    /// It was made for this server.
+    is_ours: bool,
+    /// The directory of one that was made.
+    _directory: Option<Scratch>,
+}
+
+impl Made {
+    /// The settings with files of a certificate and a key, made where none are named.
+    fn of(launch: &Launch) -> Result<(ServerSpec, Option<Made>), EmbeddedServerError> {
+        let mut server = launch.server.clone();
+        let Some(tls) = server.tls.as_mut().filter(|_| launch.null.is_none()) else {
+            return Ok((server, None));
+        };
+        let listens = server.listen.split(',').find_map(|one| one.trim().parse::<SocketAddr>().ok());
+        let listens = listens.map_or(Ipv4Addr::LOCALHOST.into(), |address| address.ip());
+        let certificate = tls::certificate(tls, listens)?;
+        if let Some(path) = &tls.cert {
+            let made =
+                Made { pem: certificate.cert_pem, path: path.into(), is_ours: false, _directory: None };
+            return Ok((server, Some(made)));
+        }
+        let write = || {
+            let directory = Scratch::create("tls", &launch.program)?;
+            let (cert, key) = (directory.path().join("server.crt"), directory.path().join("server.key"));
+            std::fs::write(&cert, &certificate.cert_pem)?;
+            std::fs::write(&key, &certificate.key_pem)?;
+            Ok((directory, cert, key))
+        };
+        let (directory, cert, key) = write().map_err(EmbeddedServerError::Certificate)?;
+        (tls.cert, tls.key) = (Some(cert.display().to_string()), Some(key.display().to_string()));
+        let made = Made { pem: certificate.cert_pem, path: cert, is_ours: true, _directory: Some(directory) };
+        Ok((server, Some(made)))
     }
 }
 

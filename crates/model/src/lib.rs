@@ -26,6 +26,7 @@ pub mod redacted;
 pub mod search;
 pub mod series;
 pub mod server_figures;
+pub mod server_tls;
 pub mod servers;
 pub mod shown;
 pub mod spec;

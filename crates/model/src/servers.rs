@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::interfaces::Interface;
+use crate::server_tls::ServerTls;
 
 /// A server that webstone can start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -34,13 +35,15 @@ pub enum Software {
     Haproxy,
     /// nginx as a proxy before an origin, and with `cache` as a cache.
     NginxProxy,
+    /// nghttpd, the small server of nghttp2: HTTP/2 alone.
+    Nghttpd,
     /// Any command line.
     Command,
 }
 
 impl Software {
     /// All of them, in the order in which they are listed.
-    pub const ALL: [Software; 9] = [
+    pub const ALL: [Software; 10] = [
         Software::Reference,
         Software::Nginx,
         Software::Apache,
@@ -49,6 +52,7 @@ impl Software {
         Software::Caddy,
         Software::Haproxy,
         Software::NginxProxy,
+        Software::Nghttpd,
         Software::Command,
     ];
 
@@ -63,6 +67,7 @@ impl Software {
             Software::Caddy => "caddy",
             Software::Haproxy => "haproxy",
             Software::NginxProxy => "nginx-proxy",
+            Software::Nghttpd => "nghttpd",
             Software::Command => "command",
         }
     }
@@ -228,6 +233,12 @@ pub struct ServerSpec {
     /// Processes of the handler behind the interface. 0: what the profile says.
     #[serde(skip_serializing_if = "is_zero")]
     pub handlers: u32,
+    /// TLS. Absent: the server speaks plain HTTP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ServerTls>,
+    /// Whether it speaks HTTP/2 too: over TLS by negotiation (ALPN), in the clear with prior knowledge.
+    #[serde(skip_serializing_if = "is_false")]
+    pub http2: bool,
     /// Of a server elsewhere, whose URL is the target: the command that runs `webstone agent` on its host, as in
     /// `ssh web1 webstone agent`. Split into words as a shell would; no shell is started.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -236,6 +247,10 @@ pub struct ServerSpec {
 
 fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 impl Default for ServerSpec {
@@ -259,6 +274,8 @@ impl Default for ServerSpec {
             backlog: None,
             interface: None,
             handlers: 0,
+            tls: None,
+            http2: false,
             agent: None,
         }
     }
@@ -337,7 +354,7 @@ mod tests {
         ] {
             let message = text.parse::<ServerChoice>().unwrap_err().to_string();
             assert!(
-                message.contains(rule) && message.contains("nginx-proxy, command, with :tuned"),
+                message.contains(rule) && message.contains("nginx-proxy, nghttpd, command, with :tuned"),
                 "{message}"
             );
         }

@@ -266,6 +266,7 @@ fn prepare(
     };
     if let Some(server) = &server {
         effective.target = vec![server.url.clone()];
+        server.trust(&mut effective.client.tls);
         warnings.extend(server.warnings.iter().cloned());
     }
     // A server of ours has its address only now.

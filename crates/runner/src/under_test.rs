@@ -8,6 +8,7 @@ use serde_json::Value;
 use webstone_model::record::SoftwareRecord;
 use webstone_model::spec::{RunSpec, ServerSpec, Software};
 use webstone_model::target::{Place, Target};
+use webstone_model::tls::TlsSpec;
 use webstone_model::workload::Workload;
 
 use crate::placement::{Placement, ServerPlace};
@@ -29,8 +30,10 @@ const SERVER_PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct UnderTest {
     /// The server.
     pub(crate) server: Box<dyn MeasuredServer>,
-    /// `http://address:port`.
+    /// `http://address:port`, with TLS `https:`.
     pub(crate) url: String,
+    /// File with the certificate that was made for it, which clients have to trust. Lives as long as the server.
+    pub(crate) certificate: Option<PathBuf>,
     /// Its program, where it is not the embedded one.
     pub(crate) software: Option<SoftwareRecord>,
     /// Facts for the run rules, by name.
@@ -41,6 +44,18 @@ pub(crate) struct UnderTest {
     pub(crate) warnings: Vec<String>,
     /// The server behind it, where it is a proxy. Lives as long as the proxy does.
     pub(crate) origin: Option<Origin>,
+}
+
+impl UnderTest {
+    /// Has clients trust a certificate that was made for the server, unless they were told whom to trust.
+    pub(crate) fn trust(&self, client: &mut TlsSpec) {
+        if let Some(certificate) = &self.certificate
+            && client.verify
+            && client.cacert.is_none()
+        {
+            client.cacert = Some(certificate.display().to_string());
+        }
+    }
 }
 
 /// Starts the server that a specification asks for, pinned to the CPUs of its placement, and the origin behind it. `program` is webstone's executable.
@@ -56,9 +71,13 @@ pub(crate) fn start(
         let server = EmbeddedServer::start(&embedded(spec, spec.server.clone(), cpus, program), interrupt)?;
         return Ok(UnderTest {
             url: server.url().to_owned(),
+            certificate: server.certificate().map(PathBuf::from),
             server: Box::new(server),
             software: None,
-            facts: Vec::new(),
+            facts: match servers::tls::disclosed(&spec.server) {
+                tls if tls.is_empty() => Vec::new(),
+                tls => vec![("server.tls", tls)],
+            },
             configuration: Vec::new(),
             warnings: Vec::new(),
             origin: None,
@@ -95,6 +114,7 @@ pub(crate) fn start(
     }
     Ok(UnderTest {
         url: server.url().to_owned(),
+        certificate: server.certificate().map(PathBuf::from),
         software: Some(server.software()),
         facts,
         configuration: server.configuration(),

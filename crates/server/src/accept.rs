@@ -22,7 +22,7 @@ use crate::connection;
 use crate::listener::{Address, Listener};
 use crate::readiness;
 use crate::shard::Shard;
-use crate::wire::Stream;
+use crate::wire;
 
 /// Connections accepted before other work of the thread has its turn.
 const ACCEPTS_AT_ONCE: u32 = 64;
@@ -107,9 +107,9 @@ impl Dealer {
 pub(crate) fn serve(accepted: Accepted, shard: &Rc<Shard>) {
     let Accepted { socket, peer } = accepted;
     let stream = if peer.is_some() {
-        tokio::net::TcpStream::from_std(socket.into()).map(Stream::Tcp)
+        tokio::net::TcpStream::from_std(socket.into()).map(wire::Accepted::Tcp)
     } else {
-        tokio::net::UnixStream::from_std(socket.into()).map(Stream::Unix)
+        tokio::net::UnixStream::from_std(socket.into()).map(wire::Accepted::Unix)
     };
     match stream {
         Ok(stream) => {

@@ -23,6 +23,7 @@ use crate::files::Source;
 use crate::fill::{BodyFill, FRAME_BYTES};
 use crate::gateway::HandlerBody;
 use crate::shard::Shared;
+use crate::stream_faults::Cut;
 use crate::wire::Wire;
 
 /// What this server calls itself.
@@ -116,9 +117,15 @@ pub(crate) fn respond(
     let body = if is_head || no_body || announced == Some(0) {
         exchange.complete();
         content.finish();
-        ServerBody { content: Content::Empty, state: State::default(), left: Some(0), exchange: None }
+        ServerBody {
+            content: Content::Empty,
+            state: State::default(),
+            left: Some(0),
+            exchange: None,
+            cut: None,
+        }
     } else {
-        ServerBody { content, state: State::default(), left: announced, exchange: Some(exchange) }
+        ServerBody { content, state: State::default(), left: announced, exchange: Some(exchange), cut: None }
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -155,6 +162,29 @@ impl Content {
     }
 }
 
+/// Why a body, or the whole answer, does not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BodyError {
+    /// It could not be read.
+    #[error("the body cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// In HTTP/2, its stream is reset on purpose. hyper looks for the reason among the sources.
+    #[error("the stream is reset: {0}")]
+    Reset(#[source] h2::Error),
+}
+
+/// What `http::Extensions` ask for; a reset is known by its reason.
+impl Clone for BodyError {
+    fn clone(&self) -> BodyError {
+        match self {
+            BodyError::Io(error) => BodyError::Io(error.kind().into()),
+            BodyError::Reset(error) => {
+                BodyError::Reset(error.reason().unwrap_or(h2::Reason::INTERNAL_ERROR).into())
+            }
+        }
+    }
+}
+
 /// A body under way.
 pub(crate) struct ServerBody {
     content: Content,
@@ -163,6 +193,8 @@ pub(crate) struct ServerBody {
     left: Option<u64>,
     /// The exchange, until it ends.
     exchange: Option<Exchange>,
+    /// In HTTP/2: where it ends too early, and how.
+    pub(crate) cut: Option<Cut>,
 }
 
 #[derive(Default)]
@@ -217,14 +249,21 @@ impl ServerBody {
 
 impl Body for ServerBody {
     type Data = Bytes;
-    type Error = io::Error;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if self.exchange.is_none() {
             return Poll::Ready(None);
+        }
+        let body = &mut *self;
+        if let Some(cut) = &mut body.cut
+            && body.state.offset >= cut.at
+        {
+            body.exchange.iter_mut().for_each(Exchange::spoil);
+            return Poll::Ready(Some(Err(ready!(cut.deed.as_mut().poll(cx)))));
         }
         let bytes = if self.is_whole() { Bytes::new() } else { ready!(self.poll_next(cx))? };
         if let Some(left) = &mut self.left {

@@ -1,6 +1,5 @@
 //! One connection from its first byte to its last.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -10,33 +9,67 @@ use std::task::{Context, Poll};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::header::IF_MODIFIED_SINCE;
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::Service;
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, Response, Version};
 
-use crate::body::ServerBody;
+use crate::body::{BodyError, ServerBody};
+use crate::connection_faults::ConnectionFault;
 use crate::control;
 use crate::counters::Count;
+use crate::delay;
 use crate::exchange::Exchange;
 use crate::files::Found;
 use crate::handlers;
 use crate::host;
 use crate::shard::Shard;
-use crate::wire::{Stream, Wire, WireIo};
+use crate::tls;
+use crate::wire::{Accepted, Socket, Stream, Wire, WireIo};
 
 /// Most that hyper buffers of a connection: the longest request head, and the answer bytes waiting to be sent beside
 /// the frame that went over this.
 const BUFFER_BYTES: usize = 128 * 1024;
+/// Streams that a client of HTTP/2 may have open on a connection: more than load generators ask for.
+const STREAMS_MAX: u32 = 1000;
 
 /// Serves a connection to its end. `peer` is `None` for Unix sockets.
-pub(crate) async fn run(stream: Stream, peer: Option<IpAddr>, shard: Rc<Shard>) {
+pub(crate) async fn run(accepted: Accepted, peer: Option<IpAddr>, shard: Rc<Shard>) {
+    let socket = Socket::new(accepted, &shard);
+    let fault = shard.shared.test_handlers.then(|| shard.shared.connection_faults.next()).flatten();
+    let (stream, agreed) = match &shard.shared.tls {
+        None => (Stream::Plain(socket), false),
+        Some(tls) => {
+            let misdeed = match fault {
+                Some(ConnectionFault::Handshake(misdeed)) => Some(misdeed),
+                _ => None,
+            };
+            // A handshake's state is large and short-lived: it is not kept beside the connection's.
+            let Some(stream) = Box::pin(tls.accept(socket, misdeed)).await else { return };
+            let agreed = tls::is_http2(&stream);
+            (Stream::Tls(stream), agreed)
+        }
+    };
     let wire = Rc::new(Wire::new(stream, peer, Rc::clone(&shard)));
     let client = client_name(&shard, peer).await;
     let handler = Handler { shard: Rc::clone(&shard), wire: Rc::clone(&wire), client };
+    let in_clear = shard.shared.http2 && shard.shared.tls.is_none();
+    if agreed || (in_clear && wire.begins_with_preface().await) {
+        wire.tally.add(Count::Http2Connections, 1);
+        if let Some(ConnectionFault::LateSettings(span)) = fault {
+            delay::pause(span).await;
+        }
+        Box::pin(http2(handler, &wire)).await;
+    } else {
+        http1(handler, &wire).await;
+    }
+    wire.linger().await;
+}
+
+async fn http1(handler: Handler, wire: &Rc<Wire>) {
     let mut builder = http1::Builder::new();
     // A client that closes its half behind a request is owed the answer (RFC 9112, 9.6).
-    builder.keep_alive(shard.shared.keep_alive).max_buf_size(BUFFER_BYTES).half_close(true);
-    let mut connection = std::pin::pin!(builder.serve_connection(WireIo(Rc::clone(&wire)), handler));
+    builder.keep_alive(handler.shard.shared.keep_alive).max_buf_size(BUFFER_BYTES).half_close(true);
+    let mut connection = std::pin::pin!(builder.serve_connection(WireIo(Rc::clone(wire)), handler));
     let result = std::future::poll_fn(|cx| match connection.as_mut().poll(cx) {
         Poll::Ready(result) => Poll::Ready(result),
         // A handler has ended it past hyper, which knows nothing of it.
@@ -49,7 +82,40 @@ pub(crate) async fn run(stream: Stream, peer: Option<IpAddr>, shard: Rc<Shard>) 
     {
         wire.tally.add(Count::BadRequests, 1);
     }
-    wire.linger().await;
+}
+
+async fn http2(handler: Handler, wire: &Rc<Wire>) {
+    let mut builder = http2::Builder::new(OnThisThread);
+    builder.max_concurrent_streams(STREAMS_MAX);
+    let mut connection = std::pin::pin!(builder.serve_connection(WireIo(Rc::clone(wire)), handler));
+    let mut told = false;
+    // What a client did wrong was answered by GOAWAY; there is nobody else to tell.
+    let _ = std::future::poll_fn(|cx| {
+        wire.wake_on_change(cx.waker());
+        if wire.wants_no_more() && !std::mem::replace(&mut told, true) {
+            connection.as_mut().graceful_shutdown();
+        }
+        match connection.as_mut().poll(cx) {
+            Poll::Ready(result) => Poll::Ready(result),
+            Poll::Pending if wire.has_ended() => Poll::Ready(Ok(())),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await;
+}
+
+/// Runs what hyper starts for each stream on the thread that has the connection.
+#[derive(Clone, Copy)]
+struct OnThisThread;
+
+impl<F> hyper::rt::Executor<F> for OnThisThread
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    fn execute(&self, future: F) {
+        tokio::task::spawn_local(future);
+    }
 }
 
 /// What the access log calls the client. Looking its name up takes place before anything is served, once a connection
@@ -85,7 +151,7 @@ enum Answer {
 
 impl Service<Request<Incoming>> for Handler {
     type Response = Response<ServerBody>;
-    type Error = Infallible;
+    type Error = BodyError;
     type Future = Answer;
 
     fn call(&self, request: Request<Incoming>) -> Answer {
@@ -94,7 +160,10 @@ impl Service<Request<Incoming>> for Handler {
         }
         let exchange = Exchange::begin(&self.shard, &self.wire, &self.client, &request);
         let is_head = request.method() == Method::HEAD;
-        if let Some(what) = host::problem(request.version(), request.headers()) {
+        if request.version() == Version::HTTP_2 && !self.shard.shared.keep_alive {
+            self.wire.refuse_more();
+        }
+        if let Some(what) = host::problem(&request) {
             self.wire.tally.add(Count::BadRequests, 1);
             return Answer::Ready(Some(handlers::refused(exchange, is_head, what)));
         }
@@ -110,7 +179,7 @@ impl Service<Request<Incoming>> for Handler {
 }
 
 impl Future for Answer {
-    type Output = Result<Response<ServerBody>, Infallible>;
+    type Output = Result<Response<ServerBody>, BodyError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut *self {
@@ -119,7 +188,10 @@ impl Future for Answer {
                 // hyper does not poll a future that has answered.
                 None => Poll::Pending,
             },
-            Answer::Later(future) => future.as_mut().poll(cx).map(Ok),
+            Answer::Later(future) => future.as_mut().poll(cx).map(|mut response| {
+                // An answer that is a reset of its stream; see `faults`.
+                response.extensions_mut().remove::<BodyError>().map_or(Ok(response), Err)
+            }),
         }
     }
 }

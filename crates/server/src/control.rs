@@ -19,6 +19,10 @@ pub const COUNTERS_PATH: &str = "/.webstone/counters";
 /// listens at any of the server's addresses; open connections go on.
 pub const REFUSE_PATH: &str = "/.webstone/refuse";
 
+/// Spoils connections before their first request: `/.webstone/fault?fault=alert&alert=unknown-ca`. The module
+/// `connection_faults` has them all.
+pub const FAULT_PATH: &str = "/.webstone/fault";
+
 /// Longest time for which connections are refused.
 const REFUSE_MAX: Duration = Duration::from_secs(3600);
 
@@ -44,6 +48,13 @@ pub(crate) async fn refuse(exchange: Exchange, is_head: bool, query: Option<&str
             exchange.shard.shared.acceptor.refuse(span).await;
             text(exchange, StatusCode::OK, is_head, format!("refusing connections for {span:?}\n"))
         }
+    }
+}
+
+pub(crate) fn fault(exchange: Exchange, is_head: bool, query: Option<&str>) -> Response<ServerBody> {
+    match exchange.shard.shared.connection_faults.order(query) {
+        Err(error) => bad_query(exchange, is_head, &error),
+        Ok(words) => text(exchange, StatusCode::OK, is_head, words),
     }
 }
 

@@ -34,12 +34,25 @@ pub struct Counters {
     pub bad_requests: u64,
     /// Bytes read from connections.
     pub bytes_received: u64,
-    /// Bytes that the operating system took: whole answers, heads and framing included.
+    /// Bytes that the operating system took: whole answers, heads, framing and records included. Left out is the
+    /// close_notify that answers a client's own: it need not read that any more.
     pub bytes_sent: u64,
     /// Of that, bodies of whole answers, without chunk framing.
     pub body_bytes_sent: u64,
     /// `responses` by class of status.
     pub status: StatusClasses,
+    /// TLS handshakes that ended well and resumed no session.
+    #[serde(default)]
+    pub handshakes_full: u64,
+    /// TLS handshakes that resumed a session.
+    #[serde(default)]
+    pub handshakes_resumed: u64,
+    /// TLS handshakes that did not end: nothing in common, an alert, a client that went away, or a fault.
+    #[serde(default)]
+    pub handshakes_failed: u64,
+    /// Connections on which HTTP/2 is spoken.
+    #[serde(default)]
+    pub http2_connections: u64,
     /// Failed attempts to accept a connection (no free descriptor, no memory).
     pub accept_errors: u64,
     /// Lines that the access log lost: its writer was too slow, or its file could not be written.
@@ -87,6 +100,10 @@ impl Counters {
             bytes_sent: self.bytes_sent.saturating_sub(earlier.bytes_sent),
             body_bytes_sent: self.body_bytes_sent.saturating_sub(earlier.body_bytes_sent),
             status,
+            handshakes_full: self.handshakes_full.saturating_sub(earlier.handshakes_full),
+            handshakes_resumed: self.handshakes_resumed.saturating_sub(earlier.handshakes_resumed),
+            handshakes_failed: self.handshakes_failed.saturating_sub(earlier.handshakes_failed),
+            http2_connections: self.http2_connections.saturating_sub(earlier.http2_connections),
             accept_errors: self.accept_errors.saturating_sub(earlier.accept_errors),
             log_lines_dropped: self.log_lines_dropped.saturating_sub(earlier.log_lines_dropped),
             uptime_ns: self.uptime_ns.saturating_sub(earlier.uptime_ns),
@@ -114,9 +131,13 @@ pub(crate) enum Count {
     ClientError,
     ServerError,
     BodyBytesSent,
+    HandshakesFull,
+    HandshakesResumed,
+    HandshakesFailed,
+    Http2Connections,
 }
 
-const COUNTS: usize = Count::BodyBytesSent as usize + 1;
+const COUNTS: usize = Count::Http2Connections as usize + 1;
 
 impl Count {
     /// The class of a status; `None` for 1xx, which is never a final answer.
@@ -183,6 +204,10 @@ impl ThreadCounters {
         sum.bytes_received += self.read(Count::BytesReceived);
         sum.bytes_sent += self.read(Count::BytesSent);
         sum.body_bytes_sent += self.read(Count::BodyBytesSent);
+        sum.handshakes_full += self.read(Count::HandshakesFull);
+        sum.handshakes_resumed += self.read(Count::HandshakesResumed);
+        sum.handshakes_failed += self.read(Count::HandshakesFailed);
+        sum.http2_connections += self.read(Count::Http2Connections);
         sum.status.success += self.read(Count::Success);
         sum.status.redirection += self.read(Count::Redirection);
         sum.status.client_error += self.read(Count::ClientError);

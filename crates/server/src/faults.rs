@@ -15,6 +15,7 @@ use crate::body::{SERVER_NAME, ServerBody};
 use crate::delay;
 use crate::exchange::Exchange;
 use crate::fill::{BodyFill, FRAME_BYTES};
+use crate::stream_faults::Code;
 use crate::test_answer::FILLER;
 use crate::wire::Wire;
 
@@ -39,6 +40,12 @@ pub(crate) enum Fault {
     WrongContent,
     /// The status is not 200.
     Status,
+    /// Over TLS: a FIN without the `close_notify` that says that nothing was cut off.
+    NoCloseNotify(At),
+    /// In HTTP/2: the stream is reset.
+    ResetStream(Code, At),
+    /// In HTTP/2: the connection is wanted no more.
+    GoAway(Code),
 }
 
 /// How far an answer comes.
@@ -74,7 +81,7 @@ enum Framing {
 /// What the first bytes of a `garbage` answer are: a TLS alert, as a TLS port gives it to plain HTTP, then noise.
 const GARBAGE: &[u8] = b"\x15\x03\x01\x00\x02\x02\x46 \xff\xfe this is not HTTP \x00\r\n\r\n";
 /// Time for the kernel to send what was written before a reset throws the rest away.
-const BEFORE_RESET: Duration = Duration::from_millis(10);
+pub(crate) const BEFORE_RESET: Duration = Duration::from_millis(10);
 /// How long the connection stays open after `extra` bytes.
 const AFTER_EXTRA: Duration = Duration::from_secs(1);
 
@@ -122,6 +129,7 @@ pub(crate) async fn perform_until_close(mut exchange: Exchange, raw: Raw) -> Res
     };
     if sent.await.is_ok() {
         exchange.complete();
+        wire.end_encryption().await;
     }
     wire.close();
     match pending::<Infallible>().await {}
@@ -136,7 +144,7 @@ async fn attempt(exchange: &mut Exchange, raw: Raw, fault: Fault, wire: &Wire) -
             }
             wire.reset();
         }
-        Fault::Close(at) => raw.write_up_to(exchange, at, false).await?,
+        Fault::Close(at) | Fault::NoCloseNotify(at) => raw.write_up_to(exchange, at, false).await?,
         Fault::Stall(at, None) => {
             raw.write_up_to(exchange, at, false).await?;
             while wire.discard().await? > 0 {}
@@ -170,7 +178,14 @@ async fn attempt(exchange: &mut Exchange, raw: Raw, fault: Fault, wire: &Wire) -
             wire.write_all(&end).await?;
             let _ = tokio::time::timeout(AFTER_EXTRA, wire.discard()).await;
         }
-        Fault::WrongLength(_) | Fault::WrongContent | Fault::Status => {}
+        Fault::WrongLength(_)
+        | Fault::WrongContent
+        | Fault::Status
+        | Fault::ResetStream(..)
+        | Fault::GoAway(_) => {}
+    }
+    if !matches!(fault, Fault::Reset(_) | Fault::NoCloseNotify(_)) {
+        wire.end_encryption().await;
     }
     Ok(())
 }

@@ -43,6 +43,7 @@ pub(crate) async fn answer(exchange: Exchange, request: Request<Incoming>) -> Re
         "/send" => send(exchange, is_head, parts.uri.query()),
         control::COUNTERS_PATH => control::counters(exchange, is_head),
         control::REFUSE_PATH if tests => control::refuse(exchange, is_head, parts.uri.query()).await,
+        control::FAULT_PATH if tests => control::fault(exchange, is_head, parts.uri.query()),
         "/test" | "/schedule" if tests => test_answer::answer(exchange, &parts).await,
         "/echo" if tests => match body {
             Some(body) => respond(exchange, StatusCode::OK, is_head, Content::Whole(body)),

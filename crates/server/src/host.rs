@@ -3,10 +3,18 @@
 //! smuggled past a proxy that reads the other one.
 
 use hyper::header::HOST;
-use hyper::{HeaderMap, Version};
+use hyper::{HeaderMap, Request, Version};
 
-/// What is wrong with the field, if anything is. HTTP/1.0 may leave it out.
-pub(crate) fn problem(version: Version, headers: &HeaderMap) -> Option<&'static str> {
+/// What is wrong with the request's host, if anything is. HTTP/1.0 may leave it out; in HTTP/2 it is the pseudo-header
+/// `:authority`, and the field is one that a client may leave out (RFC 9113, 8.3.1).
+pub(crate) fn problem<B>(request: &Request<B>) -> Option<&'static str> {
+    if request.version() == Version::HTTP_2 && request.uri().authority().is_some() {
+        return None;
+    }
+    field_problem(request.version(), request.headers())
+}
+
+fn field_problem(version: Version, headers: &HeaderMap) -> Option<&'static str> {
     let mut hosts = headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (None, _) if version < Version::HTTP_11 => None,
@@ -31,7 +39,7 @@ mod tests {
         for host in hosts {
             headers.append(HOST, hyper::header::HeaderValue::from_static(host));
         }
-        problem(version, &headers)
+        field_problem(version, &headers)
     }
 
     #[test]

@@ -19,13 +19,14 @@
 //! The price is a hand-over between threads of about a microsecond a connection, and one thread's limit on accepting
 //! (well over 100,000 connections a second); with one thread there is no hand-over at all.
 //!
-//! What is left out: TLS, HTTP/2, ranges, directory listings, and timeouts of idle connections.
+//! What is left out: HTTP/3, certificates of clients, ranges, directory listings, and timeouts of idle connections.
 #![forbid(unsafe_code)]
 
 mod accept;
 mod access_log;
 mod body;
 mod connection;
+mod connection_faults;
 mod control;
 mod counters;
 mod delay;
@@ -53,10 +54,12 @@ mod send;
 mod serve;
 mod server;
 mod shard;
+mod stream_faults;
 mod test_answer;
+mod tls;
 mod wire;
 
-pub use control::{COUNTERS_PATH, REFUSE_PATH};
+pub use control::{COUNTERS_PATH, FAULT_PATH, REFUSE_PATH};
 pub use counters::{Counters, StatusClasses};
 pub use error::ServeError;
 pub use fileset::{Fileset, Fill};
@@ -68,3 +71,4 @@ pub use respond::{
 };
 pub use serve::serve;
 pub use server::{Ready, RunningServer, ServeReport, Server};
+pub use tls::Certificate;

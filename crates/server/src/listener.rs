@@ -26,6 +26,14 @@ impl Address {
         text.split(',').map(|part| Address::parse(part.trim())).collect()
     }
 
+    /// Its IP address; a Unix socket has none.
+    pub(crate) fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Address::Tcp(address) => Some(address.ip()),
+            Address::Unix(_) => None,
+        }
+    }
+
     fn parse(text: &str) -> Result<Address, ServeError> {
         if let Some(path) = text.strip_prefix("unix:") {
             if path.is_empty() {
@@ -131,14 +139,14 @@ impl Listener {
     }
 
     /// A URL at which the server can be reached from this host; `None` for a Unix socket, which has none.
-    pub(crate) fn url(&self) -> Option<String> {
+    pub(crate) fn url(&self, scheme: &str) -> Option<String> {
         let Address::Tcp(address) = self.address else { return None };
         let ip = match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
             IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
             ip => ip,
         };
-        Some(format!("http://{}", SocketAddr::new(ip, address.port())))
+        Some(format!("{scheme}://{}", SocketAddr::new(ip, address.port())))
     }
 }
 

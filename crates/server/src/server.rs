@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::accept::{self, Accepted, Acceptor, Dealer, Order};
 use crate::access_log::{HAND_OVER_EVERY, LogWriter, ThreadLog};
+use crate::connection_faults::ConnectionFaults;
 use crate::counters::{Counters, ThreadCounters};
 use crate::directory::Root;
 use crate::error::ServeError;
@@ -22,6 +23,7 @@ use crate::gateway::Gateway;
 use crate::listener::{Address, Listener};
 use crate::options::{self, Placement, ServeOptions};
 use crate::shard::{Shard, Shared};
+use crate::tls::Tls;
 
 /// How long answers under way may take once the server is told to stop.
 const GRACE: Duration = Duration::from_secs(1);
@@ -32,7 +34,7 @@ const BLOCKING_THREADS: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
     /// A URL at which it can be reached from this host: that of the first TCP address. `http://localhost` where it
-    /// listens at Unix sockets only.
+    /// listens at Unix sockets only. `https:` with TLS.
     pub url: String,
     /// All addresses that it listens at, with their real ports: `127.0.0.1:8080`, `unix:/path`.
     pub addresses: Vec<String>,
@@ -42,6 +44,9 @@ pub struct Ready {
     pub cpus: Vec<u32>,
     /// Its process identifier.
     pub pid: u32,
+    /// The certificate that was made for it, as PEM: what clients have to trust. `None` where one was named, and without TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
     /// What turned out otherwise than asked for, in words.
     pub notes: Vec<String>,
 }
@@ -127,7 +132,11 @@ impl Server {
             Some(path) => Some(LogWriter::open(path, &log_lines_dropped, &placement.all)?),
             None => None,
         };
-        let listeners = Address::parse_list(&spec.listen)?
+        let addresses = Address::parse_list(&spec.listen)?;
+        let tls = spec.tls.as_ref().map(|tls| Tls::new(tls, &spec, &addresses)).transpose()?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let certificate = tls.as_ref().and_then(|tls| tls.made.as_ref()).map(|made| made.cert_pem.clone());
+        let listeners = addresses
             .iter()
             .map(|address| Listener::bind(address, spec.reference_backlog()))
             .collect::<Result<Vec<Listener>, ServeError>>()?;
@@ -140,6 +149,9 @@ impl Server {
             keep_alive: spec.keep_alive,
             resolve_names: spec.resolve_names,
             test_handlers,
+            tls,
+            http2: spec.http2,
+            connection_faults: ConnectionFaults::default(),
             gateway,
             started: Instant::now(),
             test_counts: Mutex::default(),
@@ -147,11 +159,15 @@ impl Server {
             acceptor,
         });
         let ready = Ready {
-            url: listeners.iter().find_map(Listener::url).unwrap_or_else(|| "http://localhost".to_owned()),
+            url: listeners
+                .iter()
+                .find_map(|listener| listener.url(scheme))
+                .unwrap_or_else(|| format!("{scheme}://localhost")),
             addresses: listeners.iter().map(Listener::name).collect(),
             threads: placement.threads.len() as u64,
             cpus: placement.all.clone(),
             pid: std::process::id(),
+            certificate,
             notes: backlog_note(spec.reference_backlog()).into_iter().collect(),
         };
         let mut running = RunningServer { ready, shared, threads: Vec::new(), log };

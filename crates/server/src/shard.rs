@@ -9,9 +9,11 @@ use std::time::Instant;
 
 use crate::accept::Acceptor;
 use crate::access_log::ThreadLog;
+use crate::connection_faults::ConnectionFaults;
 use crate::counters::{Counters, ThreadCounters, ThreadTally};
 use crate::files::{FileTable, Files};
 use crate::gateway::{Gateway, Slots};
+use crate::tls::Tls;
 use crate::wire::READ_BYTES;
 
 /// What all threads share; nothing in it is written on the way of a plain request.
@@ -24,6 +26,12 @@ pub(crate) struct Shared {
     pub(crate) keep_alive: bool,
     pub(crate) resolve_names: bool,
     pub(crate) test_handlers: bool,
+    /// TLS, where it is spoken.
+    pub(crate) tls: Option<Tls>,
+    /// Whether HTTP/2 is spoken too.
+    pub(crate) http2: bool,
+    /// What the next connections meet.
+    pub(crate) connection_faults: ConnectionFaults,
     /// The handler outside, where `/send` is one.
     pub(crate) gateway: Option<Gateway>,
     pub(crate) started: Instant,

@@ -33,9 +33,15 @@
 //! | `wrong-length` | the body, and the length announced, differ from `size` by `by` bytes (`by=-10`) |
 //! | `wrong-content` | a body that no fill makes |
 //! | `status` | `status` is answered only by the requests that `every` chooses, 200 by the others |
+//! | `no-close-notify` | over TLS, a FIN without `close_notify` behind the whole answer, or `after` so many bytes of its body |
+//! | `reset-stream` | in HTTP/2, the stream is reset by `code` (a name such as `enhance-your-calm`, or a number) at `after` |
+//! | `refused-stream` | in HTTP/2, the stream is refused before it begins: a client may send it again |
+//! | `goaway` | in HTTP/2, GOAWAY by `code`: with `no-error` (the default) what is under way is answered; with another all ends |
 //!
 //! `after=start` is before the first byte (the default), `after=head` in the middle of the head, and a number is so
-//! many bytes of the body. A reset loses what the kernel has not sent yet.
+//! many bytes of the body. A reset loses what the kernel has not sent yet. In HTTP/2 `head` is `start`, because half a head is
+//! no frame; `close` and `reset` end the connection with all its streams; `bad-chunk`, `extra`, `until_close` and `interim` have
+//! no counterpart. What goes wrong before a request is in `connection_faults`.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -51,6 +57,7 @@ use crate::fill::BodyFill;
 use crate::handlers::bad_query;
 use crate::query::{self, Query, QueryError};
 use crate::send::{MADE_BYTES_MAX, fill};
+use crate::stream_faults::{self, Code};
 
 /// Body length where none is asked for.
 const SIZE: u64 = 1000;
@@ -64,7 +71,7 @@ const SPELLINGS_MAX: usize = 10_000;
 pub(crate) const FILLER: &str = "x-filler";
 
 const KNOWN: &str = "status, size, sizes, fill, delay, delays, freeze, pause, drip, bytes, writes, chunked, chunk, until_close, \
-                     close, header, interim, fault, after, for, extra, by, every";
+                     close, header, interim, fault, after, for, extra, by, code, every";
 
 /// One answer, as the query has it.
 #[derive(Clone, Debug)]
@@ -103,6 +110,10 @@ pub(crate) async fn answer(
         Ok(plan) => plan,
         Err(error) => return bad_query(exchange, is_head, &error),
     };
+    let is_http2 = request.version == Version::HTTP_2;
+    if let Some(what) = plan.problem(is_http2) {
+        return bad_query(exchange, is_head, &QueryError(what.to_owned()));
+    }
     delay::until(start, plan.delay).await;
     if plan.interim > 0 && request.version == Version::HTTP_11 {
         faults::interim(&exchange, plan.interim).await;
@@ -119,6 +130,9 @@ pub(crate) async fn answer(
         // These two go on after a time, which hyper's own answer can do.
         Some(Fault::Stall(At::Start, Some(span))) => delay::pause(span).await,
         Some(Fault::Stall(At::Body(_), Some(_))) if !is_head => {}
+        Some(fault) if fault.is_raw() && is_http2 => {
+            return stream_faults::perform(exchange, raw, fault).await;
+        }
         Some(fault) if fault.is_raw() => {
             exchange.set_status(plan.status);
             return faults::perform(exchange, raw, fault).await;
@@ -174,6 +188,20 @@ impl TestAnswer {
         };
         query.finish(KNOWN)?;
         Ok(answer)
+    }
+
+    /// What the protocol has no counterpart of.
+    fn problem(&self, is_http2: bool) -> Option<&'static str> {
+        match (is_http2, self.fault) {
+            (true, _) if self.until_close => {
+                Some("until_close: in HTTP/2 an answer never ends with the connection")
+            }
+            (true, Some(fault)) => stream_faults::problem(fault),
+            (false, Some(Fault::ResetStream(..) | Fault::GoAway(_))) => {
+                Some("fault: reset-stream, refused-stream and goaway are HTTP/2's")
+            }
+            _ => None,
+        }
     }
 
     /// Decides what depends on the number of the request.
@@ -269,6 +297,7 @@ fn fault(query: &Query, size: u64) -> Result<Option<Fault>, QueryError> {
             .parse::<i64>()
             .map_err(|_| QueryError(format!("by={value}: write a number of bytes, as in by=-10")))
     })?;
+    let code = query.text("code").map(|text| Code::parse(text).map_err(QueryError)).transpose()?;
     let in_body = match after {
         Some(At::Body(at)) => at,
         _ => size / 2,
@@ -289,10 +318,14 @@ fn fault(query: &Query, size: u64) -> Result<Option<Fault>, QueryError> {
         Some("wrong-length") => Some(Fault::WrongLength(by)),
         Some("wrong-content") => Some(Fault::WrongContent),
         Some("status") => Some(Fault::Status),
+        Some("no-close-notify") => Some(Fault::NoCloseNotify(after.unwrap_or(At::Body(size)))),
+        Some("reset-stream") => Some(Fault::ResetStream(code.unwrap_or(Code::INTERNAL), start)),
+        Some("refused-stream") => Some(Fault::ResetStream(Code::REFUSED, At::Start)),
+        Some("goaway") => Some(Fault::GoAway(code.unwrap_or(Code::NO_ERROR))),
         Some(other) => {
             return Err(QueryError(format!(
                 "fault={other}: there are reset, close, stall, truncate, garbage, bad-chunk, extra, wrong-length, \
-                 wrong-content and status"
+                 wrong-content, status, no-close-notify, reset-stream, refused-stream and goaway"
             )));
         }
     };

@@ -4,6 +4,7 @@ use clap::{Arg, Command};
 use serde::Serialize;
 use webstone_model::search::SearchSpec;
 use webstone_model::series::Kind;
+use webstone_model::server_tls::CertificateKey;
 use webstone_model::spec::{ClientSpec, GeneratorSpec, LoadSpec, RunSpec, ServerSpec};
 use webstone_model::tls::TlsSpec;
 
@@ -208,6 +209,11 @@ fn own_server(server: &ServerSpec) -> Defaults {
         ),
         ("server_interface", "none; native of the reference server".to_owned()),
         ("server_handlers", server.handlers.to_string()),
+        ("server_tls_key", CertificateKey::default().name().to_owned()),
+        ("server_tls_cert", "none: one is made for the run".to_owned()),
+        ("server_tls_versions", "1.2,1.3".to_owned()),
+        ("server_tls_tickets", "what the profile says; on of the reference server".to_owned()),
+        ("server_tls_session_cache", "what the profile says; off of the reference server".to_owned()),
     ]
 }
 
@@ -228,6 +234,14 @@ fn server_alone(server: &ServerSpec) -> Defaults {
         ("handlers", server.handlers.to_string()),
         ("handler_timeout", "30s".to_owned()),
         ("handler_output_max", "1099511627776".to_owned()),
+        ("cert", "none: one is made".to_owned()),
+        ("key", "none: one is made".to_owned()),
+        ("tls_key", CertificateKey::default().name().to_owned()),
+        ("tls_certificate_to", "none".to_owned()),
+        ("tls_versions", "1.2,1.3".to_owned()),
+        ("tls_tickets", "on".to_owned()),
+        ("tls_session_cache", "off".to_owned()),
+        ("http", "1.1".to_owned()),
     ]
 }
 

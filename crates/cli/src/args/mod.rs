@@ -29,7 +29,7 @@ pub use load::{HitLoadArgs, OpenLoopArgs, RetryArgs, RunLoadArgs};
 pub use output::{ColorChoice, HistoryArgs, ListArgs, OutputArgs, ReportArgs};
 pub use series::{SeriesArgs, ServersArgs, ServersCommand};
 pub use server::{
-    OwnServerArgs, RespondArgs, RespondProtocol, ServeArgs, ServerElsewhereArgs, SuperviseArgs,
+    OwnServerArgs, OwnTlsArgs, RespondArgs, RespondProtocol, ServeArgs, ServerElsewhereArgs, SuperviseArgs,
 };
 pub use tls::TlsArgs;
 pub use workout::WorkoutArgs;

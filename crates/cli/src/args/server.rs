@@ -4,7 +4,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use webstone_model::server_tls::CertificateKey;
 use webstone_model::spec::{Interface, ServerChoice};
+use webstone_model::tls::TlsVersion;
 use webstone_model::units::Nanos;
 
 use super::values;
@@ -100,7 +102,12 @@ pub struct ServeArgs {
     #[arg(long, value_name = "BYTES", value_parser = values::count)]
     pub handler_output_max: Option<u64>,
 
-    /// Also answer /test, /schedule, /echo and /.webstone/refuse, with which any client can stall, break and close the server
+    /// TLS and HTTP/2.
+    #[command(flatten)]
+    pub tls: ServeTlsArgs,
+
+    /// Also answer /test, /schedule, /echo, /.webstone/refuse and /.webstone/fault, with which any client can stall, break and close
+    /// the server
     ///
     /// For tests of clients, where nobody else reaches the server.
     #[arg(long)]
@@ -109,6 +116,106 @@ pub struct ServeArgs {
     /// End when standard input is closed, so that the server never outlives the program that started it
     #[arg(long)]
     pub until_stdin_closes: bool,
+}
+
+/// TLS and HTTP/2 of `webstone serve`.
+#[derive(Args, Debug)]
+pub struct ServeTlsArgs {
+    /// Speak TLS, with a certificate made at start unless --cert names one
+    #[arg(long)]
+    pub tls: bool,
+
+    /// The certificate, and those above it, as PEM
+    ///
+    /// Example: --cert server.crt --key server.key
+    #[arg(long, value_name = "FILE", requires_all = ["tls", "key"])]
+    pub cert: Option<PathBuf>,
+
+    /// The certificate's private key, as PEM
+    ///
+    /// Example: --cert server.crt --key server.key
+    #[arg(long, value_name = "FILE", requires_all = ["tls", "cert"])]
+    pub key: Option<PathBuf>,
+
+    /// Key of the certificate that is made: ecdsa (P-256) or rsa (2,048 bits)
+    ///
+    /// Example: --tls-key rsa
+    #[arg(long, value_name = "ecdsa|rsa", value_parser = values::certificate_key, requires = "tls", conflicts_with = "cert")]
+    pub tls_key: Option<CertificateKey>,
+
+    /// File that receives the certificate that is made, for clients to trust
+    ///
+    /// Example: --tls-certificate-to server.crt, and webstone hit --cacert server.crt https://localhost:8443/
+    #[arg(long, value_name = "FILE", requires = "tls", conflicts_with = "cert")]
+    pub tls_certificate_to: Option<PathBuf>,
+
+    /// Versions of TLS, separated by commas
+    ///
+    /// Example: --tls-versions 1.3
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "tls")]
+    pub tls_versions: Vec<TlsVersion>,
+
+    /// Session tickets, by which clients resume sessions
+    ///
+    /// Example: --tls-tickets off
+    #[arg(long, value_name = "on|off", value_parser = values::on_off, requires = "tls")]
+    pub tls_tickets: Option<bool>,
+
+    /// Keep sessions, to be resumed by their identifiers
+    ///
+    /// Example: --tls-session-cache on
+    #[arg(long, value_name = "on|off", value_parser = values::on_off, requires = "tls")]
+    pub tls_session_cache: Option<bool>,
+
+    /// Highest version of HTTP: 1.1, or 2, by negotiation (ALPN) over TLS and with prior knowledge in the clear
+    ///
+    /// Example: --http 2
+    #[arg(long, value_name = "1.1|2", value_parser = values::server_http)]
+    pub http: Option<bool>,
+}
+
+/// TLS and HTTP/2 of the server that `run` starts.
+#[derive(Args, Debug)]
+pub struct OwnTlsArgs {
+    /// Measure over TLS: the server gets a certificate made for the run, which clients trust
+    ///
+    /// Where a URL names the server, its scheme says whether TLS is spoken: https.
+    #[arg(long = "tls")]
+    pub server_tls: bool,
+
+    /// Key of the certificate that is made: ecdsa (P-256) or rsa (2,048 bits)
+    ///
+    /// Example: --tls --server-tls-key rsa
+    #[arg(long, value_name = "ecdsa|rsa", value_parser = values::certificate_key, conflicts_with = "server_tls_cert")]
+    pub server_tls_key: Option<CertificateKey>,
+
+    /// The server's certificate as PEM, with its private key behind a comma, instead of one that is made
+    ///
+    /// Example: --tls --server-tls-cert server.crt,server.key
+    #[arg(long, value_name = "CERT,KEY", value_parser = values::certificate_and_key)]
+    pub server_tls_cert: Option<(String, String)>,
+
+    /// Versions of TLS that the server speaks, separated by commas
+    ///
+    /// Example: --tls --server-tls-versions 1.3
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub server_tls_versions: Vec<TlsVersion>,
+
+    /// Session tickets, by which clients resume sessions
+    ///
+    /// Example: --tls --server-tls-tickets off
+    #[arg(long, value_name = "on|off", value_parser = values::on_off)]
+    pub server_tls_tickets: Option<bool>,
+
+    /// Keep sessions in the server, to be resumed by their identifiers
+    ///
+    /// Example: --tls --server-tls-session-cache on
+    #[arg(long, value_name = "on|off", value_parser = values::on_off)]
+    pub server_tls_session_cache: Option<bool>,
+
+    /// Let the server speak HTTP/2 too: by negotiation (ALPN) over TLS, with prior knowledge in the clear
+    #[arg(long)]
+    pub server_http2: bool,
 }
 
 /// The server that `run` starts.
@@ -226,6 +333,10 @@ pub struct OwnServerArgs {
     /// Example: --server-backlog 128
     #[arg(long, value_name = "N", value_parser = values::count_u32)]
     pub server_backlog: Option<u32>,
+
+    /// TLS and HTTP/2.
+    #[command(flatten)]
+    pub tls: OwnTlsArgs,
 }
 
 /// A server on another host.

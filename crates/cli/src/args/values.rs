@@ -15,6 +15,7 @@ use webstone_model::metrics::Histograms;
 use webstone_model::rate::{Rates, RatesError};
 use webstone_model::search::Over;
 use webstone_model::series::{Caching, Delivery, DeliveryError};
+use webstone_model::server_tls::CertificateKey;
 use webstone_model::spec::{
     Check, ConnectionPolicy, HttpVersion, Interface, InterfaceError, Levels, Order, Profile, Resolve,
     ServerChoice, ServerChoiceError, WhenBusy, parse_cpu_list,
@@ -35,6 +36,35 @@ pub(super) fn connection_policy() -> impl TypedValueParser<Value = ConnectionPol
 
 pub(super) fn http_version() -> impl TypedValueParser<Value = HttpVersion> {
     one_of([("1.0", "HTTP/1.0"), ("1.1", "HTTP/1.1"), ("2", "HTTP/2")])
+}
+
+/// Whether a server speaks HTTP/2 too.
+pub(super) fn server_http(text: &str) -> Result<bool, String> {
+    match text {
+        "1.1" => Ok(false),
+        "2" => Ok(true),
+        _ => Err(format!("`{text}` is no version of HTTP that is spoken here; write 1.1 or 2")),
+    }
+}
+
+pub(super) fn on_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("`{text}` is neither on nor off; write one of them")),
+    }
+}
+
+pub(super) fn certificate_key(text: &str) -> Result<CertificateKey, String> {
+    text.parse()
+}
+
+/// Two files, separated by a comma.
+pub(super) fn certificate_and_key(text: &str) -> Result<(String, String), String> {
+    match text.split_once(',') {
+        Some((cert, key)) if !cert.is_empty() && !key.is_empty() => Ok((cert.to_owned(), key.to_owned())),
+        _ => Err(format!("`{text}` does not name two files; write CERT,KEY, as in server.crt,server.key")),
+    }
 }
 
 pub(super) fn order() -> impl TypedValueParser<Value = Order> {

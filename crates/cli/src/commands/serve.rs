@@ -1,6 +1,7 @@
 //! `webstone serve`: the reference server, in the foreground or as the child of a run.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use webstone_lab::servers;
 use webstone_model::spec::{Interface, ServerSpec};
@@ -24,14 +25,14 @@ pub(super) fn execute(args: &ServeArgs, console: &Console) -> Result<Exit, Failu
     let mut options = options(spec, &workload, &handler)?;
     options.test_handlers = args.test_handlers;
     options.until_stdin_closes = args.until_stdin_closes;
-    run(options, console)
+    run(options, args.tls.tls_certificate_to.as_deref(), console)
 }
 
 /// The server of a run, which ends when its standard input does.
 pub(super) fn as_child(spec: ServerSpec, workload: &str, console: &Console) -> Result<Exit, Failure> {
     let mut options = options(spec, workload, &Handler::default())?;
     options.until_stdin_closes = true;
-    run(options, console)
+    run(options, None, console)
 }
 
 /// The program that answers /send, where it is not webstone's own.
@@ -53,9 +54,15 @@ fn options(spec: ServerSpec, workload: &str, handler: &Handler<'_>) -> Result<Se
     Ok(options)
 }
 
-fn run(options: ServeOptions, console: &Console) -> Result<Exit, Failure> {
+/// Serves until it is told to end. The certificate that was made goes to `certificate_to`.
+fn run(options: ServeOptions, certificate_to: Option<&Path>, console: &Console) -> Result<Exit, Failure> {
     let mut announced = Ok(());
     let report = serve(options, |ready| {
+        if let (Some(path), Some(pem)) = (certificate_to, &ready.certificate)
+            && let Err(error) = std::fs::write(path, pem)
+        {
+            console.note(format!("warning: --tls-certificate-to {}: {error}", path.display()));
+        }
         // Programs that start the server wait for this line.
         announced = console::print(&format!("READY {}\n", ready.url));
         ready.notes.iter().for_each(|note| console.note(format!("warning: {note}")));

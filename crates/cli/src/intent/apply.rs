@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
+use webstone_model::server_tls::ServerTls;
 use webstone_model::spec::{ClientSpec, ConnectionPolicy, GeneratorSpec, LoadSpec, ServerSpec};
 use webstone_model::tls::TlsSpec;
 use webstone_model::units::Nanos;
 
 use super::body;
 use crate::args::{
-    ClientArgs, GeneratorArgs, HitLoadArgs, OwnServerArgs, RunLoadArgs, ServeArgs, ServerElsewhereArgs,
-    TlsArgs,
+    ClientArgs, GeneratorArgs, HitLoadArgs, OwnServerArgs, OwnTlsArgs, RunLoadArgs, ServeArgs,
+    ServerElsewhereArgs, TlsArgs,
 };
 use crate::failure::Failure;
 
@@ -176,6 +177,34 @@ pub(super) fn own_server(args: &OwnServerArgs, spec: &mut ServerSpec) {
     }
     spec.keep_alive &= !args.server_no_keep_alive;
     spec.resolve_names |= args.server_resolve_names;
+    own_tls(&args.tls, spec);
+}
+
+fn own_tls(args: &OwnTlsArgs, spec: &mut ServerSpec) {
+    spec.http2 |= args.server_http2;
+    if !given_tls(args) {
+        return;
+    }
+    let tls = spec.tls.get_or_insert_default();
+    set(&args.server_tls_key, &mut tls.certificate);
+    if let Some((cert, key)) = &args.server_tls_cert {
+        (tls.cert, tls.key) = (Some(cert.clone()), Some(key.clone()));
+    }
+    if !args.server_tls_versions.is_empty() {
+        tls.versions.clone_from(&args.server_tls_versions);
+    }
+    tls.tickets = args.server_tls_tickets.or(tls.tickets);
+    tls.session_cache = args.server_tls_session_cache.or(tls.session_cache);
+}
+
+/// Whether anything of the server's TLS was typed, which says that it is spoken.
+pub(super) fn given_tls(args: &OwnTlsArgs) -> bool {
+    args.server_tls
+        || args.server_tls_key.is_some()
+        || args.server_tls_cert.is_some()
+        || !args.server_tls_versions.is_empty()
+        || args.server_tls_tickets.is_some()
+        || args.server_tls_session_cache.is_some()
 }
 
 pub(super) fn elsewhere(args: &ServerElsewhereArgs, spec: &mut ServerSpec) {
@@ -200,6 +229,21 @@ pub(super) fn server_alone(args: &ServeArgs, spec: &mut ServerSpec) {
     }
     spec.keep_alive &= !args.no_keep_alive;
     spec.resolve_names |= args.resolve_names;
+    let args = &args.tls;
+    set(&args.http, &mut spec.http2);
+    if args.tls {
+        spec.tls = Some(ServerTls {
+            certificate: args.tls_key.unwrap_or_default(),
+            cert: args.cert.as_deref().map(text),
+            key: args.key.as_deref().map(text),
+            versions: match args.tls_versions.is_empty() {
+                true => ServerTls::default().versions,
+                false => args.tls_versions.clone(),
+            },
+            tickets: args.tls_tickets,
+            session_cache: args.tls_session_cache,
+        });
+    }
 }
 
 fn set<T: Clone>(typed: &Option<T>, field: &mut T) {

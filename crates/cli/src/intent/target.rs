@@ -55,6 +55,8 @@ pub(super) fn given(args: &OwnServerArgs) -> Vec<&'static str> {
         ("server.backlog", args.server_backlog.is_some()),
         ("server.interface", args.server_interface.is_some()),
         ("server.handlers", args.server_handlers.is_some()),
+        ("server.tls", super::apply::given_tls(&args.tls)),
+        ("server.http2", args.tls.server_http2),
     ];
     typed.into_iter().filter_map(|(key, typed)| typed.then_some(key)).collect()
 }

@@ -25,6 +25,7 @@ mod refuted;
 mod runs;
 mod series;
 mod server;
+mod server_tls;
 mod specification;
 mod trouble;
 mod trust;

@@ -316,7 +316,7 @@ fn what_cannot_be_run_is_told_before_anything_is_started() {
         (
             &["--server", "iis"][..],
             "error: --server: `iis` is not a server: there is no driver `iis`\n\
-             hint: write one of reference, nginx, apache, apache-prefork, lighttpd, caddy, haproxy, nginx-proxy, command, \
+             hint: write one of reference, nginx, apache, apache-prefork, lighttpd, caddy, haproxy, nginx-proxy, nghttpd, command, \
              with :tuned after it for the tuned profile\n",
         ),
         (

@@ -8,6 +8,7 @@ use webstone_model::spec::Software;
 
 use super::interfaces;
 use super::media_types;
+use super::tls;
 use super::{Choice, Disclosure, Driver, ERROR_LOG, Setup, Site, counted};
 
 pub(super) struct Apache {
@@ -39,7 +40,7 @@ const STOCK_MODULES: [&str; 19] = [
 /// What is left of them for files alone.
 const TUNED_MODULES: [&str; 4] = ["authz_core", "dir", "mime", "log_config"];
 /// Where distributions keep modules.
-const MODULE_PLACES: [&str; 4] =
+pub(super) const MODULE_PLACES: [&str; 4] =
     ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/lib/httpd/modules", "/usr/lib/apache2"];
 
 /// Debian's settings of those modules.
@@ -81,6 +82,9 @@ impl Driver for Apache {
             Choice::Processes if self.prefork => {
                 Some("prefork has one thread a process; their number is server.threads")
             }
+            Choice::Http2 if self.prefork => {
+                Some("mod_http2 needs threads, and prefork has one in each process")
+            }
             _ => None,
         }
     }
@@ -106,6 +110,7 @@ impl Driver for Apache {
         text += &logging(site);
         text += if site.is_tuned() { "DirectoryIndex index.html\n" } else { STOCK_SETTINGS };
         text += &interfaces::apache::part(site, self.prefork);
+        text += &tls::apache(site);
         let _ = writeln!(text, "TypesConfig {}", site.at("mime.types"));
         let (sending, caching) = sending(site);
         text += &sending;
@@ -133,6 +138,7 @@ impl Driver for Apache {
                 .to_owned(),
                 processes: mpm.processes,
                 caching: caching.to_owned(),
+                ..Disclosure::default()
             },
             ..Setup::default()
         };
@@ -230,9 +236,10 @@ impl Apache {
                 .iter()
                 .map(|name| (*name).to_owned()),
         );
-        for name in interfaces::apache::modules(site, self.prefork) {
+        let more = interfaces::apache::modules(site, self.prefork).iter().copied();
+        for name in more.chain(tls::apache_modules(site)) {
             if !names.iter().any(|known| known == name) {
-                names.push((*name).to_owned());
+                names.push(name.to_owned());
             }
         }
         if site.spec.cache == Some(true) {

@@ -4,6 +4,7 @@
 
 use webstone_model::spec::Software;
 
+use super::tls;
 use super::{Choice, Disclosure, Driver, Setup, Site, counted};
 
 pub(super) struct Caddy;
@@ -32,6 +33,8 @@ impl Driver for Caddy {
             Choice::Cache | Choice::NoCache => {
                 Some("Caddy's file server keeps nothing, and cannot be told to")
             }
+            Choice::NoTickets => Some("a Caddyfile cannot switch session tickets off"),
+            Choice::SessionCache => Some("Caddy keeps no sessions; clients resume by tickets"),
             Choice::Backlog => Some(
                 "Caddy takes the kernel's longest listen queue (net.core.somaxconn), and cannot be told another",
             ),
@@ -46,10 +49,14 @@ impl Driver for Caddy {
             site.spec.profile.name(),
             site.own("storage"),
         );
-        if site.is_tuned() {
-            text += "    servers {\n        # What is measured is HTTP/1.\n        protocols h1\n    }\n";
+        if let Some(protocols) = tls::caddy_protocols(site) {
+            text += &format!(
+                "    servers {{\n        # What is measured, and no more.\n        protocols {protocols}\n    }}\n"
+            );
         }
-        text += &format!("}}\nhttp://:{} {{\n    bind {}\n", site.address.port(), site.address.ip());
+        let scheme = if site.tls.is_some() { "https" } else { "http" };
+        text += &format!("}}\n{scheme}://:{} {{\n    bind {}\n", site.address.port(), site.address.ip());
+        text += &tls::caddy(site);
         if !site.spec.keep_alive {
             text += "    header Connection close\n";
         }
@@ -82,6 +89,7 @@ impl Driver for Caddy {
                 dns: "looks no name up".to_owned(),
                 processes: format!("one process on {} (GOMAXPROCS)", counted(site.threads(), "CPU", "CPUs")),
                 caching: "nothing; the kernel's page cache".to_owned(),
+                ..Disclosure::default()
             },
             ..Setup::default()
         }

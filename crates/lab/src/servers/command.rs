@@ -1,5 +1,5 @@
 //! Any server that a command line starts. Its words may hold what webstone knows and the server must: `{port}`, `{address}`
-//! (without the port), `{root}`, `{directory}` (its own, writable), `{threads}`. No shell is involved.
+//! (without the port), `{root}`, `{directory}` (its own, writable), `{threads}`, with TLS `{cert}` and `{key}`. No shell is involved.
 
 use webstone_model::spec::Software;
 
@@ -26,7 +26,7 @@ impl Driver for CommandLine {
 
     fn without(&self, choice: Choice) -> Option<&'static str> {
         match choice {
-            Choice::Root | Choice::Threads => None,
+            Choice::Root | Choice::Threads | Choice::Tls | Choice::Http2 | Choice::Http1 => None,
             _ => Some("a command line of your own says this in its own words"),
         }
     }
@@ -41,6 +41,7 @@ impl Driver for CommandLine {
                 dns: String::new(),
                 processes: String::new(),
                 caching: String::new(),
+                ..Disclosure::default()
             },
             ..Setup::default()
         }
@@ -70,6 +71,8 @@ fn filled(word: &str, site: &Site) -> String {
         ("{root}", site.root.display().to_string()),
         ("{directory}", site.own("")),
         ("{threads}", site.threads().to_string()),
+        ("{cert}", site.tls.as_ref().map(|tls| tls.cert.clone()).unwrap_or_default()),
+        ("{key}", site.tls.as_ref().map(|tls| tls.key.clone()).unwrap_or_default()),
     ];
     known.iter().fold(word.to_owned(), |word, (name, value)| word.replace(name, value))
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use webstone_model::spec::Software;
 
+use super::tls;
 use super::{Choice, Disclosure, Driver, Setup, Site, counted};
 
 pub(super) struct Haproxy;
@@ -47,6 +48,7 @@ impl Driver for Haproxy {
                 "    # More than the load has; the default follows the limit of descriptors.\n    maxconn {connections}\n"
             );
         }
+        text += &tls::haproxy_global(site);
         if log.is_some() {
             text += "    log stdout format raw local0\n";
         }
@@ -62,7 +64,7 @@ impl Driver for Haproxy {
             text += "    # A connection to the origin serves whoever comes next, its first request included.\n    http-reuse always\n";
         }
         let backlog = site.spec.backlog.map_or_else(String::new, |backlog| format!(" backlog {backlog}"));
-        text += &format!("frontend load\n    bind {}{backlog}\n", site.address);
+        text += &format!("frontend load\n    bind {}{}{backlog}\n", site.address, tls::haproxy_bind(site));
         if caches {
             text += "    http-request cache-use answers\n    # An origin that says nothing of caching would not be cached.\n    \
                      http-response set-header Cache-Control max-age=600\n    http-response cache-store answers\n";
@@ -86,6 +88,7 @@ impl Driver for Haproxy {
                 dns: "looks no name up".to_owned(),
                 processes: format!("one process, {}", counted(threads, "thread", "threads")),
                 caching: if caches { "answers of the origin, in memory" } else { "nothing" }.to_owned(),
+                ..Disclosure::default()
             },
             ..Setup::default()
         }

@@ -4,6 +4,7 @@ use webstone_model::spec::Software;
 
 use super::interfaces;
 use super::media_types;
+use super::tls;
 use super::{Choice, Disclosure, Driver, ERROR_LOG, Setup, Site, counted};
 
 pub(super) struct Lighttpd;
@@ -43,6 +44,7 @@ impl Driver for Lighttpd {
         match choice {
             Choice::ResolveNames => Some("lighttpd's log cannot name clients: lighttpd looks no address up"),
             Choice::Processes => Some("lighttpd has one thread a process; their number is server.threads"),
+            Choice::SessionCache => Some("lighttpd keeps no sessions; clients resume by tickets"),
             _ => None,
         }
     }
@@ -62,6 +64,7 @@ impl Driver for Lighttpd {
         let modules: Vec<String> = modules
             .into_iter()
             .chain(log.as_ref().map(|_| "accesslog"))
+            .chain(site.tls.as_ref().map(|_| "openssl"))
             .map(|name| format!("\"mod_{name}\""))
             .collect();
         let mut text = format!(
@@ -76,6 +79,7 @@ impl Driver for Lighttpd {
             site.own(""),
         );
         text += PARSE_OPTIONS;
+        text += &tls::lighttpd(site);
         text += &interfaces::lighttpd::part(site);
         text += "index-file.names = ( \"index.html\" )\n";
         if !site.is_tuned() {
@@ -133,6 +137,7 @@ impl Driver for Lighttpd {
                 dns: "looks no name up".to_owned(),
                 processes: counted(workers, "process", "worker processes"),
                 caching: caching.to_owned(),
+                ..Disclosure::default()
             },
             ..Setup::default()
         }

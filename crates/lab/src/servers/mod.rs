@@ -5,6 +5,7 @@
 //! A configuration is a pure function of [`Site`], so that it can be shown without running anything, and tested as text.
 //! It names every file that the server touches: nothing of the system's own configuration is read.
 
+mod answering;
 mod apache;
 mod caddy;
 mod command;
@@ -12,12 +13,14 @@ mod haproxy;
 pub mod interfaces;
 mod lighttpd;
 mod media_types;
+mod nghttpd;
 mod nginx;
 mod nginx_proxy;
 mod problem;
 mod program;
 mod running;
 mod site;
+pub mod tls;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -25,6 +28,7 @@ use std::path::{Path, PathBuf};
 
 use webstone_model::spec::{Interface, Logging, Profile, ServerChoice, ServerSpec, Software};
 
+pub(crate) use answering::Asked;
 pub use problem::ServerError;
 pub use program::on_path;
 pub use program::{Installed, find};
@@ -51,6 +55,8 @@ pub struct Site {
     pub connections: u64,
     /// Of a proxy: host and port of the server behind it.
     pub origin: String,
+    /// TLS, where it is spoken.
+    pub tls: Option<tls::SiteTls>,
     /// What the program says of its build, where that matters.
     pub build: String,
 }
@@ -144,6 +150,8 @@ pub struct Disclosure {
     pub processes: String,
     /// What it keeps at hand.
     pub caching: String,
+    /// Its TLS and HTTP/2.
+    pub tls: String,
 }
 
 /// An option of [`ServerSpec`] that not every server has a counterpart of.
@@ -167,10 +175,26 @@ pub enum Choice {
     AccessLog,
     /// `root`.
     Root,
+    /// `tls`.
+    Tls,
+    /// Some of `tls.versions` only.
+    TlsVersions,
+    /// `tls.tickets`, switched on.
+    Tickets,
+    /// `tls.tickets`, switched off.
+    NoTickets,
+    /// `tls.session_cache`, switched on.
+    SessionCache,
+    /// `tls.session_cache`, switched off.
+    NoSessionCache,
+    /// `http2`, switched on.
+    Http2,
+    /// `http2`, left off.
+    Http1,
 }
 
 impl Choice {
-    const ALL: [(Choice, &str); 9] = [
+    const ALL: [(Choice, &str); 17] = [
         (Choice::ResolveNames, "server.resolve_names"),
         (Choice::Cache, "server.cache"),
         (Choice::NoCache, "server.cache"),
@@ -180,9 +204,18 @@ impl Choice {
         (Choice::NoKeepAlive, "server.keep_alive"),
         (Choice::AccessLog, "server.access_log"),
         (Choice::Root, "server.root"),
+        (Choice::Tls, "server.tls"),
+        (Choice::TlsVersions, "server.tls.versions"),
+        (Choice::Tickets, "server.tls.tickets"),
+        (Choice::NoTickets, "server.tls.tickets"),
+        (Choice::SessionCache, "server.tls.session_cache"),
+        (Choice::NoSessionCache, "server.tls.session_cache"),
+        (Choice::Http2, "server.http2"),
+        (Choice::Http1, "server.http2"),
     ];
 
     fn is_made(self, spec: &ServerSpec) -> bool {
+        let tls = spec.tls.as_ref();
         match self {
             Choice::ResolveNames => spec.resolve_names,
             Choice::Cache => spec.cache == Some(true),
@@ -193,6 +226,14 @@ impl Choice {
             Choice::NoKeepAlive => !spec.keep_alive,
             Choice::AccessLog => spec.access_log.is_some(),
             Choice::Root => spec.root.is_some(),
+            Choice::Tls => spec.tls.is_some(),
+            Choice::TlsVersions => spec.tls.as_ref().is_some_and(|tls| tls.versions.len() == 1),
+            Choice::Tickets => tls.and_then(|tls| tls.tickets) == Some(true),
+            Choice::NoTickets => tls.and_then(|tls| tls.tickets) == Some(false),
+            Choice::SessionCache => tls.and_then(|tls| tls.session_cache) == Some(true),
+            Choice::NoSessionCache => tls.and_then(|tls| tls.session_cache) == Some(false),
+            Choice::Http2 => spec.http2,
+            Choice::Http1 => !spec.http2,
         }
     }
 }
@@ -224,6 +265,7 @@ pub fn driver(software: Software) -> Option<&'static dyn Driver> {
         Software::Caddy => &caddy::Caddy,
         Software::Haproxy => &haproxy::Haproxy,
         Software::NginxProxy => &nginx_proxy::NginxProxy,
+        Software::Nghttpd => &nghttpd::Nghttpd,
         Software::Command => &command::CommandLine,
     })
 }
@@ -254,8 +296,20 @@ pub fn check(spec: &ServerSpec) -> Result<(), Refusal> {
     };
     for (choice, option) in Choice::ALL {
         if let Some(reason) = driver.without(choice).filter(|_| choice.is_made(spec)) {
-            return refuse(format!("{option}: {reason}"), "leave it out, or choose another server");
+            let hint = match choice {
+                Choice::Http1 => {
+                    "switch it on (--http 2 does it for server and clients), or choose another server"
+                }
+                _ => "leave it out, or choose another server",
+            };
+            return refuse(format!("{option}: {reason}"), hint);
         }
+    }
+    if let Some((module, package)) = tls::missing(spec) {
+        return refuse(
+            format!("server.tls: {name} has no {module} here, which it needs for it"),
+            &format!("install it (Debian: apt-get install {package})"),
+        );
     }
     if spec.threads > workers_max(spec.software) {
         return refuse(
@@ -341,6 +395,7 @@ pub fn example(choice: ServerChoice, interface: Option<Interface>) -> Option<Set
             software: choice.software,
             profile: choice.profile,
             interface,
+            http2: choice.software == Software::Nghttpd,
             ..ServerSpec::default()
         },
         program: PathBuf::from(driver.programs().first().copied().unwrap_or("program")),
@@ -351,6 +406,7 @@ pub fn example(choice: ServerChoice, interface: Option<Interface>) -> Option<Set
         cpus: vec![0],
         connections: 100,
         origin: "127.0.0.1:8081".to_owned(),
+        tls: None,
         build: String::new(),
     };
     Some(configured(driver, &site))
@@ -360,6 +416,7 @@ pub fn example(choice: ServerChoice, interface: Option<Interface>) -> Option<Set
 fn configured(driver: &dyn Driver, site: &Site) -> Setup {
     let mut setup = driver.configure(site);
     interfaces::equip(site, &mut setup);
+    setup.disclosure.tls = tls::disclosed(&site.spec);
     setup
 }
 

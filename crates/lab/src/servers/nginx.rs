@@ -8,6 +8,7 @@ use webstone_model::spec::Software;
 
 use super::interfaces;
 use super::media_types;
+use super::tls;
 use super::{Choice, Disclosure, Driver, ERROR_LOG, Setup, Site, counted};
 
 pub(super) struct Nginx;
@@ -47,11 +48,15 @@ impl Driver for Nginx {
         // Debian's try_files asks for the file once more before it is opened.
         let location = if site.is_tuned() { "" } else { "            try_files $uri $uri/ =404;\n" };
         http += &interfaces::nginx::http(site);
+        let (listens, http2) = tls::nginx_listen(site);
         http += &format!(
-            "    server {{\n        listen {}{} default_server;\n        root {};\n        index index.html index.htm;\n        \
+            "    server {{\n        listen {}{}{} default_server;\n{}{}        root {};\n        index index.html index.htm;\n        \
              server_name _;\n        location / {{\n{location}        }}\n{}    }}\n",
             site.address,
             listen_options(site),
+            listens,
+            http2,
+            tls::nginx(site),
             site.root.display(),
             interfaces::nginx::location(site)
         );
@@ -159,6 +164,7 @@ pub(super) fn whole(site: &Site, http: &str, caching: &str) -> Setup {
             dns: "looks no name up".to_owned(),
             processes: format!("a master and {}", counted(workers, "worker process", "worker processes")),
             caching: caching.to_owned(),
+            ..Disclosure::default()
         },
         ..Setup::default()
     };

@@ -4,6 +4,7 @@
 use webstone_model::spec::Software;
 
 use super::nginx::{self, Nginx};
+use super::tls;
 use super::{Choice, Driver, Setup, Site};
 
 pub(super) struct NginxProxy;
@@ -43,11 +44,15 @@ impl Driver for NginxProxy {
                 site.own("cache")
             );
         }
+        let (listens, http2) = tls::nginx_listen(site);
         http += &format!(
-            "    server {{\n        listen {}{} default_server;\n        server_name _;\n        location / {{\n            \
+            "    server {{\n        listen {}{}{} default_server;\n{}{}        server_name _;\n        location / {{\n            \
              proxy_pass http://origin;\n",
             site.address,
-            nginx::listen_options(site)
+            nginx::listen_options(site),
+            listens,
+            http2,
+            tls::nginx(site),
         );
         // Debian's proxy_params.
         http += "            proxy_set_header Host $http_host;\n            proxy_set_header X-Real-IP $remote_addr;\n            \

@@ -17,7 +17,8 @@ use webstone_model::workload::Workload;
 use webstone_server::Counters;
 
 use super::site::{Directory, OWN, User, address, is_plain, user};
-use super::{Disclosure, ERROR_LOG, Installed, Refusal, ServerError, Setup, Site, driver, find};
+use super::tls::SiteTls;
+use super::{Asked, Disclosure, ERROR_LOG, Installed, Refusal, ServerError, Setup, Site, driver, find};
 use crate::attended::{Attended, POLL, in_words, quoted};
 use crate::child::{CHILD, Child};
 use crate::environment::configuration;
@@ -77,6 +78,12 @@ pub struct RunningServer {
     gone: Option<String>,
     /// It was asked for an interface.
     has_handler: bool,
+    /// It was asked for nothing but HTTP/2.
+    http2_alone: bool,
+    /// Its certificate, over TLS.
+    cert_pem: Option<String>,
+    /// The file of one that was made.
+    trusted: Option<PathBuf>,
     // Dropped behind the process: the supervisor removes it first.
     directory: Directory,
     root: Root,
@@ -98,9 +105,14 @@ impl RunningServer {
         }
     }
 
-    /// `http://address:port`.
+    /// `http://address:port`, with TLS `https:`.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// File with the certificate that was made for it, which clients have to trust. Lives as long as it does.
+    pub fn certificate(&self) -> Option<&Path> {
+        self.trusted.as_deref()
     }
 
     /// What the record keeps of the program.
@@ -115,7 +127,7 @@ impl RunningServer {
 
     /// Facts for the run rules, by name.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
-        let Disclosure { logging, dns, processes, caching } = self.setup.disclosure.clone();
+        let Disclosure { logging, dns, processes, caching, tls } = self.setup.disclosure.clone();
         let SoftwareRecord { version, program, .. } = self.software();
         let facts = vec![
             ("server.software", version),
@@ -124,6 +136,7 @@ impl RunningServer {
             ("server.dns", dns),
             ("server.processes", processes),
             ("server.caching", caching),
+            ("server.tls", tls),
         ];
         facts.into_iter().filter(|(_, text)| !text.is_empty()).collect()
     }
@@ -203,6 +216,26 @@ impl RunningServer {
         })
     }
 
+    /// Whether it answers where it is not asked as clients without TLS and HTTP/2 do.
+    fn answers(&self, address: SocketAddr, probe: &ByProbe) -> bool {
+        let trusted = self.cert_pem.as_deref();
+        if trusted.is_none() && !self.http2_alone {
+            return probe.fetch(&self.url, "/", &Default::default()).is_ok() && self.handler_answers(probe);
+        }
+        let asked = Asked {
+            address: reachable(address),
+            trusted,
+            may_be_unverified: self.trusted.is_none(),
+            http2_alone: self.http2_alone,
+            patience: ANSWER_PATIENCE,
+        };
+        let handler = || asked.body(&format!("{}?size=1", super::interfaces::PATH));
+        asked.answers().is_ok()
+            && (!self.has_handler
+                || self.http2_alone
+                || handler().is_ok_and(|(status, body)| status == 200 && !body.is_empty()))
+    }
+
     /// Whether its handler answers, where it has one: what stands behind the server takes its own time to start.
     fn handler_answers(&self, probe: &ByProbe) -> bool {
         let one_byte = format!("{}?size=1", super::interfaces::PATH);
@@ -235,10 +268,7 @@ impl RunningServer {
             let connects = listens
                 && self.pid > 0
                 && TcpStream::connect_timeout(&reachable(address), ANSWER_PATIENCE).is_ok();
-            if connects
-                && probe.fetch(&self.url, "/", &Default::default()).is_ok()
-                && self.handler_answers(&probe)
-            {
+            if connects && self.answers(address, &probe) {
                 return Ok(());
             }
             if Instant::now() >= until || interrupt.count() > 0 {
@@ -311,12 +341,18 @@ fn attempt(
         },
         connections: launch.connections,
         origin: launch.origin.clone(),
+        tls: spec.tls.as_ref().map(|tls| SiteTls::at(tls, directory.path())),
         build: installed.build.clone(),
         spec,
     };
     let setup = super::configured(driver, &site);
     for (name, text) in &setup.files {
         directory.write(name, text).map_err(io("write the configuration"))?;
+    }
+    let certificate =
+        site.tls.as_ref().map(|tls| super::tls::certificate(&tls.spec, address.ip())).transpose()?;
+    for (name, text) in certificate.iter().flat_map(super::tls::files) {
+        directory.write_private(name, &text, user.as_ref()).map_err(io("write the certificate"))?;
     }
     for name in &setup.executables {
         directory.executable(&launch.webstone, name).map_err(io("provide the handler"))?;
@@ -348,7 +384,8 @@ fn attempt(
         user: user.map(|user| user.name),
         cpus_max: setup.cpus_max,
     };
-    let url = format!("http://{}", reachable(address));
+    let scheme = if site.tls.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{}", reachable(address));
     let mut running = RunningServer {
         process,
         said,
@@ -359,6 +396,9 @@ fn attempt(
         software,
         gone: None,
         has_handler: site.spec.interface.is_some(),
+        http2_alone: super::tls::is_http2_alone(&site),
+        cert_pem: certificate.map(|certificate| certificate.cert_pem),
+        trusted: super::tls::trusted(&site),
         directory,
         root: Root::default(),
     };

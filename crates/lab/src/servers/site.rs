@@ -111,6 +111,17 @@ impl Directory {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
     }
 
+    /// Writes a file that only the server's user and this one may read, as [`Directory::write`] does.
+    pub(crate) fn write_private(&self, name: &str, text: &str, user: Option<&User>) -> io::Result<()> {
+        let path = self.path().join(name);
+        let mut file = fs::File::options().write(true).create_new(true).mode(0o600).open(&path)?;
+        if let Some(user) = user {
+            std::os::unix::fs::fchown(&file, None, Some(user.group))?;
+            file.set_permissions(fs::Permissions::from_mode(0o640))?;
+        }
+        file.write_all(text.as_bytes())
+    }
+
     /// Writes a file that the server reads. It must not be there yet: neither a file nor a link is written through.
     pub(crate) fn write(&self, name: &str, text: &str) -> io::Result<()> {
         let path = self.path().join(name);
@@ -181,6 +192,13 @@ mod tests {
         directory.write("x.conf", "x").unwrap();
         assert!(directory.write("x.conf", "y").is_err(), "what is there is not written through");
         std::os::unix::fs::symlink("/nonexistent/target", directory.path().join("y.conf")).unwrap();
+        directory.write_private("tls.key", "secret", user.as_ref()).unwrap();
+        let key = fs::metadata(directory.path().join("tls.key")).unwrap();
+        assert_eq!(
+            (key.uid(), key.mode() & 0o777),
+            (me.as_raw(), if user.is_some() { 0o640 } else { 0o600 })
+        );
+        assert_eq!(key.gid(), user.as_ref().map_or(rustix::process::getegid().as_raw(), |user| user.group));
         assert!(directory.write("y.conf", "y").is_err(), "nor is a link");
         for (name, owner) in
             [(".", me.as_raw()), ("x.conf", me.as_raw()), (OWN, user.map_or(me.as_raw(), |u| u.id))]

@@ -13,6 +13,7 @@ fn site(software: Software, profile: Profile, change: impl FnOnce(&mut Site)) ->
         cpus: vec![0],
         connections: 100,
         origin: "127.0.0.1:9".into(),
+        tls: None,
         build: String::new(),
     };
     change(&mut site);
@@ -34,7 +35,10 @@ fn has(site: &Site, directive: &str) -> bool {
 
 /// Those that a driver configures.
 fn own() -> impl Iterator<Item = Software> {
-    Software::ALL.into_iter().filter(|software| !matches!(software, Software::Reference | Software::Command))
+    Software::ALL.into_iter().filter(|software| {
+        // The last two have no configuration file.
+        !matches!(software, Software::Reference | Software::Nghttpd | Software::Command)
+    })
 }
 
 #[test]
@@ -185,4 +189,80 @@ fn options_of_another_server_are_refused() {
     assert!(threads(Software::Lighttpd, 1_025).unwrap_err().what.contains("`1025` is more than 1024"));
     assert_eq!((threads(Software::Lighttpd, 1_024), threads(Software::Apache, 1_025)), (Ok(()), Ok(())));
     assert_eq!(check(&ServerSpec::default()), Ok(()));
+}
+
+#[test]
+fn tls_is_refused_where_a_server_has_no_words_for_it() {
+    use webstone_model::server_tls::ServerTls;
+    use webstone_model::tls::TlsVersion;
+    let refused = |software, change: fn(&mut ServerTls)| {
+        let mut tls = ServerTls::default();
+        change(&mut tls);
+        let spec = ServerSpec {
+            software,
+            http2: software == Software::Nghttpd,
+            tls: Some(tls),
+            ..ServerSpec::default()
+        };
+        check(&spec).err().map(|refused| refused.what).unwrap_or_default()
+    };
+    assert!(refused(Software::Caddy, |tls| tls.tickets = Some(false)).starts_with("server.tls.tickets: "));
+    assert!(
+        refused(Software::Caddy, |tls| tls.session_cache = Some(true)).contains("server.tls.session_cache")
+    );
+    assert!(refused(Software::Nghttpd, |tls| tls.tickets = Some(true)).contains("server.tls.tickets"));
+    assert!(refused(Software::Nghttpd, |tls| tls.versions = vec![TlsVersion::Tls13]).contains("versions"));
+    assert_eq!(
+        refused(Software::Nginx, |tls| (tls.tickets, tls.session_cache) = (Some(false), Some(true))),
+        ""
+    );
+    assert_eq!(refused(Software::Haproxy, |tls| tls.versions = vec![TlsVersion::Tls12]), "");
+}
+
+#[test]
+fn tls_stands_in_the_configuration_with_what_was_asked_for() {
+    use webstone_model::server_tls::ServerTls;
+    use webstone_model::tls::TlsVersion;
+    let with = |software, change: fn(&mut ServerTls)| {
+        let mut spec = ServerTls { versions: vec![TlsVersion::Tls13], ..ServerTls::default() };
+        change(&mut spec);
+        site(software, Profile::Stock, |site| {
+            site.tls = Some(tls::SiteTls::at(&spec, &site.directory));
+            site.spec.tls = Some(spec);
+        })
+    };
+    let off = |tls: &mut ServerTls| (tls.tickets, tls.session_cache) = (Some(false), Some(false));
+    for (software, directives) in [
+        (
+            Software::Nginx,
+            &["ssl_protocols TLSv1.3;", "ssl_session_tickets off;", "ssl_session_cache off;"][..],
+        ),
+        (
+            Software::Apache,
+            &[
+                "SSLProtocol -all +TLSv1.3",
+                "SSLSessionTickets off",
+                "SSLSessionCache none",
+                "Protocols http/1.1",
+            ],
+        ),
+        (Software::Lighttpd, &["\"MinProtocol\" => \"TLSv1.3\",", "\"Options\" => \"-SessionTicket\","]),
+        (Software::Haproxy, &["tune.ssl.cachesize 0"]),
+        (Software::Caddy, &["protocols tls1.3 tls1.3"]),
+    ] {
+        let site = with(software, off);
+        for directive in directives {
+            assert!(has(&site, directive), "{directive} is not in {}", text(&site));
+        }
+        let names_it = text(&site).replace("\"server.h2proto\" => \"disable\"", "").contains("h2");
+        assert!(!names_it, "HTTP/2 is not asked for: {}", text(&site));
+    }
+    let debian = with(Software::Apache, |_| ());
+    assert!(
+        has(&debian, "SSLSessionTickets off") && text(&debian).contains("shmcb:/d/own/ssl_scache(512000)")
+    );
+    assert!(
+        !text(&with(Software::Nginx, |_| ())).contains("ssl_session"),
+        "Debian's nginx says nothing of sessions"
+    );
 }

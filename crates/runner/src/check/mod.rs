@@ -11,7 +11,7 @@ mod server;
 mod testbed;
 pub mod tls;
 
-use webstone_model::spec::{RunSpec, parse_cpu_list};
+use webstone_model::spec::{HttpVersion, RunSpec, parse_cpu_list};
 use webstone_model::target::{Target, UrlError};
 
 pub use error::SpecError;
@@ -98,7 +98,11 @@ fn rules(spec: &mut RunSpec, asked: &Asked) -> Result<(), SpecError> {
     server::agent(spec)?;
     match spec.target.first() {
         Some(url) => server::elsewhere(&spec.server, url, &asked.given),
-        None => server::own(&mut spec.server),
+        None => {
+            // A server of ours speaks what its clients do.
+            spec.server.http2 |= spec.client.http == HttpVersion::Http2;
+            server::own(&mut spec.server)
+        }
     }
 }
 

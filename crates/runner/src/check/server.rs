@@ -33,6 +33,9 @@ pub fn reference(server: &ServerSpec) -> Result<(), SpecError> {
             "name the file of one, as server.access_log",
         ));
     }
+    if let Some((key, rule, remedy)) = server.tls.as_ref().and_then(|tls| tls.check().err()) {
+        return Err(SpecError::new(key, rule, remedy));
+    }
     if server.backlog == Some(0) {
         return Err(SpecError::value("server.backlog", 0, "less than 1", "write at least 1"));
     }
@@ -100,6 +103,8 @@ pub(super) fn elsewhere(server: &ServerSpec, url: &str, given: &[&'static str]) 
         ("server.backlog", server.backlog.is_some()),
         ("server.interface", server.interface.is_some()),
         ("server.handlers", server.handlers > 0),
+        ("server.tls", server.tls.is_some()),
+        ("server.http2", server.http2),
     ];
     match settings.into_iter().find(|(key, set)| *set || given.contains(key)) {
         Some((key, _)) => Err(SpecError::new(

@@ -158,6 +158,7 @@ pub(crate) struct Asked<'a> {
     body: Bytes,
     peer: Option<IpAddr>,
     local: Option<SocketAddr>,
+    is_encrypted: bool,
 }
 
 /// Answers a request through the handler.
@@ -172,6 +173,7 @@ pub(crate) async fn answer(exchange: Exchange, parts: &Parts, body: Bytes) -> Re
         body,
         peer: exchange.wire.peer,
         local: exchange.wire.local(),
+        is_encrypted: exchange.wire.is_encrypted(),
     };
     for _ in 0..=LOCAL_REDIRECTS_MAX {
         let (head, handled) = match slots::ask(&shard, &asked).await {

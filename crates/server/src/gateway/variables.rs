@@ -31,9 +31,19 @@ pub(super) fn variables(asked: &Asked<'_>, root: Option<&Path>) -> Result<Variab
     set("SERVER_SOFTWARE", SERVER_NAME.as_bytes());
     set("SERVER_PROTOCOL", protocol(asked.parts.version).as_bytes());
     let local = asked.local.map(|local| local.ip().to_string());
-    set("SERVER_NAME", server_name(headers).or(local.as_deref()).unwrap_or("localhost").as_bytes());
+    // In HTTP/2 the host is no field; a handler finds it where it always does.
+    let authority = asked.parts.uri.authority().map(|authority| authority.as_str());
+    if let Some(authority) = authority.filter(|_| !headers.contains_key(HOST)) {
+        set("HTTP_HOST", authority.as_bytes());
+    }
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).or(authority);
+    set("SERVER_NAME", host.and_then(server_name).or(local.as_deref()).unwrap_or("localhost").as_bytes());
     let port = asked.local.map_or(80, |local| local.port());
     set("SERVER_PORT", port.to_string().as_bytes());
+    if asked.is_encrypted {
+        // No standard has it; every server sets it.
+        set("HTTPS", b"on");
+    }
     set("REQUEST_METHOD", asked.method.as_str().as_bytes());
     set("SCRIPT_NAME", SCRIPT.as_bytes());
     set("QUERY_STRING", asked.query.as_bytes());
@@ -84,12 +94,15 @@ fn protocol_specific(headers: &HeaderMap, out: &mut Variables) {
 }
 
 fn protocol(version: Version) -> &'static str {
-    if version == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" }
+    match version {
+        Version::HTTP_10 => "HTTP/1.0",
+        Version::HTTP_2 => "HTTP/2.0",
+        _ => "HTTP/1.1",
+    }
 }
 
 /// The name that the client called the server by, without the port; `None` if there is none, or one that is no name.
-fn server_name(headers: &HeaderMap) -> Option<&str> {
-    let host = headers.get(HOST)?.to_str().ok()?;
+fn server_name(host: &str) -> Option<&str> {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
@@ -121,6 +134,7 @@ mod tests {
             body: Bytes::from_static(b"four"),
             peer: Some("192.0.2.1".parse().unwrap()),
             local: Some("127.0.0.1:8080".parse().unwrap()),
+            is_encrypted: false,
         };
         let found = variables(&asked, Some(Path::new("/root")))?;
         let count = found.len();

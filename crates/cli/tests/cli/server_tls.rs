@@ -1,0 +1,215 @@
+//! TLS and HTTP/2 of servers that webstone configures: what curl and OpenSSL agree on with each of them, in both profiles.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use webstone_lab::interrupt::Interrupt;
+use webstone_lab::servers::{Launch, RunningServer, ServerError};
+use webstone_model::server_tls::{CertificateKey, ServerTls};
+use webstone_model::spec::{Profile, ServerSpec, Software};
+use webstone_model::tls::TlsVersion;
+use webstone_model::units::Nanos;
+use webstone_model::workload::{FileRequest, Page, Workload};
+
+use crate::own_servers::is_installed;
+
+/// A file of the workload, and its length.
+const FILE: (&str, u64) = ("/tls-test.html", 5000);
+
+fn workload() -> Workload {
+    let file = FileRequest { url: FILE.0.into(), size: Some(FILE.1), ..FileRequest::default() };
+    Workload { pages: vec![Page { weight: 1, files: vec![file], think: Nanos::ZERO }], ..Workload::default() }
+}
+
+fn start(spec: &ServerSpec, origin: &str) -> Result<RunningServer, ServerError> {
+    let workload = workload();
+    let launch = Launch {
+        webstone: assert_cmd::cargo::cargo_bin!("webstone").into(),
+        spec,
+        workload: &workload,
+        cpus: &[],
+        connections: 10,
+        origin: origin.to_owned(),
+        patience: Duration::from_secs(60),
+    };
+    RunningServer::start(&launch, &Interrupt::default())
+}
+
+fn said(words: &[&str]) -> String {
+    let output = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// What curl got: version, status, bytes.
+fn fetched(server: &RunningServer, flags: &[&str]) -> String {
+    let url = server.url().to_owned() + FILE.0;
+    let trusted = server.certificate().map(|path| path.display().to_string());
+    let trust: Vec<&str> = trusted.iter().flat_map(|path| ["--cacert", path.as_str()]).collect();
+    let line = ["curl", "-sS", "-o", "/dev/null", "-w", "%{http_version} %{http_code} %{size_download}"];
+    said(&[&line[..], &trust, flags, &[&url]].concat())
+}
+
+/// Whether OpenSSL's client resumes the session that an earlier connection left.
+fn is_resumed(server: &RunningServer, version: TlsVersion, directory: &Path) -> bool {
+    let session = directory.join("session");
+    let session = session.to_str().unwrap();
+    let _ = fs::remove_file(session);
+    let flag = if version == TlsVersion::Tls12 { "-tls1_2" } else { "-tls1_3" };
+    let address = server.url().trim_start_matches("https://").to_owned();
+    let connect = |how: &str| {
+        // Until an answer is there: tickets of TLS 1.3 come behind the handshake.
+        let line = format!(
+            "(printf 'GET {} HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n'; sleep 0.3) | \
+             openssl s_client -connect {address} -servername localhost {flag} {how} {session} -ign_eof 2>&1",
+            FILE.0
+        );
+        said(&["timeout", "20", "sh", "-c", &line])
+    };
+    let first = connect("-sess_out");
+    assert!(first.contains("New, TLSv1"), "{first}");
+    if !Path::new(session).exists() {
+        return false;
+    }
+    connect("-sess_in").contains("Reused, TLSv1")
+}
+
+/// A server with its options, in every way that it is told of TLS.
+fn speaks_tls(software: Software, program: &str, package: &str) {
+    if !is_installed(program, package) || !is_installed("curl", "curl") || !is_installed("openssl", "openssl")
+    {
+        return;
+    }
+    let origin = software.is_proxy().then(|| {
+        start(&ServerSpec { software: Software::Nginx, ..ServerSpec::default() }, "").expect("an origin")
+    });
+    let origin = origin.as_ref().map(|server| server.url().trim_start_matches("http://").to_owned());
+    let origin = origin.unwrap_or_default();
+    let directory = tempfile::tempdir().unwrap();
+    let mut seen = 0;
+    for (profile, certificate, versions, tickets, session_cache) in [
+        (Profile::Stock, CertificateKey::Ecdsa, &[TlsVersion::Tls12, TlsVersion::Tls13][..], None, None),
+        (Profile::Tuned, CertificateKey::Rsa, &[TlsVersion::Tls12, TlsVersion::Tls13], None, None),
+        (Profile::Stock, CertificateKey::Ecdsa, &[TlsVersion::Tls12], Some(true), Some(false)),
+        (Profile::Tuned, CertificateKey::Ecdsa, &[TlsVersion::Tls12], Some(false), Some(true)),
+        (Profile::Stock, CertificateKey::Ecdsa, &[TlsVersion::Tls13], Some(true), Some(false)),
+        (Profile::Stock, CertificateKey::Rsa, &[TlsVersion::Tls13], Some(false), Some(true)),
+        (Profile::Tuned, CertificateKey::Ecdsa, &[TlsVersion::Tls13], Some(false), Some(false)),
+        (Profile::Stock, CertificateKey::Ecdsa, &[TlsVersion::Tls12], Some(false), Some(false)),
+    ] {
+        let tls = ServerTls {
+            certificate,
+            versions: versions.to_vec(),
+            tickets,
+            session_cache,
+            ..ServerTls::default()
+        };
+        let http2 = software != Software::ApachePrefork;
+        let spec = ServerSpec { software, profile, tls: Some(tls), http2, ..ServerSpec::default() };
+        let case =
+            format!("{software:?} {profile:?} {certificate:?} {versions:?} {tickets:?} {session_cache:?}");
+        if let Err(refused) = webstone_lab::servers::check(&spec) {
+            // What a server has no words for.
+            assert!(refused.what.contains("server.tls."), "{case}: {refused}");
+            continue;
+        }
+        seen += 1;
+        let server = start(&spec, &origin).unwrap_or_else(|error| panic!("{case}: {error}"));
+        let alone = software == Software::Nghttpd;
+        if !alone {
+            assert_eq!(fetched(&server, &["--http1.1"]), "1.1 200 5000", "{case}");
+        }
+        assert_eq!(
+            fetched(&server, &["--http2"]),
+            if http2 { "2 200 5000" } else { "1.1 200 5000" },
+            "{case}"
+        );
+        for (version, flags) in [
+            (TlsVersion::Tls12, ["--tlsv1.2", "--tls-max", "1.2"]),
+            (TlsVersion::Tls13, ["--tlsv1.3", "--tls-max", "1.3"]),
+        ] {
+            let answer = fetched(&server, &flags);
+            assert_eq!(
+                answer.ends_with("200 5000"),
+                versions.contains(&version),
+                "{case} {version}: {answer}"
+            );
+        }
+        let address = server.url().trim_start_matches("https://").to_owned();
+        let text = said(&["openssl", "s_client", "-connect", &address, "-servername", "localhost"]);
+        let kind = if certificate == CertificateKey::Rsa { "rsaEncryption" } else { "id-ecPublicKey" };
+        assert!(text.contains(&format!("a:PKEY: {kind}")), "{case}: {text}");
+        if let (Some(tickets), Some(cache), [version], false) = (tickets, session_cache, versions, alone) {
+            assert_eq!(is_resumed(&server, *version, directory.path()), tickets || cache, "{case}");
+        }
+        let facts: Vec<String> =
+            server.facts().into_iter().map(|(name, fact)| format!("{name}: {fact}")).collect();
+        assert!(facts.iter().any(|fact| fact.starts_with("server.tls: TLS 1.")), "{facts:?}");
+        // The record has all but the key.
+        let kept = serde_json::to_string(&server.configuration()).unwrap();
+        assert!(!kept.contains("PRIVATE KEY"), "{kept}");
+    }
+    assert!(seen > 0, "{software:?}");
+}
+
+fn speaks_http2_in_the_clear(software: Software, program: &str, package: &str) {
+    if !is_installed(program, package) || !is_installed("curl", "curl") {
+        return;
+    }
+    for profile in [Profile::Stock, Profile::Tuned] {
+        let spec = ServerSpec { software, profile, http2: true, ..ServerSpec::default() };
+        let server = start(&spec, "").unwrap_or_else(|error| panic!("{software:?}: {error}"));
+        assert_eq!(fetched(&server, &["--http2-prior-knowledge"]), "2 200 5000", "{software:?}");
+    }
+}
+
+#[test]
+fn nginx_speaks_tls() {
+    speaks_tls(Software::Nginx, "nginx", "nginx-light");
+    speaks_http2_in_the_clear(Software::Nginx, "nginx", "nginx-light");
+}
+
+#[test]
+fn apache_speaks_tls() {
+    speaks_tls(Software::Apache, "apache2", "apache2");
+    speaks_http2_in_the_clear(Software::Apache, "apache2", "apache2");
+}
+
+#[test]
+fn apache_prefork_speaks_tls() {
+    speaks_tls(Software::ApachePrefork, "apache2", "apache2");
+    let spec = ServerSpec { software: Software::ApachePrefork, http2: true, ..ServerSpec::default() };
+    let refused = webstone_lab::servers::check(&spec).unwrap_err();
+    assert!(refused.what.contains("server.http2: mod_http2 needs threads"), "{refused}");
+}
+
+#[test]
+fn lighttpd_speaks_tls() {
+    // A whole path is looked for where it says.
+    if is_installed("/usr/lib/lighttpd/mod_openssl.so", "lighttpd-mod-openssl") {
+        speaks_tls(Software::Lighttpd, "lighttpd", "lighttpd");
+        speaks_http2_in_the_clear(Software::Lighttpd, "lighttpd", "lighttpd");
+    }
+}
+
+#[test]
+fn caddy_speaks_tls() {
+    speaks_tls(Software::Caddy, "caddy", "caddy");
+    speaks_http2_in_the_clear(Software::Caddy, "caddy", "caddy");
+}
+
+#[test]
+fn nghttpd_speaks_http2_alone() {
+    speaks_tls(Software::Nghttpd, "nghttpd", "nghttp2-server");
+    speaks_http2_in_the_clear(Software::Nghttpd, "nghttpd", "nghttp2-server");
+    let spec = ServerSpec { software: Software::Nghttpd, ..ServerSpec::default() };
+    let refused = webstone_lab::servers::check(&spec).unwrap_err();
+    assert!(refused.what.contains("HTTP/2 alone") && refused.hint.contains("--http 2"), "{refused}");
+}
+
+#[test]
+fn proxies_end_tls() {
+    speaks_tls(Software::Haproxy, "haproxy", "haproxy");
+    speaks_tls(Software::NginxProxy, "nginx", "nginx-light");
+}

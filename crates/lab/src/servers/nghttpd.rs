@@ -1,0 +1,75 @@
+//! nghttpd, the small server of nghttp2: HTTP/2 alone. It has no configuration file; its command line is all of it.
+
+use webstone_model::spec::Software;
+
+use super::{Choice, Disclosure, Driver, Setup, Site, counted};
+
+pub(super) struct Nghttpd;
+
+impl Driver for Nghttpd {
+    fn software(&self) -> Software {
+        Software::Nghttpd
+    }
+
+    fn programs(&self) -> &'static [&'static str] {
+        &["nghttpd"]
+    }
+
+    fn package(&self) -> &'static str {
+        "nghttp2-server"
+    }
+
+    fn version_argument(&self) -> &'static str {
+        "--version"
+    }
+
+    fn without(&self, choice: Choice) -> Option<&'static str> {
+        match choice {
+            Choice::ResolveNames | Choice::AccessLog => Some("nghttpd writes no access log"),
+            Choice::Processes => Some("nghttpd has one process; its threads are server.threads"),
+            Choice::Cache | Choice::NoCache => {
+                Some("nghttpd keeps descriptors of files, and cannot be told otherwise")
+            }
+            Choice::Backlog => Some("nghttpd's listen queue has a fixed length"),
+            Choice::NoKeepAlive => Some("nghttpd ends no connection before its client does"),
+            Choice::Http1 => Some("nghttpd speaks HTTP/2 alone, and it is off"),
+            Choice::TlsVersions => Some("nghttpd's versions of TLS are what OpenSSL allows"),
+            Choice::Tickets => Some("nghttpd gives no session tickets"),
+            Choice::NoSessionCache => Some("nghttpd always keeps sessions"),
+            _ => None,
+        }
+    }
+
+    fn configure(&self, site: &Site) -> Setup {
+        // One thread unless it is told another number.
+        let threads = if site.is_tuned() { site.threads() } else { site.spec.threads.max(1) };
+        let mut words = vec![
+            format!("--address={}", site.address.ip()),
+            format!("--htdocs={}", site.root.display()),
+            format!("--workers={threads}"),
+        ];
+        if site.is_tuned() {
+            // By default a client has 100 streams on a connection.
+            words.push("--max-concurrent-streams=1000".to_owned());
+        }
+        if site.tls.is_none() {
+            words.push("--no-tls".to_owned());
+        }
+        words.push(site.address.port().to_string());
+        if let Some(tls) = &site.tls {
+            words.extend([tls.key.clone(), tls.cert.clone()]);
+        }
+        Setup {
+            arguments: words.into_iter().map(Into::into).collect(),
+            cpus_max: Some(threads),
+            disclosure: Disclosure {
+                logging: "no access log".to_owned(),
+                dns: "looks no name up".to_owned(),
+                processes: format!("one process, {}", counted(threads, "thread", "threads")),
+                caching: "open descriptors of files".to_owned(),
+                ..Disclosure::default()
+            },
+            ..Setup::default()
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! TLS and HTTP/2 of servers: what each is told of its certificate, of versions, and of what lets clients resume sessions. The
+//! words of a server that fill lines of its own are here; where they stand, its driver says.
+//!
+//! Versions are always written out: what a server's build or the system's OpenSSL allows by default is no choice of anybody's.
+
+use std::path::{Path, PathBuf};
+
+use webstone_model::server_tls::ServerTls;
+use webstone_model::spec::{ServerSpec, Software};
+use webstone_model::tls::TlsVersion;
+use webstone_server::Certificate;
+
+use super::{Choice, Refusal, Site, driver};
+
+/// What a server is told of TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteTls {
+    /// The options.
+    pub spec: ServerTls,
+    /// File with the certificate, as PEM.
+    pub cert: String,
+    /// File with its private key.
+    pub key: String,
+    /// File with both.
+    pub both: String,
+}
+
+/// Names of those files in a server's directory.
+pub(super) const CERT: &str = "tls.crt";
+pub(super) const KEY: &str = "tls.key";
+const BOTH: &str = "tls.pem";
+
+impl SiteTls {
+    /// In a server's directory.
+    pub(super) fn at(spec: &ServerTls, directory: &Path) -> SiteTls {
+        let path = |name: &str| directory.join(name).display().to_string();
+        SiteTls { spec: spec.clone(), cert: path(CERT), key: path(KEY), both: path(BOTH) }
+    }
+
+    fn has(&self, version: TlsVersion) -> bool {
+        self.spec.has(version)
+    }
+
+    fn lowest(&self) -> &'static str {
+        if self.has(TlsVersion::Tls12) { "TLSv1.2" } else { "TLSv1.3" }
+    }
+
+    fn highest(&self) -> &'static str {
+        if self.has(TlsVersion::Tls13) { "TLSv1.3" } else { "TLSv1.2" }
+    }
+
+    /// `TLSv1.2 TLSv1.3`, with something before each.
+    fn versions(&self, before: &str) -> String {
+        let names = [(TlsVersion::Tls12, "TLSv1.2"), (TlsVersion::Tls13, "TLSv1.3")];
+        let names = names.into_iter().filter(|(version, _)| self.has(*version));
+        names.map(|(_, name)| format!("{before}{name}")).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The certificate and key that a specification asks for: those that it names, or new ones.
+///
+/// # Errors
+/// If a file cannot be read, or keys cannot be made.
+pub fn certificate(spec: &ServerTls, listen: std::net::IpAddr) -> Result<Certificate, Refusal> {
+    let read = |key: &str, path: &str| {
+        std::fs::read_to_string(path).map_err(|error| Refusal {
+            what: format!("{key}: cannot read `{path}`: {error}"),
+            hint: "name a file in PEM".to_owned(),
+        })
+    };
+    match (&spec.cert, &spec.key) {
+        (Some(cert), Some(key)) => Ok(Certificate {
+            cert_pem: read("server.tls.cert", cert)?,
+            key_pem: read("server.tls.key", key)?,
+        }),
+        _ => Certificate::make(spec.certificate, &[listen])
+            .map_err(|what| Refusal { what, hint: "name a certificate and its key instead".to_owned() }),
+    }
+}
+
+/// The files that hold them, by name. Not part of what a record keeps.
+pub(super) fn files(certificate: &Certificate) -> [(&'static str, String); 3] {
+    [
+        (CERT, certificate.cert_pem.clone()),
+        (KEY, certificate.key_pem.clone()),
+        (BOTH, format!("{}{}", certificate.cert_pem, certificate.key_pem)),
+    ]
+}
+
+/// What a server can do, in words: what it has, and what is missing here.
+pub fn summary(software: Software) -> String {
+    let asked = |tls: bool, http2: bool| {
+        let tls = tls.then(ServerTls::default);
+        let http2 = http2 || software == Software::Nghttpd;
+        ServerSpec { software, tls, http2, ..ServerSpec::default() }
+    };
+    let part = |name: &str, spec: ServerSpec, choice: Choice| {
+        if driver(software).is_some_and(|driver| driver.without(choice).is_some()) {
+            return None;
+        }
+        Some(match missing(&spec) {
+            Some((_, package)) => format!("{name} ({package})"),
+            None => name.to_owned(),
+        })
+    };
+    let alone = if software == Software::Nghttpd { " alone" } else { "" };
+    let parts = [
+        part("TLS", asked(true, false), Choice::Tls),
+        part("HTTP/2", asked(false, true), Choice::Http2).map(|part| part + alone),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// The package that has what a server needs for TLS or HTTP/2, where it is a module that is not there.
+pub fn missing(spec: &ServerSpec) -> Option<(&'static str, &'static str)> {
+    let has_any =
+        |places: &[&str], name: &str| places.iter().any(|place| Path::new(place).join(name).exists());
+    let needed: &[(&[&str], &str, &str, bool)] = match spec.software {
+        Software::Lighttpd => &[(&LIGHTTPD_PLACES, "mod_openssl.so", "lighttpd-mod-openssl", false)],
+        Software::Apache | Software::ApachePrefork => &[
+            (&super::apache::MODULE_PLACES, "mod_ssl.so", "apache2 (mod_ssl)", false),
+            (&super::apache::MODULE_PLACES, "mod_http2.so", "apache2 (mod_http2)", true),
+        ],
+        _ => &[],
+    };
+    let wanted = |http2: bool| if http2 { spec.http2 } else { spec.tls.is_some() };
+    needed
+        .iter()
+        .find(|(places, name, _, http2)| wanted(*http2) && !has_any(places, name))
+        .map(|(_, name, package, _)| (*name, *package))
+}
+
+const LIGHTTPD_PLACES: [&str; 3] = ["/usr/lib/lighttpd", "/usr/lib64/lighttpd", "/usr/local/lib/lighttpd"];
+
+/// What nginx has in `server`, behind `listen`.
+pub(super) fn nginx(site: &Site) -> String {
+    let Some(tls) = &site.tls else { return String::new() };
+    // Debian's nginx.conf, with the versions that are left of its list.
+    let mut text = format!(
+        "        ssl_certificate {};\n        ssl_certificate_key {};\n        ssl_protocols {};\n        ssl_prefer_server_ciphers on;\n",
+        tls.cert,
+        tls.key,
+        tls.versions("")
+    );
+    match (tls.spec.session_cache, site.is_tuned()) {
+        (Some(false), _) => text += "        ssl_session_cache off;\n",
+        (Some(true), false) => text += "        ssl_session_cache shared:sessions:10m;\n",
+        (_, true) => {
+            text += "        # Sessions are kept for all workers: a client that returns saves a signature.\n        \
+                     ssl_session_cache shared:sessions:50m;\n        ssl_session_timeout 1h;\n";
+        }
+        // nginx's own: sessions are kept by nobody, and clients are not told so.
+        (None, false) => {}
+    }
+    if let Some(tickets) = tls.spec.tickets {
+        text += &format!("        ssl_session_tickets {};\n", if tickets { "on" } else { "off" });
+    }
+    text
+}
+
+/// What `listen` of nginx has behind the address, and the directive that newer ones have instead.
+pub(super) fn nginx_listen(site: &Site) -> (String, &'static str) {
+    let ssl = if site.tls.is_some() { " ssl" } else { "" };
+    match (site.spec.http2, nginx_has_directive(&site.build)) {
+        (false, _) => (ssl.to_owned(), ""),
+        (true, true) => (ssl.to_owned(), "        http2 on;\n"),
+        (true, false) => (format!("{ssl} http2"), ""),
+    }
+}
+
+/// From 1.25.1 on HTTP/2 is a directive, and one address in the clear has both versions.
+fn nginx_has_directive(build: &str) -> bool {
+    let version = build.split("nginx/").nth(1).unwrap_or_default();
+    let number = |part: &str| part.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok();
+    let numbers: Vec<u32> = version.split('.').take(3).map_while(number).collect();
+    numbers.as_slice() >= [1, 25, 1].as_slice()
+}
+
+/// Whether a server speaks nothing but HTTP/2 where it listens.
+pub(super) fn is_http2_alone(site: &Site) -> bool {
+    match site.spec.software {
+        Software::Nghttpd => true,
+        Software::Nginx | Software::NginxProxy => {
+            site.spec.http2 && site.tls.is_none() && !nginx_has_directive(&site.build)
+        }
+        _ => false,
+    }
+}
+
+/// Modules of Apache.
+pub(super) fn apache_modules(site: &Site) -> Vec<&'static str> {
+    let mut modules = Vec::new();
+    if site.tls.is_some() {
+        modules.extend(["socache_shmcb", "ssl"]);
+    }
+    if site.spec.http2 {
+        modules.push("http2");
+    }
+    modules
+}
+
+/// What Apache is told.
+pub(super) fn apache(site: &Site) -> String {
+    let mut text = match (site.spec.http2, site.tls.is_some()) {
+        (false, false) => String::new(),
+        (false, true) => "Protocols http/1.1\n".to_owned(),
+        (true, false) => "Protocols h2c http/1.1\n".to_owned(),
+        (true, true) => "Protocols h2 http/1.1\n".to_owned(),
+    };
+    let Some(tls) = &site.tls else { return text };
+    text += &format!(
+        "SSLEngine on\nSSLCertificateFile {}\nSSLCertificateKeyFile {}\nSSLProtocol -all {}\nSSLCipherSuite HIGH:!aNULL\n",
+        tls.cert,
+        tls.key,
+        tls.versions("+")
+    );
+    text += &match (tls.spec.session_cache, site.is_tuned()) {
+        (Some(false), _) => "SSLSessionCache none\n".to_owned(),
+        // Debian's ssl.conf.
+        (_, false) => {
+            format!("SSLSessionCache shmcb:{}(512000)\nSSLSessionCacheTimeout 300\n", site.own("ssl_scache"))
+        }
+        (_, true) => format!(
+            "# Sessions are kept for an hour: a client that returns saves a signature.\nSSLSessionCache shmcb:{}(33554432)\nSSLSessionCacheTimeout 3600\n",
+            site.own("ssl_scache")
+        ),
+    };
+    match (tls.spec.tickets, site.is_tuned()) {
+        (Some(true), _) => text += "SSLSessionTickets on\n",
+        // Debian's ssl.conf switches them off.
+        (Some(false), _) | (None, false) => text += "SSLSessionTickets off\n",
+        (None, true) => {
+            text += "# Clients keep what a resumption needs, the server nothing.\nSSLSessionTickets on\n"
+        }
+    }
+    text
+}
+
+/// What lighttpd is told.
+pub(super) fn lighttpd(site: &Site) -> String {
+    let Some(tls) = &site.tls else { return String::new() };
+    let mut text =
+        format!("ssl.engine = \"enable\"\nssl.pemfile = \"{}\"\nssl.privkey = \"{}\"\n", tls.cert, tls.key);
+    text += &format!(
+        "ssl.openssl.ssl-conf-cmd = (\n    \"MinProtocol\" => \"{}\",\n    \"MaxProtocol\" => \"{}\",\n",
+        tls.lowest(),
+        tls.highest()
+    );
+    if let Some(tickets) = tls.spec.tickets {
+        text += &format!("    \"Options\" => \"{}SessionTicket\",\n", if tickets { "" } else { "-" });
+    }
+    text += ")\n";
+    if !site.spec.http2 {
+        // On by default.
+        text += "server.feature-flags = ( \"server.h2proto\" => \"disable\" )\n";
+    }
+    text
+}
+
+/// What Caddy has in its site.
+pub(super) fn caddy(site: &Site) -> String {
+    let Some(tls) = &site.tls else { return String::new() };
+    let name = |name: &str| name.replace("TLSv", "tls");
+    format!(
+        "    tls {} {} {{\n        protocols {} {}\n    }}\n",
+        tls.cert,
+        tls.key,
+        name(tls.lowest()),
+        name(tls.highest())
+    )
+}
+
+/// Protocols that Caddy is told, where it is told any.
+pub(super) fn caddy_protocols(site: &Site) -> Option<&'static str> {
+    match (site.tls.is_some(), site.spec.http2) {
+        (true, true) => Some("h1 h2"),
+        // HTTP/3 would take a UDP port that nobody asked for.
+        (true, false) => Some("h1"),
+        (false, true) => Some("h1 h2c"),
+        (false, false) => site.is_tuned().then_some("h1"),
+    }
+}
+
+/// What stands behind HAProxy's `bind`. In the clear it knows HTTP/2 by its preface, without being told.
+pub(super) fn haproxy_bind(site: &Site) -> String {
+    let Some(tls) = &site.tls else { return String::new() };
+    let mut text = format!(
+        " ssl crt {} alpn {} ssl-min-ver {} ssl-max-ver {}",
+        tls.both,
+        if site.spec.http2 { "h2,http/1.1" } else { "http/1.1" },
+        tls.lowest(),
+        tls.highest()
+    );
+    if tls.spec.tickets == Some(false) {
+        text += " no-tls-tickets";
+    }
+    text
+}
+
+/// What HAProxy has in `global`.
+pub(super) fn haproxy_global(site: &Site) -> String {
+    let Some(tls) = &site.tls else { return String::new() };
+    match (tls.spec.session_cache, site.is_tuned()) {
+        (Some(false), _) => "    tune.ssl.cachesize 0\n".to_owned(),
+        (_, true) => {
+            "    # Sessions of an hour; by default there is room for 20,000, for five minutes.\n    \
+                      tune.ssl.cachesize 100000\n    tune.ssl.lifetime 3600\n"
+                .to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+/// What is told of it to the run rules; empty where there is nothing to tell.
+pub fn disclosed(server: &ServerSpec) -> String {
+    let protocol = if server.http2 { ", HTTP/2" } else { "" };
+    let Some(tls) = &server.tls else { return protocol.trim_start_matches(", ").to_owned() };
+    let versions: Vec<String> = tls.versions.iter().map(|version| format!("TLS {version}")).collect();
+    let certificate = match tls.is_made() {
+        true => format!("certificate {} made for the run", tls.certificate.name()),
+        false => "certificate of the user's".to_owned(),
+    };
+    let switch = |name: &str, choice: Option<bool>| {
+        let how = match choice {
+            Some(true) => "on",
+            Some(false) => "off",
+            None => "by profile",
+        };
+        format!("{name} {how}")
+    };
+    format!(
+        "{}; {certificate}; {}; {}{protocol}",
+        versions.join(", "),
+        switch("tickets", tls.tickets),
+        switch("session cache", tls.session_cache)
+    )
+}
+
+/// The path of a certificate that clients have to trust, where it is none of theirs already.
+pub(super) fn trusted(site: &Site) -> Option<PathBuf> {
+    site.tls.as_ref().filter(|tls| tls.spec.is_made()).map(|tls| PathBuf::from(&tls.cert))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn http2_of_nginx_is_a_directive_from_1_25_1_on() {
+        for (version, has) in
+            [("1.22.1", false), ("1.25.0", false), ("1.25.1", true), ("1.26.3", true), ("1.9", false)]
+        {
+            assert_eq!(
+                nginx_has_directive(&format!("nginx version: nginx/{version} (Ubuntu)\nbuilt")),
+                has,
+                "{version}"
+            );
+        }
+        assert!(!nginx_has_directive(""));
+    }
+}

@@ -1,0 +1,141 @@
+//! TLS of the server that webstone starts: which certificate, which versions, and what lets clients resume sessions. Part of
+//! [`crate::spec::ServerSpec`]; what clients do is theirs.
+
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::tls::TlsVersion;
+
+/// The key of a certificate that webstone makes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CertificateKey {
+    /// ECDSA on P-256, as most sites have it today.
+    #[default]
+    Ecdsa,
+    /// RSA of 2,048 bits: a signature costs the server some ten times as much.
+    Rsa,
+}
+
+impl CertificateKey {
+    /// Its name on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            CertificateKey::Ecdsa => "ecdsa",
+            CertificateKey::Rsa => "rsa",
+        }
+    }
+}
+
+impl FromStr for CertificateKey {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<CertificateKey, String> {
+        match text {
+            "ecdsa" => Ok(CertificateKey::Ecdsa),
+            "rsa" => Ok(CertificateKey::Rsa),
+            _ => Err(format!("`{text}` is no kind of key; write ecdsa (P-256) or rsa (2,048 bits)")),
+        }
+    }
+}
+
+/// TLS of a server. Where this is absent, it speaks plain HTTP.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerTls {
+    /// The key of the certificate that is made for the run, for localhost, 127.0.0.1, ::1 and the address it listens on.
+    pub certificate: CertificateKey,
+    /// File with a certificate, and those above it, as PEM. Absent: one is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cert: Option<String>,
+    /// File with its private key, as PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Versions that it speaks.
+    pub versions: Vec<TlsVersion>,
+    /// Whether clients get session tickets to resume by. Absent: what the profile says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tickets: Option<bool>,
+    /// Whether the server keeps sessions to be resumed by their identifiers. Absent: what the profile says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_cache: Option<bool>,
+}
+
+impl Default for ServerTls {
+    fn default() -> ServerTls {
+        ServerTls {
+            certificate: CertificateKey::default(),
+            cert: None,
+            key: None,
+            versions: vec![TlsVersion::Tls12, TlsVersion::Tls13],
+            tickets: None,
+            session_cache: None,
+        }
+    }
+}
+
+impl ServerTls {
+    /// Whether a version is spoken.
+    pub fn has(&self, version: TlsVersion) -> bool {
+        self.versions.contains(&version)
+    }
+
+    /// What is wrong with it: the key below `server.tls`, the rule, and the remedy.
+    ///
+    /// # Errors
+    /// No version, a certificate without its key, or a key without its certificate.
+    pub fn check(&self) -> Result<(), (&'static str, &'static str, &'static str)> {
+        if self.versions.is_empty() {
+            return Err(("server.tls.versions", "no version is left to speak", "name 1.2, 1.3 or both"));
+        }
+        match (&self.cert, &self.key) {
+            (Some(_), None) => Err((
+                "server.tls.cert",
+                "a certificate is of no use without its private key",
+                "name the file of the key too, or neither to have both made",
+            )),
+            (None, Some(_)) => Err((
+                "server.tls.key",
+                "a private key is of no use without its certificate",
+                "name the file of the certificate too, or neither to have both made",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether webstone makes the certificate.
+    pub fn is_made(&self) -> bool {
+        self.cert.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_the_same_in_files_and_on_the_command_line() {
+        for key in [CertificateKey::Ecdsa, CertificateKey::Rsa] {
+            assert_eq!(key.name().parse(), Ok(key));
+            assert_eq!(toml::Value::try_from(key).unwrap().as_str(), Some(key.name()));
+        }
+        assert!("dsa".parse::<CertificateKey>().unwrap_err().contains("`dsa`"));
+    }
+
+    #[test]
+    fn a_certificate_and_its_key_belong_together() {
+        let of = |cert: Option<&str>, key: Option<&str>| {
+            let tls =
+                ServerTls { cert: cert.map(Into::into), key: key.map(Into::into), ..ServerTls::default() };
+            tls.check().err().map(|(key, _, _)| key)
+        };
+        assert_eq!(of(None, None), None);
+        assert_eq!(of(Some("a"), Some("b")), None);
+        assert_eq!(of(Some("a"), None), Some("server.tls.cert"));
+        assert_eq!(of(None, Some("b")), Some("server.tls.key"));
+        let none = ServerTls { versions: Vec::new(), ..ServerTls::default() };
+        assert_eq!(none.check().unwrap_err().0, "server.tls.versions");
+    }
+}

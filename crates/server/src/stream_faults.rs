@@ -1,0 +1,193 @@
+//! Answers of HTTP/2 that are spoilt. hyper sends what is whole; streams are reset through it, by the reason that an answer or
+//! its body fails for. What concerns the connection is done past it, as in `faults`.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use h2::Reason;
+use hyper::{Response, StatusCode};
+
+use crate::body::{BodyError, Content, Made, Pieces, ServerBody, respond};
+use crate::delay;
+use crate::exchange::Exchange;
+use crate::faults::{At, BEFORE_RESET, Fault, Raw};
+use crate::wire::Wire;
+
+/// Names of HTTP/2's error codes (RFC 9113, 7), in small letters with hyphens.
+const REASONS: [(&str, Reason); 14] = [
+    ("no-error", Reason::NO_ERROR),
+    ("protocol-error", Reason::PROTOCOL_ERROR),
+    ("internal-error", Reason::INTERNAL_ERROR),
+    ("flow-control-error", Reason::FLOW_CONTROL_ERROR),
+    ("settings-timeout", Reason::SETTINGS_TIMEOUT),
+    ("stream-closed", Reason::STREAM_CLOSED),
+    ("frame-size-error", Reason::FRAME_SIZE_ERROR),
+    ("refused-stream", Reason::REFUSED_STREAM),
+    ("cancel", Reason::CANCEL),
+    ("compression-error", Reason::COMPRESSION_ERROR),
+    ("connect-error", Reason::CONNECT_ERROR),
+    ("enhance-your-calm", Reason::ENHANCE_YOUR_CALM),
+    ("inadequate-security", Reason::INADEQUATE_SECURITY),
+    ("http-1-1-required", Reason::HTTP_1_1_REQUIRED),
+];
+/// A frame of noise: a length, a type that nobody knows, and a promise of more than comes.
+const GARBAGE: &[u8] = b"\xff\xff\xff\x46 this is no frame of HTTP/2";
+const GOAWAY_TYPE: u8 = 7;
+
+/// Why a stream, or a connection, is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Code(u32);
+
+impl Code {
+    /// By its name, or by its number for those that nobody has named.
+    pub(crate) fn parse(text: &str) -> Result<Code, String> {
+        let named = REASONS.iter().find(|(name, _)| *name == text).map(|(_, reason)| u32::from(*reason));
+        named.or_else(|| text.parse().ok()).map(Code).ok_or_else(|| {
+            let names: Vec<&str> = REASONS.iter().map(|(name, _)| *name).collect();
+            format!("code={text}: write a number, or one of {}", names.join(", "))
+        })
+    }
+
+    /// The server has not begun to work on the stream.
+    pub(crate) const REFUSED: Code = Code(7);
+    /// Nothing is wrong.
+    pub(crate) const NO_ERROR: Code = Code(0);
+    /// What is sent where none is named.
+    pub(crate) const INTERNAL: Code = Code(2);
+
+    fn error(self) -> BodyError {
+        BodyError::Reset(Reason::from(self.0).into())
+    }
+}
+
+/// How an answer ends before its body does.
+pub(crate) struct Cut {
+    /// After so many bytes.
+    pub(crate) at: u64,
+    /// What is done then; why the stream is reset, where that is its end.
+    pub(crate) deed: Pin<Box<dyn Future<Output = BodyError>>>,
+}
+
+/// What happens to the stream or its connection.
+#[derive(Clone, Copy)]
+enum Deed {
+    ResetStream(Code),
+    Reset,
+    Close { notify: bool },
+    Stall,
+}
+
+/// The fault that HTTP/2 has for one; why it has none.
+pub(crate) fn problem(fault: Fault) -> Option<&'static str> {
+    match fault {
+        Fault::BadChunk(_) => Some("fault=bad-chunk: HTTP/2 has no chunks"),
+        Fault::Extra(_) => Some("fault=extra: HTTP/2 has no place for bytes behind an answer"),
+        _ => None,
+    }
+}
+
+/// Spoils an answer of HTTP/2.
+pub(crate) async fn perform(mut exchange: Exchange, raw: Raw, fault: Fault) -> Response<ServerBody> {
+    let wire = Rc::clone(&exchange.wire);
+    let (deed, at) = match fault {
+        Fault::Reset(at) => (Deed::Reset, at),
+        Fault::Close(at) => (Deed::Close { notify: true }, at),
+        Fault::NoCloseNotify(at) => (Deed::Close { notify: false }, at),
+        Fault::Stall(at, _) => (Deed::Stall, at),
+        Fault::ResetStream(code, at) => (Deed::ResetStream(code), at),
+        Fault::GoAway(code) => return go_away(exchange, raw, code, &wire).await,
+        // The others are refused before, or are answers that hyper can give.
+        _ => {
+            exchange.spoil();
+            wire.drained().await;
+            let _ = wire.write_all(GARBAGE).await;
+            return close(&wire, true).await;
+        }
+    };
+    match at {
+        // Half of a head is no frame.
+        At::Body(at) if !raw.is_head => {
+            let deed = Box::pin(perform_deed(deed, wire));
+            let mut response = whole(exchange, raw, Pieces::SplitAt(at));
+            response.body_mut().cut = Some(Cut { at, deed });
+            response
+        }
+        _ => {
+            exchange.spoil();
+            let error = match deed {
+                Deed::ResetStream(code) => code.error(),
+                deed => perform_deed(deed, wire).await,
+            };
+            let mut response = whole(exchange, raw, Pieces::One);
+            response.extensions_mut().insert(error);
+            response
+        }
+    }
+}
+
+/// The connection is wanted no more. Without an error, streams under way are answered, this one among them; with one, all end.
+async fn go_away(mut exchange: Exchange, raw: Raw, code: Code, wire: &Wire) -> Response<ServerBody> {
+    if code == Code::NO_ERROR {
+        wire.refuse_more();
+        return whole(exchange, raw, Pieces::One);
+    }
+    exchange.spoil();
+    wire.drained().await;
+    // Of the last stream that was worked on: none.
+    let frame = [&[0, 0, 8, GOAWAY_TYPE, 0, 0, 0, 0, 0][..], &[0; 4], &code.0.to_be_bytes()].concat();
+    // Where writing fails the client has gone.
+    let _ = wire.write_all(&frame).await;
+    close(wire, true).await
+}
+
+fn whole(exchange: Exchange, raw: Raw, pieces: Pieces) -> Response<ServerBody> {
+    let made = Made {
+        fill: raw.fill,
+        size: raw.size,
+        chunked: false,
+        pieces,
+        separate: false,
+        gap: Default::default(),
+        pause: raw.pause,
+    };
+    let status = StatusCode::from_u16(raw.status).unwrap_or(StatusCode::OK);
+    respond(exchange, status, raw.is_head, Content::Made(made))
+}
+
+async fn perform_deed(deed: Deed, wire: Rc<Wire>) -> BodyError {
+    // hyper has time to send what came before.
+    delay::pause(BEFORE_RESET).await;
+    wire.drained().await;
+    match deed {
+        Deed::ResetStream(code) => return code.error(),
+        Deed::Reset => wire.reset(),
+        Deed::Close { notify } => return close(&wire, notify).await,
+        Deed::Stall => {}
+    }
+    match pending::<Infallible>().await {}
+}
+
+/// Ends the connection, and with it the stream that this belongs to.
+async fn close<T>(wire: &Wire, notify: bool) -> T {
+    if notify {
+        wire.end_encryption().await;
+    }
+    wire.close();
+    match pending::<Infallible>().await {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_have_names_and_numbers() {
+        assert_eq!(Code::parse("refused-stream"), Ok(Code::REFUSED));
+        assert_eq!(Code::parse("no-error"), Ok(Code::NO_ERROR));
+        assert_eq!(Code::parse("2"), Ok(Code::INTERNAL));
+        assert_eq!(Code::parse("4711"), Ok(Code(4711)));
+        assert!(Code::parse("oops").unwrap_err().contains("code=oops"));
+    }
+}
