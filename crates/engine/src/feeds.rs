@@ -13,7 +13,7 @@ use webstone_model::workload::Feed;
 use webstone_model::workload::template::Template;
 
 use crate::h1::request::is_field_value;
-use crate::plan::PlanError;
+use crate::plan_error::PlanError;
 
 /// The feeds that request lines name, as they may stand there; `None` where they already can.
 pub(crate) fn for_targets<'a>(

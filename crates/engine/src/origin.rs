@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use webstone_model::target::{Scheme, Target};
 
-use crate::plan::PlanError;
+use crate::plan_error::PlanError;
 use crate::sys::Address;
 use crate::tls::Secure;
 

@@ -7,7 +7,7 @@ use webstone_model::spec::RunSpec;
 use webstone_model::target::{Scheme, Target};
 
 use crate::origin::{Origin, is_name, resolve, split};
-use crate::plan::PlanError;
+use crate::plan_error::PlanError;
 use crate::sys::Address;
 use crate::tls::TlsPlan;
 

@@ -114,9 +114,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         None
     }
 
-    /// Ends a sound connection from this side.
+    /// Ends a sound connection from this side, on which nothing is in progress. The session's farewell is left out: a server would
+    /// answer it, and nobody would read that.
     pub(crate) fn leave(&mut self, index: u32) {
-        self.say_last_words(index);
+        if P::Exchanges::MANY {
+            self.send_last(index);
+        }
+        self.links[index].layer.close();
+        let _ = self.send_for_layer(index);
         self.drop_link(index);
     }
 

@@ -23,6 +23,7 @@ use crate::layer::Layer;
 use crate::link::Link;
 use crate::origin::{Origin, split};
 use crate::origins::Origins;
+use crate::plan_error::PlanError;
 use crate::request_template::RequestTemplate;
 use crate::session::Session;
 use crate::sys::{Address, Socket};
@@ -134,22 +135,6 @@ impl Slice {
     #[inline]
     pub(crate) fn end(self) -> usize {
         self.start as usize + self.length as usize
-    }
-}
-
-/// Why a specification cannot be run: always something that the user can mend.
-#[derive(Debug, thiserror::Error)]
-#[error("{what}")]
-pub struct PlanError {
-    /// What is wrong: the option or file, the value, the rule.
-    pub what: String,
-    /// What to do about it.
-    pub hint: Option<String>,
-}
-
-impl PlanError {
-    pub(crate) fn new(what: impl Into<String>, hint: impl Into<String>) -> PlanError {
-        PlanError { what: what.into(), hint: Some(hint.into()) }
     }
 }
 

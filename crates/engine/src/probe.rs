@@ -16,7 +16,7 @@ use crate::h1::request::{RequestParts, is_field_value, is_token, write_request};
 use crate::h1::response::{AtEnd, ResponseParser, Step};
 use crate::h2::single::Single;
 use crate::origin::{resolve, split};
-use crate::plan::PlanError;
+use crate::plan_error::PlanError;
 use crate::tls::{TlsPlan, TlsStream, told_of_stream};
 
 /// Largest body that [`Probe::fetch`] holds in memory, in bytes.

@@ -8,7 +8,7 @@ use webstone_model::workload::{Feed, FileRequest};
 use crate::client::Client;
 use crate::feeds::check_fields;
 use crate::h1::request::{RequestParts, is_target, write_request};
-use crate::plan::PlanError;
+use crate::plan_error::PlanError;
 
 /// A request that differs from one time to the next.
 #[derive(Debug)]

@@ -73,7 +73,8 @@ fn limited_generator() {
     spec.generator.workers = 3;
     spec.client.first_byte_timeout = Nanos::from_secs(20);
     spec.client.request_timeout = Nanos::from_secs(20);
-    let outcome = run(&spec, &one_page(vec![file("/test?size=500", Some(500))]), 900);
+    // Nobody is served so fast that all pages are fetched before the last has connected.
+    let outcome = run(&spec, &one_page(vec![file("/test?size=500&delay=200ms", Some(500))]), 900);
     assert_eq!((errors(&outcome), outcome.measured.lifetime.connections), (vec![], 900));
 }
 

@@ -173,7 +173,7 @@ mod tests {
             ("/a 1 #-5\n", "1:6", "found `#-5`, expected `#SIZE`", "units"),
             ("/a 1 home\n", "1:6", "found `home`", "# home"),
             ("/a\nb.html 1\n", "2:1", "`b.html` is not a URL or a path", "slash"),
-            ("/a /b /c\n", "1:4", "found `/b`, expected a weight", "one URL a line"),
+            ("/a /b /c\n", "1:4", "found `/b`, expected a weight", "one URL per line"),
             ("/a 1\r\n\r\n/b 1\r\n/a 2\r\n", "4:1", "found `/a` again", "line 1 already"),
             ("/a 1\n/é 1\n", "2:2", "`é`", "%C3%A9"),
             ("/a#top 1\n", "1:3", "`#`", "never sent"),
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn what_the_list_cannot_say_is_refused() {
         let pages = read_workload("1\n1 2 /a /b\n", "list").unwrap();
-        assert!(crate::to_webstone2(&pages).unwrap_err().to_string().contains("one file a page"));
+        assert!(crate::to_webstone2(&pages).unwrap_err().to_string().contains("one file per page"));
         let mut workload = read_workload("/a\n/b\n", "list").unwrap();
         workload.pages[1].files[0].url = "/a".into();
         assert!(crate::to_webstone2(&workload).unwrap_err().to_string().contains("page 0 has it too"));

@@ -200,7 +200,7 @@ fn too_few_clients_are_told_from_a_slow_server() {
         return;
     }
     assert!(words.contains("All 2 clients were busy there"), "{said:?}");
-    assert!(words.contains("give more of them (-c)"), "{said:?}");
+    assert!(words.contains("use more (-c)"), "{said:?}");
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn an_interrupted_search_keeps_what_it_measured() {
 fn what_makes_no_search_is_refused() {
     for (arguments, message) in [
         (&["--slo", "p(99)<50"][..], "the limit of `p(99)` needs a unit"),
-        (&["--slo", "server-cpu<1ms"], "`server-cpu<1ms` is nothing that clients see"),
+        (&["--slo", "server-cpu<1ms"], "`server-cpu<1ms` is not a figure of clients"),
         (&["--slo", "p(99){clients:4}<50ms"], "selects a level, and a search looks for one"),
         (
             &["--slo", "avg<1s", "--from", "20", "--to", "10"],

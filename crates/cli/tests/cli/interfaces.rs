@@ -72,8 +72,9 @@ fn keeps_the_contract(server: &str, program: &str, package: &str) {
         return;
     }
     let listed = webstone(&["servers"]).out;
-    // Its last entry, with the lines that continue it.
-    let lines: Vec<&str> = listed.lines().collect();
+    // Its last entry among the interfaces, with the lines that continue it.
+    let interfaces = listed.split("\nTLS (").next().unwrap();
+    let lines: Vec<&str> = interfaces.lines().collect();
     let first = lines.iter().rposition(|line| line.split_whitespace().next() == Some(server)).unwrap();
     let more = lines[first + 1..].iter().take_while(|line| line.starts_with("    "));
     let line = std::iter::once(&lines[first]).chain(more).copied().collect::<String>();

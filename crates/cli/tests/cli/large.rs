@@ -21,7 +21,7 @@ fn what_shows_no_rows_of_pages_reads_none() {
         assert!(run["measured"].get("pages").is_none(), "no rows in record.json");
     }
 
-    let formats = ["text", "html", "hit", "json", "csv", "webstone2", "markdown", "prometheus", "otel"];
+    let formats = ["text", "html", "hit", "json", "csv", "markdown", "prometheus", "otel"];
     let mut commands: Vec<Vec<&str>> =
         formats.map(|format| vec!["report", a, "--full", "--format", format]).into();
     commands.extend([vec!["report", a, "-o", "book.xlsx"], vec!["compare", a, b], vec!["history", a]]);

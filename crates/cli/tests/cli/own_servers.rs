@@ -365,7 +365,7 @@ fn servers_are_listed_and_shown() {
     let said = webstone_in(dir.path(), &["servers"]);
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     let names: Vec<&str> =
-        said.out.lines().skip(1).take(9).map(|line| line.split_whitespace().next().unwrap()).collect();
+        said.out.lines().skip(1).take(10).map(|line| line.split_whitespace().next().unwrap()).collect();
     let expected = [
         "reference",
         "nginx",
@@ -375,6 +375,7 @@ fn servers_are_listed_and_shown() {
         "caddy",
         "haproxy",
         "nginx-proxy",
+        "nghttpd",
         "command",
     ];
     assert_eq!(names, expected);

@@ -191,7 +191,7 @@ fn too_many_errors_make_the_measurement_invalid() {
     let server = Server::start(dir.path(), &["--threads", "1"]);
     let url = format!("{}/test?size=10&fault=status&status=500&every=10", server.url);
     let said = webstone_in(dir.path(), &["hit", &url, "-n", "100", "-c", "1", "-q", "--format", "json"]);
-    let reason = "1 client: 10.0 % of the requests failed (10 of 100), and more than 1 % is too many";
+    let reason = "1 client: 10.0 % of the requests failed (10 of 100; limit 1 %)";
     assert_eq!((said.err, said.code), (format!("invalid: {reason}\n"), 4));
     let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     let measured = &report["iterations"][0]["measured"];

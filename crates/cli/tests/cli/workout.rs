@@ -93,7 +93,7 @@ fn a_server_that_falls_is_told_with_exit_code_3() {
 #[test]
 fn nonsense_is_refused_with_its_remedy() {
     for (arguments, message) in [
-        (&["--misdeeds", "loud"][..], "`loud` is not a misdeed; write one of break-request"),
+        (&["--misdeeds", "loud"][..], "`loud` is not a misdeed\nhint: write one of break-request"),
         (&["--break", "--misdeeds", "malformed"], "--misdeeds"),
         (&["--offenders", "5000"], "--offenders 5000: each is a thread"),
         (&["-d", "0s"], "--duration 0s: a phase of no length shows nothing"),

@@ -14,7 +14,8 @@ use super::hpack::static_table::FIELDS;
 use super::hpack::{ENTRY_BYTES, TABLE_BYTES, static_table};
 use crate::client::Client;
 use crate::h1::request::RequestParts;
-use crate::plan::{PlanError, Slice};
+use crate::plan::Slice;
+use crate::plan_error::PlanError;
 
 /// Which table entries a block may refer to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

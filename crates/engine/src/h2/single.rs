@@ -6,7 +6,7 @@ use super::frames::{self, Reader, Step, code, flag, kind, number};
 use super::hpack::decoder::Decoder;
 use super::request::{Builder, Variant};
 use crate::h1::request::RequestParts;
-use crate::plan::PlanError;
+use crate::plan_error::PlanError;
 
 /// The only stream.
 const STREAM: u32 = 1;

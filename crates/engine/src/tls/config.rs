@@ -20,7 +20,7 @@ use webstone_model::tls::{Share, TlsCipher, TlsGroup, TlsSpec, TlsVersion};
 use super::key_log::KeyFile;
 use super::tunnel;
 use super::verifier::Verifier;
-use crate::plan::PlanError;
+use crate::plan_error::PlanError;
 
 /// Files in which systems keep the certificates that they trust, the commonest first.
 const BUNDLES: [&str; 5] = [

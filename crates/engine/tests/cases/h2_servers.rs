@@ -97,7 +97,10 @@ fn whole_answers_under_every_policy() {
             let counts = &outcome.measured.counts;
             assert_eq!((counts.succeeded, counts.body_bytes), (400, 100 * 300_300));
             let http2 = outcome.measured.http2.unwrap();
-            assert_eq!(http2.streams - http2.refused, outcome.measured.lifetime.requests - http2.refused);
+            assert_eq!(http2.streams - http2.refused, 400);
+            // A refused request may have been written or not.
+            let written = outcome.measured.lifetime.requests;
+            assert!((400..=http2.streams).contains(&written), "{written} of {http2:?}");
         }
     }
 }

@@ -71,7 +71,10 @@ fn changes_are_signed_percent_or_percentage_points() {
 #[test]
 fn an_error_names_the_column_the_rule_and_the_remedy() {
     let names: Vec<&str> = Metric::names().into_iter().map(|(name, _)| name).collect();
-    let all = names.join(", ").replace(", offered", " or offered");
+    let all = {
+        let (last, others) = names.split_last().unwrap();
+        format!("{} or {last}", others.join(", "))
+    };
     assert!(all.starts_with("rate, connects, throughput, avg, med, p(99), errors, "), "{all}");
     for (text, message) in [
         ("", "``, column 1: a figure is expected here; write FIGURES"),

@@ -75,7 +75,12 @@ pub(crate) fn render(
     }
     html.section("published", "Published tables");
     for result in published {
-        let (columns, rows) = printed_table(result);
+        let (mut columns, mut rows) = printed_table(result);
+        // A single row of many figures is read from top to bottom.
+        if let ([row], true) = (&rows[..], columns.len() > 12) {
+            rows = columns.iter().zip(row).map(|(name, value)| vec![name.clone(), value.clone()]).collect();
+            columns = vec!["figure".to_owned(), "printed".to_owned()];
+        }
         html.element("h3", &format!("{}: {}, {}", result.id, result.server, result.load));
         let source = format!("{} ({}): {}", result.document.title, result.document.published, result.place);
         html.raw("<dl class=\"facts\">");

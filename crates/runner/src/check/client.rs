@@ -2,7 +2,7 @@
 
 use http::{HeaderName, HeaderValue, Method};
 use webstone_model::spec::{ClientSpec, ConnectionPolicy, HttpVersion};
-use webstone_model::target::Place;
+use webstone_model::target::{Place, Scheme};
 use webstone_model::units::Nanos;
 
 use super::{SpecError, server_url};
@@ -65,7 +65,15 @@ pub(super) fn check(client: &mut ClientSpec) -> Result<(), SpecError> {
                 "leave out one of them",
             ));
         }
-        *proxy = server_url(proxy).map_err(|error| SpecError::of_url("client.proxy", &error))?.to_string();
+        let target = server_url(proxy).map_err(|error| SpecError::of_url("client.proxy", &error))?;
+        if target.scheme == Scheme::Https {
+            return Err(SpecError::new(
+                "client.proxy",
+                format!("`{proxy}`, and proxies are spoken to in the clear"),
+                "write the proxy's http:// address; https:// targets are reached through it by CONNECT",
+            ));
+        }
+        *proxy = target.to_string();
     }
     Ok(())
 }
