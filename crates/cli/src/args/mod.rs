@@ -421,7 +421,8 @@ pub struct RunArgs {
     /// The server under test, as http://HOST:PORT; several are used in turn. Without one: that of --server, or the embedded one
     ///
     /// The server only: the workload says which files are requested, so a path other than / is refused. Words that begin with
-    /// / are pages, which take the workload's place: [WEIGHT:]/PATH, and for a page of several files [WEIGHT:]/PATH,/PATH.
+    /// / are pages, which take the workload's place: `WEIGHT:/PATH`, where `WEIGHT:` may be left out, and for a page of several
+    /// files `WEIGHT:/PATH,/PATH`.
     ///
     /// Example: http://127.0.0.1:8080 40:/index.html,/logo.gif 5:/film.mpg
     #[arg(value_name = "URL|PAGE")]

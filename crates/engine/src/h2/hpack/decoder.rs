@@ -433,8 +433,10 @@ mod tests {
             .collect()
     }
 
+    type Fields<'a> = &'a [(&'a str, &'a str)];
+
     /// The text of each block in turn, and the size of the table behind it.
-    fn texts(decoder: &mut Decoder, blocks: &[(&str, &[(&str, &str)], usize)]) {
+    fn texts(decoder: &mut Decoder, blocks: &[(&str, Fields<'_>, usize)]) {
         for (hex, fields, table_bytes) in blocks {
             let mut out = Vec::new();
             decoder.decode_text(&bytes(hex), &mut out).unwrap();
