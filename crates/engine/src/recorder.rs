@@ -379,7 +379,7 @@ impl Recorder {
     }
 
     /// A page ended: whole, or with a file failed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn page_ended(
         &mut self,
         plan: &Plan,

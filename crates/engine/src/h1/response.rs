@@ -85,7 +85,7 @@ impl ResponseParser {
     }
 
     /// As [`Self::step`], with heads parsed before: `request` is the number of the request that is answered.
-    #[inline]
+    #[inline(always)]
     pub fn step_known(
         &mut self,
         input: &[u8],

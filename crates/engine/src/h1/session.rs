@@ -88,7 +88,8 @@ impl Session for Http1 {
         Cow::Borrowed(if self.bytes.is_empty() { &exchange.rendered } else { plan.slice(self.bytes) })
     }
 
-    #[inline]
+    // Workers are compiled for several layers, and with more than one caller the compiler makes it a function.
+    #[inline(always)]
     fn input(
         &mut self,
         input: &[u8],

@@ -70,7 +70,7 @@ impl Sampler {
         self.columns.is_empty()
     }
 
-    #[inline]
+    #[inline(always)]
     fn pick(&self, rng: &mut Xoshiro256PlusPlus) -> u32 {
         if self.columns.len() == 1 {
             return 0;
