@@ -70,7 +70,7 @@ fn nginx() -> Option<Served> {
             .map(|name| format!("{name}_temp_path {at}/{name}; "))
             .collect();
         let configuration = format!(
-            "worker_processes 1; daemon off; pid {at}/pid; error_log {at}/error.log; events {{}}\n\
+            "master_process off; daemon off; pid {at}/pid; error_log {at}/error.log; events {{}}\n\
              http {{ {paths} log_format l '$connection $request $status $body_bytes_sent';\n\
              server {{ listen 127.0.0.1:{port} http2; root {at}/www; access_log {at}/access.log l; keepalive_requests 100; }} }}"
         );
