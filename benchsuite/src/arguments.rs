@@ -10,10 +10,12 @@ usage: webstone-benchsuite [options]
 
   --rounds N         rounds, each with one run of every tool (9)
   --seconds N        length of a run (3)
-  --modes LIST       of keep-alive, per-request, large, standard, scale, workers, pacing (all)
-  --servers LIST     of nginx, canned (both)
-  --tools LIST       of webstone, webstone-reset, webstone-size, webstone-content, webstone-bare, webstone-spin, floor,
-                     floor-reset, floor-content, wrk, ab, h2load, oha, hey, k6 (all that are installed)
+  --modes LIST       of keep-alive, per-request, large, standard, scale, workers, pacing, https-keep-alive, https-full,
+                     https-resumed, https-large, https-scale, h2-64x1, h2-8x10, h2-1x100, h2c-64x1, h2c-8x10, h2c-1x100 (all)
+  --servers LIST     of nginx, nginx-shared, canned (all)
+  --tools LIST       of webstone, webstone-reset, webstone-size, webstone-content, webstone-bare, webstone-spin,
+                     webstone-insecure, floor, floor-reset, floor-content, wrk, ab, h2load, oha, hey, k6 (all that are
+                     installed)
   --webstone PATH    the program to measure (built from this tree)
   --baseline-webstone PATH
                      webstone built with --cfg webstone_without_statistics, measured as webstone-bare; `build` builds it
@@ -155,7 +157,7 @@ mod tests {
             ("--rounds 0", "from 1 to 1000"),
             ("--seconds x", "--seconds x"),
             ("--modes fast", "--modes: `fast` is none of keep-alive"),
-            ("--servers apache", "--servers: `apache` is none of nginx, canned"),
+            ("--servers apache", "--servers: `apache` is none of nginx, nginx-shared, canned"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(part), "{error}");

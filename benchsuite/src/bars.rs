@@ -50,6 +50,8 @@ pub enum Quantity {
 pub enum Outcome {
     /// At or below the limit.
     Met,
+    /// Above it, as the least client of the same run is; webstone needs little more than that one.
+    AtFloor,
     /// Above it.
     Missed,
     /// A tool, a mode or a server was not part of the session.
@@ -68,7 +70,7 @@ pub struct Judged {
     pub on: &'static str,
     /// What was measured, round by round.
     pub measured: Option<Spread>,
-    /// What the least client that these system calls allow reaches, which does not decide.
+    /// What the least client that these system calls allow reaches. It decides where it misses the bar itself.
     pub floor: Option<Spread>,
     /// Share of a CPU that the tool and the one it is compared with used, 0 to 1: medians. Where a client sleeps because the
     /// server is slower, being woken is part of what a request costs it.
@@ -76,6 +78,9 @@ pub struct Judged {
     /// How it came out.
     pub outcome: Outcome,
 }
+
+/// Where the least client misses a bar itself, webstone may need so much more than that one.
+const OVER_FLOOR_MAX: f64 = 1.15;
 
 impl Quantity {
     /// As printed.
@@ -104,6 +109,7 @@ impl Outcome {
     pub fn name(self) -> &'static str {
         match self {
             Outcome::Met => "met",
+            Outcome::AtFloor => "at the floor",
             Outcome::Missed => "MISSED",
             Outcome::NotMeasured => "not measured",
             Outcome::Pending => "pending",
@@ -127,12 +133,18 @@ impl Bar {
         Ok(file.bar)
     }
 
-    /// How the bar comes out with what was measured.
-    pub fn outcome(&self, measured: Option<Spread>) -> Outcome {
+    /// How the bar comes out with what was measured of its tool, and of the least client of the same run.
+    pub fn outcome(&self, measured: Option<Spread>, floor: Option<Spread>) -> Outcome {
+        let is_near_floor = |measured: Spread| {
+            floor.is_some_and(|floor| {
+                floor.median >= self.at_most && measured.median <= OVER_FLOOR_MAX * floor.median
+            })
+        };
         match measured {
             _ if self.pending.is_some() => Outcome::Pending,
             None => Outcome::NotMeasured,
             Some(measured) if measured.median <= self.at_most => Outcome::Met,
+            Some(measured) if is_near_floor(measured) => Outcome::AtFloor,
             Some(_) => Outcome::Missed,
         }
     }
@@ -178,10 +190,17 @@ mod tests {
             aim: None,
             pending: pending.map(str::to_owned),
         };
-        let judge = |pending, values: &[f64]| bar(pending).outcome(Spread::of(values.iter().copied()));
-        assert_eq!(judge(None, &[0.4, 0.5, 0.9]), Outcome::Met);
-        assert_eq!(judge(None, &[0.4, 0.51, 0.9]), Outcome::Missed);
-        assert_eq!(judge(None, &[]), Outcome::NotMeasured);
-        assert_eq!(judge(Some("to come"), &[9.0]), Outcome::Pending);
+        let judge = |pending, values: &[f64], floor: &[f64]| {
+            let spread = |values: &[f64]| Spread::of(values.iter().copied());
+            bar(pending).outcome(spread(values), spread(floor))
+        };
+        assert_eq!(judge(None, &[0.4, 0.5, 0.9], &[]), Outcome::Met);
+        assert_eq!(judge(None, &[0.4, 0.51, 0.9], &[]), Outcome::Missed);
+        assert_eq!(judge(None, &[], &[]), Outcome::NotMeasured);
+        assert_eq!(judge(Some("to come"), &[9.0], &[]), Outcome::Pending);
+        // A bar that nobody can meet.
+        assert_eq!(judge(None, &[0.57], &[0.5]), Outcome::AtFloor);
+        assert_eq!(judge(None, &[0.58], &[0.5]), Outcome::Missed);
+        assert_eq!(judge(None, &[0.51], &[0.49]), Outcome::Missed);
     }
 }

@@ -6,6 +6,7 @@ mod bars;
 mod canned;
 mod children;
 mod disturbance;
+mod handshakes;
 mod modes;
 mod nginx;
 mod readings;
@@ -23,6 +24,7 @@ use arguments::{Arguments, Baseline};
 use canned::Canned;
 use children::{Cpus, Group, How};
 use disturbance::Disturbance;
+use handshakes::Handshakes;
 use modes::{Case, Mode, Server};
 use nginx::Nginx;
 use run::Run;
@@ -90,7 +92,7 @@ fn compare(arguments: &Arguments) -> Result<bool, String> {
         .tempdir()
         .map_err(|error| format!("no temporary directory: {error}"))?;
     let plan = plan(arguments, &cpus, descriptors);
-    if plan.iter().any(|(_, server, _)| *server == Server::Nginx) {
+    if plan.iter().any(|(_, server, _)| *server != Server::Canned) {
         nginx::write_files(folder.path(), &built.webstone)?;
     }
     let runs: usize = plan
@@ -109,10 +111,7 @@ fn compare(arguments: &Arguments) -> Result<bool, String> {
     for (mode, server, cases) in plan {
         let started = match (server, &canned) {
             (Server::Canned, Some(program)) => Started::Canned(Canned::start(program, mode, &cpus)?),
-            _ => {
-                let cpu = cpus.server.map(|cpu| cpu.to_string());
-                Started::Nginx(Nginx::start(folder.path(), cpu.as_deref())?)
-            }
+            _ => Started::Nginx(Nginx::start(folder.path(), mode, server, &cpus)?),
         };
         let target = Target { base_url: started.base_url(), folder: folder.path(), cpus: &cpus };
         println!("{} on {}, {}", mode.name(), server.name(), target.base_url);
@@ -123,7 +122,7 @@ fn compare(arguments: &Arguments) -> Result<bool, String> {
                 for step in 0..able.len() {
                     // Each round starts with another tool, so that none always follows the same neighbour's wake.
                     let tool = able[(step + round as usize) % able.len()];
-                    let run = measure(tool, *case, round, &target, arguments.seconds)?;
+                    let run = measure(tool, *case, round, &target, &started, arguments.seconds)?;
                     println!("  {:>2} {:<16} {:>5} {}", round + 1, tool.name, case.clients, run.summary());
                     session.keep(run)?;
                 }
@@ -146,6 +145,14 @@ impl Started {
             Started::Canned(canned) => canned.base_url(),
         }
     }
+
+    /// The TLS handshakes since the last call.
+    fn take_handshakes(&self) -> Result<Handshakes, String> {
+        match self {
+            Started::Nginx(nginx) => nginx.take_handshakes(),
+            Started::Canned(_) => Ok(Handshakes::default()),
+        }
+    }
 }
 
 /// What is measured on which server, in order. Says what this machine cannot do.
@@ -163,6 +170,10 @@ fn plan(arguments: &Arguments, cpus: &Cpus, descriptors: u64) -> Vec<(Mode, Serv
             continue;
         }
         for server in servers {
+            if server == Server::NginxShared && cpus.both().is_none() {
+                eprintln!("skipped: {} on {} needs two CPUs", mode.name(), server.name());
+                continue;
+            }
             let (able, too_large): (Vec<Case>, Vec<Case>) = mode
                 .cases(server)
                 .into_iter()
@@ -180,16 +191,25 @@ fn plan(arguments: &Arguments, cpus: &Cpus, descriptors: u64) -> Vec<(Mode, Serv
     plan
 }
 
-fn measure(tool: &Tool, case: Case, round: u32, target: &Target<'_>, seconds: u64) -> Result<Run, String> {
+fn measure(
+    tool: &Tool,
+    case: Case,
+    round: u32,
+    target: &Target<'_>,
+    server: &Started,
+    seconds: u64,
+) -> Result<Run, String> {
     let command = tool.command(case, target, seconds)?;
     // A schedule is kept by the worker alone, which pins itself; what else the program does may run beside it.
     let cpus = target.client_cpus(case.workers).filter(|_| case.mode != Mode::Pacing);
     let how = How {
         cpus: cpus.as_deref(),
         limit: Duration::from_secs(seconds) + GRACE,
-        watch_memory: case.mode == Mode::Scale,
+        watch_memory: case.mode.watches_memory(),
     };
     let companion = if case.accompanied { Some(accompany(tool, case, target, how.limit)?) } else { None };
+    // Those of the tool before it, if it left some.
+    server.take_handshakes()?;
     let finished = children::run(&command, how).map_err(|error| format!("{}: {error}", tool.name))?;
     // Only now: its CPU time, which counts as soon as it is waited for, is not the measured one's.
     drop(companion);
@@ -203,7 +223,10 @@ fn measure(tool: &Tool, case: Case, round: u32, target: &Target<'_>, seconds: u6
     } else {
         Err("it failed".to_owned())
     };
-    Ok(Run::new(tool.name, case, round, command, finished, measured))
+    let handshakes = server.take_handshakes()?;
+    // Full handshakes beside resumed ones, or plain HTTP/1 where TLS was meant, are no comparison.
+    let measured = measured.and_then(|reading| handshakes.fit(case.mode).map(|()| reading));
+    Ok(Run::new(tool.name, case, round, command, finished, measured, handshakes))
 }
 
 /// The same tool with as many clients on the server's CPU, for as long as the value lives.

@@ -17,13 +17,38 @@ pub enum Mode {
     Workers,
     /// 500 bytes, connections kept, 10,000 requests a second by schedule: how late they are sent.
     Pacing,
+    /// 500 bytes over TLS 1.3, connections kept.
+    HttpsKeepAlive,
+    /// 500 bytes over TLS 1.3, a connection and a full handshake for each request.
+    HttpsFull,
+    /// The same with resumed handshakes.
+    HttpsResumed,
+    /// 512,500 bytes over TLS 1.3, connections kept.
+    HttpsLarge,
+    /// 500 bytes over TLS 1.3, connections kept, 100 and 10,000 of them: memory for each.
+    HttpsScale,
+    /// 500 bytes in HTTP/2 over TLS 1.3: 64 connections with one stream each at a time, 8 with 10, one with 100.
+    H2One,
+    /// See [`Mode::H2One`].
+    H2Ten,
+    /// See [`Mode::H2One`].
+    H2Hundred,
+    /// The same without TLS.
+    H2cOne,
+    /// See [`Mode::H2cOne`].
+    H2cTen,
+    /// See [`Mode::H2cOne`].
+    H2cHundred,
 }
 
 /// A server to load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
-    /// An nginx that serves files.
+    /// An nginx of one worker that serves files.
     Nginx,
+    /// The same with a second worker on the clients' CPU, which keeps that CPU full: answers pile up while a client does not run,
+    /// and how often it is woken up no longer depends on how fast it is.
+    NginxShared,
     /// `webstone-canned`, cheaper than any real server: what then limits is the client.
     Canned,
 }
@@ -35,8 +60,10 @@ pub struct Case {
     pub mode: Mode,
     /// Server.
     pub server: Server,
-    /// Concurrent clients, all workers together.
+    /// Concurrent clients, all workers together: requests in progress.
     pub clients: u32,
+    /// Clients that share a connection, each with a stream of its own; 1 except in HTTP/2.
+    pub streams: u32,
     /// Worker threads, each on a CPU of its own.
     pub workers: u32,
     /// Whether another process of the same tool loads the same server from the other CPU meanwhile.
@@ -52,7 +79,7 @@ pub const MEMORY_BETWEEN: (u32, u32) = (SCALE[1], SCALE[3]);
 
 impl Mode {
     /// Every mode, in the order in which they run.
-    pub const ALL: [Mode; 7] = [
+    pub const ALL: [Mode; 18] = [
         Mode::KeepAlive,
         Mode::PerRequest,
         Mode::Large,
@@ -60,6 +87,17 @@ impl Mode {
         Mode::Scale,
         Mode::Workers,
         Mode::Pacing,
+        Mode::HttpsKeepAlive,
+        Mode::HttpsFull,
+        Mode::HttpsResumed,
+        Mode::HttpsLarge,
+        Mode::HttpsScale,
+        Mode::H2One,
+        Mode::H2Ten,
+        Mode::H2Hundred,
+        Mode::H2cOne,
+        Mode::H2cTen,
+        Mode::H2cHundred,
     ];
 
     /// Its name on the command line and in `bars.toml`.
@@ -72,6 +110,17 @@ impl Mode {
             Mode::Scale => "scale",
             Mode::Workers => "workers",
             Mode::Pacing => "pacing",
+            Mode::HttpsKeepAlive => "https-keep-alive",
+            Mode::HttpsFull => "https-full",
+            Mode::HttpsResumed => "https-resumed",
+            Mode::HttpsLarge => "https-large",
+            Mode::HttpsScale => "https-scale",
+            Mode::H2One => "h2-64x1",
+            Mode::H2Ten => "h2-8x10",
+            Mode::H2Hundred => "h2-1x100",
+            Mode::H2cOne => "h2c-64x1",
+            Mode::H2cTen => "h2c-8x10",
+            Mode::H2cHundred => "h2c-1x100",
         }
     }
 
@@ -82,16 +131,26 @@ impl Mode {
             Mode::Standard => &[Server::Nginx],
             // A server that spares the CPU which it shares with a worker.
             Mode::Workers => &[Server::Canned],
-            _ => &Server::ALL,
+            // It knows neither TLS nor HTTP/2. One connection is served by one worker, so a second has nothing to do.
+            Mode::HttpsFull | Mode::HttpsResumed | Mode::HttpsScale | Mode::H2Hundred | Mode::H2cHundred => {
+                &[Server::Nginx]
+            }
+            _ if self.is_secure() || self.is_http2() => &[Server::Nginx, Server::NginxShared],
+            _ => &[Server::Nginx, Server::Canned],
         }
     }
 
     /// What is measured in each round.
     pub fn cases(self, server: Server) -> Vec<Case> {
-        let case = |clients, workers| Case { mode: self, server, clients, workers, accompanied: false };
+        let case =
+            |clients, workers| Case { mode: self, server, clients, streams: 1, workers, accompanied: false };
+        let shared = |connections: u32, streams| Case { streams, ..case(connections * streams, 1) };
         match self {
             // Sixteen large bodies fill loopback; more only wait in each other's way.
-            Mode::Large => vec![case(16, 1)],
+            Mode::Large | Mode::HttpsLarge => vec![case(16, 1)],
+            Mode::HttpsScale => vec![case(MEMORY_BETWEEN.0, 1), case(MEMORY_BETWEEN.1, 1)],
+            Mode::H2Ten | Mode::H2cTen => vec![shared(8, 10)],
+            Mode::H2Hundred | Mode::H2cHundred => vec![shared(1, 100)],
             Mode::Scale => SCALE.map(|clients| case(clients, 1)).to_vec(),
             Mode::Workers => {
                 vec![case(64, 1), Case { accompanied: true, ..case(64, 1) }, case(128, 2)]
@@ -103,7 +162,7 @@ impl Mode {
     /// Path and size in bytes of the one file that is requested; `None` where there are several.
     pub fn file(self) -> Option<(&'static str, u64)> {
         match self {
-            Mode::Large => Some(("/file500k.html", 512_500)),
+            Mode::Large | Mode::HttpsLarge => Some(("/file500k.html", 512_500)),
             Mode::Standard => None,
             _ => Some(("/file500.html", 500)),
         }
@@ -111,7 +170,29 @@ impl Mode {
 
     /// Whether connections are kept.
     pub fn keeps_alive(self) -> bool {
-        self != Mode::PerRequest
+        !matches!(self, Mode::PerRequest | Mode::HttpsFull | Mode::HttpsResumed)
+    }
+
+    /// Whether it is over TLS.
+    pub fn is_secure(self) -> bool {
+        use Mode::{
+            H2Hundred, H2One, H2Ten, HttpsFull, HttpsKeepAlive, HttpsLarge, HttpsResumed, HttpsScale,
+        };
+        matches!(
+            self,
+            HttpsKeepAlive | HttpsFull | HttpsResumed | HttpsLarge | HttpsScale | H2One | H2Ten | H2Hundred
+        )
+    }
+
+    /// Whether it is in HTTP/2.
+    pub fn is_http2(self) -> bool {
+        use Mode::{H2Hundred, H2One, H2Ten, H2cHundred, H2cOne, H2cTen};
+        matches!(self, H2One | H2Ten | H2Hundred | H2cOne | H2cTen | H2cHundred)
+    }
+
+    /// Whether the memory of the client for each connection is measured.
+    pub fn watches_memory(self) -> bool {
+        matches!(self, Mode::Scale | Mode::HttpsScale)
     }
 
     /// Whether the server has an event loop on the workers' CPUs, too, so that it does not limit two of them.
@@ -121,13 +202,14 @@ impl Mode {
 }
 
 impl Server {
-    /// Both, the real one first.
-    pub const ALL: [Server; 2] = [Server::Nginx, Server::Canned];
+    /// All, the real ones first.
+    pub const ALL: [Server; 3] = [Server::Nginx, Server::NginxShared, Server::Canned];
 
     /// Its name on the command line and in `bars.toml`.
     pub fn name(self) -> &'static str {
         match self {
             Server::Nginx => "nginx",
+            Server::NginxShared => "nginx-shared",
             Server::Canned => "canned",
         }
     }
@@ -146,3 +228,33 @@ init = function(args)
 end
 request = function() return requests[math.random(#requests)] end
 "#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_in_progress_are_connections_times_streams() {
+        for mode in Mode::ALL {
+            for server in mode.servers() {
+                for case in mode.cases(*server) {
+                    assert_eq!(case.clients % case.streams, 0, "{case:?}");
+                    assert!(mode.is_http2() || case.streams == 1, "{case:?}");
+                }
+            }
+        }
+        let of = |mode: Mode| {
+            let case = mode.cases(Server::Nginx)[0];
+            (case.clients / case.streams, case.streams)
+        };
+        assert_eq!([Mode::H2One, Mode::H2Ten, Mode::H2cHundred].map(of), [(64, 1), (8, 10), (1, 100)]);
+        assert_eq!(Mode::HttpsScale.cases(Server::Nginx).len(), 2);
+    }
+
+    #[test]
+    fn what_a_canned_server_cannot_speak_it_is_not_asked() {
+        for mode in Mode::ALL.into_iter().filter(|mode| mode.is_secure() || mode.is_http2()) {
+            assert!(!mode.servers().contains(&Server::Canned), "{mode:?}");
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::children::Finished;
+use crate::handshakes::Handshakes;
 use crate::modes::Case;
 use crate::readings::Reading;
 
@@ -26,6 +27,9 @@ pub struct Run {
     wall_s: f64,
     /// Most anonymous memory that it was seen with.
     pub memory_bytes_max: Option<u64>,
+    /// Its TLS handshakes by the server's log.
+    #[serde(skip_serializing_if = "Handshakes::is_empty")]
+    pub handshakes: Handshakes,
     stdout: String,
     stderr: String,
 }
@@ -39,6 +43,7 @@ impl Run {
         command: Vec<String>,
         finished: Finished,
         measured: Result<Reading, String>,
+        handshakes: Handshakes,
     ) -> Run {
         let failure = measured.as_ref().err().cloned();
         Run {
@@ -52,6 +57,7 @@ impl Run {
             system_s: finished.system_s,
             wall_s: finished.wall_s,
             memory_bytes_max: finished.memory_bytes_max,
+            handshakes,
             stdout: finished.stdout,
             stderr: finished.stderr,
         }
@@ -111,10 +117,11 @@ impl Run {
 
 fn case<S: serde::Serializer>(case: &Case, serializer: S) -> Result<S::Ok, S::Error> {
     use serde::ser::SerializeMap as _;
-    let mut map = serializer.serialize_map(Some(5))?;
+    let mut map = serializer.serialize_map(Some(6))?;
     map.serialize_entry("mode", case.mode.name())?;
     map.serialize_entry("server", case.server.name())?;
     map.serialize_entry("clients", &case.clients)?;
+    map.serialize_entry("streams", &case.streams)?;
     map.serialize_entry("workers", &case.workers)?;
     map.serialize_entry("accompanied", &case.accompanied)?;
     map.end()

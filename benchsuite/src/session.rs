@@ -9,6 +9,7 @@ use crate::arguments::Arguments;
 use crate::bars::{Bar, Judged, Outcome, Quantity};
 use crate::children::Cpus;
 use crate::disturbance::Disturbance;
+use crate::handshakes::Handshakes;
 use crate::modes::{Case, MEMORY_BETWEEN, Mode, Server};
 use crate::run::Run;
 use crate::statistics::Spread;
@@ -148,14 +149,14 @@ impl Session {
         let servers = mode.map_or(&Server::ALL[..], Mode::servers).iter().copied().filter(is_its);
         let on = |server: Server| {
             let of = |tool: &str| self.measured(bar, mode?, server, tool);
-            let measured = of(&bar.tool);
+            let (measured, floor) = (of(&bar.tool), floor_of(&bar.tool).and_then(of));
             Judged {
                 bar: bar.clone(),
                 on: server.name(),
                 measured,
-                floor: floor_of(&bar.tool).and_then(of),
+                floor,
                 busy: mode.and_then(|mode| self.busy(bar, mode, server)),
-                outcome: bar.outcome(measured),
+                outcome: bar.outcome(measured, floor),
             }
         };
         let mut judged: Vec<Judged> = servers.map(on).collect();
@@ -173,7 +174,7 @@ impl Session {
             Quantity::Cpu => {
                 self.ratio(*mode.cases(server).first()?, tool, bar.against.as_deref()?, Run::cpu_us)
             }
-            Quantity::ConnectionBytes => self.connection_bytes(server, tool),
+            Quantity::ConnectionBytes => self.connection_bytes(mode, server, tool),
             Quantity::CpuGrowth => self.cpu_growth(server, tool),
             Quantity::SecondWorker => self.second_worker(server, tool, true),
             Quantity::LatenessP99Us => {
@@ -189,6 +190,13 @@ impl Session {
         let of =
             |tool: &str| Spread::of(self.runs_of(case, tool).filter_map(Run::busy)).map(|busy| busy.median);
         Some((of(&bar.tool)?, of(bar.against.as_deref()?)?))
+    }
+
+    /// TLS handshakes of a tool in a case, all rounds together.
+    pub fn handshakes(&self, case: Case, tool: &str) -> Handshakes {
+        let mut all = Handshakes::default();
+        self.runs_of(case, tool).for_each(|run| all.add(&run.handshakes));
+        all
     }
 
     /// The runs of a tool in a case.
@@ -210,12 +218,12 @@ impl Session {
     }
 
     /// Memory for each further connection, in bytes.
-    pub fn connection_bytes(&self, server: Server, tool: &str) -> Option<Spread> {
+    pub fn connection_bytes(&self, mode: Mode, server: Server, tool: &str) -> Option<Spread> {
         let (few, many) = MEMORY_BETWEEN;
         // One that answered nothing has not used its buffers.
         let answered = |run: &Run| run.reading.filter(|reading| reading.requests > 0);
         let memory = |clients: u32, round: u32| {
-            let case = Mode::Scale.cases(server).into_iter().find(|case| case.clients == clients)?;
+            let case = mode.cases(server).into_iter().find(|case| case.clients == clients)?;
             self.value(case, tool, round, |run| {
                 answered(run).and(run.memory_bytes_max).map(|bytes| bytes as f64)
             })
@@ -304,7 +312,7 @@ mod tests {
             window_cpu_s: None,
             lateness_p99_us: None,
         };
-        Run::new(tool, case, round, vec![tool.to_owned()], finished, Ok(reading))
+        Run::new(tool, case, round, vec![tool.to_owned()], finished, Ok(reading), Handshakes::default())
     }
 
     fn empty(folder: &Path) -> Session {
@@ -340,7 +348,7 @@ mod tests {
         let stored = fs::read_to_string(good.folder().join("runs.ndjson")).unwrap();
         assert_eq!(stored.lines().count(), 6);
         assert!(
-            stored.contains(r#""mode":"keep-alive","server":"nginx","clients":64,"workers":1"#),
+            stored.contains(r#""mode":"keep-alive","server":"nginx","clients":64,"streams":1,"workers":1"#),
             "{stored}"
         );
         let report = fs::read_to_string(good.folder().join("report.md")).unwrap();
@@ -389,7 +397,7 @@ mod tests {
             session.keep(run("webstone", case, 0, cost, 1000)).unwrap();
         }
         let median = |spread: Option<Spread>| spread.unwrap().median;
-        assert_eq!(median(session.connection_bytes(Server::Nginx, "webstone")), 500.0);
+        assert_eq!(median(session.connection_bytes(Mode::Scale, Server::Nginx, "webstone")), 500.0);
         assert!((median(session.cpu_growth(Server::Nginx, "webstone")) - 1.375).abs() < 1e-9);
         assert!((median(session.second_worker(Server::Canned, "webstone", true)) - 1.05).abs() < 1e-9);
         assert!((median(session.second_worker(Server::Canned, "webstone", false)) - 1.5).abs() < 1e-9);

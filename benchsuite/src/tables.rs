@@ -24,10 +24,13 @@ pub fn report(session: &Session, judged: &[Judged]) -> String {
                 continue;
             }
             match mode {
-                Mode::Scale => scale(session, *server, &cases, &mut text),
+                Mode::Scale | Mode::HttpsScale => scale(session, mode, *server, &cases, &mut text),
                 Mode::Workers => workers(session, *server, &cases, &mut text),
                 Mode::Pacing => cases.iter().for_each(|case| pacing(session, *case, &mut text)),
                 _ => cases.iter().for_each(|case| comparison(session, *case, &mut text)),
+            }
+            for case in &cases {
+                handshakes(session, *case, &mut text);
             }
         }
     }
@@ -48,11 +51,35 @@ fn disturbances(session: &Session, text: &mut String) {
     }
 }
 
+/// What each tool's TLS handshakes were by the server's log.
+fn handshakes(session: &Session, case: Case, text: &mut String) {
+    let mut told = String::new();
+    for tool in &session.tools {
+        let found = session.handshakes(case, tool.name);
+        if !found.is_empty() {
+            let _ = writeln!(told, "- {}: {found}", tool.name);
+        }
+    }
+    if !told.is_empty() {
+        let _ = write!(
+            text,
+            "\nTLS handshakes over {} clients, as the server logged them:\n\n{told}",
+            case.clients
+        );
+    }
+}
+
 fn comparison(session: &Session, case: Case, text: &mut String) {
+    let connections = match case.streams {
+        1 => String::new(),
+        streams => format!(" on {} connections of {streams}", case.clients / streams),
+    };
+    // wrk does not speak HTTP/2.
+    let peer = if case.mode.is_http2() { "h2load" } else { "wrk" };
     let _ = write!(
         text,
-        "\n## {} on {}, {} clients\n\n\
-         | tool | requests/s | mean latency, ms | rate × latency / clients | CPU/request, µs | rate to wrk | latency to wrk | CPU to wrk | quartiles | extremes | errors | rounds |\n\
+        "\n## {} on {}, {} clients{connections}\n\n\
+         | tool | requests/s | mean latency, ms | rate × latency / clients | CPU/request, µs | rate to {peer} | latency to {peer} | CPU to {peer} | quartiles | extremes | errors | rounds |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---|---|---:|---:|\n",
         case.mode.name(),
         case.server.name(),
@@ -60,8 +87,8 @@ fn comparison(session: &Session, case: Case, text: &mut String) {
     );
     for tool in &session.tools {
         let Some(rounds) = Rounds::of(session, case, tool.name) else { continue };
-        let to_wrk = |quantity| session.ratio(case, tool.name, "wrk", quantity);
-        let cpu = to_wrk(Run::cpu_us);
+        let to_peer = |quantity| session.ratio(case, tool.name, peer, quantity);
+        let cpu = to_peer(Run::cpu_us);
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
@@ -70,8 +97,8 @@ fn comparison(session: &Session, case: Case, text: &mut String) {
             rounds.median(|run| run.latency_s().map(|seconds| seconds * 1e3), 3),
             rounds.median(Run::little, 3),
             rounds.median(Run::cpu_us, 2),
-            median(to_wrk(Run::rate), 3),
-            median(to_wrk(Run::latency_s), 3),
+            median(to_peer(Run::rate), 3),
+            median(to_peer(Run::latency_s), 3),
             median(cpu, 3),
             quartiles(cpu, 3),
             cpu.map_or("-".to_owned(), |s| format!("{:.3} to {:.3}", s.min, s.max)),
@@ -81,14 +108,15 @@ fn comparison(session: &Session, case: Case, text: &mut String) {
     }
 }
 
-fn scale(session: &Session, server: Server, cases: &[Case], text: &mut String) {
+fn scale(session: &Session, mode: Mode, server: Server, cases: &[Case], text: &mut String) {
     let (few, many) = MEMORY_BETWEEN;
     let _ = write!(
         text,
-        "\n## scale on {}\n\n\
+        "\n## {} on {}\n\n\
          CPU time of the whole process includes connecting; steady is that of the window alone, where the tool tells it.\n\n\
          | tool | clients | requests/s | CPU/request, µs | steady CPU/request, µs | memory, MB | errors | rounds |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|\n",
+        mode.name(),
         server.name()
     );
     for tool in &session.tools {
@@ -116,8 +144,8 @@ fn scale(session: &Session, server: Server, cases: &[Case], text: &mut String) {
          |---|---:|---|---:|---|\n"
     );
     for tool in &session.tools {
-        let bytes = session.connection_bytes(server, tool.name);
-        let growth = session.cpu_growth(server, tool.name);
+        let bytes = session.connection_bytes(mode, server, tool.name);
+        let growth = if mode == Mode::Scale { session.cpu_growth(server, tool.name) } else { None };
         if bytes.is_some() || growth.is_some() {
             let _ = writeln!(
                 text,

@@ -6,6 +6,7 @@ use std::process::Command;
 use crate::arguments::Arguments;
 use crate::children::Cpus;
 use crate::modes::{Case, Mode, PACE, WRK_STANDARD};
+use crate::nginx;
 
 /// A load generator that this program can drive.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +20,7 @@ pub struct Known {
 }
 
 /// Every tool, webstone first.
-pub const KNOWN: [Known; 15] = [
+pub const KNOWN: [Known; 16] = [
     ours("webstone"),
     // Ends connections with a reset.
     ours("webstone-reset"),
@@ -31,6 +32,8 @@ pub const KNOWN: [Known; 15] = [
     ours("webstone-bare"),
     // Waits for the next request of a schedule awake.
     ours("webstone-spin"),
+    // Does not verify the server's certificate, as oha does not: neither its chain nor its signature.
+    ours("webstone-insecure"),
     // One send and one receive a request, and nothing else: what no client of these system calls can go below.
     floor("floor"),
     // The same with connections that end with a reset, and with large bodies that are received.
@@ -67,6 +70,8 @@ pub struct Built {
     pub floor: Option<PathBuf>,
 }
 
+/// What ten thousand handshakes take at most, in seconds.
+const HANDSHAKES_S: u64 = 5;
 /// webstone's exit code for a result that it calls invalid.
 const INVALID: i32 = 4;
 
@@ -126,8 +131,17 @@ impl Tool {
 
     /// Whether it can do a case at all, and does so in a way of its own: a variant only where it differs.
     pub fn can(&self, case: Case) -> bool {
-        use Mode::{KeepAlive, Large, Pacing, PerRequest, Scale, Standard, Workers};
+        use Mode::{HttpsFull, HttpsResumed, KeepAlive, Large, Pacing, PerRequest, Scale, Standard, Workers};
+        let is_new = case.mode.is_secure() || case.mode.is_http2();
         match self.name {
+            "webstone-insecure" => case.mode == HttpsFull,
+            // It resumes no session.
+            "ab" if is_new => !case.mode.is_http2() && case.mode != HttpsResumed,
+            "wrk" if is_new => !case.mode.is_http2(),
+            "h2load" if is_new => case.mode.keeps_alive(),
+            "oha" if is_new => true,
+            "webstone" | "floor" if is_new => true,
+            _ if is_new => false,
             "webstone" => true,
             "webstone-reset" => case.mode == PerRequest,
             "webstone-size" | "webstone-content" => case.mode == Large,
@@ -160,7 +174,13 @@ impl Tool {
     /// # Errors
     /// If a file that it needs cannot be written.
     pub fn command(&self, case: Case, target: &Target<'_>, seconds: u64) -> Result<Vec<String>, String> {
-        let Case { mode, clients, workers, .. } = case;
+        let Case { mode, clients, streams, workers, .. } = case;
+        let connections = clients / streams;
+        // Those that cannot wait for their connections before they measure need time to make them.
+        let seconds = match (mode, self.name) {
+            (Mode::HttpsScale, name) if name != "webstone" => seconds + HANDSHAKES_S,
+            _ => seconds,
+        };
         let path = mode.file().map_or("", |(path, _)| path);
         let url = format!("{}{path}", target.base_url);
         let keep = mode.keeps_alive();
@@ -190,15 +210,30 @@ impl Tool {
                 let way = match floor {
                     "floor-reset" => "reset",
                     "floor-content" => "receive",
+                    _ if mode.is_http2() => "h2",
+                    _ if mode == Mode::HttpsLarge => "receive",
+                    _ if mode == Mode::HttpsResumed => "resume",
                     _ if keep => "keep-alive",
                     _ => "per-request",
                 };
-                add(&format!("{clients} {seconds} {url} {way}"));
+                add(&format!("{connections} {seconds} {url} {way}"));
+                if mode.is_http2() {
+                    add(&streams.to_string());
+                }
             }
-            "h2load" => add(&format!("--h1 -t{workers} -c{clients} -D {seconds}s {url}")),
+            "h2load" => {
+                let how = match mode.is_http2() {
+                    true => format!("-m{streams}"),
+                    false => "--h1".to_owned(),
+                };
+                add(&format!("{how} -t{workers} -c{connections} -D {seconds}s {url}"));
+            }
             "oha" => {
                 let keep = if keep { "" } else { "--disable-keepalive" };
-                add(&format!("--no-tui --output-format json -c {clients} -z {seconds}s {keep} {url}"));
+                let verified = if mode.is_secure() { "--insecure" } else { "" };
+                let http = if mode.is_http2() { format!("--http2 -p {streams}") } else { String::new() };
+                add(&format!("--no-tui --output-format json -c {connections} -z {seconds}s"));
+                add(&format!("{keep} {verified} {http} {url}"));
             }
             "hey" => {
                 let keep = if keep { "" } else { "-disable-keepalive" };
@@ -229,14 +264,28 @@ impl Tool {
                     }
                 }
                 // Where starting the clients takes its time, the window must not open before they are there.
-                let warmup = if mode == Mode::Scale { 1 } else { 0 };
+                let warmup = match mode {
+                    Mode::Scale => 1,
+                    Mode::HttpsScale => HANDSHAKES_S,
+                    _ => 0,
+                };
                 add(&format!("-c {clients} -d {seconds}s --warmup {warmup}s -t {workers} --check {check}"));
                 add(&format!("--connections {}", if keep { "keep-alive" } else { "per-request" }));
                 add("--format json --quiet");
                 match variant {
                     "webstone-reset" => add("--reset"),
                     "webstone-spin" => add("--spin"),
+                    "webstone-insecure" => add("--insecure"),
+                    _ if mode.is_secure() => {
+                        add(&format!("--cacert {}", nginx::certificate(target.folder).display()));
+                    }
                     _ => {}
+                }
+                if mode == Mode::HttpsResumed {
+                    add("--tls-resume 100%");
+                }
+                if mode.is_http2() {
+                    add(&format!("--http 2 --clients-per-connection {streams}"));
                 }
                 if mode == Mode::Pacing {
                     add(&format!("-R {PACE}"));
@@ -304,7 +353,8 @@ mod tests {
         let case = mode.cases(Server::Nginx)[which];
         let folder = tempfile::tempdir().unwrap();
         let cpus = Cpus { server: Some(0), client: Some(1) };
-        let target = Target { base_url: "http://127.0.0.1:8080", folder: folder.path(), cpus: &cpus };
+        let base_url = if mode.is_secure() { "https://127.0.0.1:8080" } else { "http://127.0.0.1:8080" };
+        let target = Target { base_url, folder: folder.path(), cpus: &cpus };
         let words = tool.can(case).then(|| tool.command(case, &target, 3).unwrap())?;
         Some(words.join(" ").replace(&folder.path().display().to_string(), "F"))
     }
@@ -344,7 +394,53 @@ mod tests {
             assert_eq!(command(name, mode, which).unwrap(), expected.replace("URL", url), "{name}");
         }
         assert!(command("floor-content", Mode::Large, 0).unwrap().ends_with("/file500k.html receive"));
+        assert!(command("floor", Mode::HttpsLarge, 0).unwrap().ends_with("/file500k.html receive"));
         assert!(command("webstone-reset", Mode::PerRequest, 0).unwrap().contains("--reset"));
+    }
+
+    #[test]
+    fn tls_and_http2_are_asked_of_every_tool_alike() {
+        let (url, secure) = ("http://127.0.0.1:8080/file500.html", "https://127.0.0.1:8080/file500.html");
+        for (name, mode, expected) in [
+            ("wrk", Mode::HttpsFull, "wrk -t1 -c64 -d3s SECURE -H Connection: close"),
+            ("ab", Mode::HttpsFull, "ab -q -t 3 -n 1200000 -c 64 SECURE"),
+            ("h2load", Mode::HttpsKeepAlive, "h2load --h1 -t1 -c64 -D 3s SECURE"),
+            ("h2load", Mode::H2Ten, "h2load -m10 -t1 -c8 -D 3s SECURE"),
+            ("h2load", Mode::H2cHundred, "h2load -m100 -t1 -c1 -D 3s URL"),
+            (
+                "oha",
+                Mode::H2Ten,
+                "oha --no-tui --output-format json -c 8 -z 3s --insecure --http2 -p 10 SECURE",
+            ),
+            (
+                "oha",
+                Mode::HttpsResumed,
+                "oha --no-tui --output-format json -c 64 -z 3s --disable-keepalive --insecure SECURE",
+            ),
+            ("floor", Mode::H2cTen, "floor 8 3 URL h2 10"),
+            ("floor", Mode::HttpsResumed, "floor 64 3 SECURE resume"),
+            (
+                "webstone",
+                Mode::H2Ten,
+                "webstone hit SECURE -c 80 -d 3s --warmup 0s -t 1 --check status --connections keep-alive --format json --quiet --cacert F/certificate.pem --http 2 --clients-per-connection 10 --cpus 1",
+            ),
+        ] {
+            let expected = expected.replace("SECURE", secure).replace("URL", url);
+            assert_eq!(command(name, mode, 0).unwrap(), expected, "{name}");
+        }
+        assert!(command("webstone", Mode::HttpsResumed, 0).unwrap().contains("--tls-resume 100%"));
+        let unverified = command("webstone-insecure", Mode::HttpsFull, 0).unwrap();
+        assert!(unverified.contains("--insecure") && !unverified.contains("--cacert"), "{unverified}");
+        for (name, mode) in [
+            ("ab", Mode::HttpsResumed),
+            ("wrk", Mode::H2Ten),
+            ("h2load", Mode::HttpsFull),
+            ("hey", Mode::HttpsKeepAlive),
+            ("webstone-bare", Mode::H2Ten),
+            ("webstone-insecure", Mode::KeepAlive),
+        ] {
+            assert_eq!(command(name, mode, 0), None, "{name}");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ struct Needed {
     service: Option<(&'static str, &'static str)>,
 }
 
-const NEEDED: [Needed; 24] = [
+const NEEDED: [Needed; 25] = [
     Needed { program: "nginx", package: "nginx-light", service: Some(("nginx", "/run/nginx.pid")) },
     Needed { program: "apache2", package: "apache2", service: Some(("apache2", "/run/apache2/apache2.pid")) },
     Needed { program: "lighttpd", package: "lighttpd", service: Some(("lighttpd", "/run/lighttpd.pid")) },
@@ -29,6 +29,7 @@ const NEEDED: [Needed; 24] = [
     Needed { program: "ab", package: "apache2-utils", service: None },
     Needed { program: "h2load", package: "nghttp2-client", service: None },
     Needed { program: "curl", package: "curl", service: None },
+    Needed { program: "busybox", package: "busybox", service: None },
     Needed { program: "python3", package: "python3", service: None },
     Needed {
         program: "promtool",

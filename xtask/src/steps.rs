@@ -126,7 +126,7 @@ pub fn dependencies() -> Outcome {
 pub fn fuzz(arguments: &[String]) -> Outcome {
     let mut command = cargo(&["test", "--workspace", "--locked", "--test", "mutations", "--", "--nocapture"]);
     let mut arguments = arguments.iter();
-    let mut runs = "100000".to_owned();
+    let mut runs = "50000".to_owned();
     while let Some(argument) = arguments.next() {
         let name = match argument.as_str() {
             "--runs" => "WEBSTONE_FUZZ_RUNS",

@@ -6,7 +6,7 @@ use crate::source::Source;
 use crate::tree::Tree;
 
 /// A phrase, and what to say.
-const BANNED: [(&str, &str); 47] = [
+const BANNED: [(&str, &str); 60] = [
     ("segments sent again", "retransmissions"),
     ("syns sent again", "retransmitted SYNs"),
     ("whosever", "all traffic on this interface"),
@@ -54,6 +54,19 @@ const BANNED: [(&str, &str); 47] = [
     ("looked at for", "monitored for"),
     ("of its own accord", "by itself"),
     ("held up by", "throttled by, or delayed by"),
+    ("makes no sense", "is invalid, or broke the protocol"),
+    ("in the clear", "without TLS"),
+    ("is no number", "is not a number"),
+    ("is no directory", "is not a directory"),
+    ("is no length", "is not a length"),
+    ("looks no", "does not look up"),
+    ("be had", "is available, or is possible"),
+    ("does not tell", "does not report"),
+    ("did not tell", "did not report"),
+    ("dearer", "costs more"),
+    ("the best first", "in order of preference"),
+    ("not read here", "is not supported"),
+    ("arrivals a second", "arrivals per second"),
 ];
 /// The page that lists them.
 const EXEMPT: [&str; 2] = ["docs/style.md", "CHANGELOG.md"];

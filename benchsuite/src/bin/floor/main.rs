@@ -3,9 +3,12 @@
 //! what the kernel and this machine ask of any load generator that is built on these system calls.
 //!
 //! With a connection per request the descriptor is used again, as webstone's is: `connect`, `send`, `recv`, and what ends the
-//! connection.
+//! connection. This file has HTTP/1 in the clear, and what all have in common; `layered` has TLS and HTTP/2.
 
-use std::io::{self, Read as _, Write as _};
+mod http2;
+mod layered;
+
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
@@ -19,8 +22,10 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, sockopt};
 use serde_json::json;
 
-const USAGE: &str =
-    "usage: webstone-floor CLIENTS SECONDS http://ADDRESS:PORT/PATH keep-alive|receive|per-request|reset";
+const USAGE: &str = "\
+usage: webstone-floor CONNECTIONS SECONDS URL keep-alive|receive|per-request|reset|resume
+       webstone-floor CONNECTIONS SECONDS URL h2 STREAMS
+URL is http://ADDRESS:PORT/PATH or https://ADDRESS:PORT/PATH; resume is per-request with resumed TLS sessions";
 /// Long enough for all connections to be busy.
 const WARM_UP: Duration = Duration::from_millis(500);
 /// Events taken at once, and room for one read, where bodies are small and where they are received whole: as webstone's
@@ -31,7 +36,13 @@ const BODY_BYTES: usize = 160 * 1024;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let measured = parse(&arguments).and_then(|load| measure(&load).map_err(|error| error.to_string()));
+    let measured = parse(&arguments).and_then(|load| {
+        let measured = match load.is_layered() {
+            true => measure::<layered::Clients<'_>>(&load),
+            false => measure::<Clients<'_>>(&load),
+        };
+        measured.map_err(|error| error.to_string())
+    });
     match measured {
         Ok(text) => {
             println!("{text}");
@@ -55,11 +66,15 @@ enum Way {
     PerRequest,
     /// Behind each answer, with a reset.
     Reset,
+    /// As [`Way::PerRequest`] over TLS, whose sessions are resumed.
+    Resume,
+    /// Never; each has so many streams of HTTP/2 at a time.
+    Http2 { streams: usize },
 }
 
 impl Way {
     fn keeps(self) -> bool {
-        matches!(self, Way::KeepAlive | Way::Receive)
+        matches!(self, Way::KeepAlive | Way::Receive | Way::Http2 { .. })
     }
 }
 
@@ -68,47 +83,91 @@ struct Load {
     clients: usize,
     duration: Duration,
     address: SocketAddr,
-    request: String,
+    is_secure: bool,
+    authority: String,
+    path: String,
     way: Way,
 }
 
+impl Load {
+    fn is_layered(&self) -> bool {
+        self.is_secure || matches!(self.way, Way::Http2 { .. })
+    }
+
+    /// A request of HTTP/1, as webstone's own: fields cost the server time, and its pace changes what clients need.
+    fn request(&self) -> String {
+        let Load { authority, path, .. } = self;
+        let close = if self.way.keeps() { "" } else { "Connection: close\r\n" };
+        format!(
+            "GET {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: {AGENT}\r\nAccept: */*\r\n{close}\r\n"
+        )
+    }
+
+    fn buffer_bytes(&self) -> usize {
+        if self.way == Way::Receive { BODY_BYTES } else { BUFFER_BYTES }
+    }
+}
+
+/// What requests say that the client is.
+const AGENT: &str = concat!("webstone/", env!("CARGO_PKG_VERSION"));
+
 fn parse(words: &[String]) -> Result<Load, String> {
-    let [clients, seconds, url, way] = words else { return Err("four words are needed".to_owned()) };
-    let clients =
-        clients.parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("{clients}: no number of clients"))?;
-    let seconds = seconds.parse().map_err(|_| format!("{seconds}: no number of seconds"))?;
-    let (authority, path) = url
-        .strip_prefix("http://")
-        .and_then(|rest| rest.split_once('/'))
-        .ok_or_else(|| format!("{url}: not http://ADDRESS:PORT/PATH"))?;
-    let address = authority.parse().map_err(|_| format!("{authority}: not ADDRESS:PORT"))?;
-    let way = match way.as_str() {
-        "keep-alive" => Way::KeepAlive,
-        "receive" => Way::Receive,
-        "per-request" => Way::PerRequest,
-        "reset" => Way::Reset,
-        _ => return Err(format!("{way}: none of keep-alive, receive, per-request, reset")),
+    let (words, streams) = match words {
+        [words @ .., streams] if words.len() == 4 => (words, Some(streams)),
+        words => (words, None),
     };
-    // As webstone's own: fields cost the server time, and its pace changes what clients need.
-    let close = if way.keeps() { "" } else { "Connection: close\r\n" };
-    let request = format!(
-        "GET /{path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: webstone/{}\r\nAccept: */*\r\n{close}\r\n",
-        env!("CARGO_PKG_VERSION")
-    );
-    Ok(Load { clients, duration: Duration::from_secs(seconds), address, request, way })
+    let [clients, seconds, url, way] = words else { return Err("four or five words are needed".to_owned()) };
+    let count = |text: &String, what: &str| {
+        text.parse().ok().filter(|n: &usize| *n > 0).ok_or_else(|| format!("{text}: no number of {what}"))
+    };
+    let seconds = seconds.parse().map_err(|_| format!("{seconds}: no number of seconds"))?;
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    let (authority, path) = rest
+        .split_once('/')
+        .filter(|_| ["http", "https"].contains(&scheme))
+        .ok_or_else(|| format!("{url}: neither http://ADDRESS:PORT/PATH nor https"))?;
+    let way = match (way.as_str(), streams) {
+        ("keep-alive", None) => Way::KeepAlive,
+        ("receive", None) => Way::Receive,
+        ("per-request", None) => Way::PerRequest,
+        ("reset", None) if scheme == "http" => Way::Reset,
+        ("resume", None) if scheme == "https" => Way::Resume,
+        ("h2", Some(streams)) => Way::Http2 { streams: count(streams, "streams")? },
+        _ => {
+            return Err(format!(
+                "{way}: none of keep-alive, receive, per-request, reset, resume, h2 STREAMS"
+            ));
+        }
+    };
+    Ok(Load {
+        clients: count(clients, "connections")?,
+        duration: Duration::from_secs(seconds),
+        address: authority.parse().map_err(|_| format!("{authority}: not ADDRESS:PORT"))?,
+        is_secure: scheme == "https",
+        authority: authority.to_owned(),
+        path: format!("/{path}"),
+        way,
+    })
+}
+
+/// Connections under load.
+trait Drive<'a>: Sized {
+    /// Prepares for a load.
+    fn new(load: &'a Load) -> io::Result<Self>;
+
+    /// Takes a new socket, and has it connect.
+    fn add(&mut self, socket: OwnedFd) -> io::Result<()>;
+
+    /// Something happened to the connection of a number, counted from 0 in the order in which they were added.
+    fn handle(&mut self, number: usize, flags: epoll::EventFlags) -> io::Result<()>;
+
+    /// Answers that came whole.
+    fn requests(&self) -> u64;
 }
 
 /// Loads the server, and says what it took as JSON.
-fn measure(load: &Load) -> io::Result<String> {
-    let length = length_of_answer(load)?;
-    let mut clients = Clients {
-        load,
-        length,
-        sockets: Vec::with_capacity(load.clients),
-        due: vec![UNASKED; load.clients],
-        buffer: vec![0; if load.way == Way::Receive { BODY_BYTES } else { BUFFER_BYTES }],
-        requests: 0,
-    };
+fn measure<'a, D: Drive<'a>>(load: &'a Load) -> io::Result<String> {
+    let mut clients = D::new(load)?;
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let family = if load.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -118,8 +177,7 @@ fn measure(load: &Load) -> io::Result<String> {
         let interest =
             epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         epoll::add(&poll, &socket, epoll::EventData::new_u64(number as u64), interest)?;
-        clients.sockets.push(socket);
-        clients.connect(number)?;
+        clients.add(socket)?;
     }
     let mut events = Vec::with_capacity(BATCH);
     let opens = Instant::now() + WARM_UP;
@@ -134,13 +192,13 @@ fn measure(load: &Load) -> io::Result<String> {
         let now = Instant::now();
         match window {
             None if now >= opens => {
-                before = clients.requests;
+                before = clients.requests();
                 window = Some((now, own_cpu_s()?));
             }
             Some((opened, cpu_s)) if now - opened >= load.duration => {
-                let requests = clients.requests - before;
+                let requests = clients.requests() - before;
                 let report = json!({
-                    "requests": clients.requests,
+                    "requests": clients.requests(),
                     "rate": requests as f64 / (now - opened).as_secs_f64(),
                     "window_cpu_per_request_s": (own_cpu_s()? - cpu_s) / requests as f64,
                 });
@@ -154,6 +212,7 @@ fn measure(load: &Load) -> io::Result<String> {
 /// All clients, each with one connection.
 struct Clients<'a> {
     load: &'a Load,
+    request: String,
     /// Bytes of an answer.
     length: usize,
     sockets: Vec<OwnedFd>,
@@ -169,7 +228,30 @@ const UNASKED: usize = usize::MAX;
 /// The answer is whole, and the server is to end the connection.
 const ENDED: usize = 0;
 
-impl Clients<'_> {
+impl<'a> Drive<'a> for Clients<'a> {
+    fn new(load: &'a Load) -> io::Result<Clients<'a>> {
+        let length = length_of_answer(load, &mut TcpStream::connect(load.address)?)?;
+        Ok(Clients {
+            load,
+            request: load.request(),
+            length,
+            sockets: Vec::with_capacity(load.clients),
+            due: Vec::with_capacity(load.clients),
+            buffer: vec![0; load.buffer_bytes()],
+            requests: 0,
+        })
+    }
+
+    fn add(&mut self, socket: OwnedFd) -> io::Result<()> {
+        self.sockets.push(socket);
+        self.due.push(UNASKED);
+        self.connect(self.sockets.len() - 1)
+    }
+
+    fn requests(&self) -> u64 {
+        self.requests
+    }
+
     fn handle(&mut self, number: usize, flags: epoll::EventFlags) -> io::Result<()> {
         let ended = flags.contains(epoll::EventFlags::RDHUP);
         match self.due[number] {
@@ -181,7 +263,9 @@ impl Clients<'_> {
             _ => self.receive(number, ended),
         }
     }
+}
 
+impl Clients<'_> {
     fn receive(&mut self, number: usize, ended: bool) -> io::Result<()> {
         loop {
             let received = match net::recv(&self.sockets[number], &mut self.buffer[..], RecvFlags::empty()) {
@@ -201,15 +285,15 @@ impl Clients<'_> {
         }
         self.requests += 1;
         match self.load.way {
-            Way::KeepAlive | Way::Receive => self.ask(number),
             Way::Reset => self.reconnect(number),
             Way::PerRequest if ended => self.reconnect(number),
             Way::PerRequest => Ok(()),
+            _ => self.ask(number),
         }
     }
 
     fn ask(&mut self, number: usize) -> io::Result<()> {
-        match net::send(&self.sockets[number], self.load.request.as_bytes(), SendFlags::NOSIGNAL) {
+        match net::send(&self.sockets[number], self.request.as_bytes(), SendFlags::NOSIGNAL) {
             Ok(_) => self.due[number] = self.length,
             // The connection does not stand yet.
             Err(Errno::AGAIN) => self.due[number] = UNASKED,
@@ -238,9 +322,8 @@ impl Clients<'_> {
 }
 
 /// Head and body of an answer, in bytes. Every other must be as long.
-fn length_of_answer(load: &Load) -> io::Result<usize> {
-    let mut socket = TcpStream::connect(load.address)?;
-    socket.write_all(load.request.as_bytes())?;
+fn length_of_answer(load: &Load, socket: &mut (impl io::Read + io::Write)) -> io::Result<usize> {
+    socket.write_all(load.request().as_bytes())?;
     let mut answer = vec![0; BUFFER_BYTES];
     let mut filled = 0;
     loop {
@@ -272,6 +355,7 @@ fn own_cpu_s() -> io::Result<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
 
     use super::*;
@@ -283,12 +367,16 @@ mod tests {
     #[test]
     fn wrong_words_name_themselves() {
         for (text, part) in [
-            ("1 2 http://127.0.0.1:1/", "four words"),
-            ("0 1 http://127.0.0.1:1/ reset", "0: no number of clients"),
+            ("1 2 http://127.0.0.1:1/", "four or five words"),
+            ("0 1 http://127.0.0.1:1/ reset", "0: no number of connections"),
             ("1 x http://127.0.0.1:1/ reset", "x: no number of seconds"),
-            ("1 1 ftp://127.0.0.1:1/ reset", "ftp://127.0.0.1:1/: not http://"),
+            ("1 1 ftp://127.0.0.1:1/ reset", "ftp://127.0.0.1:1/: neither http://"),
             ("1 1 http://localhost/ reset", "localhost: not ADDRESS:PORT"),
             ("1 1 http://127.0.0.1:1/ kept", "kept: none of keep-alive, receive, per-request, reset"),
+            ("1 1 http://127.0.0.1:1/ resume", "resume: none of"),
+            ("1 1 https://127.0.0.1:1/ reset", "reset: none of"),
+            ("1 1 http://127.0.0.1:1/ h2", "h2: none of"),
+            ("1 1 http://127.0.0.1:1/ h2 0", "0: no number of streams"),
         ] {
             let error = load(text).unwrap_err();
             assert!(error.contains(part), "{error}");
@@ -328,7 +416,8 @@ mod tests {
             let server = std::thread::spawn(move || serve(&listener, body));
             let load = load(&format!("1 0 http://{address}/ {way}")).unwrap();
             let load = Load { duration: Duration::from_millis(50), ..load };
-            let report: serde_json::Value = serde_json::from_str(&measure(&load).unwrap()).unwrap();
+            let report: serde_json::Value =
+                serde_json::from_str(&measure::<Clients<'_>>(&load).unwrap()).unwrap();
             TcpStream::connect(address).unwrap().write_all(b"stop").unwrap();
             let (requests, answered) = (report["requests"].as_u64().unwrap(), server.join().unwrap());
             // One was for the length alone, and the last may be under way.
