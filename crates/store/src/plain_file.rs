@@ -161,11 +161,11 @@ fn odd_kind(kind: FileType) -> Option<&'static str> {
 }
 
 fn refused(kind: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("it is {kind}, and only plain files are read here"))
+    io::Error::new(io::ErrorKind::InvalidInput, format!("it is {kind}; only plain files are read"))
 }
 
 fn too_large(found: u64, bytes_max: u64) -> io::Error {
-    let what = format!("it has {found} bytes, and at most {bytes_max} are read");
+    let what = format!("it has {found} bytes; at most {bytes_max} are read");
     io::Error::new(io::ErrorKind::FileTooLarge, what)
 }
 
@@ -189,7 +189,7 @@ mod tests {
             Ok(bytes) => String::from_utf8(bytes).unwrap(),
             Err(error) => error.to_string(),
         };
-        let of = |kind: &str| format!("it is {kind}, and only plain files are read here");
+        let of = |kind: &str| format!("it is {kind}; only plain files are read");
         for links in [Links::Followed, Links::Refused, Links::RefusedHardToo] {
             assert_eq!(said("plain", links), "text");
             assert_eq!(said("fifo", links), of("a FIFO"));
@@ -233,11 +233,11 @@ mod tests {
         fs::write(&path, "12345").unwrap();
         assert_eq!(read(&path, Links::Refused, 5).unwrap(), b"12345");
         let error = read(&path, Links::Refused, 4).unwrap_err().to_string();
-        assert_eq!(error, "it has 5 bytes, and at most 4 are read");
+        assert_eq!(error, "it has 5 bytes; at most 4 are read");
         assert_eq!(read_end(&path, Links::Refused, 2).unwrap(), b"45");
         assert_eq!(read_end(&path, Links::Refused, 9).unwrap(), b"12345");
         let error = read(Path::new("/proc/self/status"), Links::Refused, 4).unwrap_err().to_string();
-        assert_eq!(error, "it has 5 bytes, and at most 4 are read");
+        assert_eq!(error, "it has 5 bytes; at most 4 are read");
         fs::write(&path, b"\xff").unwrap();
         let error = read_text(&path, Links::Refused, 5).unwrap_err();
         assert_eq!(
@@ -262,9 +262,9 @@ mod tests {
         assert_eq!(said(0), "");
         fs::write(&path, "12345").unwrap();
         assert_eq!(said(5), "12345");
-        assert_eq!(said(4), "it has 5 bytes, and at most 4 are read");
+        assert_eq!(said(4), "it has 5 bytes; at most 4 are read");
         OpenOptions::new().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
-        assert_eq!(said(5), "it has 1099511627776 bytes, and at most 5 are read");
+        assert_eq!(said(5), "it has 1099511627776 bytes; at most 5 are read");
         let said = said(u64::MAX);
         assert!(said.starts_with("it has a hole at byte ") && said.len() < 80, "{said}");
     }

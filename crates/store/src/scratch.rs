@@ -89,7 +89,7 @@ fn dismiss(guard: &mut Child) {
 /// The guard's whole life: waits for the end of standard input, then removes the directory.
 ///
 /// # Errors
-/// The directory is none that webstone made, or cannot be removed.
+/// If webstone did not make the directory, or it cannot be removed.
 pub fn guard(directory: &Path) -> io::Result<()> {
     let named = directory.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(PREFIX));
     if !named {

@@ -47,7 +47,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form that a file's name says.
+    /// The format, by the file's name.
     pub fn of_name(path: &Path) -> Option<Form> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
         match () {
@@ -148,7 +148,7 @@ fn write_zip(out: File, files: &[(String, PathBuf)]) -> io::Result<()> {
     zip.finish()?.sync_all()
 }
 
-/// Unpacks an archive into a directory of its own. Which of the two forms it is, its first bytes tell.
+/// Unpacks an archive into a directory of its own. The format is detected from the first bytes.
 pub fn read(archive: &Path) -> Result<Unpacked, ArchiveError> {
     let refused = |doing| move |source| ArchiveError::Io { doing, path: archive.to_owned(), source };
     let content = |what: String| ArchiveError::Content { path: archive.to_owned(), what };
@@ -183,7 +183,7 @@ fn read_tar_gz(file: File, place: &mut Place) -> Result<(), String> {
     for (number, entry) in (1..).zip(tar.entries().map_err(broken)?.raw(true)) {
         let mut entry = entry.map_err(broken)?;
         if number > ENTRIES_MAX {
-            return Err(format!("it holds more than {ENTRIES_MAX} entries, and a record has fewer"));
+            return Err(format!("it has more than {ENTRIES_MAX} entries; a record has fewer"));
         }
         let kind = entry.header().entry_type();
         match kind {
@@ -212,7 +212,7 @@ fn read_tar_gz(file: File, place: &mut Place) -> Result<(), String> {
             tar::EntryType::Regular => place.unpack(&name, &mut entry)?,
             kind => {
                 return Err(format!(
-                    "{name:?} in it is a link or a device ({kind:?}), and a record has plain files only"
+                    "{name:?} in it is a link or a device ({kind:?}); a record has only plain files"
                 ));
             }
         }
@@ -234,7 +234,7 @@ fn read_tar_gz(file: File, place: &mut Place) -> Result<(), String> {
 }
 
 pub(super) fn behind_the_end() -> String {
-    "something was appended after its end".to_owned()
+    "data was appended after its end".to_owned()
 }
 
 /// What a tar says about its next entry: of at most so many bytes, because it is held.
@@ -255,12 +255,12 @@ fn extension(entry: &mut impl Read, bytes_max: u64) -> Result<Vec<u8>, String> {
 fn pax_name(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let mut name = None;
     for attribute in tar::PaxExtensions::new(bytes) {
-        let attribute = attribute.map_err(|_| "a PAX header in it makes no sense".to_owned())?;
+        let attribute = attribute.map_err(|_| "it has an invalid PAX header".to_owned())?;
         match attribute.key_bytes() {
             b"path" => name = Some(attribute.value_bytes().to_owned()),
             key if key == b"size" || key == b"linkpath" || key.starts_with(b"GNU.sparse") => {
                 let key = String::from_utf8_lossy(key);
-                return Err(format!("a PAX header in it says {key:?}, and a record has plain files only"));
+                return Err(format!("a PAX header in it has {key:?}; a record has only plain files"));
             }
             _ => {}
         }
@@ -276,7 +276,7 @@ fn read_zip(mut file: File, place: &mut Place) -> Result<(), String> {
         let mut entry = zip.by_index(index).map_err(broken)?;
         let name = entry.name().map_err(broken)?.into_owned();
         if entry.is_symlink() || entry.encrypted() {
-            return Err(format!("{name:?} in it is a link or encrypted, and a record has plain files only"));
+            return Err(format!("{name:?} in it is a link or encrypted; a record has only plain files"));
         }
         match entry.is_dir() {
             true => place.directory_named(&name, entry.compressed_size())?,
@@ -319,13 +319,13 @@ impl Place {
             Some([top, name]) => (Some((*top).to_owned()), *name),
             _ => {
                 return Err(format!(
-                    "the path {path:?} in it leads somewhere else than into a record's directory"
+                    "the path {path:?} in it is not that of a file in the record's directory"
                 ));
             }
         };
         match &self.top {
             Some(known) if *known != top => {
-                return Err(format!("{path:?} in it lies in another directory than the rest"));
+                return Err(format!("{path:?} in it is not in the same directory as the other files"));
             }
             _ => self.top = Some(top),
         }
@@ -335,11 +335,11 @@ impl Place {
     /// An entry that is a directory: the one of the files, and nothing in itself.
     fn directory_named(&mut self, path: &str, bytes: u64) -> Result<(), String> {
         if bytes > 0 {
-            return Err(format!("the directory {path:?} in it has a content"));
+            return Err(format!("the directory {path:?} in it has content"));
         }
         match self.plain_name(&format!("{path}/{RECORD}")) {
             Ok(_) => Ok(()),
-            Err(_) => Err(format!("the directory {path:?} in it is not the one of its files")),
+            Err(_) => Err(format!("the directory {path:?} in it is not the directory of its files")),
         }
     }
 
@@ -350,7 +350,7 @@ impl Place {
             return Err(twice(&name));
         }
         if self.names.len() > FILES_MAX {
-            return Err(format!("it holds more than {FILES_MAX} files, and a record has fewer"));
+            return Err(format!("it has more than {FILES_MAX} files; a record has fewer"));
         }
         let left = self.left.min(bytes_max(&name));
         let mut unpack = || -> io::Result<u64> {
@@ -363,7 +363,7 @@ impl Place {
             .map_err(|error| format!("{name:?} cannot be unpacked: {}", crate::without_number(&error)))?;
         if copied > self.left {
             return Err(format!(
-                "unpacked it would have more than {BYTES_EACH} times its size, which no record has"
+                "unpacked, it would have more than {BYTES_EACH} times its size; no record has"
             ));
         }
         if copied > left {

@@ -49,8 +49,8 @@ impl KeyError {
 }
 
 const MAKE: &str = "`ssh-keygen -t ed25519 -f webstone-key` makes one";
-const AGENT: &str = "without --key, the manifest can be signed by ssh-keygen itself, by an agent or a token too: \
-                     ssh-keygen -Y sign -n webstone -f KEY RUN/MANIFEST.sha256";
+const AGENT: &str = "leave --key out and sign the manifest with ssh-keygen, which can also use an agent or a \
+    token: ssh-keygen -Y sign -n webstone -f KEY RUN/MANIFEST.sha256";
 
 /// Reads a private key. `ask` is asked for the passphrase where the key has one; its `None` ends the attempt.
 pub fn load(path: &Path, ask: &mut dyn FnMut() -> Option<String>) -> Result<PrivateKey, KeyError> {
@@ -61,7 +61,8 @@ pub fn load(path: &Path, ask: &mut dyn FnMut() -> Option<String>) -> Result<Priv
         }
         read => read.map_err(io)?,
     };
-    let text = String::from_utf8(bytes).map_err(|_| no_key(path, "it is not a key in text form", MAKE))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| no_key(path, "it is not a key in PEM or OpenSSH format", MAKE))?;
     let key = if text.contains("-----BEGIN OPENSSH PRIVATE KEY-----") {
         openssh(path, &text, ask)?
     } else if text.contains("-----BEGIN PRIVATE KEY-----") {
@@ -71,20 +72,20 @@ pub fn load(path: &Path, ask: &mut dyn FnMut() -> Option<String>) -> Result<Priv
     } else {
         let (what, hint) = match text.trim_start() {
             text if text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----") => (
-                "it is PKCS#8 with a passphrase, which is not read",
-                "take the passphrase off a copy: openssl pkey -in KEY -out COPY; or use a key of OpenSSH, which may have one",
+                "it is a PKCS#8 key with a passphrase, which is not supported",
+                "remove the passphrase from a copy: openssl pkey -in KEY -out COPY; or use an OpenSSH key, which may have one",
             ),
             text if text.starts_with("ssh-") => {
                 ("it is a public key", "name the private key: the file without .pub")
             }
-            text if text.contains("PRIVATE KEY-----") => ("it is a key of another kind than ed25519", MAKE),
+            text if text.contains("PRIVATE KEY-----") => ("it is not an ed25519 key", MAKE),
             _ => ("it is neither an OpenSSH private key nor PKCS#8", MAKE),
         };
         return Err(no_key(path, what, hint));
     };
     match key.algorithm() {
         Algorithm::Ed25519 => Ok(key),
-        other => Err(no_key(path, &format!("it is a key of the kind {other}, and only ed25519 signs"), MAKE)),
+        other => Err(no_key(path, &format!("it is a key of type {other}; only ed25519 is supported"), MAKE)),
     }
 }
 

@@ -39,7 +39,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Holds the run rules against a record.
+    /// Checks a record against the run rules.
     pub fn of(record: &RunRecord, tool: Tool, made_at: String) -> Certificate {
         let verdict = verdict::of(record);
         let rules = verdict::rules(record);
@@ -56,7 +56,7 @@ impl Certificate {
         }
     }
 
-    /// How many rules stand so.
+    /// Number of rules with this standing.
     pub fn count(&self, standing: RuleStanding) -> usize {
         self.rules.iter().filter(|rule| rule.standing == standing).count()
     }
@@ -69,7 +69,7 @@ impl Certificate {
         text
     }
 
-    /// What this certificate says and the record does not, in words.
+    /// Where this certificate differs from the record, in words.
     pub fn differences(&self, record: &RunRecord) -> Differences {
         let own = Certificate::of(record, self.tool.clone(), self.made_at.clone());
         let differ = |found: &mut Vec<String>, what: &str, said: String, is: String| {
@@ -97,7 +97,7 @@ impl Certificate {
     }
 }
 
-/// What a certificate says and its record does not: a line each.
+/// Where a certificate differs from its record, one line each.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Differences {
     /// Which record it belongs to.

@@ -9,7 +9,7 @@ use crate::plain_file::{self, Links};
 /// Largest file that holds a public key, in bytes.
 const SIGNER_BYTES_MAX: u64 = 64 << 10;
 
-/// What the signature is for, so that a signature of something else with the same key is none of a record.
+/// Namespace of the signature, so that a signature of something else with the same key is not valid for a record.
 pub const NAMESPACE: &str = "webstone";
 
 /// Who signed.
@@ -21,11 +21,11 @@ pub struct Signed {
     pub public_key: String,
 }
 
-/// Why a signature is none of a manifest.
+/// Why a signature is not valid for a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
     /// It is a good signature of something else: the manifest, or the signature, was changed.
-    #[error("the signature of {0} does not fit: it was made of other bytes")]
+    #[error("the signature does not match {0}: it was made for other content")]
     Other(String),
     /// It cannot be one.
     #[error("{0}")]
@@ -41,7 +41,7 @@ pub fn sign(key: &PrivateKey, manifest: &[u8]) -> Result<String, String> {
     text_of(&signature).ok_or_else(|| "the signature cannot be written as text".to_owned())
 }
 
-/// Whether a signature is one of these bytes, and whose.
+/// Checks that a signature is valid for these bytes, and returns whose it is.
 pub fn check(signature: &[u8], manifest: &[u8]) -> Result<Signed, SignatureError> {
     let none = |what: String| SignatureError::NotOne(what);
     let parsed =
@@ -49,15 +49,17 @@ pub fn check(signature: &[u8], manifest: &[u8]) -> Result<Signed, SignatureError
     // Armour has room for bytes that no reader looks at. There is one way to write a signature, and it has none.
     if text_of(&parsed).is_none_or(|text| text.as_bytes() != signature) {
         return Err(none(
-            "holds the signature in another form than ssh-keygen writes it: it was changed".to_owned(),
+            "has a signature that ssh-keygen did not write in this form: it was changed".to_owned(),
         ));
     }
     if parsed.namespace() != NAMESPACE {
         let found = parsed.namespace();
-        return Err(none(format!("is a signature for `{found}`; a record's is for `{NAMESPACE}`")));
+        return Err(none(format!(
+            "is a signature in the namespace `{found}`; a record's is in `{NAMESPACE}`"
+        )));
     }
     if parsed.algorithm() != Algorithm::Ed25519 {
-        return Err(none(format!("is made with {}, and only ed25519 is read", parsed.algorithm())));
+        return Err(none(format!("was made with {}; only ed25519 is supported", parsed.algorithm())));
     }
     let key = PublicKey::from(parsed.public_key().clone());
     let fingerprint = fingerprint(&key).to_string();
@@ -107,7 +109,7 @@ pub fn signer(text: &str) -> Result<Allowed, String> {
         false => plain_file::read_text(Path::new(text), Links::Followed, SIGNER_BYTES_MAX)
             .map_err(|error| format!("cannot be read: {}", crate::without_number(&error)))?,
     };
-    let key = PublicKey::from_openssh(line.trim()).map_err(|_| "holds no OpenSSH public key".to_owned())?;
+    let key = PublicKey::from_openssh(line.trim()).map_err(|_| "has no OpenSSH public key".to_owned())?;
     Ok(Allowed { who: key.comment().to_owned(), fingerprint: fingerprint(&key).to_string() })
 }
 
@@ -134,7 +136,7 @@ pub fn allowed_signers(text: &str) -> Result<Vec<Allowed>, String> {
                     if names.trim_matches('"').split(',').any(|name| name == NAMESPACE) => {}
                 _ => {
                     return Err(format!(
-                        "line {number}: the option `{option}` is not judged here; check with ssh-keygen -Y verify"
+                        "line {number}: the option `{option}` is not supported; check with ssh-keygen -Y verify"
                     ));
                 }
             }

@@ -29,19 +29,19 @@ pub(super) fn check(file: &mut File) -> Result<(), String> {
     }
     let (count, size, start) = (number(&end, 10, 2), number(&end, 12, 4), number(&end, 16, 4));
     let (start, size) = match start == u64::from(u32::MAX) || size == u64::from(u32::MAX) {
-        true => of_zip64(file, length).map_err(broken)?.ok_or("its directory makes no sense")?,
+        true => of_zip64(file, length).map_err(broken)?.ok_or("its directory is invalid")?,
         false => (start, size),
     };
     if count > FILES_MAX as u64 {
-        return Err(format!("it holds {count} entries, and a record has fewer than {FILES_MAX}"));
+        return Err(format!("it has {count} entries; a record has fewer than {FILES_MAX}"));
     }
     if size > DIRECTORY_BYTES_MAX || start.saturating_add(size) > length {
-        return Err("its directory makes no sense".to_owned());
+        return Err("its directory is invalid".to_owned());
     }
     let directory = read_at(file, start, size).map_err(broken)?;
-    let mut entries = entries(&directory).ok_or("its directory makes no sense")?;
+    let mut entries = entries(&directory).ok_or("its directory is invalid")?;
     if entries.len() as u64 != count {
-        return Err(format!("its directory has {} entries, and its end says {count}", entries.len()));
+        return Err(format!("its directory has {} entries, but its end says {count}", entries.len()));
     }
     let mut names = BTreeSet::new();
     if let Some(entry) = entries.iter().find(|entry| !names.insert(entry.name.to_ascii_lowercase())) {
@@ -55,12 +55,12 @@ pub(super) fn check(file: &mut File) -> Result<(), String> {
         let (name, extra) = (number(&header, 26, 2), number(&header, 28, 2));
         let own = read_at(file, entry.offset + HEADER_BYTES, name).map_err(broken)?;
         if gap.is_none() || !header.starts_with(b"PK\x03\x04") || own != entry.name {
-            return Err("something stands between its entries that its directory does not list".to_owned());
+            return Err("it has data between its entries that its directory does not list".to_owned());
         }
         at = (entry.offset + HEADER_BYTES + name + extra).saturating_add(entry.packed);
     }
     if start.checked_sub(at).is_none_or(|gap| !DESCRIPTORS.contains(&gap)) {
-        return Err("something stands between its entries that its directory does not list".to_owned());
+        return Err("it has data between its entries that its directory does not list".to_owned());
     }
     file.rewind().map_err(broken)
 }

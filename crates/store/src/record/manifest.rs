@@ -28,7 +28,7 @@ pub struct Damage {
     pub what: String,
 }
 
-/// The files of a record, held against their check sums.
+/// The result of checking a record's files against their check sums.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Integrity {
     /// Files whose check sums were compared.
@@ -85,7 +85,7 @@ pub(super) fn check(directory: &Path) -> Result<Integrity, StoreError> {
             found.files += 1;
             match check_sum(&directory.join(name)) {
                 Ok(is) if is == *sum => {}
-                Ok(is) => found.damage(name, format!("its check sum is {is}, and {MANIFEST} has {sum}")),
+                Ok(is) => found.damage(name, format!("its check sum is {is}, but {MANIFEST} has {sum}")),
                 Err(error) => {
                     found.damage(name, format!("cannot be read: {}", super::without_number(&error)))
                 }
@@ -96,9 +96,9 @@ pub(super) fn check(directory: &Path) -> Result<Integrity, StoreError> {
     }
     for (name, is_file) in &there {
         if !is_file {
-            found.damage(name, "is not a plain file, and a record has nothing else");
+            found.damage(name, "is not a plain file; a record has nothing else");
         } else if !listed.contains_key(name) && name != MANIFEST && name != SIGNATURE {
-            found.damage(name, format!("is surplus: {MANIFEST} does not list it"));
+            found.damage(name, format!("is not listed in {MANIFEST}"));
         }
     }
     Ok(found)

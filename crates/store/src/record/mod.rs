@@ -47,7 +47,7 @@ pub use append::{replace, sync_directory};
 pub use manifest::{Damage, Integrity};
 pub use write::Store;
 
-/// The run, whole, without what outgrows JSON.
+/// The whole run, without what is too large for JSON.
 pub const RECORD: &str = "record.json";
 const HISTOGRAMS: &str = "histograms.hlog";
 const INTERVALS: &str = "intervals.ndjson";
@@ -59,7 +59,7 @@ const ITERATIONS: &str = "iterations.ndjson";
 const ENVIRONMENT: &str = "environment.json";
 /// The figures as they were computed when the run ended.
 pub const FIGURES: &str = "figures.json";
-/// The run rules, held against the record.
+/// The record checked against the run rules.
 pub const CERTIFICATE: &str = "certificate.json";
 /// Check sums of all the others.
 pub const MANIFEST: &str = "MANIFEST.sha256";
@@ -85,7 +85,7 @@ pub struct Derived {
     pub bytes: Vec<u8>,
 }
 
-/// Most bytes of a record's file that is read as a whole; `u64::MAX` of those that are read piece by piece.
+/// Maximum size of a record's file that is read as a whole, in bytes; `u64::MAX` for those read piece by piece.
 pub fn bytes_max(name: &str) -> u64 {
     match name {
         RECORD => 1 << 30,
@@ -137,9 +137,7 @@ pub enum StoreError {
         what: String,
     },
     /// A newer program wrote the record.
-    #[error(
-        "{file}: the record has schema {found}, and this version of webstone knows schemas up to {known}"
-    )]
+    #[error("{file}: the record has schema {found}; this version of webstone reads schemas up to {known}")]
     Newer {
         /// The file.
         file: PathBuf,
@@ -152,7 +150,7 @@ pub enum StoreError {
     #[error(transparent)]
     PageRows(#[from] PageRowsError),
     /// The path is not a record.
-    #[error("{path} holds no record: there is no {RECORD} in it")]
+    #[error("{path} is not a record: it has no {RECORD}")]
     NoRecord {
         /// The path.
         path: PathBuf,
@@ -174,7 +172,7 @@ impl StoreError {
                 _ => Some("name a directory that you may write to: --runs-dir DIR"),
             },
             StoreError::Content { .. } | StoreError::PageRows(_) => {
-                Some("the file was changed or damaged; `sha256sum -c MANIFEST.sha256` tells which one")
+                Some("the file was changed or damaged; `sha256sum -c MANIFEST.sha256` shows which one")
             }
             StoreError::Newer { .. } => Some("read it with the version that wrote it, or a later one"),
             StoreError::NoRecord { .. } => Some("give a directory below runs/, or its record.json"),

@@ -71,14 +71,14 @@ pub(super) fn read_total(number: u64, line: &str, totals: &mut [PageTotals]) -> 
     let row = parse(line.as_bytes(), totals.len()).ok_or_else(|| wrong_row(totals.len()))?;
     let total = &mut totals[row.page as usize];
     if *total != PageTotals::default() {
-        return Err(format!("page {} stands here a second time", row.page));
+        return Err(format!("page {} is listed twice", row.page));
     }
     *total = row.totals;
     Ok(())
 }
 
 fn wrong_row(pages: usize) -> String {
-    format!("not a page below {pages} and {NUMBERS} numbers after it")
+    format!("expected a page number below {pages} and {NUMBERS} numbers after it")
 }
 
 /// `20,,1,`: clients, rate in open loop, iteration.
@@ -177,7 +177,7 @@ impl PageSource for RowsFile {
         let (prefix, held) = (prefix(iteration), usize::try_from(place.rows).unwrap_or(usize::MAX));
         if held > self.pages {
             let what =
-                format!("record.json says there are {held}, and the workload has {} pages", self.pages);
+                format!("record.json says there are {held}, but the workload has {} pages", self.pages);
             return Err(wrong(1, &what));
         }
         let mut rows: Vec<PageRow> = Vec::with_capacity(held.min(most).min(self.pages));
@@ -193,7 +193,7 @@ impl PageSource for RowsFile {
                     return Err(wrong(number, &format!("the last one; record.json says there are {held}")));
                 }
                 Ok(_) if rows.len() == held => {
-                    return Err(wrong(number, &format!("one too many; record.json says there are {held}")));
+                    return Err(wrong(number, &format!("a surplus row; record.json says there are {held}")));
                 }
                 Ok(_) => {
                     let line = line.strip_suffix(b"\n").unwrap_or(&line);
@@ -344,7 +344,7 @@ mod tests {
         record.iterations[0].pages_at = record.iterations[1].pages_at;
         assert!(refused(&record).ends_with("row 1: does not begin with `5,,1,`"), "{}", refused(&record));
         record.iterations[0].pages_at = own.map(|place| RowsPlace { rows: 239, ..place });
-        assert!(refused(&record).ends_with("row 240: one too many; record.json says there are 239"));
+        assert!(refused(&record).ends_with("row 240: a surplus row; record.json says there are 239"));
         record.iterations[0].pages_at = own.map(|place| RowsPlace { rows: 241, ..place });
         assert!(refused(&record).ends_with("row 241: the last one; record.json says there are 241"));
     }
@@ -391,8 +391,8 @@ mod tests {
         assert_eq!(read_total(2, "2,1,0,0,0,0,0,0,0,0,0,0,0,9", &mut totals), Ok(()));
         assert_eq!((totals[2].hits, totals[2].head_bytes), (1, 9));
         for (line, what) in [
-            ("2,1,0,0,0,0,0,0,0,0,0,0,0,9", "page 2 stands here a second time"),
-            ("3,1,0,0,0,0,0,0,0,0,0,0,0,9", "not a page below 3"),
+            ("2,1,0,0,0,0,0,0,0,0,0,0,0,9", "page 2 is listed twice"),
+            ("3,1,0,0,0,0,0,0,0,0,0,0,0,9", "expected a page number below 3"),
             ("1,1,0,0,0,0,0,0,0,0,0,0,0", "13 numbers"),
             ("1,1,0,0,0,0,0,0,0,0,0,0,0,9,9", "13 numbers"),
             ("1,,0,0,0,0,0,0,0,0,0,0,0,9", "13 numbers"),

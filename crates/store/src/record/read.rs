@@ -334,7 +334,7 @@ mod tests {
         let (_, finished, _) = two_runs(runs.path());
         fs::write(finished.join(RECORD), r#"{"schema": 99, "new": true}"#).unwrap();
         let error = Store::load(&finished).unwrap_err();
-        assert!(error.to_string().contains("schema 99, and this version of webstone knows schemas up to 1"));
+        assert!(error.to_string().contains("schema 99; this version of webstone reads schemas up to 1"));
         assert!(error.hint().unwrap().contains("version that wrote it"));
     }
 
@@ -342,7 +342,7 @@ mod tests {
     fn what_is_no_record_is_told_with_line_and_remedy() {
         let runs = tempfile::tempdir().unwrap();
         let (_, finished, _) = two_runs(runs.path());
-        assert!(error_of(runs.path()).contains("holds no record"));
+        assert!(error_of(runs.path()).contains("is not a record"));
         assert!(error_of(&runs.path().join("nothing")).contains("No such file or directory"));
         fs::write(finished.join(RECORD), "{\n \"schema\": 1,\n oops").unwrap();
         assert!(

@@ -108,7 +108,7 @@ impl Store {
         read::load(path, read::PageDistributions::Read)
     }
 
-    /// Holds the files of a finished record against their check sums. `directory` is the record's own.
+    /// Checks the files of a finished record against their check sums. `directory` is the record's own.
     pub fn check(directory: &Path) -> Result<Integrity, StoreError> {
         manifest::check(directory)
     }

@@ -79,6 +79,10 @@ pub fn command_line(words: &[String]) -> Vec<String> {
                 let head = &rest[..rest.len() - secret.len()];
                 format!("{option}{head} {REDACTED}")
             }
+            // A page with its weight, which looks like a user and a hash where its path has 13 characters.
+            Some((weight, path)) if path.starts_with('/') && weight.bytes().all(|c| c.is_ascii_digit()) => {
+                format!("{weight}:{}", text(path).text)
+            }
             _ => text(word).text,
         });
         after_body = word == "--body";

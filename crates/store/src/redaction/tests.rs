@@ -344,6 +344,8 @@ fn a_command_line_keeps_everything_but_its_secrets() {
         "http://u:p@proxy:3128",
         "--name",
         "basic-token",
+        "5:/file10k.html,/x?token=t",
+        "u:/file10k.htmg",
     ]);
     let kept = words(&[
         "webstone",
@@ -363,6 +365,8 @@ fn a_command_line_keeps_everything_but_its_secrets() {
         "http://[redacted]@proxy:3128",
         "--name",
         "basic-token",
+        "5:/file10k.html,/x?token=[redacted]",
+        "u:[redacted]",
     ]);
     assert_eq!(command_line(&typed), kept);
 }
