@@ -44,7 +44,7 @@ pub enum ErrorClass {
     WrongLength,
     /// A whole response whose body has another content than the workload states.
     WrongContent,
-    /// A whole response that came before the whole request was written, so that it does not answer all of it.
+    /// A whole response that came before the whole request was sent, so that it does not answer all of it.
     AnsweredEarly,
     /// Bytes that are not an HTTP response, or that contradict themselves.
     Malformed,

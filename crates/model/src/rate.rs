@@ -1,6 +1,6 @@
 //! Rates of an open loop, as they are typed and printed: one rate, several levels of a sweep, a ramp over a time.
 //!
-//! A rate counts arrivals a second: pages that are begun. What a schedule makes of it is [`crate::arrivals`]'.
+//! A rate counts arrivals per second: pages that are begun. What a schedule makes of it is [`crate::arrivals`]'.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ use crate::units::{Nanos, grouped};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
-/// Fastest rate, in arrivals a second.
+/// Fastest rate, in arrivals per second.
 const PER_SECOND_MAX: u64 = 100_000_000;
 const RATE_EXPECTED: &str = "a rate from 0.001 to 100m arrivals per second";
 
@@ -22,7 +22,7 @@ impl Rate {
     /// No arrivals at all.
     pub const ZERO: Rate = Rate(0);
 
-    /// A whole number of arrivals a second.
+    /// A whole number of arrivals per second.
     pub const fn per_second(arrivals: u32) -> Rate {
         Rate(arrivals as u64 * 1000)
     }
@@ -285,11 +285,11 @@ macro_rules! as_text {
     };
 }
 
-as_text!(RateProfile, "RateProfile", "Arrivals a second: 1000, or a ramp as 1000..50000/1m");
+as_text!(RateProfile, "RateProfile", "Arrivals per second: 1000, or a ramp as 1000..50000/1m");
 as_text!(
     Rates,
     "Rates",
-    "Arrivals a second, a level each: 10k, 1k,5k,10k, 1k..10k+1k, 1k..64k*2 or 1k..50k/60s"
+    "Arrivals per second, one level for each: 10k, 1k,5k,10k, 1k..10k+1k, 1k..64k*2 or 1k..50k/60s"
 );
 
 #[cfg(test)]

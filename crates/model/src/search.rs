@@ -50,7 +50,7 @@ impl Default for SearchSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Over {
-    /// The rate of arrivals of an open loop, whole arrivals a second.
+    /// The rate of arrivals of an open loop, whole arrivals per second.
     #[default]
     Rate,
     /// The number of clients of a closed loop.

@@ -36,15 +36,20 @@ impl FromStr for CertificateKey {
         match text {
             "ecdsa" => Ok(CertificateKey::Ecdsa),
             "rsa" => Ok(CertificateKey::Rsa),
-            _ => Err(format!("`{text}` is no kind of key; write ecdsa (P-256) or rsa (2,048 bits)")),
+            _ => Err(format!("`{text}` is not a type of key; write ecdsa (P-256) or rsa (2,048 bits)")),
         }
     }
 }
 
-/// TLS of a server. Where this is absent, it speaks plain HTTP.
+/// TLS of a server. Where this is absent, it speaks plain HTTP alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerTls {
+    /// Address and port of a second listener with TLS; `server.listen` is then without TLS. Port 0 takes a free one.
+    /// Absent: `server.listen` speaks TLS, or, where the workload asks some pages over TLS and others not, a second listener is
+    /// opened on a free port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen: Option<String>,
     /// The key of the certificate that is made for the run, for localhost, 127.0.0.1, ::1 and the address it listens on.
     pub certificate: CertificateKey,
     /// File with a certificate, and those above it, as PEM. Absent: one is made.
@@ -66,6 +71,7 @@ pub struct ServerTls {
 impl Default for ServerTls {
     fn default() -> ServerTls {
         ServerTls {
+            listen: None,
             certificate: CertificateKey::default(),
             cert: None,
             key: None,
@@ -88,18 +94,18 @@ impl ServerTls {
     /// No version, a certificate without its key, or a key without its certificate.
     pub fn check(&self) -> Result<(), (&'static str, &'static str, &'static str)> {
         if self.versions.is_empty() {
-            return Err(("server.tls.versions", "no version is left to speak", "name 1.2, 1.3 or both"));
+            return Err(("server.tls.versions", "no TLS version is given", "write 1.2, 1.3 or both"));
         }
         match (&self.cert, &self.key) {
             (Some(_), None) => Err((
                 "server.tls.cert",
-                "a certificate is of no use without its private key",
-                "name the file of the key too, or neither to have both made",
+                "the certificate has no private key",
+                "give the file of the key, too, or neither to have both made",
             )),
             (None, Some(_)) => Err((
                 "server.tls.key",
-                "a private key is of no use without its certificate",
-                "name the file of the certificate too, or neither to have both made",
+                "the private key has no certificate",
+                "give the file of the certificate, too, or neither to have both made",
             )),
             _ => Ok(()),
         }

@@ -116,9 +116,10 @@ impl fmt::Display for ServerChoice {
 
 /// Why a text names no server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a server: {rule}; write one of {names}, with :tuned after it for the tuned profile", names = names())]
+#[error("`{text}` is not a server{rule}; write one of {names}, with :tuned after it for the tuned profile", names = names())]
 pub struct ServerChoiceError {
     text: String,
+    /// What of it is wrong, after a colon; empty where all of it is.
     rule: String,
 }
 
@@ -167,13 +168,13 @@ impl FromStr for ServerChoice {
         let software = Software::ALL
             .into_iter()
             .find(|software| software.name() == name)
-            .ok_or_else(|| error(format!("there is no driver `{name}`")))?;
+            .ok_or_else(|| error(String::new()))?;
         let profile = [Profile::Stock, Profile::Tuned]
             .into_iter()
             .find(|known| known.name() == profile)
-            .ok_or_else(|| error(format!("`{profile}` is not a profile (stock, tuned)")))?;
+            .ok_or_else(|| error(format!(": `{profile}` is not a profile (stock, tuned)")))?;
         if profile == Profile::Tuned && matches!(software, Software::Reference | Software::Command) {
-            return Err(error(format!("{name} has no profiles")));
+            return Err(error(format!(": {name} has no profiles")));
         }
         Ok(ServerChoice { software, profile })
     }
@@ -200,10 +201,10 @@ pub struct ServerSpec {
     /// Of a proxy: the server behind it, as `http://HOST:PORT`. Absent: a reference server, started for the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// CPUs of the origin that is started for a proxy (`0-1,4`). Empty: chosen by the program.
+    /// CPUs of the origin that webstone starts behind a proxy (`0-1,4`). Empty: chosen by the program.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub origin_cpus: String,
-    /// Address and port to listen on; port 0 takes a free one.
+    /// Address and port to listen on; port 0 means a free one.
     pub listen: String,
     /// Serve files below this directory instead of the workload's fileset.
     pub root: Option<String>,
@@ -347,9 +348,9 @@ mod tests {
     #[test]
     fn what_names_no_server_is_told_with_all_that_do() {
         for (text, rule) in [
-            ("iis", "there is no driver `iis`"),
+            ("iis", "`iis` is not a server; write"),
             ("nginx:fast", "`fast` is not a profile"),
-            ("", "there is no driver ``"),
+            ("", "`` is not a server; write"),
             ("reference:tuned", "reference has no profiles"),
         ] {
             let message = text.parse::<ServerChoice>().unwrap_err().to_string();

@@ -80,7 +80,7 @@ impl Default for RunSpec {
 pub struct LoadSpec {
     /// Numbers of clients, a level each: `20..100+10`, `1,2,4`, `1..64*2`.
     pub clients: Levels,
-    /// Open loop: arrivals a second, a level each: `10k`, `1k..10k+1k`, `1k..50k/60s`. Absent: closed loop.
+    /// Open loop: arrivals per second, a level each: `10k`, `1k..10k+1k`, `1k..50k/60s`. Absent: closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rates>,
     /// Open loop: how arrivals are spaced.

@@ -118,7 +118,7 @@ impl FromStr for Target {
             "/" => Ok(target),
             path => Err(UrlError::new(
                 url,
-                format!("it names a server only, and {} is a path on it", quoted(path)),
+                format!("it must name only a server, but it has the path {}", quoted(path)),
                 format!("write {target}"),
             )),
         }
@@ -273,7 +273,7 @@ mod tests {
         let error = "http://a:81/x".parse::<Target>().unwrap_err();
         assert_eq!(
             (error.rule.as_str(), error.remedy.as_str()),
-            ("it names a server only, and `/x` is a path on it", "write http://a:81")
+            ("it must name only a server, but it has the path `/x`", "write http://a:81")
         );
     }
 

@@ -127,7 +127,7 @@ macro_rules! named {
 
 named! {
     /// A version of TLS.
-    TlsVersion, "a version of TLS that is spoken":
+    TlsVersion, "a supported version of TLS":
     /// RFC 5246.
     Tls12 "1.2" "TLSv1.2",
     /// RFC 8446.
@@ -136,7 +136,7 @@ named! {
 
 named! {
     /// A cipher suite. AES-128 stands first: SHA-384, which the suites of AES-256 hash with, makes a handshake a fifth dearer.
-    TlsCipher, "a cipher suite that is spoken":
+    TlsCipher, "a supported cipher suite":
     /// TLS 1.3.
     Tls13Aes128 "TLS_AES_128_GCM_SHA256" "TLS13_AES_128_GCM_SHA256",
     /// TLS 1.3.
@@ -170,7 +170,7 @@ impl TlsCipher {
 
 named! {
     /// A group for the key exchange.
-    TlsGroup, "a group that is spoken":
+    TlsGroup, "a supported group":
     /// RFC 7748.
     X25519 "X25519" "x25519",
     /// P-256.
@@ -264,7 +264,7 @@ mod tests {
             assert_eq!(serde_json::to_value(cipher).unwrap(), cipher.name());
         }
         let error = "1.1".parse::<TlsVersion>().unwrap_err().to_string();
-        assert_eq!(error, "`1.1` is not a version of TLS that is spoken; known are 1.2, 1.3");
+        assert_eq!(error, "`1.1` is not a supported version of TLS; known are 1.2, 1.3");
     }
 
     #[test]

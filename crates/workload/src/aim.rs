@@ -1,9 +1,73 @@
-//! Which hosts a workload asks besides its target. Load goes only where it was aimed: a list of URLs from somewhere else
+//! Whom a workload asks: which of its target's URLs each request goes to ([`Aim`]), and which hosts besides. Load goes only where it was aimed: a list of URLs from somewhere else
 //! must not put a third party under load, so hosts that the target does not name have to be named by whoever runs it.
 
-use webstone_model::target::{Place, Target};
+use webstone_model::target::{Place, Scheme, Target};
+use webstone_model::workload::{FileRequest, TlsPages};
 
 use super::{Workload, is_absolute};
+
+/// The servers behind paths: a run's target, which of a workload that asks some pages over TLS and others without TLS has a URL
+/// of each scheme.
+#[derive(Clone, Debug)]
+pub struct Aim<'a> {
+    targets: &'a [Target],
+    tls_pages: TlsPages,
+}
+
+impl<'a> Aim<'a> {
+    /// Of a workload, at these targets.
+    ///
+    /// # Errors
+    /// What is wrong and what to do about it: no target; a scheme that pages ask for and no target has; targets of both schemes
+    /// where the pages do not say which.
+    pub fn new(workload: &Workload, targets: &'a [Target]) -> Result<Aim<'a>, (String, String)> {
+        let tls_pages = workload.tls_pages();
+        let of_scheme = |scheme: Scheme| targets.iter().find(|target| target.scheme == scheme);
+        let (http, https) = (of_scheme(Scheme::Http), of_scheme(Scheme::Https));
+        let name = &workload.name;
+        match (tls_pages, http, https) {
+            (_, None, None) => {
+                Err(("no target".to_owned(), "give a URL such as http://127.0.0.1:8080".to_owned()))
+            }
+            (TlsPages::Some | TlsPages::All, Some(http), None) => Err((
+                format!("workload {name} requests pages over TLS, and target {http} is without TLS"),
+                "name the server's https:// URL too, as a second target".to_owned(),
+            )),
+            (TlsPages::Some, None, Some(https)) => Err((
+                format!("workload {name} requests some pages without TLS, and target {https} is over TLS"),
+                "name the server's http:// URL too, as a second target".to_owned(),
+            )),
+            (TlsPages::None, Some(http), Some(https)) => Err((
+                format!(
+                    "targets {http} and {https}: workload {name} does not say which pages are requested over TLS"
+                ),
+                "name URLs of one scheme, or write tls = true for those pages of a TOML workload".to_owned(),
+            )),
+            _ => Ok(Aim { targets, tls_pages }),
+        }
+    }
+
+    /// The targets that requests for paths go to in turn: those of one scheme.
+    pub fn of_paths(&self, over_tls: bool) -> impl Iterator<Item = &'a Target> + use<'a> {
+        let scheme = match (self.tls_pages, over_tls) {
+            (TlsPages::None, _) => None,
+            (_, true) => Some(Scheme::Https),
+            (_, false) => Some(Scheme::Http),
+        };
+        self.targets.iter().filter(move |target| scheme.is_none_or(|scheme| target.scheme == scheme))
+    }
+
+    /// Whether requests for paths go to servers of both schemes.
+    pub fn is_mixed(&self) -> bool {
+        self.tls_pages == TlsPages::Some
+    }
+
+    /// The first target that a request goes to, if its URL is a path.
+    pub fn base(&self, file: &FileRequest) -> &'a Target {
+        // `new` has found one of each scheme that is asked for.
+        self.of_paths(file.detail.tls).next().unwrap_or(&self.targets[0])
+    }
+}
 
 /// The hosts that a workload's URLs name, and neither `targets` (URLs) nor `allowed` (`HOST`, which stands for each of its
 /// ports, or `HOST:PORT`) do: each once, in the order of the workload. A URL that names no host that can be understood is
@@ -40,12 +104,12 @@ pub fn refusal(name: &str, strangers: &[String]) -> (String, String) {
         named += &format!(" and {more} more");
     }
     let hosts = if strangers.len() == 1 { "a host" } else { "hosts" };
-    let what = format!("workload {name} asks {hosts} that the target does not name: {named}");
+    let what = format!("workload {name} sends requests to {hosts} other than the target: {named}");
     let list = strangers.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(",");
     (
         what,
         format!(
-            "if load may go there, say so with --allow-hosts {list}; otherwise take these URLs out of the workload"
+            "if load may go there, give --allow-hosts {list}; otherwise remove these URLs from the workload"
         ),
     )
 }
@@ -53,7 +117,7 @@ pub fn refusal(name: &str, strangers: &[String]) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use webstone_model::workload::{FileRequest, Page};
+    use webstone_model::workload::{Page, RequestDetail};
 
     fn workload(urls: &[&str]) -> Workload {
         let files =
@@ -105,8 +169,57 @@ mod tests {
         let (what, hint) = refusal("mined", &hosts);
         assert_eq!(
             what,
-            "workload mined asks hosts that the target does not name: h0, h1, h2, h3, h4 and 2 more"
+            "workload mined sends requests to hosts other than the target: h0, h1, h2, h3, h4 and 2 more"
         );
         assert!(hint.contains("--allow-hosts h0,h1,h2,h3,h4;"), "{hint}");
+    }
+
+    #[test]
+    fn pages_over_tls_and_others_have_a_target_each() {
+        let targets = |urls: &[&str]| urls.iter().map(|url| url.parse().unwrap()).collect::<Vec<Target>>();
+        let of = |tls: &[bool]| {
+            let mut workload = workload(&vec!["/a"; tls.len()]);
+            for (file, tls) in workload.pages[0].files.iter_mut().zip(tls) {
+                file.detail.tls = *tls;
+            }
+            workload.name = "w".into();
+            workload
+        };
+        let file = |tls: bool| FileRequest {
+            detail: Box::new(RequestDetail { tls, ..RequestDetail::default() }),
+            ..FileRequest::default()
+        };
+        let bases = |tls: &[bool], urls: &[&str]| {
+            let targets = targets(urls);
+            let aim = Aim::new(&of(tls), &targets).map_err(|(what, _)| what)?;
+            Ok::<_, String>((aim.base(&file(false)).to_string(), aim.base(&file(true)).to_string()))
+        };
+        let both = ["https://h:2", "http://h:1"];
+        assert_eq!(bases(&[false, true], &both), Ok(("http://h:1".into(), "https://h:2".into())));
+        assert_eq!(bases(&[true], &both).unwrap().1, "https://h:2");
+        assert_eq!(bases(&[true], &["https://h:2"]).unwrap().1, "https://h:2");
+        assert_eq!(bases(&[false], &["https://h:2"]).unwrap().0, "https://h:2");
+        for (tls, urls, what) in [
+            (
+                &[false, true][..],
+                &["http://h"][..],
+                "requests pages over TLS, and target http://h is without TLS",
+            ),
+            (&[true], &["http://h"], "requests pages over TLS, and target http://h is without TLS"),
+            (
+                &[false, true],
+                &["https://h"],
+                "requests some pages without TLS, and target https://h is over TLS",
+            ),
+            (&[false], &["http://h", "https://h"], "does not say which pages are requested over TLS"),
+            (&[false], &[], "no target"),
+        ] {
+            let told = bases(tls, urls).unwrap_err();
+            assert!(told.ends_with(what), "{told}");
+        }
+        let targets = targets(&["http://h:1", "https://h:2", "http://i:1"]);
+        let aim = Aim::new(&of(&[false, true]), &targets).unwrap();
+        let plain: Vec<String> = aim.of_paths(false).map(Target::to_string).collect();
+        assert_eq!(plain, ["http://h:1", "http://i:1"]);
     }
 }

@@ -38,6 +38,7 @@ fn inexpressible(page: &Page) -> Option<&'static str> {
             () if detail.status.is_some() => Some("an expected status"),
             () if !detail.headers.is_empty() => Some("header fields"),
             () if detail.body.is_some() => Some("a request body"),
+            () if detail.tls => Some("which pages are asked over TLS"),
             () if file.url.contains(|c: char| c.is_ascii_whitespace()) => Some("a template with blanks"),
             () => None,
         }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::problem::{Fault, WorkloadError};
 use super::{Page, Workload, toml_form, webstone1, webstone2};
 
-/// Contents of a file that a workload names, or why it cannot be had.
+/// Contents of a file that a workload names, or why it cannot be read.
 pub type FeedFile = Result<Vec<u8>, String>;
 
 /// Reads a workload of any of the three formats: WebStone 1.x, WebStone 2.x, TOML.
@@ -119,7 +119,7 @@ fn check_total(pages: &[Page], text: &str) -> Result<(), Fault> {
         return Err(Fault::new(
             last_line,
             format!(
-                "the weights of all {} pages sum to {total}, expected number × sum to be at most 2^63",
+                "the weights of all {} pages sum to {total}, expected number of pages × sum to be at most 2^63",
                 pages.len()
             ),
         )

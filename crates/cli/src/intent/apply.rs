@@ -233,6 +233,7 @@ pub(super) fn server_alone(args: &ServeArgs, spec: &mut ServerSpec) {
     set(&args.http, &mut spec.http2);
     if args.tls {
         spec.tls = Some(ServerTls {
+            listen: None,
             certificate: args.tls_key.unwrap_or_default(),
             cert: args.cert.as_deref().map(text),
             key: args.key.as_deref().map(text),

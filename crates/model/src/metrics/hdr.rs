@@ -97,7 +97,7 @@ fn plain(
         return Err("it does not begin as version 2 of the encoding does");
     }
     if word(&header, 8) != 0 || long(&header, 32) != 1.0_f64.to_bits() {
-        return Err("it is shifted or scaled, which is not read here");
+        return Err("it is shifted or scaled, which is not supported");
     }
     let layout = Layout::of(long(&header, 16), long(&header, 24), word(&header, 12))?;
     let mut numbers = input.take(u64::from(word(&header, 4)));

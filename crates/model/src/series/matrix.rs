@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Cell, Coordinates, Delivery};
+use super::{Cell, Coordinates, Delivery, Handshakes};
 use crate::spec::{ConnectionPolicy, Profile, RunSpec, ServerChoice, Software};
 
 /// Most cells of a series. A matrix of more is a slip of the keyboard.
@@ -43,6 +43,9 @@ pub struct Matrix {
     /// Connection policies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub connections: Vec<ConnectionPolicy>,
+    /// Whether connections are over TLS, and how their handshakes go: `off`, `full`, `resumed`, or the share that resumes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub handshakes: Vec<Handshakes>,
     /// Numbers of CPUs that the server gets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
@@ -127,6 +130,7 @@ impl Matrix {
         once("workloads", &self.workloads)?;
         once("dynamic_workloads", &self.dynamic_workloads)?;
         once("resolve_names", &self.resolve_names)?;
+        once("handshakes", &self.handshakes)?;
         if self.cpus.contains(&0) {
             return Err(MatrixError {
                 what: "cpus (series.cpus): a server cannot run on 0 CPUs".to_owned(),
@@ -139,7 +143,7 @@ impl Matrix {
         let counts: Vec<Option<&u32>> = or_none(&self.cpus);
         let builds = or_none(&self.builds);
         let workloads = self.workloads.len().max(self.dynamic_workloads.len()).max(1);
-        let beside = [builds.len(), workloads, self.resolve_names.len().max(1)];
+        let beside = [builds.len(), workloads, self.resolve_names.len().max(1), self.handshakes.len().max(1)];
         let number = [choices.len(), deliveries.len(), caching.len(), policies.len(), counts.len()]
             .into_iter()
             .chain(beside)
@@ -215,6 +219,7 @@ impl Matrix {
             workload: None,
             resolve_names: None,
             caching: None,
+            handshakes: None,
             connections: spec.client.connections,
             cpus: cpus.copied(),
         };
@@ -235,7 +240,7 @@ fn built(base: &RunSpec, choice: ServerChoice, build: Option<&String>) -> RunSpe
 }
 
 impl Matrix {
-    /// A cell once for each workload and each way to deal with names, where they vary; its name says so.
+    /// A cell once for each workload, each way to deal with names and each kind of handshakes, where they vary; its name says so.
     fn asked(&self, cell: &Cell) -> Vec<Cell> {
         let workloads = match cell.at.is_dynamic() && !self.dynamic_workloads.is_empty() {
             true => &self.dynamic_workloads,
@@ -245,7 +250,7 @@ impl Matrix {
         };
         let mut cells = Vec::new();
         for workload in or_none(workloads) {
-            for resolve in or_none(&self.resolve_names) {
+            for (resolve, handshakes) in pairs(&self.resolve_names, &self.handshakes) {
                 let mut cell = cell.clone();
                 if let Some(workload) = workload {
                     cell.spec.workload.clone_from(workload);
@@ -256,6 +261,11 @@ impl Matrix {
                     cell.spec.server.resolve_names = *resolve == Caching::On;
                     cell.at.resolve_names = Some(*resolve);
                     cell.name += &format!("-names-{}", resolve.name());
+                }
+                if let Some(handshakes) = handshakes {
+                    handshakes.applied(&mut cell.spec);
+                    cell.at.handshakes = Some(*handshakes);
+                    cell.name += &format!("-{}", handshakes.in_name());
                 }
                 cell.spec.name.clone_from(&cell.name);
                 cells.push(cell);
@@ -285,6 +295,13 @@ fn cached(mut cell: Cell, caching: Option<&Caching>) -> Cell {
 /// Nothing listed is one cell that leaves it alone.
 fn or_none<T>(listed: &[T]) -> Vec<Option<&T>> {
     if listed.is_empty() { vec![None] } else { listed.iter().map(Some).collect() }
+}
+
+/// Each of the one with each of the other.
+fn pairs<'a, A, B>(one: &'a [A], other: &'a [B]) -> impl Iterator<Item = (Option<&'a A>, Option<&'a B>)> {
+    or_none(one)
+        .into_iter()
+        .flat_map(move |first| or_none(other).into_iter().map(move |second| (first, second)))
 }
 
 fn once<T: PartialEq + Serialize>(key: &str, listed: &[T]) -> Result<(), MatrixError> {
@@ -425,6 +442,24 @@ mod tests {
         assert_eq!(told, expected);
         assert_eq!(cells[5].at.to_string(), "reference, cgi, spice-0, names off, per-request");
         assert!(cells.iter().all(|cell| cell.spec.name == cell.name));
+    }
+
+    #[test]
+    fn handshakes_are_a_dimension() {
+        let matrix: Matrix = toml::from_str("handshakes = ['off', 'full', '25%']\ncpus = [1]").unwrap();
+        let cells = matrix.cells(&RunSpec::default()).unwrap();
+        let told: Vec<(&str, bool, String)> = (cells.iter())
+            .map(|cell| {
+                (&*cell.name, cell.spec.server.tls.is_some(), cell.spec.client.tls.resume.to_string())
+            })
+            .collect();
+        let expected = [
+            ("reference-1cpu-tls-off", false, "0%".to_owned()),
+            ("reference-1cpu-tls-full", true, "0%".to_owned()),
+            ("reference-1cpu-tls-25", true, "25%".to_owned()),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(cells[2].at.to_string(), "reference, 25% resumed handshakes, per-request, 1 CPU");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! beside the records; what follows from all of them together is the matter of `webstone-judge`.
 
 mod delivery;
+mod handshakes;
 mod matrix;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use delivery::{Delivery, DeliveryError};
+pub use handshakes::{Handshakes, HandshakesError};
 pub use matrix::{CELLS_MAX, Caching, Matrix, MatrixError};
 
 use crate::record::Tool;
@@ -25,11 +27,11 @@ pub const SERIES_SCHEMA: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Server against server: `webstone servers`.
+    /// Servers compared: `webstone servers`.
     Servers,
-    /// CPUs against CPUs: `webstone scale`.
+    /// Scaling over CPUs: `webstone scale`.
     Scale,
-    /// Dynamic against static: `webstone spice`.
+    /// Dynamic responses against files: `webstone spice`.
     Spice,
 }
 
@@ -100,6 +102,9 @@ pub struct Coordinates {
     /// Whether the server caches; absent where caching does not vary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caching: Option<Caching>,
+    /// Whether connections are over TLS, and how their handshakes go; absent where that does not vary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshakes: Option<Handshakes>,
     /// Connection policy.
     pub connections: ConnectionPolicy,
     /// Number of CPUs of the server; absent where it does not vary.
@@ -124,7 +129,9 @@ impl Coordinates {
         let caching = self.caching.map(|caching| format!("cache {}", caching.name()));
         let build = self.build.map(|build| format!("build {build}"));
         let names = self.resolve_names.map(|names| format!("names {}", names.name()));
-        let parts = [build, interface, self.workload.clone(), names, caching, Some(policy.to_owned()), cpus];
+        let handshakes = self.handshakes.map(|handshakes| handshakes.in_words());
+        let workload = self.workload.clone();
+        let parts = [build, interface, workload, names, caching, handshakes, Some(policy.to_owned()), cpus];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }

@@ -50,6 +50,10 @@ pub(super) fn sha256(workload: &Workload) -> String {
                 form.text(value);
             });
             form.option(file.detail.body.as_deref(), Form::text);
+            // Only where it is said, so that the sums of lists without it stay what they were.
+            if file.detail.tls {
+                form.text("tls");
+            }
         });
     });
     form.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
@@ -131,7 +135,7 @@ mod tests {
         named.description = "d".into();
         assert_eq!(named.sha256(), plain.sha256());
         type Change = fn(&mut Workload);
-        let changes: [Change; 9] = [
+        let changes: [Change; 10] = [
             |w| w.pages[0].weight = 2,
             |w| w.pages[0].think.0 = 1,
             |w| w.pages[0].files[0].url = "/b".into(),
@@ -139,6 +143,7 @@ mod tests {
             |w| w.pages[0].files[0].detail.method = Some("PUT".into()),
             |w| w.pages[0].files[0].detail.status = Some(200),
             |w| w.pages[0].files[0].detail.body = Some(String::new()),
+            |w| w.pages[0].files[0].detail.tls = true,
             |w| drop(w.pages[0].files[0].detail.headers.insert("A".into(), "b".into())),
             |w| drop(w.feeds.insert("f".into(), Default::default())),
         ];
@@ -150,6 +155,6 @@ mod tests {
         }
         sums.sort();
         sums.dedup();
-        assert_eq!(sums.len(), 10);
+        assert_eq!(sums.len(), 11);
     }
 }

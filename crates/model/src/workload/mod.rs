@@ -101,6 +101,21 @@ pub struct RequestDetail {
     /// Request body. May hold templates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
+    /// Whether it is asked over TLS, where others are asked without TLS. Only of a URL that is a path: a whole one has its scheme.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tls: bool,
+}
+
+/// Which requests of a workload say that they are asked over TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TlsPages {
+    /// None: all are asked as the target's URL says.
+    None,
+    /// Some, and the others are asked without TLS.
+    Some,
+    /// All.
+    All,
 }
 
 impl FileRequest {
@@ -118,6 +133,16 @@ impl FileRequest {
 
     fn method<'a>(&'a self, run: &'a str) -> &'a str {
         self.detail.method.as_deref().unwrap_or(run)
+    }
+}
+
+impl FileRequest {
+    /// Its URL, with what tells it from the same asked without TLS: `/a over TLS`.
+    pub fn shown(&self) -> std::borrow::Cow<'_, str> {
+        match self.detail.tls {
+            true => format!("{} over TLS", self.url).into(),
+            false => (&*self.url).into(),
+        }
     }
 }
 
@@ -160,6 +185,23 @@ impl Workload {
         self.pages.iter().map(|page| page.weight).sum()
     }
 
+    /// Which requests say that they are asked over TLS. Whole URLs do not count: they have a scheme of their own.
+    pub fn tls_pages(&self) -> TlsPages {
+        let files = self.pages.iter().flat_map(|page| &page.files).filter(|file| file.url.starts_with('/'));
+        let (mut over_tls, mut others) = (false, false);
+        for file in files {
+            match file.detail.tls {
+                true => over_tls = true,
+                false => others = true,
+            }
+        }
+        match (over_tls, others) {
+            (false, _) => TlsPages::None,
+            (true, true) => TlsPages::Some,
+            (true, false) => TlsPages::All,
+        }
+    }
+
     /// Mean body size of a request under the weights, in bytes; `None` unless every file states its size.
     pub fn mean_size(&self) -> Option<f64> {
         let (mut bytes, mut requests) = (0.0, 0.0);
@@ -180,7 +222,7 @@ impl Workload {
     /// order: the text `webstone workload 1`; the list of feeds (name, columns, rows as lists of texts, and where a record keeps none,
     /// the text `kept`, their number and their fingerprint); the list of
     /// pages (weight, think time in nanoseconds, list of files); for each file its URL, optional size, optional
-    /// method, optional status, list of header fields (name, value), optional body.
+    /// method, optional status, list of header fields (name, value), optional body, and the text `tls` where it is asked over TLS.
     pub fn sha256(&self) -> String {
         canonical::sha256(self)
     }
@@ -189,6 +231,24 @@ impl Workload {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn which_pages_are_asked_over_tls_is_told_of_paths_alone() {
+        let of = |files: &[(&str, bool)]| {
+            let file = |(url, tls): &(&str, bool)| FileRequest {
+                url: (*url).into(),
+                size: None,
+                detail: Box::new(RequestDetail { tls: *tls, ..RequestDetail::default() }),
+            };
+            let files = files.iter().map(file).collect();
+            let page = Page { weight: 1, files, think: Nanos::ZERO };
+            Workload { pages: vec![page], ..Workload::default() }.tls_pages()
+        };
+        assert_eq!(of(&[("/a", false)]), TlsPages::None);
+        assert_eq!(of(&[("/a", false), ("/a", true)]), TlsPages::Some);
+        assert_eq!(of(&[("/a", true), ("http://b/", false)]), TlsPages::All);
+        assert_eq!(of(&[]), TlsPages::None);
+    }
 
     #[test]
     fn of_an_answer_no_more_is_known_than_the_workload_says() {

@@ -73,7 +73,7 @@ const WEBSTONE_2: &str = "WebStone 2.0.1, its filelists";
 const SPICE_PAPER: &str =
     "Mindcraft, \"Hewlett-Packard NetServer LT 6000r Web Server Performance Analysis and Details\"";
 
-static BUILTINS: [Builtin; 18] = [
+static BUILTINS: [Builtin; 19] = [
     Builtin {
         name: "standard",
         summary: "WebStone 2's standard list: five files of 500 bytes to 5 MB, small ones most often; mean 19,773 bytes",
@@ -138,6 +138,14 @@ static BUILTINS: [Builtin; 18] = [
         requests: None,
         clients: &[],
         pages: webbench_dynamic,
+    },
+    Builtin {
+        name: "webbench-ecommerce",
+        summary: "WebBench's shop: 75 % files and 17 % dynamic answers without TLS, 6 % and 2 % of them over TLS",
+        source: SPICE_PAPER,
+        requests: None,
+        clients: &[],
+        pages: webbench_ecommerce,
     },
     Builtin {
         name: "spice",
@@ -261,6 +269,29 @@ fn webbench_dynamic() -> Vec<Page> {
     pages.iter_mut().for_each(|page| page.weight *= 81);
     pages.push(page(19 * total, vec![spiced(SPICE_BYTES)]));
     pages
+}
+
+/// The shares are the paper's. It leaves open which files are asked over TLS, and how often each: here they are those of the static
+/// workload, as often as there. Its programs answer as they do alone: 6,250 bytes in four writes.
+fn webbench_ecommerce() -> Vec<Page> {
+    let files = webbench_static();
+    let total: u64 = files.iter().map(|page| page.weight).sum();
+    let of_files = |percent: u64, tls: bool| {
+        let weighed = move |page: &Page| Page { weight: percent * page.weight, ..page.clone() };
+        files.iter().map(weighed).map(move |page| if tls { over_tls(page) } else { page })
+    };
+    let program = |percent: u64| page(percent * total, vec![spiced(SPICE_BYTES)]);
+    let mut pages: Vec<Page> = of_files(75, false).collect();
+    pages.push(program(17));
+    pages.extend(of_files(6, true));
+    pages.push(over_tls(program(2)));
+    pages
+}
+
+/// A page whose files are asked over TLS.
+fn over_tls(mut page: Page) -> Page {
+    page.files.iter_mut().for_each(|file| file.detail.tls = true);
+    page
 }
 
 fn standard() -> Vec<Page> {

@@ -2,6 +2,7 @@
 
 use super::super::read;
 use super::*;
+use webstone_model::workload::TlsPages;
 
 fn sizes(workload: &Workload) -> Vec<u64> {
     workload.pages.iter().flat_map(|page| &page.files).map(|file| file.size.unwrap()).collect()
@@ -23,7 +24,7 @@ fn every_list_is_fixed() {
     assert_eq!(sums, expected);
 }
 
-const SUMS: [(&str, &str); 18] = [
+const SUMS: [(&str, &str); 19] = [
     ("standard", "a1afb3fb93936fe249f3407f1f73366d42c12ab397123dfbc9df3f98913415d6"),
     ("general-and-media", "98d9e1363715e8a46b6d64eabe31ee7c2b21b4f865385d7df6f736d9da0b9a19"),
     ("general-modem", "2e7684aed91d51f34762a716fa2bbdb4b35c1d2610d3d860e802286de2d04ec0"),
@@ -32,6 +33,7 @@ const SUMS: [(&str, &str); 18] = [
     ("silicon-surf", "156680185cf729447267e1a99231628eb8a8fbf887dfe048a76cdd236a960d38"),
     ("webbench-static", "94aab9f096e042c940a7c94e3f769bffa370ef19b0bb278fbf8142f4ab590bad"),
     ("webbench-dynamic", "93371fe16caea54357aded5b1ce95a7556df164f4a63373e60df781899a72f7c"),
+    ("webbench-ecommerce", "c95ec7a64daf632ceb979ad7999ad9929b47395bc054a72858a8ec6521340643"),
     ("spice", "bbb0db492246d66117bdea163d817ddb505ce577bac973071e34d4b50e8fb366"),
     ("dynamic-light", "4dbbe9f1c8824967ae7acee5e80ee89ae7a14f984b5640f379e7b6d157486ef1"),
     ("dynamic-medium", "522e26b0e2c4cd915ea2cc378e8dfd41793e897027a00ba8f1d496e1128dfff2"),
@@ -49,8 +51,8 @@ fn every_list_reads_back_from_toml_and_names_each_file_once() {
     for builtin in builtins() {
         let workload = builtin.workload();
         assert_eq!(read(crate::to_toml(&workload), "x.toml").unwrap(), workload);
-        let mut urls: Vec<&str> =
-            workload.pages.iter().flat_map(|page| &page.files).map(|file| &*file.url).collect();
+        let files = workload.pages.iter().flat_map(|page| &page.files);
+        let mut urls: Vec<(&str, bool)> = files.map(|file| (&*file.url, file.detail.tls)).collect();
         let count = urls.len();
         urls.sort_unstable();
         urls.dedup();
@@ -191,6 +193,34 @@ fn spice_answers_are_as_large_as_webbenchs_files() {
     for no_name in ["spice-", "spice-+1", "spice-01", "spice-1k", "spice--1"] {
         assert!(builtin(no_name).is_none(), "{no_name}");
     }
+}
+
+/// The white paper: "2% dynamic requests over SSL, 6% static SSL requests, and 17% dynamic requests over a normal connection";
+/// "static, non-SSL requests 75% of the time".
+#[test]
+fn the_shop_has_the_white_papers_shares() {
+    let workload = get("webbench-ecommerce");
+    assert_eq!(workload.tls_pages(), TlsPages::Some);
+    let share = |dynamic: bool, tls: bool| {
+        let file = |page: &Page| page.files[0].clone();
+        let is_such =
+            |page: &&Page| (file(page).url.starts_with("/send"), file(page).detail.tls) == (dynamic, tls);
+        workload.pages.iter().filter(is_such).map(|page| page.weight).sum::<u64>() * 100
+    };
+    let total = workload.total_weight();
+    assert_eq!(share(false, false), 75 * total);
+    assert_eq!(share(true, false), 17 * total);
+    assert_eq!(share(false, true), 6 * total);
+    assert_eq!(share(true, true), 2 * total);
+    // Files without TLS and over TLS are asked as often as in the static workload, relative to each other.
+    let files = get("webbench-static");
+    let of_files = |tls: bool| workload.pages.iter().filter(move |page| page.files[0].detail.tls == tls);
+    for (tls, percent) in [(false, 75), (true, 6)] {
+        for (ours, page) in of_files(tls).zip(&files.pages) {
+            assert_eq!((&ours.files[0].url, ours.weight), (&page.files[0].url, percent * page.weight));
+        }
+    }
+    assert_eq!(workload.pages.len(), 2 * 6_001);
 }
 
 /// WebStone 2.0: light, medium and heavy are 10, 50 and 100 % dynamic; sizes follow the standard list.

@@ -53,6 +53,8 @@ pub(super) struct PageForm {
     status: Option<Spanned<Whole>>,
     headers: Option<Headers>,
     body: Option<Spanned<String>>,
+    /// Of all files of the page that do not say themselves.
+    tls: Option<Spanned<bool>>,
 }
 
 type Headers = Spanned<IndexMap<Spanned<String>, Spanned<String>>>;
@@ -70,6 +72,7 @@ struct FileTable {
     status: Option<Spanned<Whole>>,
     headers: Option<Headers>,
     body: Option<Spanned<String>>,
+    tls: Option<Spanned<bool>>,
 }
 
 /// The `send` handler's parameters.
@@ -80,6 +83,7 @@ struct DynamicForm {
     size: Option<Spanned<Whole>>,
     fill: Option<Spanned<String>>,
     writes: Option<Spanned<Whole>>,
+    head: Option<Spanned<String>>,
 }
 
 /// A whole number; its range is checked where it is used, so that the message can say what it counts.
@@ -170,13 +174,14 @@ impl PageForm {
             status: self.status,
             headers: self.headers,
             body: self.body,
+            tls: None,
         };
         let mut files = Vec::new();
         let mut places = Vec::new();
         match (self.files, own.first_key()) {
             (None, _) => {
                 places.push(own.url.as_ref().map_or(at, |url| url.span().start));
-                files.push(own.into_file(at, feeds)?);
+                files.push(FileTable { tls: self.tls, ..own }.into_file(at, feeds)?);
             }
             (Some(list), None) => {
                 if list.get_ref().is_empty() {
@@ -186,7 +191,8 @@ impl PageForm {
                 for file in list.into_inner() {
                     let span = file.span();
                     let at = span.start;
-                    let table = file.into_inner().at(span);
+                    let mut table = file.into_inner().at(span);
+                    table.tls = table.tls.or_else(|| self.tls.clone());
                     places.push(table.url.as_ref().map_or(at, |url| url.span().start));
                     files.push(table.into_file(at, feeds)?);
                 }
@@ -276,7 +282,13 @@ impl FileTable {
                 Some(body)
             }
         };
-        let detail = RequestDetail { method, status, headers: headers.unwrap_or_default(), body };
+        if let Some(tls) = self.tls.as_ref().filter(|_| !url.starts_with('/')) {
+            let what = format!("found `tls` beside {}, a whole URL", quoted(&url));
+            return Err(Fault::new(tls.span().start, what)
+                .hint("its scheme says it: write https:// or http://, and leave `tls` out"));
+        }
+        let tls = self.tls.is_some_and(Spanned::into_inner);
+        let detail = RequestDetail { method, status, headers: headers.unwrap_or_default(), body, tls };
         Ok(FileRequest { url, size, detail: Box::new(detail) })
     }
 }
@@ -301,18 +313,27 @@ impl DynamicForm {
         let size = self.size.map_or(Ok(SEND_SIZE_BYTES), |size| number(size, 0, "the size in bytes"))?;
         let mut url = format!("{path}?size={size}");
         if let Some(fill) = self.fill {
-            let fills = ["random", "pattern", "none"];
-            if !fills.contains(&fill.get_ref().as_str()) {
-                let found = quoted(fill.get_ref());
-                let what = format!("found {found}, expected a fill: random, pattern or none");
-                return Err(Fault::new(fill.span().start, what));
-            }
-            url += &format!("&fill={}", fill.get_ref());
+            let fill = one_of(fill, &["random", "pattern", "none"], "a fill: random, pattern or none")?;
+            url += &format!("&fill={fill}");
         }
         if let Some(writes) = self.writes {
             url += &format!("&writes={}", number(writes, 1, "the number of writes")?);
         }
+        if let Some(head) = self.head {
+            let head = one_of(head, &["built", "ready"], "a head: built or ready")?;
+            url += &format!("&head={head}");
+        }
         Ok((url.into_boxed_str(), Some(size)))
+    }
+}
+
+/// One of the words that a parameter of the handler has.
+fn one_of(found: Spanned<String>, words: &[&str], expected: &str) -> Result<String, Fault> {
+    let at = found.span().start;
+    let found = found.into_inner();
+    match words.contains(&found.as_str()) {
+        true => Ok(found),
+        false => Err(Fault::new(at, format!("found {}, expected {expected}", quoted(&found)))),
     }
 }
 

@@ -32,7 +32,7 @@ status = 302
 dynamic = { size = 6250, writes = 4 }
 
 [[pages]]
-files = [{ dynamic = { path = "/cgi-bin/send", fill = "pattern" } }, "/x"]
+files = [{ dynamic = { path = "/cgi-bin/send", fill = "pattern" } }, "/x", { dynamic = { size = 7, head = "ready" } }]
 
 [[pages]]
 weight = 2
@@ -62,6 +62,7 @@ fn everything_can_be_said() {
     assert_eq!((&*send.url, send.size), ("/send?size=6250&writes=4", Some(6250)));
     let cgi = &shop.pages[3].files[0];
     assert_eq!((&*cgi.url, cgi.size), ("/cgi-bin/send?size=10240&fill=pattern", Some(10_240)));
+    assert_eq!(&*shop.pages[3].files[2].url, "/send?size=7&head=ready");
     assert_eq!(&*shop.pages[4].files[1].url, "http://other:8080/z");
     assert_eq!(read_workload(crate::to_toml(&shop), "x.toml").unwrap(), shop);
     assert_eq!(read_workload(format!("\u{feff}{}", SHOP.replace('\n', "\r\n")), "x.toml").unwrap(), shop);
@@ -122,6 +123,7 @@ fn a_wrong_text_names_place_and_expectation() {
         ),
         (format!("{users}[[pages]]\nurl = \"/{{{{u.b}}}}\"\n"), "5:7", "no column `b`", "columns are: a"),
         ("[[pages]]\ndynamic = { fill = \"noise\" }\n".into(), "2:20", "expected a fill", ""),
+        ("[[pages]]\ndynamic = { head = \"none\" }\n".into(), "2:20", "expected a head: built or ready", ""),
         ("[[pages]]\ndynamic = { writes = 0 }\n".into(), "2:22", "number of writes", ""),
         ("[[pages]]\ndynamic = { path = \"/s?x\" }\n".into(), "2:20", "holds a query", "`url`"),
         ("[[pages]]\nurl = \"/\"\ndynamic = {}\n".into(), "3:11", "`dynamic` beside `url`", "path"),
@@ -194,17 +196,36 @@ fn feeds_come_from_files() {
     assert!(error.to_string().contains("`u` (u.csv) has no column `b`"), "{error}");
 }
 
+#[test]
+fn a_page_or_a_file_says_that_it_is_asked_over_tls() {
+    let text = "[[pages]]\nurl = \"/a\"\n[[pages]]\nurl = \"/a\"\ntls = true\n\
+                [[pages]]\ntls = true\nfiles = [\"/b\", { url = \"/c\", tls = false }]\n\
+                [[pages]]\ndynamic = { size = 5 }\ntls = true\n";
+    let workload = read_workload(text, "w.toml").unwrap();
+    let files = workload.pages.iter().flat_map(|page| &page.files);
+    let told: Vec<(&str, bool)> = files.map(|file| (&*file.url, file.detail.tls)).collect();
+    let expected = [("/a", false), ("/a", true), ("/b", true), ("/c", false), ("/send?size=5", true)];
+    assert_eq!(told, expected);
+    let error = read_workload("[[pages]]\nurl = \"http://h/a\"\ntls = true\n", "w.toml").unwrap_err();
+    assert_eq!(error.to_string(), "w.toml:3:7: found `tls` beside `http://h/a`, a whole URL");
+    assert!(error.hint.unwrap().contains("https://"));
+    let refused = crate::to_webstone2(&workload).unwrap_err();
+    assert!(refused.what.contains("which pages are asked over TLS"), "{}", refused.what);
+}
+
 fn any_file() -> impl Strategy<Value = FileRequest> {
     let url = "(http://h:80)?/[a-zA-Z0-9._~?=&%|'\"\\\\-]{0,12}(\\{\\{(seq|rand 1 9|f\\.c)\\}\\})?";
     let headers = proptest::collection::vec(("[A-Za-z-]{1,6}", "[ -~]{0,8}"), 0..3);
     let method = proptest::option::of("[A-Z]{1,5}");
     let status = proptest::option::of(200_u16..600);
     let body = proptest::option::of("[^{]{0,20}");
-    (url, proptest::option::of(0..=i64::MAX as u64), method, status, headers, body).prop_map(
-        |(url, size, method, status, headers, body)| FileRequest {
-            url: url.into(),
-            size,
-            detail: Box::new(RequestDetail { method, status, headers: headers.into_iter().collect(), body }),
+    let sized = proptest::option::of(0..=i64::MAX as u64);
+    (url, sized, method, status, headers, body, any::<bool>()).prop_map(
+        |(url, size, method, status, headers, body, tls)| {
+            let tls = tls && url.starts_with('/');
+            let headers = headers.into_iter().collect();
+            let detail = Box::new(RequestDetail { method, status, headers, body, tls });
+            FileRequest { url: url.into(), size, detail }
         },
     )
 }

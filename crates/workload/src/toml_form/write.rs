@@ -71,6 +71,7 @@ fn file_keys(file: &FileRequest) -> Vec<(&'static str, String)> {
         keys.push(("headers", format!("{{ {} }}", fields.join(", "))));
     }
     keys.extend(detail.body.as_ref().map(|body| ("body", quoted(body))));
+    keys.extend(detail.tls.then(|| ("tls", "true".to_owned())));
     keys
 }
 
