@@ -118,7 +118,12 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             link.socket = Some(socket);
             link.family = family;
         }
-        let socket = self.links[index].socket.as_ref().expect("made above");
+        let link = &mut self.links[index];
+        let socket = link.socket.as_ref().expect("made above");
+        if link.layer.awaits(1) {
+            // The connection before ended in the middle of a body.
+            self.backend.awaits(socket, 1);
+        }
         self.backend.connect(socket, address)
     }
 

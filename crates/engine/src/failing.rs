@@ -34,9 +34,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// A system call on an established connection failed.
     pub(crate) fn broken(&mut self, index: u32, error: &io::Error, now: u64) {
         self.no_more_on(index);
-        if !L::IS_PLAIN && self.links[index].state == LinkState::Handshaking {
-            self.recorder.handshake_failed();
-        }
+        self.note_failed_handshake(index);
         for slot in 0..self.links[index].exchanges.slots() {
             let at = ExchangeId { link: index, slot };
             if self.links[index].exchanges.at(slot).progress == Progress::Over {
@@ -119,11 +117,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         now: u64,
         detail: impl Fn(&Exchange) -> String,
     ) {
-        let link = &self.links[index];
-        match link.state {
+        match self.links[index].state {
             LinkState::Resolving | LinkState::Connecting => self.recorder.connection_failed(),
-            LinkState::Handshaking => self.recorder.handshake_failed(),
-            _ => {}
+            _ => self.note_failed_handshake(index),
         }
         if P::Exchanges::MANY {
             self.say_why(index, class);
@@ -134,6 +130,16 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             }
         }
         self.drop_link(index);
+    }
+
+    /// Counts the handshake of a connection that ends in an error, where that is what it ends in. With early data, requests are
+    /// under way by then.
+    pub(crate) fn note_failed_handshake(&mut self, index: u32) {
+        let link = &self.links[index];
+        let is_shaking = link.state == LinkState::Handshaking || link.state.is_up();
+        if !L::IS_PLAIN && is_shaking && !link.layer.is_agreed() {
+            self.recorder.handshake_failed();
+        }
     }
 
     /// Tells the server why its connection ends, where there is one.

@@ -52,18 +52,18 @@ pub(crate) fn check_fields(
         if !feed.is_some_and(|feed| feed.columns.iter().any(|known| known == column)) {
             return Err(PlanError::new(
                 format!(
-                    "{what}: a header field names the column {quoted_column} of the feed {named}, and there is none"
+                    "{what}: a header field uses the column {quoted_column} of the feed {named}, which does not exist"
                 ),
-                "feeds are defined in a TOML workload, under [feeds.NAME]",
+                "define the feed and its columns in a TOML workload, under [feeds.NAME]",
             ));
         }
         if let Some((row, _)) = values(feeds, name, column).find(|(_, value)| !is_field_value(value)) {
             return Err(PlanError::new(
                 format!(
-                    "{what}: feed {named}, row {row}, column {quoted_column}: the value has a line end or another control character, \
-                     and stands in a header field"
+                    "{what}: feed {named}, row {row}, column {quoted_column}: a header field uses the value, which \
+                     has a line end or another control character"
                 ),
-                "take it out of the value; rows count from 1, without the line that names the columns",
+                "remove the character; rows count from 1, without the line of column names",
             ));
         }
     }

@@ -26,6 +26,9 @@ pub(crate) trait Layer: Default {
     /// Whether the session's bytes may pass: from the start, or behind a handshake.
     fn is_open(&self) -> bool;
 
+    /// Whether its handshake has ended well, or there is none. Early data makes a layer open before that.
+    fn is_agreed(&self) -> bool;
+
     /// Takes bytes that came before the layer was open, up to the end of the handshake: how many.
     fn handshake(&mut self, wire: &[u8], shared: &mut Self::Shared) -> Result<usize, Failure>;
 
@@ -48,8 +51,18 @@ pub(crate) trait Layer: Default {
     /// The session's bytes in those that [`Layer::unseal`] was given last.
     fn plain<'a>(&'a self, wire: &'a [u8], shared: &'a Self::Shared) -> &'a [u8];
 
+    /// Notes how many bytes of the wire a link waits for, 1 at first: whether that was another number before.
+    fn awaits(&mut self, _: u32) -> bool {
+        false
+    }
+
     /// Has [`Layer::seal`] say that no more will be sent.
     fn close(&mut self);
+
+    /// Whether the peer has announced that no more comes, so that nobody need wait for the end of the stream below.
+    fn is_ended(&self) -> bool {
+        false
+    }
 
     /// Whether the peer may end the stream here: it has said so, or need not.
     fn may_end(&self) -> bool;
@@ -71,6 +84,11 @@ impl Layer for Plain {
 
     #[inline]
     fn is_open(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn is_agreed(&self) -> bool {
         true
     }
 

@@ -45,7 +45,7 @@ pub struct LevelJob {
     pub transactions: Option<SyncSender<Vec<Transaction>>>,
 }
 
-/// What a level left behind.
+/// The result of a level.
 #[derive(Clone, Debug)]
 pub struct LevelOutcome {
     /// Everything measured, all workers together.
@@ -99,7 +99,7 @@ impl Control {
         self.end_window();
     }
 
-    /// Where the level stands.
+    /// The phase of the level.
     pub fn phase(&self) -> Phase {
         [Phase::Starting, Phase::WarmUp, Phase::Measuring, Phase::Draining, Phase::Done]
             [usize::from(self.phase.load(Ordering::Relaxed))]
@@ -168,7 +168,9 @@ pub fn run_level(job: &LevelJob, control: &Arc<Control>) -> Result<LevelOutcome,
     for (number, thread) in running.into_iter().enumerate() {
         match thread.join() {
             Ok(Ok(part)) => measured.merge_parallel(part),
-            Ok(Err(source)) => failure = Some(EngineError::System { what: "waiting for sockets", source }),
+            Ok(Err(source)) => {
+                failure = Some(EngineError::System { what: "waiting for sockets (epoll_wait)", source })
+            }
             Err(_) => failure = Some(EngineError::WorkerPanicked(number)),
         }
     }

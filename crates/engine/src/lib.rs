@@ -43,6 +43,7 @@ mod session;
 mod sharing;
 #[cfg(test)]
 mod simulated_tests;
+mod slice;
 mod stalls;
 mod sys;
 mod tls;

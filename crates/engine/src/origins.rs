@@ -1,10 +1,12 @@
-//! The servers of a plan: the target with its addresses, a proxy or Unix socket in its place, and other hosts that a
-//! workload names.
+//! The servers of a plan: the target with its addresses (one without TLS and one over TLS, where a workload asks both), a proxy or
+//! Unix socket in its place, and other hosts that a workload names.
 
 use std::collections::HashMap;
 
 use webstone_model::spec::RunSpec;
 use webstone_model::target::{Scheme, Target};
+use webstone_model::workload::{TlsPages, Workload};
+use webstone_workload::aim::Aim;
 
 use crate::origin::{Origin, is_name, resolve, split};
 use crate::plan_error::PlanError;
@@ -30,6 +32,8 @@ pub(crate) struct Origins {
     /// Where everything goes: a proxy or a Unix socket.
     fixed: Option<Fixed>,
     first: Target,
+    /// Whom pages over TLS ask, where others are asked without TLS.
+    secure: Option<Target>,
     tls: Option<TlsPlan>,
 }
 
@@ -42,19 +46,28 @@ struct Fixed {
 }
 
 impl Origins {
-    pub(crate) fn new(spec: &RunSpec, tls: Option<TlsPlan>) -> Result<Origins, PlanError> {
-        let mut addresses = Vec::new();
-        let mut first: Option<Target> = None;
-        for url in &spec.target {
-            let (target, _) = split("target", url)?;
-            if spec.client.proxy.is_none() && spec.client.unix_socket.is_none() {
-                let found = resolve("target", &target.host, target.port)?;
-                addresses.extend(found.into_iter().map(Address::Internet));
+    pub(crate) fn new(
+        spec: &RunSpec,
+        workload: &Workload,
+        tls: Option<TlsPlan>,
+    ) -> Result<Origins, PlanError> {
+        let targets = spec.target.iter().map(|url| split("target", url).map(|(target, _)| target));
+        let targets = targets.collect::<Result<Vec<Target>, PlanError>>()?;
+        let aim = Aim::new(workload, &targets).map_err(|(what, hint)| PlanError::new(what, hint))?;
+        let of_paths = |over_tls: bool| {
+            let mut addresses = Vec::new();
+            for target in aim.of_paths(over_tls) {
+                if spec.client.proxy.is_none() && spec.client.unix_socket.is_none() {
+                    let found = resolve("target", &target.host, target.port)?;
+                    addresses.extend(found.into_iter().map(Address::Internet));
+                }
             }
-            first.get_or_insert(target);
-        }
+            Ok::<_, PlanError>((aim.of_paths(over_tls).next().cloned(), addresses))
+        };
+        let (first, addresses) = of_paths(workload.tls_pages() == TlsPages::All)?;
         let first =
             first.ok_or_else(|| PlanError::new("no target", "give a URL such as http://127.0.0.1:8080"))?;
+        let (secure, secure_addresses) = if aim.is_mixed() { of_paths(true)? } else { (None, Vec::new()) };
         let mut fixed = None;
         if let Some(path) = &spec.client.unix_socket {
             fixed = Some(Fixed { proxy: None, addresses: vec![Address::Unix(path.into())] });
@@ -62,30 +75,45 @@ impl Origins {
             let (proxy, _) = split("--proxy", proxy)?;
             if proxy.scheme == Scheme::Https {
                 return Err(PlanError::new(
-                    format!("--proxy: {proxy}: proxies are spoken to in the clear"),
-                    "give the proxy's http:// address; https:// targets go through it by CONNECT",
+                    format!("--proxy: {proxy}: connections to a proxy cannot use TLS"),
+                    "give the proxy as http://HOST:PORT; https:// targets are reached through it with CONNECT",
                 ));
             }
             let found = resolve("--proxy", &proxy.host, proxy.port)?;
             let addresses = found.into_iter().map(Address::Internet).collect();
             fixed = Some(Fixed { proxy: Some(proxy), addresses });
         }
-        let mut origins =
-            Origins { list: Vec::new(), by_target: HashMap::new(), fixed, first: first.clone(), tls };
+        let mut origins = Origins {
+            list: Vec::new(),
+            by_target: HashMap::new(),
+            fixed,
+            first: first.clone(),
+            secure: secure.clone(),
+            tls,
+        };
         origins.add(&first, addresses)?;
+        if let Some(secure) = &secure {
+            origins.add(secure, secure_addresses)?;
+        }
         for range in &spec.client.source {
             let Some(source) = range.addresses().next() else { continue };
             let fits = |address: &Address| matches!(address, Address::Internet(a) if a.is_ipv6() == source.is_ipv6());
-            if let Some(other) = origins.list[0].addresses.iter().find(|address| !fits(address)) {
+            let mut addresses = origins.list.iter().flat_map(|origin| &origin.addresses);
+            if let Some(other) = addresses.find(|address| !fits(address)) {
                 return Err(PlanError::new(
                     format!(
-                        "--source: connections from {source} cannot reach {other}: another address family"
+                        "--source: connections from {source} cannot reach {other}, which has another address family"
                     ),
-                    "give source and target addresses of one family",
+                    "give source addresses of the target's family: IPv4 or IPv6",
                 ));
             }
         }
         Ok(origins)
+    }
+
+    /// Whom a path over TLS asks, where that is not the run's first target.
+    pub(crate) fn secure(&self) -> Option<&Target> {
+        self.secure.as_ref()
     }
 
     /// Whom a request asks; `None`: the run's target.
@@ -93,7 +121,7 @@ impl Origins {
         target.unwrap_or(&self.first)
     }
 
-    /// Whether a request to a target names its whole URL: to a proxy, in the clear.
+    /// Whether a request to a target names its whole URL: to a proxy, without TLS.
     pub(crate) fn names_url(&self, target: &Target) -> bool {
         let is_proxied = self.fixed.as_ref().is_some_and(|fixed| fixed.proxy.is_some());
         is_proxied && target.scheme == Scheme::Http

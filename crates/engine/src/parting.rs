@@ -127,7 +127,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// Says that no more will be sent, where the layer has words for it. If the socket does not take them, the peer has to do
     /// without.
-    fn say_last_words(&mut self, index: u32) {
+    pub(crate) fn say_last_words(&mut self, index: u32) {
         if P::Exchanges::MANY && self.links[index].session.say_farewell(None) {
             self.send_last(index);
         }

@@ -26,6 +26,7 @@ use crate::origins::Origins;
 use crate::plan_error::PlanError;
 use crate::request_template::RequestTemplate;
 use crate::session::Session;
+use crate::slice::Slice;
 use crate::sys::{Address, Socket};
 use crate::tls::TlsPlan;
 
@@ -109,53 +110,24 @@ pub(crate) struct RequestPlan {
     pub(crate) template: u32,
 }
 
-/// A part of [`Plan::bytes`].
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Slice {
-    start: u32,
-    length: u32,
-}
-
-impl Slice {
-    /// Only where the bytes were found to be no more than 4 GiB.
-    pub(crate) fn of(start: usize, length: usize) -> Slice {
-        Slice { start: start as u32, length: length as u32 }
-    }
-
-    #[inline]
-    pub(crate) fn start(self) -> usize {
-        self.start as usize
-    }
-
-    #[inline]
-    pub(crate) fn is_empty(self) -> bool {
-        self.length == 0
-    }
-
-    #[inline]
-    pub(crate) fn end(self) -> usize {
-        self.start as usize + self.length as usize
-    }
-}
-
 impl Plan {
     /// Compiles a run. `spec.target` must name at least one URL and `spec.generator` its workers: the caller has put
     /// the embedded server's address and its choice of workers there. Resolves host names.
     pub fn compile(spec: &RunSpec, workload: &Workload) -> Result<Plan, PlanError> {
         let client = &spec.client;
         if client.parallel == 0 {
-            return Err(PlanError::new("--parallel: 0 files at once fetch nothing", "give 1 or more"));
+            return Err(PlanError::new("--parallel: at 0, no file can be requested", "give 1 or more"));
         }
         if spec.load.duration == Nanos::ZERO && spec.load.pages.is_none() {
             return Err(PlanError::new(
-                "a level without end: neither a duration nor a number of pages is given",
+                "the level would never end: it has neither a duration nor a number of pages",
                 "give -d 10s, -n 1000, or both",
             ));
         }
         let sampler = Sampler::new(workload.pages.iter().map(|page| page.weight)).ok_or_else(|| {
             PlanError::new(
                 format!(
-                    "workload {}: it has no pages, or a weight is 0 or too large to add up",
+                    "workload {}: it has no pages, a weight is 0, or the sum of the weights is too large",
                     workload.name
                 ),
                 "give every page a weight from 1 to 2^40",
@@ -175,7 +147,7 @@ impl Plan {
             return Err(PlanError::new(what, hint));
         }
         let tls = needs_tls(spec, workload).then(|| TlsPlan::new(&client.tls, client.http)).transpose()?;
-        let mut origins = Origins::new(spec, tls.clone())?;
+        let mut origins = Origins::new(spec, workload, tls.clone())?;
         let mut plan = Plan {
             sampler,
             pages: Vec::with_capacity(workload.pages.len()),
@@ -232,6 +204,16 @@ impl Plan {
             });
             for (file_index, file) in page.files.iter().enumerate() {
                 let request = plan.request(spec, &mut origins, &mut h2, (index, file_index), file)?;
+                if client.tls.early_data && !request.is_idempotent {
+                    // RFC 8446, section 8: whoever records early data can send it again.
+                    return Err(PlanError::new(
+                        format!(
+                            "--early-data: page {index} has a request that must not be sent twice ({})",
+                            file.url
+                        ),
+                        "leave out --early-data, or ask by GET, HEAD, PUT, DELETE or OPTIONS",
+                    ));
+                }
                 contents.push(plan.generated_file(&request, file));
                 plan.requests.push(request);
             }
@@ -325,16 +307,17 @@ impl Plan {
         let absolute = (is_absolute(&file.url) && file.url.contains("://"))
             .then(|| split(&what, &file.url))
             .transpose()?;
+        let secure = origins.secure().filter(|_| file.detail.tls).cloned();
         let (absolute, path) = match &absolute {
             Some((target, path)) => (Some(target), &**path),
-            None => (None, &*file.url),
+            None => (secure.as_ref(), &*file.url),
         };
         let is_templated = RequestTemplate::is_needed(&what, spec, file)?;
         let can_stand = if is_templated { RequestTemplate::is_target(&what, path)? } else { is_target(path) };
         if !path.starts_with('/') || !can_stand {
             return Err(PlanError::new(
                 format!("{what}: `{path}` is not a path"),
-                "begin it with a slash, and write white space and other bytes as %20 and so on",
+                "paths begin with a slash; percent-encode spaces and other special bytes (%20)",
             ));
         }
         let origin = origins.of(&what, absolute)?;
@@ -343,7 +326,7 @@ impl Plan {
         let headers = headers(spec, file, &what)?;
         if !is_token(&method) {
             return Err(PlanError::new(
-                format!("{what}: `{method}` is not a method"),
+                format!("{what}: `{method}` is not an HTTP method"),
                 "write GET, HEAD, POST, …",
             ));
         }
@@ -414,7 +397,7 @@ impl Plan {
             )
         };
         let end = u32::try_from(self.bytes.len()).map_err(|_| too_long())?;
-        Ok(Slice { start: start as u32, length: end - start as u32 })
+        Ok(Slice::of(start, end as usize - start))
     }
 
     /// The heaviest pages get histograms of their own.
@@ -437,10 +420,7 @@ fn sources(spec: &RunSpec) -> Result<Vec<IpAddr>, PlanError> {
     for source in &sources {
         if let Err(error) = Socket::new(&Address::Internet(SocketAddr::new(*source, 0)), Some(*source)) {
             return Err(PlanError::new(
-                format!(
-                    "--source: connections cannot come from {source}: {}",
-                    crate::failure::describe(&error)
-                ),
+                format!("--source: cannot connect from {source}: {}", crate::failure::describe(&error)),
                 "give addresses of this host (ip address); on loopback any of 127.0.0.0/8",
             ));
         }
@@ -453,7 +433,7 @@ fn cpus(spec: &RunSpec) -> Result<Vec<u32>, PlanError> {
         return Ok(Vec::new());
     }
     parse_cpu_list(&spec.generator.cpus)
-        .map_err(|what| PlanError::new(format!("--cpus: {what}"), "see lscpu -e"))
+        .map_err(|what| PlanError::new(format!("--cpus: {what}"), "`lscpu -e` lists the CPUs of this host"))
 }
 
 fn headers(spec: &RunSpec, file: &FileRequest, what: &str) -> Result<Vec<(String, String)>, PlanError> {
@@ -480,117 +460,5 @@ fn needs_tls(spec: &RunSpec, workload: &Workload) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use webstone_model::workload::Page;
-
-    fn workload(urls: &[&str]) -> Workload {
-        let page = |url: &&str| Page {
-            weight: 1,
-            files: vec![FileRequest { url: (*url).into(), ..FileRequest::default() }],
-            think: Nanos::ZERO,
-        };
-        Workload { name: "w".into(), pages: urls.iter().map(page).collect(), ..Workload::default() }
-    }
-
-    fn spec() -> RunSpec {
-        RunSpec { target: vec!["http://127.0.0.1:8080".into()], ..RunSpec::default() }
-    }
-
-    #[test]
-    fn bodies_are_received_where_they_are_checked_or_cannot_be_thrown_away() {
-        let receives = |change: fn(&mut RunSpec)| {
-            let mut spec = spec();
-            change(&mut spec);
-            Plan::compile(&spec, &workload(&["/a"])).unwrap().receives_bodies()
-        };
-        assert!(!receives(|spec| spec.client.check = Check::Size));
-        assert!(receives(|spec| spec.client.check = Check::Content));
-        assert!(receives(|spec| spec.client.unix_socket = Some("/run/server.sock".into())));
-    }
-
-    fn text(plan: &Plan, slice: Slice) -> String {
-        String::from_utf8(plan.slice(slice).to_vec()).unwrap()
-    }
-
-    #[test]
-    fn per_request_announces_the_end_in_every_request() {
-        let plan = Plan::compile(&spec(), &workload(&["/a", "/b"])).unwrap();
-        assert_eq!((plan.pages.len(), plan.request_count()), (2, 2));
-        assert!(
-            text(&plan, plan.requests[1].last).starts_with("GET /b HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n")
-        );
-        assert!(text(&plan, plan.requests[1].last).contains("Connection: close"));
-        assert_eq!(plan.label(1), "GET http://127.0.0.1:8080/b");
-    }
-
-    fn allowing(host: &str) -> RunSpec {
-        let mut spec = spec();
-        spec.client.allow_hosts = vec![host.to_owned()];
-        spec
-    }
-
-    #[test]
-    fn a_host_that_the_target_does_not_name_is_refused() {
-        let error = Plan::compile(&spec(), &workload(&["/a", "http://127.0.0.2:81/b"])).unwrap_err();
-        assert!(error.what.contains("127.0.0.2:81") && error.hint.unwrap().contains("--allow-hosts"));
-        // A URL within a path is the target's own business.
-        let plan = Plan::compile(&spec(), &workload(&["/go?to=http://127.0.0.2:81/"])).unwrap();
-        assert_eq!(
-            (plan.origins.len(), plan.label(0)),
-            (1, "GET http://127.0.0.1:8080/go?to=http://127.0.0.2:81/".into())
-        );
-        let mut socket = spec();
-        socket.client.unix_socket = Some("/run/server.sock".into());
-        assert!(Plan::compile(&socket, &workload(&["http://127.0.0.2:81/b"])).is_ok());
-    }
-
-    #[test]
-    fn other_hosts_are_origins_of_their_own() {
-        let plan = Plan::compile(
-            &allowing("127.0.0.2"),
-            &workload(&["/a", "http://127.0.0.2:81/b", "http://127.0.0.2:81/c"]),
-        )
-        .unwrap();
-        assert_eq!(plan.origins.len(), 2);
-        assert_eq!(plan.requests[2].origin, 1);
-        assert!(text(&plan, plan.requests[2].last).contains("GET /c HTTP/1.1\r\nHost: 127.0.0.2:81\r\n"));
-    }
-
-    #[test]
-    fn one_server_is_one_origin_however_its_url_is_written() {
-        let urls =
-            ["/a", "http://127.0.0.1:8080/b", "http://LOCALHOST:80/{{rand 1 9}}", "http://localhost/d"];
-        let plan = Plan::compile(&allowing("localhost"), &workload(&urls)).unwrap();
-        let origins: Vec<u32> = plan.requests.iter().map(|request| request.origin).collect();
-        assert_eq!(origins, [0, 0, 1, 1]);
-        assert!(text(&plan, plan.requests[3].last).contains("\r\nHost: localhost\r\n"));
-    }
-
-    #[test]
-    fn a_proxy_gets_absolute_urls_and_all_connections() {
-        let mut spec = spec();
-        spec.client.proxy = Some("http://127.0.0.9:3128".into());
-        spec.client.allow_hosts = vec!["no-such-host.invalid".into()];
-        let plan = Plan::compile(&spec, &workload(&["/a", "http://no-such-host.invalid/b"])).unwrap();
-        assert_eq!(plan.origins[0].addresses[0].to_string(), "127.0.0.9:3128");
-        assert!(text(&plan, plan.requests[0].last).starts_with("GET http://127.0.0.1:8080/a HTTP/1.1\r\n"));
-        assert!(
-            text(&plan, plan.requests[1].last).starts_with("GET http://no-such-host.invalid/b HTTP/1.1\r\n")
-        );
-    }
-
-    #[test]
-    fn what_cannot_be_sent_is_an_error_that_names_the_place() {
-        for (url, found) in [("a", "page 0, file 0: `a`"), ("/a b", "not a path")] {
-            let error = Plan::compile(&allowing("h"), &workload(&[url])).unwrap_err();
-            assert!(error.what.contains(found), "{}", error.what);
-        }
-        let mut bad = spec();
-        bad.client.headers.insert("X".into(), "a\r\nEvil: b".into());
-        assert!(Plan::compile(&bad, &workload(&["/a"])).unwrap_err().what.contains("not a header field"));
-        let mut endless = spec();
-        endless.load.duration = Nanos::ZERO;
-        assert!(Plan::compile(&endless, &workload(&["/a"])).unwrap_err().what.contains("without end"));
-    }
-}
+#[path = "plan_tests.rs"]
+mod tests;

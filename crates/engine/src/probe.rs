@@ -22,6 +22,9 @@ use crate::tls::{TlsPlan, TlsStream, told_of_stream};
 /// Largest body that [`Probe::fetch`] holds in memory, in bytes.
 const BODY_BYTES_MAX: u64 = 64 << 20;
 
+/// What to do where a server does not answer in HTTP/2.
+const NO_HTTP2: &str = "run with --http 1.1, or enable HTTP/2 on this port";
+
 /// A blocking client for single requests, with the engine's own response parser.
 #[derive(Clone, Debug)]
 pub struct Probe {
@@ -34,7 +37,7 @@ pub struct Probe {
     is_http2: bool,
 }
 
-/// How probes speak TLS, made once for many.
+/// The TLS configuration of probes, made once for many.
 #[derive(Clone, Debug)]
 pub struct ProbeTls(TlsPlan);
 
@@ -42,7 +45,7 @@ impl ProbeTls {
     /// As clients of a run do. Offers this version alone.
     ///
     /// # Errors
-    /// For files that cannot be read, and what contradicts itself.
+    /// If a file cannot be read, or settings contradict each other.
     pub fn new(spec: &TlsSpec, http: HttpVersion) -> Result<ProbeTls, PlanError> {
         let spec = TlsSpec { alpn: Vec::new(), ..spec.clone() };
         Ok(ProbeTls(TlsPlan::new(&spec, http)?))
@@ -118,14 +121,14 @@ impl Probe {
         self
     }
 
-    /// Asks in this version; in HTTP/2 with prior knowledge.
+    /// Uses this HTTP version; HTTP/2 with prior knowledge.
     #[must_use]
     pub fn with_version(mut self, version: HttpVersion) -> Probe {
         self.is_http2 = version == HttpVersion::Http2;
         self
     }
 
-    /// Speaks TLS so, where the URL is `https`; unless told, the server's certificate is not verified.
+    /// Uses this TLS configuration for `https` URLs; by default, the server's certificate is not verified.
     #[must_use]
     pub fn with_tls(mut self, tls: ProbeTls) -> Probe {
         self.tls = Some(tls);
@@ -142,7 +145,7 @@ impl Probe {
     /// `GET path` on a connection of its own.
     ///
     /// # Errors
-    /// Where there is no whole answer within the timeout, and where its body has more than 64 MiB.
+    /// If there is no complete answer within the timeout, or its body has more than 64 MiB.
     pub fn fetch(&self, path: &str) -> Result<ProbeResponse, ProbeError> {
         let mut body = Vec::new();
         let answer = self.fetch_each(path, BODY_BYTES_MAX, &mut |piece| body.extend_from_slice(piece))?;
@@ -152,7 +155,7 @@ impl Probe {
     /// As [`Probe::fetch`], but hands the body over as it comes, at most `body_bytes_max` of it, and returns none of it.
     ///
     /// # Errors
-    /// Where there is no whole answer within the timeout, however steadily bytes come, and where its body has more bytes.
+    /// If there is no complete answer within the timeout, even if bytes keep arriving, or its body has more bytes.
     pub fn fetch_each(
         &self,
         path: &str,
@@ -207,8 +210,9 @@ impl Probe {
             body_later: false,
         };
         write_request(&parts, &mut bytes);
-        let late =
-            || failed(ErrorClass::RequestTimeout, format!("no whole answer within {:?}", self.timeout), None);
+        let late = || {
+            failed(ErrorClass::RequestTimeout, format!("no complete answer within {:?}", self.timeout), None)
+        };
         let broken = |error: &std::io::Error| match error.kind() {
             std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => late(),
             _ => match tls.as_ref().and_then(|tls| told_of_stream(&tls.0, error)) {
@@ -231,23 +235,30 @@ impl Probe {
                     return Err(late());
                 }
                 stream.set_read_timeout(left).map_err(|error| broken(&error))?;
-                let n = stream.read(&mut buffer).map_err(|error| broken(&error))?;
+                // Servers that know only HTTP/1 may close on the preface.
+                let unanswered = single.wire_bytes == 0;
+                let n = stream.read(&mut buffer).map_err(|error| {
+                    let error = broken(&error);
+                    let is_closed = unanswered && error.class == ErrorClass::Reset;
+                    ProbeError { hint: is_closed.then(|| NO_HTTP2.to_owned()), ..error }
+                })?;
                 if n == 0 {
                     let class =
                         if single.status == 0 { ErrorClass::ClosedEarly } else { ErrorClass::ShortBody };
-                    let detail =
-                        format!("the connection was closed {} bytes into the answer", single.wire_bytes);
-                    return Err(failed(class, detail, None));
+                    let detail = match unanswered {
+                        true => "the connection was closed without an answer".to_owned(),
+                        false => {
+                            format!("the connection was closed {} bytes into the answer", single.wire_bytes)
+                        }
+                    };
+                    return Err(failed(class, detail, unanswered.then(|| NO_HTTP2.to_owned())));
                 }
                 single.take(&buffer[..n], each).map_err(|(class, detail)| {
                     let is_not_spoken = class == ErrorClass::H2NotSpoken;
-                    let hint = is_not_spoken
-                        .then(|| "run with --http 1.1, or enable HTTP/2 on this port".to_owned());
-                    failed(class, detail, hint)
+                    failed(class, detail, is_not_spoken.then(|| NO_HTTP2.to_owned()))
                 })?;
                 if single.body_bytes > body_bytes_max {
-                    let detail =
-                        format!("a body of more than {body_bytes_max} bytes, which is not read to its end");
+                    let detail = format!("a body of more than {body_bytes_max} bytes; the rest was not read");
                     return Err(failed(ErrorClass::WrongLength, detail, None));
                 }
             }
@@ -272,7 +283,7 @@ impl Probe {
                         return Err(failed(ErrorClass::ClosedEarly, detail, None));
                     }
                     _ => {
-                        let detail = format!("the answer broke off after {} bytes", reading.wire_bytes);
+                        let detail = format!("the answer ended early, after {} bytes", reading.wire_bytes);
                         return Err(failed(ErrorClass::ShortBody, detail, None));
                     }
                 }
@@ -280,8 +291,7 @@ impl Probe {
             let first = reading.wire_bytes == 0;
             let taken = reading.take(n, each);
             if reading.body_bytes > body_bytes_max {
-                let detail =
-                    format!("a body of more than {body_bytes_max} bytes, which is not read to its end");
+                let detail = format!("a body of more than {body_bytes_max} bytes; the rest was not read");
                 return Err(failed(ErrorClass::WrongLength, detail, None));
             }
             taken.map_err(|what| {
@@ -496,7 +506,7 @@ mod tests {
         let (no, minute) = (Duration::ZERO, Duration::from_secs(60));
         let error = endless(b"HTTP/1.1 200 OK\r\n\r\n", &[b'x'; 65_536], no, minute);
         assert_eq!(error.class, ErrorClass::WrongLength);
-        assert_eq!(error.detail, "a body of more than 67108864 bytes, which is not read to its end");
+        assert_eq!(error.detail, "a body of more than 67108864 bytes; the rest was not read");
         let interim = b"HTTP/1.1 102 Processing\r\n\r\n";
         let error = endless(interim, interim, no, minute);
         assert_eq!(error.class, ErrorClass::Malformed, "{error}");

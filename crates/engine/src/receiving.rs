@@ -17,6 +17,11 @@ use crate::worker::Worker;
 /// its worker for as long as it likes: no timeout, no other client, no end of the level. An answer within this takes no
 /// second round.
 const ROUND_BYTES_MAX: usize = 1 << 20;
+/// What a record of TLS holds at most, in bytes (RFC 8446, section 5.1).
+const RECORD_BYTES: u64 = 16 << 10;
+/// Fewest and most bytes of a body over TLS that are waited for at once: two records, and what one read takes.
+const AWAITED_BYTES_MIN: u64 = 2 * RECORD_BYTES;
+const AWAITED_BYTES_MAX: u64 = 8 * RECORD_BYTES;
 /// Links that go on in a round behind its events.
 const HELD_OVER_MAX: usize = 256;
 
@@ -53,7 +58,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 self.note_delay(now);
             }
             match result {
-                Ok(Received::WouldBlock) => return,
+                Ok(Received::WouldBlock) => return self.await_body(index),
                 Ok(Received::End) => return self.stream_ended(index, now),
                 Err(error) => return self.broken(index, &error, now),
                 Ok(Received::Bytes(n)) => {
@@ -65,9 +70,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                         // What clients did next may have ended the connection.
                         Ok(_) if P::Exchanges::MANY && !self.is_still_up(index, connection) => return,
                         Ok(Some(slot)) => return self.finish(ExchangeId { link: index, slot }, ended, now),
+                        // The layer below has announced the end, and the server may wait for the client to close first.
+                        Ok(None) if !L::IS_PLAIN && self.links[index].layer.is_ended() => {
+                            self.say_last_words(index);
+                            return self.stream_ended(index, now);
+                        }
                         // Fewer bytes than asked for: the queue is empty, and what comes next brings an event of its
                         // own. If the end has come already there will be none, so read on to it.
-                        Ok(None) if n < asked && !ended => return,
+                        Ok(None) if n < asked && !ended => return self.await_body(index),
                         Ok(None) => {
                             brought += n;
                             if brought >= ROUND_BYTES_MAX {
@@ -78,6 +88,28 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                     }
                 }
             }
+        }
+    }
+
+    /// Of a large body that is to be unsealed, waits for many records at once: to be woken for each costs more than to unseal it.
+    /// The last records are waited for one by one, so that no instant that is measured comes late. Where a body is thrown away in
+    /// the kernel this would gain nothing: there, a server that finds the queue full stalls.
+    #[inline]
+    fn await_body(&mut self, index: u32) {
+        let link = &mut self.links[index];
+        if L::IS_PLAIN || P::Exchanges::MANY || link.family == Family::Unix {
+            return;
+        }
+        // The wire has more bytes than the body, so that all that are waited for will come.
+        let bytes = match link.session.skippable() {
+            u64::MAX => 0,
+            left => left.saturating_sub(RECORD_BYTES).min(AWAITED_BYTES_MAX),
+        };
+        let bytes = if bytes < AWAITED_BYTES_MIN { 1 } else { bytes as u32 };
+        if link.layer.awaits(bytes)
+            && let Some(socket) = &link.socket
+        {
+            self.backend.awaits(socket, bytes);
         }
     }
 
@@ -131,7 +163,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             if due == 0 {
                 return Ok(None);
             }
-            if let Some(slot) = self.links[index].exchanges.traced() {
+            // Frames are told in words, and each to the exchange that they are about.
+            if !P::Exchanges::MANY
+                && let Some(slot) = self.links[index].exchanges.traced()
+            {
                 self.trace_unsealed(ExchangeId { link: index, slot }, wire.clone());
             }
         }
@@ -186,6 +221,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// The peer sends no more: an answer is whole thereby, is asked for again, or will never be whole.
     fn stream_ended(&mut self, index: u32, now: u64) {
         self.no_more_on(index);
+        // A request may have been sent as early data.
+        let is_shaking = !self.links[index].layer.is_agreed();
+        self.note_failed_handshake(index);
         for slot in 0..self.links[index].exchanges.slots() {
             let at = ExchangeId { link: index, slot };
             let link = &self.links[index];
@@ -201,7 +239,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 Ok(()) => return self.finish(at, true, now),
                 Err(_) if self.may_retry(at) => self.retry(at, now),
                 Err(failure) => {
-                    let failure = if is_cut { Failure::Cut } else { failure };
+                    let failure = match failure {
+                        _ if is_shaking => Failure::EndInHandshake,
+                        _ if is_cut => Failure::Cut,
+                        failure => failure,
+                    };
                     self.end_in_error(at, failure.class(), now, |e| failure.describe(e));
                 }
             }
@@ -230,7 +272,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             && !contents.accepts(exchange.request, exchange.body_sum.as_ref().map_or(0, |sum| sum.value()))
         {
             return self.refuse(at, ErrorClass::WrongContent, ended, now, |e| {
-                format!("a body of {} bytes with another content than the generated file", e.body_bytes)
+                format!("a body of {} bytes whose content differs from the generated file", e.body_bytes)
             });
         }
         let client = exchange.client;
@@ -253,7 +295,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         if !status_fits(request.status, exchange.status) {
             return self.fail(at, ErrorClass::WrongStatus, now, |e| {
                 format!(
-                    "status {} instead of {}, before the whole request was written",
+                    "status {} instead of {}, before the whole request was sent",
                     e.status,
                     expected(request.status)
                 )
@@ -261,7 +303,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         if exchange.status < 400 {
             return self.fail(at, ErrorClass::AnsweredEarly, now, |e| {
-                format!("status {} when {} bytes of the request were written, and not all", e.status, e.sent)
+                format!("status {} after only {} bytes of the request were sent", e.status, e.sent)
             });
         }
         let client = exchange.client;

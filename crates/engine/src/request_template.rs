@@ -101,10 +101,7 @@ impl RequestTemplate {
 
 fn parse_template(what: &str, text: &str) -> Result<Template, PlanError> {
     Template::parse(text).map_err(|error| {
-        PlanError::new(
-            format!("{what}: `{text}`: {error}"),
-            "write {{\"{{\"}} where two braces stand for themselves",
-        )
+        PlanError::new(format!("{what}: `{text}`: {error}"), "write {{\"{{\"}} for two literal braces")
     })
 }
 

@@ -166,7 +166,7 @@ impl Failure {
                     code::name(*code)
                 )
             }
-            (Failure::Surplus(bytes), _) => format!("{bytes} bytes behind the end of the response"),
+            (Failure::Surplus(bytes), _) => format!("{bytes} bytes after the end of the response"),
             (Failure::EndInHead, 0) => "the connection was closed before an answer".to_owned(),
             (Failure::EndInHead, n) => format!("the connection was closed {n} bytes into the head"),
             (Failure::EndInBody(Some(missing)), _) => {
@@ -176,9 +176,7 @@ impl Failure {
                 format!("the connection was closed {} bytes into a chunked body", exchange.body_bytes)
             }
             (Failure::Cut, n) => {
-                format!(
-                    "the connection ended {n} bytes into the answer, without the close_notify that TLS asks for"
-                )
+                format!("the connection ended {n} bytes into the answer, without TLS's close_notify")
             }
             (Failure::EndInHandshake, _) => {
                 "the server closed the connection during the TLS handshake".to_owned()

@@ -154,7 +154,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         if is_given_up {
             return self.end_in_error(at, class, now, |_| {
-                format!("the server refused the request {refusals} times without looking at it")
+                format!("the server refused the request {refusals} times without processing it")
             });
         }
         self.move_on(at, now);

@@ -13,7 +13,7 @@ pub struct TraceEvent {
     pub kind: TraceKind,
 }
 
-/// What a [`TraceEvent`] tells.
+/// The kind of a [`TraceEvent`].
 #[derive(Clone, Debug)]
 pub enum TraceKind {
     /// Bytes written, secrets masked.

@@ -12,7 +12,7 @@ use super::known_heads::KnownHeads;
 
 /// Largest head that is accepted, interim heads counted each on their own, in bytes.
 pub const HEAD_BYTES_MAX: usize = 65_536;
-/// Most interim (1xx) responses before a final one. More is a flood.
+/// Maximum number of interim (1xx) responses before a final one.
 pub const INTERIM_MAX: u8 = 64;
 
 /// A response being read.
@@ -62,7 +62,7 @@ pub enum Step {
     Done,
 }
 
-/// Bytes that are no response, or that contradict themselves; with what was wrong.
+/// Bytes that are not a valid response, with what is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
@@ -154,7 +154,7 @@ impl ResponseParser {
         matches!(self.state, State::Done)
     }
 
-    /// What it means if the stream ends here.
+    /// What it means if the stream ends at this point.
     pub fn at_end(&self) -> AtEnd {
         match self.state {
             State::Head => AtEnd::InHead,
@@ -199,7 +199,7 @@ impl ResponseParser {
         self.searched = 0;
         if fields.status < 200 {
             if fields.status == 101 {
-                return Err(Malformed("101 Switching Protocols, which nobody asked for"));
+                return Err(Malformed("101 Switching Protocols, which was not requested"));
             }
             self.interim += 1;
             if self.interim > INTERIM_MAX {
@@ -278,7 +278,7 @@ fn parse_head(input: &[u8]) -> Result<Option<(usize, Fields)>, Malformed> {
         }
         if matches!(line[0], b' ' | b'\t') {
             if previous_matters {
-                return Err(Malformed("a folded line behind a field that decides the length"));
+                return Err(Malformed("a folded line in a field that sets the length of the body"));
             }
             continue;
         }

@@ -6,8 +6,9 @@ use std::borrow::Cow;
 use super::known_heads::KnownHeads;
 use super::response::{AtEnd, Malformed, ResponseParser, Step};
 use crate::exchange::{Exchange, Exchanges};
-use crate::plan::{NO_TEMPLATE, Plan, Slice};
+use crate::plan::{NO_TEMPLATE, Plan};
 use crate::session::{Failure, Heard, Session, Sink, Start};
+use crate::slice::Slice;
 
 /// The only exchange's.
 const SLOT: u32 = 0;

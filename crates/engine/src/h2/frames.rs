@@ -2,13 +2,13 @@
 //!
 //! Bodies are given as they come, and all other frames whole. What frames mean is the session's to say.
 
-/// Bytes that a frame begins with.
+/// Length of a frame's header, in bytes.
 pub const HEAD_BYTES: usize = 9;
-/// Most that a frame may hold, in bytes: what we allow, and what a peer allows who says nothing.
+/// Maximum payload of a frame, in bytes: our SETTINGS_MAX_FRAME_SIZE, and the default of a peer.
 pub const FRAME_BYTES_MAX: usize = 16_384;
-/// What a connection to a server begins with.
+/// The connection preface of a client.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Window of a connection, and of a stream where nobody asked for another, in bytes.
+/// Initial flow-control window of a connection, and default of a stream, in bytes.
 pub const WINDOW_BYTES: u32 = 65_535;
 /// Largest window.
 pub const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
@@ -78,11 +78,11 @@ pub mod code {
             "INADEQUATE_SECURITY",
             "HTTP_1_1_REQUIRED",
         ];
-        NAMES.get(code as usize).copied().unwrap_or("a code of its own")
+        NAMES.get(code as usize).copied().unwrap_or("an unknown error code")
     }
 }
 
-/// What a frame begins with.
+/// The header of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// Bytes behind the head.
@@ -128,7 +128,7 @@ impl Head {
     }
 }
 
-/// Why bytes are no frames.
+/// Why bytes are not a valid frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameError {
     /// A length that cannot be.
@@ -196,7 +196,7 @@ impl Reader {
     /// Takes from the front of `input`: how many bytes, and what they are. Never nothing where there is input.
     ///
     /// # Errors
-    /// Where it is no frame. Nothing behind it can be read then.
+    /// If it is not a valid frame. Nothing after it can be read.
     #[inline]
     pub fn step<'a>(&'a mut self, input: &'a [u8]) -> Result<(usize, Step<'a>), FrameError> {
         if self.is_spent {

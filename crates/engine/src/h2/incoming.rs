@@ -70,7 +70,7 @@ fn compression(CompressionError(what): CompressionError) -> Failure {
 fn framing(error: FrameError) -> Failure {
     match error {
         FrameError::Size(what) => Failure::Http2(ErrorClass::H2FrameSize, what),
-        FrameError::Padding => protocol("a frame with more padding than room"),
+        FrameError::Padding => protocol("a frame with more padding than payload"),
     }
 }
 
@@ -106,9 +106,9 @@ impl Http2 {
         match self.incoming.has_settings {
             true => framing(error),
             false if front.starts_with(b"HTTP/") => {
-                Failure::Http2(ErrorClass::H2NotSpoken, "the server answers in HTTP/1")
+                Failure::Http2(ErrorClass::H2NotSpoken, "the server answers with HTTP/1")
             }
-            false => Failure::Http2(ErrorClass::H2NotSpoken, "what the server sends is no HTTP/2"),
+            false => Failure::Http2(ErrorClass::H2NotSpoken, "the server does not send HTTP/2 frames"),
         }
     }
 
@@ -142,7 +142,7 @@ impl Http2 {
         }
         let block = self.incoming.block_head.stream;
         if (of_kind == kind::CONTINUATION) != (block != 0) || (block != 0 && block != stream) {
-            return Err(protocol("a header block and its CONTINUATION are torn apart"));
+            return Err(protocol("a header block interrupted by another frame"));
         }
         Ok(())
     }
@@ -175,10 +175,10 @@ impl Http2 {
         let is_on_connection = head.stream == 0;
         match head.kind {
             kind::SETTINGS | kind::PING | kind::GOAWAY if !is_on_connection => {
-                Err(protocol("a frame of the connection on a stream"))
+                Err(protocol("a SETTINGS, PING or GOAWAY frame on a stream"))
             }
             kind::RST_STREAM | kind::PRIORITY if is_on_connection => {
-                Err(protocol("a frame of a stream on the connection"))
+                Err(protocol("a RST_STREAM or PRIORITY frame on stream 0"))
             }
             kind::SETTINGS => self.settings(head, payload, memory, sink),
             kind::PING => {
@@ -193,7 +193,7 @@ impl Http2 {
             }
             kind::WINDOW_UPDATE => self.window(head.stream, number(payload) & frames::WINDOW_BYTES_MAX, sink),
             kind::RST_STREAM => self.was_reset(head.stream, number(payload), memory, sink),
-            kind::PUSH_PROMISE => Err(protocol("a push, which we do not allow")),
+            kind::PUSH_PROMISE => Err(protocol("PUSH_PROMISE, though the client disabled push")),
             // What is unknown means nothing (section 5.5).
             _ => Ok(Heard::Nothing),
         }
@@ -203,10 +203,10 @@ impl Http2 {
     fn is_no_flood(&mut self) -> Result<(), Failure> {
         self.incoming.control_frames += 1;
         if self.incoming.control_frames > CONTROL_FRAMES_MAX {
-            return Err(flood("10,000 frames one after the other that belong to no answer"));
+            return Err(flood("10,000 consecutive frames that belong to no answer"));
         }
         if self.out.len() > OUT_BYTES_MAX && self.incoming.control_frames > CONTROL_FRAMES_MAX / 100 {
-            return Err(flood("frames that ask for answers, which the server does not read"));
+            return Err(flood("PING or SETTINGS frames whose acknowledgements the server does not read"));
         }
         Ok(())
     }
@@ -285,16 +285,16 @@ impl Http2 {
         let stream = sink.exchanges.slot_mut(slot);
         if stream.has_final_head {
             if fields.status != 0 || !ends_stream {
-                return Ok(self.spoilt(slot, "a second head behind the first", sink));
+                return Ok(self.spoilt(slot, "a second head after the final one", sink));
             }
             sink.framing(slot, wire_bytes);
             return Ok(self.whole(slot, sink));
         }
         match fields.status {
-            0 => return Ok(self.spoilt(slot, "a head without a status", sink)),
+            0 => return Ok(self.spoilt(slot, "a head without `:status`", sink)),
             101 => return Ok(self.spoilt(slot, "a status 101, which HTTP/2 does not have", sink)),
             1..200 if ends_stream => {
-                return Ok(self.spoilt(slot, "an interim head that ends the answer", sink));
+                return Ok(self.spoilt(slot, "an interim (1xx) head that ends the stream", sink));
             }
             1..200 => {
                 self.is_no_flood()?;
@@ -326,7 +326,7 @@ impl Http2 {
     ) -> Result<Heard, Failure> {
         let slot = self.known(id, sink)?;
         let incoming = &mut self.incoming;
-        let too_much = || flow_control("more of a body than the window allows");
+        let too_much = || flow_control("more data than the flow-control window allows");
         incoming.window_left = incoming.window_left.checked_sub(counted).ok_or_else(too_much)?;
         incoming.window_used += counted;
         if incoming.window_used > WINDOW_BYTES / 2 {
@@ -344,7 +344,7 @@ impl Http2 {
         let stream = sink.exchanges.slot_mut(slot);
         stream.window_left = stream.window_left.checked_sub(counted).ok_or_else(too_much)?;
         if !stream.has_final_head {
-            return Ok(self.spoilt(slot, "a body before its head", sink));
+            return Ok(self.spoilt(slot, "a body before the final head", sink));
         }
         if piece.is_empty() {
             if ends == Some(false) {
@@ -353,7 +353,7 @@ impl Http2 {
         } else {
             self.incoming.control_frames = 0;
             if stream.has_no_body {
-                return Ok(self.spoilt(slot, "a body where there must be none", sink));
+                return Ok(self.spoilt(slot, "a body in an answer that must have none", sink));
             }
         }
         if stream.window_left <= WINDOW_BYTES / 2 && ends != Some(true) {
@@ -415,7 +415,9 @@ impl Http2 {
             let value = number(&setting[2..]);
             match u16::from_be_bytes([setting[0], setting[1]]) {
                 setting::HEADER_TABLE_SIZE => self.table_is_small(value),
-                setting::ENABLE_PUSH if value != 0 => return Err(protocol("a server that asks for pushes")),
+                setting::ENABLE_PUSH if value != 0 => {
+                    return Err(protocol("SETTINGS_ENABLE_PUSH 1, which servers must not send"));
+                }
                 setting::MAX_CONCURRENT_STREAMS => {
                     self.peer.streams_max = value;
                     let counts = &mut memory.counts;
@@ -423,19 +425,19 @@ impl Http2 {
                 }
                 setting::INITIAL_WINDOW_SIZE => {
                     if value > frames::WINDOW_BYTES_MAX {
-                        return Err(flow_control("an initial window of more than 2^31 - 1 bytes"));
+                        return Err(flow_control("SETTINGS_INITIAL_WINDOW_SIZE of more than 2^31 - 1 bytes"));
                     }
                     let more = i64::from(value) - i64::from(std::mem::replace(&mut self.peer.window, value));
                     for stream in sink.exchanges.open_mut() {
                         stream.send_window += more;
                         if stream.send_window > frames::WINDOW_BYTES_MAX.into() {
-                            return Err(flow_control("a window that grows beyond 2^31 - 1 bytes"));
+                            return Err(flow_control("a flow-control window of more than 2^31 - 1 bytes"));
                         }
                     }
                 }
                 // Longer frames would gain nothing, and keep other streams waiting.
                 setting::MAX_FRAME_SIZE if !(16_384..1 << 24).contains(&value) => {
-                    return Err(protocol("frames of a largest size that cannot be"));
+                    return Err(protocol("SETTINGS_MAX_FRAME_SIZE not between 2^14 and 2^24 - 1 bytes"));
                 }
                 _ => {}
             }
@@ -459,21 +461,24 @@ impl Http2 {
         const MOST: i64 = frames::WINDOW_BYTES_MAX as i64;
         if id == 0 {
             if more == 0 {
-                return Err(protocol("a window that grows by nothing"));
+                return Err(protocol("WINDOW_UPDATE with an increment of 0"));
             }
             self.send_window += i64::from(more);
             if self.send_window > MOST {
-                return Err(flow_control("a window that grows beyond 2^31 - 1 bytes"));
+                return Err(flow_control("a flow-control window of more than 2^31 - 1 bytes"));
             }
         } else if let Some(slot) = self.known(id, sink)? {
             if more == 0 {
-                return Ok(self.spoilt(slot, "a window that grows by nothing", sink));
+                return Ok(self.spoilt(slot, "WINDOW_UPDATE with an increment of 0", sink));
             }
             let stream = sink.exchanges.slot_mut(slot);
             stream.send_window += i64::from(more);
             if stream.send_window > MOST {
                 self.reset(slot, code::FLOW_CONTROL_ERROR, sink.exchanges);
-                return Ok(Heard::Failed(slot, flow_control("a window that grows beyond 2^31 - 1 bytes")));
+                return Ok(Heard::Failed(
+                    slot,
+                    flow_control("a flow-control window of more than 2^31 - 1 bytes"),
+                ));
             }
         }
         self.put_bodies(sink.exchanges, sink.plan);

@@ -14,8 +14,8 @@ use super::hpack::static_table::FIELDS;
 use super::hpack::{ENTRY_BYTES, TABLE_BYTES, static_table};
 use crate::client::Client;
 use crate::h1::request::RequestParts;
-use crate::plan::Slice;
 use crate::plan_error::PlanError;
+use crate::slice::Slice;
 
 /// Which table entries a block may refer to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,9 +101,9 @@ impl Builder {
             if is_hop || (name == "te" && value != "trailers") {
                 return Err(PlanError::new(
                     format!(
-                        "{what}: `{name}: {value}` is a field of connections of HTTP/1, which HTTP/2 forbids"
+                        "{what}: `{name}: {value}` is a connection-specific header field, which HTTP/2 forbids"
                     ),
-                    "leave it out, or run with --http 1.1",
+                    "remove it, or run with --http 1.1",
                 ));
             }
             if name != "host" {

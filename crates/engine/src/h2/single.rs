@@ -84,12 +84,15 @@ impl Single {
             let (used, step) = match reader.step(rest) {
                 Ok(step) => step,
                 Err(_) if self.has_settings => {
-                    return Err((ErrorClass::H2FrameSize, "a frame of a length that cannot be".to_owned()));
+                    return Err((
+                        ErrorClass::H2FrameSize,
+                        "a frame of a length that its type cannot have".to_owned(),
+                    ));
                 }
                 Err(_) => {
                     let front = if reader.held().is_empty() { rest } else { reader.held() };
                     let how = if front.starts_with(b"HTTP/") {
-                        "it answers in HTTP/1"
+                        "it answers with HTTP/1"
                     } else {
                         "it sends something else"
                     };
@@ -143,7 +146,7 @@ impl Single {
             }
             kind::HEADERS if head.stream == STREAM => {
                 let block = frames::header_block(head, payload).map_err(|_| {
-                    (ErrorClass::H2Protocol, "a frame with more padding than room".to_owned())
+                    (ErrorClass::H2Protocol, "a frame with more padding than payload".to_owned())
                 })?;
                 self.block.extend_from_slice(block);
                 self.is_block_last = head.has(flag::END_STREAM);

@@ -61,6 +61,10 @@ impl Layer for Veil {
         self.is_open
     }
 
+    fn is_agreed(&self) -> bool {
+        self.is_open
+    }
+
     fn handshake(&mut self, wire: &[u8], (): &mut ()) -> Result<usize, Failure> {
         let taken = wire.len().min(WELCOME.len() - self.part.len());
         self.part.extend_from_slice(&wire[..taken]);

@@ -125,6 +125,85 @@ fn a_wait_for_a_stream_times_out() {
     assert!(found[0].1 >= 4, "{found:?}");
 }
 
+/// RFC 9113, section 7.
+const INTERNAL_ERROR: u32 = 2;
+
+/// A server that refuses streams, resets others, and keeps books of what reaches its client before the window ends.
+struct Booked {
+    ends_ns: u64,
+    requests: u64,
+    frames: u64,
+    refused: u64,
+    reset: u64,
+}
+
+impl Peer for &mut Booked {
+    fn connect(&mut self, _: u64, _: &Address) -> Attempt {
+        Attempt::Stands { handshake_ns: MS, served_ns: MS }
+    }
+
+    fn take_request(&mut self, at_server: &mut Vec<u8>) -> Option<Vec<u8>> {
+        steady_frames(100).take_request(at_server)
+    }
+
+    fn answer(&mut self, now_ns: u64, request: &[u8]) -> Vec<Act> {
+        let number = frames::number(&request[5..]) / 2;
+        self.requests += 1;
+        // 1 ms to answer, and 1 ms on the way.
+        let is_in_time = now_ns + 2 * MS < self.ends_ns;
+        let code = match number {
+            n if n % 5 == 4 => Some(frames::code::REFUSED_STREAM),
+            n if n % 7 == 6 => Some(INTERNAL_ERROR),
+            _ => None,
+        };
+        let mut acts = Framed { handshake_ns: 0, streams_max: 100, delay_ns: |_| MS }.answer(now_ns, request);
+        if let Some(code) = code {
+            let mut reset = Vec::new();
+            frames::write_head(4, frames::kind::RST_STREAM, 0, 2 * number + 1, &mut reset);
+            reset.extend(code.to_be_bytes());
+            *acts.last_mut().unwrap() = Act::Write(reset);
+        }
+        if is_in_time {
+            self.refused += u64::from(code == Some(frames::code::REFUSED_STREAM));
+            self.reset += u64::from(code == Some(INTERNAL_ERROR));
+            self.frames += if code.is_some() { 1 } else { 2 };
+        }
+        // The settings, with the first.
+        self.frames += u64::from(number == 0);
+        acts
+    }
+}
+
+#[test]
+fn streams_and_frames_are_those_of_the_server() {
+    for clients in [1, 3, 10] {
+        let duration_ns = 90 * MS + MS / 2;
+        let begin_ns = crate::sys::simulated::BEGIN_NS;
+        let mut server =
+            Booked { ends_ns: begin_ns + duration_ns, requests: 0, frames: 0, refused: 0, reset: 0 };
+        let measured = level(clients, clients, None, duration_ns).run_over::<Plain, Http2>(&mut server, None);
+        let found = measured.http2.unwrap();
+        let what = format!("{clients} clients: {found:?}");
+        // Each client's last request reaches the server behind the window's end, or in it.
+        assert!((found.streams - u64::from(clients)..=found.streams).contains(&server.requests), "{what}");
+        assert_eq!(
+            (found.frames, found.refused, found.reset),
+            (server.frames, server.refused, server.reset),
+            "{what}"
+        );
+        assert_eq!((found.retried, found.goaways), (server.refused, 0), "{what}");
+        assert!(server.refused > 0 && server.reset > 0, "{what}");
+        assert_eq!(errors(&measured), [(ErrorClass::H2Reset, server.reset)]);
+        assert_eq!(measured.counts.connections, 1, "a reset is a stream's");
+        let answered = (server.frames - 1 - server.refused - server.reset) / 2;
+        assert_eq!(
+            (measured.counts.succeeded, u64::from(clients)),
+            (answered, found.concurrent_max),
+            "{what}"
+        );
+    }
+}
+
 /// When requests end, by a model that knows nothing of frames: each connection has a queue and so many places, and its n-th
 /// request takes so long, or until the answers before it have left.
 fn model(

@@ -10,11 +10,13 @@ use super::*;
 use crate::sys::simulated::take_http1_request;
 use crate::tls::Tls;
 
-/// A server over TLS for one connection, which stands after 1 ms. Its first flight takes 3 ms, an answer 2 ms.
+/// A server over TLS for one connection at a time, which stands after 1 ms. Its first flight takes 3 ms, an answer of `body_bytes`
+/// 2 ms.
 struct Server {
     config: Arc<ServerConfig>,
     tls: Option<ServerConnection>,
     plain: Vec<u8>,
+    body_bytes: usize,
 }
 
 impl Server {
@@ -28,7 +30,7 @@ impl Server {
             .with_no_client_auth()
             .with_single_cert(vec![made.cert.der().clone()], key)
             .unwrap();
-        Server { config: Arc::new(config), tls: None, plain: Vec::new() }
+        Server { config: Arc::new(config), tls: None, plain: Vec::new(), body_bytes: 10 }
     }
 
     fn flight(&mut self) -> Vec<u8> {
@@ -43,7 +45,10 @@ impl Server {
 
 impl Peer for &mut Server {
     fn connect(&mut self, _: u64, _: &Address) -> Attempt {
-        self.tls = Some(ServerConnection::new(self.config.clone()).unwrap());
+        let mut tls = ServerConnection::new(self.config.clone()).unwrap();
+        tls.set_buffer_limit(None);
+        self.tls = Some(tls);
+        self.plain.clear();
         Attempt::Stands { handshake_ns: MS, served_ns: MS }
     }
 
@@ -67,10 +72,18 @@ impl Peer for &mut Server {
         if !own.is_empty() {
             acts.extend([Act::Wait(if is_first_flight { 3 * MS } else { 0 }), Act::Write(own)]);
         }
-        while take_http1_request(&mut self.plain).is_some() {
-            self.tls.as_mut().expect("as above").writer().write_all(&response(10)).unwrap();
+        while let Some(request) = take_http1_request(&mut self.plain) {
+            let is_last = memchr::memmem::find(&request, b"Connection: close").is_some();
+            let tls = self.tls.as_mut().expect("as above");
+            tls.writer().write_all(&response(self.body_bytes)).unwrap();
+            if is_last {
+                tls.send_close_notify();
+            }
             let wire = self.flight();
             acts.extend([Act::Wait(2 * MS), Act::Write(wire)]);
+            if is_last {
+                acts.push(Act::Finish);
+            }
         }
         acts
     }
@@ -104,6 +117,75 @@ fn a_handshake_lasts_as_long_as_its_flights() {
             are("response", &measured.response, &measured.histograms.response, &expected);
             assert_eq!(measured.response_bytes.sum, (later + 1) * response(10).len() as u64);
             assert_eq!(measured.counts.surplus, 0);
+        }
+    }
+}
+
+/// A resumed handshake of TLS 1.2 is a round trip shorter; one of TLS 1.3 is as long, and cheaper.
+#[test]
+fn resumed_handshakes_last_as_long_as_their_flights() {
+    for (version, share, full_ns, resumed_ns) in [
+        (TlsVersion::Tls13, "0%", 5 * MS, 0),
+        (TlsVersion::Tls13, "100%", 5 * MS, 5 * MS),
+        (TlsVersion::Tls12, "0%", 7 * MS, 0),
+        (TlsVersion::Tls12, "100%", 7 * MS, 5 * MS),
+    ] {
+        let mut level = level(version);
+        level.spec.client.connections = ConnectionPolicy::PerRequest;
+        level.spec.client.tls.resume = share.parse().unwrap();
+        // A connection stands after 1 ms, and an answer is there 4 ms behind the handshake.
+        let resumes = resumed_ns > 0;
+        let later_ns = if resumes { resumed_ns } else { full_ns };
+        level.spec.load.duration = Nanos(MS + full_ns + 4 * MS + 9 * (MS + later_ns + 4 * MS) + MS / 2);
+        let measured = level.run_over::<Tls, Http1>(&mut Server::new(), None);
+        assert_eq!((errors(&measured), measured.counts.succeeded), (vec![], 10), "{version} {share}");
+        let found = measured.handshakes.as_ref().unwrap();
+        let (full, resumed) = if resumes { (1, 9) } else { (10, 0) };
+        assert_eq!((found.full, found.resumed, found.failed), (full, resumed, 0), "{version} {share}");
+        let mut expected = vec![(full_ns, full)];
+        expected.extend((resumed > 0).then_some((resumed_ns, resumed)));
+        are("handshake", &found.time, &found.histogram, &expected);
+        // A client that has its answer sees the end of the connection at the same instant.
+        let answers: Vec<(u64, u64)> =
+            expected.iter().map(|(handshake_ns, count)| (MS + handshake_ns + 4 * MS, *count)).collect();
+        are("response", &measured.response, &measured.histograms.response, &answers);
+    }
+}
+
+/// Many records of a body are waited for at once, and its last byte is noticed when it comes.
+#[test]
+fn a_large_body_ends_when_its_last_byte_comes() {
+    for (segment_bytes, receives_most) in
+        [(usize::MAX, 160 << 10), (1400, 160 << 10), (1400, 16 << 10), (20_000, 7)]
+    {
+        for policy in [ConnectionPolicy::KeepAlive, ConnectionPolicy::PerRequest] {
+            let mut level = level(TlsVersion::Tls13);
+            level.spec.client.connections = policy;
+            level.wire.segment_bytes = segment_bytes;
+            level.wire.receives_most = receives_most;
+            // 100 MB/s: some 5 ms for the body.
+            level.wire.bytes_per_s = Some(100_000_000);
+            level.spec.load.duration = Nanos(40 * MS);
+            let mut server = Server { body_bytes: 500_000, ..Server::new() };
+            let (sender, receiver) = sync_channel(1024);
+            let measured = level.run_over::<Tls, Http1>(&mut server, Some(sender));
+            assert_eq!(errors(&measured), [], "{segment_bytes} {policy:?}");
+            let told: Vec<Transaction> = receiver.try_iter().flatten().collect();
+            assert!(told.len() >= 2, "{segment_bytes} {receives_most} {policy:?}: {:?}", measured.counts);
+            for told in told {
+                // A record of 16 KiB has 22 bytes of its own, and so has the rest. The head lies in the first record, and
+                // close_notify behind the last.
+                let bytes = response(500_000).len() as u64;
+                let wire_bytes = bytes + 22 * bytes.div_ceil(16 << 10);
+                let took_ns = (told.end_ns - told.sent_ns.unwrap()) as u64;
+                let least_ns = 4 * MS + wire_bytes * 10;
+                // The request's own way is bandwidth, too, and a segment or the close_notify that comes with the end.
+                let most_ns = least_ns + (400 + 2 * 1400) * 10;
+                assert!(
+                    (least_ns..=most_ns).contains(&took_ns),
+                    "{segment_bytes} {policy:?}: {took_ns}, {least_ns}"
+                );
+            }
         }
     }
 }

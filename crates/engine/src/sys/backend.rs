@@ -85,6 +85,10 @@ pub(crate) trait Backend {
     /// The most that one [`Backend::receive`] gives.
     fn receives_most(&self) -> usize;
 
+    /// From now on says `readable` when so many bytes are there, or the end, and not before. A kernel that cannot goes on to say so
+    /// of each byte.
+    fn awaits(&mut self, socket: &Self::Socket, bytes: u32);
+
     /// The first `n` bytes of what was received last.
     fn bytes(&self, n: usize) -> &[u8];
 

@@ -147,6 +147,10 @@ impl Backend for Epoll {
         self.buffer.len()
     }
 
+    fn awaits(&mut self, socket: &Socket, bytes: u32) {
+        socket.awaits(bytes);
+    }
+
     #[inline]
     fn bytes(&self, n: usize) -> &[u8] {
         &self.buffer[..n]

@@ -137,6 +137,21 @@ impl Socket {
         stamps::receive(self.descriptor.as_fd(), buffer)
     }
 
+    /// Has the kernel report readiness only from so many bytes on (SO_RCVLOWAT; at the end of the stream anyway).
+    pub(crate) fn awaits(&self, bytes: u32) {
+        let bytes = bytes as libc::c_int;
+        // SAFETY: the descriptor is open; the option's value is an int that lives until the call returns, with its size.
+        unsafe {
+            libc::setsockopt(
+                self.descriptor.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_RCVLOWAT,
+                (&raw const bytes).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            );
+        }
+    }
+
     /// Throws away up to `scratch.len()` bytes of a TCP stream in the kernel: `MSG_TRUNC` skips the copy, half the cost
     /// of a large body. `scratch` stays untouched; its length is all that counts.
     #[inline]

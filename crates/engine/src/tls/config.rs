@@ -9,8 +9,8 @@ use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{
-    CipherSuite, ClientConfig, NamedGroup, ProtocolVersion, RootCertStore, SupportedCipherSuite,
-    SupportedProtocolVersion,
+    CipherSuite, ClientConfig, KeyLog, NamedGroup, NoKeyLog, ProtocolVersion, RootCertStore,
+    SupportedCipherSuite, SupportedProtocolVersion,
 };
 use webstone_model::shown::quoted;
 use webstone_model::spec::HttpVersion;
@@ -42,8 +42,8 @@ pub(crate) struct TlsPlan {
     pub(super) speaks: &'static str,
     /// What was offered, in words.
     pub(super) offered: Arc<str>,
-    /// The file of session keys. A worker opens it again: those that the process opened are not its own.
-    pub(super) key_log: Option<String>,
+    /// The file of session keys. Each worker opens it once more: what the process opened is not in its table of open files.
+    key_log: Option<String>,
     sni: Option<String>,
 }
 
@@ -74,7 +74,7 @@ impl TlsPlan {
             .map_err(|error| {
                 PlanError::new(
                     format!("--tls-version, --tls-ciphers, --tls-groups: {error}"),
-                    "offer a cipher suite of each version, and a group",
+                    "give at least one cipher suite for each version, and one group",
                 )
             })?
             .dangerous()
@@ -109,6 +109,7 @@ impl TlsPlan {
                     "name a file that can be written",
                 )
             })?;
+            // The probe's.
             config.key_log = Arc::new(file);
         }
         Ok(TlsPlan {
@@ -122,7 +123,14 @@ impl TlsPlan {
         })
     }
 
-    /// Whom connections to a target shake hands with; `None` where it is asked in the clear. `is_proxied`: a proxy is asked for a
+    /// Where a worker writes session keys, opened by its own thread. A file that cannot be opened any more gets none: the plan's
+    /// own would write to whatever has its number in the worker's table.
+    pub(super) fn key_log(&self) -> Arc<dyn KeyLog> {
+        let file = self.key_log.as_ref().and_then(|path| KeyFile::open(path).ok());
+        file.map_or_else(|| Arc::new(NoKeyLog {}) as Arc<dyn KeyLog>, |file| Arc::new(file))
+    }
+
+    /// Whom connections to a target shake hands with; `None` where it is not an https:// URL. `is_proxied`: a proxy is asked for a
     /// tunnel.
     pub(crate) fn secure(&self, target: &Target, is_proxied: bool) -> Result<Option<Secure>, PlanError> {
         if target.scheme == Scheme::Http {
@@ -131,8 +139,8 @@ impl TlsPlan {
         let host = self.sni.as_ref().unwrap_or(&target.host);
         let name = ServerName::try_from(host.clone()).map_err(|_| {
             PlanError::new(
-                format!("{} cannot be the name of a TLS server", quoted(host)),
-                "give another one: --sni HOST",
+                format!("{} cannot be sent as a server name (SNI)", quoted(host)),
+                "give another name with --sni HOST",
             )
         })?;
         let place = Place { host: target.host.clone(), port: Some(target.port) };
@@ -213,7 +221,7 @@ fn offered(spec: &TlsSpec) -> String {
         items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     }
     let (versions, ciphers, groups) = (list(&spec.versions), list(&spec.ciphers), list(&spec.groups));
-    format!("offered were TLS {versions}; {ciphers}; groups {groups}")
+    format!("the client offered TLS {versions}; {ciphers}; groups {groups}")
 }
 
 /// The verifier of chains that end at a trusted certificate.
@@ -226,7 +234,7 @@ fn chains(spec: &TlsSpec, provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiSe
             if taken == 0 {
                 return Err(PlanError::new(
                     format!("--cacert {}: none of its certificates can be read", quoted(path)),
-                    "give a file of certificates in PEM form",
+                    "give a file with certificates in PEM format",
                 ));
             }
         }
@@ -236,7 +244,7 @@ fn chains(spec: &TlsSpec, provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiSe
             let none = || {
                 PlanError::new(
                     "this system has no list of trusted certificates",
-                    "give one with --cacert FILE, or do not verify the server: -k",
+                    "give one with --cacert FILE, or skip verification with -k",
                 )
             };
             let found = certificates("SSL_CERT_FILE", path.ok_or_else(none)?)?;
@@ -246,7 +254,7 @@ fn chains(spec: &TlsSpec, provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiSe
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build().map_err(|error| {
         PlanError::new(
             format!("the trusted certificates cannot be used: {error}"),
-            "give others with --cacert FILE, or do not verify the server: -k",
+            "give others with --cacert FILE, or skip verification with -k",
         )
     })
 }
@@ -255,14 +263,14 @@ fn certificates(what: &str, path: &str) -> Result<Vec<CertificateDer<'static>>, 
     let unreadable = |error: rustls::pki_types::pem::Error| {
         PlanError::new(
             format!("{what} {}: {}", quoted(path), in_words(&error)),
-            "give a file of certificates in PEM form",
+            "give a file with certificates in PEM format",
         )
     };
     let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).map_err(unreadable)?.collect();
     match found.map_err(unreadable)? {
         found if found.is_empty() => Err(PlanError::new(
-            format!("{what} {}: there is no certificate in it", quoted(path)),
-            "give a file of certificates in PEM form, which begin with -----BEGIN CERTIFICATE-----",
+            format!("{what} {}: it has no certificate", quoted(path)),
+            "give a file with certificates in PEM format, which begin with -----BEGIN CERTIFICATE-----",
         )),
         found => Ok(found),
     }
@@ -276,20 +284,21 @@ fn identity(
     let Some(cert) = &spec.cert else { return Ok(None) };
     // As curl does: the key may stand in the certificate's file.
     let path = spec.key.as_ref().unwrap_or(cert);
+    let chain = certificates("--cert", cert)?;
     let key = PrivateKeyDer::from_pem_file(path).map_err(|error| {
         PlanError::new(
             format!("--key {}: {}", quoted(path), in_words(&error)),
-            "give a file with a private key in PEM form, without a passphrase",
+            "give a file with a private key in PEM format, without a passphrase",
         )
     })?;
-    Ok(Some((certificates("--cert", cert)?, key)))
+    Ok(Some((chain, key)))
 }
 
 fn in_words(error: &rustls::pki_types::pem::Error) -> String {
     use rustls::pki_types::pem::Error;
     match error {
         Error::Io(error) => crate::failure::describe(error),
-        Error::NoItemsFound => "there is none in it".to_owned(),
+        Error::NoItemsFound => "it has no private key".to_owned(),
         other => other.to_string(),
     }
 }
@@ -300,8 +309,8 @@ fn pin(text: &str) -> Result<[u8; 32], PlanError> {
     let bytes: Option<Vec<u8>> = (0..32).map(byte).collect();
     bytes.filter(|_| digits.len() == 64).and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| {
         PlanError::new(
-            format!("--tls-pin {}: not a SHA-256 in hexadecimal digits", quoted(text)),
-            "print it by `openssl x509 -in CERT -noout -fingerprint -sha256`",
+            format!("--tls-pin {}: not a SHA-256 hash in hexadecimal", quoted(text)),
+            "print it with `openssl x509 -in CERT -noout -fingerprint -sha256`",
         )
     })
 }
@@ -337,13 +346,13 @@ mod tests {
         let missing = "/no/such/file".to_owned();
         assert_eq!(
             told(&|spec| spec.cert = Some(missing.clone())),
-            "--key `/no/such/file`: no such file or directory"
+            "--cert `/no/such/file`: no such file or directory"
         );
         let roots = |spec: &mut TlsSpec| {
             spec.verify = true;
             spec.cacert = Some("/dev/null".into());
         };
-        assert_eq!(told(&roots), "--cacert `/dev/null`: there is no certificate in it");
+        assert_eq!(told(&roots), "--cacert `/dev/null`: it has no certificate");
         for pin in ["", "12", &"0".repeat(63), &"g".repeat(64)] {
             assert!(told(&|spec| spec.pin = Some(pin.to_owned())).starts_with("--tls-pin"), "{pin}");
         }

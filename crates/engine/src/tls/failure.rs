@@ -1,6 +1,6 @@
 //! From rustls's errors to classes and plain words.
 
-use rustls::{AlertDescription, CertificateError, Error};
+use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 use webstone_model::errors::ErrorClass;
 
 use super::verifier::NotPinned;
@@ -12,22 +12,28 @@ pub(super) fn told(error: &Error, offered: &str, began_with: Option<&[u8]>) -> (
         Error::AlertReceived(alert) => by_alert(*alert, offered),
         Error::InvalidCertificate(error) => (ErrorClass::TlsCertificate, certificate(error)),
         Error::PeerIncompatible(why) => {
-            let what = format!("client and server have nothing in common ({why:?}); {offered}");
+            let what =
+                format!("client and server share no version, cipher suite or group ({why:?}); {offered}");
             (ErrorClass::TlsIncompatible, what)
         }
         Error::NoApplicationProtocol => (ErrorClass::Alpn, no_protocol()),
         Error::PeerMisbehaved(_) | Error::InappropriateHandshakeMessage { .. } => {
-            (ErrorClass::TlsHandshake, format!("the server breaks the rules of the handshake: {error}"))
+            (ErrorClass::TlsHandshake, format!("the server violates the TLS protocol: {error}"))
         }
         _ if began_with.is_some_and(is_text) => {
-            let what = "the server answers in the clear: this port does not speak TLS".to_owned();
+            let what = "the server does not speak TLS on this port".to_owned();
             (ErrorClass::TlsRecord, what)
+        }
+        // Of a probe, whose first bytes nobody kept.
+        Error::InvalidMessage(InvalidMessage::InvalidContentType) if began_with.is_none() => {
+            let what = "the server's answer is not TLS; write http:// instead of https:// if this port does not use TLS";
+            (ErrorClass::TlsRecord, what.to_owned())
         }
         Error::InvalidMessage(_)
         | Error::InappropriateMessage { .. }
         | Error::DecryptError
         | Error::PeerSentOversizedRecord => {
-            (ErrorClass::TlsRecord, format!("what the server sent is no TLS record: {error}"))
+            (ErrorClass::TlsRecord, format!("the server sent an invalid TLS record: {error}"))
         }
         _ => (ErrorClass::TlsHandshake, error.to_string()),
     }
@@ -38,11 +44,11 @@ pub(super) fn other_protocol(chosen: Option<&[u8]>, wanted: &str) -> (ErrorClass
     let what = match chosen {
         Some(chosen) => {
             format!(
-                "the server chose the protocol {}, and requests are {wanted}",
+                "the server chose the protocol {} (ALPN), but the requests are {wanted}",
                 String::from_utf8_lossy(chosen)
             )
         }
-        None => format!("the server chose no protocol (ALPN), and requests are {wanted}"),
+        None => format!("the server chose no protocol (ALPN), but the requests are {wanted}"),
     };
     (ErrorClass::Alpn, what)
 }
@@ -54,28 +60,30 @@ fn by_alert(alert: AlertDescription, offered: &str) -> (ErrorClass, String) {
         | AlertDescription::HandshakeFailure
         | AlertDescription::InsufficientSecurity => {
             let what = format!(
-                "the server ended the handshake by the alert {name}: it wants another version, cipher suite or group, or a client certificate; {offered}"
+                "the server ended the handshake with the alert {name}: it may require another version, cipher suite \
+                 or group, or a client certificate; {offered}"
             );
             (ErrorClass::TlsIncompatible, what)
         }
         AlertDescription::NoApplicationProtocol => (ErrorClass::Alpn, no_protocol()),
         AlertDescription::CertificateRequired => {
             let what = format!(
-                "the server ended the connection by the alert {name}: give a client certificate with --cert and --key"
+                "the server ended the connection with the alert {name}: it requires a client certificate; give one \
+                 with --cert and --key"
             );
             (ErrorClass::TlsHandshake, what)
         }
-        _ => (ErrorClass::TlsHandshake, format!("the server ended the connection by the alert {name}")),
+        _ => (ErrorClass::TlsHandshake, format!("the server ended the connection with the alert {name}")),
     }
 }
 
 fn no_protocol() -> String {
-    "the server speaks none of the offered protocols (alert no_application_protocol); name others with --alpn"
+    "the server supports none of the offered protocols (alert no_application_protocol); run with another --http version, or offer others with --alpn"
         .to_owned()
 }
 
 fn certificate(error: &CertificateError) -> String {
-    const REMEDY: &str = "do not verify it with -k, or trust its issuer with --cacert FILE";
+    const REMEDY: &str = "trust its issuer with --cacert FILE, or skip verification with -k";
     let what = match error {
         CertificateError::UnknownIssuer => "is not signed by a trusted certificate".to_owned(),
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "has expired".to_owned(),
@@ -83,10 +91,12 @@ fn certificate(error: &CertificateError) -> String {
             "is not valid yet".to_owned()
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            return "the server's certificate is for another name; name it with --sni, or do not verify it with -k".to_owned();
+            return "the server's certificate is for another host name; give that name with --sni, or skip \
+                verification with -k"
+                .to_owned();
         }
         CertificateError::BadSignature => {
-            "is not signed by the trusted one, though that has the issuer's name".to_owned()
+            "was not signed with the key of the trusted certificate of that name".to_owned()
         }
         CertificateError::Revoked => "was revoked".to_owned(),
         CertificateError::Other(other) if other.0.is::<NotPinned>() => {
@@ -157,13 +167,14 @@ mod tests {
             (Error::AlertReceived(AlertDescription::NoApplicationProtocol), ErrorClass::Alpn, "--alpn"),
             (CertificateError::UnknownIssuer.into(), ErrorClass::TlsCertificate, "--cacert"),
             (CertificateError::Expired.into(), ErrorClass::TlsCertificate, "has expired"),
-            (Error::PeerSentOversizedRecord, ErrorClass::TlsRecord, "no TLS record"),
-            (Error::DecryptError, ErrorClass::TlsRecord, "no TLS record"),
+            (Error::PeerSentOversizedRecord, ErrorClass::TlsRecord, "invalid TLS record"),
+            (Error::DecryptError, ErrorClass::TlsRecord, "invalid TLS record"),
+            (InvalidMessage::InvalidContentType.into(), ErrorClass::TlsRecord, "http://"),
         ] {
             let (found, text) = told(&error, "offered were X", None);
             assert!(found == class && text.contains(part), "{error:?}: {found:?}, {text}");
         }
         let plain = told(&Error::DecryptError, "", Some(b"HTTP/1.1 400 Bad Request"));
-        assert!(plain.1.contains("in the clear"), "{plain:?}");
+        assert!(plain.1.contains("does not speak TLS"), "{plain:?}");
     }
 }

@@ -11,7 +11,6 @@ use webstone_model::metrics::Handshake;
 
 use super::config::{TlsPlan, draw_first_keys, named_cipher, named_group, named_version};
 use super::failure;
-use super::key_log::KeyFile;
 use super::sessions::Sessions;
 use super::tunnel::Tunnel;
 use crate::layer::Layer;
@@ -39,6 +38,8 @@ pub(crate) struct Tls {
     /// That was told.
     is_told: bool,
     was_close_heard: bool,
+    /// Bytes of the wire that the socket waits for, beyond the first. It outlives the connection, as the socket may.
+    awaited_more: u32,
 }
 
 /// What the links of a worker have together.
@@ -65,13 +66,13 @@ impl Layer for Tls {
     type Shared = Shared;
 
     fn shared(plan: &Plan, worker: usize) -> Shared {
+        let key_log = plan.tls.as_ref().map(TlsPlan::key_log);
         let server = |tls: &TlsPlan| {
             let sessions = Arc::new(Sessions::new(tls.resume.percent() > 0.0));
             let mut config = ClientConfig::clone(&tls.config);
             config.resumption = Resumption::store(sessions.clone());
-            // It could be opened when the plan was made.
-            if let Some(file) = tls.key_log.as_ref().and_then(|path| KeyFile::open(path).ok()) {
-                config.key_log = Arc::new(file);
+            if let Some(key_log) = &key_log {
+                config.key_log = key_log.clone();
             }
             Server { config: Arc::new(config), sessions }
         };
@@ -95,7 +96,7 @@ impl Layer for Tls {
         let (mut pending, mut early) = (std::mem::take(&mut self.pending), std::mem::take(&mut self.early));
         pending.clear();
         early.clear();
-        *self = Tls { pending, early, ..Tls::default() };
+        *self = Tls { pending, early, awaited_more: self.awaited_more, ..Tls::default() };
         let secure = plan.origins[origin as usize].secure.as_ref();
         let Some((secure, server)) = secure.zip(shared.servers[origin as usize].as_ref()) else {
             self.is_open = true;
@@ -119,6 +120,11 @@ impl Layer for Tls {
     #[inline]
     fn is_open(&self) -> bool {
         self.is_open
+    }
+
+    #[inline]
+    fn is_agreed(&self) -> bool {
+        self.is_agreed || self.connection.is_none()
     }
 
     fn handshake(&mut self, wire: &[u8], shared: &mut Shared) -> Result<usize, Failure> {
@@ -224,10 +230,23 @@ impl Layer for Tls {
         if self.connection.is_none() { wire } else { &shared.plain }
     }
 
+    #[inline]
+    fn awaits(&mut self, bytes: u32) -> bool {
+        if self.connection.is_none() && bytes > 1 {
+            return false;
+        }
+        std::mem::replace(&mut self.awaited_more, bytes - 1) != bytes - 1
+    }
+
     fn close(&mut self) {
         if let Some(connection) = &mut self.connection {
             connection.send_close_notify();
         }
+    }
+
+    #[inline]
+    fn is_ended(&self) -> bool {
+        self.was_close_heard
     }
 
     fn may_end(&self) -> bool {
@@ -255,13 +274,13 @@ impl Tls {
                 failed(failure::told(&error, &tls.offered, began_with))
             })?;
             if !self.is_agreed && !connection.is_handshaking() {
-                self.is_agreed = true;
-                self.is_open = true;
                 let chosen = connection.alpn_protocol();
                 let needs_one = tls.speaks == "h2";
                 if chosen.map_or(needs_one, |chosen| chosen != tls.speaks.as_bytes()) {
                     return Err(failed(failure::other_protocol(chosen, tls.speaks)));
                 }
+                self.is_agreed = true;
+                self.is_open = true;
                 // What the server did not look at is sent again.
                 let seen = if connection.is_early_data_accepted() { self.early_sent } else { 0 };
                 let _ = connection.writer().write_all(&self.early[seen..]);
@@ -278,7 +297,7 @@ impl Tls {
                     reader.consume(n);
                 }
             }
-            if n == 0 {
+            if n == 0 || wire.is_empty() {
                 return Ok(());
             }
         }

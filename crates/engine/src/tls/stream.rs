@@ -19,7 +19,7 @@ impl<S: Read + Write> TlsStream<S> {
     pub(crate) fn new(tls: &TlsPlan, target: &Target, stream: S) -> io::Result<TlsStream<S>> {
         let other = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
         let secure = tls.secure(target, false).map_err(|error| other(error.what))?;
-        let secure = secure.ok_or_else(|| other(format!("{target} is asked in the clear")))?;
+        let secure = secure.ok_or_else(|| other(format!("{target} is not an https:// URL")))?;
         let mut config = ClientConfig::clone(&tls.config);
         config.resumption = Resumption::disabled();
         // One request is no load.

@@ -27,7 +27,7 @@ impl Tunnel {
         self.head.extend_from_slice(wire);
         let Some(end) = memchr::memmem::find(&self.head, b"\r\n\r\n").map(|at| at + 4) else {
             if self.head.len() > HEAD_BYTES_MAX {
-                let what = "the proxy's answer to CONNECT has no end".to_owned();
+                let what = "the proxy's answer to CONNECT has too long a head".to_owned();
                 return Err(failed(ErrorClass::Malformed, what));
             }
             return Ok((wire.len(), false));

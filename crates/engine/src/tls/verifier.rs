@@ -26,7 +26,7 @@ pub(super) struct Verifier {
 
 /// The certificate is not the pinned one, but one of this SHA-256.
 #[derive(Debug, thiserror::Error)]
-#[error("its certificate has SHA-256 {0}, and another one is pinned")]
+#[error("its certificate's SHA-256 is {0}, not the one of --tls-pin")]
 pub(super) struct NotPinned(String);
 
 impl Verifier {

@@ -243,7 +243,7 @@ fn connections_spread_evenly_over_pairs_of_addresses() {
     let mut spec = spec(&urls[0], ConnectionPolicy::KeepAlive, 1);
     spec.client.source = vec!["192.0.2.1".parse().unwrap()];
     let error = Plan::compile(&spec, &one_page(vec![file("/", None)])).unwrap_err();
-    assert!(error.what.starts_with("--source: connections cannot come from 192.0.2.1"), "{}", error.what);
+    assert!(error.what.starts_with("--source: cannot connect from 192.0.2.1"), "{}", error.what);
 }
 
 #[test]

@@ -310,7 +310,7 @@ fn answers_without_a_body() {
 fn misdeeds_against_the_protocol() {
     type Misdeed = fn(u32) -> Vec<u8>;
     let misdeeds: [Misdeed; 24] = [
-        |id| data(id, END, b"a body before its head"),
+        |id| data(id, END, b"a body before the final head"),
         |id| headers(id, END, &[("x", "no status")]),
         |id| headers(id, END, &[(":status", "20")]),
         |id| headers(id, END, &[(":status", "101")]),

@@ -10,10 +10,10 @@ use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerPage, PerRequest};
 use webstone_model::spec::HttpVersion;
 
 /// A server that ends with its test, on files of its own.
-struct Served {
+pub(super) struct Served {
     child: Child,
-    directory: PathBuf,
-    url: String,
+    pub(super) directory: PathBuf,
+    pub(super) url: String,
 }
 
 impl Drop for Served {
@@ -25,7 +25,7 @@ impl Drop for Served {
 }
 
 /// Starts a program by arguments that depend on its directory and port; `None`, and a word about it, where it is missing.
-fn start(program: &str, arguments: impl Fn(&Path, u16) -> Vec<String>) -> Option<Served> {
+pub(super) fn start(program: &str, arguments: impl Fn(&Path, u16) -> Vec<String>) -> Option<Served> {
     let found = ["/usr/sbin", "/usr/bin", "/usr/local/bin"]
         .iter()
         .map(|at| Path::new(at).join(program))
@@ -62,13 +62,17 @@ fn nghttpd() -> Option<Served> {
     })
 }
 
+/// Directives that keep nginx's temporary files in the directory: the installed defaults may belong to another user.
+pub(super) fn nginx_paths(directory: &Path) -> String {
+    let at = directory.display();
+    let kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    kinds.iter().map(|kind| format!("{kind}_temp_path {at}/{kind}; ")).collect()
+}
+
 fn nginx() -> Option<Served> {
     start("nginx", |directory, port| {
         let at = directory.display();
-        let paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .iter()
-            .map(|name| format!("{name}_temp_path {at}/{name}; "))
-            .collect();
+        let paths = nginx_paths(directory);
         let configuration = format!(
             "master_process off; daemon off; pid {at}/pid; error_log {at}/error.log; events {{}}\n\
              http {{ {paths} log_format l '$connection $request $status $body_bytes_sent';\n\

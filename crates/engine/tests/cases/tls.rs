@@ -121,6 +121,31 @@ fn early_data_is_taken_or_sent_again() {
     }
 }
 
+/// A request is under way before the handshake has ended. A handshake that then fails is counted as failed.
+#[test]
+fn a_handshake_with_early_data_may_fail() {
+    let identity = here();
+    let cut = Script { handshake_bytes: Some(20), ..answering(ANSWER) };
+    let alert = Script { instead: Some(vec![0x15, 3, 3, 0, 2, 2, 40]), ..answering(ANSWER) };
+    for (script, class) in [(cut, ErrorClass::TlsHandshake), (alert, ErrorClass::TlsIncompatible)] {
+        let mut config = identity.config(false);
+        config.max_early_data_size = 16_384;
+        // The first connection leaves a ticket, and the second is the one that fails.
+        let peer = TlsPeer::start(config, move |number| match number {
+            0 => answering(ANSWER),
+            _ => script.clone(),
+        });
+        let mut spec = trusting(&peer, &identity, PerRequest, 2);
+        spec.client.tls.resume = Share::ALL;
+        spec.client.tls.early_data = true;
+        let outcome = run(&spec, &one_page(vec![file("/x", Some(5))]), 1);
+        assert_eq!(errors(&outcome), [(class, 1)], "{}", first_error(&outcome));
+        assert!(peer.seen().early_bytes > 0, "it failed before its early data was sent");
+        let found = handshakes(&outcome);
+        assert_eq!((found.full, found.resumed, found.failed), (1, 0, 1));
+    }
+}
+
 /// One misdeed, exactly one class, whatever the policy.
 #[test]
 fn each_misdeed_has_its_class() {
@@ -137,11 +162,11 @@ fn each_misdeed_has_its_class() {
         ("internal_error", alert(80), ErrorClass::TlsHandshake),
         ("--alpn", alert(120), ErrorClass::Alpn),
         (
-            "in the clear",
+            "does not speak TLS",
             Script { instead: Some(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()), ..script() },
             ErrorClass::TlsRecord,
         ),
-        ("no TLS record", Script { instead: Some(vec![0xff; 40]), ..script() }, ErrorClass::TlsRecord),
+        ("invalid TLS record", Script { instead: Some(vec![0xff; 40]), ..script() }, ErrorClass::TlsRecord),
         (
             "close_notify",
             Script { ends: Some(End::Cut), ..answering(UNTIL_THE_END) },
@@ -163,9 +188,9 @@ fn each_misdeed_has_its_class() {
             },
             ErrorClass::ShortBody,
         ),
-        ("no TLS record", raw(&[0x17, 3, 3, 0xff, 0xff, 0]), ErrorClass::TlsRecord),
+        ("invalid TLS record", raw(&[0x17, 3, 3, 0xff, 0xff, 0]), ErrorClass::TlsRecord),
         (
-            "no TLS record",
+            "invalid TLS record",
             raw(&[0x17, 3, 3, 0, 40].into_iter().chain([7; 40]).collect::<Vec<u8>>()),
             ErrorClass::TlsRecord,
         ),
@@ -185,10 +210,14 @@ fn each_misdeed_has_its_class() {
 #[test]
 fn a_body_until_the_end_is_whole_where_that_is_announced() {
     let identity = here();
-    let script = Script { ends: Some(End::Notified), ..answering(b"HTTP/1.1 200 OK\r\n\r\nhello") };
-    let peer = TlsPeer::start(identity.config(false), move |_| script.clone());
-    let outcome = run(&trusting(&peer, &identity, PerRequest, 3), &one_page(vec![file("/x", Some(5))]), 1);
-    assert_eq!((errors(&outcome), outcome.measured.counts.succeeded), (vec![], 3));
+    // As OpenSSL's s_server does, a server may leave the connection below open until the client closes it.
+    for ends in [End::Notified, End::Announced] {
+        let script = Script { ends: Some(ends), ..answering(b"HTTP/1.1 200 OK\r\n\r\nhello") };
+        let peer = TlsPeer::start(identity.config(false), move |_| script.clone());
+        let spec = trusting(&peer, &identity, PerRequest, 3);
+        let outcome = run(&spec, &one_page(vec![file("/x", Some(5))]), 1);
+        assert_eq!((errors(&outcome), outcome.measured.counts.succeeded), (vec![], 3), "{ends:?}");
+    }
 }
 
 /// Wherever a server closes in its handshake, that is one error of one class, and one failed handshake.
@@ -215,7 +244,7 @@ fn a_certificate_is_verified_unless_told_not_to() {
         (&good, &good, None),
         (&good, &other, Some("not signed by a trusted certificate")),
         (&expired, &expired, Some("has expired")),
-        (&elsewhere, &elsewhere, Some("for another name")),
+        (&elsewhere, &elsewhere, Some("for another host name")),
     ] {
         let peer = TlsPeer::start(shown.config(false), |_| answering(ANSWER));
         let workload = one_page(vec![file("/x", Some(5))]);
@@ -303,7 +332,9 @@ fn nothing_in_common_says_what_was_offered() {
     spec.client.tls.versions = vec![TlsVersion::Tls12];
     let outcome = run(&spec, &workload, 1);
     assert_eq!(errors(&outcome), [(ErrorClass::TlsIncompatible, 2)]);
-    assert!(first_error(&outcome).contains("offered were TLS 1.2; TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"));
+    assert!(
+        first_error(&outcome).contains("the client offered TLS 1.2; TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")
+    );
 }
 
 #[test]
@@ -330,6 +361,20 @@ fn keys_are_logged_for_wireshark() {
     assert_eq!(errors(&run(&spec, &one_page(vec![file("/x", Some(5))]), 1)), []);
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(text.contains("CLIENT_HANDSHAKE_TRAFFIC_SECRET ") && text.contains("\nSERVER_TRAFFIC_SECRET_0 "));
+
+    // Two workers, two origins: each secret once, and nothing but lines of keys.
+    let path = scratch("keys");
+    let other = TlsPeer::start(identity.config(false), |_| answering(ANSWER));
+    let mut spec = trusting(&peer, &identity, PerRequest, 10);
+    spec.client.tls.key_log = Some(path.to_str().unwrap().to_owned());
+    spec.client.allow_hosts = vec!["127.0.0.1".into()];
+    spec.generator.workers = 2;
+    let files = vec![file("/x", Some(5)), file(&format!("{}/y", other.url), Some(5))];
+    assert_eq!(errors(&run(&spec, &one_page(files), 4)), []);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let count = |label: &str| text.lines().filter(|line| line.starts_with(label)).count();
+    assert_eq!(count("CLIENT_TRAFFIC_SECRET_0 "), 20);
+    assert!(text.lines().all(|line| line.split(' ').count() == 3), "{text}");
 }
 
 #[test]
@@ -344,6 +389,43 @@ fn a_workload_may_mix_both() {
     assert_eq!((errors(&outcome), outcome.measured.counts.succeeded), (vec![], 20));
     assert_eq!((tls.seen().requests.len(), plain.requests.lock().unwrap().len()), (10, 10));
     assert_eq!(handshakes(&outcome).full, 1);
+}
+
+/// Pages over TLS and pages in the clear: each goes to its own address, as often as the workload says, and what is counted of
+/// handshakes is what the server over TLS saw.
+#[test]
+fn pages_over_tls_and_in_the_clear_go_to_an_address_each() {
+    use super::peer::{Act, Peer};
+    let identity = here();
+    for (policy, share, full, resumed) in
+        [(PerRequest, "0%", 20, 0), (PerRequest, "100%", 1, 19), (KeepAlive, "0%", 1, 0)]
+    {
+        let tls = TlsPeer::start(identity.config(false), |_| answering(ANSWER));
+        let mut script = vec![Act::Write(ANSWER.to_vec())];
+        script.extend((policy == PerRequest).then_some(Act::Finish));
+        let plain = Peer::start(script);
+        let mut spec = trusting(&tls, &identity, policy, 20);
+        spec.target.insert(0, plain.url.clone());
+        spec.client.tls.resume = share.parse().unwrap();
+        let mut secret = file("/b", Some(5));
+        secret.detail.tls = true;
+        let workload = one_page(vec![file("/a", Some(5)), secret, file("/c", Some(5))]);
+        let outcome = run(&spec, &workload, 1);
+        assert_eq!((errors(&outcome), outcome.measured.counts.succeeded), (vec![], 60));
+        let paths = |heads: &[String]| {
+            let mut paths: Vec<String> =
+                heads.iter().map(|head| head.split(' ').nth(1).unwrap().to_owned()).collect();
+            paths.sort();
+            (paths.len(), paths.first().cloned().unwrap(), paths.last().cloned().unwrap())
+        };
+        assert_eq!(paths(&plain.requests.lock().unwrap()), (40, "/a".into(), "/c".into()), "{policy:?}");
+        assert_eq!(tls.seen().requests.len(), 20, "{policy:?}");
+        let found = handshakes(&outcome);
+        assert_eq!((found.full, found.resumed, found.failed), (full, resumed, 0), "{policy:?} {share}");
+        assert_eq!((tls.seen().full, tls.seen().resumed), (full, resumed), "{policy:?} {share}");
+        let connections = if policy == PerRequest { 60 } else { 2 };
+        assert_eq!(outcome.measured.counts.connections, connections, "{policy:?}");
+    }
 }
 
 /// A proxy that joins clients to the host that they ask for.
@@ -385,6 +467,16 @@ fn a_proxy_is_asked_for_a_tunnel() {
     assert!(peer.seen().requests.iter().all(|head| head.starts_with("GET /x HTTP/1.1\r\n")));
     let asked = asked.lock().unwrap();
     assert_eq!(asked.len(), 2);
+    // A tunnel for each connection, a handshake in each, and each request once.
+    let seen = peer.seen();
+    assert_eq!((seen.full, seen.resumed, seen.requests.len()), (2, 0, 6));
+    assert_eq!((handshakes(&outcome).full, outcome.measured.lifetime.connections), (2, 2));
+    // What passes the tunnel, and what asks for it.
+    let answers = 2 * b"HTTP/1.1 200 Connection established\r\n\r\n".len() as u64;
+    assert_eq!(outcome.measured.lifetime.received_bytes, seen.wrote + answers);
+    let questions = asked.iter().map(String::len).sum::<usize>() as u64;
+    assert_eq!(outcome.measured.response_bytes.sum, 6 * ANSWER.len() as u64);
+    assert!(outcome.measured.lifetime.sent_bytes >= seen.read + questions);
     assert!(
         asked[0].starts_with(&format!("CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"))
     );

@@ -107,6 +107,8 @@ pub(crate) struct Script {
 pub(crate) enum End {
     /// With close_notify, as it should be.
     Notified,
+    /// With close_notify, and the stream below when the client ends it.
+    Announced,
     /// Without.
     Cut,
 }
@@ -227,12 +229,23 @@ fn serve(
             let is_last = head.contains("Connection: close");
             seen.lock().unwrap().requests.push(head);
             tls.writer().write_all(&script.answer)?;
+            let ends = script.ends.or(is_last.then_some(End::Notified));
+            let says_so = matches!(ends, Some(End::Notified | End::Announced));
+            // In one write with the answer: a client that has all it waits for closes, and reads nothing more.
+            if says_so && script.raw.is_empty() {
+                tls.send_close_notify();
+            }
             flush(&mut tls, &mut stream, seen)?;
             stream.write_all(&script.raw)?;
-            let ends = script.ends.or(is_last.then_some(End::Notified));
-            if ends == Some(End::Notified) {
+            if says_so && !script.raw.is_empty() {
                 tls.send_close_notify();
                 flush(&mut tls, &mut stream, seen)?;
+            }
+            if ends == Some(End::Announced) {
+                // Until the client says as much.
+                let mut sink = [0; 4096];
+                while stream.read(&mut sink)? > 0 {}
+                return Ok(());
             }
             if ends.is_some() {
                 return end(&mut stream);

@@ -90,7 +90,7 @@ impl Decoder {
     /// Decodes a whole block.
     ///
     /// # Errors
-    /// Where it is no HPACK. The decoder is of no more use then.
+    /// If it is not valid HPACK. The decoder cannot be used afterwards.
     pub fn decode(&mut self, block: &[u8]) -> Result<Fields, CompressionError> {
         Ok(self.read(block, None)?.fields)
     }
@@ -137,10 +137,10 @@ impl Decoder {
             if first & 0xe0 == 0x20 {
                 let size = integer(&mut rest, 5)?;
                 if !is_first {
-                    return Err(CompressionError("a change of the table's size behind a field"));
+                    return Err(CompressionError("a dynamic table size update after a field"));
                 }
                 if size > TABLE_BYTES {
-                    return Err(CompressionError("a table larger than was allowed"));
+                    return Err(CompressionError("a dynamic table larger than allowed"));
                 }
                 self.bytes_max = size;
                 self.evict(0);
@@ -199,10 +199,13 @@ impl Decoder {
 
     fn entry(&self, index: usize) -> Result<Entry, CompressionError> {
         if index <= FIELDS.len() {
-            return STATIC.get(index.wrapping_sub(1)).copied().ok_or(CompressionError("the index 0"));
+            return STATIC
+                .get(index.wrapping_sub(1))
+                .copied()
+                .ok_or(CompressionError("the index 0, which no table has"));
         }
         let found = self.entries.get(index - FIELDS.len() - 1).copied();
-        found.ok_or(CompressionError("an index beyond the table"))
+        found.ok_or(CompressionError("an index beyond the end of the table"))
     }
 
     fn text(&self, index: usize) -> (&[u8], &[u8]) {
@@ -256,18 +259,18 @@ impl Fields {
     fn take(&mut self, entry: &Entry) {
         self.list_bytes += entry.size() as u64;
         let problem = match entry.name {
-            Name::Status if self.has_regular => "a status behind a field",
-            Name::Status if self.status != 0 => "two statuses",
+            Name::Status if self.has_regular => "`:status` after a regular field",
+            Name::Status if self.status != 0 => "`:status` twice",
             Name::Status if !(100..1000).contains(&entry.number) || entry.value_bytes != 3 => {
-                "a status that is none"
+                "a `:status` that is not three digits"
             }
             Name::Status => {
                 self.status = entry.number as u16;
                 return;
             }
-            Name::ContentLength if entry.number == u64::MAX => "a content-length that is no number",
+            Name::ContentLength if entry.number == u64::MAX => "a content-length that is not a number",
             Name::ContentLength if self.content_length.is_some_and(|known| known != entry.number) => {
-                "two lengths of the body"
+                "two content-length values that differ"
             }
             Name::ContentLength => {
                 self.content_length = Some(entry.number);
@@ -278,9 +281,9 @@ impl Fields {
                 self.has_regular = true;
                 return;
             }
-            Name::Pseudo => "a pseudo-header field that is not an answer's",
-            Name::Connection => "a field of connections of HTTP/1",
-            Name::Wrong => "a field that is none: capital letters or control characters",
+            Name::Pseudo => "a pseudo-header field that responses do not have",
+            Name::Connection => "a connection-specific header field of HTTP/1",
+            Name::Wrong => "an invalid header field: capital letters or control characters",
         };
         self.problem = self.problem.or(Some(problem));
     }
@@ -361,7 +364,7 @@ impl Coded<'_> {
 /// Takes a whole number whose first byte has it in its lowest bits.
 #[inline]
 fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, CompressionError> {
-    const CUT: CompressionError = CompressionError("a header block that ends within a number");
+    const CUT: CompressionError = CompressionError("a header block that ends in the middle of a number");
     let mask = (1_u8 << prefix) - 1;
     let (first, behind) = rest.split_first().ok_or(CUT)?;
     *rest = behind;
@@ -377,15 +380,16 @@ fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, CompressionError> {
             return Ok(value);
         }
     }
-    Err(CompressionError("a number without end"))
+    Err(CompressionError("a number that is too long"))
 }
 
 #[inline]
 fn string<'a>(rest: &mut &'a [u8]) -> Result<Coded<'a>, CompressionError> {
     let is_huffman = rest.first().is_some_and(|first| first & 0x80 != 0);
     let length = integer(rest, 7)?;
-    let (bytes, behind) =
-        rest.split_at_checked(length).ok_or(CompressionError("a header block that ends within a text"))?;
+    let (bytes, behind) = rest
+        .split_at_checked(length)
+        .ok_or(CompressionError("a header block that ends in the middle of a string"))?;
     *rest = behind;
     Ok(Coded { bytes, is_huffman })
 }
@@ -555,15 +559,15 @@ mod tests {
     fn what_is_no_answer_is_told() {
         for (hex, found) in [
             ("88", None),
-            ("8888", Some("two statuses")),
-            ("5a0188 88", Some("behind a field")),
+            ("8888", Some("`:status` twice")),
+            ("5a0188 88", Some("after a regular field")),
             ("0803393939", None),
-            ("08023939", Some("status that is none")),
+            ("08023939", Some("not three digits")),
             ("82", Some("pseudo-header")),
             ("88 0f0d0131 0f0d0131", None),
-            ("88 0f0d0131 0f0d0132", Some("two lengths")),
-            ("88 0f0d0178", Some("no number")),
-            ("88 0f0d14 3939393939393939393939393939393939393939", Some("no number")),
+            ("88 0f0d0131 0f0d0132", Some("that differ")),
+            ("88 0f0d0178", Some("not a number")),
+            ("88 0f0d14 3939393939393939393939393939393939393939", Some("not a number")),
             ("88 00 01 41 01 61", Some("capital")),
             ("88 00 01 61 01 0a", Some("control")),
             ("88 00 0a 636f6e6e656374696f6e 01 61", Some("HTTP/1")),

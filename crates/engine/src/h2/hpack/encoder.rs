@@ -11,7 +11,7 @@ pub enum Literal {
     Plain,
 }
 
-/// A whole number behind `first`, of which it takes the lowest `prefix` bits (section 5.1).
+/// An integer with a prefix of `prefix` bits in the first byte, whose other bits are `first` (section 5.1).
 pub fn integer(first: u8, prefix: u32, value: usize, out: &mut Vec<u8>) {
     let most = (1 << prefix) - 1;
     if value < most {

@@ -122,7 +122,7 @@ pub fn decode(coded: &[u8], mut each: impl FnMut(u8)) -> Result<(), CompressionE
             match long(bits) {
                 Some(found) => found,
                 None if count >= LENGTH_MAX => {
-                    return Err(CompressionError("a Huffman code that means the end"));
+                    return Err(CompressionError("the Huffman code EOS, which must not occur"));
                 }
                 None => break,
             }
@@ -135,7 +135,7 @@ pub fn decode(coded: &[u8], mut each: impl FnMut(u8)) -> Result<(), CompressionE
         count -= length;
     }
     if count >= 8 || (count > 0 && bits >> (64 - count) != (1 << count) - 1) {
-        return Err(CompressionError("a Huffman code that is not filled up with ones"));
+        return Err(CompressionError("Huffman padding that is not all ones"));
     }
     Ok(())
 }

@@ -9,11 +9,11 @@ pub mod huffman;
 pub mod known_blocks;
 pub mod static_table;
 
-/// Size of the dynamic table where nobody asked for another, in bytes.
+/// Default size of the dynamic table, in bytes.
 pub const TABLE_BYTES: usize = 4096;
-/// What an entry of a table takes besides its name and value, in bytes (section 4.1).
+/// Overhead of a table entry besides its name and value, in bytes (section 4.1).
 pub const ENTRY_BYTES: usize = 32;
 
-/// Bytes that are no HPACK, and why. The connection cannot go on.
+/// Why bytes are not valid HPACK. The connection cannot be used afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompressionError(pub &'static str);

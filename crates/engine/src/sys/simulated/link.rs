@@ -92,6 +92,8 @@ pub(super) struct Link {
     pub(super) finishes_ns: u64,
     /// What can be received, with its arrival.
     queue: VecDeque<(u64, Piece)>,
+    /// Fewer bytes than these in the queue are not told of.
+    awaited: u64,
     ended: bool,
 }
 
@@ -112,6 +114,7 @@ impl Link {
             is_served: false,
             finishes_ns: u64::MAX,
             queue: VecDeque::new(),
+            awaited: 1,
             ended: false,
         }
     }
@@ -139,8 +142,20 @@ impl Link {
         self.ended = true;
     }
 
-    pub(super) fn arrived(&mut self, at_ns: u64, piece: Piece) {
+    /// Bytes arrived: whether that is told.
+    pub(super) fn arrived(&mut self, at_ns: u64, piece: Piece) -> bool {
         self.queue.push_back((at_ns, piece));
+        self.is_readable()
+    }
+
+    /// Tells of so many bytes in the queue, and not of fewer: whether they are there.
+    pub(super) fn awaits(&mut self, bytes: u64) -> bool {
+        self.awaited = bytes;
+        self.is_readable()
+    }
+
+    fn is_readable(&self) -> bool {
+        self.queue.iter().map(|(_, piece)| piece.len()).sum::<u64>() >= self.awaited
     }
 
     /// Room for more to send; whether somebody waited for it.
@@ -155,8 +170,8 @@ impl Link {
 
     /// The socket is as new.
     pub(super) fn disconnected(&mut self, room: usize) {
-        let (connection, has_edge) = (self.connection + 1, self.has_edge);
-        *self = Link { connection, has_edge, ..Link::new(self.index, room) };
+        let (connection, has_edge, awaited) = (self.connection + 1, self.has_edge, self.awaited);
+        *self = Link { connection, has_edge, awaited, ..Link::new(self.index, room) };
     }
 
     pub(super) fn closed(&mut self) {
@@ -172,7 +187,7 @@ impl Link {
             Stage::Fresh => Some(Event { token, ended: true, error: true, readable: false, writable: true }),
             Stage::Dead => Some(Event { token, ended: true, error: true, readable: true, writable: true }),
             Stage::Up => {
-                let readable = self.ended || !self.queue.is_empty();
+                let readable = self.ended || self.is_readable();
                 Some(Event { token, ended: self.ended, error: false, readable, writable: self.room > 0 })
             }
         }

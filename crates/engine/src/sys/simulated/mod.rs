@@ -216,7 +216,11 @@ impl<P: Peer> Simulated<P> {
         match happening {
             Happening::Established => link.established(),
             Happening::Refused => link.refused(),
-            Happening::Arrived(piece) => link.arrived(at_ns, piece),
+            Happening::Arrived(piece) => {
+                if !link.arrived(at_ns, piece) {
+                    return;
+                }
+            }
             Happening::Finished => link.finished(),
             Happening::Reset => link.reset(),
             Happening::Room(bytes) => {
@@ -421,6 +425,13 @@ impl<P: Peer> Backend for Simulated<P> {
 
     fn receives_most(&self) -> usize {
         self.buffer.len()
+    }
+
+    fn awaits(&mut self, socket: &usize, bytes: u32) {
+        self.call();
+        if self.links[*socket].awaits(u64::from(bytes)) {
+            self.edge(*socket);
+        }
     }
 
     fn bytes(&self, n: usize) -> &[u8] {

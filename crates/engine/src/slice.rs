@@ -1,0 +1,30 @@
+//! Parts of the bytes that a plan or a request keeps together.
+
+/// A range of some other place's bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Slice {
+    start: u32,
+    length: u32,
+}
+
+impl Slice {
+    /// Only where the bytes were found to be no more than 4 GiB.
+    pub(crate) fn of(start: usize, length: usize) -> Slice {
+        Slice { start: start as u32, length: length as u32 }
+    }
+
+    #[inline]
+    pub(crate) fn start(self) -> usize {
+        self.start as usize
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(self) -> bool {
+        self.length == 0
+    }
+
+    #[inline]
+    pub(crate) fn end(self) -> usize {
+        self.start as usize + self.length as usize
+    }
+}
