@@ -35,6 +35,8 @@ pub(crate) struct Accepted {
     socket: OwnedFd,
     /// The client's address; `None` for a Unix socket.
     peer: Option<IpAddr>,
+    /// Whether TLS is spoken where it was accepted.
+    over_tls: bool,
 }
 
 /// What the accepting thread can be told.
@@ -105,7 +107,7 @@ impl Dealer {
 
 /// Begins to serve a connection on the calling thread.
 pub(crate) fn serve(accepted: Accepted, shard: &Rc<Shard>) {
-    let Accepted { socket, peer } = accepted;
+    let Accepted { socket, peer, over_tls } = accepted;
     let stream = if peer.is_some() {
         tokio::net::TcpStream::from_std(socket.into()).map(wire::Accepted::Tcp)
     } else {
@@ -113,7 +115,7 @@ pub(crate) fn serve(accepted: Accepted, shard: &Rc<Shard>) {
     };
     match stream {
         Ok(stream) => {
-            tokio::task::spawn_local(connection::run(stream, peer, Rc::clone(shard)));
+            tokio::task::spawn_local(connection::run(stream, peer, over_tls, Rc::clone(shard)));
         }
         Err(_) => {
             shard.shared.accept_errors.fetch_add(1, Ordering::Relaxed);
@@ -134,6 +136,13 @@ fn least_busy(next: usize, count: usize, open: impl Fn(usize) -> u64) -> usize {
     (0..count).map(|step| (next + step) % count).min_by_key(|index| open(*index)).unwrap_or(0)
 }
 
+/// What is known of every connection that is accepted at an address.
+#[derive(Clone, Copy)]
+struct Kind {
+    is_tcp: bool,
+    over_tls: bool,
+}
+
 enum Event {
     Order(Option<Order>),
     BackOff,
@@ -141,7 +150,7 @@ enum Event {
 
 /// Accepts at one address until the server stops or listening again fails.
 pub(crate) async fn accept(mut listener: Listener, mut orders: UnboundedReceiver<Order>, dealer: Rc<Dealer>) {
-    let is_tcp = matches!(listener.address, Address::Tcp(_));
+    let kind = Kind { is_tcp: matches!(listener.address, Address::Tcp(_)), over_tls: listener.over_tls };
     loop {
         let Ok(socket) = readiness::readable(listener.socket.as_fd()) else {
             dealer.shard.shared.accept_errors.fetch_add(1, Ordering::Relaxed);
@@ -151,7 +160,7 @@ pub(crate) async fn accept(mut listener: Listener, mut orders: UnboundedReceiver
         let order = loop {
             let event = poll_fn(|cx| match orders.poll_recv(cx) {
                 Poll::Ready(order) => Poll::Ready(Event::Order(order)),
-                Poll::Pending => poll_accept(cx, &socket, is_tcp, &dealer).map(|()| Event::BackOff),
+                Poll::Pending => poll_accept(cx, &socket, kind, &dealer).map(|()| Event::BackOff),
             });
             match event.await {
                 Event::Order(order) => break order,
@@ -161,7 +170,7 @@ pub(crate) async fn accept(mut listener: Listener, mut orders: UnboundedReceiver
         // The registration has to go before the socket stops listening: to the event loop it would look closed.
         drop(socket);
         let Some(Order::Refuse { span, done }) = order else { return };
-        while let Ok(accepted) = accept_one(listener.socket.as_fd(), is_tcp) {
+        while let Ok(accepted) = accept_one(listener.socket.as_fd(), kind) {
             dealer.deal(accepted);
         }
         if listener.pause().is_ok() {
@@ -180,12 +189,12 @@ pub(crate) async fn accept(mut listener: Listener, mut orders: UnboundedReceiver
 fn poll_accept(
     cx: &mut Context<'_>,
     socket: &AsyncFd<BorrowedFd<'_>>,
-    is_tcp: bool,
+    kind: Kind,
     dealer: &Dealer,
 ) -> Poll<()> {
     for _ in 0..ACCEPTS_AT_ONCE {
         let Ok(mut guard) = ready!(socket.poll_read_ready(cx)) else { return Poll::Ready(()) };
-        let Ok(result) = guard.try_io(|socket| Ok(accept_one(*socket.get_ref(), is_tcp)?)) else { continue };
+        let Ok(result) = guard.try_io(|socket| Ok(accept_one(*socket.get_ref(), kind)?)) else { continue };
         match result {
             Ok(accepted) => dealer.deal(accepted),
             // The client gave up while it waited; that is its own affair.
@@ -201,16 +210,17 @@ fn poll_accept(
     Poll::Pending
 }
 
-fn accept_one(socket: BorrowedFd<'_>, is_tcp: bool) -> Result<Accepted, Errno> {
+fn accept_one(socket: BorrowedFd<'_>, kind: Kind) -> Result<Accepted, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    if !is_tcp {
-        return Ok(Accepted { socket: rustix::net::accept_with(socket, flags)?, peer: None });
+    let over_tls = kind.over_tls;
+    if !kind.is_tcp {
+        return Ok(Accepted { socket: rustix::net::accept_with(socket, flags)?, peer: None, over_tls });
     }
     let (socket, address) = rustix::net::acceptfrom_with(socket, flags)?;
     let address = address.and_then(|address| SocketAddr::try_from(address).ok());
     // The address of a TCP client is always known; were it not, the log would show 0.0.0.0.
     let peer = address.map_or(IpAddr::from([0, 0, 0, 0]), |address| address.ip().to_canonical());
-    Ok(Accepted { socket, peer: Some(peer) })
+    Ok(Accepted { socket, peer: Some(peer), over_tls })
 }
 
 #[cfg(test)]

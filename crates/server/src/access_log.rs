@@ -45,7 +45,7 @@ impl LogWriter {
     /// Opens the file for appending and starts its writer.
     pub(crate) fn open(path: &str, dropped: &Arc<AtomicU64>, cpus: &[u32]) -> Result<LogWriter, ServeError> {
         let file = OpenOptions::new().append(true).create(true).open(path).map_err(|error| {
-            let hint = "name a file in a directory that exists and may be written";
+            let hint = "name a file in an existing, writable directory";
             ServeError::option("--access-log", path, &error.to_string(), hint)
         })?;
         let (sender, receiver) = sync_channel(BATCHES);

@@ -32,11 +32,11 @@ const BUFFER_BYTES: usize = 128 * 1024;
 /// Streams that a client of HTTP/2 may have open on a connection: more than load generators ask for.
 const STREAMS_MAX: u32 = 1000;
 
-/// Serves a connection to its end. `peer` is `None` for Unix sockets.
-pub(crate) async fn run(accepted: Accepted, peer: Option<IpAddr>, shard: Rc<Shard>) {
+/// Serves a connection to its end. `peer` is `None` for Unix sockets; `over_tls`: the connection is to be.
+pub(crate) async fn run(accepted: Accepted, peer: Option<IpAddr>, over_tls: bool, shard: Rc<Shard>) {
     let socket = Socket::new(accepted, &shard);
     let fault = shard.shared.test_handlers.then(|| shard.shared.connection_faults.next()).flatten();
-    let (stream, agreed) = match &shard.shared.tls {
+    let (stream, agreed) = match shard.shared.tls.as_ref().filter(|_| over_tls) {
         None => (Stream::Plain(socket), false),
         Some(tls) => {
             let misdeed = match fault {
@@ -52,7 +52,7 @@ pub(crate) async fn run(accepted: Accepted, peer: Option<IpAddr>, shard: Rc<Shar
     let wire = Rc::new(Wire::new(stream, peer, Rc::clone(&shard)));
     let client = client_name(&shard, peer).await;
     let handler = Handler { shard: Rc::clone(&shard), wire: Rc::clone(&wire), client };
-    let in_clear = shard.shared.http2 && shard.shared.tls.is_none();
+    let in_clear = shard.shared.http2 && !over_tls;
     if agreed || (in_clear && wire.begins_with_preface().await) {
         wire.tally.add(Count::Http2Connections, 1);
         if let Some(ConnectionFault::LateSettings(span)) = fault {

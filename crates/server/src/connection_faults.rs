@@ -124,9 +124,13 @@ impl ConnectionFaults {
     pub(crate) fn order(&self, query: Option<&str>) -> Result<String, QueryError> {
         let ordered = parse(query)?;
         let words = match &ordered {
-            None => "no connection is spoilt from now on\n".to_owned(),
-            Some(Schedule { fault, left: None, .. }) => format!("every connection meets {fault:?}\n"),
-            Some(Schedule { fault, left: Some(left), .. }) => format!("{left} connections meet {fault:?}\n"),
+            None => "no faults: connections are served normally\n".to_owned(),
+            Some(Schedule { fault, left: None, .. }) => {
+                format!("every connection gets the fault {fault:?}\n")
+            }
+            Some(Schedule { fault, left: Some(left), .. }) => {
+                format!("the next {left} connections get the fault {fault:?}\n")
+            }
         };
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = ordered;
         Ok(words)
@@ -170,7 +174,7 @@ fn parse(query: Option<&str>) -> Result<Option<Schedule>, QueryError> {
     let when = match query.text("after") {
         None | Some("hello") => When::Hello,
         Some("start") => When::Start,
-        Some(other) => return Err(QueryError(format!("after={other}: there are start and hello"))),
+        Some(other) => return Err(QueryError(format!("after={other}: write start or hello"))),
     };
     let alert = query.text("alert").unwrap_or("handshake-failure");
     let fault = match query.text("fault") {
@@ -178,7 +182,7 @@ fn parse(query: Option<&str>) -> Result<Option<Schedule>, QueryError> {
             Some((_, number)) => Some(ConnectionFault::Handshake(Misdeed::Alert(*number))),
             None => {
                 let names: Vec<&str> = ALERTS.iter().map(|(name, _)| *name).collect();
-                return Err(QueryError(format!("alert={alert}: there are {}", names.join(", "))));
+                return Err(QueryError(format!("alert={alert}: write one of {}", names.join(", "))));
             }
         },
         Some("close") => Some(ConnectionFault::Handshake(Misdeed::Close(when))),
@@ -189,7 +193,7 @@ fn parse(query: Option<&str>) -> Result<Option<Schedule>, QueryError> {
         Some("none") => None,
         other => {
             return Err(QueryError(format!(
-                "fault={}: there are alert, close, reset, garbage, delay, late-settings and none",
+                "fault={}: write one of alert, close, reset, garbage, delay, late-settings and none",
                 other.unwrap_or_default()
             )));
         }

@@ -56,8 +56,8 @@ impl Root {
                 Errno::NOENT => {
                     ("the directory does not exist", "`webstone genfiles` creates the files of a workload")
                 }
-                Errno::NOTDIR => ("this is not a directory", "name the directory that holds the files"),
-                Errno::ACCESS => ("permission denied", "the directory must be readable for this user"),
+                Errno::NOTDIR => ("this is not a directory", "name the directory with the files"),
+                Errno::ACCESS => ("permission denied", "make it readable for this user"),
                 _ => ("the directory cannot be opened", "check the path"),
             };
             ServeError::option("--root", &path.display().to_string(), rule, hint)

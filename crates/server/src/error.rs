@@ -30,14 +30,14 @@ impl ServeError {
         let (rule, hint) = match Errno::from_io_error(&source) {
             Some(Errno::ADDRINUSE) => (
                 "the address is in use by another process",
-                "stop that process (`ss -ltnp` names it), or listen on port 0, which takes a free port",
+                "stop that process (`ss -ltnp` shows it), or use port 0 for a free one",
             ),
             Some(Errno::ACCESS | Errno::PERM) => (
                 "permission denied",
-                "ports below 1024 need root or CAP_NET_BIND_SERVICE; a Unix socket needs a directory that may be written",
+                "ports below 1024 need root or CAP_NET_BIND_SERVICE; a Unix socket needs a writable directory",
             ),
             Some(Errno::ADDRNOTAVAIL) => (
-                "no interface of this host has the address",
+                "no network interface of this host has this address",
                 "`ip address` lists the addresses of this host; 0.0.0.0 and [::] stand for all of them",
             ),
             Some(Errno::NOENT) => ("the directory of the Unix socket does not exist", "create it first"),

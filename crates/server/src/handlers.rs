@@ -56,7 +56,7 @@ pub(crate) async fn answer(exchange: Exchange, request: Request<Incoming>) -> Re
         }
         _ => {
             let status = StatusCode::METHOD_NOT_ALLOWED;
-            let mut response = text(exchange, status, is_head, "files are read with GET and HEAD\n");
+            let mut response = text(exchange, status, is_head, "files are served for GET and HEAD only\n");
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             response
         }
@@ -159,7 +159,7 @@ fn no_file(exchange: Exchange, is_head: bool, error: &FileError) -> Response<Ser
     let (status, words) = match error {
         FileError::Path(error) => (StatusCode::BAD_REQUEST, error.to_string()),
         FileError::NotFound => (StatusCode::NOT_FOUND, "no such file".to_owned()),
-        FileError::Forbidden => (StatusCode::FORBIDDEN, "the file may not be read".to_owned()),
+        FileError::Forbidden => (StatusCode::FORBIDDEN, "no permission to read the file".to_owned()),
         FileError::Busy => (StatusCode::SERVICE_UNAVAILABLE, "too many open files, or no memory".to_owned()),
         FileError::Failed(errno) => {
             let mut words = String::from("the file cannot be read: ");

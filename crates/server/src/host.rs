@@ -21,7 +21,7 @@ fn field_problem(version: Version, headers: &HeaderMap) -> Option<&'static str> 
         (None, _) => Some("the request has no Host, which HTTP/1.1 requires\n"),
         (Some(_), Some(_)) => Some("the request has more than one Host\n"),
         (Some(host), None) if is_host(host.as_bytes()) => None,
-        (Some(_), None) => Some("the request's Host is no host and port\n"),
+        (Some(_), None) => Some("the request's Host is not a host with an optional port\n"),
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
         for version in [Version::HTTP_10, Version::HTTP_11] {
             assert!(of(version, &["a", "a"]).is_some_and(|what| what.contains("more than one")));
             for host in ["a b", "user@a", "a/b", "a?b", "a#b", "a,\tb", "\"a\"", "a\\b"] {
-                assert!(of(version, &[host]).is_some_and(|what| what.contains("no host")), "{host}");
+                assert!(of(version, &[host]).is_some_and(|what| what.contains("is not a host")), "{host}");
             }
         }
     }

@@ -70,11 +70,13 @@ pub(crate) struct Listener {
     pub(crate) socket: OwnedFd,
     /// The address with its real port.
     pub(crate) address: Address,
+    /// Whether connections to it are over TLS.
+    pub(crate) over_tls: bool,
     backlog: i32,
 }
 
 impl Listener {
-    /// Binds and listens.
+    /// Binds and listens, in the clear.
     pub(crate) fn bind(address: &Address, backlog: u32) -> Result<Listener, ServeError> {
         let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
         match address {
@@ -85,7 +87,7 @@ impl Listener {
                     |errno: Errno| ServeError::listen(&format!("unix:{}", path.display()), errno.into());
                 remove_stale(path).map_err(fail)?;
                 let socket = bind_unix(path, backlog).map_err(fail)?;
-                Ok(Listener { socket, address: address.clone(), backlog })
+                Ok(Listener { socket, address: address.clone(), over_tls: false, backlog })
             }
         }
     }
@@ -102,7 +104,7 @@ impl Listener {
             socket = asked;
         }
         rustix::net::listen(&socket, backlog)?;
-        Ok(Listener { socket, address: Address::Tcp(bound), backlog })
+        Ok(Listener { socket, address: Address::Tcp(bound), over_tls: false, backlog })
     }
 
     /// Stops listening; the port stays ours. Connections in the queue are reset: accept them first.
@@ -139,7 +141,8 @@ impl Listener {
     }
 
     /// A URL at which the server can be reached from this host; `None` for a Unix socket, which has none.
-    pub(crate) fn url(&self, scheme: &str) -> Option<String> {
+    pub(crate) fn url(&self) -> Option<String> {
+        let scheme = if self.over_tls { "https" } else { "http" };
         let Address::Tcp(address) = self.address else { return None };
         let ip = match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),

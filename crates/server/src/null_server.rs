@@ -72,7 +72,7 @@ impl NullOptions {
 /// Serves until the process ends, or until standard input does; `ready` is told the URL when it listens.
 ///
 /// # Errors
-/// If a socket, an event loop or a CPU cannot be had.
+/// If a socket, an event loop or a CPU is not available.
 pub fn serve_null(options: &NullOptions, ready: impl FnOnce(&str) -> io::Result<()>) -> io::Result<()> {
     let answer: Arc<[u8]> = options.answer().into();
     let loops = options.cpus.len().max(1);

@@ -14,7 +14,7 @@ const CACHE_BYTES_MAX: u64 = 1 << 30;
 /// Most threads; each has its own event loop, and more than there are CPUs gain nothing.
 const THREADS_MAX: u32 = 1024;
 
-/// Everything that `webstone serve` can be told.
+/// All settings of `webstone serve`.
 #[derive(Debug)]
 pub struct ServeOptions {
     /// The settings that a run's specification holds. `listen` may name several addresses, separated by commas, each
@@ -73,7 +73,7 @@ impl Placement {
         }
         if spec.threads > THREADS_MAX {
             let rule = format!("more than {THREADS_MAX} threads");
-            let hint = "one thread for each CPU is enough; 0 chooses that";
+            let hint = "one thread per CPU is enough; 0 means that";
             return Err(ServeError::option("--threads", &spec.threads.to_string(), &rule, hint));
         }
         let threads = match spec.threads {

@@ -5,13 +5,13 @@
 /// Why a path names nothing that can be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PathError {
-    #[error("the path has a % that two hexadecimal digits do not follow")]
+    #[error("the path has a % without two hexadecimal digits after it")]
     Escape,
-    #[error("the path holds a zero byte")]
+    #[error("the path contains a zero byte")]
     Zero,
     #[error("the path does not begin with /")]
     NotAbsolute,
-    #[error("the path has a segment ..")]
+    #[error("the path has a `..` segment")]
     Parent,
 }
 

@@ -49,7 +49,7 @@ impl<'a> Frame<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Option<(Frame<'a>, usize)>, Malformed> {
         let Some(first) = bytes.first() else { return Ok(None) };
         if !b"VRBOE".contains(first) {
-            return Err(Malformed("a frame begins with a letter that is none of V, R, B, O and E"));
+            return Err(Malformed("a frame begins with a letter other than V, R, B, O or E"));
         }
         let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
         let [kind, length @ ..] = *header;

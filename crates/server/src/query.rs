@@ -32,8 +32,9 @@ impl Query {
         for part in text.unwrap_or_default().split('&').filter(|part| !part.is_empty()) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             let decode = |text: &str| -> Result<String, QueryError> {
-                let bytes =
-                    path::decode(text).map_err(|_| QueryError(format!("{part}: a % without two digits")))?;
+                let bytes = path::decode(text).map_err(|_| {
+                    QueryError(format!("{part}: a % without two hexadecimal digits after it"))
+                })?;
                 String::from_utf8(bytes).map_err(|_| QueryError(format!("{part}: not UTF-8")))
             };
             let (name, value) = (decode(name)?, decode(value)?);
@@ -84,9 +85,7 @@ impl Query {
     pub(crate) fn finish(&self, known: &str) -> Result<(), QueryError> {
         match self.pairs.iter().find(|pair| !pair.used.get()) {
             None => Ok(()),
-            Some(pair) => {
-                Err(QueryError(format!("{}: no such parameter here; there are {known}", pair.name)))
-            }
+            Some(pair) => Err(QueryError(format!("{}: unknown parameter; known are {known}", pair.name))),
         }
     }
 }

@@ -26,7 +26,15 @@ impl Send {
         let size = query.count("size", 0, MADE_BYTES_MAX)?.unwrap_or(SIZE_BYTES);
         let writes = query.count("writes", 1, size.max(1))?.unwrap_or(1);
         let fill = fill(&query, BodyFill::Random)?;
-        query.finish("size, writes and fill")?;
+        match query.text("head") {
+            None | Some("built") => {}
+            Some("ready") => {
+                let rule = "head=ready: only a module within the server has a ready-made head; write built";
+                return Err(QueryError(rule.to_owned()));
+            }
+            Some(other) => return Err(QueryError(format!("head={other}: write built"))),
+        }
+        query.finish("size, writes, fill and head")?;
         Ok(Send { size, writes, fill })
     }
 
@@ -58,12 +66,15 @@ mod tests {
         assert_eq!((Send::parse(None), of("")), (Ok(default), Ok(default)));
         let asked = Send { size: 6250, writes: 4, fill: BodyFill::Pattern };
         assert_eq!(of("size=6250&writes=4&fill=pattern"), Ok(asked));
+        assert_eq!(of("head=built"), Ok(default));
         assert_eq!(of("size=0").map(|send| send.pieces()), Ok(Pieces::One));
         for (query, rule) in [
             ("size=x", "size=x"),
             ("size=2&writes=3", "writes=3: must be from 1 to 2"),
             ("fill=zero", "write random, pattern or none"),
-            ("sise=1", "no such parameter"),
+            ("head=ready", "only a module within the server"),
+            ("head=none", "head=none: write built"),
+            ("sise=1", "unknown parameter"),
         ] {
             assert!(of(query).unwrap_err().0.contains(rule), "{query}");
         }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::runtime::LocalOptions;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
+use webstone_model::spec::ServerSpec;
 
 use crate::accept::{self, Accepted, Acceptor, Dealer, Order};
 use crate::access_log::{HAND_OVER_EVERY, LogWriter, ThreadLog};
@@ -30,12 +31,15 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Threads of each serving thread that may wait for disks and name servers.
 const BLOCKING_THREADS: usize = 64;
 
-/// What a server that is ready says of itself.
+/// What a server reports when it is ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
     /// A URL at which it can be reached from this host: that of the first TCP address. `http://localhost` where it
     /// listens at Unix sockets only. `https:` with TLS.
     pub url: String,
+    /// A URL at which it can be reached over TLS, where `url` is without TLS. `None` where it does not listen for both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secure_url: Option<String>,
     /// All addresses that it listens at, with their real ports: `127.0.0.1:8080`, `unix:/path`.
     pub addresses: Vec<String>,
     /// Threads that answer requests.
@@ -51,7 +55,7 @@ pub struct Ready {
     pub notes: Vec<String>,
 }
 
-/// What a server that has ended leaves behind.
+/// The result of a server that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServeReport {
     /// Everything it counted. `open` is the number of connections that it closed because it was stopped.
@@ -117,8 +121,8 @@ impl Server {
             until_stdin_closes: _,
         } = options;
         if spec.resolve_names && spec.access_log.is_none() {
-            let hint = "add --access-log FILE, or leave --resolve-names out";
-            let what = "--resolve-names: names stand in the access log, and there is none".to_owned();
+            let hint = "add --access-log FILE, or remove --resolve-names";
+            let what = "--resolve-names: host names appear only in the access log, which is off".to_owned();
             return Err(ServeError { what, hint: Some(hint.to_owned()) });
         }
         let placement = Placement::of(&spec)?;
@@ -132,13 +136,17 @@ impl Server {
             Some(path) => Some(LogWriter::open(path, &log_lines_dropped, &placement.all)?),
             None => None,
         };
-        let addresses = Address::parse_list(&spec.listen)?;
-        let tls = spec.tls.as_ref().map(|tls| Tls::new(tls, &spec, &addresses)).transpose()?;
-        let scheme = if tls.is_some() { "https" } else { "http" };
+        let addresses = addresses(&spec)?;
+        let all: Vec<Address> = addresses.iter().map(|(address, _)| address.clone()).collect();
+        let tls = spec.tls.as_ref().map(|tls| Tls::new(tls, &spec, &all)).transpose()?;
         let certificate = tls.as_ref().and_then(|tls| tls.made.as_ref()).map(|made| made.cert_pem.clone());
         let listeners = addresses
             .iter()
-            .map(|address| Listener::bind(address, spec.reference_backlog()))
+            .map(|(address, over_tls)| {
+                let mut listener = Listener::bind(address, spec.reference_backlog())?;
+                listener.over_tls = *over_tls;
+                Ok(listener)
+            })
             .collect::<Result<Vec<Listener>, ServeError>>()?;
         let (acceptor, orders) = Acceptor::new(listeners.len());
         let shared = Arc::new(Shared {
@@ -158,11 +166,16 @@ impl Server {
             test_firsts: Mutex::default(),
             acceptor,
         });
+        let scheme = if addresses.first().is_some_and(|(_, over_tls)| *over_tls) { "https" } else { "http" };
+        let has_both = addresses.iter().any(|(_, over_tls)| *over_tls) && scheme == "http";
+        let secure = || listeners.iter().filter(|listener| listener.over_tls).find_map(Listener::url);
         let ready = Ready {
             url: listeners
                 .iter()
-                .find_map(|listener| listener.url(scheme))
+                .filter(|listener| !(has_both && listener.over_tls))
+                .find_map(Listener::url)
                 .unwrap_or_else(|| format!("{scheme}://localhost")),
+            secure_url: has_both.then(|| secure().unwrap_or_else(|| "https://localhost".to_owned())),
             addresses: listeners.iter().map(Listener::name).collect(),
             threads: placement.threads.len() as u64,
             cpus: placement.all.clone(),
@@ -177,7 +190,7 @@ impl Server {
 }
 
 impl RunningServer {
-    /// What it said when it was ready.
+    /// What it reported when it was ready.
     pub fn ready(&self) -> &Ready {
         &self.ready
     }
@@ -334,6 +347,15 @@ async fn hand_over_log(shard: Rc<Shard>) {
         tokio::time::sleep(HAND_OVER_EVERY).await;
         shard.log.hand_over();
     }
+}
+
+/// Where to listen, each with whether TLS is spoken there: all of `listen` alike, and `tls.listen` besides.
+fn addresses(spec: &ServerSpec) -> Result<Vec<(Address, bool)>, ServeError> {
+    let second = spec.tls.as_ref().and_then(|tls| tls.listen.as_ref());
+    let over_tls = spec.tls.is_some() && second.is_none();
+    let first = Address::parse_list(&spec.listen)?.into_iter().map(|address| (address, over_tls));
+    let second = second.map_or(Ok(Vec::new()), |list| Address::parse_list(list))?;
+    Ok(first.chain(second.into_iter().map(|address| (address, true))).collect())
 }
 
 /// The kernel shortens a listen queue without a word.

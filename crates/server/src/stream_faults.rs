@@ -83,7 +83,7 @@ enum Deed {
 pub(crate) fn problem(fault: Fault) -> Option<&'static str> {
     match fault {
         Fault::BadChunk(_) => Some("fault=bad-chunk: HTTP/2 has no chunks"),
-        Fault::Extra(_) => Some("fault=extra: HTTP/2 has no place for bytes behind an answer"),
+        Fault::Extra(_) => Some("fault=extra: an HTTP/2 answer cannot have bytes after its end"),
         _ => None,
     }
 }

@@ -160,7 +160,7 @@ impl TestAnswer {
             (None, Some(writes), None) => (Pieces::Equal(writes), true),
             (None, None, Some(chunk)) => (Pieces::Of(chunk), false),
             (None, None, None) => (Pieces::One, false),
-            _ => return Err(QueryError("drip, writes and chunk exclude each other".to_owned())),
+            _ => return Err(QueryError("give only one of drip, writes and chunk".to_owned())),
         };
         let answer = TestAnswer {
             status: query.count("status", 200, 599)?.unwrap_or(200) as u16,
@@ -194,11 +194,11 @@ impl TestAnswer {
     fn problem(&self, is_http2: bool) -> Option<&'static str> {
         match (is_http2, self.fault) {
             (true, _) if self.until_close => {
-                Some("until_close: in HTTP/2 an answer never ends with the connection")
+                Some("until_close: an HTTP/2 answer cannot end with its connection")
             }
             (true, Some(fault)) => stream_faults::problem(fault),
             (false, Some(Fault::ResetStream(..) | Fault::GoAway(_))) => {
-                Some("fault: reset-stream, refused-stream and goaway are HTTP/2's")
+                Some("fault: reset-stream, refused-stream and goaway need HTTP/2")
             }
             _ => None,
         }
@@ -305,7 +305,7 @@ fn fault(query: &Query, size: u64) -> Result<Option<Fault>, QueryError> {
     let start = after.unwrap_or(At::Start);
     let fault = match query.text("fault") {
         None if after.is_some() || span.is_some() => {
-            return Err(QueryError("after and for belong to a fault, and none is given".to_owned()));
+            return Err(QueryError("after and for need fault=".to_owned()));
         }
         None => None,
         Some("reset") => Some(Fault::Reset(start)),
@@ -324,7 +324,7 @@ fn fault(query: &Query, size: u64) -> Result<Option<Fault>, QueryError> {
         Some("goaway") => Some(Fault::GoAway(code.unwrap_or(Code::NO_ERROR))),
         Some(other) => {
             return Err(QueryError(format!(
-                "fault={other}: there are reset, close, stall, truncate, garbage, bad-chunk, extra, wrong-length, \
+                "fault={other}: write one of reset, close, stall, truncate, garbage, bad-chunk, extra, wrong-length, \
                  wrong-content, status, no-close-notify, reset-stream, refused-stream and goaway"
             )));
         }
@@ -356,10 +356,10 @@ mod tests {
     fn what_would_test_nothing_is_refused() {
         for (query, expected) in [
             ("fault=resett", "fault=resett"),
-            ("after=3", "none is given"),
+            ("after=3", "need fault="),
             ("fault=reset&after=2000", "from 0 to 1000"),
             ("status=100", "from 200 to 599"),
-            ("drip=1ms&writes=2", "exclude"),
+            ("drip=1ms&writes=2", "give only one of"),
             ("delays=1ms,", "delays="),
             ("sizes=1,x", "sizes=x"),
             ("every=0", "every=0"),

@@ -77,9 +77,10 @@ impl Head {
                 return Err(format!("it has more than {FIELDS_MAX} header fields"));
             }
             let quoted = || String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
-            let colon = memchr::memchr(b':', line).ok_or_else(|| format!("`{}` is no field", quoted()))?;
+            let colon =
+                memchr::memchr(b':', line).ok_or_else(|| format!("`{}` is not a header field", quoted()))?;
             let name = HeaderName::from_bytes(&line[..colon])
-                .map_err(|_| format!("`{}` begins with what is no name of a field", quoted()))?;
+                .map_err(|_| format!("`{}` does not begin with the name of a header field", quoted()))?;
             let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii())
                 .map_err(|_| format!("`{}` has a control character", quoted()))?;
             let once = |is_new: bool| match is_new {
@@ -92,7 +93,7 @@ impl Head {
                 "content-length" => {
                     let length = value.to_str().ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
                     let length = length.and_then(|text| text.parse().ok());
-                    let length = length.ok_or_else(|| format!("`{}` is no length", quoted()))?;
+                    let length = length.ok_or_else(|| format!("`{}` is not a length", quoted()))?;
                     once(head.length.replace(length).is_none())?;
                 }
                 "location" => once(location.replace(value).is_none())?,
@@ -127,7 +128,7 @@ fn parse_status(value: &HeaderValue) -> Result<StatusCode, String> {
     let digits = text.split(' ').next().unwrap_or_default();
     let code = digits.parse::<u16>().ok().filter(|code| (200..=599).contains(code) && digits.len() == 3);
     code.and_then(|code| StatusCode::from_u16(code).ok())
-        .ok_or_else(|| format!("`Status: {text}` is none from 200 to 599"))
+        .ok_or_else(|| format!("`Status: {text}` is not from 200 to 599"))
 }
 
 #[cfg(test)]
@@ -182,15 +183,15 @@ mod tests {
     fn garbage_is_named() {
         for (text, rule) in [
             ("X-A: 1\n\n", "neither Content-Type nor Location nor Status"),
-            ("Content-Type text/plain\n\n", "is no field"),
-            ("Bad Name: x\n\n", "no name of a field"),
+            ("Content-Type text/plain\n\n", "is not a header field"),
+            ("Bad Name: x\n\n", "does not begin with the name"),
             ("Content-Type: a\x01b\n\n", "control character"),
             ("Content-Type: a\nContent-Type: b\n\n", "content-type twice"),
-            ("Status: 101 Switching\n\n", "none from 200 to 599"),
-            ("Status: ok\n\n", "none from 200 to 599"),
-            ("Status: 0200\n\n", "none from 200 to 599"),
-            ("Content-Type: a\nContent-Length: -1\n\n", "is no length"),
-            ("Content-Type: a\nContent-Length: 1, 1\n\n", "is no length"),
+            ("Status: 101 Switching\n\n", "is not from 200 to 599"),
+            ("Status: ok\n\n", "is not from 200 to 599"),
+            ("Status: 0200\n\n", "is not from 200 to 599"),
+            ("Content-Type: a\nContent-Length: -1\n\n", "is not a length"),
+            ("Content-Type: a\nContent-Length: 1, 1\n\n", "is not a length"),
         ] {
             let said = parse(text).unwrap_err();
             assert!(said.contains(rule), "{text:?}: {said}");

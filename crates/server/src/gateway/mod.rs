@@ -42,7 +42,7 @@ const SCRIPT: &str = "/send";
 /// How often a handler may send a request on to another path of this server (RFC 3875, 6.2.2).
 const LOCAL_REDIRECTS_MAX: usize = 5;
 
-/// How a handler outside is spoken to.
+/// The protocol of an external handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
     /// CGI/1.1: a process for each request.
@@ -53,7 +53,7 @@ pub enum Interface {
     Persistent,
 }
 
-/// Handlers outside, as asked for.
+/// The settings of external handlers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayOptions {
     /// How they are spoken to.
@@ -97,7 +97,7 @@ impl Gateway {
         if !program.is_absolute() || !program.is_file() {
             return Err(ServeError {
                 what: format!("--handler {}: there is no such program", program.display()),
-                hint: Some("name it with its whole path, as in --handler '/usr/lib/cgi-bin/send'".to_owned()),
+                hint: Some("give its full path, as in --handler '/usr/lib/cgi-bin/send'".to_owned()),
             });
         }
         let reaper = Reaper::start().map_err(|error| ServeError::system("starting a thread", &error))?;
@@ -123,7 +123,7 @@ pub(crate) enum Failure {
     #[error("the handler cannot be started: {0}")]
     Start(std::io::Error),
     /// It said nothing.
-    #[error("the handler said nothing for {0:?}")]
+    #[error("the handler sent nothing for {0:?}")]
     Silent(Duration),
     /// It said what is no answer.
     #[error("the handler's answer is malformed: {0}")]

@@ -82,8 +82,8 @@ impl HandlerBody {
             })?;
             if piece.is_empty() {
                 return Err(match came.is_empty() {
-                    true => Failure::Ended("it said nothing".to_owned()),
-                    false => Failure::Malformed("no empty line ends its head".to_owned()),
+                    true => Failure::Ended("it sent nothing".to_owned()),
+                    false => Failure::Malformed("its head does not end with an empty line".to_owned()),
                 });
             }
             came.extend_from_slice(&piece);
@@ -168,7 +168,7 @@ impl HandlerBody {
                 self.silence.as_mut().reset(Instant::now() + self.silence_max);
                 let Some(left) = self.left.checked_sub(piece.len() as u64) else {
                     self.output = None;
-                    return Poll::Ready(Err(io::Error::other("it said more than --handler-output-max")));
+                    return Poll::Ready(Err(io::Error::other("it sent more than --handler-output-max")));
                 };
                 self.left = left;
                 Poll::Ready(Ok(piece))

@@ -93,7 +93,7 @@ fn poll_frame(stream: &mut Stream, cx: &mut Context<'_>, lease: &Lease) -> Poll<
         }
         let mut scratch = lease.shard.slots.scratch.borrow_mut();
         if ready!(stream.poll_more(cx, &mut scratch))? == 0 {
-            return Poll::Ready(Err(io::Error::other("its end of the pipe was closed")));
+            return Poll::Ready(Err(io::Error::other("it closed its end of the pipe")));
         }
     }
 }

@@ -58,9 +58,10 @@ pub(super) fn variables(asked: &Asked<'_>, root: Option<&Path>) -> Result<Variab
     }
     let below = asked.path.strip_prefix(SCRIPT).unwrap_or_default();
     if !below.is_empty() {
-        let below = path::decode(below).map_err(|_| Failure::Request("the path has a wrong % in it"))?;
+        let below =
+            path::decode(below).map_err(|_| Failure::Request("the path has invalid percent-encoding"))?;
         if below.contains(&0) {
-            return Err(Failure::Request("the path holds a zero byte"));
+            return Err(Failure::Request("the path contains a zero byte"));
         }
         set("PATH_INFO", &below);
         if let Some(root) = root

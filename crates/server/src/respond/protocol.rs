@@ -194,7 +194,7 @@ impl Protocol for Scgi {
             let pairs = words.chunks_exact(2).map(|pair| (pair[0], pair[1]));
             let of_body = pairs.clone().find(|(name, _)| *name == b"CONTENT_LENGTH");
             let of_body = of_body.and_then(|(_, value)| std::str::from_utf8(value).ok()?.parse().ok());
-            let body = of_body.ok_or(Malformed("CONTENT_LENGTH is missing or no number"))?;
+            let body = of_body.ok_or(Malformed("CONTENT_LENGTH is missing or not a number"))?;
             self.body_left = Some((body, Box::new(request(pairs))));
             inbound.drain(..colon + 1 + length + 1);
         }

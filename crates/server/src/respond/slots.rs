@@ -129,7 +129,7 @@ pub fn respond_slot(responder: Responder, beneath: Option<u32>) -> io::Result<()
         set_parent_process_death_signal(Some(Signal::TERM))?;
         // A parent that ended before that will never be told of.
         if getppid().is_none_or(|found| found.as_raw_nonzero().get().unsigned_abs() != parent) {
-            return Err(io::Error::other("the process that started it is gone"));
+            return Err(io::Error::other("the process that started it has ended"));
         }
     }
     responder.serve(&stdin().try_clone_to_owned()?)

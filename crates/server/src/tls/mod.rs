@@ -73,7 +73,7 @@ impl Tls {
                 (chain(cert, &read("--cert", cert)?)?, key(key_file, &read("--key", key_file)?)?)
             }
             _ => {
-                let hint = "name both files, or neither to have both made";
+                let hint = "give both files, or neither to have both made";
                 return Err(ServeError::option("--cert", "", "it needs --key, and --key needs it", hint));
             }
         };
@@ -149,7 +149,7 @@ pub(crate) fn is_http2(stream: &TlsStream<Socket>) -> bool {
 }
 
 fn read(option: &str, path: &str) -> Result<Vec<u8>, ServeError> {
-    let hint = "name a file in PEM that the server may read";
+    let hint = "name a readable file in PEM format";
     std::fs::read(path).map_err(|error: io::Error| ServeError::option(option, path, &error.to_string(), hint))
 }
 
@@ -160,7 +160,7 @@ fn chain(path: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, ServeEr
         _ => Err(ServeError::option(
             "--cert",
             path,
-            "there is no certificate in it",
+            "it has no certificate",
             "a certificate in PEM begins with -----BEGIN CERTIFICATE-----",
         )),
     }

@@ -203,7 +203,7 @@ fn send_says_what_is_wrong_with_its_parameters() {
         ("size=10&writes=11", "from 1 to 10"),
         ("writes=0", "from 1 to 10240"),
         ("fill=zero", "random, pattern or none"),
-        ("sise=1", "sise: no such parameter"),
+        ("sise=1", "sise: unknown parameter"),
         ("size=1&size=2", "size is given twice"),
     ] {
         let answer = peer.get(&format!("/send?{query}"));
@@ -245,7 +245,10 @@ fn a_request_without_exactly_one_host_gets_400() {
         ("GET /small.html HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "more than one Host"),
         ("GET /small.html HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n", "more than one Host"),
         ("GET /small.html HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n", "more than one Host"),
-        ("POST /send HTTP/1.1\r\nHost: a b\r\nContent-Length: 4\r\n\r\nbody", "no host and port"),
+        (
+            "POST /send HTTP/1.1\r\nHost: a b\r\nContent-Length: 4\r\n\r\nbody",
+            "not a host with an optional port",
+        ),
         ("GET /.webstone/counters HTTP/1.1\r\n\r\n", "no Host"),
     ];
     for (request, what) in requests {

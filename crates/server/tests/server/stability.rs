@@ -92,7 +92,7 @@ fn what_cannot_be_met_is_named_before_anything_starts() {
         (ServerSpec { listen: "nonsense".to_owned(), ..default() }, "--listen nonsense"),
         (
             ServerSpec { listen: "192.0.2.77:0".to_owned(), ..default() },
-            "--listen 192.0.2.77:0: no interface",
+            "--listen 192.0.2.77:0: no network interface",
         ),
         (ServerSpec { access_log: some("/no/such/log"), ..default() }, "--access-log /no/such/log"),
         (ServerSpec { resolve_names: true, ..default() }, "--resolve-names"),

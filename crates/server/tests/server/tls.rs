@@ -36,7 +36,11 @@ pub(crate) type Stream = StreamOwned<ClientConnection, TcpStream>;
 
 /// A connection whose handshake is over.
 pub(crate) fn connect(server: &RunningServer, config: &Arc<ClientConfig>) -> io::Result<Stream> {
-    let socket = TcpStream::connect(server.url().strip_prefix("https://").unwrap())?;
+    connect_to(server.url().strip_prefix("https://").unwrap(), config)
+}
+
+fn connect_to(address: &str, config: &Arc<ClientConfig>) -> io::Result<Stream> {
+    let socket = TcpStream::connect(address)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     let name = ServerName::try_from("localhost").unwrap();
     let connection = ClientConnection::new(Arc::clone(config), name).unwrap();
@@ -99,6 +103,36 @@ fn files_come_whole_and_the_end_is_said() {
     assert_eq!(counters.body_bytes_sent, 3_000_500);
     // A record of 16 KiB has 22 bytes of its own: there are at least 184 of them.
     assert!(counters.bytes_sent > counters.body_bytes_sent + 184 * 22, "{counters:?}");
+}
+
+#[test]
+fn one_server_listens_in_the_clear_and_over_tls() {
+    let server = server(|tls, _| tls.listen = Some("127.0.0.1:0".into()));
+    assert!(server.url().starts_with("http://127.0.0.1:"), "{}", server.url());
+    let secure = server.ready().secure_url.clone().unwrap();
+    assert!(secure.starts_with("https://127.0.0.1:") && server.ready().addresses.len() == 2, "{secure}");
+    let mut plain = TcpStream::connect(server.url().strip_prefix("http://").unwrap()).unwrap();
+    plain.set_read_timeout(Some(PATIENCE)).unwrap();
+    plain.write_all(b"GET /small.html HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    plain.read_to_end(&mut answer).unwrap();
+    assert_eq!(body(&answer), content_of("/small.html", 500));
+    let config = client(&server, &[]);
+    let mut stream = connect_to(secure.strip_prefix("https://").unwrap(), &config).unwrap();
+    write!(stream, "GET /small.html HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    assert_eq!(body(&answer), content_of("/small.html", 500));
+    // Neither address takes what is the other's.
+    assert!(connect_to(server.url().strip_prefix("http://").unwrap(), &config).is_err());
+    let mut wrong = TcpStream::connect(secure.strip_prefix("https://").unwrap()).unwrap();
+    wrong.set_read_timeout(Some(PATIENCE)).unwrap();
+    wrong.write_all(b"GET /small.html HTTP/1.1\r\nHost: t\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let _ = wrong.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP/"), "{answer:?}");
+    let counters = server.counters();
+    assert_eq!((counters.responses, counters.handshakes_full, counters.handshakes_failed), (2, 1, 1));
 }
 
 #[test]
@@ -273,7 +307,7 @@ fn certificates_that_are_named_are_used() {
         assert_eq!(said.len(), 500, "{said}");
     }
     for (cert, key, expected) in [
-        (&key, &key, "there is no certificate in it"),
+        (&key, &key, "it has no certificate"),
         (&cert, &cert, "there is no private key in it"),
         (&cert, &directory.path().join("none"), "--key "),
     ] {
