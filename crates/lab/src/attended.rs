@@ -55,7 +55,7 @@ pub(crate) fn in_words(status: ExitStatus) -> String {
 /// What it said, below a message.
 pub(crate) fn quoted(stderr: &[String]) -> String {
     match stderr {
-        [] => "; it said nothing on standard error".to_owned(),
+        [] => "; it wrote nothing to standard error".to_owned(),
         lines => format!("; it said:\n  {}", lines.join("\n  ")),
     }
 }

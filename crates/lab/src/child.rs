@@ -11,7 +11,7 @@ use webstone_server::NullOptions;
 
 use crate::supervisor::Supervision;
 
-/// The word that the executable is started with.
+/// The argument that starts the executable in this role.
 pub const CHILD: &str = "child";
 
 /// What it is to be.
@@ -53,7 +53,7 @@ impl Child {
     /// What this process was told to be; waits for it.
     ///
     /// # Errors
-    /// If standard input ends or holds anything else.
+    /// If standard input ends or contains anything else.
     pub fn told() -> io::Result<Child> {
         let mut line = String::new();
         io::stdin().lock().read_line(&mut line)?;

@@ -144,11 +144,18 @@ mod tests {
     fn every_cpu_that_can_be_had_is_watched() {
         let allowed = rustix::thread::sched_getaffinity(None).unwrap();
         let cpu = (0..1024).find(|cpu| allowed.is_set(*cpu)).unwrap() as u32;
-        let watch = Watch::begin(&[cpu, 1_000_000]);
-        std::thread::sleep(50 * MS);
-        let seen = watch.end();
-        assert_eq!(seen.iter().map(|seen| seen.cpu).collect::<Vec<_>>(), [cpu]);
-        assert!(seen[0].watched_ns >= 50_000_000, "{seen:?}");
-        assert!(seen[0].work_ns_median >= seen[0].work_ns_best && seen[0].work_ns_best > 0, "{seen:?}");
+        let watched = |time: Duration| {
+            let since = Instant::now();
+            let watch = Watch::begin(&[cpu, 1_000_000]);
+            std::thread::sleep(time);
+            let seen = watch.end();
+            assert_eq!(seen.iter().map(|seen| seen.cpu).collect::<Vec<_>>(), [cpu]);
+            assert!(u128::from(seen[0].watched_ns) <= since.elapsed().as_nanos(), "{seen:?}");
+            seen
+        };
+        // Where others have the CPU, the thread may not get to its work within so short a time.
+        let seen = (0..8).map(|tries| watched(50 * MS * (1 << tries))).find(|seen| seen[0].work_ns_best > 0);
+        let seen = seen.expect("a thread gets to its work within seconds");
+        assert!(seen[0].work_ns_median >= seen[0].work_ns_best, "{seen:?}");
     }
 }

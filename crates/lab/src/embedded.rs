@@ -111,11 +111,13 @@ impl EmbeddedServerError {
                 Some("name another directory for temporary files: TMPDIR=/var/tmp")
             }
             EmbeddedServerError::Start { .. } => {
-                Some("check that the executable is still where it was started from")
+                Some("check that webstone's executable was not moved or deleted")
             }
             EmbeddedServerError::Origin(error) => error.hint(),
-            // The server's own words hold its own remedy.
-            EmbeddedServerError::Ended(exit) if exit.stderr.iter().any(|line| line.contains("hint:")) => None,
+            // One that ended by itself said why, and what to do about it.
+            EmbeddedServerError::Ended(exit) if exit.status.code().is_some() && !exit.stderr.is_empty() => {
+                None
+            }
             _ => Some("start it by hand to see more: webstone serve --listen 127.0.0.1:0"),
         }
     }
@@ -126,13 +128,15 @@ impl EmbeddedServerError {
 pub struct EmbeddedServer {
     process: Attended,
     url: String,
+    /// Where it speaks TLS, if `url` is in the clear.
+    secure_url: Option<String>,
     /// Its certificate, over TLS.
     certificate: Option<Made>,
     counters_before: Option<Counters>,
 }
 
 impl EmbeddedServer {
-    /// Starts a server and waits until it is ready, or until the user has enough.
+    /// Starts a server and waits until it is ready, or until the user interrupts.
     pub fn start(launch: &Launch, interrupt: &Interrupt) -> Result<EmbeddedServer, EmbeddedServerError> {
         let failed = |source| EmbeddedServerError::Start { program: launch.program.clone(), source };
         let (server, certificate) = Made::of(launch)?;
@@ -145,12 +149,16 @@ impl EmbeddedServer {
             launch.child().tell(stdin).map_err(failed)?;
         }
         let since = Instant::now();
-        let url = wait_until_ready(&mut process, &said, launch.patience, interrupt)?;
-        info!(pid = process.pid(), url, after = ?since.elapsed(), "embedded server is ready");
-        Ok(EmbeddedServer { process, url, certificate, counters_before: None })
+        let urls = wait_until_ready(&mut process, &said, launch.patience, interrupt)?;
+        info!(pid = process.pid(), urls, after = ?since.elapsed(), "embedded server is ready");
+        let (url, secure_url) = match urls.split_once(' ') {
+            Some((url, secure)) => (url.to_owned(), Some(secure.to_owned())),
+            None => (urls, None),
+        };
+        Ok(EmbeddedServer { process, url, secure_url, certificate, counters_before: None })
     }
 
-    /// File with the certificate that was made for it, which clients have to trust. Lives as long as it does.
+    /// File with the certificate that was made for the server, for clients to trust. It is removed with the server.
     pub fn certificate(&self) -> Option<&Path> {
         self.certificate.as_ref().filter(|made| made.is_ours).map(|made| made.path.as_path())
     }
@@ -160,8 +168,14 @@ impl EmbeddedServer {
         &self.url
     }
 
+    /// `https://address:port`, where it speaks TLS there and `url` is in the clear.
+    pub fn secure_url(&self) -> Option<&str> {
+        self.secure_url.as_deref()
+    }
+
     fn counters(&self) -> Option<Counters> {
-        if let Some(made) = &self.certificate {
+        // In the clear where it can be: that needs no handshake, which it would count.
+        if let Some(made) = self.certificate.as_ref().filter(|_| self.secure_url.is_none()) {
             let asked = Asked {
                 address: self.url.strip_prefix("https://")?.parse().ok()?,
                 trusted: Some(&made.pem),
@@ -364,7 +378,7 @@ mod tests {
     fn one_that_never_is_ready_is_given_up() {
         let launch = Launch { patience: Duration::from_millis(200), ..shell("cat >/dev/null") };
         let error = start(&launch).unwrap_err();
-        assert!(error.to_string().contains("was not ready within 200ms; it said nothing"), "{error}");
+        assert!(error.to_string().contains("was not ready within 200ms; it wrote nothing"), "{error}");
     }
 
     #[test]

@@ -32,12 +32,12 @@ impl fmt::Display for TargetError {
 impl std::error::Error for TargetError {}
 
 impl TargetError {
-    /// The target does not answer as it must.
+    /// The target's answer is not usable.
     pub fn target(what: impl Into<String>, hint: impl Into<String>) -> TargetError {
         TargetError { what: what.into(), hint: hint.into(), is_usage: false }
     }
 
-    /// What was typed is no target.
+    /// The text is not a target.
     pub fn usage(what: impl Into<String>, hint: impl Into<String>) -> TargetError {
         TargetError { what: what.into(), hint: hint.into(), is_usage: true }
     }
@@ -106,9 +106,9 @@ pub fn reach_socket(path: &str) -> Result<(), TargetError> {
         Ok(_) => Ok(()),
         Err(error) => {
             let hint = match error.kind() {
-                io::ErrorKind::NotFound => "check the path, and that the server has made its socket",
+                io::ErrorKind::NotFound => "check the path, and that the server has created its socket",
                 io::ErrorKind::PermissionDenied => "run as a user who may write to the socket",
-                _ => "start the server that listens there",
+                _ => "start the server that listens on it",
             };
             Err(TargetError::target(format!("the Unix socket {path}: {}", plain(&error)), hint))
         }
@@ -136,7 +136,7 @@ const CLIENT_HELLO: [u8; 56] = {
     hello
 };
 
-/// Whether a TLS greeting is answered by a TLS record of version 3.x: a handshake message (22) or an alert (21).
+/// Whether a ClientHello is answered with a TLS record of version 3.x: a handshake message (22) or an alert (21).
 pub fn speaks_tls(target: &Target) -> bool {
     let ask = || -> io::Result<bool> {
         let address = resolve(target).ok().and_then(|found| found.first().copied());

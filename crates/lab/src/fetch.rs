@@ -12,7 +12,7 @@ use webstone_model::target::{Target, UrlError};
 use webstone_model::tls::TlsSpec;
 use webstone_model::workload::RequestDetail;
 
-/// Asks for one file at a time, blocking.
+/// Requests one file at a time; blocks until it has the answer.
 pub trait Fetch: Sync {
     /// `GET path` from a base URL such as `http://127.0.0.1:8080`, with the file's own header fields.
     fn fetch(&self, base: &str, path: &str, detail: &RequestDetail) -> Result<ProbeResponse, ProbeError>;
@@ -44,14 +44,14 @@ pub struct ByProbe {
 }
 
 impl ByProbe {
-    /// Plain requests. Servers on https:// need not prove who they are.
+    /// Plain requests. Certificates of https:// servers are not verified.
     pub fn plain(timeout: Duration) -> ByProbe {
         let tls = TlsSpec { verify: false, ..TlsSpec::default() };
         let version = HttpVersion::Http11;
         ByProbe { timeout, headers: Vec::new(), unix_socket: None, tls, prepared: OnceLock::new(), version }
     }
 
-    /// The same, with TLS as it is asked for.
+    /// The same, with TLS as specified.
     #[must_use]
     pub fn with_tls(self, tls: &TlsSpec) -> ByProbe {
         ByProbe { tls: tls.clone(), prepared: OnceLock::new(), ..self }
@@ -114,7 +114,7 @@ impl Fetch for ByProbe {
 /// Whom a workload's URL asks, and for which path: a path asks `base`.
 ///
 /// # Errors
-/// If it is neither a path nor the URL of a server that can be asked.
+/// If it is neither a path nor the URL of a reachable server.
 pub fn asked<'a>(base: &Target, url: &'a str) -> Result<(Target, Cow<'a, str>), UrlError> {
     match url.contains("://") && !url.starts_with('/') {
         true => Target::split(url),

@@ -36,7 +36,7 @@ pub struct FilesetOptions {
     pub default_size: Option<u64>,
 }
 
-/// What a fileset consists of, and what was done for it.
+/// The files of a fileset, and how many of them were written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilesetReport {
     /// Files of the set: the manifest's lines.
@@ -53,7 +53,7 @@ pub struct FilesetReport {
     pub left_out: Vec<LeftOut>,
 }
 
-/// How far the generation is.
+/// Progress of the generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilesetProgress {
     /// Bytes of the set that are done, written or kept.
@@ -62,7 +62,11 @@ pub struct FilesetProgress {
     pub total_bytes: u64,
 }
 
-/// Why there is no fileset.
+/// How a workload states the size of a file.
+pub(crate) const STATE_SIZE: &str =
+    "state it in the workload: `/page.html 1 #500` in a filelist, `size = 500` in TOML";
+
+/// Why a fileset could not be generated.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesetError {
     /// A file of the workload cannot be a file of the set.
@@ -77,6 +81,14 @@ pub enum FilesetError {
         /// What to do about it.
         hint: String,
     },
+    /// The workload does not state how large a file is.
+    #[error("page {page}: `{url}`: the workload does not state its size")]
+    NoSize {
+        /// Index of the page.
+        page: usize,
+        /// Its URL.
+        url: String,
+    },
     /// The workload has no file that could be generated.
     #[error(
         "the workload `{name}` has no file to generate: {left_out} requests are for handlers or other hosts"
@@ -88,7 +100,7 @@ pub enum FilesetError {
         left_out: usize,
     },
     /// Too little free space.
-    #[error("{}: the files need {needed} bytes, {free} are free", directory.display())]
+    #[error("{}: the files need {needed} bytes, but only {free} are free", directory.display())]
     DiskSpace {
         /// The directory.
         directory: PathBuf,
@@ -104,7 +116,7 @@ pub enum FilesetError {
         path: PathBuf,
     },
     /// Another file, which is not this workload's, has the name of one of its.
-    #[error("{} has {found} bytes, the file of this workload {wanted}: it belongs to another workload, or to somebody else", path.display())]
+    #[error("{} has {found} bytes, but the file of this workload has {wanted}: it belongs to another workload or to somebody else", path.display())]
     OtherFile {
         /// The file.
         path: PathBuf,
@@ -114,7 +126,7 @@ pub enum FilesetError {
         wanted: u64,
     },
     /// A line of the manifest is not one.
-    #[error("{}:{line}: found `{text}`, expected a SHA-256 in hex, two blanks and a path", path.display())]
+    #[error("{}:{line}: found `{text}`, expected a SHA-256 in hexadecimal, two spaces and a path", path.display())]
     Manifest {
         /// The manifest.
         path: PathBuf,
@@ -140,7 +152,8 @@ impl FilesetError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             FilesetError::Unusable { hint, .. } => hint.clone(),
-            FilesetError::Empty { .. } => "there is nothing to do for this workload".to_owned(),
+            FilesetError::NoSize { .. } => format!("{STATE_SIZE}, or give --default-size"),
+            FilesetError::Empty { .. } => "this workload needs no files".to_owned(),
             FilesetError::DiskSpace { .. } => {
                 "free some space, or name a directory on another disk".to_owned()
             }
@@ -155,7 +168,8 @@ impl FilesetError {
                 }
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space".to_owned(),
                 io::ErrorKind::NotFound if *action == "create the directory" => {
-                    "name a directory on a disk; some file systems, such as /proc, take none".to_owned()
+                    "name a directory on a disk; some file systems, such as /proc, have no room for files"
+                        .to_owned()
                 }
                 io::ErrorKind::NotFound => "generate the fileset first".to_owned(),
                 io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
@@ -171,7 +185,7 @@ impl FilesetError {
     }
 }
 
-/// Writes the files of a workload into a directory, which is made if it is not there.
+/// Writes the files of a workload to a directory, which is created if it does not exist.
 pub fn generate(
     workload: &Workload,
     directory: &Path,
@@ -180,7 +194,7 @@ pub fn generate(
     generate_with(workload, directory, options, &mut |_| {})
 }
 
-/// As [`generate`]; tells how far it is, at most every 256 KiB.
+/// As [`generate`], with a report of progress at most every 256 KiB.
 pub fn generate_with(
     workload: &Workload,
     directory: &Path,

@@ -13,7 +13,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// An interrupt that nobody has raised.
+    /// An interrupt that was not raised yet.
     pub fn new() -> Arc<Interrupt> {
         Arc::new(Interrupt::default())
     }

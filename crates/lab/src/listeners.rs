@@ -13,7 +13,7 @@ use crate::measured::MeasuredServer;
 use crate::process_tree::ProcessTree;
 use crate::process_use::descendants;
 
-/// The processes of a server, by those among them that no other of them started.
+/// The processes of a server, given by the roots of their process trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerProcesses {
     root: Root,
@@ -22,7 +22,7 @@ pub struct ServerProcesses {
     pub cpus: Vec<u32>,
 }
 
-/// The processes that listen on any of these ports; `None` where there are none to be seen.
+/// The processes that listen on any of these ports; `None` if this user can see none.
 pub fn find(root: &Root, ports: &BTreeSet<u16>) -> Option<ServerProcesses> {
     let sockets = sockets(root, ports).filter(|sockets| !sockets.is_empty())?;
     let own = std::process::id();

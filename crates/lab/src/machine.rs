@@ -68,7 +68,7 @@ impl Root {
         names
     }
 
-    /// How many descriptors a process has open; `None` where this user may not see them.
+    /// Number of files that a process has open; `None` if this user may not see them.
     pub fn descriptors(&self, pid: u32) -> Option<u64> {
         self.descriptors_in(&format!("/proc/{pid}/fd"))
     }
@@ -96,7 +96,7 @@ impl Root {
     }
 }
 
-/// Bounds that the control group sets on this process, where there are any.
+/// Limits that the control group sets for this process, if any.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ControlGroup {
     /// CPUs' worth of time.

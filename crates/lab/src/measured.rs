@@ -4,7 +4,7 @@ use webstone_server::Counters;
 
 use crate::process_tree::ProcessTree;
 
-/// The server under test, where it is ours to watch.
+/// The server under test, if this process can monitor it.
 pub trait MeasuredServer {
     /// How it ended, in words, if it did.
     fn exit(&mut self) -> Option<String>;

@@ -38,7 +38,7 @@ pub struct Origin {
     ours: Option<EmbeddedServer>,
 }
 
-/// How a server behind a proxy is looked at.
+/// How a server behind a proxy is monitored.
 #[derive(Clone, Debug)]
 pub struct View {
     /// Its processes, where they can be seen.
@@ -64,23 +64,23 @@ impl Origin {
         Ok(Origin { record, view, ours: Some(server) })
     }
 
-    /// Somebody else's, which has to accept connections: a proxy without an origin answers late, or never.
+    /// An origin that webstone did not start. It must accept connections: a proxy without an origin answers late, or never.
     pub fn at(url: &str) -> Result<Origin, Refusal> {
         let addresses = reach(url).map_err(|error| Refusal {
             what: format!("server.origin: {url} does not accept connections: {}", without_number(&error)),
-            hint: "start the server behind the proxy first, or leave the option out to have one started"
+            hint: "start the server behind the proxy first, or remove the option: webstone then starts one"
                 .to_owned(),
         })?;
         Ok(Origin::seen(url, &addresses))
     }
 
-    /// What a forward proxy is asked for. It may be that only the proxy reaches it, so that it need not accept connections.
+    /// The origin of a forward proxy. Perhaps only the proxy can reach it, so it need not accept connections from here.
     pub fn through_proxy(url: &str) -> Origin {
         match reach(url) {
             Ok(addresses) => Origin::seen(url, &addresses),
             Err(error) => {
                 let unseen = format!(
-                    "neither the origin {url} nor what the proxy asks of it was measured: it does not accept connections from here: {}",
+                    "neither the origin {url} nor the proxy's requests to it were measured: it does not accept connections from here: {}",
                     without_number(&error)
                 );
                 let record =
@@ -99,7 +99,7 @@ impl Origin {
             unseen.push(format!(
                 "the CPU and memory of the origin {url} were not measured: {}",
                 if here {
-                    "no process that this user may see listens there"
+                    "no process that this user can see listens there"
                 } else {
                     "it is not on this host"
                 }
@@ -108,7 +108,7 @@ impl Origin {
         let tells = counters(url).is_some();
         if !tells {
             unseen.push(format!(
-                "what the proxy asked of the origin {url} is not known: only a webstone server of this version reports its counters"
+                "the proxy's requests to the origin {url} are unknown: only `webstone serve` of this version reports its counters"
             ));
         }
         let view = View {
@@ -120,10 +120,10 @@ impl Origin {
         Origin { record, view, ours: None }
     }
 
-    /// How it ended, in words, if it was ours and did.
+    /// How the origin ended, in words, if webstone started it and it has ended.
     pub fn exit(&mut self) -> Option<String> {
         let how = self.ours.as_mut()?.exit()?;
-        Some(format!("the origin behind the proxy is gone: {how}"))
+        Some(format!("the origin behind the proxy ended: {how}"))
     }
 }
 
@@ -184,11 +184,10 @@ mod tests {
             origin.record.unseen,
             [
                 format!(
-                    "the CPU and memory of the origin {url}/ were not measured: no process that this user may see listens \
-                     there"
+                    "the CPU and memory of the origin {url}/ were not measured: no process that this user can see listens there"
                 ),
                 format!(
-                    "what the proxy asked of the origin {url}/ is not known: only a webstone server of this version reports \
+                    "the proxy's requests to the origin {url}/ are unknown: only `webstone serve` of this version reports \
                      its counters"
                 ),
             ]

@@ -15,7 +15,7 @@ use crate::machine::Root;
 use crate::own_group;
 use crate::process_use::{CpuReading, Scheduled, Stat, descendants};
 
-/// The processes of a server, by those that all others descend from.
+/// The processes of a server, given by those that all others descend from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessTree {
     /// Where `/proc` is read.
@@ -27,7 +27,7 @@ pub struct ProcessTree {
     pub with_heads: bool,
 }
 
-/// What all processes have used in their lives, those that they waited for included.
+/// What all processes have used since they started, including the children that they waited for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeReading {
     pub(crate) cpu: CpuReading,
@@ -90,7 +90,7 @@ impl ProcessTree {
         ProcessTree { root: root.clone(), heads: vec![head], with_heads: true }
     }
 
-    /// All that descend from a process which is none of them.
+    /// All that descend from a process, without that process.
     pub fn beneath(root: &Root, head: u32) -> ProcessTree {
         ProcessTree { with_heads: false, ..ProcessTree::of(root, head) }
     }

@@ -353,7 +353,7 @@ fn two_that_want_one_cpu_are_switched_against_their_will() {
 /// Where the kernel keeps no account of its scheduling, it said so.
 fn threads(used: &ProcessUse) -> Option<&[ThreadUse]> {
     if used.run_queue_ns.is_none() {
-        skipped("this kernel does not tell how long a thread waited for its CPU");
+        skipped("this kernel does not report how long a thread waited for its CPU");
         return None;
     }
     Some(&used.busiest)

@@ -79,7 +79,7 @@ enum Event {
 /// tells the run what happened.
 ///
 /// # Errors
-/// The operating system's answer, where the server cannot be started at all.
+/// The operating system's error if the server cannot be started at all.
 pub fn supervise(what: &Supervision, say: &mut dyn FnMut(String)) -> io::Result<()> {
     set_child_subreaper(Some(getpid()))?;
     // Taken over before there is a server: a signal in between must not leave one behind.
@@ -125,7 +125,7 @@ pub fn become_server(words: &[OsString], cpus: &[u32], supervisor: u32) -> io::E
         }
     }
     let [program, arguments @ ..] = words else {
-        return io::Error::other("no program is named");
+        return io::Error::other("no program was given");
     };
     Command::new(program).args(arguments).stdin(Stdio::null()).exec()
 }
@@ -140,7 +140,7 @@ fn start(what: &Supervision, words: &[OsString], standard_output: Option<&Path>)
     let mut child = command.spawn().map_err(|error| match what.user {
         // The second step is this program still.
         Some((user, _)) if error.kind() == io::ErrorKind::PermissionDenied => io::Error::other(format!(
-            "the user {user} may not run {}, which starts it",
+            "the user {user} may not execute {}, which starts the server",
             std::env::current_exe().unwrap_or_default().display()
         )),
         _ => error,

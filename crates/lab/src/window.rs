@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// A look's pause is at least so many times what it took of a CPU: its share stays below a thousandth.
 const PAUSE_PER_COST: u32 = 1000;
 
-/// What there is to watch.
+/// What a window monitors.
 pub struct Watched<'a> {
     /// The server's processes, where they can be seen.
     pub server: Option<ProcessTree>,
@@ -114,7 +114,7 @@ impl Counted {
     }
 }
 
-/// A window being watched.
+/// A window that is being monitored.
 pub struct Window<'a> {
     watched: Watched<'a>,
     server: Processes,
@@ -181,7 +181,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// The level was looked at, and is in this phase.
+    /// The level is in this phase.
     pub fn look(&mut self, phase: Phase) {
         let began = own_cpu_time();
         match phase {

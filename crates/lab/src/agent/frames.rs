@@ -40,13 +40,18 @@ pub(super) enum FrameError {
     #[error("{0}")]
     Io(io::Error),
     /// There is no greeting.
-    #[error("it sent {0} instead of a greeting")]
-    NoGreeting(String),
+    #[error("it sent {shown} instead of a greeting")]
+    NoGreeting {
+        /// What came.
+        shown: String,
+        /// It begins as one does: a terminal changed its end, or sent ours back.
+        is_garbled: bool,
+    },
     /// More than a frame can have.
-    #[error("a message of {0} bytes was announced, and the longest has {FRAME_BYTES_MAX}")]
+    #[error("a message of {0} bytes was announced; the limit is {FRAME_BYTES_MAX}")]
     Oversized(usize),
     /// Nothing that is known.
-    #[error("a message makes no sense: {0}")]
+    #[error("a message is invalid: {0}")]
     Garbled(String),
 }
 
@@ -86,7 +91,10 @@ pub(super) fn greeted(input: &mut impl Read) -> Result<Greeting, FrameError> {
         let version = Some(version.to_owned()).filter(|version| is_plain(version))?;
         Some(Greeting { protocol: protocol.parse().ok()?, version })
     };
-    read().ok_or_else(|| FrameError::NoGreeting(shown(&line)))
+    read().ok_or_else(|| FrameError::NoGreeting {
+        shown: shown(&line),
+        is_garbled: line.starts_with(GREETING.as_bytes()),
+    })
 }
 
 /// Sends one message.
@@ -164,11 +172,11 @@ mod tests {
     fn what_is_too_long_or_makes_no_sense_is_refused() {
         assert_eq!(
             said(b"HTTP/1.1 400"),
-            "a message of 1213486160 bytes was announced, and the longest has 4194304"
+            "a message of 1213486160 bytes was announced; the limit is 4194304"
         );
         assert_eq!(
             said(b"\0\0\0\x05[1, x"),
-            "a message makes no sense: `[1, x` (expected value at line 1 column 5)"
+            "a message is invalid: `[1, x` (expected value at line 1 column 5)"
         );
         assert!(said(b"\0\0\0\x01\x1b").contains(r"`\u{1b}`"));
         assert!(send(&mut Vec::new(), &"x".repeat(FRAME_BYTES_MAX)).is_err());

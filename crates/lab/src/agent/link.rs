@@ -14,7 +14,7 @@ use webstone_judge::plausible;
 use webstone_model::event::Phase;
 use webstone_model::record::{AgentRecord, ProcessUse, ServerHostUse, ServerUse};
 
-use super::frames::{FrameError, GREETING, Greeting, greet, greeted, receive, send};
+use super::frames::{FrameError, Greeting, greet, greeted, receive, send};
 use super::messages::{Answer, Ask, Closed, Find, Found, Numbered, PROTOCOL};
 use super::serve::{SAME_VERSION, versions};
 use crate::attended::{Attended, Exit, quoted};
@@ -25,6 +25,8 @@ use webstone_store::redaction;
 
 /// How long an agent may take to be there: a login, and a look at everything that is known of a host.
 const START_PATIENCE: Duration = Duration::from_secs(20);
+/// What shells, and ssh, end with where there is no such program.
+const EXIT_NO_PROGRAM: i32 = 127;
 /// How long it may take to answer.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long it may take to end by itself, then on SIGTERM.
@@ -44,7 +46,7 @@ const LATE_PERCENT_MAX: f64 = 5.0;
 const CLOCKS_PERCENT_MAX: f64 = 1.0;
 const CLOCKS_SLACK: Duration = Duration::from_millis(2);
 
-/// What an agent needs to be told.
+/// What an agent must know at its start.
 #[derive(Clone, Debug)]
 pub struct Setting<'a> {
     /// The command that starts it.
@@ -55,7 +57,7 @@ pub struct Setting<'a> {
     pub addresses: &'a BTreeSet<SocketAddr>,
 }
 
-/// Why there is no agent to begin with.
+/// Why an agent could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The command is none.
@@ -70,7 +72,7 @@ pub enum AgentError {
         source: io::Error,
     },
     /// It speaks another protocol.
-    #[error("the agent `{command}` is of another version: {what}")]
+    #[error("the agent `{command}` has another version: {what}")]
     Version {
         /// The command.
         command: String,
@@ -78,13 +80,37 @@ pub enum AgentError {
         what: String,
     },
     /// It ended, hung, or made no sense.
-    #[error("the agent `{command}` {how}")]
+    #[error("the agent `{command}` {}", .failure.how)]
     Failed {
         /// The command.
         command: String,
         /// How, and what it said.
-        how: String,
+        failure: Failure,
     },
+}
+
+/// How an agent failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Words that follow its name.
+    how: String,
+    cause: Cause,
+}
+
+/// What has a remedy of its own.
+#[derive(Clone, Copy, Debug)]
+enum Cause {
+    /// A terminal stands between.
+    Terminal,
+    /// There is no such program where it was to start.
+    NoSuchProgram,
+    Other,
+}
+
+impl From<String> for Failure {
+    fn from(how: String) -> Failure {
+        Failure { how, cause: Cause::Other }
+    }
 }
 
 impl AgentError {
@@ -92,30 +118,31 @@ impl AgentError {
     pub fn hint(&self) -> String {
         match self {
             AgentError::Command(_) => {
-                "write what starts it on the server's host, as in 'ssh web1 webstone agent'".to_owned()
+                "give a command that starts it on the server's host, as in 'ssh web1 webstone agent'"
+                    .to_owned()
             }
             AgentError::Start { .. } => {
-                "write a program of this host first, as in 'ssh web1 webstone agent'".to_owned()
+                "begin with a program of this host, as in 'ssh web1 webstone agent'".to_owned()
             }
             AgentError::Version { .. } => SAME_VERSION.to_owned(),
-            AgentError::Failed { how, .. } if how.contains(&format!("`{GREETING}")) => {
-                "let the command give it no terminal (no `ssh -t`): a terminal changes what is sent"
-                    .to_owned()
-            }
-            // What shells, and ssh, end with.
-            AgentError::Failed { how, .. } if how.starts_with("ended: exit status 127") => {
-                "copy webstone to that host, or write where it is, as in 'ssh web1 /opt/webstone agent'"
-                    .to_owned()
-            }
-            AgentError::Failed { command, .. } => format!(
-                "try it by hand: `{command} </dev/null` must ask for no password, say one line that begins with \
-                 WEBSTONE-AGENT, and end"
-            ),
+            AgentError::Failed { command, failure } => match failure.cause {
+                Cause::Terminal => {
+                    "start it without a terminal (no `ssh -t`): a terminal changes what is sent".to_owned()
+                }
+                Cause::NoSuchProgram => {
+                    "copy webstone to that host, or give its path there, as in 'ssh web1 /opt/webstone agent'"
+                        .to_owned()
+                }
+                Cause::Other => format!(
+                    "try it by hand: `{command} </dev/null` must not ask for a password, must print one line \
+                     that begins with WEBSTONE-AGENT, and must end"
+                ),
+            },
         }
     }
 }
 
-/// What an agent that is there tells of its host.
+/// What an agent reports of its host when it is ready.
 #[derive(Debug, Default)]
 pub struct Introduced {
     pub record: AgentRecord,
@@ -123,7 +150,7 @@ pub struct Introduced {
     pub warnings: Vec<String>,
 }
 
-/// What the server and its host did in a window.
+/// What the server and its host used during a window.
 #[derive(Debug)]
 pub struct Elsewhere {
     /// What the host did.
@@ -141,7 +168,7 @@ impl Elsewhere {
             return Ok(self);
         }
         Err(format!(
-            "its readings were up to {:.1} ms late, more than {LATE_PERCENT_MAX:.0} % of the window",
+            "its samples were up to {:.1} ms late, more than {LATE_PERCENT_MAX:.0} % of the window",
             delay_ns as f64 / 1e6
         ))
     }
@@ -169,12 +196,12 @@ pub struct ServerAgent {
     /// When each question was asked that has not been answered yet.
     asked: BTreeMap<u64, Instant>,
     /// Why it answers no more.
-    lost: Option<String>,
+    lost: Option<Failure>,
     level: Asked,
 }
 
 impl ServerAgent {
-    /// Starts it, and has it look for the server.
+    /// Starts the agent and lets it find the server's processes.
     pub fn start(
         setting: &Setting<'_>,
         interrupt: &Interrupt,
@@ -182,11 +209,11 @@ impl ServerAgent {
         let command = redaction::text(setting.command).text;
         let mut agent = ServerAgent::begin(setting, &command)?;
         let until = Instant::now() + START_PATIENCE;
-        let failed = |how: String| AgentError::Failed { command: command.clone(), how };
+        let failed = |failure: Failure| AgentError::Failed { command: command.clone(), failure };
         let greeting = match agent.next(until, interrupt) {
             Ok(Arrival::Greeted(greeting)) => greeting,
-            Ok(_) => return Err(failed("answered before it greeted".to_owned())),
-            Err(how) => return Err(failed(how)),
+            Ok(_) => return Err(failed("answered before it greeted".to_owned().into())),
+            Err(failure) => return Err(failed(failure)),
         };
         if greeting.protocol != PROTOCOL {
             let theirs = (greeting.version, greeting.protocol);
@@ -210,7 +237,7 @@ impl ServerAgent {
         let number = agent.ask(Ask::Find(find.clone()));
         let found = match agent.answer(number, until, interrupt).map_err(failed)? {
             (Answer::Found(found), _) => *found,
-            (other, _) => return Err(failed(unexpected(&other))),
+            (other, _) => return Err(failed(unexpected(&other).into())),
         };
         let warnings = doubts(&find, &found);
         let own = boot(&Root::default());
@@ -248,12 +275,12 @@ impl ServerAgent {
         })
     }
 
-    /// A level starts now. Waits until the agent is ready for it: no load is made yet.
+    /// A level is about to start. Waits until the agent is ready for it; no load is sent yet.
     pub fn level_starts(&mut self, interrupt: &Interrupt) {
         self.level = Asked::default();
         let number = self.ask(Ask::Level);
-        if let Err(how) = self.answer(number, Instant::now() + ANSWER_PATIENCE, interrupt) {
-            self.lost.get_or_insert(how);
+        if let Err(failure) = self.answer(number, Instant::now() + ANSWER_PATIENCE, interrupt) {
+            self.lost.get_or_insert(failure);
         }
     }
 
@@ -270,7 +297,7 @@ impl ServerAgent {
         }
     }
 
-    /// What was used in the window, or why that is not known. The level is over.
+    /// What was used during the window, or why that is unknown. Call it when the level has ended.
     pub fn used(&mut self, interrupt: &Interrupt) -> Result<Elsewhere, String> {
         self.look(Phase::Done);
         let Asked { opening, close } = std::mem::take(&mut self.level);
@@ -278,9 +305,9 @@ impl ServerAgent {
         let used = self.two_readings(opening, close, until, interrupt);
         match used {
             Ok(used) => used,
-            Err(how) => {
-                let how = self.lost.get_or_insert(how);
-                Err(format!("it {how}"))
+            Err(failure) => {
+                let failure = self.lost.get_or_insert(failure);
+                Err(format!("it {}", failure.how))
             }
         }
     }
@@ -292,7 +319,7 @@ impl ServerAgent {
         close: Option<u64>,
         until: Instant,
         interrupt: &Interrupt,
-    ) -> Result<Result<Elsewhere, String>, String> {
+    ) -> Result<Result<Elsewhere, String>, Failure> {
         // In the order in which they were asked, so that each is found in its turn.
         let asked_at = |agent: &ServerAgent, number: Option<u64>| agent.asked.get(&number?).copied();
         let (opening_at, close_at) = (asked_at(self, opening), asked_at(self, close));
@@ -304,11 +331,11 @@ impl ServerAgent {
         let (Some((Answer::Opened(behind), opening_took)), Some(opening_at), Some(close_at)) =
             (opened, opening_at, close_at)
         else {
-            return Ok(Err("the window was closed before it was seen open".to_owned()));
+            return Ok(Err("the window closed before the agent saw it open".to_owned()));
         };
         let (closed, close_took) = match closed {
             (Answer::Closed(closed), took) => (*closed, took),
-            (other, _) => return Err(unexpected(&other)),
+            (other, _) => return Err(unexpected(&other).into()),
         };
         let delay = |took: Duration, behind_ns: u64| took.saturating_sub(Duration::from_nanos(behind_ns));
         let opening_delay = delay(opening_took, behind.nanos);
@@ -354,9 +381,9 @@ impl ServerAgent {
         number: u64,
         until: Instant,
         interrupt: &Interrupt,
-    ) -> Result<(Answer, Duration), String> {
-        if let Some(how) = &self.lost {
-            return Err(how.clone());
+    ) -> Result<(Answer, Duration), Failure> {
+        if let Some(failure) = &self.lost {
+            return Err(failure.clone());
         }
         loop {
             match self.next(until, interrupt)? {
@@ -364,7 +391,7 @@ impl ServerAgent {
                     let asked = self.asked.remove(&answer.number).unwrap_or(at);
                     debug!(number = answer.number, after = ?at.saturating_duration_since(asked), message = ?answer.message, "the agent answered");
                     match answer.message {
-                        Answer::Refused(why) => return Err(format!("refused: {}", plain(&why))),
+                        Answer::Refused(why) => return Err(format!("refused: {}", plain(&why)).into()),
                         message if answer.number == number => {
                             return Ok((message, at.saturating_duration_since(asked)));
                         }
@@ -372,14 +399,14 @@ impl ServerAgent {
                         _ => {}
                     }
                 }
-                _ => return Err("sent an answer that was not asked for".to_owned()),
+                _ => return Err("sent an answer that was not asked for".to_owned().into()),
             }
         }
     }
 
     /// The next that comes from it; how it failed, where nothing comes. An interrupt ends the waiting only before the run is
     /// over with it: a second one.
-    fn next(&mut self, until: Instant, interrupt: &Interrupt) -> Result<Arrival, String> {
+    fn next(&mut self, until: Instant, interrupt: &Interrupt) -> Result<Arrival, Failure> {
         let since = Instant::now();
         let raised = interrupt.count();
         loop {
@@ -390,11 +417,11 @@ impl ServerAgent {
                 Err(RecvTimeoutError::Disconnected) => return Err(self.end_in_words(&FrameError::Ended)),
                 Err(RecvTimeoutError::Timeout) => {
                     if interrupt.count() > raised {
-                        return Err("was not waited for: the run was interrupted".to_owned());
+                        return Err("was not waited for: the run was interrupted".to_owned().into());
                     }
                     if left.is_zero() {
                         let said = quoted(&self.last_lines());
-                        return Err(format!("did not answer within {:.0?}{said}", until - since));
+                        return Err(format!("did not answer within {:.0?}{said}", until - since).into());
                     }
                 }
             }
@@ -402,7 +429,7 @@ impl ServerAgent {
     }
 
     /// How the stream ended.
-    fn end_in_words(&mut self, error: &FrameError) -> String {
+    fn end_in_words(&mut self, error: &FrameError) -> Failure {
         let until = Instant::now() + END_PATIENCE;
         let exit = loop {
             match self.process.exit() {
@@ -414,9 +441,20 @@ impl ServerAgent {
         match exit {
             Some(Exit { status, stderr }) if is_end => {
                 let exit = Exit { status, stderr: stderr.iter().map(|line| plain(line)).collect() };
-                format!("ended: {exit}")
+                let cause = match status.code() {
+                    Some(EXIT_NO_PROGRAM) => Cause::NoSuchProgram,
+                    _ => Cause::Other,
+                };
+                Failure { how: format!("ended: {exit}"), cause }
             }
-            _ => format!("makes no sense: {error}{}", quoted(&self.last_lines())),
+            _ => {
+                let cause = match error {
+                    FrameError::NoGreeting { is_garbled: true, .. } => Cause::Terminal,
+                    _ => Cause::Other,
+                };
+                let said = quoted(&self.last_lines());
+                Failure { how: format!("broke the protocol: {error}{said}"), cause }
+            }
         }
     }
 
@@ -432,7 +470,7 @@ fn plain(text: &str) -> String {
 
 fn unexpected(answer: &Answer) -> String {
     let text = format!("{answer:?}");
-    format!("makes no sense: it answered {}", text.chars().take(40).collect::<String>())
+    format!("broke the protocol: it answered {}", text.chars().take(40).collect::<String>())
 }
 
 /// What makes it doubtful that what the agent sees is the server.
@@ -451,7 +489,7 @@ fn doubts(find: &Find, found: &Found) -> Vec<String> {
     match &found.cpus {
         Some(_) => {}
         None if found.listens => doubts.push(format!(
-            "the agent may not see the processes that listen on {port}, so the server's own figures are missing; run it \
+            "the agent is not allowed to see the processes that listen on {port}, so the server's own figures are missing; run it \
              as root or as the server's user, as in 'ssh root@HOST webstone agent'"
         )),
         None => doubts.push(format!(
@@ -469,7 +507,7 @@ fn clocks_agree(elapsed_ns: u64, bounds: (Duration, Duration)) -> Result<(), Str
         return Ok(());
     }
     Err(format!(
-        "its clock counted {elapsed:.2?} between readings that lay {:.2?} to {:.2?} apart here",
+        "its clock counted {elapsed:.2?} between two samples that were {:.2?} to {:.2?} apart by the clock here",
         bounds.0, bounds.1
     ))
 }

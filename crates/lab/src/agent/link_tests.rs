@@ -27,7 +27,7 @@ fn an_agent_that_does_not_start_is_quoted() {
         error,
         "the agent `sh -c 'echo Permission denied >&2; exit 255'` ended: exit status 255; it said:\n  Permission denied"
     );
-    assert!(hint.contains("</dev/null` must ask for no password"), "{hint}");
+    assert!(hint.contains("</dev/null` must not ask for a password"), "{hint}");
     let (error, hint) = refused("sh -c 'echo \"sh: webstone: not found\" >&2; exit 127'");
     assert!(error.ends_with("ended: exit status 127; it said:\n  sh: webstone: not found"), "{error}");
     assert!(hint.contains("copy webstone to that host"), "{hint}");
@@ -37,8 +37,7 @@ fn an_agent_that_does_not_start_is_quoted() {
 fn another_version_is_told_with_both_and_the_remedy() {
     let (error, hint) = refused("sh -c 'echo WEBSTONE-AGENT 77 8.8.8; cat >/dev/null'");
     let expected = format!(
-        "is of another version: webstone 9.9.9 here speaks version {PROTOCOL} of the agent's protocol, and webstone 8.8.8 on \
-         the other side version 77"
+        "has another version: webstone 9.9.9 here speaks version {PROTOCOL} of the agent's protocol, but webstone 8.8.8 on the other side speaks version 77"
     );
     assert!(error.ends_with(&expected), "{error}");
     assert_eq!(hint, "install the same version of webstone on both hosts");
@@ -47,13 +46,16 @@ fn another_version_is_told_with_both_and_the_remedy() {
 #[test]
 fn what_makes_no_sense_is_shown() {
     let (error, _) = refused("sh -c 'echo Last login: today; cat >/dev/null'");
-    assert!(error.contains("makes no sense: it sent `Last login: today` instead of a greeting"), "{error}");
+    assert!(
+        error.contains("broke the protocol: it sent `Last login: today` instead of a greeting"),
+        "{error}"
+    );
     let (_, hint) = refused("sh -c 'printf \"WEBSTONE-AGENT 1 0.1.0\\r\\n\"; cat >/dev/null'");
     assert!(hint.contains("no `ssh -t`"), "{hint}");
     let (error, _) = refused("sh -c 'echo WEBSTONE-AGENT 1 x; printf 12345678; cat >/dev/null'");
-    assert!(error.contains("makes no sense: a message of 825373492 bytes was announced"), "{error}");
+    assert!(error.contains("broke the protocol: a message of 825373492 bytes was announced"), "{error}");
     let (error, _) = refused("cat");
-    assert!(error.contains("makes no sense: a message makes no sense: "), "{error}");
+    assert!(error.contains("broke the protocol: a message is invalid: "), "{error}");
     let (error, _) = refused("sh -c 'echo WEBSTONE-AGENT 1 x; printf \"\\0\\0\\0\"'");
     assert!(error.contains("ended: exit status 0"), "{error}");
 }
@@ -86,7 +88,7 @@ fn late_readings_are_of_no_window() {
     assert!(late(20_000_000, 30_000_000).is_ok());
     assert_eq!(
         late(20_000_000, 31_000_000).unwrap_err(),
-        "its readings were up to 51.0 ms late, more than 5 % of the window"
+        "its samples were up to 51.0 ms late, more than 5 % of the window"
     );
     assert!(Elsewhere { host: ServerHostUse::default(), server: None }.on_time(0).is_ok());
 }
@@ -99,7 +101,7 @@ fn a_clock_that_runs_differently_is_noticed() {
     }
     for strange in [900_000_000, 1_100_000_000] {
         let error = clocks_agree(strange, bounds).unwrap_err();
-        assert!(error.ends_with("apart here"), "{error}");
+        assert!(error.ends_with("apart by the clock here"), "{error}");
     }
 }
 
@@ -112,7 +114,7 @@ fn another_host_and_hidden_processes_are_doubted() {
     let elsewhere = doubts(&find, &Found { strange, ..seen.clone() });
     assert!(elsewhere[0].contains("does not have the address 192.0.2.1"), "{elsewhere:?}");
     let hidden = doubts(&find, &Found { cpus: None, ..seen.clone() });
-    assert!(hidden[0].contains("may not see the processes that listen on port 80"), "{hidden:?}");
+    assert!(hidden[0].contains("is not allowed to see the processes that listen on port 80"), "{hidden:?}");
     let nothing = doubts(&find, &Found { cpus: None, listens: false, ..seen });
     assert!(nothing[0].contains("nothing listens on port 80"), "{nothing:?}");
 }

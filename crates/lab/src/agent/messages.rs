@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use webstone_model::record::{HostUse, ServerUse};
 
-/// Version of what is spoken. Both sides must speak the same.
+/// Version of the protocol. Both sides must have the same.
 pub const PROTOCOL: u32 = 1;
 
 /// A message with its number, which its answer has too.

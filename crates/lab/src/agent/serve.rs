@@ -61,7 +61,7 @@ pub(super) const SAME_VERSION: &str = "install the same version of webstone on b
 /// Who speaks what, in words. Each side is its version of webstone and of the protocol.
 pub(super) fn versions(ours: &(String, u32), theirs: &(String, u32)) -> String {
     format!(
-        "webstone {} here speaks version {} of the agent's protocol, and webstone {} on the other side version {}",
+        "webstone {} here speaks version {} of the agent's protocol, but webstone {} on the other side speaks version {}",
         ours.0, ours.1, theirs.0, theirs.1
     )
 }
@@ -69,7 +69,7 @@ pub(super) fn versions(ours: &(String, u32), theirs: &(String, u32)) -> String {
 /// Answers until `input` ends. `version` is webstone's own.
 ///
 /// # Errors
-/// What the other side did wrong, or that it cannot be answered. That it is gone is no error.
+/// If the other side breaks the protocol, or cannot be answered. A closed stream is not an error.
 pub fn serve(
     mut input: impl Read,
     mut output: impl Write + Send + 'static,

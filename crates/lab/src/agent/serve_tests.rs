@@ -30,8 +30,7 @@ fn strangers_are_refused() {
     assert_eq!(
         error.to_string(),
         format!(
-            "webstone 9.9.9 here speaks version {PROTOCOL} of the agent's protocol, and webstone 8.8.8 on the other side \
-             version {}",
+            "webstone 9.9.9 here speaks version {PROTOCOL} of the agent's protocol, but webstone 8.8.8 on the other side speaks version {}",
             PROTOCOL + 1
         )
     );
@@ -86,19 +85,26 @@ fn questions_are_answered_in_their_order_and_senseless_ones_refused() {
     assert_eq!(asked(&mut stream, 5, Ask::Level), Answer::Ready);
     // A level that was given up is ended by the next.
     assert_eq!(asked(&mut stream, 6, Ask::Level), Answer::Ready);
-    let since = Instant::now();
-    assert!(matches!(asked(&mut stream, 7, Ask::Open), Answer::Opened(_)));
-    // Counts once a second meanwhile.
-    std::thread::sleep(Duration::from_millis(1_200));
-    let Answer::Closed(closed) = asked(&mut stream, 8, Ask::Close) else { panic!("it closes") };
-    assert!(
-        closed.host.elapsed_ns >= 1_200_000_000
-            && closed.host.elapsed_ns <= since.elapsed().as_nanos() as u64
-    );
-    assert!(closed.host.probes >= 3, "{:?}", closed.host);
+    // It counts once a second meanwhile: in a longer window where the machine is so busy that it missed the second.
+    let mut numbers = 7..;
+    let mut window = |pause_ms: u64| {
+        assert_eq!(asked(&mut stream, numbers.next().unwrap(), Ask::Level), Answer::Ready);
+        let since = Instant::now();
+        let opened = asked(&mut stream, numbers.next().unwrap(), Ask::Open);
+        assert!(matches!(opened, Answer::Opened(_)), "{opened:?}");
+        std::thread::sleep(Duration::from_millis(pause_ms));
+        let Answer::Closed(closed) = asked(&mut stream, numbers.next().unwrap(), Ask::Close) else {
+            panic!("it closes")
+        };
+        let elapsed = Duration::from_nanos(closed.host.elapsed_ns);
+        assert!(elapsed >= Duration::from_millis(pause_ms) && elapsed <= since.elapsed(), "{elapsed:?}");
+        closed
+    };
+    let closed = [1_200, 2_500, 5_000, 10_000].into_iter().map(&mut window).find(|it| it.host.probes >= 3);
+    let closed = closed.expect("it counts within ten seconds");
     assert_eq!((closed.server, closed.host.descriptors), (None, None));
     assert!(closed.host.links.iter().all(|link| link.loopback));
-    assert_eq!(asked(&mut stream, 9, Ask::Echo), Answer::Echoed);
+    assert_eq!(asked(&mut stream, 99, Ask::Echo), Answer::Echoed);
 }
 
 /// A process that listens and, told to, burns its CPU, with two descriptors more than its standard ones.

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use super::frames::{FrameError, greeted, receive};
 use super::messages::{Answer, Ask, Numbered};
 
-/// What came of a stream.
+/// What a stream contained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Understood {
     /// Whether it began with a greeting.

@@ -41,7 +41,7 @@ impl ConfigurationError {
     pub fn hint(&self) -> &'static str {
         match self {
             ConfigurationError::Io { .. } => {
-                "name a file or a directory that you may read; without --server-config none is disclosed"
+                "name a file or a directory that you may read, or remove --server-config"
             }
             ConfigurationError::TooMuch { .. } => "name the server's configuration files one by one",
         }
@@ -49,7 +49,7 @@ impl ConfigurationError {
 }
 
 /// Reads files, and directories with all that is in them. Every file comes with its path, the check sum of what is kept,
-/// how many secrets were taken out, and its text. Files that are no text come without it.
+/// the number of secrets redacted, and its text, if it is text.
 pub fn read(paths: &[String]) -> Result<Vec<Value>, ConfigurationError> {
     let mut files = Vec::new();
     for path in paths {
@@ -72,7 +72,7 @@ pub fn read(paths: &[String]) -> Result<Vec<Value>, ConfigurationError> {
         };
         total += bytes.len() as u64;
         if total > TOTAL_BYTES_MAX {
-            return Err(too_much(format!("with it there are {total} bytes")));
+            return Err(too_much(format!("together with the files before it, it has {total} bytes")));
         }
         kept.push(self::kept(&path.display().to_string(), bytes));
     }
@@ -110,7 +110,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>, depth: usize) -> Result<(), Co
         return names.iter().try_for_each(|name| collect(name, files, depth + 1));
     }
     if !found.is_file() {
-        let source = io::Error::other("it is neither a file nor a directory, or lies too deep");
+        let source = io::Error::other("it is neither a file nor a directory, or is nested too deep");
         return if depth == 0 { Err(io(source)) } else { Ok(()) };
     }
     if files.len() >= FILES_MAX {

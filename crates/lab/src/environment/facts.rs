@@ -27,7 +27,7 @@ impl<'a> Facts<'a> {
                 self.values.insert(name.to_owned(), value.into());
                 self.sources.insert(name.to_owned(), source.into());
             }
-            None => self.unknown(name, &format!("{source} does not tell")),
+            None => self.unknown(name, &format!("{source} does not say")),
         }
     }
 

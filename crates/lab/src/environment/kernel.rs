@@ -137,7 +137,7 @@ const VENDORS: [(&str, &str); 14] = [
 ];
 
 /// What points to a virtual machine or a container, and what it is called where that is known.
-/// Whether this host is a virtual machine, as far as it tells.
+/// Whether this host is a virtual machine, as far as the kernel reports it.
 pub(crate) fn is_virtual(root: &Root) -> bool {
     virtualisation(root).is_some_and(|facts| facts.get("machine").is_some())
 }

@@ -6,10 +6,12 @@
 //! is the user's to say, under `[disclosure]` in the testbed file. Nothing of it holds a secret: `webstone_store::redaction`.
 
 pub mod configuration;
+mod devices;
 mod facts;
 mod kernel;
 mod network;
 mod processor;
+mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -24,7 +26,7 @@ pub(crate) use kernel::is_virtual;
 
 use facts::Facts;
 
-/// What the run knows itself.
+/// Facts that the run knows without asking the system.
 #[derive(Debug)]
 pub struct Subject<'a> {
     /// The program.
@@ -41,7 +43,7 @@ pub struct Subject<'a> {
     pub server_host: Option<ServerHost>,
 }
 
-/// What an agent says of the host that it runs on.
+/// What an agent reports of its host.
 #[derive(Clone, Debug, Default)]
 pub struct ServerHost {
     /// The same facts as of this host, by name.
@@ -64,6 +66,8 @@ pub(crate) fn of_server_host(
     // Of the way back only the interface counts.
     let towards = generator.iter().map(|address| SocketAddr::new(*address, 0)).collect();
     network::gather(&mut facts, &towards, here, &ask);
+    devices::gather(&mut facts, &ask);
+    services::gather(&mut facts, &ask);
     facts.finish()
 }
 
@@ -72,7 +76,7 @@ pub(crate) fn boot(root: &Root) -> Option<String> {
     root.text("/proc/sys/kernel/random/boot_id").filter(|boot| !boot.is_empty())
 }
 
-/// Everything that can be read of this machine, with what only this program knows.
+/// All facts about this machine, with those that only this program knows.
 pub fn gather(root: &Root, subject: Subject<'_>) -> BTreeMap<String, Value> {
     let mut facts = Facts::below(root);
     kernel::of_process(&mut facts);
@@ -91,6 +95,8 @@ fn gather_with(mut facts: Facts<'_>, subject: Subject<'_>, ask: network::Ask<'_>
     kernel::gather(&mut facts);
     processor::gather(&mut facts);
     network::gather(&mut facts, addresses, target_is_this_host, ask);
+    devices::gather(&mut facts, ask);
+    services::gather(&mut facts, ask);
     for (name, text) in server {
         facts.add(name, "the server's driver", Some(text));
     }
@@ -226,7 +232,7 @@ mod tests {
                 "unknown"
             ]
         );
-        assert_eq!(facts["unknown"]["kernel.release"], "/proc/sys/kernel/osrelease does not tell");
+        assert_eq!(facts["unknown"]["kernel.release"], "/proc/sys/kernel/osrelease does not say");
         assert_eq!(facts["unknown"]["server.configuration"], "--server-config was not given");
     }
 

@@ -77,7 +77,10 @@ fn describe(root: &Root, name: &str, towards: Vec<String>, ask: Ask<'_>) -> Valu
     all.insert("loopback".to_owned(), (name == "lo").into());
     all.insert(
         "speed_mbps".to_owned(),
-        speed.map_or_else(|| "unknown: the link has none, or does not report it".into(), Value::from),
+        speed.map_or_else(
+            || "unknown: the network interface has none, or does not report it".into(),
+            Value::from,
+        ),
     );
     all.insert("queues".to_owned(), json!({ "rx": count("rx-"), "tx": count("tx-") }));
     for (key, option) in
@@ -168,7 +171,7 @@ mod tests {
         assert_eq!(facts["network.interfaces"][0]["loopback"], true);
         assert_eq!(
             facts["network.interfaces"][0]["speed_mbps"],
-            "unknown: the link has none, or does not report it"
+            "unknown: the network interface has none, or does not report it"
         );
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct PlannedFile {
     pub(super) size: u64,
 }
 
-/// A request that is for no file of the set.
+/// A request that no file of the set answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// Its URL.
@@ -32,7 +32,7 @@ pub struct LeftOut {
     pub reason: LeftOutReason,
 }
 
-/// Why a request is for no file of the set.
+/// Why no file of the set answers a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOutReason {
     /// It names a host of its own.
@@ -86,7 +86,7 @@ pub(super) fn plan(
                 hint: hint.to_owned(),
             };
             let path = safe_path(&file.url).map_err(|what| {
-                refuse(what.to_owned(), "a fileset has plain names only; change the URL in the workload")
+                refuse(what.to_owned(), "change the URL in the workload: a fileset has only plain names")
             })?;
             match stated.get_mut(&path) {
                 None => {
@@ -95,8 +95,8 @@ pub(super) fn plan(
                 Some(first) => match (first.size, file.size) {
                     (Some(a), Some(b)) if a != b => {
                         let (page, url) = (first.page, &first.url);
-                        let what = format!("{b} bytes here, and {a} bytes as `{url}` on page {page}");
-                        return Err(refuse(what, "one file has one size; correct the workload"));
+                        let what = format!("{b} bytes here, but {a} bytes as `{url}` on page {page}");
+                        return Err(refuse(what, "give the file one size in the workload"));
                     }
                     (None, size) => first.size = size,
                     _ => {}
@@ -108,13 +108,7 @@ pub(super) fn plan(
     let mut files = Vec::with_capacity(stated.len());
     for (path, Stated { page, url, size }) in stated {
         let Some(size) = size.or(default_size) else {
-            return Err(FilesetError::Unusable {
-                page,
-                url,
-                what: "the workload does not state its size".to_owned(),
-                hint: "give files without a size one with --default-size, or state it in the workload"
-                    .to_owned(),
-            });
+            return Err(FilesetError::NoSize { page, url });
         };
         files.push(PlannedFile { path, url, size });
     }
@@ -145,11 +139,11 @@ fn safe_path(url: &str) -> Result<String, &'static str> {
     for name in path.split('/') {
         match name {
             ".." | "." => {
-                return Err("`.` and `..` are not names of files: the path leads out of the directory");
+                return Err("`.` and `..` are not file names");
             }
-            "" => return Err("two slashes in a row leave a name empty"),
+            "" => return Err("two slashes in a row: a name is empty"),
             name if name.len() > NAME_BYTES_MAX => return Err("a name is longer than 255 bytes"),
-            name if name.chars().any(char::is_control) => return Err("a name holds a control character"),
+            name if name.chars().any(char::is_control) => return Err("a name contains a control character"),
             _ => {}
         }
     }
@@ -168,7 +162,7 @@ fn check_directories(stated: &BTreeMap<String, Stated>) -> Result<(), FilesetErr
                     page: file.page,
                     url: file.url.clone(),
                     what: format!(
-                        "`{}` on page {} is a file, and would have to be a directory",
+                        "`{}` on page {} is a file, but is also needed as a directory",
                         parent.url, parent.page
                     ),
                     hint: "change one of the two URLs in the workload".to_owned(),

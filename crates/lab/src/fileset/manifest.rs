@@ -25,7 +25,7 @@ pub struct VerifyReport {
     pub problems: Vec<VerifyProblem>,
 }
 
-/// A file that is not as the manifest says.
+/// A file that differs from the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyProblem {
     /// Its path below the directory.
@@ -56,7 +56,7 @@ pub fn verify(directory: &Path) -> Result<VerifyReport, FilesetError> {
         report.files += 1;
         let what = match sum_of(&directory.join(&name), &mut buffer, &mut report.bytes) {
             Ok(found) if found.eq_ignore_ascii_case(sum) => continue,
-            Ok(_) => "the content is not the one that was generated".to_owned(),
+            Ok(_) => "the content differs from what was generated".to_owned(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => "the file is missing".to_owned(),
             Err(error) => format!("cannot be read: {}", super::without_number(&error)),
         };

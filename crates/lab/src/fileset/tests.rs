@@ -68,8 +68,8 @@ fn right_files_are_kept_and_wrong_ones_replaced() {
     assert_eq!(
         problems,
         [
-            "a: the content is not the one that was generated",
-            "b: the content is not the one that was generated",
+            "a: the content differs from what was generated",
+            "b: the content differs from what was generated",
             "d/index.html: the file is missing"
         ]
     );
@@ -94,7 +94,7 @@ fn files_of_another_workload_are_not_overwritten_unasked() {
     };
     assert!(
         message.ends_with(
-            "a has 10 bytes, the file of this workload 100: it belongs to another workload, or to somebody else"
+            "a has 10 bytes, but the file of this workload has 100: it belongs to another workload or to somebody else"
         ),
         "{message}"
     );
@@ -152,7 +152,7 @@ fn unsafe_and_contradictory_paths_are_refused_before_anything_is_written() {
         ("/a #1\n/a/b #1\n".into(), "page 1: `/a/b`: `/a` on page 0 is a file"),
         (
             "/ #1\n/index.html #2\n".into(),
-            "page 1: `/index.html`: 2 bytes here, and 1 bytes as `/` on page 0",
+            "page 1: `/index.html`: 2 bytes here, but 1 bytes as `/` on page 0",
         ),
         ("/a #1\n/b\n".into(), "page 1: `/b`: the workload does not state its size"),
     ] {

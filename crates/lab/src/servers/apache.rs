@@ -80,7 +80,7 @@ impl Driver for Apache {
     fn without(&self, choice: Choice) -> Option<&'static str> {
         match choice {
             Choice::Processes if self.prefork => {
-                Some("prefork has one thread a process; their number is server.threads")
+                Some("prefork has one thread per process; server.threads sets the number of processes")
             }
             Choice::Http2 if self.prefork => {
                 Some("mod_http2 needs threads, and prefork has one in each process")
@@ -92,13 +92,14 @@ impl Driver for Apache {
     fn configure(&self, site: &Site) -> Setup {
         let mpm = self.mpm(site);
         let mut text = format!(
-            "# Apache httpd, {} MPM, profile {}, written by webstone.\nServerRoot {}\nServerName localhost\nDefaultRuntimeDir {}\nPidFile {}\nListen {}\n",
+            "# Apache httpd, {} MPM, profile {}, written by webstone.\nServerRoot {}\nServerName localhost\nDefaultRuntimeDir {}\nPidFile {}\nListen {}\n{}",
             self.mpm_name(),
             site.spec.profile.name(),
             site.directory.display(),
             site.own(""),
             site.own("apache.pid"),
             site.address,
+            site.second().map(|address| format!("Listen {address} https\n")).unwrap_or_default(),
         );
         text += &self.modules(site);
         text += &mpm.text;
@@ -131,9 +132,9 @@ impl Driver for Apache {
                     None => "no access log".to_owned(),
                 },
                 dns: if site.spec.resolve_names {
-                    "looks names up (HostnameLookups On)"
+                    "looks up host names (HostnameLookups On)"
                 } else {
-                    "looks no name up"
+                    "does not look up host names"
                 }
                 .to_owned(),
                 processes: mpm.processes,
@@ -144,8 +145,8 @@ impl Driver for Apache {
         };
         if self.prefork && u64::from(mpm.workers) < site.connections {
             setup.warnings.push(format!(
-                "prefork has {} and the load {} connections: with kept connections some are never served, as each takes a \
-                 process for itself; raise it with --server-threads",
+                "prefork has {}, but the load has {} connections: with keep-alive, each connection occupies a \
+                 process, so some are never served; raise the number with --server-threads",
                 counted(mpm.workers, "process", "processes"),
                 site.connections
             ));
@@ -276,7 +277,7 @@ fn logging(site: &Site) -> String {
         "LogFormat \"%h %l %u %t \\\"%r\\\" %>s %O \\\"%{Referer}i\\\" \\\"%{User-Agent}i\\\"\" combined\n";
     if let Some(path) = site.log(true) {
         if site.is_tuned() {
-            text += "# The log stays on, as on a server that somebody answers for; written in pieces instead of by request.\nBufferedLogs On\n";
+            text += "# The log stays on, as on production servers, but is written in blocks instead of by request.\nBufferedLogs On\n";
         }
         let _ = writeln!(text, "CustomLog {path} combined");
     }

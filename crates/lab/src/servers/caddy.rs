@@ -2,6 +2,8 @@
 //! write outside the run's directory (certificates, the admin socket) is switched off; the configuration that it saves by
 //! itself goes where `XDG_CONFIG_HOME` says.
 
+use std::net::SocketAddr;
+
 use webstone_model::spec::Software;
 
 use super::tls;
@@ -28,16 +30,14 @@ impl Driver for Caddy {
 
     fn without(&self, choice: Choice) -> Option<&'static str> {
         match choice {
-            Choice::ResolveNames => Some("Caddy's log cannot name clients: Caddy looks no address up"),
-            Choice::Processes => Some("Caddy has one process; its CPUs are server.threads"),
-            Choice::Cache | Choice::NoCache => {
-                Some("Caddy's file server keeps nothing, and cannot be told to")
-            }
+            Choice::ResolveNames => Some("Caddy's log has no host names: Caddy does not look up addresses"),
+            Choice::Processes => Some("Caddy has one process; server.threads sets the number of its CPUs"),
+            Choice::Cache | Choice::NoCache => Some("Caddy's file server has no cache"),
             Choice::NoTickets => Some("a Caddyfile cannot switch session tickets off"),
-            Choice::SessionCache => Some("Caddy keeps no sessions; clients resume by tickets"),
-            Choice::Backlog => Some(
-                "Caddy takes the kernel's longest listen queue (net.core.somaxconn), and cannot be told another",
-            ),
+            Choice::SessionCache => Some("Caddy keeps no sessions; clients resume with tickets"),
+            Choice::Backlog => {
+                Some("Caddy always uses the longest listen queue that the kernel allows (net.core.somaxconn)")
+            }
             _ => None,
         }
     }
@@ -51,21 +51,26 @@ impl Driver for Caddy {
         );
         if let Some(protocols) = tls::caddy_protocols(site) {
             text += &format!(
-                "    servers {{\n        # What is measured, and no more.\n        protocols {protocols}\n    }}\n"
+                "    servers {{\n        # Only the protocols that are measured.\n        protocols {protocols}\n    }}\n"
             );
         }
-        let scheme = if site.tls.is_some() { "https" } else { "http" };
-        text += &format!("}}\n{scheme}://:{} {{\n    bind {}\n", site.address.port(), site.address.ip());
-        text += &tls::caddy(site);
+        text += "}\n";
+        let mut inner = String::new();
         if !site.spec.keep_alive {
-            text += "    header Connection close\n";
+            inner += "    header Connection close\n";
         }
         if let Some(path) = &log {
-            text += &format!(
+            inner += &format!(
                 "    log {{\n        output file {path} {{\n            roll_disabled\n        }}\n    }}\n"
             );
         }
-        text += &format!("    root * {}\n    file_server\n}}\n", site.root.display());
+        inner += &format!("    root * {}\n    file_server\n", site.root.display());
+        let block = |at: SocketAddr, over_tls: bool| {
+            let (scheme, tls) = if over_tls { ("https", tls::caddy(site)) } else { ("http", String::new()) };
+            format!("{scheme}://:{} {{\n    bind {}\n{tls}{inner}}}\n", at.port(), at.ip())
+        };
+        text += &block(site.address, site.is_secure());
+        text += &site.second().map(|second| block(second, true)).unwrap_or_default();
         let mut environment = vec![
             ("HOME".to_owned(), site.own("")),
             ("XDG_CONFIG_HOME".to_owned(), site.own("config")),
@@ -86,7 +91,7 @@ impl Driver for Caddy {
             cpus_max: Some(site.threads()),
             disclosure: Disclosure {
                 logging: if log.is_some() { "access log, JSON" } else { "no access log" }.to_owned(),
-                dns: "looks no name up".to_owned(),
+                dns: "does not look up host names".to_owned(),
                 processes: format!("one process on {} (GOMAXPROCS)", counted(site.threads(), "CPU", "CPUs")),
                 caching: "nothing; the kernel's page cache".to_owned(),
                 ..Disclosure::default()

@@ -26,8 +26,9 @@ impl Driver for CommandLine {
 
     fn without(&self, choice: Choice) -> Option<&'static str> {
         match choice {
+            Choice::TlsListen => Some("a command line is given one address, with TLS or without"),
             Choice::Root | Choice::Threads | Choice::Tls | Choice::Http2 | Choice::Http1 => None,
-            _ => Some("a command line of your own says this in its own words"),
+            _ => Some("it does not apply to a command line of your own; write it there"),
         }
     }
 
@@ -56,10 +57,10 @@ pub(super) fn words(line: &str) -> Result<Vec<String>, Refusal> {
     };
     let words = shlex::split(line).ok_or_else(|| refusal("a quote is not closed"))?;
     if words.is_empty() {
-        return Err(refusal("there is no word in it"));
+        return Err(refusal("it is empty"));
     }
     if !words.iter().any(|word| word.contains("{port}")) {
-        return Err(refusal("{port} is missing, so that it cannot know where to listen"));
+        return Err(refusal("{port} is missing: the server could not know where to listen"));
     }
     Ok(words)
 }

@@ -29,8 +29,12 @@ impl Driver for Haproxy {
 
     fn without(&self, choice: Choice) -> Option<&'static str> {
         match choice {
-            Choice::ResolveNames => Some("HAProxy's log cannot name clients: HAProxy looks no address up"),
-            Choice::Processes => Some("HAProxy has one process; its threads are server.threads"),
+            Choice::ResolveNames => {
+                Some("HAProxy's log has no host names: HAProxy does not look up addresses")
+            }
+            Choice::Processes => {
+                Some("HAProxy has one process; server.threads sets the number of its threads")
+            }
             _ => None,
         }
     }
@@ -45,7 +49,7 @@ impl Driver for Haproxy {
         if site.is_tuned() {
             let connections = (2 * site.connections + 512).next_power_of_two().clamp(4096, 65_536);
             text += &format!(
-                "    # More than the load has; the default follows the limit of descriptors.\n    maxconn {connections}\n"
+                "    # More than the load has; the default depends on the limit of open files.\n    maxconn {connections}\n"
             );
         }
         text += &tls::haproxy_global(site);
@@ -61,12 +65,12 @@ impl Driver for Haproxy {
             false => "    option httpclose\n",
         };
         if site.is_tuned() {
-            text += "    # A connection to the origin serves whoever comes next, its first request included.\n    http-reuse always\n";
+            text += "    # Any request may use an idle connection to the origin, even the first one of a client.\n    http-reuse always\n";
         }
         let backlog = site.spec.backlog.map_or_else(String::new, |backlog| format!(" backlog {backlog}"));
-        text += &format!("frontend load\n    bind {}{}{backlog}\n", site.address, tls::haproxy_bind(site));
+        text += &format!("frontend load\n{}", tls::haproxy_binds(site, &backlog));
         if caches {
-            text += "    http-request cache-use answers\n    # An origin that says nothing of caching would not be cached.\n    \
+            text += "    http-request cache-use answers\n    # Answers without Cache-Control would not be cached.\n    \
                      http-response set-header Cache-Control max-age=600\n    http-response cache-store answers\n";
         }
         text += &format!("    default_backend origin\nbackend origin\n    server origin {}\n", site.origin);
@@ -80,12 +84,12 @@ impl Driver for Haproxy {
             cpus_max: Some(threads),
             disclosure: Disclosure {
                 logging: if log.is_some() {
-                    "access log, HAProxy's HTTP format, by pipe into a file"
+                    "access log, HAProxy's HTTP format, piped to a file"
                 } else {
                     "no access log"
                 }
                 .to_owned(),
-                dns: "looks no name up".to_owned(),
+                dns: "does not look up host names".to_owned(),
                 processes: format!("one process, {}", counted(threads, "thread", "threads")),
                 caching: if caches { "answers of the origin, in memory" } else { "nothing" }.to_owned(),
                 ..Disclosure::default()

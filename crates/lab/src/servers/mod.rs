@@ -34,7 +34,7 @@ pub use program::on_path;
 pub use program::{Installed, find};
 pub use running::{Launch, RunningServer, only_inherited};
 
-/// What a driver is told to configure.
+/// What a driver configures: a server's specification and its place on this host.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// The options.
@@ -47,7 +47,7 @@ pub struct Site {
     pub root: PathBuf,
     /// Files to serve, by their paths below `root`; empty where they are not known.
     pub files: Vec<String>,
-    /// Where it listens.
+    /// Where it listens: in the clear, over TLS where that is spoken, but for `SiteTls::listen`.
     pub address: SocketAddr,
     /// CPUs that it runs on, in ascending order; at least one.
     pub cpus: Vec<u32>,
@@ -64,6 +64,16 @@ pub struct Site {
 impl Site {
     fn is_tuned(&self) -> bool {
         self.spec.profile == Profile::Tuned
+    }
+
+    /// Where it speaks TLS, beside an address where it does not.
+    fn second(&self) -> Option<SocketAddr> {
+        self.tls.as_ref().and_then(|tls| tls.listen)
+    }
+
+    /// Whether it speaks TLS where it listens first.
+    fn is_secure(&self) -> bool {
+        self.tls.is_some() && self.second().is_none()
     }
 
     /// What was asked to work at a time, or one for each CPU.
@@ -112,7 +122,7 @@ const ACCESS_LOG: &str = "access.log";
 /// Name of the error log in the server's directory; its end is quoted where the server does not start.
 const ERROR_LOG: &str = "error.log";
 
-/// What a driver made of a [`Site`].
+/// The configuration that a driver made for a [`Site`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setup {
     /// Files to write into the server's directory, by name. The first is the configuration that its reader wants to see.
@@ -139,7 +149,7 @@ pub struct Setup {
     pub unseen: Vec<String>,
 }
 
-/// What WebStone's run rules ask of a server, in words.
+/// What WebStone's run rules require to be disclosed of a server, in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disclosure {
     /// Its access log.
@@ -154,7 +164,7 @@ pub struct Disclosure {
     pub tls: String,
 }
 
-/// An option of [`ServerSpec`] that not every server has a counterpart of.
+/// An option of [`ServerSpec`] that some servers do not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// `resolve_names`.
@@ -187,6 +197,8 @@ pub enum Choice {
     SessionCache,
     /// `tls.session_cache`, switched off.
     NoSessionCache,
+    /// `tls.listen`: TLS at one address, none at another.
+    TlsListen,
     /// `http2`, switched on.
     Http2,
     /// `http2`, left off.
@@ -194,7 +206,7 @@ pub enum Choice {
 }
 
 impl Choice {
-    const ALL: [(Choice, &str); 17] = [
+    const ALL: [(Choice, &str); 18] = [
         (Choice::ResolveNames, "server.resolve_names"),
         (Choice::Cache, "server.cache"),
         (Choice::NoCache, "server.cache"),
@@ -210,6 +222,7 @@ impl Choice {
         (Choice::NoTickets, "server.tls.tickets"),
         (Choice::SessionCache, "server.tls.session_cache"),
         (Choice::NoSessionCache, "server.tls.session_cache"),
+        (Choice::TlsListen, "server.tls.listen"),
         (Choice::Http2, "server.http2"),
         (Choice::Http1, "server.http2"),
     ];
@@ -232,13 +245,14 @@ impl Choice {
             Choice::NoTickets => tls.and_then(|tls| tls.tickets) == Some(false),
             Choice::SessionCache => tls.and_then(|tls| tls.session_cache) == Some(true),
             Choice::NoSessionCache => tls.and_then(|tls| tls.session_cache) == Some(false),
+            Choice::TlsListen => tls.is_some_and(|tls| tls.listen.is_some()),
             Choice::Http2 => spec.http2,
             Choice::Http1 => !spec.http2,
         }
     }
 }
 
-/// What is known of one server's program.
+/// How to find, start and configure one server's program.
 pub trait Driver: Sync {
     /// Which one it is.
     fn software(&self) -> Software;
@@ -270,7 +284,7 @@ pub fn driver(software: Software) -> Option<&'static dyn Driver> {
     })
 }
 
-/// What is asked for and cannot be had: option, reason, remedy.
+/// An option that cannot be obeyed: the option, the reason, the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Refusal {
@@ -280,7 +294,7 @@ pub struct Refusal {
     pub hint: String,
 }
 
-/// Holds a specification against what its server has counterparts of.
+/// Checks that a server has all options that its specification sets.
 pub fn check(spec: &ServerSpec) -> Result<(), Refusal> {
     let refuse = |what: String, hint: &str| Err(Refusal { what, hint: hint.to_owned() });
     interfaces::check(spec)?;
@@ -289,7 +303,7 @@ pub fn check(spec: &ServerSpec) -> Result<(), Refusal> {
         if spec.logging() == Logging::On {
             return refuse(
                 "server.access_log: `on`: the reference server has no directory of its own for a log".into(),
-                "name a file, as in access.log",
+                "name a file, as in `access.log`",
             );
         }
         return reference_only(spec);
@@ -298,60 +312,61 @@ pub fn check(spec: &ServerSpec) -> Result<(), Refusal> {
         if let Some(reason) = driver.without(choice).filter(|_| choice.is_made(spec)) {
             let hint = match choice {
                 Choice::Http1 => {
-                    "switch it on (--http 2 does it for server and clients), or choose another server"
+                    "enable HTTP/2 (--http 2 does for server and clients), or choose another server"
                 }
-                _ => "leave it out, or choose another server",
+                Choice::TlsListen => {
+                    "choose another server, or a workload that requests all of its pages over TLS, or none"
+                }
+                _ => "remove it, or choose another server",
             };
             return refuse(format!("{option}: {reason}"), hint);
         }
     }
     if let Some((module, package)) = tls::missing(spec) {
         return refuse(
-            format!("server.tls: {name} has no {module} here, which it needs for it"),
+            format!("server.tls: {name} needs {module} for it, which is not installed"),
             &format!("install it (Debian: apt-get install {package})"),
         );
     }
     if spec.threads > workers_max(spec.software) {
         return refuse(
             format!(
-                "server.threads: `{}` is more than {}, which no host gains from with {name}",
+                "server.threads: `{}` is more than {}, the limit for {name}",
                 spec.threads,
                 workers_max(spec.software)
             ),
-            "write fewer; 0, or nothing, is what the profile says",
+            "give fewer; with 0, the default, the profile decides",
         );
     }
     if spec.origin.is_some() && !spec.software.is_proxy() {
         return refuse(
-            format!("server.origin: it names what a proxy stands before, and {name} is none"),
-            "leave it out, or choose haproxy or nginx-proxy",
+            format!("server.origin: only a proxy has an origin, and {name} is not a proxy"),
+            "remove it, or choose haproxy or nginx-proxy",
         );
     }
     if !spec.origin_cpus.is_empty() && !spec.starts_origin() {
         return refuse(
             match spec.software.is_proxy() {
                 true => {
-                    "server.origin_cpus: an origin that is named is not started, and so not pinned".to_owned()
+                    "server.origin_cpus: webstone pins only an origin that it starts, not one given by server.origin".to_owned()
                 }
                 false => {
-                    format!("server.origin_cpus: it pins what is started behind a proxy, and {name} is none")
+                    format!("server.origin_cpus: only a proxy has an origin, and {name} is not a proxy")
                 }
             },
-            "leave it out; a server elsewhere is pinned where it is started",
+            "remove it",
         );
     }
     let has_command = spec.command.as_deref().is_some_and(|command| !command.trim().is_empty());
     match spec.software {
         Software::Command if !has_command => refuse(
-            "server.command: a command line to start is missing".into(),
+            "server.command: the command line is missing".into(),
             "give it, as in 'busybox httpd -f -p {address}:{port} -h {root}'",
         ),
         Software::Command => command::words(spec.command.as_deref().unwrap_or_default()).map(drop),
         _ if spec.command.is_some() => refuse(
-            format!(
-                "server.command: it is the command line of the server `command`, and the server is {name}"
-            ),
-            "choose the server `command`, or leave it out",
+            format!("server.command: only the server `command` has a command line, and the server is {name}"),
+            "choose the server `command`, or remove it",
         ),
         _ => Ok(()),
     }
@@ -377,8 +392,9 @@ fn reference_only(spec: &ServerSpec) -> Result<(), Refusal> {
     ];
     match vain.into_iter().find(|(_, given)| *given) {
         Some((option, _)) => Err(Refusal {
-            what: format!("{option}: it means nothing to the reference server"),
-            hint: "choose the server that is meant, as in nginx; `webstone servers` lists them".to_owned(),
+            what: format!("{option}: it does not apply to the reference server"),
+            hint: "choose another server, such as nginx, or remove it; `webstone servers` lists the servers"
+                .to_owned(),
         }),
         None => Ok(()),
     }

@@ -26,15 +26,18 @@ impl Driver for Nghttpd {
     fn without(&self, choice: Choice) -> Option<&'static str> {
         match choice {
             Choice::ResolveNames | Choice::AccessLog => Some("nghttpd writes no access log"),
-            Choice::Processes => Some("nghttpd has one process; its threads are server.threads"),
-            Choice::Cache | Choice::NoCache => {
-                Some("nghttpd keeps descriptors of files, and cannot be told otherwise")
+            Choice::Processes => {
+                Some("nghttpd has one process; server.threads sets the number of its threads")
             }
+            Choice::Cache | Choice::NoCache => Some("nghttpd always keeps files open"),
             Choice::Backlog => Some("nghttpd's listen queue has a fixed length"),
-            Choice::NoKeepAlive => Some("nghttpd ends no connection before its client does"),
-            Choice::Http1 => Some("nghttpd speaks HTTP/2 alone, and it is off"),
-            Choice::TlsVersions => Some("nghttpd's versions of TLS are what OpenSSL allows"),
-            Choice::Tickets => Some("nghttpd gives no session tickets"),
+            Choice::NoKeepAlive => Some("nghttpd never closes a connection before its client does"),
+            Choice::TlsListen => {
+                Some("nghttpd listens at one address, with TLS or without, not at one for each")
+            }
+            Choice::Http1 => Some("nghttpd speaks only HTTP/2, and HTTP/2 is off"),
+            Choice::TlsVersions => Some("nghttpd has no setting for TLS versions"),
+            Choice::Tickets => Some("nghttpd sends no session tickets"),
             Choice::NoSessionCache => Some("nghttpd always keeps sessions"),
             _ => None,
         }
@@ -64,9 +67,9 @@ impl Driver for Nghttpd {
             cpus_max: Some(threads),
             disclosure: Disclosure {
                 logging: "no access log".to_owned(),
-                dns: "looks no name up".to_owned(),
+                dns: "does not look up host names".to_owned(),
                 processes: format!("one process, {}", counted(threads, "thread", "threads")),
-                caching: "open descriptors of files".to_owned(),
+                caching: "open files".to_owned(),
                 ..Disclosure::default()
             },
             ..Setup::default()

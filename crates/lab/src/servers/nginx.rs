@@ -40,7 +40,7 @@ impl Driver for Nginx {
         if keeps_files {
             let most = site.files.len().next_power_of_two().max(1024);
             http += &format!(
-                "    # Descriptors and facts of files are kept, so that a request costs no open(), fstat() and close().\n    \
+                "    # Files and their metadata are kept open, so that requests need no open(), fstat() and close().\n    \
                  open_file_cache max={most} inactive=10m;\n    open_file_cache_valid 60s;\n    open_file_cache_min_uses 1;\n    \
                  open_file_cache_errors on;\n"
             );
@@ -48,22 +48,16 @@ impl Driver for Nginx {
         // Debian's try_files asks for the file once more before it is opened.
         let location = if site.is_tuned() { "" } else { "            try_files $uri $uri/ =404;\n" };
         http += &interfaces::nginx::http(site);
-        let (listens, http2) = tls::nginx_listen(site);
         http += &format!(
-            "    server {{\n        listen {}{}{} default_server;\n{}{}        root {};\n        index index.html index.htm;\n        \
+            "    server {{\n{}{}        root {};\n        index index.html index.htm;\n        \
              server_name _;\n        location / {{\n{location}        }}\n{}    }}\n",
-            site.address,
-            listen_options(site),
-            listens,
-            http2,
+            tls::nginx_listen(site, &listen_options(site)),
             tls::nginx(site),
             site.root.display(),
             interfaces::nginx::location(site)
         );
         let caching = match keeps_files {
-            true => {
-                "open descriptors of files (open_file_cache); the files themselves: the kernel's page cache"
-            }
+            true => "open files and their metadata (open_file_cache); contents: the kernel's page cache",
             false => "nothing; the kernel's page cache",
         };
         whole(site, &http, caching)
@@ -72,8 +66,10 @@ impl Driver for Nginx {
 
 pub(super) fn without(choice: Choice) -> Option<&'static str> {
     match choice {
-        Choice::ResolveNames => Some("nginx's log cannot name clients: nginx looks no address up"),
-        Choice::Processes => Some("nginx has one thread a process; their number is server.threads"),
+        Choice::ResolveNames => Some("nginx's log has no host names: nginx does not look up addresses"),
+        Choice::Processes => {
+            Some("nginx has one thread per process; server.threads sets the number of processes")
+        }
         _ => None,
     }
 }
@@ -99,7 +95,7 @@ pub(super) fn files_common(site: &Site) -> String {
         media_types::lines(|ending, media_type| format!("        {media_type} {ending};"))
     );
     if site.is_tuned() {
-        http += "    # Nothing is compressed that nobody asks to have compressed; this saves looking.\n    gzip off;\n";
+        http += "    # The load does not ask for compression; off saves the check.\n    gzip off;\n";
     } else {
         http += "    gzip on;\n";
     }
@@ -107,7 +103,7 @@ pub(super) fn files_common(site: &Site) -> String {
         (None, _) => "    access_log off;\n".to_owned(),
         (Some(path), false) => format!("    access_log {path};\n"),
         (Some(path), true) => format!(
-            "    # The log stays on, as on a server that somebody answers for; written in pieces instead of by request.\n    \
+            "    # The log stays on, as on production servers, but is written in blocks instead of by request.\n    \
              access_log {path} combined buffer=64k flush=1s;\n"
         ),
     };
@@ -143,10 +139,11 @@ pub(super) fn whole(site: &Site, http: &str, caching: &str) -> Setup {
     );
     text += &interfaces::nginx::modules(site);
     if site.is_tuned() {
-        text += "# More than a client ever needs; the default is the limit of a login.\n";
+        text +=
+            "# Two open files per connection: the socket and the file; the default is the login's limit.\n";
         text += &format!("worker_rlimit_nofile {};\n", 2 * connections);
         if workers as usize == site.cpus.len() && workers > 1 {
-            text += "# A worker a CPU: the scheduler need not move them.\n";
+            text += "# One worker per CPU, so that the scheduler does not move them.\n";
             let masks: Vec<String> =
                 site.cpus.iter().map(|cpu| format!("1{}", "0".repeat(*cpu as usize))).collect();
             text += &format!("worker_cpu_affinity {};\n", masks.join(" "));
@@ -160,8 +157,8 @@ pub(super) fn whole(site: &Site, http: &str, caching: &str) -> Setup {
             .to_vec(),
         cpus_max: Some(workers),
         disclosure: Disclosure {
-            logging: logging(site, if site.is_tuned() { ", in pieces of 64 KiB" } else { "" }),
-            dns: "looks no name up".to_owned(),
+            logging: logging(site, if site.is_tuned() { ", in blocks of 64 KiB" } else { "" }),
+            dns: "does not look up host names".to_owned(),
             processes: format!("a master and {}", counted(workers, "worker process", "worker processes")),
             caching: caching.to_owned(),
             ..Disclosure::default()
@@ -170,8 +167,8 @@ pub(super) fn whole(site: &Site, http: &str, caching: &str) -> Setup {
     };
     if connections * u64::from(workers) < site.connections {
         setup.warnings.push(format!(
-            "nginx's stock profile has room for {connections} connections a worker, and the load has {}: it will refuse \
-             some, as Debian's nginx would; --server {}:tuned has room",
+            "nginx's stock profile allows {connections} connections per worker, but the load has {}: nginx will \
+             refuse some, as Debian's does; --server {}:tuned allows more",
             site.connections,
             site.spec.software.name()
         ));

@@ -44,14 +44,10 @@ impl Driver for NginxProxy {
                 site.own("cache")
             );
         }
-        let (listens, http2) = tls::nginx_listen(site);
         http += &format!(
-            "    server {{\n        listen {}{}{} default_server;\n{}{}        server_name _;\n        location / {{\n            \
+            "    server {{\n{}{}        server_name _;\n        location / {{\n            \
              proxy_pass http://origin;\n",
-            site.address,
-            nginx::listen_options(site),
-            listens,
-            http2,
+            tls::nginx_listen(site, &nginx::listen_options(site)),
             tls::nginx(site),
         );
         // Debian's proxy_params.

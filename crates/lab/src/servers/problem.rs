@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::Refusal;
-use crate::fileset::FilesetError;
+use crate::fileset::{FilesetError, STATE_SIZE};
 
-/// Why a server is not under test.
+/// Why a server could not be put under test.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// It cannot be run as asked.
@@ -60,9 +60,12 @@ impl ServerError {
     pub fn hint(&self) -> Option<String> {
         match self {
             ServerError::Refused(refusal) => Some(refusal.hint.clone()),
+            ServerError::Files { source: FilesetError::NoSize { .. }, .. } => {
+                Some(format!("{STATE_SIZE}, or serve files of your own with server.root"))
+            }
             ServerError::Files { source, .. } => source.hint(),
             ServerError::Io { .. } => Some(
-                "the server's files are made in the directory for temporary files; TMPDIR names another"
+                "webstone writes the server's files to the directory for temporary files; set TMPDIR to use another"
                     .to_owned(),
             ),
             ServerError::Ended { by_hand: Some(line), .. }
@@ -71,5 +74,20 @@ impl ServerError {
                 "`webstone servers show {server}` prints its configuration; --server-program names another program"
             )),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_that_is_missing_has_a_remedy_that_a_run_has() {
+        let source = FilesetError::NoSize { page: 1, url: "/b".to_owned() };
+        assert!(source.hint().unwrap().contains("--default-size"), "of genfiles");
+        let error = ServerError::Files { server: "nginx", source };
+        let hint = error.hint().unwrap();
+        assert!(hint.contains("`size = 500`") && hint.contains("server.root"), "{hint}");
+        assert!(!hint.contains("--default-size"), "{hint}");
     }
 }

@@ -11,7 +11,7 @@ use super::{Refusal, command, driver, only_inherited};
 /// Where servers are installed that are not on every user's path.
 const SYSTEM_PATHS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/sbin"];
 
-/// A program that is there.
+/// A program that is installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installed {
     /// Where.
@@ -25,7 +25,7 @@ pub struct Installed {
 /// Finds the program of a specification's server and asks for its version.
 ///
 /// # Errors
-/// [`Refusal`] with how to install it, or what is wrong with the path that was named.
+/// A [`Refusal`] with how to install it, or what is wrong with the path given.
 pub fn find(spec: &ServerSpec) -> Result<Installed, Refusal> {
     let Some(driver) = driver(spec.software) else {
         let path = std::env::current_exe().unwrap_or_default();
@@ -42,14 +42,13 @@ pub fn find(spec: &ServerSpec) -> Result<Installed, Refusal> {
             what: format!("there is no program `{name}` for the server {}", spec.software.name()),
             hint: match spec.software {
                 Software::Command => "name it with its path, or install it".to_owned(),
-                _ => "leave out server.program to have it found by its name".to_owned(),
+                _ => "remove server.program: the program is then found by its name".to_owned(),
             },
         })?,
         None => driver.programs().iter().find_map(|name| on_path(name)).ok_or_else(|| Refusal {
             what: format!("{} is not installed: there is no program {}", spec.software.name(), driver.programs().join(" or ")),
             hint: format!(
-                "install it (Debian: apt-get install {}; webstone needs no service of it to run), or name the program: \
-                 --server-program PATH",
+                "install it (Debian: apt-get install {}; its service need not run), or name the program with --server-program PATH",
                 driver.package()
             ),
         })?,

@@ -16,7 +16,7 @@ use webstone_model::spec::{Logging, Profile, ServerSpec, Software};
 use webstone_model::workload::Workload;
 use webstone_server::Counters;
 
-use super::site::{Directory, OWN, User, address, is_plain, user};
+use super::site::{Directory, OWN, User, address, is_plain, second_address, user};
 use super::tls::SiteTls;
 use super::{Asked, Disclosure, ERROR_LOG, Installed, Refusal, ServerError, Setup, Site, driver, find};
 use crate::attended::{Attended, POLL, in_words, quoted};
@@ -64,13 +64,15 @@ pub struct Launch<'a> {
     pub patience: Duration,
 }
 
-/// A server that answers.
+/// A server that is running and answers requests.
 pub struct RunningServer {
     process: Attended,
     said: Receiver<String>,
     /// Its first process.
     pid: u32,
     url: String,
+    /// Where it speaks TLS, if `url` is in the clear.
+    secure: Option<SocketAddr>,
     name: &'static str,
     setup: Setup,
     software: SoftwareRecord,
@@ -105,12 +107,17 @@ impl RunningServer {
         }
     }
 
-    /// `http://address:port`, with TLS `https:`.
+    /// `http://address:port`; `https:` where it speaks TLS alone.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// File with the certificate that was made for it, which clients have to trust. Lives as long as it does.
+    /// `https://address:port`, where it speaks TLS there and [`RunningServer::url`] is in the clear.
+    pub fn secure_url(&self) -> Option<String> {
+        self.secure.map(|address| format!("https://{address}"))
+    }
+
+    /// File with the certificate that was made for the server, for clients to trust. It is removed with the server.
     pub fn certificate(&self) -> Option<&Path> {
         self.trusted.as_deref()
     }
@@ -120,7 +127,7 @@ impl RunningServer {
         self.software.clone()
     }
 
-    /// What the user should know.
+    /// Warnings for the user.
     pub fn warnings(&self) -> &[String] {
         &self.setup.warnings
     }
@@ -216,23 +223,33 @@ impl RunningServer {
         })
     }
 
-    /// Whether it answers where it is not asked as clients without TLS and HTTP/2 do.
-    fn answers(&self, address: SocketAddr, probe: &ByProbe) -> bool {
-        let trusted = self.cert_pem.as_deref();
-        if trusted.is_none() && !self.http2_alone {
+    /// Whether it answers wherever it listens.
+    fn answers_all(&self, address: SocketAddr, probe: &ByProbe) -> bool {
+        let over_tls = |address: SocketAddr| self.answers(address, true, false, probe);
+        match self.secure {
+            None if self.cert_pem.is_some() => self.answers(address, true, self.http2_alone, probe),
+            None => self.answers(address, false, self.http2_alone, probe),
+            Some(second) => self.answers(address, false, self.http2_alone, probe) && over_tls(second),
+        }
+    }
+
+    /// Whether it answers at an address; over TLS and in HTTP/2 it is not asked by the load generator's probe.
+    fn answers(&self, address: SocketAddr, over_tls: bool, http2_alone: bool, probe: &ByProbe) -> bool {
+        let trusted = self.cert_pem.as_deref().filter(|_| over_tls);
+        if trusted.is_none() && !http2_alone {
             return probe.fetch(&self.url, "/", &Default::default()).is_ok() && self.handler_answers(probe);
         }
         let asked = Asked {
             address: reachable(address),
             trusted,
             may_be_unverified: self.trusted.is_none(),
-            http2_alone: self.http2_alone,
+            http2_alone,
             patience: ANSWER_PATIENCE,
         };
         let handler = || asked.body(&format!("{}?size=1", super::interfaces::PATH));
         asked.answers().is_ok()
             && (!self.has_handler
-                || self.http2_alone
+                || http2_alone
                 || handler().is_ok_and(|(status, body)| status == 200 && !body.is_empty()))
     }
 
@@ -264,11 +281,13 @@ impl RunningServer {
             }
             // Somebody else's server on that port would answer as well.
             // Any answer will do: which files it has is asked later, and a proxy's origin may be slow.
-            let listens = listeners::is_held_by(&self.root, address.port(), self.process.pid());
+            let holds =
+                |address: SocketAddr| listeners::is_held_by(&self.root, address.port(), self.process.pid());
+            let listens = holds(address) && self.secure.is_none_or(holds);
             let connects = listens
                 && self.pid > 0
                 && TcpStream::connect_timeout(&reachable(address), ANSWER_PATIENCE).is_ok();
-            if connects && self.answers(address, &probe) {
+            if connects && self.answers_all(address, &probe) {
                 return Ok(());
             }
             if Instant::now() >= until || interrupt.count() > 0 {
@@ -301,6 +320,12 @@ fn attempt(
         what: format!("server.listen: {rule}"),
         hint: "only the reference server listens on several addresses and on sockets".to_owned(),
     })?;
+    let listen = spec.tls.as_ref().and_then(|tls| tls.listen.as_deref());
+    let second = listen.map(|listen| second_address(listen, address)).transpose();
+    let second = second.map_err(|rule| Refusal {
+        what: format!("server.tls.listen: {rule}"),
+        hint: "it is one address and port, as in 127.0.0.1:8443; port 0 takes a free one".to_owned(),
+    })?;
     let (root, files) = match (&spec.root, spec.software.is_proxy()) {
         (Some(root), _) => (directory_of_files(root)?, Vec::new()),
         (None, true) => (directory.path().to_owned(), Vec::new()),
@@ -314,17 +339,17 @@ fn attempt(
         let path = absolute(path, "server.access_log")?;
         emptied(&path, user.as_ref()).map_err(|error| Refusal {
             what: format!("server.access_log: cannot write `{}`: {}", path.display(), without_number(&error)),
-            hint: "name a file in a directory that is there".to_owned(),
+            hint: "name a file in an existing directory".to_owned(),
         })?;
         spec.access_log = Some(path.display().to_string());
     }
     if !is_plain(&directory.path().display().to_string()) {
         return Err(Refusal {
             what: format!(
-                "the directory for temporary files, {}, has a character in its name that configurations give a meaning",
+                "the directory for temporary files, {}, has a character in its name that has a special meaning in configurations",
                 directory.path().display()
             ),
-            hint: "name another: TMPDIR=/var/tmp".to_owned(),
+            hint: "set another one: TMPDIR=/var/tmp".to_owned(),
         }
         .into());
     }
@@ -341,7 +366,7 @@ fn attempt(
         },
         connections: launch.connections,
         origin: launch.origin.clone(),
-        tls: spec.tls.as_ref().map(|tls| SiteTls::at(tls, directory.path())),
+        tls: spec.tls.as_ref().map(|tls| SiteTls::at(tls, second, directory.path())),
         build: installed.build.clone(),
         spec,
     };
@@ -384,13 +409,14 @@ fn attempt(
         user: user.map(|user| user.name),
         cpus_max: setup.cpus_max,
     };
-    let scheme = if site.tls.is_some() { "https" } else { "http" };
+    let scheme = if site.is_secure() { "https" } else { "http" };
     let url = format!("{scheme}://{}", reachable(address));
     let mut running = RunningServer {
         process,
         said,
         pid: 0,
         url,
+        secure: site.second().map(reachable),
         name: server,
         setup,
         software,
@@ -472,7 +498,7 @@ fn emptied(path: &Path, user: Option<&User>) -> std::io::Result<()> {
     user.map_or(Ok(()), |user| std::os::unix::fs::fchown(&file, Some(user.id), Some(user.group)))
 }
 
-/// A started program gets of this process' environment what every program needs, and no more: the rest may be passwords.
+/// The environment variables that a started program gets: only what every program needs, because others may be passwords.
 pub fn only_inherited(command: &mut Command) {
     command.env_clear();
     command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_inherited)));
@@ -483,8 +509,8 @@ fn directory_of_files(path: &str) -> Result<PathBuf, ServerError> {
     let root = absolute(path, "server.root")?;
     if !root.is_dir() {
         return Err(Refusal {
-            what: format!("server.root: `{path}` is no directory"),
-            hint: "name one that is there, or leave it out to have the workload's files served".to_owned(),
+            what: format!("server.root: `{path}` is not a directory"),
+            hint: "name an existing directory, or remove it to serve the workload's files".to_owned(),
         }
         .into());
     }
@@ -495,7 +521,9 @@ fn directory_of_files(path: &str) -> Result<PathBuf, ServerError> {
 fn absolute(path: &str, option: &str) -> Result<PathBuf, ServerError> {
     let found = std::path::absolute(path).ok().filter(|path| path.to_str().is_some_and(is_plain));
     Ok(found.ok_or_else(|| Refusal {
-        what: format!("{option}: `{path}` has a character in its name that configurations give a meaning"),
+        what: format!(
+            "{option}: `{path}` has a character in its name that has a special meaning in configurations"
+        ),
         hint: "use letters, digits, dots, hyphens and underscores".to_owned(),
     })?)
 }

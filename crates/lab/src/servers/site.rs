@@ -153,7 +153,7 @@ pub(crate) fn is_plain(path: &str) -> bool {
 /// The address to listen on, with a free port where none is named.
 pub(crate) fn address(listen: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr = listen.trim().parse().map_err(|_| {
-        format!("`{listen}` is not one address and port: write it as in 127.0.0.1:0 or [::1]:8080")
+        format!("`{listen}` is not an address with a port: write it as in 127.0.0.1:0 or [::1]:8080")
     })?;
     if address.port() != 0 {
         return Ok(address);
@@ -162,6 +162,16 @@ pub(crate) fn address(listen: &str) -> Result<SocketAddr, String> {
     TcpListener::bind(address)
         .and_then(|listener| listener.local_addr())
         .map_err(|error| format!("no port is free on {}: {error}", address.ip()))
+}
+
+/// The address to listen on over TLS, besides `first`: a free port is never that one's, though the server has not taken it yet.
+pub(crate) fn second_address(listen: &str, first: SocketAddr) -> Result<SocketAddr, String> {
+    // Held while another is asked for.
+    let _held = TcpListener::bind(first).ok();
+    match address(listen)? {
+        same if same == first => Err(format!("`{listen}` is where the server listens without TLS")),
+        other => Ok(other),
+    }
 }
 
 #[cfg(test)]
@@ -217,6 +227,14 @@ mod tests {
         let expected = rustix::process::geteuid().is_root();
         let found = user(&root);
         assert_eq!(found, expected.then(|| User { name: "www-data".into(), id: 33, group: 34 }));
+    }
+
+    #[test]
+    fn a_second_address_is_another_one() {
+        let first = address("127.0.0.1:0").unwrap();
+        assert_ne!(second_address("127.0.0.1:0", first).unwrap().port(), first.port());
+        let told = second_address(&first.to_string(), first).unwrap_err();
+        assert_eq!(told, format!("`{first}` is where the server listens without TLS"));
     }
 
     #[test]

@@ -89,6 +89,21 @@ fn logging_is_switched_in_each_server() {
     }
 }
 
+/// lighttpd has a place for each file that it may open, and as many connections as it would have by itself.
+#[test]
+fn lighttpd_never_opens_more_files_than_it_has_places() {
+    for (profile, clients, connections) in [
+        (Profile::Stock, 100, 1_365),
+        (Profile::Stock, 2_000, 5_024),
+        (Profile::Stock, 100_000, 32_767),
+        (Profile::Tuned, 100, 1_224),
+    ] {
+        let site = site(Software::Lighttpd, profile, |site| site.connections = clients);
+        assert!(has(&site, "server.max-fds = 65535"), "{}", text(&site));
+        assert!(has(&site, &format!("server.max-connections = {connections}")), "{}", text(&site));
+    }
+}
+
 #[test]
 fn names_are_looked_up_by_apache_alone() {
     let apache = site(Software::Apache, Profile::Stock, |site| site.spec.resolve_names = true);
@@ -227,7 +242,7 @@ fn tls_stands_in_the_configuration_with_what_was_asked_for() {
         let mut spec = ServerTls { versions: vec![TlsVersion::Tls13], ..ServerTls::default() };
         change(&mut spec);
         site(software, Profile::Stock, |site| {
-            site.tls = Some(tls::SiteTls::at(&spec, &site.directory));
+            site.tls = Some(tls::SiteTls::at(&spec, None, &site.directory));
             site.spec.tls = Some(spec);
         })
     };
@@ -264,5 +279,59 @@ fn tls_stands_in_the_configuration_with_what_was_asked_for() {
     assert!(
         !text(&with(Software::Nginx, |_| ())).contains("ssl_session"),
         "Debian's nginx says nothing of sessions"
+    );
+}
+
+#[test]
+fn a_server_listens_in_the_clear_and_over_tls() {
+    use webstone_model::server_tls::ServerTls;
+    let both = |software, http2| {
+        let spec = ServerTls { listen: Some("127.0.0.1:8443".into()), ..ServerTls::default() };
+        site(software, Profile::Stock, |site| {
+            site.tls = Some(tls::SiteTls::at(&spec, "127.0.0.1:8443".parse().ok(), &site.directory));
+            site.spec.tls = Some(spec);
+            site.spec.http2 = http2;
+        })
+    };
+    let plain = site(Software::Nginx, Profile::Stock, |_| ()).address;
+    for (software, directives) in [
+        (
+            Software::Nginx,
+            &[format!("listen {plain} default_server;"), "listen 127.0.0.1:8443 ssl default_server;".into()]
+                [..],
+        ),
+        (Software::NginxProxy, &["listen 127.0.0.1:8443 ssl default_server;".into()]),
+        (
+            Software::Apache,
+            &[
+                format!("Listen {plain}"),
+                "Listen 127.0.0.1:8443 https".into(),
+                "<VirtualHost 127.0.0.1:8443>".into(),
+            ],
+        ),
+        (Software::Lighttpd, &["$SERVER[\"socket\"] == \"127.0.0.1:8443\" {".into()]),
+        (Software::Haproxy, &[format!("bind {plain}")]),
+        (Software::Caddy, &[format!("http://:{} {{", plain.port()), "https://:8443 {".into()]),
+    ] {
+        let site = both(software, false);
+        for directive in directives {
+            assert!(has(&site, directive), "{directive} is not in {}", text(&site));
+        }
+    }
+    // The engine of TLS is the second listener's alone.
+    let apache = text(&both(Software::Apache, false));
+    assert!(apache.find("<VirtualHost").unwrap() < apache.find("SSLEngine on").unwrap(), "{apache}");
+    assert!(apache.find("SSLSessionCache ").unwrap() < apache.find("<VirtualHost").unwrap(), "{apache}");
+    let refused = check(&ServerSpec {
+        software: Software::Nghttpd,
+        http2: true,
+        tls: Some(ServerTls { listen: Some("127.0.0.1:0".into()), ..ServerTls::default() }),
+        ..ServerSpec::default()
+    });
+    let refused = refused.unwrap_err();
+    assert!(
+        refused.what.starts_with("server.tls.listen: nghttpd listens at one address"),
+        "{}",
+        refused.what
     );
 }

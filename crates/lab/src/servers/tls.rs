@@ -3,6 +3,7 @@
 //!
 //! Versions are always written out: what a server's build or the system's OpenSSL allows by default is no choice of anybody's.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use webstone_model::server_tls::ServerTls;
@@ -12,11 +13,13 @@ use webstone_server::Certificate;
 
 use super::{Choice, Refusal, Site, driver};
 
-/// What a server is told of TLS.
+/// The TLS settings of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteTls {
     /// The options.
     pub spec: ServerTls,
+    /// Where TLS is spoken, if the server listens in the clear besides.
+    pub listen: Option<SocketAddr>,
     /// File with the certificate, as PEM.
     pub cert: String,
     /// File with its private key.
@@ -32,9 +35,9 @@ const BOTH: &str = "tls.pem";
 
 impl SiteTls {
     /// In a server's directory.
-    pub(super) fn at(spec: &ServerTls, directory: &Path) -> SiteTls {
+    pub(super) fn at(spec: &ServerTls, listen: Option<SocketAddr>, directory: &Path) -> SiteTls {
         let path = |name: &str| directory.join(name).display().to_string();
-        SiteTls { spec: spec.clone(), cert: path(CERT), key: path(KEY), both: path(BOTH) }
+        SiteTls { spec: spec.clone(), listen, cert: path(CERT), key: path(KEY), both: path(BOTH) }
     }
 
     fn has(&self, version: TlsVersion) -> bool {
@@ -65,7 +68,7 @@ pub fn certificate(spec: &ServerTls, listen: std::net::IpAddr) -> Result<Certifi
     let read = |key: &str, path: &str| {
         std::fs::read_to_string(path).map_err(|error| Refusal {
             what: format!("{key}: cannot read `{path}`: {error}"),
-            hint: "name a file in PEM".to_owned(),
+            hint: "name a readable file in PEM format".to_owned(),
         })
     };
     match (&spec.cert, &spec.key) {
@@ -74,7 +77,7 @@ pub fn certificate(spec: &ServerTls, listen: std::net::IpAddr) -> Result<Certifi
             key_pem: read("server.tls.key", key)?,
         }),
         _ => Certificate::make(spec.certificate, &[listen])
-            .map_err(|what| Refusal { what, hint: "name a certificate and its key instead".to_owned() }),
+            .map_err(|what| Refusal { what, hint: "give a certificate and its key instead".to_owned() }),
     }
 }
 
@@ -87,7 +90,7 @@ pub(super) fn files(certificate: &Certificate) -> [(&'static str, String); 3] {
     ]
 }
 
-/// What a server can do, in words: what it has, and what is missing here.
+/// TLS and HTTP/2 of a server, in words, with the packages that are not installed.
 pub fn summary(software: Software) -> String {
     let asked = |tls: bool, http2: bool| {
         let tls = tls.then(ServerTls::default);
@@ -103,7 +106,7 @@ pub fn summary(software: Software) -> String {
             None => name.to_owned(),
         })
     };
-    let alone = if software == Software::Nghttpd { " alone" } else { "" };
+    let alone = if software == Software::Nghttpd { " only" } else { "" };
     let parts = [
         part("TLS", asked(true, false), Choice::Tls),
         part("HTTP/2", asked(false, true), Choice::Http2).map(|part| part + alone),
@@ -111,7 +114,7 @@ pub fn summary(software: Software) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// The package that has what a server needs for TLS or HTTP/2, where it is a module that is not there.
+/// The module that a server needs for TLS or HTTP/2 and its package, if it is not installed.
 pub fn missing(spec: &ServerSpec) -> Option<(&'static str, &'static str)> {
     let has_any =
         |places: &[&str], name: &str| places.iter().any(|place| Path::new(place).join(name).exists());
@@ -146,7 +149,7 @@ pub(super) fn nginx(site: &Site) -> String {
         (Some(false), _) => text += "        ssl_session_cache off;\n",
         (Some(true), false) => text += "        ssl_session_cache shared:sessions:10m;\n",
         (_, true) => {
-            text += "        # Sessions are kept for all workers: a client that returns saves a signature.\n        \
+            text += "        # One session cache for all workers: a returning client saves a signature.\n        \
                      ssl_session_cache shared:sessions:50m;\n        ssl_session_timeout 1h;\n";
         }
         // nginx's own: sessions are kept by nobody, and clients are not told so.
@@ -158,14 +161,20 @@ pub(super) fn nginx(site: &Site) -> String {
     text
 }
 
-/// What `listen` of nginx has behind the address, and the directive that newer ones have instead.
-pub(super) fn nginx_listen(site: &Site) -> (String, &'static str) {
-    let ssl = if site.tls.is_some() { " ssl" } else { "" };
-    match (site.spec.http2, nginx_has_directive(&site.build)) {
-        (false, _) => (ssl.to_owned(), ""),
-        (true, true) => (ssl.to_owned(), "        http2 on;\n"),
-        (true, false) => (format!("{ssl} http2"), ""),
-    }
+/// The lines of nginx that say where it listens. `options` are those of each.
+pub(super) fn nginx_listen(site: &Site, options: &str) -> String {
+    // Newer ones have a directive instead.
+    let (http2, directive) = match (site.spec.http2, nginx_has_directive(&site.build)) {
+        (false, _) => ("", ""),
+        (true, true) => ("", "        http2 on;\n"),
+        (true, false) => (" http2", ""),
+    };
+    let line = |address: SocketAddr, over_tls: bool| {
+        let ssl = if over_tls { " ssl" } else { "" };
+        format!("        listen {address}{options}{ssl}{http2} default_server;\n")
+    };
+    let second = site.second().map(|address| line(address, true)).unwrap_or_default();
+    line(site.address, site.is_secure()) + &second + directive
 }
 
 /// From 1.25.1 on HTTP/2 is a directive, and one address in the clear has both versions.
@@ -176,12 +185,12 @@ fn nginx_has_directive(build: &str) -> bool {
     numbers.as_slice() >= [1, 25, 1].as_slice()
 }
 
-/// Whether a server speaks nothing but HTTP/2 where it listens.
+/// Whether a server speaks nothing but HTTP/2 where it listens first.
 pub(super) fn is_http2_alone(site: &Site) -> bool {
     match site.spec.software {
         Software::Nghttpd => true,
         Software::Nginx | Software::NginxProxy => {
-            site.spec.http2 && site.tls.is_none() && !nginx_has_directive(&site.build)
+            site.spec.http2 && !site.is_secure() && !nginx_has_directive(&site.build)
         }
         _ => false,
     }
@@ -201,14 +210,15 @@ pub(super) fn apache_modules(site: &Site) -> Vec<&'static str> {
 
 /// What Apache is told.
 pub(super) fn apache(site: &Site) -> String {
-    let mut text = match (site.spec.http2, site.tls.is_some()) {
-        (false, false) => String::new(),
-        (false, true) => "Protocols http/1.1\n".to_owned(),
-        (true, false) => "Protocols h2c http/1.1\n".to_owned(),
-        (true, true) => "Protocols h2 http/1.1\n".to_owned(),
+    let http2 = |over_tls: bool| match (site.spec.http2, over_tls) {
+        (false, false) => "",
+        (false, true) => "Protocols http/1.1\n",
+        (true, false) => "Protocols h2c http/1.1\n",
+        (true, true) => "Protocols h2 http/1.1\n",
     };
+    let mut text = http2(site.is_secure()).to_owned();
     let Some(tls) = &site.tls else { return text };
-    text += &format!(
+    let mut engine = format!(
         "SSLEngine on\nSSLCertificateFile {}\nSSLCertificateKeyFile {}\nSSLProtocol -all {}\nSSLCipherSuite HIGH:!aNULL\n",
         tls.cert,
         tls.key,
@@ -221,23 +231,32 @@ pub(super) fn apache(site: &Site) -> String {
             format!("SSLSessionCache shmcb:{}(512000)\nSSLSessionCacheTimeout 300\n", site.own("ssl_scache"))
         }
         (_, true) => format!(
-            "# Sessions are kept for an hour: a client that returns saves a signature.\nSSLSessionCache shmcb:{}(33554432)\nSSLSessionCacheTimeout 3600\n",
+            "# Sessions are kept for an hour: a returning client saves a signature.\nSSLSessionCache shmcb:{}(33554432)\nSSLSessionCacheTimeout 3600\n",
             site.own("ssl_scache")
         ),
     };
     match (tls.spec.tickets, site.is_tuned()) {
-        (Some(true), _) => text += "SSLSessionTickets on\n",
+        (Some(true), _) => engine += "SSLSessionTickets on\n",
         // Debian's ssl.conf switches them off.
-        (Some(false), _) | (None, false) => text += "SSLSessionTickets off\n",
+        (Some(false), _) | (None, false) => engine += "SSLSessionTickets off\n",
         (None, true) => {
-            text += "# Clients keep what a resumption needs, the server nothing.\nSSLSessionTickets on\n"
+            engine += "# With tickets, the state of a session is kept by the client, not the server.\nSSLSessionTickets on\n"
         }
     }
-    text
+    match site.second() {
+        None => text + &engine,
+        // A virtual host has all the rest of the server around it.
+        Some(address) => text + &format!("<VirtualHost {address}>\n{}{engine}</VirtualHost>\n", http2(true)),
+    }
 }
 
 /// What lighttpd is told.
 pub(super) fn lighttpd(site: &Site) -> String {
+    // On by default over TLS.
+    let http2 = match site.spec.http2 {
+        false => "server.feature-flags = ( \"server.h2proto\" => \"disable\" )\n",
+        true => "",
+    };
     let Some(tls) = &site.tls else { return String::new() };
     let mut text =
         format!("ssl.engine = \"enable\"\nssl.pemfile = \"{}\"\nssl.privkey = \"{}\"\n", tls.cert, tls.key);
@@ -250,11 +269,10 @@ pub(super) fn lighttpd(site: &Site) -> String {
         text += &format!("    \"Options\" => \"{}SessionTicket\",\n", if tickets { "" } else { "-" });
     }
     text += ")\n";
-    if !site.spec.http2 {
-        // On by default.
-        text += "server.feature-flags = ( \"server.h2proto\" => \"disable\" )\n";
+    match site.second() {
+        None => text + http2,
+        Some(address) => format!("{http2}$SERVER[\"socket\"] == \"{address}\" {{\n{text}}}\n"),
     }
-    text
 }
 
 /// What Caddy has in its site.
@@ -273,6 +291,7 @@ pub(super) fn caddy(site: &Site) -> String {
 /// Protocols that Caddy is told, where it is told any.
 pub(super) fn caddy_protocols(site: &Site) -> Option<&'static str> {
     match (site.tls.is_some(), site.spec.http2) {
+        (true, true) if site.second().is_some() => Some("h1 h2 h2c"),
         (true, true) => Some("h1 h2"),
         // HTTP/3 would take a UDP port that nobody asked for.
         (true, false) => Some("h1"),
@@ -281,8 +300,18 @@ pub(super) fn caddy_protocols(site: &Site) -> Option<&'static str> {
     }
 }
 
+/// The lines of HAProxy that say where it listens. `options` are those of each.
+pub(super) fn haproxy_binds(site: &Site, options: &str) -> String {
+    let line = |address: SocketAddr, tls: &str| format!("    bind {address}{tls}{options}\n");
+    let over_tls = haproxy_tls(site);
+    match site.second() {
+        None => line(site.address, &over_tls),
+        Some(second) => line(site.address, "") + &line(second, &over_tls),
+    }
+}
+
 /// What stands behind HAProxy's `bind`. In the clear it knows HTTP/2 by its preface, without being told.
-pub(super) fn haproxy_bind(site: &Site) -> String {
+fn haproxy_tls(site: &Site) -> String {
     let Some(tls) = &site.tls else { return String::new() };
     let mut text = format!(
         " ssl crt {} alpn {} ssl-min-ver {} ssl-max-ver {}",
@@ -303,7 +332,7 @@ pub(super) fn haproxy_global(site: &Site) -> String {
     match (tls.spec.session_cache, site.is_tuned()) {
         (Some(false), _) => "    tune.ssl.cachesize 0\n".to_owned(),
         (_, true) => {
-            "    # Sessions of an hour; by default there is room for 20,000, for five minutes.\n    \
+            "    # Sessions are kept for an hour; the default is 20,000 sessions for five minutes.\n    \
                       tune.ssl.cachesize 100000\n    tune.ssl.lifetime 3600\n"
                 .to_owned()
         }
@@ -311,25 +340,26 @@ pub(super) fn haproxy_global(site: &Site) -> String {
     }
 }
 
-/// What is told of it to the run rules; empty where there is nothing to tell.
+/// What the run rules require to be disclosed of it; empty without TLS and HTTP/2.
 pub fn disclosed(server: &ServerSpec) -> String {
     let protocol = if server.http2 { ", HTTP/2" } else { "" };
     let Some(tls) = &server.tls else { return protocol.trim_start_matches(", ").to_owned() };
     let versions: Vec<String> = tls.versions.iter().map(|version| format!("TLS {version}")).collect();
+    let beside = if tls.listen.is_some() { " at one address, without TLS at another" } else { "" };
     let certificate = match tls.is_made() {
         true => format!("certificate {} made for the run", tls.certificate.name()),
-        false => "certificate of the user's".to_owned(),
+        false => "certificate given by the user".to_owned(),
     };
     let switch = |name: &str, choice: Option<bool>| {
         let how = match choice {
             Some(true) => "on",
             Some(false) => "off",
-            None => "by profile",
+            None => "as in the profile",
         };
         format!("{name} {how}")
     };
     format!(
-        "{}; {certificate}; {}; {}{protocol}",
+        "{}{beside}; {certificate}; {}; {}{protocol}",
         versions.join(", "),
         switch("tickets", tls.tickets),
         switch("session cache", tls.session_cache)

@@ -25,7 +25,7 @@ pub(super) const CGI_PROGRAM: &str = "send.cgi";
 /// Where Debian has nginx's modules.
 pub(super) const NGINX_MODULES: &str = "/usr/lib/nginx/modules";
 
-/// A process behind the server.
+/// A process that answers for the server (PHP-FPM, a responder).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Companion {
     /// Its program and arguments.
@@ -64,7 +64,7 @@ const NGINX_LUA: Need =
 const NGINX_JS: Need =
     Need { any_of: &["/usr/lib/nginx/modules/ngx_http_js_module.so"], package: "libnginx-mod-http-js" };
 
-/// The interfaces that a server has here.
+/// The interfaces of a server.
 pub fn of(software: Software) -> &'static [Interface] {
     use Interface::{Asgi, Cgi, Fastcgi, Lua, Module, Native, Njs, Node, Persistent, PhpFpm, Scgi, Uwsgi};
     match software {
@@ -114,8 +114,10 @@ pub(super) fn check(spec: &ServerSpec) -> Result<(), Refusal> {
         return match spec.handlers {
             0 => Ok(()),
             handlers => Err(Refusal {
-                what: format!("server.handlers: `{handlers}`: there is no handler outside of {name}"),
-                hint: "name one as server.interface; `webstone servers` lists them".to_owned(),
+                what: format!(
+                    "server.handlers: `{handlers}`: without an interface, {name} has no handler processes"
+                ),
+                hint: "choose an interface with server.interface; `webstone servers` lists them".to_owned(),
             }),
         };
     };
@@ -125,7 +127,7 @@ pub(super) fn check(spec: &ServerSpec) -> Result<(), Refusal> {
         return Err(Refusal {
             what: format!("server.interface: `{interface}`: {name} has no such interface"),
             hint: match names.is_empty() {
-                true => "leave it out, or choose another server; `webstone servers` lists them".to_owned(),
+                true => "remove it, or choose another server; `webstone servers` lists them".to_owned(),
                 false => format!("{name} has {}", names.join(", ")),
             },
         });
@@ -133,10 +135,10 @@ pub(super) fn check(spec: &ServerSpec) -> Result<(), Refusal> {
     if spec.handlers > 0 && !has_processes(spec.software, interface) {
         return Err(Refusal {
             what: format!(
-                "server.handlers: `{}`: no number of processes stands behind {interface} of {name}",
+                "server.handlers: `{}`: {name} has no handler processes with {interface}",
                 spec.handlers
             ),
-            hint: "leave it out; server.threads is for what works within the server".to_owned(),
+            hint: "remove it; server.threads sets the number of the server's own workers".to_owned(),
         });
     }
     match missing(spec.software, interface) {
@@ -191,9 +193,9 @@ pub(super) fn equip(site: &Site, setup: &mut Setup) {
             setup.executables.push(CGI_PROGRAM);
             if let Some(starter) = nobody_waits(software) {
                 setup.unseen.push(format!(
-                    "the server's CPU time is without that of its CGI processes: {starter} ignores their end (SIGCHLD), and \
-                     the kernel then adds what they used to nobody; with lighttpd, apache-prefork and the reference server \
-                     it is counted"
+                    "the server's CPU time does not include its CGI processes: {starter} does not wait for them (it \
+                     ignores SIGCHLD), so the kernel drops their CPU time; with lighttpd, apache-prefork and the \
+                     reference server it is counted"
                 ));
             }
             if software == Software::Nginx {
@@ -313,7 +315,7 @@ mod tests {
         let said = refused(Software::Caddy, Some(Interface::Cgi), 0);
         assert!(said.hint.contains("choose another server"), "{}", said.hint);
         let said = refused(Software::Nginx, Some(Interface::Lua), 3);
-        assert!(said.what.contains("no number of processes stands behind lua of nginx"), "{}", said.what);
+        assert!(said.what.contains("nginx has no handler processes with lua"), "{}", said.what);
         let said = refused(Software::Lighttpd, None, 3);
         assert!(said.what.starts_with("server.handlers: `3`"), "{}", said.what);
         assert_eq!(
