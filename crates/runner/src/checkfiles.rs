@@ -14,6 +14,7 @@ use webstone_model::spec::Check;
 use webstone_model::target::Target;
 use webstone_model::tls::TlsSpec;
 use webstone_model::workload::{FileRequest, Workload};
+use webstone_workload::aim::Aim;
 use webstone_workload::content;
 
 use webstone_lab::fetch::{ByProbe, Fetch, asked};
@@ -137,13 +138,19 @@ impl fmt::Display for FileProblemKind {
 pub const FILES_HINT: &str = "write the files with `webstone genfiles DIR -w WORKLOAD`, let the server serve DIR as its \
                               root, and see what is still missing with `webstone checkfiles URL -w WORKLOAD`";
 
-/// Asks a server for every file of the workload. Files with a URL of their own
-/// host are asked of that host.
+/// Asks a server for every file of the workload. Files with a URL of their own host are asked of that host; those that a run
+/// would ask over TLS are asked as the others: they are the same files.
 pub fn check_files(base: &Target, workload: &Workload, options: &CheckOptions) -> FilesReport {
+    let mut workload = workload.clone();
+    for file in workload.pages.iter_mut().flat_map(|page| &mut page.files) {
+        file.detail.tls = false;
+    }
+    let targets = [base.clone()];
+    let aim = Aim::new(&workload, &targets).expect("no page says that it is asked over TLS");
     check_with(
         &ByProbe::plain(options.timeout).with_tls(&options.tls),
-        base,
-        workload,
+        &aim,
+        &workload,
         options,
         &Interrupt::default(),
     )
@@ -151,7 +158,7 @@ pub fn check_files(base: &Target, workload: &Workload, options: &CheckOptions) -
 
 pub(crate) fn check_with(
     fetch: &dyn Fetch,
-    base: &Target,
+    aim: &Aim<'_>,
     workload: &Workload,
     options: &CheckOptions,
     interrupt: &Interrupt,
@@ -165,7 +172,7 @@ pub(crate) fn check_with(
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(wanted) = files.get(index).filter(|_| interrupt.count() == 0) else { break };
             let mut body = Body::of(wanted.file, options.check);
-            let answer = match asked(base, &wanted.file.url) {
+            let answer = match asked(aim.base(wanted.file), &wanted.file.url) {
                 Ok((server, path)) => fetch.fetch_each(
                     &server.to_string(),
                     &path,
@@ -199,8 +206,8 @@ pub(crate) fn check_with(
     problems.sort_by_key(|(index, _)| *index);
     let tell = |(index, kind): (usize, FileProblemKind)| {
         let Wanted { file, page, pages } = files[index];
-        let url =
-            asked(base, &file.url).map_or_else(|error| error.url, |(server, path)| format!("{server}{path}"));
+        let url = asked(aim.base(file), &file.url)
+            .map_or_else(|error| error.url, |(server, path)| format!("{server}{path}"));
         FileProblem { page, pages, url, kind }
     };
     FilesReport {
@@ -225,12 +232,12 @@ pub(crate) struct Wanted<'a> {
 /// cannot.
 pub(crate) fn distinct(workload: &Workload) -> (Vec<Wanted<'_>>, u64) {
     let mut files: Vec<Wanted<'_>> = Vec::new();
-    let mut seen: HashMap<(&str, Option<&str>), Option<usize>> = HashMap::new();
+    let mut seen: HashMap<(&str, Option<&str>, bool), Option<usize>> = HashMap::new();
     let mut skipped = 0;
     for (page, contents) in workload.pages.iter().enumerate() {
         for file in &contents.files {
             let method = file.detail.method.as_deref();
-            match seen.entry((&file.url, method)) {
+            match seen.entry((&file.url, method, file.detail.tls)) {
                 Entry::Occupied(known) => {
                     if let Some(index) = known.get() {
                         let wanted = &mut files[*index];
@@ -353,7 +360,9 @@ mod tests {
 
     fn check(table: &Table, workload: &Workload, check: Check) -> FilesReport {
         let options = CheckOptions { check, ..CheckOptions::default() };
-        check_with(table, &BASE.parse().unwrap(), workload, &options, &Interrupt::default())
+        let targets = [BASE.parse().unwrap()];
+        let aim = Aim::new(workload, &targets).unwrap();
+        check_with(table, &aim, workload, &options, &Interrupt::default())
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub enum MiningError {
         source: io::Error,
     },
     /// A log is packed in a way that is not read here.
-    #[error("{}: packed with {packer}, which is not read here", path.display())]
+    #[error("{}: compressed with {packer}, which is not supported", path.display())]
     OtherPacker {
         /// The log.
         path: PathBuf,
@@ -69,14 +69,14 @@ impl MiningError {
             MiningError::NoLogs => "name access logs, or - for standard input".to_owned(),
             MiningError::Unreadable { .. } => return None,
             MiningError::Packed { path, .. } => {
-                format!("use what there is with: gzip -dc {} | webstone mine -", path.display())
+                format!("to use the readable part: gzip -dc {} | webstone mine -", path.display())
             }
             MiningError::OtherPacker { path, packer } => {
-                format!("unpack it on the way: {packer} -dc {} | webstone mine -", path.display())
+                format!("decompress it on the fly: {packer} -dc {} | webstone mine -", path.display())
             }
             MiningError::NothingFound { report } => match report.unparsed_examples.first() {
                 Some(example) => {
-                    format!("{} lines are of no known format; the first: {example}", report.unparsed)
+                    format!("{} lines have no known format; the first: {example}", report.unparsed)
                 }
                 None if report.elsewhere > 0 => format!(
                     "{} requests are for other hosts, as a proxy logs them; mine the log of the server itself",
@@ -237,7 +237,10 @@ mod tests {
         assert!(matches!(error, MiningError::Packed { .. }), "{error}");
         assert!(error.hint().unwrap().contains("gzip -dc"));
         let error = mined(&[("log.zst", vec![0x28, 0xb5, 0x2f, 0xfd, 0, 0])]).unwrap_err();
-        assert!(error.to_string().ends_with("log.zst: packed with zstd, which is not read here"), "{error}");
+        assert!(
+            error.to_string().ends_with("log.zst: compressed with zstd, which is not supported"),
+            "{error}"
+        );
         assert!(error.hint().unwrap().contains("zstd -dc"));
         let missing = [PathBuf::from("/no/such/log")];
         let error = mine(&missing, MineOptions::default(), &mut |_| {}).unwrap_err();
@@ -253,7 +256,7 @@ mod tests {
         assert_eq!(error.to_string(), "found no GET with status 200 in 2 lines");
         let hint = error.hint().unwrap();
         assert!(
-            hint.starts_with("2 lines are of no known format; the first: ") && hint.ends_with(": one"),
+            hint.starts_with("2 lines have no known format; the first: ") && hint.ends_with(": one"),
             "{hint}"
         );
         let error = mined(&[("log", vec![])]).unwrap_err();

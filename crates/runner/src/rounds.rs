@@ -19,10 +19,10 @@ pub(crate) fn go_on(path: &Path, record: &mut RunRecord) -> Result<Store, RunErr
     if let Some((what, before, now)) = changed(&begun, record) {
         return Err(RunError::Refused {
             what: format!(
-                "{} cannot be resumed: {what} was {before} when it began, and is {now}",
+                "{} cannot be resumed: {what} was {before} when it began, but is now {now}",
                 path.display()
             ),
-            hint: "begin a new series, or put back what was there".to_owned(),
+            hint: "start a new series, or restore what was there".to_owned(),
         });
     }
     let new: Vec<String> =
@@ -53,7 +53,7 @@ fn changed(begun: &RunRecord, now: &RunRecord) -> Option<(&'static str, String, 
         }),
         ("the host", |record| {
             let name = record.environment.get("hostname").and_then(serde_json::Value::as_str);
-            name.unwrap_or("not told").to_owned()
+            name.unwrap_or("unknown").to_owned()
         }),
     ];
     let of_parts = parts.into_iter().map(|(what, part)| (what, part(begun), part(now)));

@@ -17,7 +17,7 @@ use webstone_model::spec::{RunSpec, Software, parse_cpu_list};
 use webstone_model::workload::Workload;
 
 use crate::calibrate;
-use crate::check::{Checked, check};
+use crate::check::{Checked, check, for_workload, handler};
 use crate::generator::{self, Compile, LoadGenerator};
 use crate::observer::Observer;
 use crate::order::Course;
@@ -206,7 +206,9 @@ fn prepare(
         series,
     } = options;
     let workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
+    handler::ready_heads(&spec, &workload)?;
     let mut spec = spec;
+    for_workload(&mut spec, &workload)?;
     if let Some(repetitions) = spec.load.repetitions {
         spec.load.pages = Some(u64::from(repetitions) * workload.pages.len() as u64);
     }
@@ -265,7 +267,7 @@ fn prepare(
         false => None,
     };
     if let Some(server) = &server {
-        effective.target = vec![server.url.clone()];
+        effective.target = std::iter::once(&server.url).chain(&server.secure_url).cloned().collect();
         server.trust(&mut effective.client.tls);
         warnings.extend(server.warnings.iter().cloned());
     }

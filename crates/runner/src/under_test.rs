@@ -30,8 +30,10 @@ const SERVER_PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct UnderTest {
     /// The server.
     pub(crate) server: Box<dyn MeasuredServer>,
-    /// `http://address:port`, with TLS `https:`.
+    /// `http://address:port`; `https:` where it speaks TLS alone.
     pub(crate) url: String,
+    /// The same where it speaks TLS, if `url` is without TLS.
+    pub(crate) secure_url: Option<String>,
     /// File with the certificate that was made for it, which clients have to trust. Lives as long as the server.
     pub(crate) certificate: Option<PathBuf>,
     /// Its program, where it is not the embedded one.
@@ -71,6 +73,7 @@ pub(crate) fn start(
         let server = EmbeddedServer::start(&embedded(spec, spec.server.clone(), cpus, program), interrupt)?;
         return Ok(UnderTest {
             url: server.url().to_owned(),
+            secure_url: server.secure_url().map(str::to_owned),
             certificate: server.certificate().map(PathBuf::from),
             server: Box::new(server),
             software: None,
@@ -114,6 +117,7 @@ pub(crate) fn start(
     }
     Ok(UnderTest {
         url: server.url().to_owned(),
+        secure_url: server.secure_url(),
         certificate: server.certificate().map(PathBuf::from),
         software: Some(server.software()),
         facts,
@@ -197,7 +201,9 @@ fn shared_with(origin: &Origin, placement: &Placement) -> Option<String> {
         ));
     }
     with(&placement.workers_cpus).map(|cpus| {
-        format!("the origin and the generator share CPU {cpus}: what the origin takes, the load lacks")
+        format!(
+            "the origin and the generator share CPU {cpus}: the origin takes CPU time from the load generator"
+        )
     })
 }
 

@@ -21,7 +21,7 @@ pub(super) fn check(client: &mut ClientSpec) -> Result<(), SpecError> {
             return Err(SpecError::new(
                 LIMIT,
                 format!("`{limit}`, but connections are not kept alive"),
-                "make client.connections keep-alive, or leave out the limit",
+                "set client.connections to keep-alive, or remove the limit",
             ));
         }
         _ => {}
@@ -69,8 +69,8 @@ pub(super) fn check(client: &mut ClientSpec) -> Result<(), SpecError> {
         if target.scheme == Scheme::Https {
             return Err(SpecError::new(
                 "client.proxy",
-                format!("`{proxy}`, and proxies are spoken to in the clear"),
-                "write the proxy's http:// address; https:// targets are reached through it by CONNECT",
+                format!("`{proxy}`, but connections to a proxy cannot use TLS"),
+                "write http://HOST:PORT; https:// targets are reached through the proxy with CONNECT",
             ));
         }
         *proxy = target.to_string();
@@ -90,10 +90,10 @@ fn http2(client: &ClientSpec) -> Result<(), SpecError> {
         return Err(SpecError::value(STREAMS, 0, "less than 1", remedy));
     }
     if client.http != HttpVersion::Http2 {
-        let remedy = "make client.http 2, or leave it out";
+        let remedy = "set client.http to 2, or remove it";
         if client.clients_per_connection > 1 {
             let given = client.clients_per_connection;
-            let what = format!("`{given}`, but only connections of HTTP/2 can be shared");
+            let what = format!("`{given}`, but only HTTP/2 connections can be shared");
             return Err(SpecError::new(SHARED, what, remedy));
         }
         if let Some(given) = client.streams {
@@ -106,14 +106,14 @@ fn http2(client: &ClientSpec) -> Result<(), SpecError> {
         return Err(SpecError::new(
             SHARED,
             format!("`{given}`, but each request or page has a connection of its own"),
-            "make client.connections keep-alive, or leave it out",
+            "set client.connections to keep-alive, or remove it",
         ));
     }
     if let Some(proxy) = &client.proxy {
         return Err(SpecError::new(
             "client.proxy",
-            format!("`{proxy}`, but a proxy is only spoken to in HTTP/1"),
-            "make client.http 1.1, or measure the proxy as the server",
+            format!("`{proxy}`, but only HTTP/1 works through a proxy"),
+            "set client.http to 1.1, or measure the proxy as the server",
         ));
     }
     Ok(())

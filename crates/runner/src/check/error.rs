@@ -51,7 +51,7 @@ impl SpecError {
     }
 
     /// The same, of a cell of a series.
-    pub(super) fn of_cell(self, name: &str) -> SpecError {
+    pub(crate) fn of_cell(self, name: &str) -> SpecError {
         SpecError { place: self.place.or_else(|| Some(name.to_owned())), ..self }
     }
 }

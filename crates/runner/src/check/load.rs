@@ -12,7 +12,7 @@ use super::{Asked, SpecError};
 /// Most timed runs of a level, and of all levels together: each is planned before the first, and in the record.
 const ITERATIONS_MAX: u32 = 10_000;
 const TIMED_RUNS_MAX: u64 = 100_000;
-/// Most arrivals a second that a schedule knows; most clients of a level.
+/// Most arrivals per second that a schedule knows; most clients of a level.
 const RATE_MAX: u64 = 100_000_000;
 const CLIENTS_MAX: u64 = 10_000_000;
 
@@ -78,7 +78,7 @@ fn closed_or_open(load: &LoadSpec) -> Result<(), SpecError> {
         return Err(SpecError::new(ITERATIONS, rule, "ask for fewer levels, or fewer iterations"));
     }
     if load.aa && (load.iterations < 4 || load.iterations % 2 == 1) {
-        let rule = "not an even number of at least 4, as the two arms of load.aa need";
+        let rule = "not an even number of at least 4, which the two arms of load.aa need";
         return Err(SpecError::value(ITERATIONS, load.iterations, rule, "write 4, 6 or more"));
     }
     if load.pages == Some(0) {
@@ -136,7 +136,7 @@ fn open_loop(load: &LoadSpec, rates: &Rates) -> Result<(), SpecError> {
     if let Some(pages) = load.pages {
         return Err(SpecError::new(
             "load.pages",
-            format!("`{pages}`, and a schedule of load.rate ends by time"),
+            format!("`{pages}`, but a schedule of load.rate ends by time"),
             "give load.duration instead: arrivals are rate × duration, to the last one",
         ));
     }
@@ -162,13 +162,13 @@ fn no_open_loop(spec: &RunSpec) -> Result<(), SpecError> {
     let (load, defaults) = (&spec.load, LoadSpec::default());
     let vain = [
         ("load.arrivals", "it spaces the arrivals", load.arrivals != defaults.arrivals),
-        ("load.when_busy", "it says what becomes of the arrivals", load.when_busy != defaults.when_busy),
+        ("load.when_busy", "it applies to the arrivals", load.when_busy != defaults.when_busy),
         ("generator.spin", "it waits for the arrivals", spec.generator.spin),
     ];
     match vain.into_iter().find(|(_, _, given)| *given) {
         Some((key, what, _)) => Err(SpecError::new(
             key,
-            format!("{what} of an open loop, and no load.rate is given"),
+            format!("{what} of an open loop, but load.rate is not given"),
             "add a rate, as in 1k, or leave it out",
         )),
         None => Ok(()),
@@ -189,11 +189,11 @@ fn search(find: &SearchSpec, load: &LoadSpec) -> Result<(), SpecError> {
         return Err(SpecError::value("find.from", find.from, &is, remedy));
     }
     let (most, name) = match find.over {
-        Over::Rate => (RATE_MAX, "arrivals a second"),
+        Over::Rate => (RATE_MAX, "arrivals per second"),
         Over::Clients => (CLIENTS_MAX, "clients"),
     };
     if find.to > most {
-        let is = format!("more than {most} {name}, which cannot be asked for");
+        let is = format!("more than {most} {name}");
         return Err(SpecError::value(
             "find.to",
             find.to,
@@ -221,7 +221,7 @@ fn search(find: &SearchSpec, load: &LoadSpec) -> Result<(), SpecError> {
     }
     if load.duration == Nanos::ZERO {
         let remedy = "give each timed run a length, as in 3s";
-        return Err(SpecError::new("load.duration", "`0s`: a timed run of no time shows nothing", remedy));
+        return Err(SpecError::new("load.duration", "`0s`: a timed run needs time", remedy));
     }
     match find.over {
         Over::Rate if load.duration.as_secs_f64() * (find.from as f64) < 1.0 => Err(SpecError::new(
@@ -235,14 +235,14 @@ fn search(find: &SearchSpec, load: &LoadSpec) -> Result<(), SpecError> {
             {
                 return Err(SpecError::new(
                     "find.slo",
-                    format!("`{condition}` is about arrivals, and a search over clients has none"),
+                    format!("`{condition}` is about arrivals, but a search over clients has none"),
                     "leave the condition out, or search over rates with find.over",
                 ));
             }
             match find.clients {
                 Some(clients) => Err(SpecError::new(
                     "find.clients",
-                    format!("`{clients}` stand by for arrivals, and a search over clients has none"),
+                    format!("`{clients}` stand by for arrivals, but a search over clients has none"),
                     "leave it out (find.from and find.to bound the clients), or search over rates with find.over",
                 )),
                 None => Ok(()),

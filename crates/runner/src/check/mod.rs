@@ -5,6 +5,7 @@
 
 mod client;
 mod error;
+pub(crate) mod handler;
 mod load;
 pub mod series;
 mod server;
@@ -15,7 +16,7 @@ use webstone_model::spec::{HttpVersion, RunSpec, parse_cpu_list};
 use webstone_model::target::{Target, UrlError};
 
 pub use error::SpecError;
-pub use server::{listen, reference};
+pub use server::{for_workload, listen, reference};
 pub use testbed::{Testbed, TestbedError};
 
 /// Longest name of a run, in characters: it is part of a file name.
@@ -83,8 +84,8 @@ fn rules(spec: &mut RunSpec, asked: &Asked) -> Result<(), SpecError> {
     if spec.series.is_some() {
         return Err(SpecError::new(
             "series",
-            "a matrix is several runs, and this is one",
-            "`webstone servers -f FILE` and `webstone scale -f FILE` make them",
+            "a matrix is several runs, but this command makes one",
+            "use `webstone servers -f FILE` or `webstone scale -f FILE`",
         ));
     }
     name(&spec.name)?;

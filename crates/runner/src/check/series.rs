@@ -2,6 +2,7 @@
 
 use webstone_model::series::{Delivery, Kind, Matrix};
 use webstone_model::spec::RunSpec;
+use webstone_model::tls::Share;
 
 use super::{Asked, SpecError, check as check_run};
 use crate::load_workload;
@@ -45,14 +46,14 @@ fn spice(spec: &RunSpec, matrix: &mut Matrix) -> Result<(), SeriesError> {
         if matrix.interfaces.len() == 1 {
             return Err(SpecError::new(
                 "series.interfaces",
-                "`static` alone has nothing to be compared with",
-                "name interfaces, as in cgi,fastcgi; or leave the list out for all of them",
+                "`static` alone has nothing to compare with",
+                "name interfaces, as in cgi,fastcgi; or remove the list for all of them",
             )
             .into());
         }
     }
     if let Some(interface) = spec.server.interface {
-        let rule = format!("`{interface}` is one interface, and `spice` measures several");
+        let rule = format!("`{interface}` is one interface, but `spice` measures several");
         let remedy = format!("write {interface} as series.interfaces");
         return Err(SpecError::new("server.interface", rule, remedy).into());
     }
@@ -62,10 +63,10 @@ fn spice(spec: &RunSpec, matrix: &mut Matrix) -> Result<(), SeriesError> {
             SpecError::new(
                 "workload",
                 format!(
-                    "`{}` does not say how large its files are, so no dynamic answer can be as large",
+                    "`{}` does not state the sizes of its files, so the dynamic answers cannot be of the same size",
                     spec.workload
                 ),
-                "state sizes in it, or name the dynamic workload as series.dynamic_workload, as in spice",
+                "state the sizes in it, or give the dynamic workload with series.dynamic_workload, such as spice",
             )
         })?;
         matrix.dynamic_workload = Some(spice_workload(mean));
@@ -83,30 +84,36 @@ fn apart(kind: Kind, spec: &RunSpec, matrix: &Matrix) -> Result<(), SpecError> {
     if let Some(url) = spec.target.first() {
         return Err(SpecError::new(
             "target",
-            format!("`{url}`, and `{}` measures servers that it starts itself", kind.command()),
-            "leave it out; of servers elsewhere, make a run each and `webstone compare` them",
+            format!("`{url}`, but `{}` measures servers that it starts itself", kind.command()),
+            "remove it; for servers elsewhere, make one run each and use `webstone compare`",
         ));
     }
     if kind == Kind::Scale && matrix.cpus.len() < 2 {
         return Err(SpecError::new(
             "series.cpus",
-            "scaling takes two numbers of CPUs or more, and there is one",
-            "list them, as in 1,2,4; on a machine with one CPU there is nothing to scale to",
+            "scaling needs at least two numbers of CPUs, but there is one",
+            "list them, as in 1,2,4; a machine with one CPU cannot show scaling",
         ));
     }
     if !matrix.cpus.is_empty() && !spec.server.cpus.is_empty() {
-        let rule = format!("`{}` are listed, and series.cpus has numbers of them vary", spec.server.cpus);
+        let rule =
+            format!("`{}` cannot be used together with series.cpus, which varies them", spec.server.cpus);
         return Err(SpecError::new("server.cpus", rule, "leave out one of the two"));
     }
+    let resume = spec.client.tls.resume;
+    if !matrix.handshakes.is_empty() && resume != Share::NONE {
+        let rule = format!("`{resume}` is one share, and series.handshakes vary");
+        return Err(SpecError::new("client.tls.resume", rule, "leave out one of the two"));
+    }
     if let (false, Some(interface)) = (matrix.interfaces.is_empty(), spec.server.interface) {
-        let rule = format!("`{interface}` is named, and series.interfaces vary");
+        let rule = format!("`{interface}` cannot be used together with series.interfaces");
         return Err(SpecError::new("server.interface", rule, "leave out one of the two"));
     }
     if let Some(path) = &spec.generator.record_all {
         return Err(SpecError::new(
             "generator.record_all",
             format!("`{path}` would be overwritten by every part of the series"),
-            "leave it out, and look at one run closely with `webstone run`",
+            "remove it, and use it with a single `webstone run`",
         ));
     }
     Ok(())

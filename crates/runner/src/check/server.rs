@@ -1,7 +1,8 @@
-//! The server: one that webstone starts, one elsewhere, and what means nothing to the one at hand.
+//! The server: one that webstone starts, what a workload makes it need, one elsewhere, and what means nothing to the one at hand.
 
 use webstone_lab::servers;
 use webstone_model::spec::{Logging, RunSpec, ServerSpec, Software};
+use webstone_model::workload::{TlsPages, Workload};
 
 use super::{SpecError, cpus, server_url};
 
@@ -29,12 +30,15 @@ pub fn reference(server: &ServerSpec) -> Result<(), SpecError> {
     if server.resolve_names && !logs {
         return Err(SpecError::new(
             "server.resolve_names",
-            "it names clients in the access log, and none is written",
-            "name the file of one, as server.access_log",
+            "it applies to the access log, but none is written",
+            "give its file with server.access_log",
         ));
     }
     if let Some((key, rule, remedy)) = server.tls.as_ref().and_then(|tls| tls.check().err()) {
         return Err(SpecError::new(key, rule, remedy));
+    }
+    if let Some(second) = server.tls.as_ref().and_then(|tls| tls.listen.as_deref()) {
+        listens("server.tls.listen", second)?;
     }
     if server.backlog == Some(0) {
         return Err(SpecError::value("server.backlog", 0, "less than 1", "write at least 1"));
@@ -42,11 +46,37 @@ pub fn reference(server: &ServerSpec) -> Result<(), SpecError> {
     Ok(())
 }
 
+/// Has a server that webstone starts speak TLS where pages of the workload ask for it: beside the address where it listens in the
+/// clear, if only some do.
+///
+/// # Errors
+/// If the server cannot do that.
+pub fn for_workload(spec: &mut RunSpec, workload: &Workload) -> Result<(), SpecError> {
+    if !spec.target.is_empty() {
+        return Ok(());
+    }
+    let host = spec.server.listen.rsplit_once(':').map(|(host, _)| host).filter(|host| !host.contains(','));
+    let beside = format!("{}:0", host.filter(|host| *host != "unix").unwrap_or("127.0.0.1"));
+    let pages = workload.tls_pages();
+    if pages == TlsPages::None {
+        return Ok(());
+    }
+    let tls = spec.server.tls.get_or_insert_default();
+    if pages == TlsPages::Some {
+        tls.listen.get_or_insert(beside);
+    }
+    servers::check(&spec.server).map_err(|refusal| SpecError::refused(&refusal))
+}
+
 /// Whether a text names addresses that a server may listen on.
 ///
 /// # Errors
 /// The rule that it breaks.
 pub fn listen(text: &str) -> Result<(), SpecError> {
+    listens("server.listen", text)
+}
+
+fn listens(key: &str, text: &str) -> Result<(), SpecError> {
     for address in text.split(',').map(str::trim) {
         let rule = match address.rsplit_once(':').map(|(_, port)| port.parse::<u16>()) {
             _ if address.starts_with("unix:/") => continue,
@@ -55,7 +85,7 @@ pub fn listen(text: &str) -> Result<(), SpecError> {
             None => "has no port",
         };
         return Err(SpecError::new(
-            "server.listen",
+            key,
             format!("`{address}` {rule}"),
             "write an address and a port, as in 127.0.0.1:8080, with port 0 for a free one",
         ));
@@ -71,14 +101,14 @@ pub(super) fn agent(spec: &RunSpec) -> Result<(), SpecError> {
         return Err(SpecError::value("server.agent", command, "not a command", remedy));
     }
     let instead = match (&spec.client.unix_socket, spec.target.first()) {
-        (Some(_), _) => "is asked over client.unix_socket",
+        (Some(_), _) => "is reached through client.unix_socket",
         (None, None) => "is started here, by webstone",
         (None, Some(_)) => return Ok(()),
     };
     Err(SpecError::new(
         "server.agent",
-        format!("it watches a server on another host, and this one {instead}"),
-        "leave it out: here, webstone looks by itself",
+        format!("it monitors a server on another host, but this one {instead}"),
+        "remove it: webstone monitors servers on this host itself",
     ))
 }
 
@@ -109,8 +139,8 @@ pub(super) fn elsewhere(server: &ServerSpec, url: &str, given: &[&'static str]) 
     match settings.into_iter().find(|(key, set)| *set || given.contains(key)) {
         Some((key, _)) => Err(SpecError::new(
             key,
-            format!("it is for a server that webstone starts, and the server under test is {url}"),
-            "leave it out, or name no URL to have a server started",
+            format!("it applies to a server that webstone starts, but the server under test is {url}"),
+            "remove it, or remove the URL: webstone then starts the server",
         )),
         None => Ok(()),
     }

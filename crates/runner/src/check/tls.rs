@@ -19,21 +19,21 @@ pub fn check(tls: &TlsSpec) -> Result<(), SpecError> {
         ("client.tls.groups", tls.groups.is_empty(), "write the names of groups, or leave it out"),
     ] {
         if is_empty {
-            return Err(SpecError::new(key, "nothing is offered", remedy));
+            return Err(SpecError::new(key, "the list is empty", remedy));
         }
     }
     for version in &tls.versions {
         if !tls.ciphers.iter().any(|cipher| cipher.version() == *version) {
             return Err(SpecError::new(
                 "client.tls.ciphers",
-                format!("none of them is of TLS {version}, which client.tls.versions offers"),
-                "add one of that version, or leave the version out",
+                format!("none of them is for TLS {version}, which client.tls.versions offers"),
+                "add one for that version, or remove the version",
             ));
         }
     }
     if tls.key.is_some() && tls.cert.is_none() {
         let remedy = "give its certificate in client.tls.cert";
-        return Err(SpecError::new("client.tls.key", "there is a key and no certificate", remedy));
+        return Err(SpecError::new("client.tls.key", "the key has no certificate", remedy));
     }
     if let Some(name) = tls.alpn.iter().find(|name| name.is_empty() || name.len() > ALPN_BYTES_MAX) {
         let remedy = "write names of 1 to 255 bytes, as in http/1.1";
@@ -42,8 +42,8 @@ pub fn check(tls: &TlsSpec) -> Result<(), SpecError> {
     if tls.early_data && tls.resume == Share::NONE {
         return Err(SpecError::new(
             "client.tls.early_data",
-            "only resumed handshakes carry early data, and none is resumed",
-            "resume a share of them with client.tls.resume, as in 100%",
+            "early data is sent only in resumed handshakes, and none is resumed",
+            "resume a share of them with client.tls.resume, such as 100%",
         ));
     }
     Ok(())

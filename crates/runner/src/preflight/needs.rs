@@ -186,18 +186,25 @@ impl fmt::Display for Shortage {
         let may = if self.severity == Severity::Certain { "needs" } else { "may need" };
         match self.resource {
             Resource::Descriptors => {
-                write!(f, "the run {may} {needed} open files, and {available} are allowed")
+                write!(f, "the run {may} {needed} open files, but only {available} are allowed")
             }
             Resource::WorkerDescriptors => {
-                write!(f, "each worker {may} {needed} open files, and {available} are allowed")
+                write!(f, "each worker {may} {needed} open files, but only {available} are allowed")
             }
-            Resource::Ports => write!(f, "the run {may} {needed} local ports, and there are {available}"),
+            Resource::Ports => {
+                write!(f, "the run {may} {needed} local ports, but there are only {available}")
+            }
             Resource::ListenQueue => {
-                write!(f, "{needed} clients may connect at once, and the listen queue holds {available}")
+                write!(f, "{needed} clients may connect at once, but the listen queue holds only {available}")
             }
             Resource::Memory => {
                 let mib = |bytes: &u64| bytes.div_ceil(1 << 20);
-                write!(f, "the run {may} {} MiB of memory, and {} MiB are free", mib(needed), mib(available))
+                write!(
+                    f,
+                    "the run {may} {} MiB of memory, but only {} MiB are free",
+                    mib(needed),
+                    mib(available)
+                )
             }
         }
     }
@@ -368,7 +375,7 @@ mod tests {
         // 953 connections at most, 64 fixed and 8 for the worker.
         assert_eq!(found(&own, LINUX), [(Resource::WorkerDescriptors, Severity::Certain, 1025, 1024)]);
         let shortage = shortages(&own, &LINUX).remove(0);
-        assert_eq!(shortage.to_string(), "each worker needs 1025 open files, and 1024 are allowed");
+        assert_eq!(shortage.to_string(), "each worker needs 1025 open files, but only 1024 are allowed");
         assert!(shortage.remedy.ends_with("more workers or fewer clients"));
         own.workers = 22;
         assert_eq!(found(&own, LINUX), []);
@@ -381,7 +388,7 @@ mod tests {
     #[test]
     fn the_remedy_covers_lingering_ones_as_well() {
         let shortage = shortages(&load(20_000, ConnectionPolicy::PerRequest), &LINUX).remove(0);
-        assert_eq!(shortage.to_string(), "the run needs 20072 open files, and 1024 are allowed");
+        assert_eq!(shortage.to_string(), "the run needs 20072 open files, but only 1024 are allowed");
         assert!(shortage.remedy.starts_with("ulimit -n 65536"), "{}", shortage.remedy);
     }
 

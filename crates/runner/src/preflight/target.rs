@@ -8,9 +8,9 @@ use std::net::SocketAddr;
 use webstone_engine::{ProbeError, ProbeResponse};
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::{Check, RunSpec};
-use webstone_model::target::{Scheme, Target, UrlError};
-use webstone_model::workload::{RequestDetail, Workload};
-use webstone_workload::aim;
+use webstone_model::target::{Place, Scheme, Target, UrlError};
+use webstone_model::workload::{FileRequest, RequestDetail, Workload};
+use webstone_workload::aim::{self, Aim};
 
 use crate::checkfiles::{CheckOptions, FILES_HINT, FileProblem, FileProblemKind, check_with, distinct};
 use webstone_lab::endpoint::{is_this_host, reach, reach_socket, resolve, speaks_tls};
@@ -56,6 +56,7 @@ pub(crate) fn locate(spec: &RunSpec, workload: &Workload) -> Result<TargetFacts,
 /// Refuses a workload that asks hosts which neither the target names nor the run allows, before anything is resolved or
 /// connected to.
 fn aimed(spec: &RunSpec, workload: &Workload) -> Result<(), TargetError> {
+    aim(workload, &targets(spec)?)?;
     if spec.client.unix_socket.is_some() {
         return Ok(());
     }
@@ -65,6 +66,15 @@ fn aimed(spec: &RunSpec, workload: &Workload) -> Result<(), TargetError> {
     }
     let (what, hint) = aim::refusal(&workload.name, &strangers);
     Err(TargetError::usage(what, hint))
+}
+
+/// Which of the target's URLs each request goes to.
+fn aim<'a>(workload: &Workload, targets: &'a [Target]) -> Result<Aim<'a>, TargetError> {
+    Aim::new(workload, targets).map_err(|(what, hint)| TargetError::usage(what, hint))
+}
+
+fn targets(spec: &RunSpec) -> Result<Vec<Target>, UrlError> {
+    spec.target.iter().map(|url| Target::split(url).map(|(target, _)| target)).collect()
 }
 
 /// Connects once to every host that the run will connect to.
@@ -90,9 +100,15 @@ pub(crate) fn check_answers(
         return Ok(());
     }
     let (files, _) = distinct(workload);
+    let targets = targets(spec)?;
+    let aim = aim(workload, &targets)?;
     for target in connected_to(spec, workload)? {
+        // A path asks the target's URLs of its scheme; no other host has it.
+        let asks = |file: &FileRequest| {
+            !file.url.starts_with('/') || aim.of_paths(file.detail.tls).any(|one| *one == target)
+        };
         let first = files.iter().find_map(|wanted| match asked(&target, &wanted.file.url) {
-            Ok((server, path)) if server == target => Some((path, &*wanted.file.detail)),
+            Ok((server, path)) if server == target && asks(wanted.file) => Some((path, &*wanted.file.detail)),
             _ => None,
         });
         let plain = RequestDetail::default();
@@ -105,12 +121,13 @@ pub(crate) fn check_answers(
         let server = answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("server"));
         facts.server = facts.server.take().or_else(|| server.map(|(_, value)| value.clone()));
     }
-    check_every_file(spec, workload, fetch, interrupt)
+    check_every_file(spec, workload, &aim, fetch, interrupt)
 }
 
 fn check_every_file(
     spec: &RunSpec,
     workload: &Workload,
+    aim: &Aim<'_>,
     fetch: &dyn Fetch,
     interrupt: &Interrupt,
 ) -> Result<(), TargetError> {
@@ -118,11 +135,12 @@ fn check_every_file(
         return Ok(());
     }
     let (files, _) = distinct(workload);
-    let Some(base) = spec.target.first().filter(|_| files.len() <= FILES_CHECKED_MAX) else { return Ok(()) };
-    let (base, _) = Target::split(base)?;
+    if files.len() > FILES_CHECKED_MAX {
+        return Ok(());
+    }
     let options =
         CheckOptions { check: spec.client.check, threads: FILES_AT_ONCE, ..CheckOptions::default() };
-    let report = check_with(fetch, &base, workload, &options, interrupt);
+    let report = check_with(fetch, aim, workload, &options, interrupt);
     if report.problems.is_empty() {
         return Ok(());
     }
@@ -151,7 +169,7 @@ fn files_error(workload: &Workload, problems: &[FileProblem], checked: u64) -> T
     {
         let advice = match problem.kind {
             FileProblemKind::Status { found: 300..=399, .. } => {
-                "redirects are not followed: name the URL that it leads to"
+                "redirects are not followed: give the URL that it leads to"
             }
             FileProblemKind::Status { found: 401 | 407, .. } => "add credentials: -H 'Authorization: …'",
             FileProblemKind::Status { .. } => "check the path",
@@ -167,7 +185,7 @@ fn one_url_message(problem: &FileProblem) -> String {
     match &problem.kind {
         FileProblemKind::Status { found, expected } => {
             let wanted = expected.map_or("from 200 to 299".to_owned(), |status| status.to_string());
-            format!("{url} answers with status {found}, and only a status {wanted} counts as a success")
+            format!("{url} answers with status {found}, but only a status {wanted} counts as a success")
         }
         kind => format!("{url}: {kind}"),
     }
@@ -215,24 +233,35 @@ fn no_answer(target: &Target, error: ProbeError) -> TargetError {
             | ErrorClass::RequestTimeout
     );
     if suspicious && target.scheme == Scheme::Http && speaks_tls(target) {
-        return tls_port(target, "it answers a TLS greeting, and no plain request");
+        return tls_port(target, "it answers a TLS ClientHello, but not a plain request");
     }
-    let hint = error.hint.unwrap_or_else(|| {
-        match error.class {
-            ErrorClass::FirstByteTimeout | ErrorClass::RequestTimeout => {
-                "the port is open and nothing answers: is it an HTTP server, and is it healthy?"
-            }
-            ErrorClass::TlsHandshake
-            | ErrorClass::TlsCertificate
-            | ErrorClass::TlsIncompatible
-            | ErrorClass::TlsTruncated
-            | ErrorClass::TlsRecord
-            | ErrorClass::Alpn => "ask it by hand: openssl s_client -connect HOST:PORT",
-            _ => "is it an HTTP server? Ask it by hand: curl -v",
+    let ProbeError { class, request, detail, hint } = error;
+    // What a file or an option says is the user's to mend, whatever was requested.
+    if let (ErrorClass::GeneratorIo, Some(hint)) = (class, &hint) {
+        return TargetError::usage(detail, hint.clone());
+    }
+    // In a table of errors the remedy stands in the sentence; here it has a line of its own.
+    let has_remedy = matches!(class, ErrorClass::TlsCertificate | ErrorClass::TlsRecord | ErrorClass::Alpn);
+    let (what, remedy) = match detail.rsplit_once("; ").filter(|_| has_remedy) {
+        Some((what, remedy)) => (what, Some(remedy.to_owned())),
+        None => (&*detail, None),
+    };
+    let hint = hint.or(remedy).unwrap_or_else(|| match class {
+        ErrorClass::FirstByteTimeout | ErrorClass::RequestTimeout => {
+            "the port is open, but nothing answers: is it an HTTP server, and is it healthy?".to_owned()
         }
-        .to_owned()
+        ErrorClass::TlsHandshake
+        | ErrorClass::TlsCertificate
+        | ErrorClass::TlsIncompatible
+        | ErrorClass::TlsTruncated
+        | ErrorClass::TlsRecord
+        | ErrorClass::Alpn => {
+            let place = Place { host: target.host.clone(), port: Some(target.port) };
+            format!("test it with: openssl s_client -connect {place}")
+        }
+        _ => format!("is it an HTTP server? Test it with: curl -v {target}"),
     });
-    TargetError::target(format!("{}: {}", error.request, error.detail), hint)
+    TargetError::target(format!("{request}: {what}"), hint)
 }
 
 /// Servers that know both protocols say so in a 400.
@@ -263,7 +292,7 @@ mod tests {
     use super::*;
     use webstone_lab::fixture::Table;
     use webstone_lab::fixture::answering;
-    use webstone_model::workload::{FileRequest, Page};
+    use webstone_model::workload::Page;
 
     fn workload(files: &[(&str, u64)]) -> Workload {
         let file = |(url, size): &(&str, u64)| FileRequest {
@@ -304,7 +333,7 @@ mod tests {
             hint: None,
         };
         let told = no_answer(&base.parse().unwrap(), malformed);
-        assert!(told.what.contains("expects TLS: it answers a TLS greeting"), "{told}");
+        assert!(told.what.contains("expects TLS: it answers a TLS ClientHello"), "{told}");
     }
 
     #[test]
@@ -352,6 +381,24 @@ mod tests {
             told.starts_with("63 of the workload's 64 files are not") && told.ends_with("and 58 more"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn pages_over_tls_are_checked_there_and_the_others_in_the_clear() {
+        let (plain, secure) = (answering(b""), answering(b"").replace("http:", "https:"));
+        let mut files = workload(&[("/a", 1), ("/a", 1), ("/b", 1)]);
+        files.pages[0].files[1].detail.tls = true;
+        let both = RunSpec { target: vec![plain.clone(), secure.clone()], ..RunSpec::default() };
+        let mut table = Table::default();
+        for url in [format!("{plain}/a"), format!("{secure}/a"), format!("{plain}/b")] {
+            table.0.insert(url, (200, vec![0]));
+        }
+        assert_eq!(checked(&both, &files, &table, &mut TargetFacts::default()), Ok(()));
+        table.0.insert(format!("{secure}/a"), (404, vec![]));
+        let told = message(checked(&both, &files, &table, &mut TargetFacts::default()));
+        assert!(told.contains(&format!("page 0: {secure}/a: missing")), "{told}");
+        let error = locate(&spec(&plain), &files).unwrap_err();
+        assert!(error.is_usage && error.what.contains("requests pages over TLS"), "{error:?}");
     }
 
     #[test]

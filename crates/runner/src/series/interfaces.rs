@@ -1,10 +1,15 @@
 //! Which interfaces of a matrix can be measured here: a server that has none of a name is left out, not refused, because a
 //! matrix of servers and interfaces has gaps by nature. Whatever is left out is said.
 
-use webstone_model::series::{Cell, Delivery, Kind, Matrix};
+use std::collections::HashMap;
+
+use webstone_model::series::{Cell, Delivery, Handshakes, Kind, Matrix};
 use webstone_model::spec::{Interface, RunSpec};
+use webstone_model::workload::{TlsPages, Workload};
 
 use super::SeriesError;
+use crate::check::for_workload;
+use crate::check::handler::{asks_for_ready_heads, has_ready_heads};
 use crate::load_workload;
 use webstone_lab::servers::interfaces::{missing, of};
 
@@ -27,10 +32,27 @@ pub fn cells(kind: Kind, matrix: &Matrix, base: &RunSpec) -> Result<(Vec<Cell>, 
     if all {
         cells.retain(|cell| interface(cell).is_none_or(|it| of(cell.at.server.software).contains(&it)));
     }
-    let (offered, others): (Vec<Cell>, Vec<Cell>) = cells.into_iter().partition(|cell| lack(cell).is_none());
-    let mut left_out: Vec<(Option<Delivery>, String)> =
-        others.iter().filter_map(|cell| Some((cell.at.interface, lack(cell)?))).collect();
-    left_out.dedup();
+    let mut known = HashMap::new();
+    let mut offered = Vec::with_capacity(cells.len());
+    let mut left_out: Vec<(Option<Delivery>, String)> = Vec::new();
+    for mut cell in cells {
+        // What cannot be read is told by the run.
+        let of_file = || load_workload(&cell.spec.workload).ok();
+        let workload = known.entry(cell.spec.workload.clone()).or_insert_with(of_file).as_ref();
+        let why = match lack(&cell).or_else(|| workload.and_then(|workload| unencrypted(&cell, workload))) {
+            Some(why) => (cell.at.interface, why),
+            None => {
+                if let Some(workload) = workload {
+                    for_workload(&mut cell.spec, workload).map_err(|error| error.of_cell(&cell.name))?;
+                }
+                offered.push(cell);
+                continue;
+            }
+        };
+        if !left_out.contains(&why) {
+            left_out.push(why);
+        }
+    }
     let has_cells = |delivery: &Delivery| offered.iter().any(|cell| cell.at.interface == Some(*delivery));
     let without = |delivery: &Delivery| left_out.iter().find(|(left, _)| *left == Some(*delivery));
     let lost = matrix.interfaces.iter().filter(|delivery| !all && !has_cells(delivery)).find_map(without);
@@ -46,7 +68,10 @@ pub fn cells(kind: Kind, matrix: &Matrix, base: &RunSpec) -> Result<(Vec<Cell>, 
             "`webstone servers` lists which server has which interface, and what is missing here",
         ));
     }
-    Ok((offered, left_out.into_iter().map(|(_, why)| format!("left out: {why}")).collect()))
+    // The same may hold of several interfaces.
+    let mut told: Vec<String> = left_out.into_iter().map(|(_, why)| format!("left out: {why}")).collect();
+    told.dedup();
+    Ok((offered, told))
 }
 
 fn interface(cell: &Cell) -> Option<Interface> {
@@ -60,9 +85,23 @@ fn lack(cell: &Cell) -> Option<String> {
     if !of(software).contains(&interface) {
         return Some(format!("{interface}: {name} has no such interface"));
     }
-    missing(software, interface).map(|package| {
-        format!("{interface}: what {name} needs for it is not installed (Debian: apt-get install {package})")
+    if let Some(package) = missing(software, interface) {
+        return Some(format!(
+            "{interface}: what {name} needs for it is not installed (Debian: apt-get install {package})"
+        ));
+    }
+    // What cannot be read is told by the run.
+    let workload = (!has_ready_heads(Some(interface))).then(|| load_workload(&cell.spec.workload).ok())??;
+    asks_for_ready_heads(&workload).then(|| {
+        format!("{interface} under workloads that ask for a ready-made head (only `module` has one)")
     })
+}
+
+/// Why a workload cannot be asked without TLS, where a cell is to be.
+fn unencrypted(cell: &Cell, workload: &Workload) -> Option<String> {
+    let is_off = cell.at.handshakes == Some(Handshakes::Off);
+    (is_off && workload.tls_pages() != TlsPages::None)
+        .then(|| format!("{} without TLS: it asks pages over TLS", workload.name))
 }
 
 /// Answers of programs that are larger or smaller than the files that they are held against.
@@ -85,6 +124,7 @@ pub(super) fn unequal(cells: &[Cell]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use webstone_model::spec::Software;
 
     fn names(
         kind: Kind,
@@ -123,6 +163,52 @@ mod tests {
         assert_eq!(names(Kind::Servers, &["reference"], &[], "spice").unwrap().0, ["reference"]);
         let error = names(Kind::Spice, &["caddy"], &[], "spice").unwrap_err();
         assert_eq!(error, "none of these servers has an interface here to compare with its files");
+    }
+
+    #[test]
+    fn only_a_module_is_asked_for_ready_made_heads() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut paths = Vec::new();
+        for (name, head) in [("built", "built"), ("ready", "ready")] {
+            let path = directory.path().join(format!("{name}.toml"));
+            let text = format!("[[pages]]\nfiles = [{{ dynamic = {{ size = 7, head = \"{head}\" }} }}]\n");
+            std::fs::write(&path, text).unwrap();
+            paths.push(path.display().to_string());
+        }
+        let matrix = Matrix {
+            servers: vec!["reference".parse().unwrap()],
+            interfaces: ["static", "cgi"].map(|interface| interface.parse().unwrap()).to_vec(),
+            dynamic_workloads: paths,
+            ..Matrix::default()
+        };
+        let (cells, told) = cells(Kind::Spice, &matrix, &RunSpec::default()).unwrap();
+        let names: Vec<String> = cells.into_iter().map(|cell| cell.name).collect();
+        assert_eq!(names, ["reference-static", "reference-cgi-built"]);
+        assert_eq!(
+            told,
+            ["left out: cgi under workloads that ask for a ready-made head (only `module` has one)"]
+        );
+    }
+
+    #[test]
+    fn a_mix_of_plain_and_tls_has_a_server_that_listens_for_both_and_no_cell_without() {
+        let matrix: Matrix = toml::from_str("handshakes = ['off', 'full', 'resumed']").unwrap();
+        let base = RunSpec { workload: "webbench-ecommerce".into(), ..RunSpec::default() };
+        let (found, warnings) = super::cells(Kind::Servers, &matrix, &base).unwrap();
+        let told: Vec<(&str, Option<&str>)> = (found.iter())
+            .map(|cell| (&*cell.name, cell.spec.server.tls.as_ref().and_then(|tls| tls.listen.as_deref())))
+            .collect();
+        let listens = Some("127.0.0.1:0");
+        assert_eq!(told, [("reference-tls-full", listens), ("reference-tls-resumed", listens)]);
+        assert_eq!(warnings, ["left out: webbench-ecommerce without TLS: it asks pages over TLS"]);
+        let mut base = base;
+        (base.server.software, base.server.http2) = (Software::Nghttpd, true);
+        let error = super::cells(Kind::Servers, &Matrix::default(), &base).unwrap_err().to_string();
+        assert!(error.contains("nghttpd listens at one address"), "{error}");
+        // All of a workload in the clear: nothing changes.
+        let base = RunSpec { workload: "webbench-static".into(), ..RunSpec::default() };
+        let (found, _) = super::cells(Kind::Servers, &Matrix::default(), &base).unwrap();
+        assert_eq!(found[0].spec.server.tls, None);
     }
 
     #[test]

@@ -363,8 +363,8 @@ pub fn load(path: &Path) -> Result<(PathBuf, Series), SeriesError> {
         .kind()
     {
         io::ErrorKind::NotFound if directory.is_dir() => SeriesError::refused(
-            format!("{} holds no series: there is no {SERIES} in it", directory.display()),
-            "give the directory that a series named when it began",
+            format!("{} is not a series: it has no {SERIES}", directory.display()),
+            "give the directory that the series printed when it began",
         ),
         _ => StoreError::Io { doing: "read", path: file.clone(), source }.into(),
     })?;

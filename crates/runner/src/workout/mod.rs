@@ -19,9 +19,9 @@ use webstone_model::figures::Figures;
 use webstone_model::metrics::fairness;
 use webstone_model::record::{Disturbance, RunRecord, Tool};
 use webstone_model::spec::{RunSpec, ServerSpec};
-use webstone_model::target::Target;
+use webstone_model::target::{Scheme, Target};
 use webstone_model::units::{NANOS_PER_SECOND, Nanos};
-use webstone_model::workload::Workload;
+use webstone_model::workload::{TlsPages, Workload};
 
 use crate::check::check;
 use crate::observer::Silent;
@@ -76,6 +76,21 @@ pub fn workout(
     let root = Root::default();
     let mut spec = check(&options.spec.clone().into())?.spec;
     let workload = options.workload.clone().map_or_else(|| resolve_workload(&spec), Ok)?;
+    let is_https = |url: &&String| Target::split(url).is_ok_and(|(target, _)| target.scheme == Scheme::Https);
+    let behind_tls = spec.target.iter().find(is_https).cloned();
+    let speaks_tls = || spec.server.tls.as_ref().map(|_| "a server with TLS".to_owned());
+    let asks_tls = || {
+        (workload.tls_pages() != TlsPages::None).then(|| format!("workload {} (tls = true)", workload.name))
+    };
+    if let Some(what) = behind_tls.or_else(speaks_tls).or_else(asks_tls) {
+        return Err(RunError::Refused {
+            what: format!(
+                "{what}: misbehaving clients send plain text, which a server with TLS rejects in its handshake"
+            ),
+            hint: "stress its http:// address, or leave out --tls; `webstone run` measures over TLS"
+                .to_owned(),
+        });
+    }
     let server = match spec.target.is_empty() {
         true => {
             let placement = place(&cpus(&root), ServerPlace::Ours, &spec.generator, &spec.server, &[])?;
