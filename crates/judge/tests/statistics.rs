@@ -227,7 +227,7 @@ fn too_few_numbers_of_cpus_have_no_law() {
     let why = |points: &[(f64, f64)]| Scalability::fit(points).unwrap_err().to_string();
     assert_eq!(
         why(&[(1.0, 10.0), (2.0, 19.0), (2.0, 18.0)]),
-        "the Universal Scalability Law has three coefficients, and throughput is known for 2 numbers of CPUs only"
+        "the Universal Scalability Law has three coefficients: it needs the throughput at 3 numbers of CPUs or more"
     );
     assert_eq!(
         why(&[(1.0, 10.0), (2.0, 0.0), (4.0, 18.0)]),

@@ -176,11 +176,11 @@ impl Found {
             let by_agent = record.target.agent.as_ref().map(|agent| &agent.cpus);
             let cpus: Vec<String> =
                 by_agent.unwrap_or(&record.target.cpus).iter().map(u32::to_string).collect();
-            if cpus.is_empty() { "not told".to_owned() } else { cpus.join(",") }
+            if cpus.is_empty() { "unknown".to_owned() } else { cpus.join(",") }
         };
         self.check(Weight::Forbids, "CPUs of the server", placed(a), placed(b));
         let named = |record: &RunRecord| {
-            record.target.server.clone().unwrap_or_else(|| "it did not tell its name".to_owned())
+            record.target.server.clone().unwrap_or_else(|| "it did not report its name".to_owned())
         };
         self.check(Weight::Noted, "server", named(a), named(b));
         for (fact, what) in SERVER_HOST {
@@ -251,7 +251,7 @@ fn text(variant: &impl Serialize) -> String {
 
 fn fact(value: Option<&serde_json::Value>) -> String {
     match value {
-        None => "not told".to_owned(),
+        None => "unknown".to_owned(),
         Some(serde_json::Value::String(text)) => text.clone(),
         Some(serde_json::Value::Bool(value)) => yes(*value),
         Some(value) => value.to_string(),

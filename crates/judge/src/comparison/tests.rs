@@ -370,10 +370,10 @@ fn what_is_not_comparable_is_named_with_both_values() {
         ("check of answers", "size", "content", Forbids),
         ("connections end with a reset", "no", "yes", Forbids),
         ("host", "box", "other", Forbids),
-        ("mitigations", "not told", "{\"meltdown\":\"PTI\"}", Forbids),
-        ("CPUs of the server", "not told", "0,1", Forbids),
+        ("mitigations", "unknown", "{\"meltdown\":\"PTI\"}", Forbids),
+        ("CPUs of the server", "unknown", "0,1", Forbids),
         ("warm-up", "1s", "1s500ms", Noted),
-        ("server", "it did not tell its name", "nginx/1.27", Noted),
+        ("server", "it did not report its name", "nginx/1.27", Noted),
         ("measured with", " ", " 2", Noted),
     ];
     let expected: Vec<_> =

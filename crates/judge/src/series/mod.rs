@@ -2,12 +2,15 @@
 //! The plan itself is [`webstone_model::series`]; definitions: `docs/measurement.md`, "Series".
 
 mod alarms;
+mod level_tls;
+mod ratios;
 mod scalability;
 mod summary;
 #[cfg(test)]
 mod tests;
 
 pub use alarms::{Alarm, AlarmKind, EFFICIENCY_BARE_PERCENT_MAX};
+pub use level_tls::LevelTls;
 pub use scalability::{FittedPoint, NoFit, POINTS_MIN, Scalability};
 pub use summary::{
     CellSummary, LevelSummary, Ranked, Ranks, Scaling, ScalingRow, Spice, SpiceRow, Summary, USEFUL_JAIN_MIN,

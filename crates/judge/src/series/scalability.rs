@@ -51,7 +51,7 @@ pub struct FittedPoint {
 pub enum NoFit {
     /// The law has three coefficients.
     #[error(
-        "the Universal Scalability Law has three coefficients, and throughput is known for {known} numbers of CPUs only"
+        "the Universal Scalability Law has three coefficients: it needs the throughput at {POINTS_MIN} numbers of CPUs or more"
     )]
     TooFewPoints {
         /// Distinct numbers of processors.

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Alarm, Caching, Cell, Coordinates, Delivery, Scalability, Series, alarms};
+use super::ratios::{mean_with_interval, percent, percent_more, ratio, times};
+use super::{Alarm, Caching, Cell, Coordinates, Delivery, LevelTls, Scalability, Series, alarms};
 use crate::comparison::{self, Pair, RankRange};
 use crate::statistics::{self, Interval};
 use crate::verdict::{self, Standing};
@@ -15,6 +16,7 @@ use webstone_model::origin_figures::OriginFigures;
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::server_figures::ServerFigures;
+use webstone_model::workload::TlsPages;
 
 /// Least Jain's index over clients' completed pages at which they count as served equally.
 pub const USEFUL_JAIN_MIN: f64 = 0.95;
@@ -121,6 +123,9 @@ pub struct LevelSummary {
     /// Of the fullest link towards the server: how much of its speed is used, in percent. Absent of loopbacks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_percent: Option<f64>,
+    /// Its TLS handshakes; absent where there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<LevelTls>,
     /// Of a proxy: what the origin behind it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<OriginFigures>,
@@ -338,6 +343,7 @@ impl LevelSummary {
             server_cpu_per_request_s: Metric::SERVER_CPU.value(&reading),
             server_cpu_percent: ServerFigures::of(runs).map(|server| server.cpu_percent),
             link_percent: verdict::link_percent(runs),
+            tls: LevelTls::of(&merged),
             origin: OriginFigures::of(runs),
         }
     }
@@ -526,6 +532,12 @@ impl Whole<'_> {
         Some(Scaling { of, rows, no_law: law.as_ref().err().map(ToString::to_string), law: law.ok() })
     }
 
+    /// Whether a cell asks some pages over TLS and others without TLS: it is no program beside files that are asked alike.
+    fn is_mixed(&self, cell: usize) -> bool {
+        let record = self.records.get(cell).and_then(Option::as_ref);
+        record.is_some_and(|record| record.workload.tls_pages() == TlsPages::Some)
+    }
+
     fn spice(&self, (of, group): Group) -> Option<Spice> {
         let is_dynamic = |cell: &usize| self.cells[*cell].at.is_dynamic();
         let mut of_files = group.iter().filter(|cell| !is_dynamic(cell));
@@ -535,7 +547,7 @@ impl Whole<'_> {
             return None;
         }
         let mut of_spice = vec![files];
-        of_spice.extend(group.iter().filter(|cell| is_dynamic(cell)));
+        of_spice.extend(group.iter().filter(|cell| is_dynamic(cell) && !self.is_mixed(**cell)));
         if of_spice.len() < 2 {
             return None;
         }
@@ -563,33 +575,4 @@ impl Whole<'_> {
         };
         Some(Spice { of, rows: of_spice.into_iter().map(row).collect() })
     }
-}
-
-/// A mean with its interval, or without where there are too few values.
-fn mean_with_interval(samples: &[f64]) -> Option<Interval> {
-    let bare = || (!samples.is_empty()).then(|| Interval::bare(statistics::mean(samples)));
-    statistics::mean_interval(samples).or_else(bare)
-}
-
-fn quotient(a: &[f64], b: &[f64]) -> Option<f64> {
-    let (a, b) = (statistics::mean(a), statistics::mean(b));
-    (a > 0.0 && b > 0.0).then(|| a / b)
-}
-
-/// A ratio of means with its interval, or without where there are too few values.
-fn ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
-    statistics::ratio_interval(a, b).or_else(|| quotient(a, b).map(Interval::bare))
-}
-
-fn times(ratio: Interval, factor: f64) -> Interval {
-    Interval { point: factor * ratio.point, low: factor * ratio.low, high: factor * ratio.high, ..ratio }
-}
-
-fn percent(ratio: Interval) -> Interval {
-    times(ratio, 100.0)
-}
-
-fn percent_more(ratio: Interval) -> Interval {
-    let Interval { point, low, high, .. } = percent(ratio);
-    Interval { point: point - 100.0, low: low - 100.0, high: high - 100.0, ..ratio }
 }

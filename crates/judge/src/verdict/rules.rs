@@ -192,9 +192,10 @@ fn disclosed(record: &RunRecord, key: &str) -> Finding {
             Some(path) => format!("access log to {path}"),
             None => "no access log".to_owned(),
         }),
-        "server.dns" => {
-            Some(if server.resolve_names { "looks names up" } else { "resolves no names" }.to_owned())
-        }
+        "server.dns" => Some(
+            if server.resolve_names { "looks up host names" } else { "does not look up host names" }
+                .to_owned(),
+        ),
         "server.processes" => Some(match server.threads {
             0 => "one process, a thread for each of its CPUs".to_owned(),
             threads => format!("one process, {}", counted(u64::from(threads), "thread", "threads")),

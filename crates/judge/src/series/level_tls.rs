@@ -1,0 +1,68 @@
+//! What became of a level's TLS handshakes, in the few figures that cells are held against each other by.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use webstone_model::metrics::Measured;
+
+/// TLS of a level, over all of its iterations.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LevelTls {
+    /// Handshakes that ended well, of all connections, in percent: the share over TLS. Null where no connection was made in the window.
+    pub connections_percent: Option<f64>,
+    /// Of those handshakes, how many were full, in percent.
+    pub full_percent: f64,
+    /// Mean time of a handshake, in seconds.
+    pub handshake_mean_s: f64,
+}
+
+impl LevelTls {
+    /// Of what was measured; `None` without a handshake that ended well.
+    pub(super) fn of(measured: &Measured) -> Option<LevelTls> {
+        let handshakes = measured.handshakes.as_ref().filter(|handshakes| handshakes.ended() > 0)?;
+        let (ended, connections) = (handshakes.ended() as f64, measured.counts.connections as f64);
+        // Handshakes count where they end and connections where they begin, so a window may have more of those than of these: by
+        // one a client at most, and that is no share.
+        let connections_percent = (connections > 0.0).then(|| (100.0 * ended / connections).min(100.0));
+        Some(LevelTls {
+            connections_percent,
+            full_percent: 100.0 * handshakes.full as f64 / ended,
+            handshake_mean_s: handshakes.time.sum as f64 / ended / 1e9,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use webstone_model::metrics::{Handshake, Handshakes};
+    use webstone_model::tls::{TlsCipher, TlsVersion};
+
+    #[test]
+    fn shares_are_of_connections_and_of_handshakes() {
+        let mut handshakes = Handshakes::default();
+        for (is_resumed, took_ns) in
+            [(false, 4_000_000), (true, 1_000_000), (true, 1_000_000), (true, 2_000_000)]
+        {
+            let handshake = Handshake {
+                is_resumed,
+                took_early_data: None,
+                version: TlsVersion::Tls13,
+                cipher: TlsCipher::Tls13Aes128,
+                group: None,
+                alpn: None,
+                is_verified: true,
+            };
+            handshakes.record(&handshake, took_ns);
+        }
+        let mut measured = Measured { handshakes: Some(handshakes), ..Measured::default() };
+        measured.counts.connections = 50;
+        let told = LevelTls::of(&measured).unwrap();
+        assert_eq!((told.connections_percent, told.full_percent), (Some(8.0), 25.0));
+        assert!((told.handshake_mean_s - 0.002).abs() < 1e-12);
+        measured.counts.connections = 3;
+        assert_eq!(LevelTls::of(&measured).unwrap().connections_percent, Some(100.0), "one began before");
+        measured.counts.connections = 0;
+        assert_eq!(LevelTls::of(&measured).unwrap().connections_percent, None);
+        assert_eq!(LevelTls::of(&Measured::default()), None);
+    }
+}
