@@ -204,6 +204,7 @@ fn page_row(record: &RunRecord, run: &IterationRecord, index: usize, page: &Page
     row.put("connect_max_s", "", seconds(page.connect_ns_max));
     row.put("body_bytes", "", page.body_bytes);
     row.put("head_bytes", "", page.head_bytes);
+    row.put("tls", "", stated.and_then(|page| page.files.first()).map(|file| u8::from(file.detail.tls)));
     row
 }
 

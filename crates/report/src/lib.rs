@@ -14,6 +14,7 @@ mod cell;
 mod chart;
 mod classic;
 mod comparison;
+mod configuration;
 mod csv;
 mod definitions;
 pub mod figures;

@@ -17,7 +17,7 @@ use crate::numbers::{Scale, bytes, count, counted};
 use crate::screen::Screen;
 use crate::summary::{self, Level};
 use crate::text::{self, figures, header, headline, problems};
-use crate::{Options, advice, definitions, series};
+use crate::{Options, advice, configuration, definitions, series};
 
 /// What the table of levels shows the headline figures of, in its order.
 const GROUPS: [Group; 9] = [
@@ -50,6 +50,9 @@ pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -
         errors(record, &mut out);
     }
     facts(record, verdict, &mut out);
+    out.push_str("<details><summary>Configuration</summary>\n\n");
+    series::markdown::draw(&configuration::sheet(&configuration::of(record)), &mut out);
+    out.push_str("</details>\n");
     out
 }
 

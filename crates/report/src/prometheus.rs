@@ -17,6 +17,7 @@ use webstone_model::metrics::{Histogram, Moments};
 use webstone_model::record::{HostUse, IterationRecord, RunRecord};
 use webstone_model::shown::shown;
 use webstone_model::units::NANOS_PER_SECOND;
+use webstone_model::workload::FileRequest;
 
 use crate::definitions::{Definition, definition};
 use crate::{Judged, Options, summary};
@@ -215,7 +216,8 @@ fn of_pages(metrics: &mut Metrics, run: &Labels, record: &RunRecord, pages_max: 
     pages.sort_by_key(|(index, page)| (std::cmp::Reverse(page.hits), *index));
     for (index, page) in pages.into_iter().take(pages_max) {
         let file = record.workload.pages.get(index).and_then(|page| page.files.first());
-        let labels = run.with("page", &index.to_string()).with("file", file.map_or("", |file| &file.url));
+        let name = file.map(FileRequest::shown).unwrap_or_default();
+        let labels = run.with("page", &index.to_string()).with("file", &name);
         for (name, defined, value) in [
             ("webstone_page_hits_total", "hits", page.hits as f64),
             ("webstone_page_failed_total", "failed", page.failed as f64),

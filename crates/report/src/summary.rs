@@ -69,7 +69,7 @@ impl Level<'_> {
         }
     }
 
-    /// Its place on an axis of loads: clients, or the highest arrivals a second.
+    /// Its place on an axis of loads: clients, or the highest arrivals per second.
     pub(crate) fn load_number(&self) -> f64 {
         self.rate.map_or_else(|| f64::from(self.clients), |rate| rate.peak().per_s())
     }

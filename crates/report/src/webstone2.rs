@@ -18,6 +18,8 @@
 //!   those with the most hits are shown, and how many there are besides.
 //! - `Reading results` has a dot for each client, blanks and empty lines stand where the original has them: an empty line follows
 //!   each date, whose `asctime` brings a line end of its own.
+//! - The line of the web server ends with its URL. In the original the address followed at which the webmaster waited for its
+//!   clients; nothing listens here.
 //! - Dates are UTC; the original printed local time.
 
 use std::fmt::Write as _;
@@ -46,11 +48,12 @@ pub(crate) fn write(
     pages_max: usize,
     out: &mut dyn io::Write,
 ) -> Result<(), ReportError> {
-    for run in &record.iterations {
+    for (number, run) in record.iterations.iter().enumerate() {
         let rows = record.page_rows(run, pages_max)?;
         let asked = run.measured.pages.iter().filter(|page| **page != PageTotals::default()).count() as u64;
         let held = run.pages_at.map_or(asked, |place| place.rows);
-        let mut text = String::new();
+        // The original has a file for each.
+        let mut text = if number > 0 { "\n".to_owned() } else { String::new() };
         // Writing to a String cannot fail, so the results are dropped in one place.
         let _ = preamble(&mut text, record, run)
             .and_then(|()| pages(&mut text, record, &rows, held))
@@ -116,7 +119,7 @@ fn page_statistics(out: &mut String, page: &PageTotals) -> std::fmt::Result {
 
 fn moved(out: &mut String, bodies: u64, all: u64) -> std::fmt::Result {
     let heads = all.saturating_sub(bodies);
-    writeln!(out, "\n{bodies} body bytes moved + {heads} header bytes moved = {all} total\n")
+    writeln!(out, "\n{bodies} body bytes moved + {heads} header bytes moved = {all} total")
 }
 
 fn results(out: &mut String, run: &IterationRecord) -> std::fmt::Result {
@@ -143,7 +146,7 @@ fn statistics(out: &mut String, run: &IterationRecord) -> std::fmt::Result {
     let counts = &measured.counts;
     writeln!(out, "{} connection(s) to server, {} errors", counts.connections, counts.failed)?;
     if counts.connections == 0 && counts.succeeded == 0 {
-        return writeln!(out, "{NO_CONNECTIONS}\n");
+        return writeln!(out, "{NO_CONNECTIONS}");
     }
     writeln!(out, "{TITLE}")?;
     times(out, "Connect time (sec) \t", &measured.connect)?;

@@ -49,6 +49,7 @@ fn a_workbook_has_a_sheet_a_table_and_the_figures_of_the_record() {
         book.sheet_names(),
         [
             "Summary",
+            "Configuration",
             "Disclosure",
             "Levels",
             "Iterations",

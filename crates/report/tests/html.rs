@@ -298,7 +298,7 @@ fn an_open_loop_is_drawn_over_its_rates_with_both_latencies() {
 #[test]
 fn the_origin_behind_a_proxy_has_a_table_whose_columns_are_defined() {
     let page = html(&records::proxied());
-    assert!(page.contains("what the proxy asked of webstone"));
+    assert!(page.contains("requests to webstone"));
     let links: Vec<&str> = page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     assert!(links.contains(&"def-the-origin-behind-a-proxy-hit_percent"));
     for link in links {

@@ -21,7 +21,7 @@ fn the_text_fits_a_terminal_and_says_what_is_missing() {
     let text = rendered(Format::Text);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     for part in [
-        "CPUs against CPUs: nginx, apache:tuned (",
+        "CPU scaling: nginx, apache:tuned (",
         "Not finished: 18 of 24 iterations done; `webstone scale --resume DIR`",
         "with 2 CPUs | there is <b>one</b> warning",
         "\nScaling  ",
@@ -33,6 +33,22 @@ fn the_text_fits_a_terminal_and_says_what_is_missing() {
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(part) || flat.contains(part.trim()), "{part}:\n{text}");
     }
+}
+
+#[test]
+fn what_many_tables_have_in_common_is_said_once() {
+    let text = flat(&rendered(Format::Text));
+    assert!(text.matches("Scaling ").count() > 1, "{text}");
+    for note in ["NA: the run is invalid or missing", "No law: the Universal Scalability Law has"] {
+        assert_eq!(text.matches(note).count(), 1, "{note}\n{text}");
+    }
+    // A table for each number of CPUs, none of which this series was made for.
+    let matrix = "servers = [\"nginx\"]\ninterfaces = [\"static\", \"php-fpm\"]\ncpus = [1, 2]";
+    let (series, records) = with(matrix, Kind::Scale, &[&[100, 101], &[200, 201], &[50, 51], &[90, 91]]);
+    let options = Options::default();
+    let brief = render_series(&series, &records, &[], Format::Text, &options).unwrap();
+    let brief = flat(&String::from_utf8(brief).unwrap());
+    assert!(brief.contains("Not shown: SPICE (2 tables), "), "{brief}");
 }
 
 #[test]
@@ -66,7 +82,7 @@ fn every_other_form_has_every_cell_and_nothing_becomes_markup() {
     assert!(rows.iter().all(|row| row.split(',').count() == columns), "{csv}");
     assert!(rows[8].starts_with("apache-tuned-1cpu,apache,tuned,,"), "{csv}");
     assert!(
-        rows[9].starts_with("apache-tuned-2cpu,apache,tuned,,") && rows[9].ends_with(",not measured,"),
+        rows[9].starts_with("apache-tuned-2cpu,apache,tuned,,") && rows[9].ends_with(",not measured,,,,,"),
         "{csv}"
     );
     let json: Value = serde_json::from_str(&rendered(Format::Json)).unwrap();
@@ -206,6 +222,57 @@ fn efficiencies_have_their_intervals_in_every_form() {
         };
         assert!(flat(&text).contains(part), "{format}: {part}\n{text}");
     }
+}
+
+#[test]
+fn what_tls_costs_is_told_beside_the_same_without_it() {
+    let (series, mut records) = with(
+        "servers = ['nginx']\nhandshakes = ['off', 'full', 'resumed']",
+        Kind::Servers,
+        &[&[1_000, 1_000, 1_000], &[500, 500, 500], &[750, 750, 750]],
+    );
+    for (record, (full, resumed)) in records.iter_mut().flatten().zip([(0, 0), (8, 0), (2, 6)]) {
+        for run in &mut record.iterations {
+            let ended = full + resumed;
+            run.measured.counts.connections = 100;
+            run.measured.handshakes = (ended > 0).then(|| webstone_model::metrics::Handshakes {
+                full,
+                resumed,
+                time: webstone_model::metrics::Moments {
+                    count: ended,
+                    sum: ended * 2_000_000,
+                    ..Default::default()
+                },
+                ..Default::default()
+            });
+        }
+    }
+    let options = Options { full: true, width: 120, ..Options::default() };
+    let of = |format| {
+        let bytes = render_series(&series, &records, &[], format, &options).unwrap();
+        String::from_utf8(bytes).unwrap()
+    };
+    let text = of(Format::Text);
+    let row = |name: &str| {
+        let rows = text.split("\nHandshakes").nth(1).unwrap_or_else(|| panic!("no table in {text}"));
+        let line = rows.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(row("nginx-tls-off")[1..4], ["1,000", "–", "+100.0%"].map(str::to_owned), "{text}");
+    assert_eq!(
+        row("nginx-tls-full")[1..6],
+        ["500", "-50.0%", "–", "8.0%", "100.0%"].map(str::to_owned),
+        "{text}"
+    );
+    let resumed = ["750", "-25.0%", "+50.0%", "8.0%", "25.0%"].map(str::to_owned);
+    assert_eq!(row("nginx-tls-resumed")[1..6], resumed, "{text}");
+    assert!(of(Format::Csv).contains(",resumed,8,25,0.002"), "{}", of(Format::Csv));
+    // Where it does not vary, the title says it.
+    let (mut series, records) = with("servers = ['nginx']", Kind::Servers, &[&[1_000, 1_000, 1_000]]);
+    series.cells[0].spec.server.tls = Some(Default::default());
+    let text = render_series(&series, &records, &[], Format::Text, &Options::default()).unwrap();
+    let text = flat(&String::from_utf8(text).unwrap());
+    assert!(text.contains("interleaved, over TLS with full handshakes; series"), "{text}");
 }
 
 #[test]

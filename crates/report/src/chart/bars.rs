@@ -46,9 +46,10 @@ pub(crate) fn bars(
         |value: f64| if most > 0.0 { value.clamp(0.0, most) / most * (WIDTH - 2.0 * EDGE) } else { 0.0 };
     let mut svg = open(id, "plot bars", height, title, description);
     label(&mut svg, EDGE, 12.0, "start", heading);
+    let shared = shared_words(rows);
     for (index, bar) in rows.iter().enumerate() {
         let top = HEAD + index as f64 * ROW;
-        names(&mut svg, top, &bar.name, &bar.shown);
+        names(&mut svg, top, &bar.name[shared..], &bar.shown);
         let length = if bar.value.is_finite() { place(bar.value) } else { 0.0 };
         let y = top + 20.0;
         let _ = write!(
@@ -80,6 +81,21 @@ pub(super) fn names(svg: &mut String, top: f64, name: &str, shown: &str) {
     svg.push_str("</text>");
 }
 
+/// How many bytes at the start of each name may go: words that all names share, where one is too long to stand as it is.
+fn shared_words(rows: &[Bar]) -> usize {
+    let [first, others @ ..] = rows else { return 0 };
+    if others.is_empty() || rows.iter().all(|bar| bar.name.chars().count() <= NAME_MAX) {
+        return 0;
+    }
+    let shared = others.iter().fold(first.name.len(), |shared, other| {
+        let alike = first.name.bytes().zip(other.name.bytes()).take(shared);
+        alike.take_while(|(one, another)| one == another).count()
+    });
+    let words = first.name.as_bytes()[..shared].iter().rposition(|byte| *byte == b'-').map_or(0, |at| at + 1);
+    // Something of each must be left.
+    if rows.iter().any(|bar| bar.name.len() == words) { 0 } else { words }
+}
+
 fn shortened(name: &str) -> String {
     let length = name.chars().count();
     if length <= NAME_MAX {
@@ -104,6 +120,32 @@ mod tests {
         assert!(svg.contains("M2 40.0h376.0") && svg.contains("M2 71.0h188.0"), "{svg}");
         assert!(svg.contains("&lt;b&gt;"));
         assert_eq!(shortened(&"x".repeat(100)).chars().count(), NAME_MAX);
+    }
+
+    #[test]
+    fn names_too_long_to_stand_lose_the_words_that_all_share() {
+        let drawn =
+            |names: [&str; 2]| bars("id", "t", "d", "cell", 0, &names.map(|name| bar(name, 1.0, None)));
+        let svg = drawn([
+            "reference-static-workout-0k-names-off-cache-off",
+            "reference-static-workout-16k-names-off-cache-off",
+        ]);
+        assert!(
+            svg.contains(">0k-names-off-cache-off<") && svg.contains(">16k-names-off-cache-off<"),
+            "{svg}"
+        );
+        let svg = drawn([
+            "/a/page-of-a-name-longer-than-a-line-can-be-",
+            "/a/page-of-a-name-longer-than-a-line-can-be-b",
+        ]);
+        assert!(svg.contains("/a/page-of-a-name"), "{svg}");
+        let svg = drawn(["nginx-tuned-1cpu", "nginx-tuned-2cpu"]);
+        assert!(svg.contains(">nginx-tuned-1cpu<"), "{svg}");
+        let svg = drawn([
+            "/a/page-\u{e9}-of-a-name-longer-than-a-line-can-be",
+            "/a/page-\u{e8}-of-a-name-longer-than-a-line-can-be",
+        ]);
+        assert!(svg.contains(">\u{e9}-of-a-name-longer-than-a-line-can-be<"), "{svg}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Under which conditions a result was measured, and whether a run was measured under the same: its workload, how answers came
-//! about, protocol, connections, CPUs of the server, its cache, look-up of names. A row of a table is set beside a level of a run
+//! about, protocol, TLS, connections, CPUs of the server, its cache, look-up of names. A row of a table is set beside a level of a run
 //! only where all of them agree, so that a ratio shows the distance between two machines and not between two questions.
 
 use serde::{Deserialize, Serialize};
@@ -7,6 +7,7 @@ use webstone_model::interfaces::Interface;
 use webstone_model::record::RunRecord;
 use webstone_model::series::Delivery;
 use webstone_model::spec::{ConnectionPolicy, HttpVersion, Software};
+use webstone_model::workload::TlsPages;
 
 /// How a published row was measured. What its document does not say is not asked of a run either.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -21,9 +22,15 @@ pub struct Conditions {
     /// How the handler fills its answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fill: Option<String>,
+    /// Whether its answers have a head that is made for each (`built`) or beforehand (`ready`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
     /// Version that requests name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<HttpVersion>,
+    /// Which pages were asked over TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsPages>,
     /// When connections end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<ConnectionPolicy>,
@@ -54,8 +61,12 @@ pub enum Other {
     Interface,
     /// Its handler fills answers otherwise.
     Fill,
+    /// Its handler makes heads otherwise.
+    Head,
     /// Another version of HTTP.
     Http,
+    /// Other pages are asked over TLS, or none.
+    Tls,
     /// Connections end at other times.
     Connections,
     /// Another number of CPUs.
@@ -75,7 +86,9 @@ impl Other {
             Other::Workload => "workload",
             Other::Interface => "interface",
             Other::Fill => "fill of the handler",
+            Other::Head => "head of the handler's answers",
             Other::Http => "version of HTTP",
+            Other::Tls => "TLS",
             Other::Connections => "connections",
             Other::Cpus => "CPUs of the server",
             Other::Cache => "cache of the server",
@@ -97,7 +110,9 @@ impl Conditions {
                 false => self.interfaces,
             },
             fill: self.fill.or_else(|| outer.fill.clone()),
+            head: self.head.or_else(|| outer.head.clone()),
             http: self.http.or(outer.http),
+            tls: self.tls.or(outer.tls),
             connections: self.connections.or(outer.connections),
             cpus: self.cpus.or(outer.cpus),
             cache: self.cache.or(outer.cache),
@@ -117,7 +132,9 @@ impl Conditions {
         same(asked, Other::Workload)
             .or_else(|| same(through, Other::Interface))
             .or_else(|| same(self.fill.as_deref().is_none_or(|fill| run.fill == Some(fill)), Other::Fill))
+            .or_else(|| same(self.head.as_deref().is_none_or(|head| run.head == Some(head)), Other::Head))
             .or_else(|| same(self.http.is_none_or(|http| http == run.http), Other::Http))
+            .or_else(|| same(self.tls.is_none_or(|tls| tls == run.tls), Other::Tls))
             .or_else(|| same(self.connections.is_none_or(|it| it == run.connections), Other::Connections))
             .or_else(|| same(self.cpus.is_none() || self.cpus == run.cpus, Other::Cpus))
             .or_else(|| same(self.cache.is_none() || self.cache == run.cache, Other::Cache))
@@ -133,7 +150,9 @@ pub(super) struct Run<'a> {
     workload: &'a str,
     interface: Option<Delivery>,
     fill: Option<&'a str>,
+    head: Option<&'a str>,
     http: HttpVersion,
+    tls: TlsPages,
     connections: ConnectionPolicy,
     cpus: Option<u32>,
     cache: Option<bool>,
@@ -147,7 +166,12 @@ impl Run<'_> {
         let (spec, target) = (&record.spec, &record.target);
         let ours = target.embedded || target.software.is_some();
         let sent = record.workload.pages.iter().flat_map(|page| &page.files);
-        let mut queries = sent.clone().filter_map(|file| file.url.split_once('?')).map(|(_, query)| query);
+        let asked = sent.clone().find_map(|file| Some(file.url.split_once('?')?.1));
+        // A parameter of the handler, or what it does where none is given.
+        let parameter = |name: &str, otherwise: &'static str| {
+            let mut words = asked.unwrap_or_default().split('&').filter_map(|word| word.split_once('='));
+            words.find(|(key, _)| *key == name).map_or(otherwise, |(_, value)| value)
+        };
         let is_static = sent.clone().all(|file| !file.url.contains('?'));
         // The server's own configuration may keep fewer CPUs busy than it is pinned to.
         let most = target.software.as_ref().and_then(|software| software.cpus_max).unwrap_or(u32::MAX);
@@ -161,11 +185,14 @@ impl Run<'_> {
                 (false, true) => Some(Delivery::Dynamic(spec.server.interface.unwrap_or(Interface::Native))),
                 (false, false) => None,
             },
-            fill: (!is_static).then(|| {
-                let mut words = queries.next().unwrap_or_default().split('&');
-                words.find_map(|word| word.strip_prefix("fill=")).unwrap_or("random")
-            }),
+            fill: (!is_static).then(|| parameter("fill", "random")),
+            head: (!is_static).then(|| parameter("head", "built")),
             http: spec.client.http,
+            // A target whose URL is https has all pages asked over TLS that do not say.
+            tls: match record.workload.tls_pages() {
+                TlsPages::None if target.url.starts_with("https:") => TlsPages::All,
+                pages => pages,
+            },
             connections: spec.client.connections,
             cpus: of_list(&target.cpus)
                 .or_else(|| of_list(target.agent.as_ref().map_or(&[][..], |agent| &agent.cpus))),

@@ -4,6 +4,7 @@
 use serde_json::Value;
 use webstone_judge::verdict::{self, RuleResult, RuleStanding};
 
+use crate::configuration;
 use crate::numbers::{count, counted};
 use crate::screen::Screen;
 use crate::text::header;
@@ -21,6 +22,8 @@ pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
     if runs.len() > 1 {
         differing(html, runs);
     }
+    let named: Vec<_> = runs.iter().map(|run| (run.name.as_str(), run.record)).collect();
+    html.sheet(&configuration::sheet(&configuration::of_all(&named)));
     for (number, run) in runs.iter().enumerate() {
         if runs.len() > 1 {
             html.element("h3", &run.name);

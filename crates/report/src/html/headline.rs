@@ -19,6 +19,9 @@ use super::Run;
 use super::figures::{definition, scale, title, value};
 use super::markup::Html;
 
+/// Runs beyond which those with the same verdict share a line.
+const VERDICT_LINES_MAX: usize = 6;
+
 /// The verdict on one record, in a line.
 pub(super) fn verdict(html: &mut Html, run: &Run<'_>) {
     html.section("verdict", "Verdict");
@@ -31,19 +34,35 @@ pub(super) fn verdict(html: &mut Html, run: &Run<'_>) {
     html.raw("</div></section>");
 }
 
-/// The verdicts on several, a line each; `links` are where their own reports stand.
+/// The verdicts on several, a line each, or, of many, a line for all with the same; `links` are where their own reports
+/// stand.
 pub(super) fn verdicts(html: &mut Html, runs: &[Run<'_>], links: &[Option<String>]) {
     html.section("verdict", "Verdicts").raw("<ul class=\"standings\">");
     let links = links.iter().map(Option::as_deref).chain(std::iter::repeat(None));
+    let mut lines: Vec<Vec<(&Run<'_>, Option<&str>)>> = Vec::new();
     for (run, link) in runs.iter().zip(links) {
-        html.raw("<li class=\"verdict ").raw(class(run)).raw("\"><strong>");
-        html.text(run.verdict.standing.word()).raw("</strong> ");
-        match link {
-            Some(link) => html.raw("<a href=\"").text(link).raw("\">").text(&run.name).raw("</a>"),
-            None => html.element("b", &run.name),
+        let is_same = |line: &&mut Vec<(&Run<'_>, _)>| {
+            let first = line[0].0;
+            (first.verdict.standing, state(first)) == (run.verdict.standing, state(run))
         };
-        html.text(": ").text(meaning(run.verdict.standing));
-        if let Some(state) = state(run) {
+        match lines.iter_mut().find(is_same).filter(|_| runs.len() > VERDICT_LINES_MAX) {
+            Some(line) => line.push((run, link)),
+            None => lines.push(vec![(run, link)]),
+        }
+    }
+    for line in lines {
+        let (first, _) = line[0];
+        html.raw("<li class=\"verdict ").raw(class(first)).raw("\"><strong>");
+        html.text(first.verdict.standing.word()).raw("</strong> ");
+        for (place, (run, link)) in line.iter().enumerate() {
+            html.text(if place > 0 { ", " } else { "" });
+            match link {
+                Some(link) => html.raw("<a href=\"").text(link).raw("\">").text(&run.name).raw("</a>"),
+                None => html.element("b", &run.name),
+            };
+        }
+        html.text(": ").text(meaning(first.verdict.standing));
+        if let Some(state) = state(first) {
             html.text("; ").text(state);
         }
         html.raw("</li>");

@@ -63,11 +63,13 @@ fn of_cells(html: &mut Html, report: &Report<'_>) {
         };
     }
     if !report.cell_notes.is_empty() {
-        html.element("h3", notes::TITLE).raw("<ul>");
-        for note in notes::grouped(report) {
+        let notes = notes::grouped(report);
+        html.raw("<details class=\"printed\"><summary>").element("h3", notes::TITLE);
+        html.text(&format!(" ({})", notes.len())).raw("</summary><ul>");
+        for note in notes {
             html.element("li", &note.sentence());
         }
-        html.raw("</ul>");
+        html.raw("</ul></details>");
     }
 }
 

@@ -7,7 +7,7 @@ use webstone_judge::verdict::RuleStanding;
 
 use crate::numbers::counted;
 use crate::screen::Screen;
-use crate::text::problems;
+use crate::text::cautions;
 
 use super::Run;
 use super::markup::Html;
@@ -76,8 +76,14 @@ fn limit(html: &mut Html, run: &Run<'_>) {
 }
 
 fn cautions(html: &mut Html, screen: &Screen, run: &Run<'_>) {
-    for (title, text) in problems::cautions(screen, run.record, &run.levels, &run.verdict) {
-        html.raw("<p><b>").text(&capitalised(title)).raw(":</b> ").text(&text).raw("</p>");
+    for caution in cautions::of(screen, run.record, &run.levels, &run.verdict) {
+        let (title, brief) = (capitalised(caution.title), caution.brief());
+        let Some(rest) = caution.rest() else {
+            html.raw("<p><b>").text(&title).raw(":</b> ").text(&brief).raw("</p>");
+            continue;
+        };
+        html.raw("<details class=\"printed\"><summary><b>").text(&title).raw(":</b> ").text(&brief);
+        html.raw("</summary>").element("p", &rest).raw("</details>");
     }
 }
 

@@ -7,7 +7,7 @@ use webstone_model::shown::shown;
 
 use super::{Report, notes};
 
-const COLUMNS: [&str; 49] = [
+const COLUMNS: [&str; 53] = [
     "cell",
     "server",
     "profile",
@@ -57,6 +57,10 @@ const COLUMNS: [&str; 49] = [
     "not_told_from",
     "notes",
     "build",
+    "handshakes",
+    "tls_connections_percent",
+    "full_handshakes_percent",
+    "handshake_mean_s",
 ];
 
 pub(super) fn render(report: &Report<'_>) -> Result<Vec<u8>, csv::Error> {
@@ -72,14 +76,21 @@ pub(super) fn render(report: &Report<'_>) -> Result<Vec<u8>, csv::Error> {
             row.push(notes::not_told_from(summary, place));
             row.push(notes::of_cell(report, place));
             row.push(text(cell.at.build));
+            row.push(text(cell.at.handshakes));
+            let tls = level.tls.as_ref();
+            row.push(text(tls.and_then(|tls| tls.connections_percent)));
+            row.push(text(tls.map(|tls| tls.full_percent)));
+            row.push(text(tls.map(|tls| tls.handshake_mean_s)));
             writer.write_record(row.iter().map(|cell| shown(cell).into_owned()))?;
         }
         // A cell that nothing was measured of has its row too: with its name, and why.
         if cell.levels.is_empty() {
             let mut row = of_cell(cell);
-            row.resize(COLUMNS.len() - 2, String::new());
+            row.resize(COLUMNS.len() - 6, String::new());
             row.push(notes::of_cell(report, place));
             row.push(text(cell.at.build));
+            row.push(text(cell.at.handshakes));
+            row.resize(COLUMNS.len(), String::new());
             writer.write_record(row.iter().map(|cell| shown(cell).into_owned()))?;
         }
     }

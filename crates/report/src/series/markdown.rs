@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Report, notes};
+use crate::configuration;
 use crate::layout::{Line, Sheet};
 use crate::markdown::safe;
 use crate::screen::Screen;
@@ -21,6 +22,10 @@ pub(super) fn render(report: &Report<'_>, screen: &Screen) -> String {
     if !of_cells.is_empty() {
         let _ = writeln!(out, "#### {}\n", notes::TITLE);
         of_cells.iter().for_each(|note| out.push_str(&format!("- {}\n", safe(&note.sentence()))));
+        out.push('\n');
+    }
+    if !report.configuration.is_empty() {
+        draw(&configuration::sheet(&report.configuration), &mut out);
     }
     out
 }

@@ -6,6 +6,7 @@
 
 mod batches;
 mod csv;
+mod handshakes;
 pub(crate) mod markdown;
 pub(crate) mod notes;
 mod peaks;
@@ -16,14 +17,14 @@ use serde::Serialize;
 use webstone_judge::series::{AlarmKind, Summary};
 use webstone_judge::verdict;
 use webstone_model::record::RunRecord;
-use webstone_model::series::{Kind, Series};
+use webstone_model::series::{Cell, Handshakes, Kind, Series};
 
 use crate::history::{self, Comparison};
 use crate::layout::{Sheet, labelled, push_line, wrapped};
 use crate::numbers::{count, counted};
 use crate::screen::{Screen, Tone};
 use crate::text::{self, problems};
-use crate::{Charset, Format, Options, html, outgoing, xlsx};
+use crate::{Charset, Format, Options, configuration, html, outgoing, xlsx};
 
 pub(crate) use sheets::{efficiency_lines, scaling_lines};
 
@@ -80,7 +81,11 @@ pub fn render_series(
         .iter()
         .map(|it| it.as_ref().map(|record| history::beside(record, &all)).unwrap_or_default())
         .collect();
-    let report = Report { series, summary: &summary, cell_notes, published };
+    let named: Vec<(&str, &RunRecord)> = (series.cells.iter().zip(records))
+        .filter_map(|(cell, record)| Some((cell.name.as_str(), record.as_ref()?)))
+        .collect();
+    let configuration = configuration::of_all(&named);
+    let report = Report { series, summary: &summary, cell_notes, published, configuration };
     match format {
         Format::Json => {
             #[derive(Serialize)]
@@ -123,6 +128,8 @@ pub(crate) struct Report<'a> {
     pub(crate) summary: &'a Summary,
     /// What each record's own report warns of, cell by cell.
     pub(crate) cell_notes: Vec<notes::CellNote>,
+    /// What was measured where, over all cells.
+    pub(crate) configuration: Vec<configuration::Group>,
     /// By cell: rows of published tables that were measured under its conditions.
     pub(crate) published: Vec<Vec<Comparison<'static>>>,
 }
@@ -145,9 +152,9 @@ impl Report<'_> {
         };
         let workload = self.series.cells.first().map_or("", |cell| cell.spec.workload.as_str());
         match self.series.kind {
-            Kind::Servers => format!("Server against server: {} ({workload})", servers(6)),
-            Kind::Scale => format!("CPUs against CPUs: {} ({workload})", servers(6)),
-            Kind::Spice => format!("Dynamic against static: {}", servers(6)),
+            Kind::Servers => format!("Servers compared: {} ({workload})", servers(6)),
+            Kind::Scale => format!("CPU scaling: {} ({workload})", servers(6)),
+            Kind::Spice => format!("Dynamic responses against files: {}", servers(6)),
         }
     }
 
@@ -206,11 +213,24 @@ impl Report<'_> {
     pub(crate) fn subtitle(&self) -> String {
         let (series, cells) = (self.series, self.series.cells.len() as u64);
         format!(
-            "{}, {} of each level, interleaved; series {}",
+            "{}, {} of each level, interleaved{}; series {}",
             counted(cells, "cell", "cells"),
             counted(u64::from(series.rounds), "iteration", "iterations"),
+            self.tls(),
             series.id
         )
+    }
+
+    /// What all cells have in common in TLS, in words; empty where there is none, and where it varies, which their names say.
+    fn tls(&self) -> String {
+        let is_alike = |cell: &Cell| cell.spec.server.tls.is_some() && cell.at.handshakes.is_none();
+        let Some(first) = self.series.cells.first().filter(|_| self.series.cells.iter().all(is_alike)) else {
+            return String::new();
+        };
+        let handshakes = Handshakes::Resumed(first.spec.client.tls.resume);
+        let has_both = |cell: &Cell| cell.spec.server.tls.as_ref().is_some_and(|tls| tls.listen.is_some());
+        let beside = if self.series.cells.iter().any(has_both) { " and without TLS" } else { "" };
+        format!(", over TLS{beside} with {}", handshakes.in_words())
     }
 
     pub(crate) fn sheets(&self, screen: &Screen) -> Vec<Sheet> {
@@ -236,10 +256,14 @@ fn for_terminal(report: &Report<'_>, records: &[Option<RunRecord>], options: &Op
     if options.full {
         report.sheets(screen).iter().for_each(|sheet| sheet.draw(screen, &mut out));
         notes::draw(screen, report, &mut out);
+        configuration::draw(screen, &report.configuration, &mut out);
         return out;
     }
     let (sheets, mut left_out) = sheets::brief(screen, report);
     sheets.iter().for_each(|sheet| sheet.draw(screen, &mut out));
+    if !report.configuration.is_empty() {
+        left_out.push(text::in_a_list(configuration::TITLE));
+    }
     let noted = notes::grouped(report).len() as u64;
     if noted > 0 {
         left_out.push(counted(noted, "note on cells", "notes on cells"));

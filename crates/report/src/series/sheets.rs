@@ -1,5 +1,7 @@
 //! The tables of a series: ranks, scaling, SPICE, every cell at its peak, and the levels of each.
 
+use std::collections::BTreeSet;
+
 use webstone_judge::comparison::RankRange;
 use webstone_judge::series::{
     AlarmKind, CellSummary, LevelSummary, Ranked, Ranks, Scaling, Spice, Summary, USEFUL_JAIN_MIN,
@@ -27,7 +29,32 @@ enum Part {
 
 /// All tables.
 pub(super) fn sheets(screen: &Screen, report: &Report<'_>) -> Vec<Sheet> {
-    parts(screen, report).into_iter().map(|(_, sheet)| sheet).collect()
+    said_once(parts(screen, report).into_iter().map(|(_, sheet)| sheet).collect())
+}
+
+/// Notes that several tables have stand below the first of them alone.
+fn said_once(mut sheets: Vec<Sheet>) -> Vec<Sheet> {
+    let mut said = BTreeSet::new();
+    for sheet in &mut sheets {
+        sheet.notes.retain(|(_, note)| said.insert(note.clone()));
+    }
+    sheets
+}
+
+/// Titles of tables, in a list: each once, with how many there are.
+fn listed(titles: &[&str]) -> Vec<String> {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for title in titles {
+        match counts.iter_mut().find(|(other, _)| other == title) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((*title, 1)),
+        }
+    }
+    let name = |(title, count): (&str, usize)| match count {
+        1 => crate::text::in_a_list(title),
+        _ => format!("{} ({count} tables)", crate::text::in_a_list(title)),
+    };
+    counts.into_iter().map(name).collect()
 }
 
 /// What the default report shows of them: what the series was made for, or the cells where nothing came of it; and the names of
@@ -38,8 +65,8 @@ pub(super) fn brief(screen: &Screen, report: &Report<'_>) -> (Vec<Sheet>, Vec<St
         all.iter().all(|(part, _)| *part != Part::Own) || report.summary.cells.iter().any(has_errors);
     let (shown, left_out): (Vec<_>, Vec<_>) =
         all.into_iter().partition(|(part, _)| *part == Part::Own || (shows_cells && *part == Part::Cells));
-    let sheets = shown.into_iter().map(|(_, sheet)| sheet).collect();
-    (sheets, left_out.iter().map(|(_, sheet)| crate::text::in_a_list(sheet.title)).collect())
+    let titles: Vec<&str> = left_out.iter().map(|(_, sheet)| sheet.title).collect();
+    (said_once(shown.into_iter().map(|(_, sheet)| sheet).collect()), listed(&titles))
 }
 
 fn parts(screen: &Screen, report: &Report<'_>) -> Vec<(Part, Sheet)> {
@@ -57,6 +84,8 @@ fn parts(screen: &Screen, report: &Report<'_>) -> Vec<(Part, Sheet)> {
     let others = [Kind::Servers, Kind::Scale, Kind::Spice].into_iter().filter(|other| *other != kind);
     parts.extend(others.flat_map(of).map(|sheet| (Part::Other, sheet)));
     if summary.cells.iter().any(|cell| cell.peak.is_some()) {
+        // It was asked for by whoever has them vary.
+        parts.extend(super::handshakes::sheet(screen, report).map(|sheet| (Part::Own, sheet)));
         parts.extend(draw.origin().map(|sheet| (Part::Other, sheet)));
         parts.push((Part::Other, super::peaks::sheet(screen, report)));
         parts.push((Part::Cells, draw.cells()));
@@ -327,7 +356,7 @@ impl Draw<'_> {
 
     fn spice(&self, spice: &Spice) -> Sheet {
         let mut table = Table::default();
-        table.text("interface", Room::Flexible(10)).number("peak", "requests/s", Room::Always);
+        table.text("interface", Room::Distinct(10)).number("peak", "requests/s", Room::Always);
         table.number("95%", "", Room::Optional(6)).number("clients", "", Room::Optional(3));
         table.number("efficiency", "at peak", Room::Always);
         table.number("", &self.told_unit(), Room::Optional(4));

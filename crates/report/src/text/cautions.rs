@@ -72,6 +72,15 @@ impl Caution {
         self.said(self.places_max_brief, "")
     }
 
+    /// What the whole sentence has besides the brief one: the other places, and the explanation.
+    pub(crate) fn rest(&self) -> Option<String> {
+        let places = Some(listed(&self.places, self.places_max));
+        let places = places.filter(|_| self.places.len() > self.places_max_brief && self.places_max > 0);
+        let meaning = Some(self.meaning.clone()).filter(|meaning| !meaning.is_empty());
+        let rest: Vec<String> = places.into_iter().chain(meaning).collect();
+        (!rest.is_empty()).then(|| rest.join("; "))
+    }
+
     fn said(&self, places_max: usize, meaning: &str) -> String {
         let mut text = self.what.clone();
         if !self.places.is_empty() && places_max > 0 {
@@ -432,6 +441,8 @@ mod tests {
         let caution = Caution::new("X", "slow").at(places()).meaning("it is late").remedy("wait");
         assert_eq!(caution.whole(), "slow: a, b, c; it is late; wait");
         assert_eq!(caution.brief(), "slow: a and 2 more; wait");
+        assert_eq!(caution.rest().as_deref(), Some("a, b, c; it is late"));
+        assert_eq!(Caution::new("X", "slow").at(vec!["a".to_owned()]).rest(), None, "all is said");
     }
 
     #[test]

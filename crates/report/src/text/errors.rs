@@ -36,7 +36,7 @@ pub(crate) fn sheet(screen: &Screen, record: &RunRecord) -> Option<Sheet> {
             table.note(&screen.safe(&described(screen, run, example)));
         }
     }
-    Some(Sheet::new("Errors", "where the cause lies, and the first of each class", table))
+    Some(Sheet::new("Errors", "by cause, with the first error of each class", table))
 }
 
 /// A class, its count, and its first example with the run in which it happened.

@@ -76,8 +76,6 @@ pub(crate) fn facts(screen: &Screen, record: &RunRecord) -> Vec<(&'static str, S
     fact("host", host(record));
     fact("server on", server_host(record));
     fact("generator", calibration::said(record).into_iter().collect());
-    let notes = record.spec.disclosure.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-    fact("disclosed", notes);
     fact("command", vec![record.command_line.join(" ")]);
     let left_out =
         redacted::left_out(record).into_iter().map(|(place, number)| format!("{} {place}", count(number)));
@@ -126,7 +124,7 @@ fn target_facts(record: &RunRecord) -> Vec<String> {
     facts
 }
 
-fn workload(record: &RunRecord) -> Vec<String> {
+pub(crate) fn workload(record: &RunRecord) -> Vec<String> {
     let workload = &record.workload;
     let files: usize = workload.pages.iter().map(|page| page.files.len()).sum();
     let mut facts = vec![

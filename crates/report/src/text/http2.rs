@@ -15,5 +15,5 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
         let was_refused = level.http2.is_some_and(|counts| counts.refused > 0 || counts.reset > 0);
         if was_refused { Tone::Caution } else { Tone::Plain }
     });
-    Some(Sheet::new("HTTP/2", "streams on all connections together, where it does not say otherwise", table))
+    Some(Sheet::new("HTTP/2", "streams of all connections together, unless stated otherwise", table))
 }

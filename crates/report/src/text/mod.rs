@@ -1,7 +1,7 @@
 //! The report for a terminal. What makes the figures doubtful stands above the figures; after that, from the sweep as
 //! a whole to its details: levels, times, pages, fairness, machines, errors.
 
-mod cautions;
+pub(crate) mod cautions;
 mod cpus;
 pub(crate) mod errors;
 mod fairness;
@@ -31,7 +31,7 @@ use webstone_model::search::Over;
 use crate::layout::{Sheet, hanging, push_line};
 use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
-use crate::{Options, hit};
+use crate::{Options, configuration, hit};
 
 /// A table of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,8 +88,10 @@ pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -
         }
     }
     if depth == Depth::Full {
+        configuration::draw(&screen, &configuration::of(record), &mut out);
         problems::rules_table(&screen, record, &mut out);
     } else {
+        left_out.push(in_a_list(configuration::TITLE));
         left_out.push("run rules".to_owned());
         rest(&screen, &left_out, options, &mut out);
     }

@@ -15,7 +15,7 @@ pub(crate) fn sheet(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -
     let behind = record.target.origin.as_ref()?;
     let columns = figures::columns(screen, levels, &GROUPS, &|level, figure| level.values.value(figure));
     let who = if behind.ours { "webstone's own behind it" } else { behind.url.as_str() };
-    let explanation = format!("what the proxy asked of {who}, and what that took");
+    let explanation = format!("the proxy's requests to {who}, and what they cost");
     let table = figures::table(screen, levels, &columns, &|_| Tone::Plain);
     let mut sheet = Sheet::new("Origin", explanation, table);
     sheet.notes.extend(behind.unseen.iter().map(|why| (Tone::Caution, format!("{why}."))));

@@ -118,8 +118,8 @@ pub(crate) fn name(record: &RunRecord, index: usize) -> String {
     let files = record.workload.pages.get(index).map_or(&[][..], |page| &page.files);
     match files {
         [] => format!("page {index}"),
-        [only] => only.url.to_string(),
-        [first, rest @ ..] => format!("{} +{}", first.url, rest.len()),
+        [only] => only.shown().into_owned(),
+        [first, rest @ ..] => format!("{} +{}", first.shown(), rest.len()),
     }
 }
 

@@ -135,7 +135,7 @@ pub(super) fn curve(screen: &Screen, over: Over, finding: &Finding, out: &mut St
         push_line(out, &line);
     }
     let legend = format!(
-        "{} is the limit; the scale goes by factors, from {} to {}",
+        "{} marks the limit; the scale is logarithmic, from {} to {}",
         screen.limit(),
         seconds(screen, 10_f64.powf(low)),
         seconds(screen, 10_f64.powf(high))

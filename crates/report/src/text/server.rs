@@ -15,7 +15,7 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     levels.iter().filter_map(|level| level.server).find(|server| server.processes.is_some())?;
     let columns = figures::columns(screen, levels, &GROUPS, &|level, figure| level.values.value(figure));
     let table = figures::table(screen, levels, &columns, &|_| Tone::Plain);
-    let explanation = "what its processes used, in the windows in which they could be read";
+    let explanation = "what its processes used, in the windows that could be sampled";
     let mut sheet = Sheet::new("Server", explanation, table);
     sheet.notes.extend(cost(screen, levels).map(|text| (Tone::Faint, text)));
     Some(sheet)

@@ -11,7 +11,7 @@ use super::book::{Line, Sheet};
 use super::levels::{MS, Run};
 use crate::definitions::{definition, definitions};
 use crate::text::header;
-use crate::{classic, csv, summary};
+use crate::{classic, configuration, csv, summary};
 
 fn ms(nanos: u64) -> f64 {
     nanos as f64 / 1e6
@@ -110,7 +110,11 @@ fn page_line(record: &RunRecord, weights: u64, index: usize, page: &PageTotals) 
     let mut line = Line::default();
     line.put("Run", "", &record.id);
     line.put("Page", "", index);
-    line.put("First file", "", stated.and_then(|page| page.files.first()).map(|file| &file.url));
+    line.put(
+        "First file",
+        "",
+        stated.and_then(|page| page.files.first()).map(|file| file.shown().into_owned()),
+    );
     line.put("Files", "", stated.map(|page| page.files.len()));
     line.put("Weight", "", stated.map(|page| page.weight));
     let share = |page: &webstone_model::workload::Page| page.weight as f64 * 100.0 / weights.max(1) as f64;
@@ -308,6 +312,27 @@ pub(super) fn disclosure<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
         }
         facts
     })
+}
+
+/// `Configuration`: what was measured where and with what, by group.
+pub(super) fn configuration<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+    let line = |run: &str, group: &str, name: &str, value: &str| {
+        let mut line = Line::default();
+        line.put("Run", "", run);
+        line.put("Group", "", group);
+        line.put("Name", "", name);
+        line.put("Value", "", value);
+        line
+    };
+    let of = |run: &Run<'_>| -> Vec<Line> {
+        let groups = configuration::of(run.record);
+        let rows =
+            groups.iter().flat_map(|group| group.rows.iter().map(|(label, text)| (group.title, label, text)));
+        rows.map(|(group, label, text)| line(&run.record.id, group, label, text)).collect()
+    };
+    let lines: Vec<Line> = runs.iter().flat_map(of).collect();
+    let blank = line("", "", "", "");
+    Sheet { name: "Configuration", blank, count: lines.len(), lines: Box::new(lines.into_iter()), frozen: 3 }
 }
 
 /// `Environment`: everything that was read of the machine.

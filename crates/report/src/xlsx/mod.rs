@@ -28,6 +28,7 @@ pub(crate) fn render(records: &[Judged<'_>]) -> Result<Vec<u8>, XlsxError> {
     let dated = runs.first().map(|run| run.record.finished_at.as_ref().unwrap_or(&run.record.started_at));
     let mut book = Book::new(&title, dated.and_then(|date| moment(date)));
     let summary = book.sheet(self::summary(&runs))?;
+    book.sheet(details::configuration(&runs))?;
     book.sheet(details::disclosure(&runs))?;
     let levels = book.sheet(levels::levels(&runs))?;
     book.sheet(levels::iterations(&runs))?;

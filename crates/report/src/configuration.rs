@@ -1,0 +1,445 @@
+//! What was measured, where and with what, by group: what certified reports print as "Configuration of the System Tested" and "Test Lab
+//! Configuration". Made from the record's environment and from what its tester disclosed. What is not known is left out; the whole
+//! environment, fact by fact, stands below it in HTML and in workbooks.
+
+use serde_json::Value;
+use webstone_model::record::RunRecord;
+use webstone_model::spec::parse_cpu_list;
+
+use crate::layout::{Room, Sheet, Table, heading, labelled, push_line};
+use crate::numbers::{bytes, count, counted};
+use crate::screen::{Screen, Tone};
+use crate::text::header;
+
+/// Title of the table, in every format.
+pub(crate) const TITLE: &str = "Configuration";
+/// What it is of.
+const EXPLANATION: &str = "of the system tested and of the test lab";
+/// Columns of the labels.
+const LABEL: usize = 20;
+/// Runs that a row names; the others are counted.
+const NAMES_MAX: usize = 3;
+/// Kernel settings that reports of web servers disclose as tuning.
+const TUNING: [&str; 5] = [
+    "net.core.somaxconn",
+    "net.ipv4.tcp_max_syn_backlog",
+    "net.ipv4.tcp_tw_reuse",
+    "net.ipv4.ip_local_port_range",
+    "fs.file-max",
+];
+
+/// Rows that belong together: label and text, in the order in which they are shown. A label may have several.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) title: &'static str,
+    pub(crate) rows: Vec<(String, String)>,
+}
+
+/// A record's groups; those of which nothing is known are left out. What a tester disclosed is in the last.
+pub(crate) fn of(record: &RunRecord) -> Vec<Group> {
+    let here = |name: &str| record.environment.get(name);
+    let there = here("server.environment").and_then(Value::as_object);
+    let on_this_host = here("target.this_host").and_then(Value::as_bool).unwrap_or(record.target.embedded);
+    let same = on_this_host || here("target.same_machine").and_then(Value::as_bool) == Some(true);
+    let computer_there = match (there, on_this_host) {
+        (Some(facts), _) => computer(&|name| facts.get(name)),
+        (None, true) => computer(&here),
+        (None, false) => Vec::new(),
+    };
+    let mut lab = match same {
+        true => vec![("load generator", "the computer of the server".to_owned())],
+        false => computer(&here),
+    };
+    lab.push(("tool", format!("{} {}", record.tool.name, record.tool.version)));
+    let generator = &record.spec.generator;
+    if generator.workers > 0 {
+        let cpus =
+            if generator.cpus.is_empty() { String::new() } else { format!(" on CPU {}", generator.cpus) };
+        lab.push(("workers", format!("{}{cpus}", generator.workers)));
+    }
+    lab.extend(networks(&here).into_iter().map(|text| ("network to the server", text)));
+    let network_there = there.map(|facts| networks(&|name| facts.get(name))).unwrap_or_default();
+    lab.extend(network_there.into_iter().map(|text| ("network of the server", text)));
+    let group = |title: &'static str, rows: Vec<(&'static str, String)>| {
+        let known = rows.into_iter().filter(|(_, text)| !text.is_empty());
+        Group { title, rows: known.map(|(label, text)| (label.to_owned(), text)).collect() }
+    };
+    let disclosed = record.spec.disclosure.clone().into_iter().collect();
+    let groups = [
+        group("Web server", web_server(record)),
+        group("Computer of the server", computer_there),
+        group("Test lab", lab),
+        Group { title: "Disclosed by the tester", rows: disclosed },
+    ];
+    groups.into_iter().filter(|group| !group.rows.is_empty()).collect()
+}
+
+/// What was asked of it, as every report of one run has it at its head.
+fn test(record: &RunRecord) -> Group {
+    let row = |label: &str, parts: Vec<String>| {
+        let known: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        (label.to_owned(), known.join(", "))
+    };
+    let rows = vec![
+        row("workload", header::workload(record)),
+        row("load", header::load(record)),
+        row("clients", header::policy(record)),
+    ];
+    Group { title: "Test", rows }
+}
+
+/// The groups of several runs, by name, in one: a row that is not of all of them says of which it is.
+pub(crate) fn of_all(runs: &[(&str, &RunRecord)]) -> Vec<Group> {
+    let mut all: Vec<(&'static str, Vec<Shared<'_>>)> = Vec::new();
+    for (name, record) in runs {
+        for Group { title, rows } in of(record).into_iter().chain((runs.len() > 1).then(|| test(record))) {
+            let place = all.iter().position(|(other, _)| *other == title).unwrap_or_else(|| {
+                all.push((title, Vec::new()));
+                all.len() - 1
+            });
+            for (label, text) in rows {
+                Shared::add(&mut all[place].1, label, text, name);
+            }
+        }
+    }
+    let whole = |shared: Shared<'_>| match shared.runs.len() == runs.len() {
+        true => (shared.label, shared.text),
+        false => (shared.label, format!("{} ({})", shared.text, named(&shared.runs))),
+    };
+    let group = |(title, rows): (&'static str, Vec<Shared<'_>>)| Group {
+        title,
+        rows: rows.into_iter().map(whole).collect(),
+    };
+    all.into_iter().map(group).collect()
+}
+
+/// A row with the runs that have it.
+struct Shared<'a> {
+    label: String,
+    text: String,
+    runs: Vec<&'a str>,
+}
+
+impl<'a> Shared<'a> {
+    /// Adds a run's row behind those of the same label.
+    fn add(rows: &mut Vec<Shared<'a>>, label: String, text: String, run: &'a str) {
+        if let Some(same) = rows.iter_mut().find(|row| row.label == label && row.text == text) {
+            // Two disks alike are two rows of one run.
+            if same.runs.last() != Some(&run) {
+                same.runs.push(run);
+            }
+            return;
+        }
+        let behind = rows.iter().rposition(|row| row.label == label).map_or(rows.len(), |place| place + 1);
+        rows.insert(behind, Shared { label, text, runs: vec![run] });
+    }
+}
+
+fn named(runs: &[&str]) -> String {
+    let shown = runs.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
+    match runs.len().saturating_sub(NAMES_MAX) {
+        0 => shown,
+        more => format!("{shown} and {} more", count(more as u64)),
+    }
+}
+
+/// Its software as it was configured.
+fn web_server(record: &RunRecord) -> Vec<(&'static str, String)> {
+    let target = &record.target;
+    let fact =
+        |name: &str| record.environment.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let software = match (&target.software, target.embedded) {
+        (Some(ours), _) => format!("{}, started as {ours}", ours.version),
+        (None, true) => "the embedded reference server".to_owned(),
+        (None, false) => target.server.clone().unwrap_or_default(),
+    };
+    let cpus = match (&target.cpus[..], &target.agent) {
+        ([], Some(agent)) => &agent.cpus[..],
+        (cpus, _) => cpus,
+    };
+    let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    let ours = target.embedded || target.software.is_some();
+    let interface = record.spec.server.interface.filter(|_| ours);
+    let files = record.environment.get("server.configuration").and_then(Value::as_array);
+    vec![
+        ("software", software),
+        ("interface", interface.map(|it| format!("{it}: {}", it.summary())).unwrap_or_default()),
+        ("processes", fact("server.processes")),
+        ("CPUs", cpus.join(",")),
+        ("cache", fact("server.caching")),
+        ("log", fact("server.logging")),
+        ("look-up of names", fact("server.dns")),
+        ("TLS", fact("server.tls")),
+        (
+            "configuration",
+            files.map(|it| counted(it.len() as u64, "file", "files") + ", in the record").unwrap_or_default(),
+        ),
+    ]
+}
+
+/// A computer, its devices, its operating system and what else ran on it.
+fn computer<'a>(fact: &dyn Fn(&str) -> Option<&'a Value>) -> Vec<(&'static str, String)> {
+    let text = |name: &str| fact(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let virtualisation = |key: &str| {
+        fact("virtualisation")
+            .and_then(|it| it.get(key))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let texts = |name: &str| -> Vec<String> {
+        let items = fact(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let objects = |name: &str| fact(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let is_virtual =
+        [("machine", "virtual machine"), ("container", "container")].map(|(key, kind)| match virtualisation(
+            key,
+        )
+        .as_str()
+        {
+            "" => String::new(),
+            name => format!("{kind} ({name})"),
+        });
+    let together = |parts: &[String], between: &str| {
+        parts.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(between)
+    };
+    let mut rows = vec![
+        ("computer", together(&[virtualisation("vendor"), virtualisation("product")], " ")),
+        ("virtual", together(&is_virtual, ", ")),
+        ("processor", text("cpu.model")),
+        ("number of CPUs", cpus(fact)),
+        ("processor caches", texts("cpu.caches").join("; ")),
+        ("memory", fact("memory.bytes").and_then(Value::as_u64).map(bytes).unwrap_or_default()),
+    ];
+    rows.extend(objects("disks").iter().map(|disk| ("disk", self::disk(disk))));
+    for controller in objects("controllers") {
+        let kind = controller.get("kind").and_then(Value::as_str).unwrap_or_default();
+        let is_network = ["Ethernet", "InfiniBand", "network"].iter().any(|begun| kind.starts_with(begun));
+        let label = if is_network { "network controller" } else { "disk controller" };
+        rows.push((label, self::controller(controller)));
+    }
+    rows.push(("SCSI hosts", texts("scsi_hosts").join(", ")));
+    let kernel =
+        Some(text("kernel.release")).filter(|name| !name.is_empty()).map(|name| format!("Linux {name}"));
+    rows.push(("operating system", together(&[text("distribution"), kernel.unwrap_or_default()], ", ")));
+    rows.push(("tuning", tuning(fact)));
+    rows.push(("services", texts("services").join(", ")));
+    rows
+}
+
+/// `2 CPUs: 1 socket, 2 cores, 1 thread per core; this program may use 1`.
+fn cpus<'a>(fact: &dyn Fn(&str) -> Option<&'a Value>) -> String {
+    let listed = |name: &str| {
+        let list = fact(name).and_then(Value::as_str)?;
+        Some(parse_cpu_list(list).ok()?.len() as u64)
+    };
+    let Some(online) = listed("cpu.online").or_else(|| listed("cpu.allowed")) else { return String::new() };
+    let topology = |key: &str| fact("cpu.topology").and_then(|it| it.get(key)).and_then(Value::as_u64);
+    let mut said = counted(online, "CPU", "CPUs");
+    if let (Some(sockets), Some(cores)) = (topology("sockets"), topology("cores")) {
+        let (sockets, cores) = (counted(sockets, "socket", "sockets"), counted(cores, "core", "cores"));
+        said += &format!(": {sockets}, {cores}");
+    }
+    match listed("cpu.allowed") {
+        Some(allowed) if allowed < online => said + &format!("; webstone may use {}", count(allowed)),
+        _ => said,
+    }
+}
+
+fn disk(disk: &Value) -> String {
+    let text = |key: &str| disk.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let model = [text("vendor"), text("model")].join(" ").trim().to_owned();
+    let size = disk.get("bytes").and_then(Value::as_u64).map(bytes).unwrap_or_default();
+    let driver = Some(text("driver")).filter(|name| !name.is_empty()).map(|name| format!("driver {name}"));
+    let parts = [text("name"), size, model, driver.unwrap_or_default()];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+fn controller(controller: &Value) -> String {
+    let text = |key: &str| controller.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let called = if text("name").is_empty() { format!("PCI device {}", text("id")) } else { text("name") };
+    let driver = Some(text("driver")).filter(|name| !name.is_empty()).map(|name| format!("driver {name}"));
+    let parts = [text("kind"), called, driver.unwrap_or_default()];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+/// The interfaces that packets take, each with its speed.
+fn networks<'a>(fact: &dyn Fn(&str) -> Option<&'a Value>) -> Vec<String> {
+    let interfaces = fact("network.interfaces").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let described = |interface: &Value| {
+        let text = |key: &str| interface.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let number = |key: &str| interface.get(key).and_then(Value::as_u64);
+        let is_loopback = interface.get("loopback").and_then(Value::as_bool) == Some(true);
+        let parts = [
+            text("name"),
+            if is_loopback { "loopback".to_owned() } else { String::new() },
+            number("speed_mbps").map(|speed| format!("{} Mbit/s", count(speed))).unwrap_or_default(),
+            number("mtu").map(|mtu| format!("MTU {mtu}")).unwrap_or_default(),
+            Some(text("driver"))
+                .filter(|name| !name.is_empty())
+                .map(|it| format!("driver {it}"))
+                .unwrap_or_default(),
+        ];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    };
+    interfaces.iter().map(described).collect()
+}
+
+fn tuning<'a>(fact: &dyn Fn(&str) -> Option<&'a Value>) -> String {
+    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let setting = |name: &&str| Some(format!("{name} = {}", plain(fact("sysctl")?.get(*name)?)));
+    let files = || plain_limit(fact("limits")?.get("Max open files")?);
+    TUNING.iter().filter_map(setting).chain(files()).collect::<Vec<_>>().join(", ")
+}
+
+fn plain_limit(limit: &Value) -> Option<String> {
+    Some(format!("open files {} (at most {})", limit.get("soft")?.as_str()?, limit.get("hard")?.as_str()?))
+}
+
+/// The groups for a terminal.
+pub(crate) fn draw(screen: &Screen, groups: &[Group], out: &mut String) {
+    if groups.is_empty() {
+        return;
+    }
+    heading(screen, out, TITLE, EXPLANATION);
+    for group in groups {
+        push_line(out, &format!("  {}", screen.paint(Tone::Strong, group.title)));
+        let mut last = "";
+        for (label, text) in &group.rows {
+            let shown = if label == last { "" } else { label };
+            last = label;
+            labelled(
+                screen,
+                out,
+                &format!("  {}", screen.safe(shown)),
+                LABEL + 4,
+                &screen.safe(text),
+                Tone::Plain,
+            );
+        }
+    }
+}
+
+/// The groups as a table.
+pub(crate) fn sheet(groups: &[Group]) -> Sheet {
+    let mut table = Table::default();
+    table.text("", Room::Always).text("", Room::Flexible(20));
+    for group in groups {
+        table.group(group.title);
+        for (label, text) in &group.rows {
+            table.row(vec![label.clone(), text.clone()]);
+        }
+    }
+    Sheet::new(TITLE, EXPLANATION, table)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use webstone_model::record::SoftwareRecord;
+
+    use super::*;
+
+    fn record() -> RunRecord {
+        let mut record = webstone_model::fixture::record("r", &[]);
+        record.environment = [
+            ("target.this_host", json!(true)),
+            ("cpu.model", json!("Pentium Pro")),
+            ("cpu.online", json!("0-3")),
+            ("cpu.allowed", json!("0-1")),
+            ("cpu.topology", json!({ "sockets": 4, "cores": 4, "threads": 4, "threads_per_core": 1.0 })),
+            ("memory.bytes", json!(268_435_456_u64)),
+            ("virtualisation", json!({ "vendor": "Compaq", "product": "ProLiant 5000" })),
+            ("disks", json!([{ "name": "sda", "bytes": 2_100_000_000_u64, "vendor": "COMPAQ", "model": "ST32550" }])),
+            (
+                "controllers",
+                json!([
+                    { "kind": "SCSI controller", "id": "0x1000:0x0001", "driver": "sym53c8xx" },
+                    { "kind": "Ethernet controller", "name": "Compaq NetFlex 3", "id": "0x0e11:0xf130" },
+                ]),
+            ),
+            ("services", json!(["Alerter", "Spooler"])),
+            ("distribution", json!("Debian GNU/Linux 12")),
+            ("kernel.release", json!("6.1.0")),
+            ("sysctl", json!({ "net.core.somaxconn": "1024", "net.core.wmem_max": "1" })),
+            ("limits", json!({ "Max open files": { "soft": "1024", "hard": "20000" } })),
+            ("network.interfaces", json!([{ "name": "eth0", "speed_mbps": 100, "mtu": 1500, "loopback": false }])),
+            ("server.caching", json!("none")),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        record.target.embedded = false;
+        record.target.software = Some(SoftwareRecord {
+            name: "nginx".into(),
+            version: "nginx/1.22".into(),
+            ..SoftwareRecord::default()
+        });
+        record.target.cpus = vec![0, 1];
+        record.spec.disclosure.insert("sponsor".into(), "none: own measurement".into());
+        record
+    }
+
+    fn rows<'a>(groups: &'a [Group], title: &str) -> Vec<(&'a str, &'a str)> {
+        let group = groups.iter().find(|group| group.title == title).unwrap();
+        group.rows.iter().map(|(label, text)| (label.as_str(), text.as_str())).collect()
+    }
+
+    #[test]
+    fn a_record_says_what_certified_reports_disclose() {
+        let groups = of(&record());
+        assert_eq!(
+            rows(&groups, "Web server"),
+            [("software", "nginx/1.22, started as nginx"), ("CPUs", "0,1"), ("cache", "none")]
+        );
+        assert_eq!(
+            rows(&groups, "Computer of the server"),
+            [
+                ("computer", "Compaq ProLiant 5000"),
+                ("processor", "Pentium Pro"),
+                ("number of CPUs", "4 CPUs: 4 sockets, 4 cores; webstone may use 2"),
+                ("memory", "268 MB"),
+                ("disk", "sda, 2.10 GB, COMPAQ ST32550"),
+                ("disk controller", "SCSI controller, PCI device 0x1000:0x0001, driver sym53c8xx"),
+                ("network controller", "Ethernet controller, Compaq NetFlex 3"),
+                ("operating system", "Debian GNU/Linux 12, Linux 6.1.0"),
+                ("tuning", "net.core.somaxconn = 1024, open files 1024 (at most 20000)"),
+                ("services", "Alerter, Spooler"),
+            ]
+        );
+        let lab = rows(&groups, "Test lab");
+        assert_eq!(lab[0], ("load generator", "the computer of the server"));
+        assert!(lab.contains(&("network to the server", "eth0, 100 Mbit/s, MTU 1500")), "{lab:?}");
+        assert_eq!(rows(&groups, "Disclosed by the tester"), [("sponsor", "none: own measurement")]);
+    }
+
+    #[test]
+    fn a_server_elsewhere_is_described_by_its_agent_or_not_at_all() {
+        let mut record = record();
+        record.environment.insert("target.this_host".into(), json!(false));
+        let of_server =
+            |record: &RunRecord| of(record).iter().any(|group| group.title == "Computer of the server");
+        assert!(!of_server(&record), "this host is not the server's");
+        assert_eq!(rows(&of(&record), "Test lab")[0], ("computer", "Compaq ProLiant 5000"));
+        record.environment.insert("server.environment".into(), json!({ "cpu.model": "EPYC" }));
+        assert_eq!(rows(&of(&record), "Computer of the server"), [("processor", "EPYC")]);
+    }
+
+    #[test]
+    fn several_runs_share_what_they_have_in_common() {
+        let (one, mut two) = (record(), record());
+        two.target.cpus = vec![0];
+        let groups = of_all(&[("nginx-2cpu", &one), ("nginx-1cpu", &two)]);
+        assert_eq!(
+            rows(&groups, "Web server"),
+            [
+                ("software", "nginx/1.22, started as nginx"),
+                ("CPUs", "0,1 (nginx-2cpu)"),
+                ("CPUs", "0 (nginx-1cpu)"),
+                ("cache", "none"),
+            ]
+        );
+        assert_eq!(rows(&groups, "Test lab"), rows(&of(&one), "Test lab"));
+        assert_eq!(named(&["a", "b", "c", "d", "e"]), "a, b, c and 2 more");
+    }
+}
