@@ -99,7 +99,7 @@ pub(crate) fn can_be_shown(format: Format, file: Option<&Path>) -> Result<(), Fa
         return Err(Failure::usage(format!(
             "--format {format}: it is not text, and a terminal cannot show it"
         ))
-        .hint(format!("write it into a file: -o report.{format}")));
+        .hint(format!("write it to a file: -o report.{format}")));
     }
     Ok(())
 }

@@ -38,7 +38,7 @@ impl EventLines {
         };
         let file = file.map_err(|error| {
             Failure::usage(format!("--events {named}: cannot be written to: {error}"))
-                .hint("name a file, or a descriptor that is open: webstone run --events 3 3>events.ndjson")
+                .hint("name a file, or an open file descriptor: webstone run --events 3 3>events.ndjson")
         })?;
         let (lines, to_write) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));

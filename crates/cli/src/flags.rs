@@ -5,7 +5,7 @@ use webstone_runner::check::SpecError;
 use crate::failure::Failure;
 
 /// Keys whose flags are not called as they are.
-const OTHERWISE: [(&str, &str); 20] = [
+const OTHERWISE: [(&str, &str); 21] = [
     ("client.headers", "header"),
     ("client.request_timeout", "timeout"),
     ("client.tls.versions", "tls-version"),
@@ -22,6 +22,7 @@ const OTHERWISE: [(&str, &str); 20] = [
     ("server.keep_alive", "server-no-keep-alive"),
     ("server.access_log", "server-log"),
     ("server.tls", "tls"),
+    ("server.tls.listen", "server-tls-listen"),
     ("server.tls.cert", "server-tls-cert"),
     ("server.tls.key", "server-tls-cert"),
     ("server.tls.versions", "server-tls-versions"),
@@ -29,10 +30,11 @@ const OTHERWISE: [(&str, &str); 20] = [
 ];
 
 /// The same, of single commands.
-const OF_COMMANDS: [(&str, &str, &str); 6] = [
+const OF_COMMANDS: [(&str, &str, &str); 7] = [
     ("hit", "load.pages", "requests"),
     ("serve", "server.access_log", "access-log"),
     ("serve", "server.keep_alive", "no-keep-alive"),
+    ("serve", "server.tls.listen", "tls-listen"),
     ("serve", "server.tls.cert", "cert"),
     ("serve", "server.tls.key", "key"),
     ("serve", "server.tls.versions", "tls-versions"),

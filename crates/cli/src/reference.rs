@@ -43,11 +43,11 @@ const EXIT_CODES: &str = "\
 |---|---|
 | 0 | done |
 | 1 | webstone failed, or a check found something wrong |
-| 2 | what was typed, or a file that was named, does not say what to do |
+| 2 | the command line, or a file that it names, is not valid |
 | 3 | a threshold or a condition of `--fail-if` failed |
 | 4 | the verdict is INVALID: broken identities, too many errors, a saturated generator, missing runs and the like |
 | 5 | `certify`: a run rule is not met, and nothing was written |
-| 6 | `verify`, `certify`: a record is not what it was when it was measured, or is not signed as asked for |
+| 6 | `verify`, `certify`: a record was changed after it was measured, or is not signed as required |
 | 129 | interrupted by SIGHUP: the terminal or the connection went away |
 | 130 | interrupted by Ctrl-C (SIGINT) |
 | 143 | interrupted by SIGTERM |

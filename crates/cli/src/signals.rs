@@ -28,7 +28,7 @@ pub(crate) struct SignalWatch {
 impl SignalWatch {
     /// Starts to listen. Call once.
     pub(crate) fn start() -> Result<SignalWatch, Failure> {
-        SignalWatch::saying("ending this level; what was measured is kept (once more: stop at once)")
+        SignalWatch::saying("ending this level; what was measured is kept (interrupt again to stop at once)")
     }
 
     /// The same, with what the first signal is answered by.

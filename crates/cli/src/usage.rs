@@ -9,9 +9,17 @@ use webstone_model::target::Target;
 
 use crate::failure::Failure;
 
+/// What is printed where no command was typed: the README has the same.
+const COMMON: &str = "
+  webstone run                                   benchmark the embedded server
+  webstone run --server nginx                    the same on nginx
+  webstone servers nginx,apache,lighttpd,caddy   compare servers
+  webstone hit http://127.0.0.1:8080/            load one URL, as wrk does
+  webstone report last                           print the newest report again";
+
 /// What to do about the back end, which earlier versions let one choose.
 pub(crate) const BACKEND_GONE: &str =
-    "leave it out: event loops use epoll, as they did by default; io_uring and the choice are gone";
+    "remove it: io_uring is no longer supported, and event loops always use epoll";
 
 /// What came of parsing a wrong command line, or one that asks for help.
 #[derive(Debug)]
@@ -61,7 +69,7 @@ fn failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
     let value = text(ContextKind::InvalidValue).unwrap_or_default();
     let help = match command {
         Some(name) => format!("`webstone {name} --help` explains every option"),
-        None => "`webstone --help` shows what can be typed".to_owned(),
+        None => "`webstone --help` shows how to use it".to_owned(),
     };
     match error.kind() {
         ErrorKind::ValueValidation => {
@@ -88,7 +96,7 @@ fn failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
             failure.hint(hint)
         }
         ErrorKind::UnknownArgument if is_negative(&argument) => {
-            Failure::usage(format!("{argument} is read as an option, and there is no such option"))
+            Failure::usage(format!("{argument} is read as an option, but there is no such option"))
                 .hint("a negative value is not possible here")
         }
         ErrorKind::UnknownArgument => {
@@ -127,7 +135,7 @@ fn failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             Failure::usage("a command is missing")
-                .hint("`webstone run` benchmarks the embedded server; `webstone --help` lists the commands")
+                .hint(format!("the most common are\n{COMMON}\n\n`webstone --help` lists all commands"))
         }
         ErrorKind::MissingRequiredArgument => {
             let missing: Vec<String> = match error.get(ContextKind::InvalidArg) {

@@ -23,7 +23,7 @@ pub struct CertifyArgs {
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
 
-    /// Sign with this private key: ed25519, of OpenSSH or in PKCS#8
+    /// Sign with this private key: ed25519, in OpenSSH or PKCS#8 format
     ///
     /// `ssh-keygen -t ed25519 -f webstone-key` makes one. The key itself is only read.
     ///
@@ -39,7 +39,7 @@ pub struct CertifyArgs {
     #[arg(long)]
     pub force: bool,
 
-    /// Make an archive as well, .tar.gz or .zip
+    /// Pack the record into an archive, too: .tar.gz or .zip
     ///
     /// Default: none. Example: --archive result.tar.gz
     #[arg(long, value_name = "FILE")]

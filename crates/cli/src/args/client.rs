@@ -15,7 +15,7 @@ use super::{TlsArgs, values};
 pub struct ClientArgs {
     /// When a client's connections end
     ///
-    /// WebStone's run rules ask for per-request, and a testbed file that names no policy means it.
+    /// WebStone's run rules require per-request, which is also the default of testbed files.
     ///
     /// Example: --connections per-request
     #[arg(long, value_name = "POLICY", value_parser = values::connection_policy())]
@@ -39,16 +39,16 @@ pub struct ClientArgs {
 
     /// HTTP version
     ///
-    /// Version 2 is spoken to http:// URLs without asking first (prior knowledge). There the files that --parallel fetches at
-    /// once are streams of one connection.
+    /// HTTP/2 is negotiated for https:// URLs (ALPN), and used with prior knowledge for http:// URLs. The files
+    /// that --parallel requests at a time are then streams of one connection.
     ///
     /// Example: --http 2
     #[arg(long, value_name = "VERSION", value_parser = values::http_version())]
     pub http: Option<HttpVersion>,
 
-    /// HTTP/2: most concurrent streams per connection; other requests wait
+    /// HTTP/2: maximum number of concurrent streams per connection; other requests wait
     ///
-    /// The server's own limit applies besides.
+    /// The server's own limit applies, too.
     ///
     /// Example: --streams 32
     #[arg(long, value_name = "N", value_parser = values::count_u32)]
@@ -102,14 +102,14 @@ pub struct ClientArgs {
 
     /// Local addresses of connections, used in turn: single ones, ranges, networks
     ///
-    /// Each pair of a local and a target address has ephemeral ports of its own, some 28,000: more pairs allow more
-    /// connections at once, and more a second. All pairs are used alike.
+    /// Each pair of a local and a target address has ephemeral ports of its own, some 28,000: more pairs allow more connections
+    /// at a time, and more per second. All pairs are used equally.
     ///
     /// Example: --source 127.0.0.2-127.0.0.9, or --source 10.0.1.0/28,10.0.2.7
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',', value_parser = values::source)]
     pub source: Vec<AddressRange>,
 
-    /// Connect to this proxy; requests then name absolute URLs
+    /// Send requests through this proxy, with absolute URLs
     ///
     /// Example: --proxy http://127.0.0.1:3128
     #[arg(long, value_name = "URL", conflicts_with = "unix_socket")]
@@ -124,19 +124,19 @@ pub struct ClientArgs {
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = values::host)]
     pub allow_hosts: Vec<String>,
 
-    /// Longest time for a connection to be established
+    /// Maximum time to establish a connection
     ///
     /// Example: --connect-timeout 3s
     #[arg(long, value_name = "TIME")]
     pub connect_timeout: Option<Nanos>,
 
-    /// Longest time from the request to the first byte of its answer
+    /// Maximum time from the request to the first byte of its answer
     ///
     /// Example: --first-byte-timeout 5s
     #[arg(long, value_name = "TIME")]
     pub first_byte_timeout: Option<Nanos>,
 
-    /// Longest time of a request, from its start to the last byte
+    /// Maximum time of a request, from its start to the last byte
     ///
     /// Example: --timeout 10s
     #[arg(long = "timeout", value_name = "TIME")]

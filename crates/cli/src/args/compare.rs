@@ -82,13 +82,13 @@ pub struct CompareArgs {
     #[arg(long, value_name = "FORMAT", help_heading = "Output", value_parser = values::comparison_format())]
     pub format: Option<ComparisonFormat>,
 
-    /// Write the comparison into a file instead of standard output
+    /// Write the comparison to a file instead of standard output
     ///
     /// Default: standard output. Example: -o comparison.html
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
 
-    /// Directory that holds the records of runs, for those that are given by name
+    /// Directory with the records of runs, for those that are given by name
     ///
     /// Default: runs. Example: --runs-dir /srv/benchmarks
     #[arg(long, value_name = "DIR", help_heading = "Output")]

@@ -169,7 +169,7 @@ fn tls(tls: &TlsSpec) -> Defaults {
     vec![
         ("cacert", "the system's trusted certificates".to_owned()),
         ("tls_version", list(tls.versions.iter().map(|version| version.name()).collect())),
-        ("tls_ciphers", "all that are known, AES-128 first".to_owned()),
+        ("tls_ciphers", "all supported ones, AES-128 first".to_owned()),
         ("tls_groups", list(tls.groups.iter().map(|group| group.name()).collect())),
         ("tls_pin", none()),
         ("cert", none()),
@@ -202,23 +202,23 @@ fn own_server(server: &ServerSpec) -> Defaults {
         ("server_threads", server.threads.to_string()),
         ("server_cpus", "chosen by webstone".to_owned()),
         ("server_root", "none".to_owned()),
-        ("server_log", "what the profile says; off of the reference server".to_owned()),
+        ("server_log", "what the profile says; off for the reference server".to_owned()),
         (
             "server_backlog",
-            format!("what the profile says; {} of the reference server", server.reference_backlog()),
+            format!("what the profile says; {} for the reference server", server.reference_backlog()),
         ),
-        ("server_interface", "none; native of the reference server".to_owned()),
+        ("server_interface", "none; native for the reference server".to_owned()),
         ("server_handlers", server.handlers.to_string()),
         ("server_tls_key", CertificateKey::default().name().to_owned()),
         ("server_tls_cert", "none: one is made for the run".to_owned()),
         ("server_tls_versions", "1.2,1.3".to_owned()),
-        ("server_tls_tickets", "what the profile says; on of the reference server".to_owned()),
-        ("server_tls_session_cache", "what the profile says; off of the reference server".to_owned()),
+        ("server_tls_tickets", "what the profile says; on for the reference server".to_owned()),
+        ("server_tls_session_cache", "what the profile says; off for the reference server".to_owned()),
     ]
 }
 
 fn elsewhere() -> Defaults {
-    vec![("server_agent", "none: of a server elsewhere only its answers are measured".to_owned())]
+    vec![("server_agent", "none: only the answers of a server elsewhere are measured".to_owned())]
 }
 
 fn server_alone(server: &ServerSpec) -> Defaults {

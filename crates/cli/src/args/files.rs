@@ -22,7 +22,7 @@ pub enum WorkloadFormat {
 /// `webstone genfiles`.
 #[derive(Args, Debug)]
 pub struct GenfilesArgs {
-    /// Directory that receives the files; it is made if need be
+    /// Directory to write the files to; created if necessary
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
 
@@ -62,7 +62,7 @@ pub struct CheckfilesArgs {
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = values::host)]
     pub allow_hosts: Vec<String>,
 
-    /// Longest time for one file
+    /// Maximum time for one file
     ///
     /// Example: --timeout 10s
     #[arg(long, value_name = "TIME")]
@@ -106,7 +106,7 @@ pub struct MineArgs {
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub format: Option<WorkloadFormat>,
 
-    /// Write the workload into a file instead of standard output
+    /// Write the workload to a file instead of standard output
     ///
     /// Default: standard output. Example: -o shop.toml
     #[arg(short, long, value_name = "FILE")]

@@ -29,15 +29,15 @@ pub struct FindArgs {
 
     /// What is raised to find the limit
     ///
-    /// A rate is an open loop's: arrivals do not wait for responses, and a level also counts as broken when fewer than
-    /// 99 % of them could begin (add a condition on `offered` to ask for more or less). Clients are a closed loop's: each sends its next
-    /// request after the last answer.
+    /// A rate is an open loop's: arrivals do not wait for responses, and a level also counts as broken when fewer than 99 % of
+    /// them could begin (add a condition on `offered` to ask for more or less). Clients are a closed loop's: each sends its
+    /// next request after the last answer.
     ///
     /// Example: --over clients
     #[arg(long, value_name = "LOAD", help_heading = "Search", value_parser = values::over())]
     pub over: Option<Over>,
 
-    /// The lowest load that is tried, in arrivals a second or clients; it is doubled until the SLO breaks
+    /// The lowest load that is tried, in arrivals per second or clients; it is doubled until the SLO breaks
     ///
     /// Default: 10 arrivals/s, or 1 client. Example: --from 100
     #[arg(long, value_name = "N", help_heading = "Search", value_parser = values::count_u32)]
@@ -49,13 +49,13 @@ pub struct FindArgs {
     #[arg(long, value_name = "N", help_heading = "Search", value_parser = values::count_u32)]
     pub to: Option<u32>,
 
-    /// How close the highest load kept and the lowest broken have to be
+    /// Maximum gap between the highest load kept and the lowest broken
     ///
     /// Example: --resolution 2%
     #[arg(long, value_name = "PERCENT", help_heading = "Search", value_parser = values::resolution)]
     pub resolution: Option<f64>,
 
-    /// Most timed runs of a level that is undecided; 3 to 100
+    /// Maximum number of timed runs of an undecided level; 3 to 100
     ///
     /// Example: --repeats 20
     #[arg(long, value_name = "N", help_heading = "Search", value_parser = values::repeats)]
@@ -63,8 +63,9 @@ pub struct FindArgs {
 
     /// Over rates: clients that stand by for arrivals, the same number at every level
     ///
-    /// Default: of each level as many as it takes to hold its arrivals for the longest time that the SLO allows (rate × time,
-    /// Little's law), from 10 to 1000. Example: -c 200
+    /// Default: at each level as many as its
+    /// arrivals need if each takes the longest time that the SLO allows (rate × time, Little's law), from 10 to 1000. Example:
+    /// -c 200
     #[arg(short = 'c', long, value_name = "N", help_heading = "Load", value_parser = values::clients_max)]
     pub clients: Option<u32>,
 
@@ -74,7 +75,7 @@ pub struct FindArgs {
 
     /// A workload instead of one URL: the name of a built-in one, or a file
     ///
-    /// Default: none, the one URL; of the embedded server `standard`. Example: -w standard
+    /// Default: none, the one URL; with the embedded server `standard`. Example: -w standard
     #[arg(short, long, value_name = "NAME|FILE", help_heading = "Load")]
     pub workload: Option<String>,
 
@@ -130,7 +131,7 @@ pub struct CalibrateArgs {
     #[arg(short, long, value_name = "N", value_parser = values::count_u32)]
     pub iterations: Option<u32>,
 
-    /// File that receives the calibration; runs look for it in the place that is the default
+    /// File to write the calibration to; runs read the default one
     ///
     /// Default: webstone/calibration.json below $XDG_DATA_HOME, or below ~/.local/share. Example: -o calibration.json
     #[arg(short, long, value_name = "FILE")]

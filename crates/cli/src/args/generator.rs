@@ -10,7 +10,7 @@ use super::values;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Generator")]
 pub struct GeneratorArgs {
-    /// Worker threads, each with one event loop; 0: one for each CPU that the server under test does not need
+    /// Number of worker threads, each with one event loop; 0 means one per CPU that the server under test does not need
     ///
     /// Example: -t 2
     #[arg(short = 't', long, visible_alias = "threads", value_name = "N", value_parser = values::number_u32)]
@@ -30,7 +30,7 @@ pub struct GeneratorArgs {
     #[arg(long)]
     pub spin: bool,
 
-    /// Number of pages with percentiles of their own, the heaviest first
+    /// Number of pages that get percentiles of their own, those with the highest weights first
     ///
     /// Each takes four histograms per worker in memory.
     ///
@@ -44,7 +44,7 @@ pub struct GeneratorArgs {
     #[arg(long, value_name = "N", value_parser = values::number_u32)]
     pub trace: Option<u32>,
 
-    /// Write every transaction into a file: tab-separated text, about 120 bytes each, for close study only
+    /// Write every transaction to a file: tab-separated text, about 120 bytes each; slows the generator down
     ///
     /// Columns: clients, iteration, client, page, file, start_ns, connected_ns, sent_ns, first_byte_ns,
     /// headers_done_ns, end_ns, status, head_bytes, body_bytes, error, intended_ns, rate. Instants are in nanoseconds since the window

@@ -18,7 +18,7 @@ pub struct OpenLoopArgs {
     #[arg(long, value_name = "PROCESS", value_parser = values::arrivals())]
     pub arrivals: Option<ArrivalProcess>,
 
-    /// Open loop: what becomes of an arrival that finds all clients busy
+    /// Open loop: what happens to an arrival when all clients are busy
     ///
     /// Example: --when-busy skip
     #[arg(long, value_name = "WHAT", value_parser = values::when_busy())]
@@ -29,19 +29,19 @@ pub struct OpenLoopArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Load")]
 pub struct RunLoadArgs {
-    /// Numbers of clients, a level each
+    /// Numbers of clients, one level for each
     ///
-    /// A client is one simulated user: it requests one page at a time, and the next one when it has the last. Write
-    /// one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2). With --rate it is
-    /// one count, of clients that stand by for arrivals: by default a twentieth of the rate, from 10 to 1000.
+    /// A client is one simulated user: it requests one page at a time, and the next one when the last is complete. Write one
+    /// count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2). With --rate, write one count:
+    /// the clients that stand by for arrivals, by default a twentieth of the rate, from 10 to 1000.
     ///
     /// Example: -c 20..100+10
     #[arg(short = 'c', long, value_name = "LEVELS")]
     pub clients: Option<Levels>,
 
-    /// Open loop: arrivals a second, however slow the server is; a level each
+    /// Open loop: arrivals per second, however slow the server is; one level for each rate
     ///
-    /// An arrival begins one page: requests are as many as its files. Latency then counts from the scheduled
+    /// An arrival starts one page, and so as many requests as the page has files. Latency then counts from the scheduled
     /// arrival, so a stall counts for every request that it delays. Write a rate (10k), a list (1k,5k), a range
     /// with a step (1k..10k+1k) or with a factor (1k..64k*2), or a ramp
     /// over a time (1k..50k/60s), which is also the length of the window unless --duration is given.
@@ -77,7 +77,7 @@ pub struct RunLoadArgs {
     #[arg(long)]
     pub aa: bool,
 
-    /// Pages that each level fetches in all; with --duration, whichever ends first
+    /// Number of pages that each level fetches; with --duration, whichever ends first
     ///
     /// k, m and g stand for thousands, millions and billions.
     ///
@@ -99,7 +99,7 @@ pub struct RunLoadArgs {
     #[arg(long, value_name = "TIME")]
     pub warmup: Option<Nanos>,
 
-    /// Longest time for requests in progress to finish after the window
+    /// Maximum time for requests in progress to finish after the window
     ///
     /// Requests that take longer are cut off, and counted as such.
     ///
@@ -130,9 +130,9 @@ pub struct HitLoadArgs {
     #[arg(short = 'c', long, value_name = "N", value_parser = values::one_level)]
     pub clients: Option<Levels>,
 
-    /// Open loop: arrivals a second, however slow the server is; -c clients stand by
+    /// Open loop: arrivals per second, however slow the server is; -c clients stand by
     ///
-    /// An arrival begins one page of one request: requests are as many as arrivals. Latency then counts from the scheduled
+    /// An arrival starts one request. Latency then counts from the scheduled
     /// arrival, so a stall counts for every request that it delays. Write a rate (10k), or a ramp
     /// over a time (1k..50k/60s), which is also the length of the window unless --duration is given.
     ///
@@ -182,7 +182,7 @@ pub struct HitLoadArgs {
     #[command(flatten)]
     pub retry: RetryArgs,
 
-    /// Accepted for wrk's users; the distribution of response times is always printed
+    /// Accepted for compatibility with wrk; the distribution of response times is always printed
     #[arg(long)]
     pub latency: bool,
 }

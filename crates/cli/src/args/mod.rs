@@ -70,7 +70,7 @@ pub struct Cli {
 
     /// Write a log of what was decided, started and waited for, to find out why something failed
     ///
-    /// Without secrets. WEBSTONE_LOG says how much, as RUST_LOG does; without --log it writes to standard error.
+    /// Without secrets. WEBSTONE_LOG sets the level, like RUST_LOG; without --log, it logs to standard error.
     ///
     /// Default: no log. Example: --log webstone.log
     #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
@@ -287,7 +287,7 @@ pub enum Command {
 
     /// Print the manual page, or write the pages of all commands into a directory
     Man {
-        /// Directory that receives webstone.1, webstone-run.1 and so on; without it webstone.1 is printed
+        /// Directory to write webstone.1, webstone-run.1 and so on to; without it, webstone.1 is printed
         #[arg(value_name = "DIR")]
         dir: Option<PathBuf>,
     },

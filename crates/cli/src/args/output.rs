@@ -30,13 +30,13 @@ pub struct OutputArgs {
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
 
-    /// Format of the report; with -o, the ending of the file (html, json, csv, xlsx, md, hgrm, prom, txt) says it as well
+    /// Format of the report; with -o, the file's ending can say it (html, json, csv, xlsx, md, hgrm, prom, txt)
     ///
     /// Example: --format json
     #[arg(long, value_name = "FORMAT", value_parser = values::report_format())]
     pub format: Option<Format>,
 
-    /// Write the report into a file instead of standard output
+    /// Write the report to a file instead of standard output
     ///
     /// Example: -o report.html
     #[arg(short, long, value_name = "FILE")]
@@ -46,7 +46,7 @@ pub struct OutputArgs {
     #[arg(long)]
     pub full: bool,
 
-    /// Directory that holds the records of runs
+    /// Directory with the records of runs
     ///
     /// Example: --runs-dir /srv/benchmarks
     #[arg(long, value_name = "DIR")]
@@ -64,8 +64,7 @@ pub struct OutputArgs {
 /// `webstone report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// Directories of runs, their record.json, names below --runs-dir, `last` or `last~1`; as HTML, several are drawn into
-    /// the same charts
+    /// Directories of runs, their record.json, names below --runs-dir, `last` or `last~1`; in HTML, several share the same charts
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
 
@@ -75,7 +74,7 @@ pub struct ReportArgs {
     #[arg(long, value_name = "FORMAT", value_parser = values::report_format())]
     pub format: Option<Format>,
 
-    /// Write the report into a file instead of standard output
+    /// Write the report to a file instead of standard output
     ///
     /// Default: standard output. Example: -o report.html
     #[arg(short, long, value_name = "FILE")]
@@ -109,13 +108,13 @@ pub struct ReportArgs {
     #[arg(long, value_name = "NAME", value_parser = values::histogram())]
     pub histogram: Option<String>,
 
-    /// With --format text, html or prometheus: most pages that are shown
+    /// With --format text, html or prometheus: maximum number of pages to show
     ///
     /// Default: 20. Example: --pages 100
     #[arg(long, value_name = "N", value_parser = values::number_u32)]
     pub pages: Option<u32>,
 
-    /// Directory that holds the records of runs, for those that are given by name
+    /// Directory with the records of runs, for those that are given by name
     ///
     /// Default: runs. Example: --runs-dir /srv/benchmarks
     #[arg(long, value_name = "DIR")]
@@ -133,7 +132,7 @@ pub struct ListArgs {
     #[arg(long)]
     pub all: bool,
 
-    /// Directory that holds the records of runs
+    /// Directory with the records of runs
     ///
     /// Default: runs. Example: --runs-dir /srv/benchmarks
     #[arg(long, value_name = "DIR")]
@@ -150,7 +149,7 @@ pub struct HistoryArgs {
     #[arg(value_name = "RUN")]
     pub runs: Vec<PathBuf>,
 
-    /// Only results in whose name, server, system, load or tool this text occurs, in any case
+    /// Only results whose name, server, system, load or tool contains this text, in any case
     ///
     /// Default: all. Example: --only proliant
     #[arg(long, value_name = "TEXT")]
@@ -162,13 +161,13 @@ pub struct HistoryArgs {
     #[arg(long, value_name = "FORMAT", value_parser = values::report_format(), hide_possible_values = true)]
     pub format: Option<Format>,
 
-    /// Write into a file instead of standard output
+    /// Write to a file instead of standard output
     ///
     /// Default: standard output. Example: -o history.csv
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Directory that holds the records of runs, for those that are given by name
+    /// Directory with the records of runs, for those that are given by name
     ///
     /// Default: runs. Example: --runs-dir /srv/benchmarks
     #[arg(long, value_name = "DIR")]

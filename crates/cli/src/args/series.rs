@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use webstone_model::series::{Caching, Delivery};
+use webstone_model::series::{Caching, Delivery, Handshakes};
 use webstone_model::spec::{ConnectionPolicy, Interface, Profile, ServerChoice};
 
 use super::{ClientArgs, OutputArgs, OwnServerArgs, RunLoadArgs, values};
@@ -47,7 +47,7 @@ pub struct SeriesArgs {
     #[arg(value_name = "SERVERS", value_delimiter = ',', value_parser = values::server)]
     pub servers: Vec<ServerChoice>,
 
-    /// Testbed file: the matrix under `[series]`, the rest as of any run; flags override it
+    /// Testbed file: the matrix under `[series]`, the rest as for any run; flags override it
     ///
     /// Default: none. Example: -f testbed.toml
     #[arg(short = 'f', long = "file", value_name = "FILE")]
@@ -62,7 +62,7 @@ pub struct SeriesArgs {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dump_spec", "plan"])]
     pub resume: Option<PathBuf>,
 
-    /// The workload: the name of a built-in one, or a file; of several, separated by commas, each has cells of its own
+    /// The workload: the name of a built-in one, or a file; give several, separated by commas, for a cell each
     ///
     /// Example: -w general-and-media, -w ./filelist, or -w workout-0k,workout-16k
     #[arg(short, long, value_name = "NAME|FILE")]
@@ -78,7 +78,7 @@ pub struct SeriesArgs {
     ///
     /// Servers without an interface of that name are left out, and the report says so.
     ///
-    /// Default: of `spice` static and all that the servers have here; otherwise none vary.
+    /// Default: with `spice`, static and all that the servers have here; otherwise the interface does not vary.
     /// Example: --interfaces static,cgi,fastcgi
     #[arg(
         long,
@@ -90,9 +90,9 @@ pub struct SeriesArgs {
     )]
     pub interfaces: Vec<Delivery>,
 
-    /// The workload of cells in which a program answers; of several, separated by commas, each has cells of its own
+    /// The workload of cells in which a program answers; give several, separated by commas, for a cell each
     ///
-    /// Default: of `spice` one answer as large as the files of --workload on average; otherwise that of --workload.
+    /// Default: with `spice`, one answer as large as the files of --workload on average; otherwise that of --workload.
     /// Example: --dynamic-workload spice
     #[arg(long, value_name = "NAME|FILE", help_heading = "Matrix")]
     pub dynamic_workload: Option<String>,
@@ -123,7 +123,7 @@ pub struct SeriesArgs {
     )]
     pub caching: Vec<Caching>,
 
-    /// A build of the server, in a cell of its own: give it once for each
+    /// A build of the server, in a cell of its own; give the option once per build
     ///
     /// Programs, as for --server-program; command lines where the server is `command`, as for --server-command. The cells take
     /// turns, so that both builds meet the same noise: many short timed runs tell more than a few long ones.
@@ -145,12 +145,27 @@ pub struct SeriesArgs {
     )]
     pub lookups: Vec<Caching>,
 
+    /// Whether connections are over TLS, each in a cell of its own: off, full (every handshake is full), resumed, or the share of
+    /// handshakes that resumes an earlier session
+    ///
+    /// Workloads that ask pages over TLS have no cell without it, and the report says so.
+    ///
+    /// Default: as --tls and --tls-resume say. Example: --handshakes off,full,resumed
+    #[arg(
+        long,
+        value_name = "LIST",
+        help_heading = "Matrix",
+        value_delimiter = ',',
+        conflicts_with_all = ["tls_resume", "server_tls"]
+    )]
+    pub handshakes: Vec<Handshakes>,
+
     /// Numbers of CPUs of the server, each in a cell of its own
     ///
     /// The server is pinned to that many, one of each core before the second of any, and configured to use them. The generator
     /// keeps the same CPUs throughout: those that the server never gets, where there are any.
     ///
-    /// Default: of `scale` 1, 2, 4 … up to those that there are; otherwise the server's CPUs do not vary.
+    /// Default: with `scale`, 1, 2, 4 … up to the number of CPUs; otherwise the server's CPUs do not vary.
     /// Example: --cpus 1,2,4
     #[arg(
         long,
@@ -165,7 +180,7 @@ pub struct SeriesArgs {
     /// A testbed file in minutes: windows of 1 s, three of its levels, one iteration, and only CPUs that are here
     ///
     /// The cells are the same, so that every table and chart of the full series can be looked at; its figures prove nothing.
-    /// Flags beside it have the last word.
+    /// Other flags override it.
     #[arg(long, help_heading = "Load")]
     pub quick: bool,
 
@@ -177,7 +192,7 @@ pub struct SeriesArgs {
     #[command(flatten)]
     pub client: ClientArgs,
 
-    /// Worker threads of the generator; 0: one for each CPU that it has
+    /// Number of worker threads of the generator; 0 means one per CPU that it has
     ///
     /// Example: -t 2
     #[arg(
@@ -228,6 +243,7 @@ impl SeriesArgs {
             || !self.builds.is_empty()
             || !self.caching.is_empty()
             || !self.lookups.is_empty()
+            || !self.handshakes.is_empty()
             || !self.policies.is_empty()
             || !self.cpus.is_empty();
         let load = &self.load;

@@ -14,19 +14,19 @@ use super::values;
 /// `webstone serve`.
 #[derive(Args, Debug)]
 pub struct ServeArgs {
-    /// Address and port to listen on; port 0 takes a free one
+    /// Address and port to listen on; port 0 means a free one
     ///
     /// Example: --listen 0.0.0.0:8080
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = values::listen)]
     pub listen: Option<String>,
 
-    /// Threads; 0: one for each CPU it may run on
+    /// Number of threads; 0 means one per CPU that it may run on
     ///
     /// Example: --threads 2
     #[arg(long, value_name = "N", value_parser = values::number_u32)]
     pub threads: Option<u32>,
 
-    /// CPUs to run on
+    /// CPUs that its threads are pinned to
     ///
     /// Example: --cpus 0-1
     #[arg(long, value_name = "LIST", value_parser = values::cpu_list)]
@@ -48,7 +48,7 @@ pub struct ServeArgs {
     #[arg(long)]
     pub no_cache: bool,
 
-    /// End every connection after its first response
+    /// Close every connection after its first response
     #[arg(long)]
     pub no_keep_alive: bool,
 
@@ -58,7 +58,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub access_log: Option<PathBuf>,
 
-    /// Name clients in the access log instead of giving their addresses
+    /// Log clients' host names instead of their addresses
     #[arg(long)]
     pub resolve_names: bool,
 
@@ -68,7 +68,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", value_parser = values::count_u32)]
     pub backlog: Option<u32>,
 
-    /// Who answers /send: native (the server itself), or a program, through cgi, fastcgi or persistent
+    /// What answers /send: native (the server itself), or a program run through cgi, fastcgi or persistent
     ///
     /// `docs/interfaces.md` describes them.
     ///
@@ -76,7 +76,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "NAME", value_parser = values::interface)]
     pub interface: Option<Interface>,
 
-    /// The program behind cgi, fastcgi or persistent, and its arguments; without it, webstone's own handler
+    /// Program to run through cgi, fastcgi or persistent, with its arguments; webstone's own handler if not given
     ///
     /// Split into words as a shell would; no shell is started.
     ///
@@ -84,19 +84,19 @@ pub struct ServeArgs {
     #[arg(long, value_name = "COMMAND", requires = "interface")]
     pub handler: Option<String>,
 
-    /// Requests that the handler serves at once, and so its processes; 0: two for each thread of the server
+    /// Number of processes of the handler, each for one request at a time; 0 means two per thread of the server
     ///
     /// Example: --handlers 8
     #[arg(long, value_name = "N", value_parser = values::number_u32)]
     pub handlers: Option<u32>,
 
-    /// How long the handler may be silent before it is killed
+    /// Kill the handler if it sends nothing for this long
     ///
     /// Example: --handler-timeout 5s
     #[arg(long, value_name = "TIME")]
     pub handler_timeout: Option<Nanos>,
 
-    /// Longest answer of the handler, in bytes
+    /// Maximum length of an answer of the handler, in bytes
     ///
     /// Example: --handler-output-max 1g
     #[arg(long, value_name = "BYTES", value_parser = values::count)]
@@ -106,14 +106,14 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub tls: ServeTlsArgs,
 
-    /// Also answer /test, /schedule, /echo, /.webstone/refuse and /.webstone/fault, with which any client can stall, break and close
+    /// Also answer /test, /schedule, /echo, /.webstone/refuse and /.webstone/fault, which let any client stall, break and close
     /// the server
     ///
-    /// For tests of clients, where nobody else reaches the server.
+    /// Only for tests of clients, on a server that nobody else can reach.
     #[arg(long)]
     pub test_handlers: bool,
 
-    /// End when standard input is closed, so that the server never outlives the program that started it
+    /// Exit when standard input is closed, so that the server does not outlive the program that started it
     #[arg(long)]
     pub until_stdin_closes: bool,
 }
@@ -121,53 +121,59 @@ pub struct ServeArgs {
 /// TLS and HTTP/2 of `webstone serve`.
 #[derive(Args, Debug)]
 pub struct ServeTlsArgs {
-    /// Speak TLS, with a certificate made at start unless --cert names one
+    /// Speak TLS, with a certificate made at start unless --cert is given
     #[arg(long)]
     pub tls: bool,
 
-    /// The certificate, and those above it, as PEM
+    /// Address and port of a second listener with TLS; that of --listen is then without TLS. Port 0 takes a free one
+    ///
+    /// Default: TLS at the address of --listen. Example: --tls --tls-listen 127.0.0.1:8443
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = values::listen, requires = "tls")]
+    pub tls_listen: Option<String>,
+
+    /// Certificate and its chain, in PEM format
     ///
     /// Example: --cert server.crt --key server.key
     #[arg(long, value_name = "FILE", requires_all = ["tls", "key"])]
     pub cert: Option<PathBuf>,
 
-    /// The certificate's private key, as PEM
+    /// Private key of the certificate, in PEM format
     ///
     /// Example: --cert server.crt --key server.key
     #[arg(long, value_name = "FILE", requires_all = ["tls", "cert"])]
     pub key: Option<PathBuf>,
 
-    /// Key of the certificate that is made: ecdsa (P-256) or rsa (2,048 bits)
+    /// Key type of the certificate that webstone makes: ecdsa (P-256) or rsa (2,048 bits)
     ///
     /// Example: --tls-key rsa
     #[arg(long, value_name = "ecdsa|rsa", value_parser = values::certificate_key, requires = "tls", conflicts_with = "cert")]
     pub tls_key: Option<CertificateKey>,
 
-    /// File that receives the certificate that is made, for clients to trust
+    /// Write the certificate that webstone makes to this file, for clients to trust
     ///
     /// Example: --tls-certificate-to server.crt, and webstone hit --cacert server.crt https://localhost:8443/
     #[arg(long, value_name = "FILE", requires = "tls", conflicts_with = "cert")]
     pub tls_certificate_to: Option<PathBuf>,
 
-    /// Versions of TLS, separated by commas
+    /// TLS versions to support, separated by commas
     ///
     /// Example: --tls-versions 1.3
     #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "tls")]
     pub tls_versions: Vec<TlsVersion>,
 
-    /// Session tickets, by which clients resume sessions
+    /// Send session tickets, with which clients resume sessions
     ///
     /// Example: --tls-tickets off
     #[arg(long, value_name = "on|off", value_parser = values::on_off, requires = "tls")]
     pub tls_tickets: Option<bool>,
 
-    /// Keep sessions, to be resumed by their identifiers
+    /// Keep a session cache, so that clients can resume sessions by session ID
     ///
     /// Example: --tls-session-cache on
     #[arg(long, value_name = "on|off", value_parser = values::on_off, requires = "tls")]
     pub tls_session_cache: Option<bool>,
 
-    /// Highest version of HTTP: 1.1, or 2, by negotiation (ALPN) over TLS and with prior knowledge in the clear
+    /// Highest HTTP version: 1.1 or 2; HTTP/2 is negotiated (ALPN) over TLS, and needs prior knowledge without TLS
     ///
     /// Example: --http 2
     #[arg(long, value_name = "1.1|2", value_parser = values::server_http)]
@@ -177,43 +183,50 @@ pub struct ServeTlsArgs {
 /// TLS and HTTP/2 of the server that `run` starts.
 #[derive(Args, Debug)]
 pub struct OwnTlsArgs {
-    /// Measure over TLS: the server gets a certificate made for the run, which clients trust
+    /// Measure over TLS: the server gets a certificate made for the run, which the clients trust
     ///
-    /// Where a URL names the server, its scheme says whether TLS is spoken: https.
+    /// With a URL, TLS is used if the URL begins with https://.
     #[arg(long = "tls")]
     pub server_tls: bool,
 
-    /// Key of the certificate that is made: ecdsa (P-256) or rsa (2,048 bits)
+    /// Address and port of a second listener with TLS; the server's own address is then without TLS. Port 0 takes a free one
+    ///
+    /// Default: a free port where the workload requests some pages over TLS and others without it; otherwise the server's own
+    /// address. Example: --server-tls-listen 127.0.0.1:8443
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = values::listen)]
+    pub server_tls_listen: Option<String>,
+
+    /// Key type of the certificate that webstone makes: ecdsa (P-256) or rsa (2,048 bits)
     ///
     /// Example: --tls --server-tls-key rsa
     #[arg(long, value_name = "ecdsa|rsa", value_parser = values::certificate_key, conflicts_with = "server_tls_cert")]
     pub server_tls_key: Option<CertificateKey>,
 
-    /// The server's certificate as PEM, with its private key behind a comma, instead of one that is made
+    /// Certificate and private key of the server in PEM format, instead of ones made for the run
     ///
     /// Example: --tls --server-tls-cert server.crt,server.key
     #[arg(long, value_name = "CERT,KEY", value_parser = values::certificate_and_key)]
     pub server_tls_cert: Option<(String, String)>,
 
-    /// Versions of TLS that the server speaks, separated by commas
+    /// TLS versions that the server supports, separated by commas
     ///
     /// Example: --tls --server-tls-versions 1.3
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub server_tls_versions: Vec<TlsVersion>,
 
-    /// Session tickets, by which clients resume sessions
+    /// Send session tickets, with which clients resume sessions
     ///
     /// Example: --tls --server-tls-tickets off
     #[arg(long, value_name = "on|off", value_parser = values::on_off)]
     pub server_tls_tickets: Option<bool>,
 
-    /// Keep sessions in the server, to be resumed by their identifiers
+    /// Keep a session cache in the server, so that clients can resume sessions by session ID
     ///
     /// Example: --tls --server-tls-session-cache on
     #[arg(long, value_name = "on|off", value_parser = values::on_off)]
     pub server_tls_session_cache: Option<bool>,
 
-    /// Let the server speak HTTP/2 too: by negotiation (ALPN) over TLS, with prior knowledge in the clear
+    /// Let the server speak HTTP/2, too: negotiated (ALPN) over TLS, with prior knowledge without TLS; implied by --http 2
     #[arg(long)]
     pub server_http2: bool,
 }
@@ -237,7 +250,7 @@ pub struct OwnServerArgs {
     #[arg(long, value_name = "PATH")]
     pub server_program: Option<PathBuf>,
 
-    /// The command line of --server command, with {port}, {address}, {root}, {directory} and {threads} where they belong
+    /// Command line for --server command; {port}, {address}, {root}, {directory}, {threads}, {cert} and {key} are filled in
     ///
     /// Split into words as a shell would; no shell is started.
     ///
@@ -245,38 +258,38 @@ pub struct OwnServerArgs {
     #[arg(long, value_name = "COMMAND")]
     pub server_command: Option<String>,
 
-    /// Of a proxy: the server behind it; without it, a reference server is started for the run
+    /// URL of the server behind a proxy; a reference server is started if not given
     ///
     /// Example: --server-origin http://192.0.2.7:8080
     #[arg(long, value_name = "URL")]
     pub server_origin: Option<String>,
 
-    /// CPUs of the origin that is started for a proxy
+    /// CPUs of the origin that webstone starts behind a proxy
     ///
-    /// Default: some of its own where there are enough, otherwise the proxy's. Example: --server-origin-cpus 1
+    /// Default: CPUs of its own if there are enough, otherwise the proxy's. Example: --server-origin-cpus 1
     #[arg(long, value_name = "LIST", value_parser = values::cpu_list)]
     pub server_origin_cpus: Option<String>,
 
-    /// Address and port of the server; port 0 takes a free one
+    /// Address and port of the server; port 0 means a free one
     ///
     /// Example: --server-listen 127.0.0.1:8080
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = values::listen)]
     pub server_listen: Option<String>,
 
-    /// Degree of parallelism: threads of the reference server and HAProxy, worker processes of nginx and lighttpd, request
-    /// workers of Apache, CPUs of Caddy; 0: one for each CPU it may run on, or what the profile says
+    /// Number of threads (reference server, HAProxy), worker processes (nginx, lighttpd), request workers (Apache) or CPUs
+    /// (Caddy); 0 means one per CPU that it may run on, or what the profile says
     ///
     /// Example: --server-threads 1
     #[arg(long, value_name = "N", visible_alias = "server-workers", value_parser = values::number_u32)]
     pub server_threads: Option<u32>,
 
-    /// Apache's event MPM: number of processes for its threads; 0: what the profile says
+    /// Number of processes of Apache's event MPM; 0 means what the profile says
     ///
     /// Example: --server-processes 4
     #[arg(long, value_name = "N", value_parser = values::number_u32)]
     pub server_processes: Option<u32>,
 
-    /// CPUs that it is pinned to
+    /// CPUs that the server is pinned to
     ///
     /// Example: --server-cpus 0
     #[arg(long, value_name = "LIST", value_parser = values::cpu_list)]
@@ -288,47 +301,47 @@ pub struct OwnServerArgs {
     #[arg(long, value_name = "DIR")]
     pub server_root: Option<PathBuf>,
 
-    /// Cache files (a proxy: answers) where the profile does not: open_file_cache of nginx, MMapFile of Apache,
-    /// proxy_cache, and so on
+    /// Cache files, or answers in a proxy, even if the profile does not: nginx's open_file_cache, Apache's MMapFile,
+    /// proxy_cache and so on
     #[arg(long, conflicts_with = "server_no_cache")]
     pub server_cache: bool,
 
-    /// Cache nothing: files are read, or opened, for every request
+    /// Cache nothing: the server opens or reads files for every request
     #[arg(long, visible_alias = "no-cache")]
     pub server_no_cache: bool,
 
-    /// End every connection after its first response
+    /// Close every connection after its first response
     #[arg(long)]
     pub server_no_keep_alive: bool,
 
-    /// The access log: on (in the server's directory, gone with it), off, or a file to keep
+    /// Access log: on (in the server's temporary directory), off, or a file to keep
     ///
-    /// The reference server has no directory: it takes a file, or off.
+    /// The reference server has no such directory: give a file, or off.
     ///
     /// Example: --server-log off, or --server-log access.log
     #[arg(long, value_name = "on|off|FILE")]
     pub server_log: Option<PathBuf>,
 
-    /// Name clients in the access log instead of giving their addresses
+    /// Log clients' host names instead of their addresses
     #[arg(long)]
     pub server_resolve_names: bool,
 
     /// What answers /send: native, cgi, fastcgi, php-fpm and so on; `webstone servers` lists which server has which
     ///
-    /// What it needs (processes, modules, sources) is started, built and ended with the server. `docs/interfaces.md`
+    /// webstone starts, builds and stops what it needs (processes, modules, sources) with the server. `docs/interfaces.md`
     /// describes each.
     ///
     /// Example: --server nginx --server-interface fastcgi
     #[arg(long, value_name = "NAME", value_parser = values::interface)]
     pub server_interface: Option<Interface>,
 
-    /// Processes of the handler; 0: what the profile says
+    /// Number of processes of the handler; 0 means what the profile says
     ///
     /// Example: --server-handlers 8
     #[arg(long, value_name = "N", value_parser = values::number_u32)]
     pub server_handlers: Option<u32>,
 
-    /// Length of its listen queue, in connections
+    /// Length of the server's listen queue, in connections
     ///
     /// Example: --server-backlog 128
     #[arg(long, value_name = "N", value_parser = values::count_u32)]
@@ -343,10 +356,10 @@ pub struct OwnServerArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server under test, elsewhere")]
 pub struct ServerElsewhereArgs {
-    /// The command that runs `webstone agent` on the server's host: what the server and its host do is measured through it
+    /// Command that runs `webstone agent` on the server's host, to measure the server and its host
     ///
-    /// Split into words as a shell would; no shell is started. It must ask for no password. The same version of webstone has to
-    /// be installed there; as root, or as the server's user, it sees the server's processes. `docs/servers.md` has more.
+    /// Split into words as a shell would; no shell is started. It must not ask for a password. The same version of webstone
+    /// must be installed there. To see the server's processes, run it as root or as the server's user. See `docs/servers.md`.
     ///
     /// Example: --server-agent 'ssh root@web1 webstone agent'
     #[arg(long, value_name = "COMMAND")]
@@ -375,7 +388,7 @@ pub struct RespondArgs {
     #[arg(value_enum)]
     pub protocol: RespondProtocol,
 
-    /// Where to listen; {slot} in it gives each process an address of its own
+    /// Address to listen on; with {slot} in it, each process gets an address of its own
     ///
     /// Default: standard input is a listening socket. Example: --listen unix:/run/send.socket
     #[arg(long, value_name = "ADDRESS")]

@@ -260,7 +260,7 @@ pub(super) fn slo(text: &str) -> Result<Thresholds, String> {
 /// What a search raises.
 pub(super) fn over() -> impl TypedValueParser<Value = Over> {
     one_of([
-        ("rate", "the arrivals a second of an open loop"),
+        ("rate", "the arrivals per second of an open loop"),
         ("clients", "the number of clients of a closed loop"),
     ])
 }

@@ -27,7 +27,7 @@ pub struct WorkoutArgs {
     #[arg(short, long, value_name = "TIME", help_heading = "Workout")]
     pub duration: Option<Nanos>,
 
-    /// Pages that the well-behaved clients fetch in each phase; with --duration, whichever ends first
+    /// Number of pages that the well-behaved clients fetch in each phase; with --duration, whichever ends first
     ///
     /// Default: no limit. Example: -n 200
     #[arg(short = 'n', long, value_name = "N", help_heading = "Workout", value_parser = values::count)]

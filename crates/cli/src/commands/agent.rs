@@ -10,8 +10,7 @@ use crate::version;
 pub(super) fn execute() -> Result<Exit, Failure> {
     if io::stdin().is_terminal() || io::stdout().is_terminal() {
         return Err(Failure::usage(
-            "`webstone agent` speaks with a run on another host, not with people: its standard input and output are to be \
-             that run's, and this is a terminal",
+            "`webstone agent` is started by a run on another host, not by hand: its standard input and output must be connected to that run, but this is a terminal",
         )
         .hint(
             "on the host that makes the load: webstone run http://HOST --server-agent 'ssh root@HOST webstone agent' (and \

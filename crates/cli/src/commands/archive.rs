@@ -47,7 +47,7 @@ pub(super) fn failure(error: &ArchiveError) -> Failure {
             failure.hint("an archive is never overwritten: remove it, or name another file")
         }
         ArchiveError::Content { .. } => {
-            failure.hint("give a directory below runs/, or what `webstone archive` made of it")
+            failure.hint("give a directory below runs/, or an archive made by `webstone archive`")
         }
         ArchiveError::Io { .. } => failure,
     }

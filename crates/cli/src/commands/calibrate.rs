@@ -26,7 +26,7 @@ pub(super) fn file() -> Option<PathBuf> {
 
 pub(super) fn execute(args: &CalibrateArgs, console: &Console) -> Result<Exit, Failure> {
     let path = args.output.clone().or_else(file).ok_or_else(|| {
-        Failure::usage("there is no place for the calibration: neither XDG_DATA_HOME nor HOME is set")
+        Failure::usage("there is no place to store the calibration: neither XDG_DATA_HOME nor HOME is set")
             .hint("name a file: -o calibration.json")
     })?;
     let options = console.report_options(false);
@@ -40,8 +40,7 @@ pub(super) fn execute(args: &CalibrateArgs, console: &Console) -> Result<Exit, F
     }
     let duration = args.duration.unwrap_or(Nanos::from_secs(1));
     if duration == Nanos::ZERO {
-        return Err(Failure::usage("--duration 0s: a timed run of no length measures nothing")
-            .hint("write a time, as in -d 1s"));
+        return Err(Failure::usage("--duration 0s: a timed run needs time").hint("write a time, as in -d 1s"));
     }
     let how = CalibrateOptions {
         tool: version::tool(),
@@ -78,7 +77,7 @@ pub(super) fn execute(args: &CalibrateArgs, console: &Console) -> Result<Exit, F
         }
         Err(error) => match signals.exit() {
             Some(exit) => {
-                console.note("interrupted: nothing was stored, and an older calibration stays as it was");
+                console.note("interrupted: nothing was stored; an older calibration is unchanged");
                 Ok(exit)
             }
             None => Err(run::failure(&error, "calibrate")),

@@ -48,7 +48,7 @@ pub(super) fn execute(args: &CertifyArgs, console: &Console) -> Result<Exit, Fai
     console::print(&list)?;
     if !certificate.certified && !args.uncertified {
         console
-            .note("nothing was written: not every rule is met (--uncertified writes and signs it as that)");
+            .note("nothing was written: not every rule is met (--uncertified writes and signs the certificate anyway, labelled as uncertified)");
         return Ok(Exit::Uncertified);
     }
     Store::certify(&directory, &certificate.to_json()).map_err(|error| store_failure(&error))?;
@@ -104,7 +104,7 @@ fn label(certificate: &Certificate) -> &'static str {
 fn headline(certificate: &Certificate) -> String {
     let count = |standing| certificate.count(standing);
     format!(
-        "{}: {} of {} run rules met, {} not met, {} that the record cannot tell",
+        "{}: {} of {} run rules met, {} not met, {} unknown from the record",
         if certificate.certified { "CERTIFIED" } else { certificate.standing.word() },
         count(RuleStanding::Met),
         certificate.rules.len(),

@@ -23,7 +23,7 @@ pub(crate) fn select_levels(
         Some((text, level)) => {
             let held: Vec<String> = levels.iter().map(u32::to_string).collect();
             Err(Failure::usage(format!(
-                "{option}: `{text}` selects {level} clients, and there is no such level"
+                "{option}: `{text}` selects {level} clients, but there is no such level"
             ))
             .hint(format!("the levels are {}", held.join(", "))))
         }

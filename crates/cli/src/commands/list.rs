@@ -18,7 +18,7 @@ pub(super) fn execute(args: &ListArgs, console: &Console) -> Result<Exit, Failur
     let runs_dir = args.runs_dir.as_deref().unwrap_or(Path::new(RUNS_DIR));
     let stored = if runs_dir.exists() { records::stored(runs_dir)? } else { Vec::new() };
     if stored.is_empty() {
-        console.note(format!("{} holds no run; `webstone run` makes one", runs_dir.display()));
+        console.note(format!("there is no run in {}; `webstone run` makes one", runs_dir.display()));
         return Ok(Exit::Done);
     }
     let shown = if args.all { stored.len() } else { SHOWN };

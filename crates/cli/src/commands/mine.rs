@@ -66,7 +66,7 @@ fn account(report: &MineReport) -> Vec<String> {
     row(report.unparsed, "not understood:".to_owned());
     lines.extend(report.unparsed_examples.iter().map(|example| format!("{:13}{example}", "")));
     if report.sizeless_files > 0 {
-        lines.push(format!("{} files have no size: the logs do not tell it", report.sizeless_files));
+        lines.push(format!("{} files have no size: the logs do not contain it", report.sizeless_files));
     }
     lines
 }

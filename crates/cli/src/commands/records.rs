@@ -96,7 +96,7 @@ fn last(runs_dir: &Path, back: usize) -> Result<PathBuf, Failure> {
             1 => "1 run".to_owned(),
             number => format!("{number} runs"),
         };
-        Failure::usage(format!("last~{back}: {} holds {held}", runs_dir.display()))
+        Failure::usage(format!("last~{back}: {} has {held}", runs_dir.display()))
             .hint("`last` is the newest, `last~1` the one before; --runs-dir names another directory")
     })
 }
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(found("2-b"), Ok(dir.path().join("2-b")));
         assert_eq!(found("last"), Ok(dir.path().join("3-c")));
         assert_eq!(found("last~2"), Ok(dir.path().join("1-a")));
-        assert_eq!(found("last~3"), Err(format!("last~3: {} holds 3 runs", dir.path().display())));
+        assert_eq!(found("last~3"), Err(format!("last~3: {} has 3 runs", dir.path().display())));
         let none = format!("there is no run elsewhere: neither here nor in {}", dir.path().display());
         assert_eq!(found("elsewhere"), Err(none));
         assert_eq!(found("elsewhere/1"), Ok(PathBuf::from("elsewhere/1")));

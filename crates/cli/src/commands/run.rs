@@ -1,7 +1,9 @@
 //! `webstone run`, `hit` and `find`: the run itself, its report, its verdict.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use webstone_judge::search::{self, Answer, Finding};
@@ -73,15 +75,27 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
     }
 }
 
-/// `hit` is short: on a terminal its warnings stand above its figures a moment later, and once is enough.
+/// `hit` is short: its warnings stand above its figures a moment later. They are printed before only where messages are read on a
+/// terminal and the report goes elsewhere.
 fn warnings_come_with_the_report(intent: &Intent) -> bool {
-    intent.format == Format::Hit && is_read_with_messages(intent)
+    let is_elsewhere = intent.output.is_some() || (io::stderr().is_terminal() && !io::stdout().is_terminal());
+    intent.format == Format::Hit && !is_elsewhere
 }
 
-/// Whether the report and the messages go to one terminal, where nothing has to be said twice.
+/// Whether the report and the messages go to one place, where nothing has to be said twice: a terminal, or one file or pipe (`2>&1`).
 fn is_read_with_messages(intent: &Intent) -> bool {
     let shown = matches!(intent.format, Format::Text | Format::Hit) && intent.output.is_none();
-    shown && io::stdout().is_terminal() && io::stderr().is_terminal()
+    let is_terminal = || io::stdout().is_terminal() && io::stderr().is_terminal();
+    shown && (is_terminal() || is_one_file(io::stdout(), io::stderr()))
+}
+
+/// Whether two streams lead to the same file, pipe or socket.
+fn is_one_file(one: impl AsFd, other: impl AsFd) -> bool {
+    let identity = |stream: &dyn AsFd| {
+        let found = File::from(stream.as_fd().try_clone_to_owned().ok()?).metadata().ok()?;
+        Some((found.dev(), found.ino()))
+    };
+    identity(&one).is_some_and(|found| identity(&other) == Some(found))
 }
 
 /// Prints the specification as a testbed file.

@@ -27,7 +27,7 @@ use crate::version;
 
 /// What an interrupted series says at once.
 const ENDING: &str =
-    "ending this level, which is made again when the series goes on (once more: stop at once)";
+    "ending this level; it is repeated when the series is resumed (interrupt again to stop at once)";
 
 pub(super) fn execute(
     kind: Kind,

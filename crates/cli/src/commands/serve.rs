@@ -64,7 +64,9 @@ fn run(options: ServeOptions, certificate_to: Option<&Path>, console: &Console) 
             console.note(format!("warning: --tls-certificate-to {}: {error}", path.display()));
         }
         // Programs that start the server wait for this line.
-        announced = console::print(&format!("READY {}\n", ready.url));
+        let urls = std::iter::once(&ready.url).chain(&ready.secure_url);
+        let urls: Vec<&str> = urls.map(String::as_str).collect();
+        announced = console::print(&format!("READY {}\n", urls.join(" ")));
         ready.notes.iter().for_each(|note| console.note(format!("warning: {note}")));
     })
     .map_err(|error| Failure { hint: error.hint, ..Failure::failed(error.what) })?;

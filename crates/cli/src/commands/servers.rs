@@ -40,11 +40,11 @@ fn list() -> String {
             out += &listed(software.name(), &names);
         }
     }
-    out += "\nTLS (--tls) and HTTP/2 (--server-http2):\n";
+    out += "\nTLS (--tls) and HTTP/2 (--http 2):\n";
     for software in Software::ALL {
         out += &listed(software.name(), &[servers::tls::summary(software)]);
     }
-    out + "\nAll but the first and the last have two profiles: stock, as Debian ships it, and\n:tuned. With --server-cache a proxy is a cache.\n"
+    out + "\nAll but the first and the last have two profiles: stock, as Debian ships it, and\n:tuned. With --server-cache, a proxy caches answers.\n"
 }
 
 /// A name and a list in lines of 80 columns, the list below itself.
@@ -88,7 +88,7 @@ fn summary(software: Software) -> &'static str {
         Software::Caddy => "Caddy",
         Software::Haproxy => "proxy before an origin",
         Software::NginxProxy => "proxy before an origin",
-        Software::Nghttpd => "nghttp2's, HTTP/2 alone",
+        Software::Nghttpd => "nghttp2's server, HTTP/2 only",
         Software::Command => "by --server-command",
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn execute(args: &WorkoutArgs, console: &Console) -> Result<Exit, Fai
         })?;
     print(&workout, args, console)?;
     if let Some(exit) = signals.exit() {
-        console.note("interrupted: the answers rest on the phases that were whole");
+        console.note("interrupted: the answers are based on the completed phases");
         return Ok(exit);
     }
     Ok(judged(&workout))

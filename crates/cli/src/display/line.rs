@@ -59,8 +59,8 @@ pub(super) fn opening(
             Over::Clients => "the most clients with which",
         };
         return format!(
-            "searching for {what} {server}{} keeps {}: usually about {usual} timed runs, {}; at most {steps}, {} where \
-             answers come in time",
+            "searching for {what} {server}{} keeps {}: usually about {usual} timed runs, {}; at most {steps}, {} if \
+             no answer is late",
             target.url,
             find.slo,
             wait(each * u32::try_from(usual).unwrap_or(u32::MAX)),
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn the_first_moment_divides_by_nothing() {
         let first = Running { before: Live::default(), live: Live::default(), ..run(Phase::Measuring) };
-        assert!(running(&first, 200).ends_with("0.0 requests/s  no answer  0 errors"));
+        assert!(running(&first, 200).ends_with("0 requests/s  no answer  0 errors"));
     }
 
     #[test]
@@ -340,7 +340,7 @@ mod tests {
         iteration.interrupted = false;
         assert_eq!(
             ended(at, &Ended::of(&iteration)),
-            "[5/6] 1 client, iteration 2: 0.0 requests/s, no valid response, 1,200 errors"
+            "[5/6] 1 client, iteration 2: 0 requests/s, no valid response, 1,200 errors"
         );
     }
 }

@@ -3,12 +3,15 @@
 use std::time::Duration;
 use webstone_model::units::grouped;
 
-/// `12345.6` → `12,346`; below a hundred with one decimal, because a slow server has small rates.
+/// `12345.6` → `12,346`; below a hundred with three significant digits, as the tables of the report have them, because a slow
+/// server has small rates.
 pub(super) fn rate(value: f64) -> String {
-    if value < 99.95 {
-        return format!("{value:.1}");
+    match value {
+        0.0 => "0".to_owned(),
+        v if v < 9.995 => format!("{v:.2}"),
+        v if v < 99.95 => format!("{v:.1}"),
+        v => grouped(v.round() as u64),
     }
-    grouped(value.round() as u64)
 }
 
 /// Seconds as the unit that reads best, with three significant digits.
@@ -43,8 +46,8 @@ mod tests {
     #[test]
     fn numbers_are_short_and_have_units() {
         assert_eq!(
-            [0.0, 12.34, 99.94, 99.95, 1234567.4].map(rate),
-            ["0.0", "12.3", "99.9", "100", "1,234,567"]
+            [0.0, 5.714, 9.995, 12.34, 99.94, 99.95, 1234567.4].map(rate),
+            ["0", "5.71", "10.0", "12.3", "99.9", "100", "1,234,567"]
         );
         assert_eq!([0, 999, 1000, 1234567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!(

@@ -186,6 +186,7 @@ fn own_tls(args: &OwnTlsArgs, spec: &mut ServerSpec) {
         return;
     }
     let tls = spec.tls.get_or_insert_default();
+    tls.listen = args.server_tls_listen.clone().or(tls.listen.take());
     set(&args.server_tls_key, &mut tls.certificate);
     if let Some((cert, key)) = &args.server_tls_cert {
         (tls.cert, tls.key) = (Some(cert.clone()), Some(key.clone()));
@@ -200,6 +201,7 @@ fn own_tls(args: &OwnTlsArgs, spec: &mut ServerSpec) {
 /// Whether anything of the server's TLS was typed, which says that it is spoken.
 pub(super) fn given_tls(args: &OwnTlsArgs) -> bool {
     args.server_tls
+        || args.server_tls_listen.is_some()
         || args.server_tls_key.is_some()
         || args.server_tls_cert.is_some()
         || !args.server_tls_versions.is_empty()
@@ -233,7 +235,7 @@ pub(super) fn server_alone(args: &ServeArgs, spec: &mut ServerSpec) {
     set(&args.http, &mut spec.http2);
     if args.tls {
         spec.tls = Some(ServerTls {
-            listen: None,
+            listen: args.tls_listen.clone(),
             certificate: args.tls_key.unwrap_or_default(),
             cert: args.cert.as_deref().map(text),
             key: args.key.as_deref().map(text),

@@ -26,7 +26,7 @@ pub(super) fn read(typed: &str) -> Result<String, Failure> {
         })?;
     String::from_utf8(bytes).map_err(|error| {
         wrong(format!("byte {} of the file is not UTF-8", error.utf8_error().valid_up_to() + 1))
-            .hint("bodies are text, because the specification that embeds them is; encode binary data, as in base64")
+            .hint("bodies must be text, because the specification contains them; encode binary data, for example as base64")
     })
 }
 

@@ -52,16 +52,16 @@ pub(super) fn apart(words: &[String]) -> Result<(Vec<String>, Option<Workload>),
 pub(super) fn instead(workload: &Workload, args: &RunArgs, spec: &mut RunSpec) -> Result<(), Failure> {
     let name = &workload.name;
     if args.workload.is_some() {
-        return Err(Failure::usage(format!("pages are typed ({name}) and a workload is named (--workload)"))
+        return Err(Failure::usage(format!("pages are given ({name}), and a workload, too (--workload)"))
             .hint("give one of the two"));
     }
     if spec.target.is_empty() {
-        return Err(Failure::usage(format!("pages are typed ({name}), but no server that has them"))
-            .hint("name its URL before them, as in http://127.0.0.1:8080 /index.html"));
+        return Err(Failure::usage(format!("pages are given ({name}), but no server"))
+            .hint("give the server's URL before them, as in http://127.0.0.1:8080 /index.html"));
     }
     if args.dump_spec {
-        return Err(Failure::usage("--dump-spec: typed pages stand in no testbed file")
-            .hint("write them into a filelist, and name it with --workload"));
+        return Err(Failure::usage("--dump-spec: a testbed file cannot contain the pages of a command line")
+            .hint("write them to a filelist, and give it with --workload"));
     }
     spec.workload.clone_from(name);
     if spec.client.check == Check::Size {
@@ -91,10 +91,12 @@ fn page(word: &str) -> Result<Option<Typed>, Failure> {
     let weight = match weight.map(str::parse) {
         None => 1,
         Some(Ok(weight)) if weight > 0 => weight,
-        Some(_) => return Err(wrong("its weight is no number from 1 on", "write 40:/index.html")),
+        Some(_) => {
+            return Err(wrong("its weight is not a whole number of at least 1", "write 40:/index.html"));
+        }
     };
     if let Some(other) = paths.chars().find(|c| *c == '#' || !c.is_ascii_graphic()) {
-        let rule = format!("{} cannot stand in a URL", quoted(&other.to_string()));
+        let rule = format!("a URL cannot contain {}", quoted(&other.to_string()));
         return Err(wrong(&rule, "write white space as %20, and other characters in the same way"));
     }
     let mut files: Vec<String> = Vec::new();
@@ -150,8 +152,11 @@ mod tests {
         assert_eq!(pages, [(40, vec!["/x.html", "/y.gif"]), (1, vec!["/z?a=1,2"])]);
         assert_eq!(workload.name, "/x.html and 2 more");
         assert_eq!(apart_of(&["http://a"]).unwrap().1, None);
-        assert_eq!(apart_of(&["0:/a"]).unwrap_err(), "page `0:/a`: its weight is no number from 1 on");
-        assert!(apart_of(&["/a b"]).unwrap_err().contains("cannot stand in a URL"));
+        assert_eq!(
+            apart_of(&["0:/a"]).unwrap_err(),
+            "page `0:/a`: its weight is not a whole number of at least 1"
+        );
+        assert!(apart_of(&["/a b"]).unwrap_err().contains("a URL cannot contain"));
     }
 
     #[test]

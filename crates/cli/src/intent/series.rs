@@ -60,9 +60,9 @@ pub(crate) fn series_format(args: &SeriesArgs) -> Result<Format, Failure> {
 
 pub(crate) fn of_series(kind: Kind, args: &SeriesArgs) -> Result<SeriesIntent, Failure> {
     if kind == Kind::Servers && !args.names_servers() && args.testbed.is_none() {
-        return Err(Failure::usage("no servers are named").hint(match args.resume {
-            None => "name them, as in `webstone servers nginx,apache:tuned`; `webstone servers` lists them",
-            Some(_) => "give --resume the whole command line that began the series, or nothing else",
+        return Err(Failure::usage("no server is given").hint(match args.resume {
+            None => "give them, as in `webstone servers nginx,apache:tuned`; `webstone servers` lists them",
+            Some(_) => "give --resume alone, or with the whole command line of the series",
         }));
     }
     let testbed = args.testbed.as_deref().map(testbed::read).transpose()?;
@@ -117,6 +117,11 @@ pub(crate) fn of_series(kind: Kind, args: &SeriesArgs) -> Result<SeriesIntent, F
     }
     if !args.lookups.is_empty() {
         matrix.resolve_names.clone_from(&args.lookups);
+    }
+    if !args.handshakes.is_empty() {
+        matrix.handshakes.clone_from(&args.handshakes);
+    } else if args.server.tls.server_tls || args.client.tls.tls_resume.is_some() {
+        matrix.handshakes.clear();
     }
     let given = given_load(&args.load.clients, &args.load.duration);
     let asked = Asked { spec, defaults, given, testbed };

@@ -15,7 +15,7 @@ pub(super) fn split(typed: &str) -> Result<(Target, String), Failure> {
         None => Ok((target, path.into_owned())),
         Some('#') => Err(wrong("a fragment (#) is never sent to a server".to_owned())
             .hint("leave out # and what follows it")),
-        Some(other) => Err(wrong(format!("{} cannot stand in a URL", quoted(&other.to_string())))
+        Some(other) => Err(wrong(format!("a URL cannot contain {}", quoted(&other.to_string())))
             .hint("write white space as %20, and other characters in the same way")),
     }
 }
@@ -86,7 +86,7 @@ mod tests {
             ),
             (
                 "http://a/b c",
-                "` ` cannot stand in a URL\nhint: write white space as %20, and other characters in the same way",
+                "a URL cannot contain ` `\nhint: write white space as %20, and other characters in the same way",
             ),
         ] {
             assert_eq!(split(typed).unwrap_err().to_string(), format!("error: URL `{typed}`: {expected}"));

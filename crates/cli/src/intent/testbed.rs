@@ -13,7 +13,7 @@ pub(super) fn read(path: &Path) -> Result<Testbed, Failure> {
     Testbed::read(path).map_err(|error| match error {
         TestbedError::Unreadable(error) => unreadable(path, &error),
         TestbedError::Gone { place } => {
-            Failure::usage(format!("{place}: there is no `backend` any more")).hint(BACKEND_GONE)
+            Failure::usage(format!("{place}: `backend` no longer exists")).hint(BACKEND_GONE)
         }
         TestbedError::Wrong { place, rule } => {
             let (rule, remedy) = split_remedy(&rule);

@@ -31,7 +31,7 @@ pub(crate) fn of_workout(args: &WorkoutArgs, tool: Tool) -> Result<WorkoutOption
     spec.load.iterations = 1;
     spec.load.duration = args.duration.unwrap_or(if args.pages.is_some() { Nanos::ZERO } else { DURATION });
     if spec.load.duration == Nanos::ZERO && args.pages.is_none() {
-        return Err(Failure::usage("--duration 0s: a phase of no length shows nothing")
+        return Err(Failure::usage("--duration 0s: a phase needs time")
             .hint("write a time, as in -d 5s, or a number of pages, as in -n 200"));
     }
     spec.load.pages = args.pages;
@@ -45,9 +45,9 @@ pub(crate) fn of_workout(args: &WorkoutArgs, tool: Tool) -> Result<WorkoutOption
     let offenders = args.offenders.unwrap_or(OFFENDERS);
     if offenders > OFFENDERS_MAX {
         return Err(Failure::usage(format!(
-            "--offenders {offenders}: each is a thread, and at most {OFFENDERS_MAX} can be had"
+            "--offenders {offenders}: each is a thread, and at most {OFFENDERS_MAX} are possible"
         ))
-        .hint("write fewer; well-behaved clients (-c) may be many more"));
+        .hint("give fewer; there can be many more well-behaved clients (-c)"));
     }
     let misdeeds = match (args.break_, args.misdeeds.as_slice()) {
         (true, _) => Misdeed::BREAKS.to_vec(),

@@ -8,17 +8,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::program::{Running, Said, Server, assert_ended, command, webstone, webstone_in};
+use crate::namespace::Namespace;
+use crate::program::{Running, Said, Server, assert_ended, command, program, webstone, webstone_in};
 
 /// Longer than anything here takes on the slowest machine; a test that waits for it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A load that leaves the agent its share of a machine that has other tests to run, too.
 const LIGHT: [&str; 6] = ["-c", "2", "-d", "3s", "--warmup", "0s"];
-
-fn program() -> String {
-    assert_cmd::cargo::cargo_bin!("webstone").display().to_string()
-}
 
 /// An agent that leaves its process identifier in a file.
 fn traced(dir: &Path) -> (String, PathBuf) {
@@ -177,78 +174,11 @@ fn an_agent_is_named_in_a_testbed_file_and_for_hit_and_find() {
     assert_measured(&record, record["iterations"].as_array().unwrap().len());
 }
 
-/// A network namespace joined to this one by a pair of interfaces, gone when this is dropped.
-struct Namespace {
-    name: String,
-    address: String,
-}
-
-impl Namespace {
-    #[expect(clippy::print_stdout, reason = "a skipped test says why")]
-    fn make() -> Option<Namespace> {
-        let pid = std::process::id();
-        let name = format!("wsag{pid}");
-        let (here, there) = (format!("wsa{pid}"), format!("wsb{pid}"));
-        // Of the block for benchmarks of network devices (RFC 2544), four addresses each process.
-        let net = format!("198.18.{}.{}", pid / 64 % 256, pid % 64 * 4);
-        let host = |n: u32| {
-            let (head, last) = net.rsplit_once('.').unwrap();
-            format!("{head}.{}", last.parse::<u32>().unwrap() + n)
-        };
-        let ip = |line: String| {
-            let mut command = Command::new("ip");
-            command.args(line.split_whitespace()).stderr(Stdio::null());
-            command.status().is_ok_and(|status| status.success())
-        };
-        if !ip(format!("netns add {name}")) {
-            println!("skipped: this user may not make a network namespace (`ip netns add`)");
-            return None;
-        }
-        let namespace = Namespace { name: name.clone(), address: host(2) };
-        let made = [
-            format!("link add {here} type veth peer name {there} netns {name}"),
-            format!("addr add {}/30 dev {here}", host(1)),
-            format!("link set {here} up"),
-            format!("-n {name} addr add {}/30 dev {there}", host(2)),
-            format!("-n {name} link set {there} up"),
-            format!("-n {name} link set lo up"),
-        ];
-        if !made.into_iter().all(ip) {
-            println!("skipped: this user may not join network namespaces (`ip link add … type veth`)");
-            return None;
-        }
-        Some(namespace)
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        // Its end of the pair goes with it, and so the other.
-        let _ = Command::new("ip").args(["netns", "del", &self.name]).status();
-    }
-}
-
 #[test]
 fn a_server_behind_another_network_is_measured_there() {
     let Some(namespace) = Namespace::make() else { return };
     let dir = tempfile::tempdir().unwrap();
-    let mut server = Command::new("ip");
-    server.args([
-        "netns",
-        "exec",
-        &namespace.name,
-        &program(),
-        "serve",
-        "--until-stdin-closes",
-        "--threads",
-        "1",
-    ]);
-    server.args(["--listen", &format!("{}:8080", namespace.address)]);
-    let mut server = server.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(server.stdout.take().unwrap()), &mut line)
-        .unwrap();
-    assert!(line.starts_with("READY "), "{line}");
+    let mut server = namespace.serve(&["--threads", "1"]);
     let url = format!("http://{}:8080", namespace.address);
     let agent = format!("ip netns exec {} {} agent", namespace.name, program());
     let run = [&["run", &url, "-R", "500", "-q", "--server-agent", &agent], &LIGHT[..]].concat();
@@ -295,9 +225,9 @@ fn an_agent_that_is_none_ends_the_run_before_any_load() {
         ),
         (
             "sh -c 'echo WEBSTONE-AGENT 999 7.7.7; cat'",
-            "and webstone 7.7.7 on the other side version 999\nhint: install the same version",
+            "but webstone 7.7.7 on the other side speaks version 999\nhint: install the same version",
         ),
-        ("sh -c 'echo Welcome; cat'", "makes no sense: it sent `Welcome` instead of a greeting"),
+        ("sh -c 'echo Welcome; cat'", "broke the protocol: it sent `Welcome` instead of a greeting"),
         (
             "sh -c 'echo no key >&2; exit 255'",
             "ended: exit status 255; it said:\n  no key\nhint: try it by hand",
@@ -319,7 +249,7 @@ fn an_agent_needs_a_server_elsewhere() {
     for (arguments, expected) in [
         (
             &["run", "--server-agent", "ssh web1 webstone agent"][..],
-            "and this one is started here, by webstone",
+            "but this one is started here, by webstone",
         ),
         (
             &["run", "http://a", "--server-agent", "'"][..],
@@ -328,7 +258,7 @@ fn an_agent_needs_a_server_elsewhere() {
         (&["run", "http://a", "--server-agent", " "][..], "is not a command"),
         (
             &["hit", "http://a/", "--unix-socket", "/x", "--server-agent", "ssh a webstone agent"][..],
-            "over --unix-socket (client.unix_socket)",
+            "through --unix-socket (client.unix_socket)",
         ),
     ] {
         let said = webstone(arguments);
@@ -414,7 +344,7 @@ fn by_hand_it_says_what_it_is_for() {
         Command::new("script").args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).replace("\r\n", "\n");
     assert_eq!(output.status.code(), Some(2), "{text}");
-    assert!(text.contains("speaks with a run on another host, not with people"), "{text}");
+    assert!(text.contains("is started by a run on another host, not by hand"), "{text}");
     assert!(
         text.contains("hint: on the host that makes the load: webstone run http://HOST --server-agent"),
         "{text}"

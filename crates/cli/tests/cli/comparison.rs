@@ -211,7 +211,7 @@ fn wrong_words_name_the_option_the_place_and_the_remedy() {
         ),
         (
             &["1-a", "2-b", "--fail-if", "rate{clients:3}<-3%"],
-            "error: --fail-if: `rate{clients:3}<-3%` selects 3 clients, and there is no such level\n\
+            "error: --fail-if: `rate{clients:3}<-3%` selects 3 clients, but there is no such level\n\
              hint: the levels are 2\n",
         ),
         (
@@ -221,7 +221,7 @@ fn wrong_words_name_the_option_the_place_and_the_remedy() {
         ),
         (
             &["last~9", "last"],
-            "error: last~9: runs holds 6 runs\n\
+            "error: last~9: runs has 6 runs\n\
              hint: `last` is the newest, `last~1` the one before; --runs-dir names another directory\n",
         ),
     ] {
@@ -261,7 +261,7 @@ fn a_wrong_threshold_is_told_before_the_run() {
         (said.code, said.err.as_str()),
         (
             2,
-            "error: --threshold: `p(99){clients:6}<50ms` selects 6 clients, and there is no such level\n\
+            "error: --threshold: `p(99){clients:6}<50ms` selects 6 clients, but there is no such level\n\
              hint: the levels are 5\n"
         )
     );

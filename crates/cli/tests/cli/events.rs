@@ -74,7 +74,7 @@ fn what_cannot_be_written_to_is_told_before_the_run() {
             "{}",
             said.err
         );
-        assert!(said.err.contains("hint: name a file, or a descriptor that is open"), "{}", said.err);
+        assert!(said.err.contains("hint: name a file, or an open file descriptor"), "{}", said.err);
     }
     assert!(!dir.path().join("runs").exists());
 }

@@ -84,6 +84,7 @@ fn the_built_in_workloads_are_listed_and_shown() {
             "silicon-surf",
             "webbench-static",
             "webbench-dynamic",
+            "webbench-ecommerce",
             "spice",
             "dynamic-light",
             "dynamic-medium",

@@ -253,7 +253,7 @@ fn what_makes_no_search_is_refused() {
         (&["--slo", "avg<1s", "--over", "users"], "--over"),
         (
             &["--slo", "avg<1s", "--over", "clients", "-c", "5"],
-            "--clients (find.clients): `5` stand by for arrivals, and a search over clients has none",
+            "--clients (find.clients): `5` stand by for arrivals, but a search over clients has none",
         ),
         (
             &["--slo", "avg<1s", "--over", "clients", "--arrivals", "poisson"],
@@ -262,17 +262,14 @@ fn what_makes_no_search_is_refused() {
         (&["--slo", "offered>90%", "--over", "clients"], "`offered>90%` is about arrivals"),
         (
             &["--slo", "avg<1s", "--to", "200m"],
-            "--to (find.to): `200000000` is more than 100000000 arrivals a second",
+            "--to (find.to): `200000000` is more than 100000000 arrivals per second",
         ),
         (
             &["--slo", "avg<1s", "--from", "2", "-d", "400ms"],
             "--from (find.from): `2`: not a single arrival is due within --duration (load.duration)",
         ),
         (&["--slo", "avg<1s", "-c", "0"], "--clients"),
-        (
-            &["--slo", "avg<1s", "-d", "0s"],
-            "--duration (load.duration): `0s`: a timed run of no time shows nothing",
-        ),
+        (&["--slo", "avg<1s", "-d", "0s"], "--duration (load.duration): `0s`: a timed run needs time"),
         (&[], "--slo"),
     ] {
         let said = webstone(&[&["find", "http://127.0.0.1:1/"], arguments].concat());

@@ -156,6 +156,52 @@ fn the_reference_server_keeps_the_contract() {
     }
 }
 
+/// The module's ready-made head is all of the answer's head, whatever httpd would add, and the connection ends with it.
+#[test]
+fn a_ready_made_head_is_the_modules_own() {
+    if !is_installed("apache2", "apache2") {
+        return;
+    }
+    if !is_installed("apxs", "apache2-dev") && !is_installed("apxs2", "apache2-dev") {
+        println!("skipped: a module cannot be compiled");
+        return;
+    }
+    let dir = directory();
+    let path = dir.path().join("ready.toml");
+    // The last does not fit into a socket's buffer at once.
+    for (server, size, fill) in [
+        ("apache-prefork", 0, "random"),
+        ("apache-prefork", 6836, "random"),
+        ("apache", 6836, "pattern"),
+        ("apache-prefork", 204_800, "none"),
+        ("apache", 204_800, "pattern"),
+    ] {
+        let text = format!(
+            "[[pages]]\nfiles = [{{ dynamic = {{ size = {size}, fill = \"{fill}\", head = \"ready\" }} }}]\n"
+        );
+        fs::write(&path, text).unwrap();
+        let options =
+            ["--server-interface", "module", "-w", path.to_str().unwrap(), "--connections", "keep-alive"];
+        let record = measured(dir.path(), server, &options);
+        let measured = &record["iterations"][0]["measured"];
+        let number = |name: &str, key: &str| measured[name][key].as_u64().unwrap();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {size}\r\nConnection: close\r\n\r\n"
+        );
+        let answers = number("counts", "succeeded");
+        assert_eq!(number("body_bytes", "sum"), size * answers, "{server} {size}");
+        assert_eq!(
+            number("response_bytes", "sum"),
+            (size + head.len() as u64) * answers,
+            "{server} {size}: a head of {head:?}"
+        );
+        assert!(number("counts", "connections") >= answers, "{server} {size}: {}", measured["counts"]);
+    }
+    let said = webstone(&["run", "-w", path.to_str().unwrap(), "--no-store", "-d", "10ms"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("which only a module within the server has"), "{}", said.err);
+}
+
 /// A CGI program, or a persistent handler, of a few lines.
 fn script(dir: &Path, text: &str) -> String {
     let path = dir.join(format!("handler-{}", text.len()));
@@ -389,7 +435,10 @@ fn options_of_a_handler_that_is_not_there_are_refused() {
             "--handler /no/such: there is no such program",
         ),
         (&["run", "--server", "caddy", "--server-interface", "cgi"], "caddy has no such interface"),
-        (&["run", "--server", "nginx", "--server-handlers", "3"], "there is no handler outside of nginx"),
+        (
+            &["run", "--server", "nginx", "--server-handlers", "3"],
+            "without an interface, nginx has no handler processes",
+        ),
     ] {
         let said = webstone(arguments);
         assert!(said.err.contains(message), "{arguments:?}: {}", said.err);

@@ -24,7 +24,7 @@ fn ctrl_c_once_keeps_reports_and_says_so() {
         let mut run = Running::start(dir.path(), &[MANY.as_slice(), &["--format", "json"]].concat());
         run.wait_for("[1/1000] ");
         run.signal(signal);
-        run.wait_for("ending this level; what was measured is kept (once more: stop at once)");
+        run.wait_for("ending this level; what was measured is kept (interrupt again to stop at once)");
         let said = run.end();
         assert_eq!(said.code, code, "{}", said.err);
         let report: Value = serde_json::from_str(&said.out).unwrap();
@@ -92,7 +92,7 @@ fn ctrl_c_twice_waits_for_nothing() {
     let mut run = Running::start(dir.path(), &[arguments.as_slice(), &timeouts].concat());
     is_silent.recv().unwrap();
     run.signal("INT");
-    run.wait_for("ending this level; what was measured is kept (once more: stop at once)");
+    run.wait_for("ending this level; what was measured is kept (interrupt again to stop at once)");
     run.signal("INT");
     run.wait_for("stopping at once");
     let said = run.end();

@@ -21,7 +21,7 @@ fn the_log_names_the_servers_process_and_the_phases_of_each_level() {
     assert!(pid.as_u64().is_some(), "{}", record["iterations"][0]["server"]);
     for wanted in [
         format!("process started pid={pid} command="),
-        format!("embedded server is ready pid={pid} url=\"http://127.0.0.1:"),
+        format!("embedded server is ready pid={pid} urls=\"http://127.0.0.1:"),
         format!("process ended pid={pid} how="),
         "CPUs are placed workers=".to_owned(),
         "preflight: the target answers as it should".to_owned(),

@@ -13,7 +13,11 @@ fn says(arguments: &[&str], text: &str) {
 fn commands_that_are_none() {
     says(
         &[],
-        "error: a command is missing\nhint: `webstone run` benchmarks the embedded server; `webstone --help` lists the commands",
+        "error: a command is missing\nhint: the most common are\n\n  webstone run                                   benchmark the \
+         embedded server\n  webstone run --server nginx                    the same on nginx\n  webstone servers \
+         nginx,apache,lighttpd,caddy   compare servers\n  webstone hit http://127.0.0.1:8080/            load one URL, as wrk \
+         does\n  webstone report last                           print the newest report again\n\n  `webstone --help` lists all \
+         commands",
     );
     says(&["runn"], "error: `runn` is not a command\nhint: did you mean `run`?");
     says(&["xyzzy"], "error: `xyzzy` is not a command\nhint: `webstone --help` lists the commands");
@@ -41,20 +45,20 @@ fn options_that_are_none() {
     );
     says(
         &["hit", "--backend", "io-uring", "http://127.0.0.1/"],
-        "error: --backend: there is no such option\nhint: leave it out: event loops use epoll, as they did by default; io_uring and the choice are gone",
+        "error: --backend: there is no such option\nhint: remove it: io_uring is no longer supported, and event loops always use epoll",
     );
     says(
         &["hit", "--tls-version", "1.1", "https://127.0.0.1/"],
-        "error: --tls-version: `1.1` is not a version of TLS that is spoken; known are 1.2, 1.3\n\
+        "error: --tls-version: `1.1` is not a supported version of TLS; known are 1.2, 1.3\n\
          hint: `webstone hit --help` explains every option",
     );
     says(
         &["hit", "--early-data", "https://127.0.0.1/"],
-        "error: --early-data (client.tls.early_data): only resumed handshakes carry early data, and none is resumed\nhint: resume a share of them with --tls-resume (client.tls.resume), as in 100%",
+        "error: --early-data (client.tls.early_data): early data is sent only in resumed handshakes, and none is resumed\nhint: resume a share of them with --tls-resume (client.tls.resume), such as 100%",
     );
     says(
         &["run", "-d", "-1s"],
-        "error: -1 is read as an option, and there is no such option\nhint: a negative value is not possible here",
+        "error: -1 is read as an option, but there is no such option\nhint: a negative value is not possible here",
     );
 }
 
@@ -187,7 +191,7 @@ fn values_that_are_nonsense() {
         (
             ["--requests-per-connection=5", "--connections=per-request"],
             "error: --requests-per-connection (client.requests_per_connection): `5`, but connections are not kept alive\n\
-             hint: make --connections (client.connections) keep-alive, or leave out the limit",
+             hint: set --connections (client.connections) to keep-alive, or remove the limit",
         ),
         (
             ["--body", "@/nonexistent/order.json"],
@@ -220,14 +224,14 @@ fn options_that_exclude_each_other() {
     );
     says(
         &["serve", "--resolve-names"],
-        "error: --resolve-names (server.resolve_names): it names clients in the access log, and none is written\n\
-         hint: name the file of one, as --access-log (server.access_log)",
+        "error: --resolve-names (server.resolve_names): it applies to the access log, but none is written\n\
+         hint: give its file with --access-log (server.access_log)",
     );
     says(
         &["run", "http://127.0.0.1:8080", "--no-cache"],
-        "error: --server-cache (server.cache): it is for a server that webstone starts, and the server under test is \
+        "error: --server-cache (server.cache): it applies to a server that webstone starts, but the server under test is \
          http://127.0.0.1:8080\n\
-         hint: leave it out, or name no URL to have a server started",
+         hint: remove it, or remove the URL: webstone then starts the server",
     );
 }
 
@@ -239,7 +243,7 @@ fn urls_that_cannot_be_measured() {
     );
     says(
         &["run", "http://127.0.0.1:8080/index.html", "-w", "standard"],
-        "error: URL `http://127.0.0.1:8080/index.html`: it names a server only, and `/index.html` is a path on it; paths \
+        "error: URL `http://127.0.0.1:8080/index.html`: it must name only a server, but it has the path `/index.html`; paths \
          come from the workload\n\
          hint: write http://127.0.0.1:8080; for this one URL, `webstone hit http://127.0.0.1:8080/index.html`",
     );
@@ -300,7 +304,7 @@ fn rates_that_make_no_schedule() {
     );
     says(
         &["run", "-R", "1k", "-n", "10k"],
-        "error: --pages (load.pages): `10000`, and a schedule of --rate (load.rate) ends by time\n\
+        "error: --pages (load.pages): `10000`, but a schedule of --rate (load.rate) ends by time\n\
          hint: give --duration (load.duration) instead: arrivals are rate × duration, to the last one",
     );
     says(
@@ -315,12 +319,12 @@ fn rates_that_make_no_schedule() {
     );
     says(
         &["run", "--spin"],
-        "error: --spin (generator.spin): it waits for the arrivals of an open loop, and no --rate (load.rate) is given\n\
+        "error: --spin (generator.spin): it waits for the arrivals of an open loop, but --rate (load.rate) is not given\n\
          hint: add a rate, as in 1k, or leave it out",
     );
     says(
         &["run", "--arrivals", "poisson"],
-        "error: --arrivals (load.arrivals): it spaces the arrivals of an open loop, and no --rate (load.rate) is given\n\
+        "error: --arrivals (load.arrivals): it spaces the arrivals of an open loop, but --rate (load.rate) is not given\n\
          hint: add a rate, as in 1k, or leave it out",
     );
 }

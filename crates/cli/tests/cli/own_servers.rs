@@ -118,6 +118,40 @@ fn apache_with_processes_is_run() {
     serves("apache-prefork", "apache2", "apache2");
 }
 
+/// It keeps files open for seconds after they were sent: more of them than it has places for unless it is told of them.
+#[test]
+fn lighttpd_serves_thousands_of_files() {
+    if !is_installed("lighttpd", "lighttpd") {
+        return;
+    }
+    let dir = directory();
+    let workload = dir.path().join("many.list");
+    fs::write(&workload, (0..12_000).map(|n| format!("/{n}.txt 1 #1\n")).collect::<String>()).unwrap();
+    for choice in ["lighttpd:stock", "lighttpd:tuned"] {
+        let load = ["-c", "8", "-n", "15000", "-d", "0s", "--connections", "per-request"];
+        let run = [
+            "run",
+            "--server",
+            choice,
+            "-w",
+            workload.to_str().unwrap(),
+            "-q",
+            "--no-store",
+            "--format",
+            "json",
+        ];
+        let said = run_in(dir.path(), &[&run[..], &load].concat());
+        let record: Value =
+            serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{choice}: {}", said.err));
+        let measured = &record["iterations"][0]["measured"];
+        assert_eq!(measured["counts"]["failed"], 0, "{choice}: {}", measured["errors"]);
+        assert_eq!(
+            (&record["state"], &measured["counts"]["succeeded"]),
+            (&"complete".into(), &15_000.into())
+        );
+    }
+}
+
 #[test]
 fn lighttpd_is_run() {
     serves("lighttpd", "lighttpd", "lighttpd");
@@ -315,39 +349,37 @@ fn what_cannot_be_run_is_told_before_anything_is_started() {
     for (arguments, expected) in [
         (
             &["--server", "iis"][..],
-            "error: --server: `iis` is not a server: there is no driver `iis`\n\
+            "error: --server: `iis` is not a server\n\
              hint: write one of reference, nginx, apache, apache-prefork, lighttpd, caddy, haproxy, nginx-proxy, nghttpd, command, \
              with :tuned after it for the tuned profile\n",
         ),
         (
             &["--server", "nginx", "http://127.0.0.1:1"],
-            "error: --server (server.software): it is for a server that webstone starts, and the server under test is \
-             http://127.0.0.1:1\nhint: leave it out, or name no URL to have a server started\n",
+            "error: --server (server.software): it applies to a server that webstone starts, but the server under test is \
+             http://127.0.0.1:1\nhint: remove it, or remove the URL: webstone then starts the server\n",
         ),
         (
             &["--server", "caddy", "--server-backlog", "7"],
-            "error: --server-backlog (server.backlog): Caddy takes the kernel's longest listen queue (net.core.somaxconn), \
-             and cannot be told another\nhint: leave it out, or choose another server\n",
+            "error: --server-backlog (server.backlog): Caddy always uses the longest listen queue that the kernel allows (net.core.somaxconn)\nhint: remove it, or choose another server\n",
         ),
         (
             &["--server", "nginx", "--server-program", "/nonexistent/nginx"],
             "error: there is no program `/nonexistent/nginx` for the server nginx\n\
-             hint: leave out --server-program (server.program) to have it found by its name\n",
+             hint: remove --server-program (server.program): the program is then found by its name\n",
         ),
         (
             &["--server", "nginx", "--server-listen", "localhost:80"],
-            "error: --server-listen (server.listen): `localhost:80` is not one address and port: write it as in \
-             127.0.0.1:0 or [::1]:8080\nhint: only the reference server listens on several addresses and on sockets\n",
+            "error: --server-listen (server.listen): `localhost:80` is not an address with a port: write it as in 127.0.0.1:0 or [::1]:8080\nhint: only the reference server listens on several addresses and on sockets\n",
         ),
         (
             &["--server", "haproxy", "--server-origin", "http://127.0.0.1:1"],
             "error: --server-origin (server.origin): http://127.0.0.1:1 does not accept connections: Connection refused\n\
-             hint: start the server behind the proxy first, or leave the option out to have one started\n",
+             hint: start the server behind the proxy first, or remove the option: webstone then starts one\n",
         ),
         (
             &["--server-processes", "7"],
-            "error: --server-processes (server.processes): it means nothing to the reference server\n\
-             hint: choose the server that is meant, as in nginx; `webstone servers` lists them\n",
+            "error: --server-processes (server.processes): it does not apply to the reference server\n\
+             hint: choose another server, such as nginx, or remove it; `webstone servers` lists the servers\n",
         ),
     ] {
         // A message of nginx' own program comes first where there is none.

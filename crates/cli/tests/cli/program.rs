@@ -15,6 +15,11 @@ pub(crate) struct Said {
     pub(crate) err: String,
 }
 
+/// The program's path.
+pub(crate) fn program() -> String {
+    assert_cmd::cargo::cargo_bin!("webstone").display().to_string()
+}
+
 /// A call of the program in a directory, with an environment that no developer's shell changes.
 pub(crate) fn command(dir: &Path, arguments: &[&str]) -> Command {
     // `env` becomes the program. Signals that are ignored here, as under `nohup` or in the background of a script, would be

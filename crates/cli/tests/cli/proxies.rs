@@ -134,7 +134,7 @@ fn the_report_says_what_the_origin_was_asked() {
     let more = ["--full", "--connections", "per-request"];
     let said = run_in(dir.path(), &[&run[..], &more, &SIXTY].concat());
     let lines: Vec<&str> = said.out.lines().skip_while(|line| !line.starts_with("Origin")).collect();
-    assert!(lines[0].contains("what the proxy asked of webstone's own behind it"), "{}", said.out);
+    assert!(lines[0].contains("the proxy's requests to webstone's own behind it"), "{}", said.out);
     assert!(lines[1].contains("hits") && lines[2].contains("bytes, %"), "{}", said.out);
     // 5 of 120 requests.
     let cells: Vec<&str> = lines[4].split_whitespace().collect();
@@ -162,7 +162,7 @@ fn an_origin_that_was_started_elsewhere_is_seen_as_far_as_it_can_be() {
         (said.code, said.err.lines().next().unwrap()),
         (
             2,
-            "error: --server-origin-cpus (server.origin_cpus): an origin that is named is not started, and so not pinned"
+            "error: --server-origin-cpus (server.origin_cpus): webstone pins only an origin that it starts, not one given by --server-origin (server.origin)"
         )
     );
 }

@@ -213,7 +213,7 @@ fn stored_runs_are_listed_and_the_last_is_verified() {
     let dir = tempfile::tempdir().unwrap();
     let none = webstone_in(dir.path(), &["list"]);
     assert_eq!((none.code, none.out.as_str()), (0, ""), "{none:?}");
-    assert!(none.err.contains("runs holds no run"), "{}", none.err);
+    assert!(none.err.contains("there is no run in runs"), "{}", none.err);
     let said = webstone_in(dir.path(), &[SHORT.as_slice(), &["-q"]].concat());
     assert!(is_done(&said), "{said:?}");
     let run = only_entry(&dir.path().join("runs"));

@@ -192,7 +192,9 @@ fn scaling_is_measured_on_as_many_cpus_as_were_asked_for() {
     let report = json(&said.out);
     let rows = report["computed"]["scaling"][0]["rows"].as_array().unwrap();
     assert_eq!((&rows[0]["cpus"], &rows[1]["cpus"]), (&1.into(), &2.into()));
-    assert!(report["computed"]["scaling"][0]["no_law"].as_str().unwrap().contains("numbers of CPUs only"));
+    assert!(
+        report["computed"]["scaling"][0]["no_law"].as_str().unwrap().contains("at 3 numbers of CPUs or more")
+    );
     for cell in report["computed"]["cells"].as_array().unwrap() {
         let got = cell["server_cpus"].as_array().unwrap().len() as u64;
         assert_eq!(got, cell["at"]["cpus"].as_u64().unwrap(), "{cell}");
@@ -260,7 +262,7 @@ fn what_programs_answer_is_held_against_files() {
     let text = webstone_in(dir.path(), &["report", name.to_str().unwrap()]).out;
     assert!(text.contains("SPICE  reference, per-request") && text.contains("efficiency"), "{text}");
     let html = webstone_in(dir.path(), &["report", name.to_str().unwrap(), "--format", "html"]).out;
-    assert!(html.contains("Dynamic against static: reference"), "the page has its title");
+    assert!(html.contains("Dynamic responses against files: reference"), "the page has its title");
 }
 
 #[test]
@@ -284,8 +286,8 @@ fn a_plan_is_shown_without_anything_run_and_its_file_is_the_same_plan() {
         (run.code, run.err.as_str()),
         (
             2,
-            "error: testbed file matrix.toml, line 50: series: a matrix is several runs, and this is one\n\
-             hint: `webstone servers -f FILE` and `webstone scale -f FILE` make them\n"
+            "error: testbed file matrix.toml, line 50: series: a matrix is several runs, but this command makes one\n\
+             hint: use `webstone servers -f FILE` or `webstone scale -f FILE`\n"
         )
     );
 }
@@ -295,13 +297,15 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("url.toml"), "target = ['http://192.0.2.1']\n").unwrap();
     fs::write(dir.path().join("word.toml"), "[series]\nserver = ['nginx']\n").unwrap();
+    let shares = "[client.tls]\nresume = '20%'\n[series]\nservers = ['reference']\nhandshakes = ['full']\n";
+    fs::write(dir.path().join("shares.toml"), shares).unwrap();
     fs::write(dir.path().join("isapi.toml"), "[series]\ninterfaces = ['isapi']\n").unwrap();
     fs::write(dir.path().join("sizes.txt"), "/a 1\n").unwrap();
-    let cases: [(&[&str], &str); 15] = [
+    let cases: [(&[&str], &str); 16] = [
         (
             &["servers", "--policies", "keep-alive"],
-            "error: no servers are named\n\
-             hint: name them, as in `webstone servers nginx,apache:tuned`; `webstone servers` lists them\n",
+            "error: no server is given\n\
+             hint: give them, as in `webstone servers nginx,apache:tuned`; `webstone servers` lists them\n",
         ),
         (
             &["servers", "-f", "isapi.toml"],
@@ -315,19 +319,19 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         ),
         (
             &["spice", "reference", "--interfaces", "static"],
-            "error: --interfaces (series.interfaces): `static` alone has nothing to be compared with\n\
-             hint: name interfaces, as in cgi,fastcgi; or leave the list out for all of them\n",
+            "error: --interfaces (series.interfaces): `static` alone has nothing to compare with\n\
+             hint: name interfaces, as in cgi,fastcgi; or remove the list for all of them\n",
         ),
         (
             &["spice", "reference", "--server-interface", "cgi"],
-            "error: --server-interface (server.interface): `cgi` is one interface, and `spice` measures several\n\
+            "error: --server-interface (server.interface): `cgi` is one interface, but `spice` measures several\n\
              hint: write cgi as --interfaces (series.interfaces)\n",
         ),
         (
             &["spice", "reference", "-w", "sizes.txt"],
-            "error: --workload (workload): `sizes.txt` does not say how large its files are, so no dynamic answer can be as \
-             large\n\
-             hint: state sizes in it, or name the dynamic workload as --dynamic-workload (series.dynamic_workload), as in spice\n",
+            "error: --workload (workload): `sizes.txt` does not state the sizes of its files, so the dynamic answers \
+             cannot be of the same size\n\
+             hint: state the sizes in it, or give the dynamic workload with --dynamic-workload (series.dynamic_workload), such as spice\n",
         ),
         (
             &["servers", "reference,reference"],
@@ -336,8 +340,8 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         ),
         (
             &["scale", "reference", "--cpus", "1"],
-            "error: --cpus (series.cpus): scaling takes two numbers of CPUs or more, and there is one\n\
-             hint: list them, as in 1,2,4; on a machine with one CPU there is nothing to scale to\n",
+            "error: --cpus (series.cpus): scaling needs at least two numbers of CPUs, but there is one\n\
+             hint: list them, as in 1,2,4; a machine with one CPU cannot show scaling\n",
         ),
         (
             &["servers", "reference", "--format", "hgrm"],
@@ -346,20 +350,26 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         ),
         (
             &["servers", "-f", "url.toml"],
-            "error: testbed file url.toml, line 1: target: `http://192.0.2.1`, and `servers` measures servers that it starts \
+            "error: testbed file url.toml, line 1: target: `http://192.0.2.1`, but `servers` measures servers that it starts \
              itself\n\
-             hint: leave it out; of servers elsewhere, make a run each and `webstone compare` them\n",
+             hint: remove it; for servers elsewhere, make one run each and use `webstone compare`\n",
         ),
         (
             &["servers", "-f", "word.toml"],
             "error: testbed file word.toml, line 2, column 1: unknown field `server`, expected one of `servers`, `profiles`, `builds`, \
-             `interfaces`, `workloads`, `dynamic_workloads`, `resolve_names`, `dynamic_workload`, `caching`, `connections`, `cpus`\n\
+             `interfaces`, `workloads`, `dynamic_workloads`, `resolve_names`, `dynamic_workload`, `caching`, `connections`, `handshakes`, `cpus`\n\
              hint: `webstone run --dump-spec` prints every key with its default\n",
         ),
         (
+            &["servers", "-f", "shares.toml"],
+            "error: testbed file shares.toml, line 2: --tls-resume (client.tls.resume): `20%` is one share, and --handshakes \
+             (series.handshakes) vary\n\
+             hint: leave out one of the two\n",
+        ),
+        (
             &["servers", "--resume", "."],
-            "error: . holds no series: there is no series.json in it\n\
-             hint: give the directory that a series named when it began\n",
+            "error: . is not a series: it has no series.json\n\
+             hint: give the directory that the series printed when it began\n",
         ),
         (
             &["servers", "reference", "--server-cache", "-i", "0"],
@@ -367,8 +377,8 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         ),
         (
             &["servers", "reference", "--server-processes", "2"],
-            "error: --server-processes (server.processes): it means nothing to the reference server\n\
-             hint: choose the server that is meant, as in nginx; `webstone servers` lists them\n",
+            "error: --server-processes (server.processes): it does not apply to the reference server\n\
+             hint: choose another server, such as nginx, or remove it; `webstone servers` lists the servers\n",
         ),
         (
             &["scale", "reference", "--cpus", "1,4000"],
@@ -382,7 +392,7 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
     }
     assert!(!dir.path().join("runs").exists(), "nothing is begun");
     let unknown = webstone(&["servers", "reference,iis"]);
-    assert!(unknown.code == 2 && unknown.err.contains("there is no driver `iis`"), "{}", unknown.err);
+    assert!(unknown.code == 2 && unknown.err.contains("`iis` is not a server"), "{}", unknown.err);
 }
 
 #[test]
@@ -409,7 +419,7 @@ fn what_is_not_stored_of_a_series_comes_from_its_command_line_when_it_goes_on() 
             &[&["servers"]],
             "cannot be resumed by itself: its requests have secrets, or a body of more than 64 KiB",
         ),
-        (&[&["servers"], &secret], "no servers are named"),
+        (&[&["servers"], &secret], "no server is given"),
         (
             &[&CELLS, &SHORT, &secret],
             "reference-per-request: --body (client.body) was \"[body of 70000 bytes, SHA-256",

@@ -55,7 +55,7 @@ fn what_it_cannot_be_is_explained() {
             1,
             format!(
                 "error: --listen {taken}: the address is in use by another process\n\
-                 hint: stop that process (`ss -ltnp` names it), or listen on port 0, which takes a free port\n"
+                 hint: stop that process (`ss -ltnp` shows it), or use port 0 for a free one\n"
             ),
         ),
         (

@@ -44,7 +44,11 @@ fn said(words: &[&str]) -> String {
 
 /// What curl got: version, status, bytes.
 fn fetched(server: &RunningServer, flags: &[&str]) -> String {
-    let url = server.url().to_owned() + FILE.0;
+    fetched_from(server, server.url(), flags)
+}
+
+fn fetched_from(server: &RunningServer, base: &str, flags: &[&str]) -> String {
+    let url = base.to_owned() + FILE.0;
     let trusted = server.certificate().map(|path| path.display().to_string());
     let trust: Vec<&str> = trusted.iter().flat_map(|path| ["--cacert", path.as_str()]).collect();
     let line = ["curl", "-sS", "-o", "/dev/null", "-w", "%{http_version} %{http_code} %{size_download}"];
@@ -164,6 +168,140 @@ fn speaks_http2_in_the_clear(software: Software, program: &str, package: &str) {
     }
 }
 
+/// A server that listens in the clear and over TLS answers at both, and at neither what is the other's.
+fn listens_for_both(software: Software, origin: &str) {
+    for (profile, http2) in [(Profile::Stock, false), (Profile::Tuned, false), (Profile::Tuned, true)] {
+        let http2 = http2 && software != Software::ApachePrefork;
+        let tls = ServerTls { listen: Some("127.0.0.1:0".into()), ..ServerTls::default() };
+        let spec = ServerSpec { software, profile, tls: Some(tls), http2, ..ServerSpec::default() };
+        let case = format!("{software:?} {profile:?} HTTP/2 {http2}");
+        let server = start(&spec, origin).unwrap_or_else(|error| panic!("{case}: {error}"));
+        let secure = server.secure_url().expect("it listens for both");
+        assert!(server.url().starts_with("http://") && secure.starts_with("https://"), "{case}");
+        // nginx before 1.25.1 then speaks nothing else in the clear.
+        let (flag, version) = if http2 { ("--http2-prior-knowledge", "2") } else { ("--http1.1", "1.1") };
+        assert_eq!(fetched(&server, &[flag]), format!("{version} 200 5000"), "{case}");
+        let flag = if http2 { "--http2" } else { "--http1.1" };
+        assert_eq!(fetched_from(&server, &secure, &[flag]), format!("{version} 200 5000"), "{case}");
+        let crossed = fetched_from(&server, &secure.replace("https:", "http:"), &["--http1.1"]);
+        assert!(!crossed.ends_with("200 5000"), "{case}: {crossed}");
+        let crossed = fetched_from(&server, &server.url().replace("http:", "https:"), &[]);
+        assert!(!crossed.ends_with("200 5000"), "{case}: {crossed}");
+        let facts = server.facts();
+        let told = facts.iter().find(|(name, _)| *name == "server.tls").map(|(_, fact)| fact.as_str());
+        assert!(told.is_some_and(|fact| fact.contains("at one address, without TLS at another")), "{told:?}");
+    }
+}
+
+#[test]
+fn servers_listen_in_the_clear_and_over_tls() {
+    if !is_installed("curl", "curl") {
+        return;
+    }
+    let has_nginx = is_installed("nginx", "nginx-light");
+    if has_nginx {
+        listens_for_both(Software::Nginx, "");
+        let origin = start(&ServerSpec { software: Software::Nginx, ..ServerSpec::default() }, "").unwrap();
+        let behind = origin.url().trim_start_matches("http://").to_owned();
+        listens_for_both(Software::NginxProxy, &behind);
+        if is_installed("haproxy", "haproxy") {
+            listens_for_both(Software::Haproxy, &behind);
+        }
+    }
+    if is_installed("apache2", "apache2") {
+        listens_for_both(Software::Apache, "");
+        listens_for_both(Software::ApachePrefork, "");
+    }
+    // A whole path is looked for where it says.
+    if is_installed("lighttpd", "lighttpd")
+        && is_installed("/usr/lib/lighttpd/mod_openssl.so", "lighttpd-mod-openssl")
+    {
+        listens_for_both(Software::Lighttpd, "");
+    }
+    if is_installed("caddy", "caddy") {
+        listens_for_both(Software::Caddy, "");
+    }
+}
+
+/// A mix in numbers that leave nothing to chance: a page of two files in the clear and one over TLS.
+#[test]
+fn a_mix_is_asked_of_one_server_as_the_workload_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "[[pages]]\nfiles = [{ url = \"/a.html\", size = 500 }, { url = \"/b.html\", size = 700, tls = true }, \
+                { url = \"/c.html\", size = 900 }]\n";
+    fs::write(dir.path().join("mix.toml"), text).unwrap();
+    let mut servers = vec!["reference"];
+    servers.extend(is_installed("nginx", "nginx-light").then_some("nginx"));
+    for server in servers {
+        // One client: a session is there for every handshake but the first.
+        for (share, full) in [("0%", 60), ("100%", 1)] {
+            let line = [
+                "run", "--server", server, "-w", "mix.toml", "-c", "1", "--pages", "60", "-d", "0s", "-i",
+                "1",
+            ];
+            let more = ["--warmup", "0s", "--connections", "per-request", "--tls-resume", share];
+            let output = ["--format", "json", "-q"];
+            let said = crate::program::webstone_in(dir.path(), &[&line[..], &more, &output].concat());
+            assert!(matches!(said.code, 0 | 4), "{server}: {said:?}");
+            let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+            let run = &report["iterations"][0]["measured"];
+            assert_eq!(run["counts"]["succeeded"], 180, "{server}: {said:?}");
+            assert_eq!(run["counts"]["connections"], 180, "{server}");
+            let handshakes = &run["handshakes"];
+            assert_eq!(
+                (&handshakes["full"], &handshakes["failed"]),
+                (&full.into(), &0.into()),
+                "{server} {share}"
+            );
+            assert_eq!(handshakes["resumed"], 60 - full, "{server} {share}");
+            let urls = report["target"]["url"].as_str().unwrap();
+            assert!(urls.starts_with("http://") && urls.contains(" https://"), "{urls}");
+        }
+    }
+    let said = crate::program::webstone_in(dir.path(), &["workout", "-w", "mix.toml"]);
+    assert!(
+        said.code == 2 && said.err.contains("workload mix (tls = true): misbehaving clients send plain text"),
+        "{said:?}"
+    );
+    let said = crate::program::webstone_in(dir.path(), &["run", "http://127.0.0.1:9", "-w", "mix.toml"]);
+    assert!(said.code == 2 && said.err.contains("name the server's https:// URL too"), "{said:?}");
+}
+
+/// Every cell of SPICE and of scaling over TLS has a handshake for each connection, full or resumed as asked for; one that is to be
+/// without TLS has none.
+#[test]
+fn series_are_measured_over_tls() {
+    let dir = tempfile::tempdir().unwrap();
+    let levels = |line: &[&str]| {
+        let short = ["-c", "2", "-d", "1s", "--warmup", "0s", "-i", "1", "--retries", "0", "--connections"];
+        let more = ["per-request", "-w", "workout-16k", "--format", "json", "-q"];
+        let said = crate::program::webstone_in(dir.path(), &[line, &short, &more].concat());
+        assert!(matches!(said.code, 0 | 4), "{line:?}: {said:?}");
+        let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+        let of = |cell: &serde_json::Value| {
+            let level = &cell["levels"][0];
+            assert_eq!(level["error_level_percent"], 0.0, "{cell}");
+            (cell["name"].as_str().unwrap().to_owned(), level["tls"]["full_percent"].as_f64())
+        };
+        report["computed"]["cells"].as_array().unwrap().iter().map(of).collect::<Vec<_>>()
+    };
+    let all = Some(100.0);
+    let mut servers = vec!["reference"];
+    servers.extend(is_installed("nginx", "nginx-light").then_some("nginx"));
+    for server in servers {
+        let found = levels(&["spice", server, "--tls", "--interfaces", "fastcgi"]);
+        assert_eq!(found, [(format!("{server}-static"), all), (format!("{server}-fastcgi"), all)]);
+        if std::thread::available_parallelism().unwrap().get() < 2 {
+            continue;
+        }
+        let found = levels(&["scale", server, "--cpus", "1,2", "--tls"]);
+        assert_eq!(found, [(format!("{server}-1cpu"), all), (format!("{server}-2cpu"), all)]);
+        let found = levels(&["scale", server, "--cpus", "1,2", "--handshakes", "off,resumed"]);
+        assert_eq!((found.len(), found[0].1, found[2].1), (4, None, None), "{found:?}");
+        assert!(found[1].0.ends_with("-1cpu-tls-resumed") && found[1].1.unwrap() < 50.0, "{found:?}");
+    }
+}
+
 #[test]
 fn nginx_speaks_tls() {
     speaks_tls(Software::Nginx, "nginx", "nginx-light");
@@ -205,7 +343,12 @@ fn nghttpd_speaks_http2_alone() {
     speaks_http2_in_the_clear(Software::Nghttpd, "nghttpd", "nghttp2-server");
     let spec = ServerSpec { software: Software::Nghttpd, ..ServerSpec::default() };
     let refused = webstone_lab::servers::check(&spec).unwrap_err();
-    assert!(refused.what.contains("HTTP/2 alone") && refused.hint.contains("--http 2"), "{refused}");
+    assert!(refused.what.contains("only HTTP/2") && refused.hint.contains("--http 2"), "{refused}");
+    let tls = ServerTls { listen: Some("127.0.0.1:0".into()), ..ServerTls::default() };
+    let spec =
+        ServerSpec { software: Software::Nghttpd, http2: true, tls: Some(tls), ..ServerSpec::default() };
+    let refused = webstone_lab::servers::check(&spec).unwrap_err();
+    assert!(refused.what.contains("server.tls.listen: nghttpd listens at one address"), "{refused}");
 }
 
 #[test]

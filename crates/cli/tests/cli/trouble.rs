@@ -78,7 +78,7 @@ fn a_record_that_is_none_is_explained() {
     assert_eq!((said.code, said.out.as_str()), (1, ""));
     assert_eq!(
         said.err,
-        "error: . holds no record: there is no record.json in it\nhint: give a directory below runs/, or its record.json\n"
+        "error: . is not a record: it has no record.json\nhint: give a directory below runs/, or its record.json\n"
     );
 }
 
@@ -105,7 +105,7 @@ fn a_fileset_that_is_not_served_is_found_before_the_load() {
     assert_eq!(
         said.err,
         format!(
-            "error: {url}/nowhere answers with status 404, and only a status from 200 to 299 counts as a success\n\
+            "error: {url}/nowhere answers with status 404, but only a status from 200 to 299 counts as a success\n\
              hint: check the path; --no-check measures anyway, and counts such answers as errors\n"
         )
     );
@@ -114,9 +114,9 @@ fn a_fileset_that_is_not_served_is_found_before_the_load() {
     assert_eq!(
         said.err,
         format!(
-            "error: {url}/test?size=1&fault=status&status=302 answers with status 302, and only a status from 200 to 299 \
+            "error: {url}/test?size=1&fault=status&status=302 answers with status 302, but only a status from 200 to 299 \
              counts as a success\n\
-             hint: redirects are not followed: name the URL that it leads to; --no-check measures anyway, and counts such \
+             hint: redirects are not followed: give the URL that it leads to; --no-check measures anyway, and counts such \
              answers as errors\n"
         )
     );
@@ -172,7 +172,7 @@ fn a_directory_that_cannot_be_made_for_files_is_explained() {
         (
             "/proc/x",
             "error: cannot create the directory /proc/x: No such file or directory\n\
-             hint: name a directory on a disk; some file systems, such as /proc, take none\n",
+             hint: name a directory on a disk; some file systems, such as /proc, have no room for files\n",
         ),
         (
             "file/x",

@@ -96,7 +96,7 @@ fn nonsense_is_refused_with_its_remedy() {
         (&["--misdeeds", "loud"][..], "`loud` is not a misdeed\nhint: write one of break-request"),
         (&["--break", "--misdeeds", "malformed"], "--misdeeds"),
         (&["--offenders", "5000"], "--offenders 5000: each is a thread"),
-        (&["-d", "0s"], "--duration 0s: a phase of no length shows nothing"),
+        (&["-d", "0s"], "--duration 0s: a phase needs time"),
         (&["--rounds", "0"], "--rounds"),
         (&["http://127.0.0.1:1", "--server", "nginx"], "--server"),
     ] {
@@ -107,4 +107,15 @@ fn nonsense_is_refused_with_its_remedy() {
     let said = webstone(&["workout", "http://127.0.0.1:1", "-d", "1s"]);
     assert_eq!((said.code, said.out.as_str()), (1, ""), "{said:?}");
     assert!(said.err.contains("127.0.0.1:1"), "{}", said.err);
+}
+
+#[test]
+fn a_server_with_tls_is_refused_before_anything_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    for server in [&["https://127.0.0.1:1/"][..], &["--tls"]] {
+        let said = webstone_in(dir.path(), &[&["workout"], server].concat());
+        assert_eq!(said.code, 2, "{}", said.err);
+        assert!(said.err.contains("misbehaving clients send plain text"), "{}", said.err);
+        assert!(said.err.contains("\nhint: stress its http:// address"), "{}", said.err);
+    }
 }

@@ -49,7 +49,7 @@ fn a_tar_whose_names_and_attributes_fill_memory() {
         let said = confined(dir.path(), &["verify", text(&path)]);
         assert_eq!(said.code, 6, "{name}: {said:?}");
         assert!(
-            said.out.contains("bytes; a record's has fewer") || said.out.contains("plain files only"),
+            said.out.contains("bytes; a record's has fewer") || said.out.contains("only plain files"),
             "{said:?}"
         );
     }
@@ -64,7 +64,7 @@ fn a_tar_with_extensions_without_end() {
     });
     let said = confined(dir.path(), &["verify", text(&path)]);
     assert_eq!(said.code, 6, "{said:?}");
-    assert!(said.out.contains("it holds more than 256 entries"), "{said:?}");
+    assert!(said.out.contains("it has more than 256 entries"), "{said:?}");
 }
 
 #[test]
@@ -141,14 +141,11 @@ fn a_zip_that_unpacks_to_another_file_than_was_verified() {
     let hidden = zip_of(&[("r/a", "r/a", b"one"), ("r/b", "r/b", b"two")], b"PK\x03\x04 another file");
     for bytes in [renamed, hidden] {
         let said = said(bytes);
-        assert!(
-            said.contains("something stands between its entries that its directory does not list"),
-            "{said}"
-        );
+        assert!(said.contains("it has data between its entries that its directory does not list"), "{said}");
     }
     for name in ["/r/a", "r/../a", "../a", "r/b/a", "r\\a", "r/re\u{301}cord.json", "r/a\u{202e}b"] {
         let said = said(zip_of(&[(name, name, b"one")], b""));
-        assert!(said.contains("leads somewhere else than into a record's directory"), "{name:?}: {said}");
+        assert!(said.contains("is not that of a file in the record's directory"), "{name:?}: {said}");
     }
 }
 
@@ -172,7 +169,8 @@ fn an_archive_with_directories_that_its_record_does_not_have() {
         let said = verified(name);
         assert_eq!(said.code, 6, "{name:?}: {said:?}");
         assert!(
-            said.out.contains("in another directory") || said.out.contains("not the one of its files"),
+            said.out.contains("in the same directory")
+                || said.out.contains("is not the directory of its files"),
             "{said:?}"
         );
     }

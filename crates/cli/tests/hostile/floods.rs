@@ -50,7 +50,7 @@ fn a_server_that_sends_without_end_cannot_be_got_away_from() {
             std::thread::sleep(Duration::from_millis(10));
         }
         run.signal(signal);
-        run.wait_for("ending this level; what was measured is kept (once more: stop at once)");
+        run.wait_for("ending this level; what was measured is kept (interrupt again to stop at once)");
         run.signal(signal);
         let said = run.end();
         assert_eq!(said.code, if signal == "INT" { 130 } else { 129 }, "{}", said.err);

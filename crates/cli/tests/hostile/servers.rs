@@ -27,7 +27,7 @@ fn a_body_without_end_for_checkfiles_and_for_a_run() {
     let dir = tempfile::tempdir().unwrap();
     let said = confined(dir.path(), &["checkfiles", &url, "-w", "standard"]);
     assert!((1..=5).contains(&said.code), "{said:?}");
-    assert!((said.out + &said.err).contains("bytes, which is not read to its end"));
+    assert!((said.out + &said.err).contains("bytes; the rest was not read"));
     let said = confined(dir.path(), &["run", &url, "-c", "1", "-d", "1s"]);
     assert!((1..=5).contains(&said.code), "{said:?}");
 }

@@ -1,0 +1,67 @@
+//! The network as the bottleneck: a link of 100 Mbit/s, which a queueing discipline makes of a pair of interfaces.
+
+use std::fs;
+use std::process::Command;
+
+use webstone_judge::verdict::{self, LimitingResource};
+use webstone_model::record::RunRecord;
+
+use crate::namespace::Namespace;
+use crate::program::program;
+use crate::refuted::refuted;
+
+const MBIT_PER_SECOND: u32 = 100;
+
+#[expect(clippy::print_stdout, reason = "a skipped test says why")]
+fn skipped(why: &str) {
+    println!("skipped: {why}");
+}
+
+#[test]
+fn a_full_link_is_the_bottleneck_by_its_name() {
+    let Some(namespace) = Namespace::make() else { return };
+    if !namespace.limit(MBIT_PER_SECOND) {
+        return skipped("this user may not shape traffic (`tc qdisc add … tbf`)");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let speed = dir.path().join("speed");
+    fs::write(&speed, format!("{MBIT_PER_SECOND}\n")).unwrap();
+    let mut server = namespace.serve(&["--threads", "1"]);
+    // A pair of interfaces claims 10 Gbit/s whatever it carries. For this program alone it claims what it carries.
+    let script = r#"mount --bind "$1" "/sys/class/net/$2/speed" || exit 77; shift 2; exec "$@""#;
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(&speed).args([&namespace.here, &program()]);
+    command.args(["run", &format!("http://{}:8080", namespace.address), "-K"]);
+    command.args([
+        "-c",
+        "8",
+        "-d",
+        "3s",
+        "-i",
+        "1",
+        "--warmup",
+        "1s",
+        "-q",
+        "--no-store",
+        "--format",
+        "json",
+    ]);
+    let output = command.output();
+    drop(server.stdin.take());
+    server.wait().unwrap();
+    let output = match output {
+        Ok(output) if output.status.code() != Some(77) => output,
+        _ => return skipped("this user may not mount a file over another (`unshare --mount`)"),
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    let record: RunRecord =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let levels = record.levels();
+    let [level] = &verdict::of(&record).level_limits[..] else { panic!("one level") };
+    assert_eq!(refuted(&record, &levels[0].1, &level.limit), None);
+    let sentence = &level.limit.sentence;
+    assert_eq!(level.limit.resource, LimitingResource::Network, "{sentence}");
+    assert!(sentence.starts_with("The network is the bottleneck at 8 clients: "), "{sentence}");
+    assert!(sentence.contains(&format!("{} received ", namespace.here)), "{sentence}");
+    assert!(sentence.contains("of the link's 100"), "{sentence}");
+}
