@@ -6,6 +6,7 @@ mod instructions;
 mod licences;
 mod manifest;
 mod packages;
+mod programs;
 mod rules;
 mod soundness;
 mod source;

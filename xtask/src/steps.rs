@@ -1,16 +1,34 @@
 //! The steps of continuous integration: each a command or a check, timed.
 
 use std::fmt;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::licences::Demands;
 use crate::packages;
+use crate::programs::{self, Program};
 use crate::rules::RULES;
 use crate::tally::Tally;
 use crate::tree::{Tree, root};
+
+/// The test programs that take longest, which are begun first: what is begun last decides when all have ended.
+const LONGEST: [&str; 7] = [
+    "crates/cli/tests/hostile/main.rs",
+    "crates/cli/tests/cli/main.rs",
+    "crates/judge/src/lib.rs",
+    "crates/engine/tests/cases/main.rs",
+    "crates/engine/src/lib.rs",
+    EXAMPLES,
+    "crates/server/tests/server/main.rs",
+];
+/// Test programs that run with no other beside them, and why.
+const ALONE: [(&str, &str); 2] = [
+    ("crates/engine/tests/soak.rs", "it has the kernel's tables of connections and memory to itself"),
+    ("crates/engine/tests/scale.rs", "ten thousand connections at once, whose memory is counted"),
+];
+/// The examples in comments, which cargo runs.
+const EXAMPLES: &str = "examples in comments";
 
 /// Why a step failed, and what to do.
 #[derive(Debug)]
@@ -124,6 +142,7 @@ pub fn dependencies() -> Outcome {
 
 /// Replays the corpus and seeded mutations of it, more of them than the ordinary tests do.
 pub fn fuzz(arguments: &[String]) -> Outcome {
+    // Of the whole workspace, as the tests are built: what it compiles, they need.
     let mut command = cargo(&["test", "--workspace", "--locked", "--test", "mutations", "--", "--nocapture"]);
     let mut arguments = arguments.iter();
     let mut runs = "50000".to_owned();
@@ -175,45 +194,62 @@ pub fn tests(arguments: &[String]) -> Outcome {
     }
     packages::ensure(!has("--no-install"));
     let start = Instant::now();
-    let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
-    if has("--ci") {
-        command.arg("--locked");
-    }
-    // Most of the time that the longest test programs take they wait: for timeouts, for windows to close.
-    if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        command.env("RUST_TEST_THREADS", (2 * cpus).to_string());
-    }
-    command.args(["--", "--show-output"]).stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| failure(format!("cannot start cargo: {error}"), ""))?;
+    let locked: &[&str] = if has("--ci") { &["--locked"] } else { &[] };
+    let mut waiting = programs::build(&[&["--workspace"], locked].concat(), None)?;
+    let mut examples = cargo(&["test", "--workspace", "--doc", "--no-fail-fast"]);
+    examples.args(locked);
+    waiting.push(Program { name: EXAMPLES.to_owned(), command: examples });
+    // Stable, so that cargo's order stays where nothing else is known.
+    waiting.sort_by_key(|program| {
+        LONGEST.iter().position(|name| *name == program.name).unwrap_or(LONGEST.len())
+    });
+    let (alone, together): (Vec<_>, Vec<_>) =
+        waiting.into_iter().partition(|program| ALONE.iter().any(|(name, _)| *name == program.name));
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let mut tally = Tally::default();
-    let output = child.stdout.take().ok_or_else(|| failure("cargo test has no output", ""))?;
-    let mut output = BufReader::new(output);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match output.read_until(b'\n', &mut line) {
-            Ok(0) => break,
-            Err(error) => return Err(failure(format!("cannot read what cargo test prints: {error}"), "")),
-            Ok(_) => {}
-        }
-        let text = String::from_utf8_lossy(&line);
-        if tally.line(text.trim_end()) {
-            print!("{text}");
-        }
+    let mut failed = Vec::new();
+    for (programs, at_once) in [(together, cpus + 1), (alone, 1)] {
+        programs::run(
+            programs.into_iter().map(|program| shown(program, cpus)).collect(),
+            at_once,
+            &mut |ran| {
+                println!("\n--- {}: {:.1} s", ran.name, ran.seconds);
+                for line in String::from_utf8_lossy(&ran.output).lines() {
+                    if tally.line(line) {
+                        println!("{line}");
+                    }
+                }
+                if !ran.status.success() {
+                    failed.push(format!("{}: {}", ran.name, ran.status));
+                }
+            },
+        )?;
     }
-    let status = child.wait().map_err(|error| failure(format!("cannot wait for cargo: {error}"), ""))?;
     println!();
     tally.details().iter().for_each(|line| println!("{line}"));
+    failed.iter().for_each(|line| println!("FAILED  {line}"));
     println!("tests took {:.0} s, compilation included", start.elapsed().as_secs_f64());
     println!("{}", tally.closing());
-    if status.success() && !tally.is_empty() {
+    if failed.is_empty() && !tally.is_empty() && !tally.has_failures() {
         Ok(())
     } else if tally.has_failures() {
         Err(failure("tests failed", ""))
     } else {
-        Err(failure(format!("cargo test ended with {status} and no test failed"), "read what it says above"))
+        Err(failure(format!("no test failed, and yet: {}", failed.join(", ")), "read what it says above"))
     }
+}
+
+/// Has a program say which tests passed over themselves, and why. Most of the time that the longest ones take they wait, so
+/// each runs more tests at a time than there are CPUs.
+fn shown(mut program: Program, cpus: usize) -> Program {
+    if program.name == EXAMPLES {
+        program.command.arg("--");
+    }
+    program.command.arg("--show-output");
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        program.command.env("RUST_TEST_THREADS", (2 * cpus).to_string());
+    }
+    program
 }
 
 /// Cargo, in the repository's root.
