@@ -3,6 +3,7 @@
 //! AddressSanitizer sees what this program does to memory, and what it lets `recvmsg` do; LeakSanitizer, a part of it, what
 //! nobody owns any more at the end. Miri knows none of the system calls that this code is about.
 
+use crate::programs;
 use crate::steps::{Failure, Outcome, cargo, failure, run};
 use crate::tree::root;
 
@@ -16,14 +17,29 @@ pub fn sanitize() -> Outcome {
         println!("skipped: the sanitizers run on {TARGET} only");
         return Ok(());
     }
-    let mut command =
-        cargo(&["test", "--locked", "--package", "webstone-engine", "--lib", "--test", "cases"]);
+    // Of the whole workspace, although it is the engine's tests alone: asked for one package, cargo would build many of its
+    // dependencies again, with fewer features than the tests have them.
+    let asked = ["--workspace", "--locked", "--test", "units", "--test", "cases"];
+    let wrapper = root().join("xtask/sanitized-rustc");
+    let mut programs = programs::build(&asked, Some(&wrapper))?;
     // These are about times and schedules, and reach no unsafe code that the others do not; they take the longest.
     let skipped = ["truth::", "open_loop::", "simulated_tests::schedules"];
-    command.arg("--").args(skipped.into_iter().flat_map(|name| ["--skip", name]));
-    command.env("RUSTC_WORKSPACE_WRAPPER", root().join("xtask/sanitized-rustc"));
-    command.env("ASAN_OPTIONS", "detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1");
-    run(command, "the report above names the access or the leak, and where the memory came from")
+    for program in &mut programs {
+        program.command.args(skipped.into_iter().flat_map(|name| ["--skip", name]));
+        program
+            .command
+            .env("ASAN_OPTIONS", "detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1");
+    }
+    let at_once = programs.len();
+    let mut failed = Vec::new();
+    programs::run(programs, at_once, &mut |ran| {
+        println!("\n--- {}: {:.1} s\n{}", ran.name, ran.seconds, String::from_utf8_lossy(&ran.output));
+        if !ran.status.success() {
+            failed.push(format!("{}: {}", ran.name, ran.status));
+        }
+    })?;
+    let hint = "the report above names the access or the leak, and where the memory came from";
+    if failed.is_empty() { Ok(()) } else { Err(failure(failed.join("\n"), hint)) }
 }
 
 /// The value of `--minutes`.
