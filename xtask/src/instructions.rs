@@ -17,9 +17,8 @@ use crate::tree::root;
 
 /// Where the baseline is kept.
 const BASELINE: &str = "benchsuite/instructions.toml";
-/// What a release sets of the packages that are counted, beside the profile of the tests.
-const RELEASED: [&str; 4] =
-    ["opt-level=3", "codegen-units=1", "debug-assertions=false", "overflow-checks=false"];
+/// Which packages are compiled as in a release: settings for cargo.
+const RELEASED: &str = "benchsuite/operations/released.toml";
 /// A rise beyond this share of the baseline fails.
 const TOLERANCE: f64 = 0.05;
 const HOW_TO_ACCEPT: &str = "mend it; or, if the rise is worth it, accept it by `cargo xtask instructions --update` and say why \
@@ -220,38 +219,14 @@ struct Programs {
     server: PathBuf,
 }
 
-/// Packages with code that operations run. They are compiled as in a release; all others, of which aws-lc alone takes a minute,
-/// are those of the tests. What is generic or inlined is compiled with the package that uses it.
-const COUNTED: [&str; 15] = [
-    "webstone-operations",
-    "webstone-engine",
-    "webstone-model",
-    "webstone-workload",
-    "bytes",
-    "foldhash",
-    "hashbrown",
-    "http",
-    "indexmap",
-    "itoa",
-    "linux-raw-sys",
-    "memchr",
-    "rand_core",
-    "rand_xoshiro",
-    "rustix",
-];
-
 /// The operations as a release has them; the server, which is not counted, as the tests have it. All of it is built with the
 /// features and in the place of the tests, so that what they need besides is compiled once.
 fn build() -> Result<Programs, Failure> {
     let hint = "see what the compiler says";
-    let mut operations =
-        cargo(&["build", "--quiet", "--locked", "--workspace", "--bin", "webstone-operations"]);
-    for package in COUNTED {
-        for setting in RELEASED {
-            operations.args(["--config", &format!("profile.dev.package.{package}.{setting}")]);
-        }
-    }
-    run(operations, hint)?;
+    let operations = ["--workspace", "--bin", "webstone-operations", "--config", RELEASED];
+    let mut command = cargo(&["build", "--quiet", "--locked"]);
+    command.args(operations);
+    run(command, hint)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let built = root().join(target).join("debug");
     // The next build of the workspace would put another program there.
