@@ -13,14 +13,16 @@ use crate::tally::Tally;
 use crate::tree::{Tree, root};
 
 /// The test programs that take longest, which are begun first: what is begun last decides when all have ended.
-const LONGEST: [&str; 7] = [
-    "crates/cli/tests/hostile/main.rs",
+const LONGEST: [&str; 9] = [
     "crates/cli/tests/cli/main.rs",
-    "crates/judge/src/lib.rs",
-    "crates/engine/tests/cases/main.rs",
-    "crates/engine/src/lib.rs",
+    "crates/cli/tests/hostile/main.rs",
     EXAMPLES,
-    "crates/server/tests/server/main.rs",
+    "crates/engine/src/lib.rs",
+    "crates/engine/tests/cases/main.rs",
+    "crates/runner/tests/processes.rs",
+    "crates/judge/src/lib.rs",
+    "crates/report/tests/selection.rs",
+    "crates/report/tests/browser/main.rs",
 ];
 /// Test programs that run with no other beside them, and why.
 const ALONE: [(&str, &str); 2] = [
