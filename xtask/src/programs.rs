@@ -19,6 +19,19 @@ pub struct Program {
     pub command: Command,
 }
 
+impl Program {
+    /// The same program under another name and with more arguments.
+    pub fn part(&self, name: String, arguments: impl IntoIterator<Item = String>) -> Program {
+        let mut command = Command::new(self.command.get_program());
+        command.args(self.command.get_args()).args(arguments);
+        if let Some(directory) = self.command.get_current_dir() {
+            command.current_dir(directory);
+        }
+        command.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Program { name, command }
+    }
+}
+
 /// What a program left behind.
 #[derive(Debug)]
 pub struct Ran {
@@ -173,6 +186,11 @@ mod tests {
         assert_eq!(outputs, [&b"a\n"[..], b"b\n", b"", b"d\n"]);
         let codes: Vec<Option<i32>> = ran.iter().map(|ran| ran.status.code()).collect();
         assert_eq!(codes, [Some(0), Some(3), None, Some(0)]);
+        let mut part = program("echo $0 $V").part("part".to_owned(), ["x".to_owned()]);
+        part.command.env("V", "y");
+        let again = part.part("again".to_owned(), []);
+        run(vec![again], 1, &mut |ran| assert_eq!((&*ran.name, &ran.output[..]), ("again", &b"x y\n"[..])))
+            .unwrap();
         let missing = Program { name: "missing".to_owned(), command: Command::new("/nonexistent") };
         let mut count = 0;
         let error = run(vec![missing, program("true")], 1, &mut |_| count += 1).unwrap_err().to_string();
