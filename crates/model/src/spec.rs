@@ -190,7 +190,9 @@ impl FromStr for Levels {
     fn from_str(text: &str) -> Result<Levels, LevelsError> {
         let error = |rule: String| LevelsError { text: text.to_owned(), rule };
         let count = |word: &str| -> Result<u64, LevelsError> {
-            let value = crate::units::parse_count(word).map_err(|e| error(e.to_string()))?;
+            // The remedy of a single count would be a second one.
+            let value = crate::units::parse_count(word)
+                .map_err(|_| error(format!("`{word}` is not a whole number, such as 64 or 10k")))?;
             if (1..=CLIENTS_MAX).contains(&value) {
                 return Ok(value);
             }
@@ -490,7 +492,7 @@ mod tests {
             ("100..20+10", "backwards"),
             ("1..9*1", "factor"),
             ("1..9", "no step"),
-            ("", "not a count"),
+            ("", "not a whole number"),
             ("1..10000000+1", "more than"),
         ] {
             let message = text.parse::<Levels>().unwrap_err().to_string();
