@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::addresses::AddressRange;
 use crate::arrivals::ArrivalProcess;
+pub use crate::http2_settings::Http2Settings;
 pub use crate::interfaces::{Interface, InterfaceError};
 use crate::rate::Rates;
 use crate::search::SearchSpec;
@@ -331,6 +332,9 @@ pub struct ClientSpec {
     /// HTTP/2: most streams that are open on a connection at a time; absent: as many as clients ask for and servers allow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub streams: Option<u32>,
+    /// HTTP/2: what clients tell servers when a connection begins.
+    #[serde(skip_serializing_if = "Http2Settings::is_default")]
+    pub http2_settings: Http2Settings,
     /// HTTP/2: clients that share each connection.
     #[serde(skip_serializing_if = "is_one")]
     pub clients_per_connection: u32,
@@ -393,6 +397,7 @@ impl Default for ClientSpec {
             parallel: 1,
             http: HttpVersion::Http11,
             streams: None,
+            http2_settings: Http2Settings::default(),
             clients_per_connection: 1,
             method: "GET".to_owned(),
             headers: IndexMap::new(),

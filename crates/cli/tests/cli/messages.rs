@@ -111,6 +111,12 @@ fn values_that_are_nonsense() {
              hint: write one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2)",
         ),
         (
+            ["--http2-settings", "frame=1000"],
+            "error: --http2-settings: `frame=1000`: frame is `1000`, which is not a number of bytes from 16384 to 16777215\n\
+             hint: write chrome, firefox, or values in bytes, as in header-table=65536,window=131072,frame=16384,\
+             header-list=262144,connection-window=12582912",
+        ),
+        (
             ["-c", "ten"],
             "error: --clients: `ten` is not a list of client counts: `ten` is not a whole number, such as 64 or 10k\n\
              hint: write one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2)",

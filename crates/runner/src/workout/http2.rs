@@ -85,7 +85,7 @@ pub(super) fn malformed(number: u64, host: &str, is_secure: bool) -> Vec<u8> {
 fn begun() -> Vec<u8> {
     let mut out = frames::PREFACE.to_vec();
     frames::write_settings(
-        &[(setting::ENABLE_PUSH, 0), (setting::INITIAL_WINDOW_SIZE, WINDOW_BYTES)],
+        [(setting::ENABLE_PUSH, 0), (setting::INITIAL_WINDOW_SIZE, WINDOW_BYTES)],
         &mut out,
     );
     out
@@ -240,7 +240,7 @@ mod tests {
     fn what_a_server_says_is_told() {
         let said = |frames: &[(u8, u32, &[u8])]| {
             let mut bytes = Vec::new();
-            frames::write_settings(&[], &mut bytes);
+            frames::write_settings([], &mut bytes);
             for (of_kind, stream, payload) in frames {
                 frame(*of_kind, flag::END_HEADERS, *stream, payload, &mut bytes);
             }
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(said(&[(kind::GOAWAY, 0, &[0; 8])]), None);
         assert_eq!(said(&[(kind::PING, 0, &[0; 8])]), None);
         let (mut whole, mut bytes) = (Answer::new(), Vec::new());
-        frames::write_settings(&[], &mut bytes);
+        frames::write_settings([], &mut bytes);
         frame(kind::HEADERS, flag::END_HEADERS, 1, &status("200"), &mut bytes);
         whole.take(&bytes);
         assert!(!whole.is_whole && whole.reply == Some(Reply::Status(200)));
