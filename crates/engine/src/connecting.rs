@@ -146,6 +146,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         if !L::IS_PLAIN {
             link.connect_begun_ns = now;
+            if is_counted && link.layer.is_agreed() {
+                self.recorder.connected_in_the_clear();
+            }
         }
         if L::IS_PLAIN || link.layer.is_open() {
             return self.opened(index, now);

@@ -57,4 +57,5 @@ pub use level::{Control, EngineError, LevelJob, LevelOutcome, run_level, workers
 pub use plan::Plan;
 pub use plan_error::PlanError;
 pub use probe::{Probe, ProbeError, ProbeResponse, ProbeTls};
+pub use tls::TlsStream;
 pub use transactions::{TraceEvent, TraceKind, Transaction};

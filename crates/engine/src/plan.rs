@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use indexmap::IndexMap;
 use webstone_model::addresses::AddressRange;
 use webstone_model::arrivals::ArrivalProcess;
+use webstone_model::http2_settings::Http2Settings;
 use webstone_model::spec::{
     Check, ConnectionPolicy, HttpVersion, Resolve, RunSpec, WhenBusy, parse_cpu_list,
 };
@@ -71,6 +72,8 @@ pub struct Plan {
     /// Requests of a run in HTTP/2; none where it is not.
     pub(crate) h2: Requests,
     is_h2: bool,
+    /// HTTP/2: what a connection begins with.
+    pub(crate) h2_settings: Http2Settings,
     /// HTTP/2: most streams that are open on a connection at a time.
     pub(crate) streams: u32,
     pub(crate) clients_per_connection: u32,
@@ -181,6 +184,7 @@ impl Plan {
             contents: None,
             h2: Requests::default(),
             is_h2: client.http == HttpVersion::Http2,
+            h2_settings: client.http2_settings,
             streams: client.streams.unwrap_or(u32::MAX),
             clients_per_connection: client.clients_per_connection.max(1),
             tls,

@@ -50,6 +50,14 @@ impl ProbeTls {
         let spec = TlsSpec { alpn: Vec::new(), ..spec.clone() };
         Ok(ProbeTls(TlsPlan::new(&spec, http)?))
     }
+
+    /// TLS over a stream of the caller's, for bytes that no probe sends.
+    ///
+    /// # Errors
+    /// If the target's URL is not `https`.
+    pub fn over<S: Read + Write>(&self, target: &Target, stream: S) -> std::io::Result<TlsStream<S>> {
+        TlsStream::new(&self.0, target, stream)
+    }
 }
 
 /// A whole answer to a probe.

@@ -24,11 +24,12 @@ pub enum Misdeed {
     SlowReader,
     /// The request is written a byte at a time, with pauses.
     SlowWriter,
-    /// The client's half is closed (FIN) right behind the request. The standard allows it: a whole answer is due.
+    /// The client's half is closed (FIN; over TLS, behind close_notify) right behind the request. HTTP/1.1 allows it: a whole
+    /// answer is due.
     HalfClosed,
     /// A header field of 1 MiB.
     OversizedHeader,
-    /// Bytes that are no request by RFC 9112, of a dozen kinds.
+    /// Bytes that are no request by RFC 9112, or no frames by RFC 9113, of a dozen kinds.
     Malformed,
 }
 
@@ -45,6 +46,12 @@ impl Misdeed {
     ];
     /// What WWWRKOUT's /BREAK does.
     pub const BREAKS: [Misdeed; 2] = [Misdeed::BreakRequest, Misdeed::BreakResponse];
+
+    /// Why it cannot be done in HTTP/2, where it cannot.
+    pub fn not_in_http2(self) -> Option<&'static str> {
+        let why = "a client of HTTP/2 that closes its half can no longer let the answer flow (WINDOW_UPDATE), so none is due";
+        (self == Misdeed::HalfClosed).then_some(why)
+    }
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -91,7 +98,7 @@ pub struct Tally {
     pub answered: u64,
     /// Answered with a status of 400 or above.
     pub rejected: u64,
-    /// Closed or reset by the server without an answer.
+    /// Closed or reset by the server without an answer; of HTTP/2, its stream alone, too.
     pub closed: u64,
     /// Dropped by the client: because that was the misdeed, or because nothing had come within its patience.
     pub dropped: u64,
@@ -200,6 +207,12 @@ pub struct Workout {
     pub offenders: u32,
     /// Whether their number changed all the time.
     pub vary: bool,
+    /// What those that misbehave speak: `HTTP/1.1`, `HTTP/2 over TLS`.
+    #[serde(default)]
+    pub speaks: String,
+    /// Misdeeds that were asked for and cannot be done in it, with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<(Misdeed, String)>,
     /// Seed of everything random.
     pub seed: u64,
     /// Before, rounds, after.
@@ -444,6 +457,8 @@ mod tests {
             clients: 10,
             offenders: 16,
             vary: false,
+            speaks: "HTTP/1.1".to_owned(),
+            left_out: Vec::new(),
             seed: 1,
             phases: vec![
                 phase(Phase::Before, 1000.0, (20, 10 << 20)),

@@ -135,6 +135,16 @@ impl ErrorClass {
         }
     }
 
+    /// Whether it can only occur where HTTP/2 is spoken.
+    pub fn is_of_http2(self) -> bool {
+        (ErrorClass::H2NotSpoken..=ErrorClass::H2Flood).contains(&self)
+    }
+
+    /// Whether it can only occur where TLS is spoken.
+    pub fn is_of_tls(self) -> bool {
+        (ErrorClass::TlsHandshake..=ErrorClass::Alpn).contains(&self)
+    }
+
     /// The name used in tables, CSV and JSON.
     pub fn name(self) -> &'static str {
         match self {

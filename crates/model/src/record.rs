@@ -570,6 +570,11 @@ impl RunRecord {
         }
     }
 
+    /// Whether no window was measured, not even a void one.
+    pub fn is_empty(&self) -> bool {
+        self.iterations.is_empty() && self.voids.is_empty()
+    }
+
     /// All iterations of a level as one measurement.
     pub fn merged(iterations: &[&IterationRecord]) -> Measured {
         let mut merged = Measured::default();

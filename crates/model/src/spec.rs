@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::addresses::AddressRange;
 use crate::arrivals::ArrivalProcess;
+pub use crate::http2_settings::Http2Settings;
 pub use crate::interfaces::{Interface, InterfaceError};
 use crate::rate::Rates;
 use crate::search::SearchSpec;
@@ -190,7 +191,9 @@ impl FromStr for Levels {
     fn from_str(text: &str) -> Result<Levels, LevelsError> {
         let error = |rule: String| LevelsError { text: text.to_owned(), rule };
         let count = |word: &str| -> Result<u64, LevelsError> {
-            let value = crate::units::parse_count(word).map_err(|e| error(e.to_string()))?;
+            // The remedy of a single count would be a second one.
+            let value = crate::units::parse_count(word)
+                .map_err(|_| error(format!("`{word}` is not a whole number, such as 64 or 10k")))?;
             if (1..=CLIENTS_MAX).contains(&value) {
                 return Ok(value);
             }
@@ -329,6 +332,9 @@ pub struct ClientSpec {
     /// HTTP/2: most streams that are open on a connection at a time; absent: as many as clients ask for and servers allow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub streams: Option<u32>,
+    /// HTTP/2: what clients tell servers when a connection begins.
+    #[serde(skip_serializing_if = "Http2Settings::is_default")]
+    pub http2_settings: Http2Settings,
     /// HTTP/2: clients that share each connection.
     #[serde(skip_serializing_if = "is_one")]
     pub clients_per_connection: u32,
@@ -391,6 +397,7 @@ impl Default for ClientSpec {
             parallel: 1,
             http: HttpVersion::Http11,
             streams: None,
+            http2_settings: Http2Settings::default(),
             clients_per_connection: 1,
             method: "GET".to_owned(),
             headers: IndexMap::new(),
@@ -490,7 +497,7 @@ mod tests {
             ("100..20+10", "backwards"),
             ("1..9*1", "factor"),
             ("1..9", "no step"),
-            ("", "not a count"),
+            ("", "not a whole number"),
             ("1..10000000+1", "more than"),
         ] {
             let message = text.parse::<Levels>().unwrap_err().to_string();

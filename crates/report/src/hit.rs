@@ -34,7 +34,7 @@ pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -
     header::title(&screen, record, &mut out);
     problems::draw(&screen, record, &levels, verdict, Depth::Hit, &mut out);
     if levels.is_empty() {
-        push_line(&mut out, "Nothing was measured: the record holds no timed run.");
+        hanging(&summary::no_figures(record), screen.width).iter().for_each(|line| push_line(&mut out, line));
         return out;
     }
     for level in &levels {

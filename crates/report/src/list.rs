@@ -35,7 +35,8 @@ pub fn listed(record: &RunRecord) -> Listed {
         (Some((Over::Rate, kept)), _) => format!("SLO kept at {}/s", count(kept)),
         (Some((over, kept)), _) => format!("SLO kept with {}", over.level(kept)),
         (None, Some(level)) => format!("{}/s at {}", decimal(level.figures.request_rate, 0), level.load()),
-        (None, None) => String::new(),
+        (None, None) if record.is_empty() => String::new(),
+        (None, None) => "void windows only".to_owned(),
     };
     Listed {
         what: match record.target.embedded {

@@ -66,9 +66,14 @@ fn headline(screen: &Screen, record: &RunRecord, verdict: &Verdict, levels: &[Le
             out.push('\n');
         }
     };
+    let told_cautions = || {
+        let cautions = problems::cautions(screen, record, levels, verdict);
+        cautions.iter().map(|(title, text)| format!("{title}: {text}")).collect()
+    };
     list(verdict.told(), out);
     let Some(level) = levels.get(summary::peak(levels).unwrap_or(0)) else {
-        out.push_str("Nothing was measured: the record holds no timed run.\n\n");
+        let _ = writeln!(out, "{}\n", summary::no_figures(record));
+        list(told_cautions(), out);
         return;
     };
     if let Some((_, finding)) = text::sought(record) {
@@ -81,8 +86,7 @@ fn headline(screen: &Screen, record: &RunRecord, verdict: &Verdict, levels: &[Le
     if let Some(next) = advice::next(record, verdict) {
         let _ = writeln!(out, "Try {}.\n", safe(&next));
     }
-    let cautions = problems::cautions(screen, record, levels, verdict);
-    list(cautions.iter().map(|(title, text)| format!("{title}: {text}")).collect(), out);
+    list(told_cautions(), out);
 }
 
 fn what_it_means(standing: Standing) -> &'static str {

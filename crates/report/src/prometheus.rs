@@ -16,8 +16,9 @@ use webstone_model::figures::{Figure, PERCENTILES, Quantity, Reading, Value, tab
 use webstone_model::metrics::{Histogram, Moments};
 use webstone_model::record::{HostUse, IterationRecord, RunRecord};
 use webstone_model::shown::shown;
+use webstone_model::spec::HttpVersion;
 use webstone_model::units::NANOS_PER_SECOND;
-use webstone_model::workload::FileRequest;
+use webstone_model::workload::{FileRequest, TlsPages};
 
 use crate::definitions::{Definition, definition};
 use crate::{Judged, Options, summary};
@@ -40,6 +41,7 @@ pub(crate) fn render(records: &[Judged<'_>], options: &Options) -> String {
         let run = Labels::default().with("run", &record.id);
         for iteration in record.iterations.iter().take(ITERATIONS_MAX) {
             of_iteration(&mut metrics, &run, iteration);
+            of_errors(&mut metrics, &run, record, iteration);
         }
         of_levels(&mut metrics, &run, record);
         of_pages(&mut metrics, &run, record, options.pages_max);
@@ -94,14 +96,33 @@ fn of_iteration(metrics: &mut Metrics, run: &Labels, iteration: &IterationRecord
         let kind = if exported.name.ends_with("_total") { Kind::Counter } else { Kind::Gauge };
         metrics.add(kind, exported.name, &help_of(figure), &labels, monitored(figure, value));
     }
-    for class in ErrorClass::ALL {
+    if let Some(host) = &iteration.host {
+        of_host(metrics, &labels, host);
+    }
+}
+
+/// Failed requests by class, with the zeros of those that the run's protocols have.
+fn of_errors(metrics: &mut Metrics, run: &Labels, record: &RunRecord, iteration: &IterationRecord) {
+    let labels = level_labels(run, iteration).with("iteration", &iteration.iteration.to_string());
+    let occurred = |class| record.iterations.iter().any(|run| run.measured.errors.count(class) > 0);
+    for class in ErrorClass::ALL.into_iter().filter(|class| can_occur(*class, record) || occurred(*class)) {
         let text = "Failed requests by class of error; docs/measurement.md, Errors, says when each occurs";
         let (labels, errors) = (labels.with("class", class.name()), iteration.measured.errors.count(class));
         metrics.add(Kind::Counter, "webstone_errors_total", text, &labels, errors as f64);
     }
-    if let Some(host) = &iteration.host {
-        of_host(metrics, &labels, host);
-    }
+}
+
+/// Whether a class of error is of a protocol that a run speaks.
+fn can_occur(class: ErrorClass, record: &RunRecord) -> bool {
+    let is_https = |url: &str| url.starts_with("https:");
+    let files = || record.workload.pages.iter().flat_map(|page| &page.files);
+    let speaks_tls = || {
+        record.target.url.split(' ').any(is_https)
+            || record.workload.tls_pages() != TlsPages::None
+            || files().any(|file| is_https(&file.url))
+    };
+    (!class.is_of_http2() || record.spec.client.http == HttpVersion::Http2)
+        && (!class.is_of_tls() || speaks_tls())
 }
 
 /// A value in the unit that monitoring wants.

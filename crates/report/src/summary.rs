@@ -19,7 +19,7 @@ use webstone_model::record::{Disturbance, IterationRecord, RunRecord};
 use webstone_model::server_figures::ServerFigures;
 use webstone_model::units::NANOS_PER_SECOND;
 
-use crate::numbers::count;
+use crate::numbers::{count, counted};
 
 /// One level of the sweep, over all of its iterations.
 #[derive(Debug)]
@@ -169,6 +169,17 @@ pub(crate) fn request_rate(measured: &Measured) -> f64 {
 /// What others took of the generator's CPUs before some runs, where somebody looked.
 pub(crate) fn disturbance<'a>(runs: impl IntoIterator<Item = &'a IterationRecord>) -> Option<Disturbance> {
     runs.into_iter().filter_map(|run| run.host.as_ref()?.disturbance).reduce(Disturbance::plus)
+}
+
+/// Why a record without a timed run has no figures.
+pub(crate) fn no_figures(record: &RunRecord) -> String {
+    match record.voids.len() as u64 {
+        0 => "Nothing was measured: the record holds no timed run.".to_owned(),
+        voids => format!(
+            "Only void windows were measured: the record holds {}, and no figure is made of what was disturbed so much.",
+            counted(voids, "void timed run", "void timed runs")
+        ),
+    }
 }
 
 /// a / b, and 0 where b is 0: a table has no use for NaN.

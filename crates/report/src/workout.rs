@@ -28,8 +28,9 @@ pub fn render_workout(workout: &Workout, options: &Options) -> String {
         let text = screen.safe(&format!("{}: {}", asked(answer.question), answer.evidence));
         labelled(&screen, &mut out, word, LABEL, &text, tone);
     }
-    for sheet in
-        [service(&screen, workout), misdeeds(workout), states(&screen, workout)].into_iter().flatten()
+    for sheet in [service(&screen, workout), misdeeds(&screen, workout), states(&screen, workout)]
+        .into_iter()
+        .flatten()
     {
         sheet.draw(&screen, &mut out);
     }
@@ -119,7 +120,7 @@ fn clients(number: u32) -> String {
     format!("{number} {}", if number == 1 { "client" } else { "clients" })
 }
 
-fn misdeeds(workout: &Workout) -> Option<Sheet> {
+fn misdeeds(screen: &Screen, workout: &Workout) -> Option<Sheet> {
     let sums = workout.misdeeds();
     if sums.is_empty() {
         return None;
@@ -143,7 +144,12 @@ fn misdeeds(workout: &Workout) -> Option<Sheet> {
             count(tally.dropped),
         ]);
     }
-    Some(Sheet::new("Misdeeds", "how the server took them, over all rounds", table))
+    for (misdeed, why) in &workout.left_out {
+        table.note(&screen.safe(&format!("{misdeed} was left out: {why}")));
+    }
+    // Records of workouts before TLS do not say it: it was HTTP/1.1.
+    let speaks = if workout.speaks.is_empty() { "HTTP/1.1" } else { &workout.speaks };
+    Some(Sheet::new("Misdeeds", format!("in {speaks}: how the server took them, over all rounds"), table))
 }
 
 fn states(screen: &Screen, workout: &Workout) -> Option<Sheet> {

@@ -11,8 +11,10 @@ use std::process::{Command, Stdio};
 
 use calamine::{Data, Reader, Xlsx};
 use serde_json::Value;
+use webstone_model::errors::{ErrorClass, ErrorExample};
 use webstone_model::figures::Figures;
 use webstone_model::record::{RunRecord, TcpUse};
+use webstone_model::spec::HttpVersion;
 use webstone_report::{Format, Options, ReportError, render, render_all};
 
 fn workbook(records: &[RunRecord]) -> Vec<u8> {
@@ -21,6 +23,42 @@ fn workbook(records: &[RunRecord]) -> Vec<u8> {
 
 fn text(record: &RunRecord, format: Format, options: &Options) -> String {
     String::from_utf8(render(record, format, options).unwrap()).unwrap()
+}
+
+/// The classes of error that metrics have, and how many failed requests they count.
+fn classes_of(record: &RunRecord) -> Vec<(String, String)> {
+    let metrics = text(record, Format::Prometheus, &Options::default());
+    let lines = metrics.lines().filter(|line| line.starts_with("webstone_errors_total{"));
+    let class = |line: &str| line.split("class=\"").nth(1)?.split('"').next().map(str::to_owned);
+    lines.map(|line| (class(line).unwrap(), line.rsplit(' ').next().unwrap().to_owned())).collect()
+}
+
+#[test]
+fn metrics_have_the_classes_of_error_of_the_protocols_in_use_and_those_that_occurred() {
+    let (all, http2, tls) = (31, 8, 6);
+    let mut record = records::hit();
+    let one = |record: &RunRecord| classes_of(record).len() / record.iterations.len();
+    assert_eq!(one(&record), all - http2 - tls);
+    assert!(
+        classes_of(&record).contains(&("refused".to_owned(), "0".to_owned())),
+        "zeros of what may occur stay"
+    );
+    record.spec.client.http = HttpVersion::Http2;
+    assert_eq!(one(&record), all - tls);
+    record.target.url = "http://127.0.0.1:1 https://127.0.0.1:2".to_owned();
+    assert_eq!(one(&record), all);
+    record.spec.client.http = HttpVersion::Http11;
+    assert_eq!(one(&record), all - http2);
+    record.target.url = "http://127.0.0.1:1".to_owned();
+    let mut pages = record.clone();
+    pages.workload.pages[0].files[0].detail.tls = true;
+    assert_eq!(one(&pages), all - http2);
+    // A server behind a proxy, say, that was told of in no URL.
+    let example =
+        || ErrorExample { at_ns: 0, address: String::new(), request: String::new(), detail: String::new() };
+    record.iterations[0].measured.errors.add(ErrorClass::H2Goaway, example);
+    assert_eq!(one(&record), all - http2 - tls + 1);
+    assert!(classes_of(&record).contains(&("h2-goaway".to_owned(), "1".to_owned())));
 }
 
 fn sheet(bytes: &[u8], name: &str) -> Vec<Vec<Data>> {

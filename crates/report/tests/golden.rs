@@ -279,6 +279,9 @@ fn errors_and_a_broken_identity() {
 fn interrupted_killed_refused_and_without_histograms() {
     golden("interrupted.txt", &text(&records::interrupted(), Format::Text, &Options::default()));
     golden("nothing.txt", &text(&records::nothing(), Format::Text, &Options::default()));
+    golden("void-only.txt", &text(&records::void_only(), Format::Text, &Options::default()));
+    golden("void-only-hit.txt", &text(&records::void_only(), Format::Hit, &Options::default()));
+    golden("void-only.md", &text(&records::void_only(), Format::Markdown, &Options::default()));
     golden("nothing-hit.txt", &text(&records::nothing(), Format::Hit, &Options::default()));
     golden("refused.txt", &text(&records::refused(), Format::Text, &Options::default()));
     golden("refused-hit.txt", &text(&records::refused(), Format::Hit, &Options::default()));

@@ -95,6 +95,7 @@ fn reports_and_stored_records_keep_to_the_schema() {
         records::errors(),
         records::interrupted(),
         records::nothing(),
+        records::void_only(),
         records::refused(),
         records::without_histograms(),
     ];

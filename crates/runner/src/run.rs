@@ -447,7 +447,7 @@ impl Prepared {
         self.record.finished_at = Some(clock::rfc3339(SystemTime::now()));
         let mut error = error.map(RunError::from);
         let path = self.keep(&mut error);
-        if self.record.iterations.is_empty() && state == RunState::Interrupted {
+        if self.record.is_empty() && state == RunState::Interrupted {
             error.get_or_insert(RunError::Interrupted);
         }
         observer.event(&finished(state, path.as_deref()));
@@ -467,10 +467,10 @@ impl Prepared {
         RunOutcome { record: Some(self.record), path, error: error.map(RunError::from).or(interrupted) }
     }
 
-    /// Gives the record its final place. A record without a single iteration is not worth one.
+    /// Gives the record its final place. A record without a single window is not worth one; a void window is one.
     fn keep(&mut self, error: &mut Option<RunError>) -> Option<PathBuf> {
         let store = self.store.take()?;
-        if self.record.iterations.is_empty() {
+        if self.record.is_empty() {
             store.discard();
             return None;
         }

@@ -32,10 +32,20 @@ fn options(runs: Option<&Path>) -> RunnerOptions {
 }
 
 fn run_script(spec: RunSpec, options: RunnerOptions, act: Act, interrupt: &Interrupt) -> RunOutcome {
+    run_acts(spec, options, &[act], &mut Silent, interrupt)
+}
+
+fn run_acts(
+    spec: RunSpec,
+    options: RunnerOptions,
+    acts: &[Act],
+    observer: &mut dyn Observer,
+    interrupt: &Interrupt,
+) -> RunOutcome {
     let compile = |_: &RunSpec, _: &Workload| -> Result<Box<dyn LoadGenerator>, PlanError> {
-        Ok(Box::new(Script::new(&[act])))
+        Ok(Box::new(Script::new(acts)))
     };
-    run_with(spec, options, &mut Silent, interrupt, &compile)
+    run_with(spec, options, observer, interrupt, &compile)
 }
 
 fn message(outcome: &RunOutcome) -> String {
@@ -137,6 +147,36 @@ fn interrupted_before_anything_was_measured_leaves_nothing() {
     let outcome = run_script(spec(&url, &[2]), options(Some(runs.path())), Act::End, &interrupt);
     assert_eq!(message(&outcome), "interrupted before anything was measured");
     assert_eq!(std::fs::read_dir(runs.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_run_that_ends_in_the_repetition_of_its_first_window_keeps_the_void_one() {
+    let (_listener, url) = listening();
+    // Ended by the user while the repetition warms up, by the user before it begins, by an error.
+    for (last, raised_at, state) in [
+        (Act::WarmUpUntilEnded, "tick", RunState::Interrupted),
+        (Act::End, "void", RunState::Interrupted),
+        (Act::Fail, "", RunState::Failed),
+    ] {
+        let runs = tempfile::tempdir().unwrap();
+        let interrupt = Interrupt::default();
+        let mut observer = |event: &Event| match event {
+            Event::Void { .. } if raised_at == "void" => interrupt.raise(),
+            Event::Tick { at, .. } if raised_at == "tick" && at.step == 2 => interrupt.raise(),
+            _ => {}
+        };
+        let acts = [Act::Stalled(60), last];
+        let outcome =
+            run_acts(spec(&url, &[2]), options(Some(runs.path())), &acts, &mut observer, &interrupt);
+        assert_eq!(outcome.error.is_some(), state == RunState::Failed, "{:?}", outcome.error);
+        let record = outcome.record.unwrap();
+        assert_eq!((record.state, record.iterations.len(), record.voids.len()), (state, 0, 1));
+        let path = outcome.path.expect("it is stored under its final name");
+        assert_eq!(path.file_name().unwrap().to_str(), Some(record.id.as_str()));
+        let stored = Store::load(&path).unwrap();
+        assert_eq!((stored.state, &stored.voids), (state, &record.voids));
+        assert_eq!(stored.voids[0].measured.counts.succeeded, 2);
+    }
 }
 
 #[test]

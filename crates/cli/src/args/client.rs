@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use webstone_model::addresses::AddressRange;
+use webstone_model::http2_settings::Http2Settings;
 use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, Resolve};
 use webstone_model::units::Nanos;
 
@@ -53,6 +54,15 @@ pub struct ClientArgs {
     /// Example: --streams 32
     #[arg(long, value_name = "N", value_parser = values::count_u32)]
     pub streams: Option<u32>,
+
+    /// HTTP/2: SETTINGS of the clients and window of their connections: chrome, firefox, or values in bytes
+    ///
+    /// Values are header-table, window (of each stream), frame, header-list and connection-window. What is not named is not sent, or as
+    /// by default: windows so large that no answer waits for them. Browsers' windows hold up large answers on long ways.
+    ///
+    /// Example: --http2-settings chrome, or --http2-settings window=65535,connection-window=65535
+    #[arg(long, value_name = "BROWSER|VALUES")]
+    pub http2_settings: Option<Http2Settings>,
 
     /// HTTP/2 with keep-alive: clients that share each connection
     ///

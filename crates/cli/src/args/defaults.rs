@@ -144,6 +144,7 @@ fn client(client: &ClientSpec) -> Defaults {
         ("parallel", client.parallel.to_string()),
         ("http", name_of(&client.http)),
         ("streams", client.streams.map_or("no limit of its own".to_owned(), |n| n.to_string())),
+        ("http2_settings", client.http2_settings.to_string()),
         ("clients_per_connection", client.clients_per_connection.to_string()),
         ("method", client.method.clone()),
         ("headers", none()),

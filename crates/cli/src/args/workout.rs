@@ -48,8 +48,8 @@ pub struct WorkoutArgs {
     /// Misdeeds to choose from
     ///
     /// break-request, break-response (the connection is dropped at a random byte, alternately with FIN and with a reset),
-    /// slow-reader, slow-writer, half-closed (FIN after the request, which is allowed), oversized-header (1 MiB), malformed
-    /// (a dozen kinds).
+    /// slow-reader, slow-writer, half-closed (FIN after the request, which is allowed; left out in HTTP/2), oversized-header
+    /// (1 MiB), malformed (a dozen kinds). They are done over TLS and in HTTP/2 where the well-behaved clients use these.
     ///
     /// Default: all of them. Example: --misdeeds slow-reader,malformed
     #[arg(

@@ -52,7 +52,7 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
     drop((display, events));
 
     // What was measured is shown whatever happened afterwards.
-    let measured = outcome.record.as_ref().filter(|record| !record.iterations.is_empty());
+    let measured = outcome.record.as_ref().filter(|record| !record.is_empty());
     let mut outcomes = Vec::new();
     if let Some(record) = measured {
         outcomes = report(record, &intent, outcome.path.as_deref(), console)?;

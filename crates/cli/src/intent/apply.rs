@@ -63,6 +63,7 @@ pub(super) fn client(args: &ClientArgs, spec: &mut ClientSpec) -> Result<(), Fai
     if args.streams.is_some() {
         spec.streams = args.streams;
     }
+    set(&args.http2_settings, &mut spec.http2_settings);
     set(&args.clients_per_connection, &mut spec.clients_per_connection);
     if let Some(text) = &args.body {
         spec.body = Some(body::read(text)?);

@@ -16,11 +16,23 @@ pub(super) fn read(path: &Path) -> Result<Testbed, Failure> {
             Failure::usage(format!("{place}: `backend` no longer exists")).hint(BACKEND_GONE)
         }
         TestbedError::Wrong { place, rule } => {
+            let near = near_key(&rule).map(|near| format!("did you mean `{near}`?"));
             let (rule, remedy) = split_remedy(&rule);
-            Failure::usage(format!("{place}: {rule}"))
-                .hint(remedy.unwrap_or("`webstone run --dump-spec` prints every key with its default"))
+            let hint = near.or_else(|| remedy.map(str::to_owned));
+            let every_key = || "`webstone run --dump-spec` prints every key with its default".to_owned();
+            Failure::usage(format!("{place}: {rule}")).hint(hint.unwrap_or_else(every_key))
         }
     })
+}
+
+/// The key that an unknown one was meant to be: of those that the parser lists, the nearest that differs from it in at most two
+/// letters, and in fewer than half of its own.
+fn near_key(rule: &str) -> Option<&str> {
+    let (unknown, expected) = rule.strip_prefix("unknown field `")?.split_once("`, expected ")?;
+    let known = expected.split('`').skip(1).step_by(2);
+    let near = known.map(|key| (strsim::damerau_levenshtein(unknown, key), key));
+    let near = near.filter(|(edits, key)| *edits <= 2 && 2 * edits < key.chars().count());
+    near.min_by_key(|(edits, _)| *edits).map(|(_, key)| key)
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
@@ -32,5 +44,33 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
         ErrorKind::InvalidData => failure.hint("a testbed file is UTF-8 text in TOML"),
         ErrorKind::InvalidInput => failure.hint("save it to a file first, and name that"),
         _ => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_told_from_another_word() {
+        let near = |unknown: &str, known: &str| {
+            near_key(&format!("unknown field `{unknown}`, expected {known}")).map(str::to_owned)
+        };
+        let keys = "one of `clients`, `rate`, `aa`, `duration`, `drain`";
+        for (unknown, meant) in [
+            ("client", Some("clients")),
+            ("cleints", Some("clients")),
+            ("ratte", Some("rate")),
+            ("durration", Some("duration")),
+            ("length", None),
+            ("ab", None),
+            ("threads", None),
+        ] {
+            assert_eq!(near(unknown, keys).as_deref(), meant, "{unknown}");
+        }
+        assert_eq!(near("url", "`urls`").as_deref(), Some("urls"));
+        assert_eq!(near("seeds", "`seed` or `sees`").as_deref(), Some("seed"), "the first of equals");
+        assert_eq!(near_key("unknown field `x`, there are no fields"), None);
+        assert_eq!(near_key("invalid type: integer `3`, expected a string"), None);
     }
 }

@@ -128,3 +128,43 @@ fn a_killed_run_leaves_a_readable_record_and_no_server() {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+/// Waits until the events of a run say so.
+fn wait_for_event(file: &Path, sign: &str) {
+    let patience = Instant::now() + Duration::from_secs(60);
+    while !std::fs::read_to_string(file).unwrap_or_default().contains(sign) {
+        assert!(Instant::now() < patience, "no event says {sign}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn ctrl_c_while_a_void_window_is_repeated_keeps_what_was_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let times = ["run", "-c", "2", "-d", "3s", "--warmup", "4s", "--retries", "2"];
+    let mut run = Running::start(dir.path(), &[times.as_slice(), &["--events", "events.ndjson"]].concat());
+    wait_for_event(&dir.path().join("events.ndjson"), r#""phase":"measuring""#);
+    // Longer than a window may stand still.
+    run.signal("STOP");
+    std::thread::sleep(Duration::from_millis(1500));
+    run.signal("CONT");
+    run.wait_for("[1/1] 2 clients: void, will be repeated: ");
+    // The repetition warms up for seconds.
+    run.signal("INT");
+    let said = run.end();
+    assert_eq!(said.code, 130, "{}", said.err);
+    assert!(!said.err.contains("before anything was measured"), "{}", said.err);
+    let stored = only_entry(&dir.path().join("runs"));
+    let kept = record(&stored);
+    assert_eq!((&kept["state"], kept["voids"].as_array().unwrap().len()), (&"interrupted".into(), 1));
+    assert_eq!(kept["iterations"].as_array().unwrap().len(), 0);
+    for (again, words) in
+        [(&["report", "last"][..], "Only void windows were measured: "), (&["list"], "void windows only")]
+    {
+        let shown = webstone_in(dir.path(), again);
+        assert_eq!(shown.code, 0, "{}", shown.err);
+        assert!(shown.out.contains(words), "{}", shown.out);
+    }
+    assert!(said.out.contains("VOID: 1 timed run was disturbed so much"), "{}", said.out);
+    assert!(said.out.contains("iteration 1 at 2 clients: "), "{}", said.out);
+}

@@ -29,6 +29,7 @@ mod series;
 mod server;
 mod server_tls;
 mod specification;
+mod transactions;
 mod trouble;
 mod trust;
 mod workout;

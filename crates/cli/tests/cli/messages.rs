@@ -111,6 +111,22 @@ fn values_that_are_nonsense() {
              hint: write one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2)",
         ),
         (
+            ["--http2-settings", "frame=1000"],
+            "error: --http2-settings: `frame=1000`: frame is `1000`, which is not a number of bytes from 16384 to 16777215\n\
+             hint: write chrome, firefox, or values in bytes, as in header-table=65536,window=131072,frame=16384,\
+             header-list=262144,connection-window=12582912",
+        ),
+        (
+            ["-c", "ten"],
+            "error: --clients: `ten` is not a list of client counts: `ten` is not a whole number, such as 64 or 10k\n\
+             hint: write one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2)",
+        ),
+        (
+            ["-c", "1,two"],
+            "error: --clients: `1,two` is not a list of client counts: `two` is not a whole number, such as 64 or 10k\n\
+             hint: write one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2)",
+        ),
+        (
             ["-c", "0"],
             "error: --clients: `0` is not a list of client counts: 0 is not between 1 and 10000000\n\
              hint: write one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2)",
@@ -257,10 +273,16 @@ fn testbed_files_that_are_wrong() {
          hint: `webstone run --dump-spec > testbed.toml` writes one to begin with",
     );
     let dir = tempfile::tempdir().unwrap();
-    let cases: [(&[u8], &str); 4] = [
+    let cases: [(&[u8], &str); 5] = [
         (
             b"[load]\nclient = 3\n",
             "error: testbed file t.toml, line 2, column 1: unknown field `client`, expected one of `clients`, `rate`, `arrivals`, `when_busy`, `duration`, \
+             `pages`, `repetitions`, `iterations`, `warmup`, `drain`, `order`, `retries`, `aa`\n\
+             hint: did you mean `clients`?\n",
+        ),
+        (
+            b"[load]\nthreads = 3\n",
+            "error: testbed file t.toml, line 2, column 1: unknown field `threads`, expected one of `clients`, `rate`, `arrivals`, `when_busy`, `duration`, \
              `pages`, `repetitions`, `iterations`, `warmup`, `drain`, `order`, `retries`, `aa`\n\
              hint: `webstone run --dump-spec` prints every key with its default\n",
         ),

@@ -358,7 +358,7 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
             &["servers", "-f", "word.toml"],
             "error: testbed file word.toml, line 2, column 1: unknown field `server`, expected one of `servers`, `profiles`, `builds`, \
              `interfaces`, `workloads`, `dynamic_workloads`, `resolve_names`, `dynamic_workload`, `caching`, `connections`, `handshakes`, `cpus`\n\
-             hint: `webstone run --dump-spec` prints every key with its default\n",
+             hint: did you mean `servers`?\n",
         ),
         (
             &["servers", "-f", "shares.toml"],

@@ -254,15 +254,20 @@ fn a_mix_is_asked_of_one_server_as_the_workload_says() {
                 "{server} {share}"
             );
             assert_eq!(handshakes["resumed"], 60 - full, "{server} {share}");
+            assert_eq!(handshakes["in_the_clear"], 120, "{server} {share}");
             let urls = report["target"]["url"].as_str().unwrap();
             assert!(urls.starts_with("http://") && urls.contains(" https://"), "{urls}");
         }
     }
-    let said = crate::program::webstone_in(dir.path(), &["workout", "-w", "mix.toml"]);
-    assert!(
-        said.code == 2 && said.err.contains("workload mix (tls = true): misbehaving clients send plain text"),
-        "{said:?}"
-    );
+    // Who misbehaves goes to the address with TLS.
+    let line =
+        ["workout", "-w", "mix.toml", "-c", "1", "-n", "20", "--rounds", "1", "--offenders", "2", "--json"];
+    let said = crate::program::webstone_in(dir.path(), &line);
+    let workout = serde_json::from_str::<serde_json::Value>(&said.out).unwrap_or_else(|_| panic!("{said:?}"));
+    assert_eq!(workout["workout"]["speaks"], "HTTP/1.1 over TLS", "{said:?}");
+    assert!(workout["workout"]["target"].as_str().unwrap().starts_with("https://"), "{said:?}");
+    let phases = workout["workout"]["phases"].as_array().unwrap();
+    assert!(phases.len() == 3 && phases.iter().all(|phase| phase["service"]["failed"] == 0), "{said:?}");
     let said = crate::program::webstone_in(dir.path(), &["run", "http://127.0.0.1:9", "-w", "mix.toml"]);
     assert!(said.code == 2 && said.err.contains("name the server's https:// URL too"), "{said:?}");
 }

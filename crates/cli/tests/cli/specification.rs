@@ -1,10 +1,11 @@
 //! What was typed → what it means, seen through `--dump-spec`.
 
 use webstone_model::arrivals::ArrivalProcess;
+use webstone_model::http2_settings::Http2Settings;
 use webstone_model::spec::{Check, ConnectionPolicy, HttpVersion, Levels, Order, Resolve, RunSpec, WhenBusy};
 use webstone_model::units::Nanos;
 
-use crate::program::{Said, webstone, webstone_in};
+use crate::program::{Said, assert_ended, webstone, webstone_in};
 
 fn parsed(said: &Said) -> RunSpec {
     assert_eq!((said.code, said.err.as_str()), (0, ""), "{said:?}");
@@ -284,4 +285,36 @@ fn flags_and_files_are_held_against_the_same_rules() {
         assert_eq!(typed.err, format!("error: {rule}"), "{flags:?}");
         assert!(rule.contains("\nhint: "), "{rule}");
     }
+}
+
+#[test]
+fn settings_of_a_browser_are_values_in_every_specification() {
+    let typed = |text: &str| {
+        let said = webstone(&["run", "--http", "2", "--http2-settings", text, "--dump-spec"]);
+        (parsed(&said).client.http2_settings, said.out)
+    };
+    let (chrome, text) = typed("chrome");
+    assert_eq!(chrome, Http2Settings::CHROME);
+    // A later version may know other values by this name.
+    let values = "header-table=65536,header-list=262144,window=6291456,connection-window=15728640";
+    assert!(text.contains(&format!("http2_settings = \"{values}\"")), "{text}");
+    assert_eq!(typed(values).0, chrome);
+    assert_eq!(typed("firefox").0, Http2Settings::FIREFOX);
+    assert!(!webstone(&["run", "--http", "2", "--dump-spec"]).out.contains("http2_settings"));
+}
+
+#[test]
+fn a_run_with_the_settings_of_a_browser_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let run =
+        ["run", "--tls", "--http", "2", "-K", "--parallel", "4", "-c", "2", "-n", "40", "--warmup", "0s"];
+    let more = ["--http2-settings", "firefox", "--full"];
+    let said = webstone_in(dir.path(), &[&run[..], &more].concat());
+    assert_ended(&said);
+    let line = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(line.contains("HTTP/2 settings: those of firefox (header-table=65536,"), "{}", said.out);
+    let json = webstone_in(dir.path(), &["report", "last", "--format", "json"]);
+    let record: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(record["spec"]["client"]["http2_settings"], Http2Settings::FIREFOX.to_string());
+    assert_eq!(record["iterations"][0]["measured"]["counts"]["failed"], 0);
 }

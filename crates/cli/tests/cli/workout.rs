@@ -1,11 +1,13 @@
 //! `workout` through the program: a server that bears it, one that does not, and nonsense.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::program::{webstone, webstone_in};
+use crate::own_servers::is_installed;
+use crate::program::{Server, webstone, webstone_in};
 
 #[test]
 fn the_embedded_server_bears_every_misdeed() {
@@ -37,7 +39,7 @@ fn the_embedded_server_bears_every_misdeed() {
     let phases = whole["workout"]["phases"].as_array().unwrap();
     let kinds: Vec<&str> = phases.iter().map(|phase| phase["phase"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["before", "during", "during", "after"]);
-    let mut sums = std::collections::BTreeMap::<&str, [u64; 3]>::new();
+    let mut sums = BTreeMap::<&str, [u64; 3]>::new();
     for misdeed in phases.iter().flat_map(|phase| phase["misdeeds"].as_array().unwrap()) {
         let sum = sums.entry(misdeed[0].as_str().unwrap()).or_default();
         for (place, field) in ["tried", "answered", "rejected"].iter().enumerate() {
@@ -109,13 +111,111 @@ fn nonsense_is_refused_with_its_remedy() {
     assert!(said.err.contains("127.0.0.1:1"), "{}", said.err);
 }
 
-#[test]
-fn a_server_with_tls_is_refused_before_anything_starts() {
+/// How each misdeed was taken over all rounds of a short workout that was borne: tried, not connected, answered, rejected, closed.
+fn borne(more: &[&str]) -> (BTreeMap<String, [u64; 5]>, Value) {
     let dir = tempfile::tempdir().unwrap();
-    for server in [&["https://127.0.0.1:1/"][..], &["--tls"]] {
-        let said = webstone_in(dir.path(), &[&["workout"], server].concat());
-        assert_eq!(said.code, 2, "{}", said.err);
-        assert!(said.err.contains("misbehaving clients send plain text"), "{}", said.err);
-        assert!(said.err.contains("\nhint: stress its http:// address"), "{}", said.err);
+    let fixed = [
+        "workout",
+        "-w",
+        "workout-16k",
+        "-c",
+        "4",
+        "-d",
+        "1s",
+        "--rounds",
+        "2",
+        "--offenders",
+        "7",
+        "--json",
+    ];
+    let said = webstone_in(dir.path(), &[&fixed[..], more].concat());
+    let whole: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{more:?}: {said:?}"));
+    let answers = whole["answers"].as_array().unwrap();
+    let stays_up = answers.iter().find(|answer| answer["question"] == "stays-up").unwrap();
+    assert_eq!(stays_up["is_good"], true, "{more:?}: {said:?}");
+    let mut sums = BTreeMap::<String, [u64; 5]>::new();
+    let phases = whole["workout"]["phases"].as_array().unwrap();
+    for misdeed in phases.iter().flat_map(|phase| phase["misdeeds"].as_array().unwrap()) {
+        let sum = sums.entry(misdeed[0].as_str().unwrap().to_owned()).or_default();
+        for (place, field) in ["tried", "not_connected", "answered", "rejected", "closed"].iter().enumerate()
+        {
+            sum[place] += misdeed[1][field].as_u64().unwrap();
+        }
     }
+    assert!(sums.values().all(|[tried, ..]| *tried > 0), "{more:?}: {sums:?}");
+    // However few are served on a busy machine, none is served badly.
+    let failed = |phase: &Value| phase["service"]["failed"].as_u64().unwrap();
+    assert_eq!(phases.iter().map(failed).sum::<u64>(), 0, "{more:?}: {said:?}");
+    // Handshakes succeed: what follows goes through TLS, or the server would have told nobody of anything.
+    let (tried, lost) = sums.values().fold((0, 0), |(tried, lost), sum| (tried + sum[0], lost + sum[1]));
+    assert!(lost * 10 < tried, "{more:?}: {sums:?}");
+    (sums, whole["workout"].clone())
+}
+
+#[test]
+fn misdeeds_go_through_tls_and_http2() {
+    for (flags, speaks) in [
+        (&["--tls"][..], "HTTP/1.1 over TLS"),
+        (&["--tls", "--server-tls-versions", "1.2"], "HTTP/1.1 over TLS"),
+        (&["--http", "2"], "HTTP/2"),
+        (&["--tls", "--http", "2"], "HTTP/2 over TLS"),
+    ] {
+        let (sums, workout) = borne(flags);
+        assert_eq!(workout["speaks"], speaks);
+        let is_http2 = speaks.starts_with("HTTP/2");
+        assert_eq!(workout["target"].as_str().unwrap().starts_with("https://"), speaks.ends_with("TLS"));
+        assert_eq!(sums.len(), if is_http2 { 6 } else { 7 }, "{flags:?}: {sums:?}");
+        // What is left out is said, with its reason.
+        assert_eq!(workout["left_out"].is_null(), !is_http2, "{workout}");
+        if is_http2 {
+            assert_eq!(workout["left_out"][0][0], "half-closed");
+            assert!(workout["left_out"][0][1].as_str().unwrap().contains("HTTP/2"), "{workout}");
+        } else if flags.len() == 1 {
+            // TLS 1.3 has half-closed connections: RFC 8446, section 6.1.
+            assert!(sums["half-closed"][2] > 0, "{flags:?}: {sums:?}");
+        }
+        // The server read what came through TLS, and found it to be no request.
+        let [_, _, answered, rejected, closed] = sums["malformed"];
+        assert!(answered == 0 && rejected + closed > 0, "{flags:?}: {sums:?}");
+        assert!(is_http2 || rejected > 0, "{flags:?}: {sums:?}");
+        let [_, _, answered, rejected, closed] = sums["oversized-header"];
+        assert!(answered == 0 && rejected + closed > 0, "{flags:?}: {sums:?}");
+        assert!(sums["break-response"][2] > 0, "a response is read before it is broken off: {sums:?}");
+    }
+}
+
+#[test]
+fn nginx_over_tls_bears_them_as_well() {
+    if !is_installed("nginx", "nginx-light") {
+        return;
+    }
+    for flags in [&["--tls"][..], &["--tls", "--http", "2"]] {
+        let (sums, workout) = borne(&[&["--server", "nginx"], flags].concat());
+        assert!(workout["target"].as_str().unwrap().starts_with("https://"), "{workout}");
+        let [_, _, answered, rejected, closed] = sums["malformed"];
+        assert!(rejected + closed > answered, "{flags:?}: {sums:?}");
+        assert!(sums["break-response"][2] > 0, "{flags:?}: {sums:?}");
+        let [_, _, answered, rejected, closed] = sums["oversized-header"];
+        assert!(answered == 0 && rejected + closed > 0, "{flags:?}: {sums:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let said =
+        webstone_in(dir.path(), &["workout", "--http", "2", "--misdeeds", "half-closed", "-d", "300ms"]);
+    assert_eq!((said.code, said.out.as_str()), (2, ""), "{}", said.err);
+    assert!(said.err.contains("--misdeeds half-closed cannot be done in HTTP/2: "), "{}", said.err);
+    assert!(said.err.contains("\nhint: ask for others, or leave out --http 2"), "{}", said.err);
+    let both =
+        ["workout", "--http", "2", "--misdeeds", "half-closed,malformed", "-d", "300ms", "--rounds", "1"];
+    let said = webstone_in(dir.path(), &both);
+    assert!(said.out.contains("in HTTP/2: how the server took them"), "{}", said.out);
+    assert!(said.out.contains("half-closed was left out: "), "{}", said.out);
+    // A certificate that nobody trusts is found before anybody misbehaves.
+    let server = Server::start(dir.path(), &["--tls"]);
+    let said = webstone_in(dir.path(), &["workout", &server.url, "-w", "workout-0k", "-d", "300ms"]);
+    assert_eq!((said.code, said.out.as_str()), (1, ""), "{said:?}");
+    assert!(said.err.contains("certificate"), "{}", said.err);
 }

@@ -4,7 +4,7 @@
 
 /// Length of a frame's header, in bytes.
 pub const HEAD_BYTES: usize = 9;
-/// Maximum payload of a frame, in bytes: our SETTINGS_MAX_FRAME_SIZE, and the default of a peer.
+/// Maximum payload of a frame, in bytes, unless SETTINGS_MAX_FRAME_SIZE says otherwise.
 pub const FRAME_BYTES_MAX: usize = 16_384;
 /// The connection preface of a client.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -46,6 +46,7 @@ pub mod setting {
     pub const MAX_CONCURRENT_STREAMS: u16 = 3;
     pub const INITIAL_WINDOW_SIZE: u16 = 4;
     pub const MAX_FRAME_SIZE: u16 = 5;
+    pub const MAX_HEADER_LIST_SIZE: u16 = 6;
 }
 
 /// Error codes.
@@ -111,7 +112,7 @@ impl Head {
         self.flags & flag != 0
     }
 
-    fn length_fits(&self) -> Result<(), FrameError> {
+    fn length_fits(&self, bytes_max: usize) -> Result<(), FrameError> {
         let fits = match self.kind {
             kind::PING => self.length == 8,
             kind::RST_STREAM | kind::WINDOW_UPDATE => self.length == 4,
@@ -121,8 +122,11 @@ impl Head {
             kind::GOAWAY => self.length >= 8,
             _ => true,
         };
-        if self.length > FRAME_BYTES_MAX {
-            return Err(FrameError::Size("a frame of more than 16,384 bytes"));
+        if self.length > bytes_max {
+            return Err(FrameError::Size(match bytes_max {
+                FRAME_BYTES_MAX => "a frame of more than 16,384 bytes",
+                _ => "a frame of more than our SETTINGS_MAX_FRAME_SIZE",
+            }));
         }
         if fits { Ok(()) } else { Err(FrameError::Size("a frame of a length that its type cannot have")) }
     }
@@ -160,8 +164,10 @@ pub enum Step<'a> {
 }
 
 /// One direction of a connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Reader {
+    /// Longest payload of a frame.
+    bytes_max: usize,
     /// What has come of a frame that is not whole.
     held: Vec<u8>,
     /// Of the held bytes a frame was made: they go with the next step.
@@ -180,7 +186,18 @@ struct Data {
     ends_stream: bool,
 }
 
+impl Default for Reader {
+    fn default() -> Reader {
+        Reader { bytes_max: FRAME_BYTES_MAX, held: Vec::new(), is_spent: false, data: None }
+    }
+}
+
 impl Reader {
+    /// Frames may have so many bytes of payload, as the peer is told by our SETTINGS_MAX_FRAME_SIZE.
+    pub fn allow(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+    }
+
     /// A new connection begins.
     pub fn clear(&mut self) {
         self.held.clear();
@@ -214,7 +231,7 @@ impl Reader {
             return Ok((input.len(), Step::NeedMore));
         };
         let head = Head::read(bytes);
-        head.length_fits()?;
+        head.length_fits(self.bytes_max)?;
         if head.kind == kind::DATA {
             let pad_bytes = usize::from(head.has(flag::PADDED));
             if input.len() < HEAD_BYTES + pad_bytes {
@@ -240,7 +257,7 @@ impl Reader {
             let mut due = HEAD_BYTES;
             if let Some(bytes) = self.held.first_chunk::<HEAD_BYTES>() {
                 let head = Head::read(bytes);
-                head.length_fits()?;
+                head.length_fits(self.bytes_max)?;
                 if head.kind == kind::DATA {
                     due += usize::from(head.has(flag::PADDED));
                     if self.held.len() == due {
@@ -343,12 +360,15 @@ pub fn write_numbers(kind: u8, stream: u32, numbers: &[u32], out: &mut Vec<u8>) 
 }
 
 /// Appends SETTINGS.
-pub fn write_settings(settings: &[(u16, u32)], out: &mut Vec<u8>) {
-    write_head(6 * settings.len(), kind::SETTINGS, 0, 0, out);
+pub fn write_settings(settings: impl IntoIterator<Item = (u16, u32)>, out: &mut Vec<u8>) {
+    let begin = out.len();
+    write_head(0, kind::SETTINGS, 0, 0, out);
     for (id, value) in settings {
         out.extend_from_slice(&id.to_be_bytes());
         out.extend_from_slice(&value.to_be_bytes());
     }
+    let [_, high, middle, low] = ((out.len() - begin - HEAD_BYTES) as u32).to_be_bytes();
+    out[begin..begin + 3].copy_from_slice(&[high, middle, low]);
 }
 
 #[cfg(test)]
@@ -394,7 +414,7 @@ mod tests {
     #[test]
     fn frames_are_the_same_however_they_are_cut() {
         let mut stream = Vec::new();
-        write_settings(&[(setting::ENABLE_PUSH, 0)], &mut stream);
+        write_settings([(setting::ENABLE_PUSH, 0)], &mut stream);
         write_head(5, kind::DATA, 0, 1, &mut stream);
         stream.extend_from_slice(b"hello");
         stream.extend(padded(7));

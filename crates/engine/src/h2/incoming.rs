@@ -6,7 +6,7 @@ use webstone_model::errors::ErrorClass;
 
 use super::frames::{self, FrameError, Head, Step, code, flag, kind, number, setting};
 use super::hpack::CompressionError;
-use super::session::{Http2, Memory, WINDOW_BYTES};
+use super::session::{Http2, Memory};
 use super::streams::Streams;
 use crate::exchange::{Exchanges, Progress};
 use crate::session::{Failure, Heard, Sink};
@@ -24,7 +24,8 @@ const OUT_BYTES_MAX: usize = 1 << 20;
 pub(crate) struct Incoming {
     /// The server has begun as it must: with its settings.
     has_settings: bool,
-    /// What the connection may still bring, and what came since it was told that it may go on.
+    /// What the connection may bring at once, may still bring, and what came since it was told that it may go on, in bytes.
+    window: u32,
     window_left: u32,
     window_used: u32,
     /// Frames since something came that is of use.
@@ -40,9 +41,10 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    pub(super) fn clear(&mut self) {
+    pub(super) fn clear(&mut self, window: u32) {
         self.has_settings = false;
-        self.window_left = WINDOW_BYTES;
+        self.window = window;
+        self.window_left = window;
         self.window_used = 0;
         self.control_frames = 0;
         self.block.clear();
@@ -329,7 +331,7 @@ impl Http2 {
         let too_much = || flow_control("more data than the flow-control window allows");
         incoming.window_left = incoming.window_left.checked_sub(counted).ok_or_else(too_much)?;
         incoming.window_used += counted;
-        if incoming.window_used > WINDOW_BYTES / 2 {
+        if incoming.window_used > incoming.window / 2 {
             let used = std::mem::take(&mut incoming.window_used);
             incoming.window_left += used;
             frames::write_numbers(kind::WINDOW_UPDATE, 0, &[used], &mut self.out);
@@ -356,9 +358,9 @@ impl Http2 {
                 return Ok(self.spoilt(slot, "a body in an answer that must have none", sink));
             }
         }
-        if stream.window_left <= WINDOW_BYTES / 2 && ends != Some(true) {
-            let used = WINDOW_BYTES - stream.window_left;
-            stream.window_left = WINDOW_BYTES;
+        if stream.window_left <= self.window / 2 && ends != Some(true) {
+            let used = self.window - stream.window_left;
+            stream.window_left = self.window;
             frames::write_numbers(kind::WINDOW_UPDATE, id, &[used], &mut self.out);
         }
         if self.decoder.keeps_text() && sink.exchanges.at(slot).traced > 0 && !piece.is_empty() {

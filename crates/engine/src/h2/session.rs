@@ -20,8 +20,6 @@ use crate::exchange::{Exchanges, Progress};
 use crate::plan::Plan;
 use crate::session::{Failure, Heard, Session, Sink, Start};
 
-/// What a connection, and each stream, may bring before we say that it may go on, in bytes.
-pub(super) const WINDOW_BYTES: u32 = (1 << 30) - 1;
 /// Streams that are begun before the server has said how many it allows: what RFC 9113 section 6.5.2 recommends as the least.
 const STREAMS_UNTOLD: u32 = 100;
 /// Bytes of bodies that are put out at a time.
@@ -39,6 +37,8 @@ pub(crate) struct Http2 {
     pub(super) reader: Reader,
     pub(super) decoder: Decoder,
     pub(super) incoming: Incoming,
+    /// What a stream may bring before we say that it may go on, in bytes.
+    pub(super) window: u32,
     /// What is to be sent, and how much of it was.
     pub(super) out: Vec<u8>,
     sent: usize,
@@ -97,7 +97,11 @@ impl Session for Http2 {
         } else {
             self.decoder = Decoder::with_text();
         }
-        self.incoming.clear();
+        let settings = &plan.h2_settings;
+        self.reader.allow(settings.frame.map_or(frames::FRAME_BYTES_MAX, |bytes| bytes as usize));
+        self.decoder.allow(settings.header_table.map_or(TABLE_BYTES, |bytes| bytes as usize));
+        self.incoming.clear(settings.connection_window);
+        self.window = settings.window;
         self.out.clear();
         self.sent = 0;
         self.ends.clear();
@@ -112,10 +116,18 @@ impl Session for Http2 {
         self.is_last = false;
         self.last_answered = None;
         self.out.extend_from_slice(frames::PREFACE);
-        let settings = [(setting::ENABLE_PUSH, 0), (setting::INITIAL_WINDOW_SIZE, WINDOW_BYTES)];
-        frames::write_settings(&settings, &mut self.out);
-        let more = WINDOW_BYTES - frames::WINDOW_BYTES;
-        frames::write_numbers(kind::WINDOW_UPDATE, 0, &[more], &mut self.out);
+        let all = [
+            (setting::HEADER_TABLE_SIZE, settings.header_table),
+            (setting::ENABLE_PUSH, Some(0)),
+            (setting::INITIAL_WINDOW_SIZE, Some(settings.window)),
+            (setting::MAX_FRAME_SIZE, settings.frame),
+            (setting::MAX_HEADER_LIST_SIZE, settings.header_list),
+        ];
+        frames::write_settings(all.into_iter().filter_map(|(id, value)| Some((id, value?))), &mut self.out);
+        let more = settings.connection_window - frames::WINDOW_BYTES;
+        if more > 0 {
+            frames::write_numbers(kind::WINDOW_UPDATE, 0, &[more], &mut self.out);
+        }
     }
 
     #[inline]
@@ -144,7 +156,7 @@ impl Session for Http2 {
         stream.has_final_head = false;
         stream.has_no_body = false;
         stream.content_length = u64::MAX;
-        stream.window_left = WINDOW_BYTES;
+        stream.window_left = self.window;
         stream.send_window = self.peer.window.into();
         let exchange = &mut stream.exchange;
         exchange.progress = Progress::Sending;

@@ -43,7 +43,7 @@ impl Single {
         let mut out = frames::PREFACE.to_vec();
         let window = frames::WINDOW_BYTES_MAX / 2;
         frames::write_settings(
-            &[(frames::setting::ENABLE_PUSH, 0), (frames::setting::INITIAL_WINDOW_SIZE, window)],
+            [(frames::setting::ENABLE_PUSH, 0), (frames::setting::INITIAL_WINDOW_SIZE, window)],
             &mut out,
         );
         frames::write_numbers(kind::WINDOW_UPDATE, 0, &[window], &mut out);

@@ -47,7 +47,7 @@ impl<D: FnMut(u32) -> u64> Peer for Framed<D> {
         if stream == 1 {
             let mut settings = Vec::new();
             frames::write_settings(
-                &[(frames::setting::MAX_CONCURRENT_STREAMS, self.streams_max)],
+                [(frames::setting::MAX_CONCURRENT_STREAMS, self.streams_max)],
                 &mut settings,
             );
             acts.push(Act::Write(settings));

@@ -200,3 +200,74 @@ fn a_request_is_sent_in_parts() {
     assert_eq!((errors(&measured), measured.counts.connections), (vec![], 1));
     assert!(measured.counts.succeeded > 100, "{}", measured.counts.succeeded);
 }
+
+/// A server in the clear at port 80, whose answers take as long as those over TLS at port 443.
+struct Both {
+    secure: Server,
+    is_secure: bool,
+}
+
+impl Peer for &mut Both {
+    fn connect(&mut self, connection: u64, address: &Address) -> Attempt {
+        self.is_secure = matches!(address, Address::Internet(address) if address.port() == 443);
+        (&mut &mut self.secure).connect(connection, address)
+    }
+
+    fn take_request(&mut self, at_server: &mut Vec<u8>) -> Option<Vec<u8>> {
+        if self.is_secure {
+            (&mut &mut self.secure).take_request(at_server)
+        } else {
+            take_http1_request(at_server)
+        }
+    }
+
+    fn answer(&mut self, connection: u64, request: &[u8]) -> Vec<Act> {
+        if self.is_secure {
+            return (&mut &mut self.secure).answer(connection, request);
+        }
+        vec![Act::Wait(2 * MS), Act::Write(response(10)), Act::Finish]
+    }
+}
+
+/// The share over TLS is that of connections which can carry a request, wherever the window's ends lie: a connection in the clear
+/// from the instant at which it stands, one over TLS from its handshake's end.
+#[test]
+fn the_share_of_connections_over_tls_needs_no_allowance_for_the_ends_of_a_window() {
+    // In the clear a connection stands after 1 ms, and its answer is there 4 ms later; over TLS 5 ms of handshake lie between.
+    // So in a period of 15 ms a connection in the clear stands at 1 ms, one over TLS at 6 ms, whose handshake ends at 11 ms.
+    for (opens_ms, closes_ms, connections, over_tls, in_the_clear) in [
+        (0, 150, 20, 10, 10),
+        // Opens in a handshake: the end of it counts, its connection does not.
+        (7, 12, 0, 1, 0),
+        (7, 20, 1, 1, 1),
+        (7, 52, 6, 3, 3),
+        // Closes in one: the connection counts, the end of the handshake does not.
+        (12, 23, 2, 0, 1),
+        (0, 7, 2, 0, 1),
+        (0, 14, 2, 1, 1),
+    ] {
+        let mut level = level(TlsVersion::Tls13);
+        level.spec.target = vec!["http://192.0.2.1".into(), "https://192.0.2.1".into()];
+        level.spec.client.connections = ConnectionPolicy::PerRequest;
+        let mut secret = file("/b");
+        secret.detail.tls = true;
+        level.workload.pages[0].files = vec![file("/a"), secret];
+        level.spec.load.warmup = Nanos(opens_ms * MS);
+        // Half a millisecond more, so that nothing happens as it closes.
+        level.spec.load.duration = Nanos((closes_ms - opens_ms) * MS + MS / 2);
+        let measured =
+            level.run_over::<Tls, Http1>(&mut Both { secure: Server::new(), is_secure: false }, None);
+        let what = format!("{opens_ms} to {closes_ms} ms");
+        assert_eq!((errors(&measured), measured.counts.connections), (vec![], connections), "{what}");
+        let found = measured.handshakes.as_ref().unwrap();
+        assert_eq!((found.full, found.in_the_clear), (over_tls, Some(in_the_clear)), "{what}");
+        let share = 100.0 * over_tls as f64 / (over_tls + in_the_clear) as f64;
+        assert_eq!(found.connections_percent(), Some(share), "{what}");
+    }
+    // All over TLS: all of them, though the window opens in a handshake and no connection begins in it.
+    let mut level = level(TlsVersion::Tls13);
+    (level.spec.load.warmup, level.spec.load.duration) = (Nanos(3 * MS), Nanos(5 * MS));
+    let measured = level.run_over::<Tls, Http1>(&mut Server::new(), None);
+    let found = measured.handshakes.as_ref().unwrap();
+    assert_eq!((measured.counts.connections, found.full, found.connections_percent()), (0, 1, Some(100.0)));
+}

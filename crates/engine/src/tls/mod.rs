@@ -12,4 +12,5 @@ mod verifier;
 
 pub(crate) use config::{Secure, TlsPlan};
 pub(crate) use layer::Tls;
-pub(crate) use stream::{TlsStream, told as told_of_stream};
+pub use stream::TlsStream;
+pub(crate) use stream::told as told_of_stream;

@@ -1,4 +1,4 @@
-//! TLS over a blocking stream, for the probe's single requests.
+//! TLS over a blocking stream, for the probe's single requests and for whoever sends what no client of a run would.
 
 use std::io::{self, Read, Write};
 
@@ -10,9 +10,9 @@ use webstone_model::target::Target;
 use super::config::TlsPlan;
 use super::failure;
 
-/// See the module comment. The handshake is done with the first byte that is sent.
+/// TLS over a blocking stream. The handshake is done with the first byte that is sent, or by itself.
 #[derive(Debug)]
-pub(crate) struct TlsStream<S: Read + Write>(StreamOwned<ClientConnection, S>);
+pub struct TlsStream<S: Read + Write>(StreamOwned<ClientConnection, S>);
 
 impl<S: Read + Write> TlsStream<S> {
     /// Over a stream to a target whose URL is `https`.
@@ -29,17 +29,53 @@ impl<S: Read + Write> TlsStream<S> {
     }
 
     /// The stream below.
-    pub(crate) fn below(&self) -> &S {
+    pub fn below(&self) -> &S {
         &self.0.sock
     }
 
-    pub(crate) fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// The stream below, to change how it is read. Bytes that are written past TLS spoil the connection.
+    pub fn below_mut(&mut self) -> &mut S {
+        &mut self.0.sock
+    }
+
+    /// Does the handshake, or goes on with it after a time-out of the stream below.
+    ///
+    /// # Errors
+    /// Those of the stream below, and of a handshake that fails.
+    pub fn shake_hands(&mut self) -> io::Result<()> {
+        while self.0.conn.is_handshaking() {
+            self.0.conn.complete_io(&mut self.0.sock)?;
+        }
+        Ok(())
+    }
+
+    /// Writes all bytes in records of their own.
+    ///
+    /// # Errors
+    /// Those of the stream below, and of TLS.
+    pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all(bytes)?;
         self.0.flush()
     }
 
-    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    /// Reads what the peer wrote; 0 behind its close_notify.
+    ///
+    /// # Errors
+    /// Those of the stream below, and of TLS; `UnexpectedEof` where the connection ends without close_notify.
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer)
+    }
+
+    /// Says that nothing more will be written.
+    ///
+    /// # Errors
+    /// Those of the stream below.
+    pub fn close_notify(&mut self) -> io::Result<()> {
+        self.0.conn.send_close_notify();
+        while self.0.conn.wants_write() {
+            self.0.conn.write_tls(&mut self.0.sock)?;
+        }
+        Ok(())
     }
 }
 

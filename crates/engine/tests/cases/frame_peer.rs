@@ -17,7 +17,7 @@ use webstone_model::workload::FileRequest;
 
 /// What the peer does with a request.
 #[derive(Clone, Debug)]
-enum Act {
+pub(super) enum Act {
     Write(Vec<u8>),
     /// Writes bytes one at a time.
     Drip(Vec<u8>),
@@ -29,30 +29,35 @@ enum Act {
 
 /// A request as the peer saw it.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+pub(super) struct Seen {
     /// Of its connection, from 1 on.
     number: usize,
-    stream: u32,
+    pub(super) stream: u32,
     head: String,
     body: Vec<u8>,
 }
 
 #[derive(Default)]
-struct Log {
+pub(super) struct Log {
     seen: Vec<Seen>,
+    /// Type, stream and payload of frames that are no request, and not acknowledged.
+    pub(super) told: Vec<(u8, u32, Vec<u8>)>,
     /// Error codes of RST_STREAM and GOAWAY that came.
     resets: Vec<u32>,
     goaways: Vec<u32>,
 }
 
-struct Peer {
-    url: String,
-    log: Arc<Mutex<Log>>,
+pub(super) struct Peer {
+    pub(super) url: String,
+    pub(super) log: Arc<Mutex<Log>>,
 }
 
 impl Peer {
     /// A peer that writes `greeting` on each connection, and does what the script says about each request that came whole.
-    fn start(greeting: Vec<u8>, script: impl Fn(&Seen) -> Vec<Act> + Send + Sync + 'static) -> Peer {
+    pub(super) fn start(
+        greeting: Vec<u8>,
+        script: impl Fn(&Seen) -> Vec<Act> + Send + Sync + 'static,
+    ) -> Peer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let log = Arc::new(Mutex::new(Log::default()));
@@ -109,6 +114,9 @@ fn serve(
                 }
                 Step::Frame(head, payload) => {
                     let mut log = log.lock().unwrap();
+                    if !head.has(flag::ACK) {
+                        log.told.push((head.kind, head.stream, payload.to_vec()));
+                    }
                     match head.kind {
                         kind::RST_STREAM => log.resets.push(frames::number(payload)),
                         kind::GOAWAY => log.goaways.push(frames::number(&payload[4..])),
@@ -161,7 +169,7 @@ fn drain(stream: &mut TcpStream, reader: &mut Reader, log: &Mutex<Log>) -> std::
     }
 }
 
-fn frame(of_kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(of_kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     frames::write_head(payload.len(), of_kind, flags, stream, &mut out);
     out.extend_from_slice(payload);
@@ -174,13 +182,13 @@ fn numbers(of_kind: u8, stream: u32, numbers: &[u32]) -> Vec<u8> {
     out
 }
 
-fn settings(list: &[(u16, u32)]) -> Vec<u8> {
+pub(super) fn settings(list: &[(u16, u32)]) -> Vec<u8> {
     let mut out = Vec::new();
-    frames::write_settings(list, &mut out);
+    frames::write_settings(list.iter().copied(), &mut out);
     out
 }
 
-fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+pub(super) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in fields {
         encoder::field(name, value.as_bytes(), Literal::Plain, &mut out);
@@ -188,21 +196,21 @@ fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     out
 }
 
-fn headers(stream: u32, flags: u8, fields: &[(&str, &str)]) -> Vec<u8> {
+pub(super) fn headers(stream: u32, flags: u8, fields: &[(&str, &str)]) -> Vec<u8> {
     frame(kind::HEADERS, flag::END_HEADERS | flags, stream, &block(fields))
 }
 
-fn data(stream: u32, flags: u8, body: &[u8]) -> Vec<u8> {
+pub(super) fn data(stream: u32, flags: u8, body: &[u8]) -> Vec<u8> {
     frame(kind::DATA, flags, stream, body)
 }
 
 /// An answer of two bytes.
-fn answer(stream: u32) -> Vec<u8> {
+pub(super) fn answer(stream: u32) -> Vec<u8> {
     let head = headers(stream, 0, &[(":status", "200"), ("content-length", "2")]);
     [head, data(stream, flag::END_STREAM, b"ok")].concat()
 }
 
-fn h2(url: &str, policy: ConnectionPolicy, pages: u64) -> RunSpec {
+pub(super) fn h2(url: &str, policy: ConnectionPolicy, pages: u64) -> RunSpec {
     let mut spec = spec(url, policy, pages);
     spec.client.http = webstone_model::spec::HttpVersion::Http2;
     spec

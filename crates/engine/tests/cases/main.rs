@@ -9,6 +9,7 @@ mod corners;
 mod floods;
 mod frame_peer;
 mod h2_servers;
+mod h2_settings;
 mod hpack;
 mod open_loop;
 mod opinions;

@@ -121,13 +121,14 @@ impl Found {
             format!("{}{limit}", text(&client.connections))
         };
         type Part = fn(&ClientSpec) -> String;
-        let forbidding: [(&str, Part); 12] = [
+        let forbidding: [(&str, Part); 13] = [
             ("files fetched at once", |client| client.parallel.to_string()),
             ("protocol", |client| format!("HTTP/{}", text(&client.http))),
             ("clients per connection", |client| client.clients_per_connection.to_string()),
             ("streams per connection", |client| {
                 client.streams.map_or("no limit".to_owned(), |most| most.to_string())
             }),
+            ("HTTP/2 settings", |client| client.http2_settings.to_string()),
             ("method", |client| client.method.clone()),
             ("header fields", |client| listed(&client.headers)),
             ("request body", |client| client.body.clone().unwrap_or_else(|| "none".to_owned())),

@@ -7,7 +7,8 @@ use webstone_model::metrics::Measured;
 /// TLS of a level, over all of its iterations.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LevelTls {
-    /// Handshakes that ended well, of all connections, in percent: the share over TLS. Null where no connection was made in the window.
+    /// Connections over TLS among those that could carry a request for the first time inside the window, in percent. Null in records that
+    /// do not count those without TLS.
     pub connections_percent: Option<f64>,
     /// Of those handshakes, how many were full, in percent.
     pub full_percent: f64,
@@ -19,12 +20,9 @@ impl LevelTls {
     /// Of what was measured; `None` without a handshake that ended well.
     pub(super) fn of(measured: &Measured) -> Option<LevelTls> {
         let handshakes = measured.handshakes.as_ref().filter(|handshakes| handshakes.ended() > 0)?;
-        let (ended, connections) = (handshakes.ended() as f64, measured.counts.connections as f64);
-        // Handshakes count where they end and connections where they begin, so a window may have more of those than of these: by
-        // one a client at most, and that is no share.
-        let connections_percent = (connections > 0.0).then(|| (100.0 * ended / connections).min(100.0));
+        let ended = handshakes.ended() as f64;
         Some(LevelTls {
-            connections_percent,
+            connections_percent: handshakes.connections_percent(),
             full_percent: 100.0 * handshakes.full as f64 / ended,
             handshake_mean_s: handshakes.time.sum as f64 / ended / 1e9,
         })
@@ -39,7 +37,7 @@ mod tests {
 
     #[test]
     fn shares_are_of_connections_and_of_handshakes() {
-        let mut handshakes = Handshakes::default();
+        let mut handshakes = Handshakes { in_the_clear: Some(46), ..Handshakes::counted() };
         for (is_resumed, took_ns) in
             [(false, 4_000_000), (true, 1_000_000), (true, 1_000_000), (true, 2_000_000)]
         {
@@ -55,14 +53,13 @@ mod tests {
             handshakes.record(&handshake, took_ns);
         }
         let mut measured = Measured { handshakes: Some(handshakes), ..Measured::default() };
-        measured.counts.connections = 50;
+        // Counted when they begin, as a window may have them.
+        measured.counts.connections = 49;
         let told = LevelTls::of(&measured).unwrap();
         assert_eq!((told.connections_percent, told.full_percent), (Some(8.0), 25.0));
         assert!((told.handshake_mean_s - 0.002).abs() < 1e-12);
-        measured.counts.connections = 3;
-        assert_eq!(LevelTls::of(&measured).unwrap().connections_percent, Some(100.0), "one began before");
-        measured.counts.connections = 0;
-        assert_eq!(LevelTls::of(&measured).unwrap().connections_percent, None);
+        measured.handshakes.as_mut().unwrap().in_the_clear = None;
+        assert_eq!(LevelTls::of(&measured).unwrap().connections_percent, None, "an older record");
         assert_eq!(LevelTls::of(&Measured::default()), None);
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn tiles(html: &mut Html, screen: &Screen, run: &Run<'_>) {
     match run.best() {
         Some(best) => of_level(html, screen, run, best),
         None => {
-            html.element("p", "Nothing was measured: the record holds no timed run.");
+            html.element("p", &crate::summary::no_figures(run.record));
         }
     }
     html.raw("</section>");

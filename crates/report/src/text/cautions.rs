@@ -154,8 +154,18 @@ fn voids(record: &RunRecord, found: &mut Vec<Caution>) {
         })
         .collect();
     let number = counted(told.len() as u64, "timed run was", "timed runs were");
-    let what = format!("{number} disturbed so much that the figures leave them out; webstone repeated them");
-    found.push(Caution { places_max: VOIDS_MAX, places_max_brief: 0, ..Caution::new("VOID", what).at(told) });
+    let them = if told.len() == 1 { "it" } else { "them" };
+    // A run that was ended early has not made all of them again.
+    let is_repeated = |void: &IterationRecord| record.iterations.iter().any(|run| run.key() == void.key());
+    let repeated = match record.voids.iter().filter(|void| is_repeated(void)).count() {
+        0 => format!("the run ended before webstone had repeated {them}"),
+        all if all == told.len() => format!("webstone repeated {them}"),
+        some => format!("webstone repeated {some} of them before the run ended"),
+    };
+    let what = format!("{number} disturbed so much that the figures leave {them} out; {repeated}");
+    // Where there is nothing else to tell of, it is told which.
+    let places_max_brief = if record.iterations.is_empty() { VOIDS_MAX } else { 0 };
+    found.push(Caution { places_max: VOIDS_MAX, places_max_brief, ..Caution::new("VOID", what).at(told) });
 }
 
 /// Levels at which workers waited for their CPU while another worker or the server had it. What other programs took is in the

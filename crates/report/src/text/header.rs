@@ -209,6 +209,9 @@ pub(crate) fn policy(record: &RunRecord) -> Vec<String> {
     if client.parallel > 1 {
         facts.push(format!("{} files of a page at once", client.parallel));
     }
+    if !client.http2_settings.is_default() {
+        facts.push(format!("HTTP/2 settings: {}", client.http2_settings.in_words()));
+    }
     if client.clients_per_connection > 1 {
         facts.push(format!("{} clients per connection", client.clients_per_connection));
     }

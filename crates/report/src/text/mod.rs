@@ -70,7 +70,7 @@ pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -
     }
     if levels.is_empty() {
         out.push('\n');
-        push_line(&mut out, "Nothing was measured: the record holds no timed run.");
+        hanging(&summary::no_figures(record), screen.width).iter().for_each(|line| push_line(&mut out, line));
         return out;
     }
     let mut left_out = Vec::new();

@@ -31,6 +31,7 @@ pub fn all() -> Vec<RunRecord> {
         errors(),
         interrupted(),
         nothing(),
+        void_only(),
         refused(),
         without_histograms(),
         many_pages(),
@@ -250,6 +251,23 @@ pub fn nothing() -> RunRecord {
     let mut record = empty("20261121-120000-killed", &[5, 10], 1);
     record.state = RunState::Partial;
     record.finished_at = None;
+    record
+}
+
+/// Ended by the user while the only window, which was void, was being repeated.
+pub fn void_only() -> RunRecord {
+    let mut record = empty("20261121-123000-void", &[10], 1);
+    record.state = RunState::Interrupted;
+    let mut run = small().iterations[1].clone();
+    (run.clients, run.iteration) = (10, 1);
+    let measured = &mut run.measured;
+    measured.histograms = Default::default();
+    (measured.pages, measured.clients, measured.page_histograms) = Default::default();
+    (measured.seconds, measured.open_loop) = Default::default();
+    measured.generator.workers[0].stalls = 1;
+    measured.generator.workers[0].stalled_ns = measured.window_ns / 10;
+    measured.generator.workers[0].stalled_ns_max = measured.window_ns / 10;
+    record.voids.push(run);
     record
 }
 

@@ -99,6 +99,10 @@ fn http2(client: &ClientSpec) -> Result<(), SpecError> {
         if let Some(given) = client.streams {
             return Err(SpecError::new(STREAMS, format!("`{given}`, but only HTTP/2 has streams"), remedy));
         }
+        if !client.http2_settings.is_default() {
+            let what = format!("`{}`, but only HTTP/2 has settings", client.http2_settings);
+            return Err(SpecError::new("client.http2_settings", what, remedy));
+        }
         return Ok(());
     }
     if client.clients_per_connection > 1 && client.connections != ConnectionPolicy::KeepAlive {

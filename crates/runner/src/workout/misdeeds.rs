@@ -1,30 +1,25 @@
-//! How each misdeed is done: a blocking client on a socket of its own, written against the socket and not against a library,
-//! because no library lets one behave like this.
+//! How each misdeed is done: a blocking client on a connection of its own, which sends bytes and not what a library makes of
+//! requests, because no library lets one behave like this. Over TLS, the same bytes go through its records.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::os::fd::OwnedFd;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::RngCore;
-use rustix::net::sockopt::{Timeout, set_socket_linger, set_socket_recv_buffer_size, set_socket_timeout};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+use webstone_engine::ProbeTls;
 use webstone_judge::workout::{Misdeed, Tally};
+use webstone_model::target::Target;
 
-/// Pause of those that are slow.
-const PAUSE: Duration = Duration::from_millis(20);
-/// Bytes that a slow reader takes at a time, and room that its kernel announces for more.
-const SIP_BYTES: usize = 16;
-const RECEIVE_BUFFER_BYTES: usize = 4096;
+use super::connection::{Connection, Got};
+use super::http2;
+
 /// Length of the header field that is too long.
 const OVERSIZED_BYTES: usize = 1 << 20;
+/// Bytes of it that are written at a time.
+const PIECE_BYTES: usize = 16 << 10;
 /// Longest part of a response that is read before it is broken off.
 const BREAK_BYTES_MAX: u64 = 64 << 10;
-/// How long a socket call may take before the clock is looked at.
-const SLICE: Duration = Duration::from_millis(50);
-
 /// What is no request. `{host}` is filled in.
 const MALFORMED: [&[u8]; 14] = [
     b"GET\r\n\r\n",
@@ -48,8 +43,12 @@ const MALFORMED: [&[u8]; 14] = [
 pub(super) struct Scene {
     /// The server.
     pub(super) address: SocketAddr,
-    /// Its name in requests.
-    pub(super) host: String,
+    /// Its URL.
+    pub(super) target: Target,
+    /// How TLS is spoken to it, where it is.
+    pub(super) tls: Option<ProbeTls>,
+    /// Whether requests are HTTP/2, and not HTTP/1.1.
+    pub(super) is_http2: bool,
     /// Paths that it serves; at least one.
     pub(super) paths: Vec<String>,
     /// Longest time for one misdeed.
@@ -58,66 +57,138 @@ pub(super) struct Scene {
     pub(super) stop: AtomicBool,
 }
 
+impl Scene {
+    /// Whether a misdeed that may last until then is over.
+    pub(super) fn is_over(&self, deadline: Instant) -> bool {
+        self.stop.load(Relaxed) || Instant::now() >= deadline
+    }
+
+    fn host(&self) -> String {
+        self.target.authority()
+    }
+
+    fn request(&self, path: &str) -> Vec<u8> {
+        if self.is_http2 {
+            return http2::request(&self.host(), path, self.tls.is_some());
+        }
+        let host = self.host();
+        format!(
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: webstone-workout\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+        )
+        .into_bytes()
+    }
+
+    fn malformed(&self, random: &mut Xoshiro256PlusPlus) -> Vec<u8> {
+        match self.is_http2 {
+            true => http2::malformed(below(random, http2::MALFORMED), &self.host(), self.tls.is_some()),
+            false => with_host(MALFORMED[below(random, MALFORMED.len() as u64) as usize], &self.host()),
+        }
+    }
+
+    /// A request with a header field that is too long, piece by piece.
+    fn oversized(&self) -> Vec<Vec<u8>> {
+        if self.is_http2 {
+            return http2::oversized(&self.host(), self.tls.is_some(), OVERSIZED_BYTES);
+        }
+        let begin = format!("GET / HTTP/1.1\r\nHost: {}\r\nX-Oversized: ", self.host()).into_bytes();
+        let field = std::iter::repeat_n(vec![b'a'; PIECE_BYTES], OVERSIZED_BYTES / PIECE_BYTES);
+        std::iter::once(begin).chain(field).chain([b"\r\n\r\n".to_vec()]).collect()
+    }
+}
+
 /// What a server did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reply {
+pub(super) enum Reply {
     Status(u16),
     Closed,
     Nothing,
 }
 
+/// What came of an answer so far.
+enum Answer {
+    Http1(Vec<u8>),
+    Http2(http2::Answer),
+}
+
+impl Answer {
+    fn of(scene: &Scene) -> Answer {
+        if scene.is_http2 { Answer::Http2(http2::Answer::new()) } else { Answer::Http1(Vec::new()) }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        match self {
+            Answer::Http1(head) if head.len() < STATUS_BYTES => head.extend_from_slice(bytes),
+            Answer::Http1(_) => {}
+            Answer::Http2(answer) => answer.take(bytes),
+        }
+    }
+
+    /// What it says; `None` while it does not say it yet.
+    fn reply(&self) -> Option<Reply> {
+        match self {
+            Answer::Http1(head) => status(head).map(Reply::Status),
+            Answer::Http2(answer) => answer.reply,
+        }
+    }
+
+    /// Whether it ended while the connection stays: only HTTP/2 tells.
+    fn is_whole(&self) -> bool {
+        matches!(self, Answer::Http2(http2::Answer { is_whole: true, .. }))
+    }
+
+    /// Whether enough came to know what it says, or that it says nothing.
+    fn is_told(&self) -> bool {
+        match self {
+            Answer::Http1(head) => head.len() >= STATUS_BYTES,
+            Answer::Http2(answer) => answer.reply.is_some(),
+        }
+    }
+}
+
 /// Does one, and counts how it was taken.
 pub(super) fn commit(misdeed: Misdeed, scene: &Scene, random: &mut Xoshiro256PlusPlus, tally: &mut Tally) {
     tally.tried += 1;
-    let Ok(mut stream) = connected(scene, misdeed) else {
+    let deadline = Instant::now() + scene.patience;
+    let Ok(mut connection) = Connection::new(scene, misdeed == Misdeed::SlowReader, deadline) else {
         tally.not_connected += 1;
         return;
     };
-    let deadline = Instant::now() + scene.patience;
     let path = &scene.paths[below(random, scene.paths.len() as u64) as usize];
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: webstone-workout\r\nAccept: */*\r\nConnection: close\r\n\r\n",
-        scene.host
-    )
-    .into_bytes();
+    let request = scene.request(path);
     let reply = match misdeed {
         Misdeed::BreakRequest => {
             let cut = 1 + below(random, request.len() as u64 - 1) as usize;
             // A server that has hung up already is none that was troubled.
-            let _ = stream.write_all(&request[..cut]);
+            let _ = connection.write_all(&request[..cut]);
             Reply::Nothing
         }
         Misdeed::BreakResponse => {
             let most = 1 + below(random, BREAK_BYTES_MAX);
-            match stream.write_all(&request) {
-                Ok(()) => read_some(&mut stream, scene, deadline, most),
+            match connection.write_all(&request) {
+                Ok(()) => read_some(&mut connection, scene, deadline, most),
                 Err(_) => Reply::Closed,
             }
         }
-        Misdeed::SlowReader => match stream.write_all(&request) {
-            Ok(()) => sip(&mut stream, scene, deadline),
+        Misdeed::SlowReader => match connection.write_all(&request) {
+            Ok(()) => sip(&mut connection, scene, deadline),
             Err(_) => Reply::Closed,
         },
-        Misdeed::SlowWriter => trickle(&mut stream, &request, scene, deadline),
+        Misdeed::SlowWriter => trickle(&mut connection, &request, scene, deadline),
         Misdeed::HalfClosed => {
-            let sent = stream.write_all(&request).and_then(|()| stream.shutdown(Shutdown::Write));
+            let sent = connection.write_all(&request).and_then(|()| connection.close_half());
             match sent {
-                Ok(()) => read_some(&mut stream, scene, deadline, u64::MAX),
+                Ok(()) => read_some(&mut connection, scene, deadline, u64::MAX),
                 Err(_) => Reply::Closed,
             }
         }
-        Misdeed::OversizedHeader => oversized(&mut stream, scene, deadline),
-        Misdeed::Malformed => {
-            let bytes = MALFORMED[below(random, MALFORMED.len() as u64) as usize];
-            match stream.write_all(&with_host(bytes, &scene.host)) {
-                Ok(()) => read_some(&mut stream, scene, deadline, 1),
-                Err(_) => Reply::Closed,
-            }
-        }
+        Misdeed::OversizedHeader => oversized(&mut connection, scene, deadline),
+        Misdeed::Malformed => match connection.write_all(&scene.malformed(random)) {
+            Ok(()) => read_some(&mut connection, scene, deadline, 1),
+            Err(_) => Reply::Closed,
+        },
     };
     if matches!(misdeed, Misdeed::BreakRequest | Misdeed::BreakResponse) && random.next_u64() & 1 == 1 {
-        // With nothing to linger for, closing resets the connection. If it cannot be set, it is a FIN.
-        let _ = set_socket_linger(&stream, Some(Duration::ZERO));
+        connection.reset_at_end();
     }
     match reply {
         _ if misdeed == Misdeed::BreakRequest => tally.dropped += 1,
@@ -133,96 +204,71 @@ pub(super) fn below(random: &mut Xoshiro256PlusPlus, bound: u64) -> u64 {
     random.next_u64() % bound
 }
 
-fn connected(scene: &Scene, misdeed: Misdeed) -> rustix::io::Result<TcpStream> {
-    let family = if scene.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let descriptor: OwnedFd = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    if misdeed == Misdeed::SlowReader {
-        // Before it is connected: the window that the kernel announces follows from it.
-        set_socket_recv_buffer_size(&descriptor, RECEIVE_BUFFER_BYTES)?;
-    }
-    set_socket_timeout(&descriptor, Timeout::Send, Some(scene.patience))?;
-    connect(&descriptor, &scene.address)?;
-    set_socket_timeout(&descriptor, Timeout::Send, Some(SLICE))?;
-    set_socket_timeout(&descriptor, Timeout::Recv, Some(SLICE))?;
-    Ok(TcpStream::from(descriptor))
-}
-
-fn is_over(scene: &Scene, deadline: Instant) -> bool {
-    scene.stop.load(Relaxed) || Instant::now() >= deadline
-}
-
-fn is_pause(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
-}
-
-/// Reads at most so many bytes, or to the end.
-fn read_some(stream: &mut TcpStream, scene: &Scene, deadline: Instant, most: u64) -> Reply {
-    let (mut head, mut taken, mut buffer) = (Vec::new(), 0_u64, [0; 8192]);
-    while !is_over(scene, deadline) && (taken < most || head.len() < STATUS_BYTES) {
-        match stream.read(&mut buffer) {
-            Ok(0) => return status(&head).map_or(Reply::Closed, Reply::Status),
-            Ok(read) => {
+/// Reads at most so many bytes, or to the end; in any case what tells how the request was taken.
+fn read_some(connection: &mut Connection, scene: &Scene, deadline: Instant, most: u64) -> Reply {
+    let (mut answer, mut taken, mut buffer) = (Answer::of(scene), 0_u64, [0; 8192]);
+    while !scene.is_over(deadline) && (taken < most || !answer.is_told()) && !answer.is_whole() {
+        match connection.read(&mut buffer) {
+            Got::Bytes(read) => {
                 taken += read as u64;
-                if head.len() < STATUS_BYTES {
-                    head.extend_from_slice(&buffer[..read]);
-                }
+                answer.take(&buffer[..read]);
             }
-            Err(error) if is_pause(error.kind()) => {}
-            Err(_) => return status(&head).map_or(Reply::Closed, Reply::Status),
+            Got::Nothing => {}
+            Got::End => return answer.reply().unwrap_or(Reply::Closed),
         }
     }
-    status(&head).map_or(Reply::Nothing, Reply::Status)
+    answer.reply().unwrap_or(Reply::Nothing)
 }
 
 /// Reads a few bytes at a time until its patience is at its end.
-fn sip(stream: &mut TcpStream, scene: &Scene, deadline: Instant) -> Reply {
-    let (mut head, mut buffer) = (Vec::new(), [0; SIP_BYTES]);
-    while !is_over(scene, deadline) {
-        match stream.read(&mut buffer) {
-            Ok(0) => return status(&head).map_or(Reply::Closed, Reply::Status),
-            Ok(read) if head.len() < STATUS_BYTES => head.extend_from_slice(&buffer[..read]),
-            Ok(_) => {}
-            Err(error) if is_pause(error.kind()) => {}
-            Err(_) => return Reply::Closed,
+fn sip(connection: &mut Connection, scene: &Scene, deadline: Instant) -> Reply {
+    let (mut answer, mut buffer) = (Answer::of(scene), [0; 512]);
+    connection.slow_down();
+    while !scene.is_over(deadline) {
+        match connection.read(&mut buffer) {
+            Got::Bytes(read) => answer.take(&buffer[..read]),
+            Got::Nothing => {}
+            Got::End => return answer.reply().unwrap_or(Reply::Closed),
         }
-        std::thread::sleep(PAUSE);
     }
     Reply::Nothing
 }
 
-/// Writes a byte at a time; the pause is the wait for an answer.
-fn trickle(stream: &mut TcpStream, request: &[u8], scene: &Scene, deadline: Instant) -> Reply {
-    let mut buffer = [0; 512];
+/// Writes a byte at a time; the pause is the wait for an answer. Over TLS, each is a record.
+fn trickle(connection: &mut Connection, request: &[u8], scene: &Scene, deadline: Instant) -> Reply {
+    let (mut answer, mut buffer) = (Answer::of(scene), [0; 512]);
     for byte in request.iter().take(request.len() - 1) {
-        if is_over(scene, deadline) {
+        if scene.is_over(deadline) {
             return Reply::Nothing;
         }
-        if stream.write_all(&[*byte]).is_err() {
+        if connection.write_all(&[*byte]).is_err() {
             return Reply::Closed;
         }
-        match stream.read(&mut buffer) {
-            Ok(0) => return Reply::Closed,
-            Ok(read) => return status(&buffer[..read]).map_or(Reply::Closed, Reply::Status),
-            Err(error) if is_pause(error.kind()) => {}
-            Err(_) => return Reply::Closed,
+        match connection.read(&mut buffer) {
+            Got::End => return Reply::Closed,
+            Got::Nothing => {}
+            Got::Bytes(read) => answer.take(&buffer[..read]),
+        }
+        // Of HTTP/2, a server's settings come before any answer.
+        if let Some(reply) = answer.reply().or((!scene.is_http2 && answer.is_told()).then_some(Reply::Closed))
+        {
+            return reply;
         }
     }
     Reply::Nothing
 }
 
-fn oversized(stream: &mut TcpStream, scene: &Scene, deadline: Instant) -> Reply {
-    let begin = format!("GET / HTTP/1.1\r\nHost: {}\r\nX-Oversized: ", scene.host);
-    let field = vec![b'a'; 16 << 10];
-    let mut sent = stream.write_all(begin.as_bytes());
-    let mut left = OVERSIZED_BYTES;
-    while sent.is_ok() && left > 0 && !is_over(scene, deadline) {
-        sent = stream.write_all(&field);
-        left = left.saturating_sub(field.len());
+fn oversized(connection: &mut Connection, scene: &Scene, deadline: Instant) -> Reply {
+    let mut sent = Ok(());
+    for piece in scene.oversized() {
+        if sent.is_err() || scene.is_over(deadline) {
+            break;
+        }
+        sent = connection.write_all(&piece);
     }
     // A server that has had enough answers and hangs up, and what was written since resets the connection: the answer may
     // be lost on the way.
-    let sent = sent.and_then(|()| stream.write_all(b"\r\n\r\n"));
-    match (read_some(stream, scene, deadline, 1), sent) {
+    match (read_some(connection, scene, deadline, 1), sent) {
         (Reply::Nothing, Err(_)) => Reply::Closed,
         (reply, _) => reply,
     }
@@ -252,7 +298,8 @@ fn with_host(bytes: &[u8], host: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
     use std::thread;
 
     use rand_xoshiro::rand_core::SeedableRng;
@@ -262,7 +309,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let scene = Scene {
             address: listener.local_addr().unwrap(),
-            host: "example".to_owned(),
+            target: Target::split("http://example").unwrap().0,
+            tls: None,
+            is_http2: false,
             paths: vec!["/file".to_owned()],
             patience: Duration::from_millis(600),
             stop: AtomicBool::new(false),
@@ -358,7 +407,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let scene = Scene {
             address: listener.local_addr().unwrap(),
-            host: String::new(),
+            target: Target::split("http://example").unwrap().0,
+            tls: None,
+            is_http2: false,
             paths: vec!["/".to_owned()],
             patience: Duration::from_secs(1),
             stop: AtomicBool::new(false),

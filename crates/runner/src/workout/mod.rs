@@ -1,7 +1,9 @@
 //! Stress tests: well-behaved clients, which the engine drives and measures as in any run, and others that misbehave.
-//! `misdeeds` has what those do, `offenders` how many at a time, `state` what the server's processes hold.
-//! What the answers mean is `webstone_judge::workout`'s.
+//! `misdeeds` has what those do, `http2` what it is in HTTP/2, `connection` what it goes over, `offenders` how many at a time, `state`
+//! what the server's processes hold. What the answers mean is `webstone_judge::workout`'s.
 
+mod connection;
+mod http2;
 mod misdeeds;
 mod offenders;
 mod state;
@@ -13,17 +15,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use webstone_engine::ProbeTls;
 use webstone_judge::verdict::DISTURBANCE_NS_MIN;
 use webstone_judge::workout::{Misdeed, Phase, PhaseRecord, Service, TIMED_RUNS_ALONE, Tally, Workout};
 use webstone_model::figures::Figures;
 use webstone_model::metrics::fairness;
 use webstone_model::record::{Disturbance, RunRecord, Tool};
-use webstone_model::spec::{RunSpec, ServerSpec};
+use webstone_model::spec::{HttpVersion, RunSpec, ServerSpec};
 use webstone_model::target::{Scheme, Target};
 use webstone_model::units::{NANOS_PER_SECOND, Nanos};
-use webstone_model::workload::{TlsPages, Workload};
+use webstone_model::workload::Workload;
 
-use crate::check::check;
+use crate::check::{check, for_workload};
 use crate::observer::Silent;
 use crate::placement::{ServerPlace, place};
 use crate::run::{RunError, RunnerOptions, resolve_workload, run};
@@ -76,21 +79,7 @@ pub fn workout(
     let root = Root::default();
     let mut spec = check(&options.spec.clone().into())?.spec;
     let workload = options.workload.clone().map_or_else(|| resolve_workload(&spec), Ok)?;
-    let is_https = |url: &&String| Target::split(url).is_ok_and(|(target, _)| target.scheme == Scheme::Https);
-    let behind_tls = spec.target.iter().find(is_https).cloned();
-    let speaks_tls = || spec.server.tls.as_ref().map(|_| "a server with TLS".to_owned());
-    let asks_tls = || {
-        (workload.tls_pages() != TlsPages::None).then(|| format!("workload {} (tls = true)", workload.name))
-    };
-    if let Some(what) = behind_tls.or_else(speaks_tls).or_else(asks_tls) {
-        return Err(RunError::Refused {
-            what: format!(
-                "{what}: misbehaving clients send plain text, which a server with TLS rejects in its handshake"
-            ),
-            hint: "stress its http:// address, or leave out --tls; `webstone run` measures over TLS"
-                .to_owned(),
-        });
-    }
+    for_workload(&mut spec, &workload)?;
     let server = match spec.target.is_empty() {
         true => {
             let placement = place(&cpus(&root), ServerPlace::Ours, &spec.generator, &spec.server, &[])?;
@@ -107,17 +96,27 @@ pub fn workout(
         false => None,
     };
     if let Some(server) = &server {
-        spec.target = vec![server.url.clone()];
+        spec.target = std::iter::once(&server.url).chain(&server.secure_url).cloned().collect();
+        server.trust(&mut spec.client.tls);
         spec.server = ServerSpec::default();
     }
-    let (address, host) = address_of(&spec.target[0])?;
-    let ports = BTreeSet::from([address.port()]);
+    let troubled = Troubled::of(&spec)?;
+    let ports = BTreeSet::from([troubled.address.port()]);
+    let (misdeeds, left_out) = troubled.possible(&options.misdeeds);
+    if let (true, Some((misdeed, why))) = (misdeeds.is_empty() && options.offenders > 0, left_out.first()) {
+        return Err(RunError::Refused {
+            what: format!("--misdeeds {misdeed} cannot be done in HTTP/2: {why}"),
+            hint: "ask for others, or leave out --http 2".to_owned(),
+        });
+    }
     let mut workout = Workout {
-        target: spec.target[0].clone(),
+        target: troubled.target.to_string(),
         software: server.as_ref().and_then(|server| server.software.clone()),
         clients: spec.load.clients.0.first().copied().unwrap_or(1),
         offenders: options.offenders,
         vary: options.vary,
+        speaks: troubled.speaks(),
+        left_out,
         seed: spec.client.seed,
         phases: Vec::new(),
     };
@@ -127,20 +126,17 @@ pub fn workout(
         let offenders = match phase {
             Phase::During => {
                 let scene = Scene {
-                    address,
-                    host: host.clone(),
+                    address: troubled.address,
+                    target: troubled.target.clone(),
+                    tls: troubled.tls.clone(),
+                    is_http2: troubled.is_http2,
                     paths: paths(&workload),
                     patience: PATIENCE,
                     stop: AtomicBool::new(false),
                 };
                 let seed = spec.client.seed.wrapping_add(number as u64);
-                let started = Offenders::start(
-                    Arc::new(scene),
-                    &options.misdeeds,
-                    options.offenders,
-                    options.vary,
-                    seed,
-                );
+                let started =
+                    Offenders::start(Arc::new(scene), &misdeeds, options.offenders, options.vary, seed);
                 Some(started.map_err(|error| RunError::Refused {
                     what: format!("{} offenders cannot be started: {error}", options.offenders),
                     hint: "ask for fewer: --offenders 16".to_owned(),
@@ -227,11 +223,39 @@ fn failed(error: &RunError) -> Service {
     Service { error: Some(error.to_string()), ..Service::default() }
 }
 
-/// Address of a server, and its host as requests name it.
-fn address_of(url: &str) -> Result<(SocketAddr, String), RunError> {
-    let (target, _) = Target::split(url).map_err(TargetError::from)?;
-    let address = resolve(&target)?[0];
-    Ok((address, target.authority()))
+/// Whom misbehaving clients trouble, and what they speak.
+struct Troubled {
+    target: Target,
+    address: SocketAddr,
+    tls: Option<ProbeTls>,
+    is_http2: bool,
+}
+
+impl Troubled {
+    /// What the well-behaved speak. Where they use two addresses, it is the one over TLS, which has more to lose.
+    fn of(spec: &RunSpec) -> Result<Troubled, RunError> {
+        let targets = spec.target.iter().map(|url| Target::split(url).map(|(target, _)| target));
+        let targets = targets.collect::<Result<Vec<_>, _>>().map_err(TargetError::from)?;
+        let over_tls = targets.iter().find(|target| target.scheme == Scheme::Https);
+        let target = over_tls.or(targets.first()).expect("the check demands a target").clone();
+        let address = resolve(&target)?[0];
+        let tls = over_tls.map(|_| ProbeTls::new(&spec.client.tls, spec.client.http)).transpose()?;
+        Ok(Troubled { target, address, tls, is_http2: spec.client.http == HttpVersion::Http2 })
+    }
+
+    /// Of the misdeeds that were asked for, those that can be done, and why not the others.
+    fn possible(&self, asked: &[Misdeed]) -> (Vec<Misdeed>, Vec<(Misdeed, String)>) {
+        let why_not = |misdeed: &Misdeed| misdeed.not_in_http2().filter(|_| self.is_http2);
+        let possible = asked.iter().copied().filter(|misdeed| why_not(misdeed).is_none()).collect();
+        let left_out = asked.iter().filter_map(|misdeed| Some((*misdeed, why_not(misdeed)?.to_owned())));
+        (possible, left_out.collect())
+    }
+
+    /// In words.
+    fn speaks(&self) -> String {
+        let version = if self.is_http2 { "HTTP/2" } else { "HTTP/1.1" };
+        if self.tls.is_some() { format!("{version} over TLS") } else { version.to_owned() }
+    }
 }
 
 /// Paths that the server serves.
@@ -252,15 +276,46 @@ fn paths(workload: &Workload) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn troubled(targets: &[&str], http: HttpVersion) -> Result<Troubled, RunError> {
+        let mut spec =
+            RunSpec { target: targets.iter().map(|url| (*url).to_owned()).collect(), ..RunSpec::default() };
+        spec.client.http = http;
+        spec.client.tls.verify = false;
+        Troubled::of(&spec)
+    }
+
     #[test]
-    fn targets_become_addresses() {
-        let of = |url| address_of(url).unwrap();
-        assert_eq!(
-            of("http://127.0.0.1:8080"),
-            ("127.0.0.1:8080".parse().unwrap(), "127.0.0.1:8080".to_owned())
-        );
-        assert_eq!(of("http://[::1]:81/x"), ("[::1]:81".parse().unwrap(), "[::1]:81".to_owned()));
-        assert_eq!(of("http://127.0.0.1").0.port(), 80);
-        assert!(address_of("http://no.such.host.invalid:1").is_err());
+    fn whom_offenders_trouble_follows_from_the_targets() {
+        for (targets, address, host, speaks) in [
+            (&["http://127.0.0.1:8080"][..], "127.0.0.1:8080", "127.0.0.1:8080", "HTTP/1.1"),
+            (&["http://[::1]:81/x"], "[::1]:81", "[::1]:81", "HTTP/1.1"),
+            (&["http://127.0.0.1"], "127.0.0.1:80", "127.0.0.1", "HTTP/1.1"),
+            (&["https://127.0.0.1"], "127.0.0.1:443", "127.0.0.1", "HTTP/1.1 over TLS"),
+            (
+                &["http://127.0.0.1:80", "https://127.0.0.1:82"],
+                "127.0.0.1:82",
+                "127.0.0.1:82",
+                "HTTP/1.1 over TLS",
+            ),
+        ] {
+            let found = troubled(targets, HttpVersion::Http11).unwrap();
+            assert_eq!(
+                (found.address, found.target.authority()),
+                (address.parse().unwrap(), host.to_owned())
+            );
+            assert_eq!(found.speaks(), speaks);
+            assert_eq!(found.possible(&Misdeed::ALL), (Misdeed::ALL.to_vec(), Vec::new()));
+        }
+        assert!(troubled(&["http://no.such.host.invalid:1"], HttpVersion::Http11).is_err());
+    }
+
+    #[test]
+    fn what_http2_has_no_counterpart_of_is_left_out_and_said() {
+        let found = troubled(&["https://127.0.0.1:1"], HttpVersion::Http2).unwrap();
+        assert_eq!(found.speaks(), "HTTP/2 over TLS");
+        let (possible, left_out) = found.possible(&Misdeed::ALL);
+        assert_eq!((possible.len(), left_out.len()), (6, 1));
+        assert!(!possible.contains(&Misdeed::HalfClosed) && left_out[0].0 == Misdeed::HalfClosed);
+        assert!(left_out[0].1.contains("WINDOW_UPDATE"));
     }
 }
