@@ -330,6 +330,7 @@ fn prepare(
     let mut record = RunRecord {
         schema: SCHEMA_VERSION,
         id: String::new(),
+        generators: Vec::new(),
         environment: calibrate::with_calibration(environment, calibration.as_deref(), &tool),
         tool,
         started_at: clock::rfc3339(started),

@@ -431,6 +431,8 @@ impl Sweep<'_> {
             server,
             arm: step.arm,
             host: Some(used.host),
+            parts: Vec::new(),
+            lost: None,
             server_host,
             server_missing,
             origin: used.origin,

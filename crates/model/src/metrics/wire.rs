@@ -89,9 +89,7 @@ impl Measured {
             let why = format!("there are {} distributions", distributions.len());
             return Err(WireError::Distribution { number: distributions.len().min(of) + 1, of, why });
         }
-        for (number, (place, (text, max))) in
-            measured.distributions_mut().zip(&distributions).enumerate()
-        {
+        for (number, (place, (text, max))) in measured.distributions_mut().zip(&distributions).enumerate() {
             let wrong = |why: String| WireError::Distribution { number: number + 1, of, why };
             *place = Histogram::from_base64(text).map_err(|error| wrong(error.to_string()))?;
             place.set_max(*max);
@@ -145,7 +143,11 @@ mod tests {
         let mut of_page = PageHistograms { page: 3, ..PageHistograms::default() };
         values.iter().for_each(|value| of_page.histograms.page.record(*value));
         measured.page_histograms.push(of_page);
-        measured.generator.workers.push(WorkerUse { user_ns: 7, backend: "epoll".to_owned(), ..WorkerUse::default() });
+        measured.generator.workers.push(WorkerUse {
+            user_ns: 7,
+            backend: "epoll".to_owned(),
+            ..WorkerUse::default()
+        });
         measured.lifetime.received_bytes = values.len() as u64;
         measured
     }
@@ -184,7 +186,11 @@ mod tests {
         for end in (0..bytes.len() - 4).step_by(11) {
             assert!(Measured::from_wire(&bytes[..end]).is_err(), "{end} bytes");
         }
-        let fewer = Measured { handshakes: Some(Handshakes::default()), open_loop: Some(OpenLoop::default()), ..Measured::default() };
+        let fewer = Measured {
+            handshakes: Some(Handshakes::default()),
+            open_loop: Some(OpenLoop::default()),
+            ..Measured::default()
+        };
         let wire = Wire {
             measured: fewer,
             pages: Vec::new(),
