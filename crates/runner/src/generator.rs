@@ -59,7 +59,7 @@ struct Engine {
 impl LoadGenerator for Engine {
     fn level(&self, clients: u32, rate: Option<RateProfile>, outputs: Outputs) -> Box<dyn Level> {
         let Outputs { trace, transactions } = outputs;
-        let job = LevelJob { plan: Arc::clone(&self.plan), clients, rate, trace, transactions };
+        let job = LevelJob { rate, trace, transactions, ..LevelJob::new(Arc::clone(&self.plan), clients) };
         Box::new(EngineLevel { job, control: Control::new() })
     }
 }

@@ -391,7 +391,7 @@ impl Sweep<'_> {
     }
 
     fn iteration(&self, step: Step, outcome: LevelOutcome, seen: Seen) -> IterationRecord {
-        let LevelOutcome { mut measured, opened_at, interrupted } = outcome;
+        let LevelOutcome { mut measured, opened_at, interrupted, .. } = outcome;
         let Seen { here: used, elsewhere } = seen;
         measured.errors = redaction::errors(std::mem::take(&mut measured.errors));
         // Bytes can be compared only where every answer was read to its end.

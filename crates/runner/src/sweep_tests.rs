@@ -149,7 +149,8 @@ impl Level for Scripted {
             let worker = WorkerUse { cpu: Some(5), stalls: 1, stalled_ns, ..WorkerUse::default() };
             measured.generator.workers = vec![WorkerUse { stalled_ns_max: stalled_ns, ..worker }];
         }
-        Ok(LevelOutcome { measured, opened_at: SystemTime::UNIX_EPOCH, interrupted: wanted > 0 })
+        let opened_at = SystemTime::UNIX_EPOCH;
+        Ok(LevelOutcome { measured, opened_at, opened_ns: None, closed_ns: None, interrupted: wanted > 0 })
     }
 
     fn end_window(&self) {
