@@ -116,7 +116,7 @@ struct Scripted {
 }
 
 impl Level for Scripted {
-    fn run(&self) -> Result<LevelOutcome, EngineError> {
+    fn run(&self) -> Result<Made, LevelError> {
         if let Some(transactions) = &self.outputs.transactions {
             transactions.send(vec![Transaction { client: self.clients, ..Transaction::default() }]).unwrap();
         }
@@ -150,7 +150,9 @@ impl Level for Scripted {
             measured.generator.workers = vec![WorkerUse { stalled_ns_max: stalled_ns, ..worker }];
         }
         let opened_at = SystemTime::UNIX_EPOCH;
-        Ok(LevelOutcome { measured, opened_at, opened_ns: None, closed_ns: None, interrupted: wanted > 0 })
+        let interrupted = wanted > 0;
+        let outcome = LevelOutcome { measured, opened_at, opened_ns: None, closed_ns: None, interrupted };
+        Ok(Made { outcome, parts: Vec::new(), lost: None })
     }
 
     fn end_window(&self) {
