@@ -148,7 +148,7 @@ fn level(url: &str, connections: ConnectionPolicy, count: u64, workers: u32) {
     let pages = WEIGHTS.into_iter().enumerate().map(page).collect();
     let workload = Workload { name: "mix".into(), pages, ..Workload::default() };
     let plan = Arc::new(Plan::compile(&spec, &workload).expect("a plan"));
-    let job = LevelJob { plan, clients: CLIENTS * workers, rate: None, trace: None, transactions: None };
+    let job = LevelJob::new(plan, CLIENTS * workers);
     let measured = run_level(&job, &Control::new()).expect("a level").measured;
     assert_eq!((measured.counts.pages_completed, measured.counts.failed), (count, 0));
 }

@@ -85,6 +85,7 @@ fn empty(name: &str, levels: u32, pages: u32) -> RunRecord {
         workload_sha256: workload.sha256(),
         workload,
         target: TargetRecord { url: "http://127.0.0.1:1/".to_owned(), ..TargetRecord::default() },
+        generators: Vec::new(),
         environment: Default::default(),
         warnings: Vec::new(),
         voids: Vec::new(),

@@ -5,7 +5,7 @@ use webstone_runner::check::SpecError;
 use crate::failure::Failure;
 
 /// Keys whose flags are not called as they are.
-const OTHERWISE: [(&str, &str); 21] = [
+const OTHERWISE: [(&str, &str); 22] = [
     ("client.headers", "header"),
     ("client.request_timeout", "timeout"),
     ("client.tls.versions", "tls-version"),
@@ -17,6 +17,7 @@ const OTHERWISE: [(&str, &str); 21] = [
     ("client.tls.alpn", "alpn"),
     ("client.tls.early_data", "early-data"),
     ("generator.pin", "no-pin"),
+    ("generators.agent", "generator"),
     ("server.software", "server"),
     ("server.cache", "server-cache"),
     ("server.keep_alive", "server-no-keep-alive"),

@@ -44,7 +44,7 @@ fn main() {
     let page = Page { weight: 1, files: vec![file], think: Nanos::ZERO };
     let workload = Workload { name: "one file".into(), pages: vec![page], ..Workload::default() };
     let plan = Arc::new(Plan::compile(&spec, &workload).expect("a plan"));
-    let job = LevelJob { plan, clients, rate, trace: None, transactions: None };
+    let job = LevelJob { rate, ..LevelJob::new(plan, clients) };
     let outcome = run_level(&job, &Control::new()).expect("a level");
     println!("{:#?}", Figures::of(&outcome.measured));
     println!("{:#?} {:#?}", outcome.measured.counts, outcome.measured.lifetime);

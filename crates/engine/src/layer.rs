@@ -18,7 +18,7 @@ pub(crate) trait Layer: Default {
     type Shared;
 
     /// Made by the thread that runs the worker, before its clock starts.
-    fn shared(plan: &Plan, worker: usize) -> Self::Shared;
+    fn shared(plan: &Plan, slot: u32) -> Self::Shared;
 
     /// A connection to an origin begins, given by its number in the plan; what was known of the last is void.
     fn open(&mut self, origin: u32, plan: &Plan, shared: &mut Self::Shared);
@@ -77,7 +77,7 @@ impl Layer for Plain {
 
     type Shared = ();
 
-    fn shared(_: &Plan, _: usize) {}
+    fn shared(_: &Plan, _: u32) {}
 
     #[inline]
     fn open(&mut self, _: u32, _: &Plan, (): &mut ()) {}

@@ -1,27 +1,30 @@
 //! One level: start the workers, open and close the measured window, gather what they measured.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, OnceLock, mpsc};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use webstone_model::event::{Live, Phase};
+use webstone_model::event::Phase;
 use webstone_model::metrics::Measured;
 use webstone_model::rate::RateProfile;
 
+use crate::control::{Control, Course, Opening};
 use crate::h1::session::Http1;
 use crate::h2::session::Http2;
 use crate::layer::{Layer, Plain};
-use crate::live::Merged;
+use crate::loop_clock::TICK_NS;
 use crate::observe::Observer;
 use crate::plan::Plan;
+use crate::seats::{Seats, clients_of, pages_of};
 use crate::session::Session;
 use crate::sys;
 use crate::sys::clock::now_ns;
 use crate::tls::Tls;
 use crate::transactions::{TraceEvent, Transaction};
-use crate::worker::{ANNOUNCE_NS, Published, Seat, Shared, Worker};
+use crate::worker::{Published, Seat, Shared, Worker};
 
 /// How often the level looks at its workers where something may have to be done, and where nothing but an interruption.
 const WATCH_EVERY: Duration = Duration::from_millis(5);
@@ -30,28 +33,86 @@ const WATCH_SELDOM: Duration = Duration::from_millis(40);
 /// clients that starve are a result.
 const FIRST_ANSWERS_NS_MAX: u64 = 20_000_000_000;
 
-/// One level to run: how many clients, at which rate, on which plan.
+/// One level to run: how many clients, at which rate, on which plan, and which part of it is made here.
 #[derive(Clone)]
 pub struct LevelJob {
     /// What to request and how.
     pub plan: Arc<Plan>,
-    /// Number of clients.
+    /// Number of clients, on all hosts.
     pub clients: u32,
-    /// Open loop: arrivals that clients serve; they stand by until one comes. Absent: closed loop.
+    /// Open loop: arrivals, on all hosts, that clients serve; they stand by until one comes. Absent: closed loop.
     pub rate: Option<RateProfile>,
+    /// Which part of it is made here.
+    pub seats: Seats,
+    /// Who decides when it begins and when its window opens.
+    pub opening: Opening,
     /// Receives the first exchanges whole, where the specification asks for a trace.
     pub trace: Option<SyncSender<TraceEvent>>,
     /// Receives every transaction, where the specification asks for them.
     pub transactions: Option<SyncSender<Vec<Transaction>>>,
 }
 
+impl LevelJob {
+    /// A closed loop of so many clients, all of them here, that decides by itself when its window opens.
+    pub fn new(plan: Arc<Plan>, clients: u32) -> LevelJob {
+        let groups = clients.div_ceil(plan.clients_per_connection);
+        let seats = Seats::all_here(plan.workers.min(groups).max(1));
+        LevelJob { plan, clients, rate: None, seats, opening: Opening::Own, trace: None, transactions: None }
+    }
+
+    /// The clients that are made here, by their numbers in the level: [`Measured::clients`] are theirs, in this order. None where
+    /// the seats cannot be.
+    pub fn clients_here(&self) -> Range<u32> {
+        match self.seats.check() {
+            Ok(()) => self.seats.clients(self.clients, self.plan.clients_per_connection),
+            Err(_) => 0..0,
+        }
+    }
+
+    /// The workers that are started here, each with its clients; those for whom there are none are not.
+    pub(crate) fn dealt(&self) -> Result<Vec<Seat>, EngineError> {
+        self.seats.check().map_err(EngineError::Seats)?;
+        if self.plan.sampler.is_in_turn() && !self.seats.are_all_here() {
+            let what =
+                "the pages of a repetition test come in turn over all clients, which must be on one host";
+            return Err(EngineError::Seats(what.to_owned()));
+        }
+        let mut dealt = Vec::new();
+        for worker in 0..self.seats.workers {
+            let slots = self.seats.slots(worker);
+            let clients = clients_of(slots, self.clients, self.plan.clients_per_connection);
+            if !clients.is_empty() {
+                dealt.push(Seat {
+                    number: dealt.len(),
+                    slots,
+                    cpu: None,
+                    first_client: clients.start,
+                    clients: clients.len() as u32,
+                    rate: self.rate,
+                });
+            } else if self.rate.is_some() {
+                let what = format!(
+                    "{slots:?} have arrivals and no client to serve them; deal at most as many slots as there are \
+                     clients, or groups of clients that share a connection"
+                );
+                return Err(EngineError::Seats(what));
+            }
+        }
+        Ok(dealt)
+    }
+}
+
 /// The result of a level.
 #[derive(Clone, Debug)]
 pub struct LevelOutcome {
-    /// Everything measured, all workers together.
+    /// Everything measured here, all workers together.
     pub measured: Measured,
     /// Wall-clock time at which the window opened.
     pub opened_at: SystemTime,
+    /// When the window opened, on the clock of [`Control::now_ns`]; absent where it did not.
+    pub opened_ns: Option<u64>,
+    /// When the last worker closed it, on the same clock.
+    pub closed_ns: Option<u64>,
     /// Whether [`Control::end_window`] or [`Control::abort`] ended it before its time.
     pub interrupted: bool,
 }
@@ -70,98 +131,40 @@ pub enum EngineError {
     /// A worker panicked: a defect of this program.
     #[error("worker {0} panicked; this is a defect of webstone, please report it")]
     WorkerPanicked(usize),
+    /// The part of the level that is to be made here cannot be.
+    #[error("the level cannot be shared among hosts like this: {0}")]
+    Seats(String),
 }
 
-/// Ends a level early and watches it, from another thread. One per level.
-#[derive(Debug, Default)]
-pub struct Control {
-    phase: AtomicU8,
-    end: AtomicBool,
-    abort: AtomicBool,
-    shared: OnceLock<Arc<Shared>>,
-    merged: Merged,
-}
-
-impl Control {
-    /// A control for one level.
-    pub fn new() -> Arc<Control> {
-        Arc::new(Control::default())
-    }
-
-    /// Closes the window now; what was measured is returned as usual.
-    pub fn end_window(&self) {
-        self.end.store(true, Ordering::Relaxed);
-    }
-
-    /// Ends everything at once, without a drain; what was measured is still returned.
-    pub fn abort(&self) {
-        self.abort.store(true, Ordering::Relaxed);
-        self.end_window();
-    }
-
-    /// The phase of the level.
-    pub fn phase(&self) -> Phase {
-        [Phase::Starting, Phase::WarmUp, Phase::Measuring, Phase::Draining, Phase::Done]
-            [usize::from(self.phase.load(Ordering::Relaxed))]
-    }
-
-    /// How long it is until the window opens, once that is known: nothing from then on.
-    pub fn opens_in(&self) -> Option<Duration> {
-        let open_ns = self.shared.get()?.open_ns.load(Ordering::Relaxed);
-        (open_ns != u64::MAX).then(|| Duration::from_nanos(open_ns.saturating_sub(now_ns())))
-    }
-
-    /// Totals so far. Cheap; does not disturb the workers.
-    pub fn live(&self) -> Live {
-        let Some(shared) = self.shared.get() else { return Live::default() };
-        let sum = |field: fn(&Published) -> &AtomicU64| {
-            shared.workers.iter().map(|worker| field(worker).load(Ordering::Relaxed)).sum()
-        };
-        let open_ns = shared.open_ns.load(Ordering::Relaxed);
-        let end_ns = now_ns().min(shared.close_ns.load(Ordering::Relaxed));
-        Live {
-            elapsed_ns: end_ns.saturating_sub(open_ns),
-            planned: sum(|w| &w.planned),
-            offered: sum(|w| &w.offered),
-            requests: sum(|w| &w.requests),
-            errors: sum(|w| &w.errors),
-            connections: sum(|w| &w.connections),
-            pages: sum(|w| &w.pages),
-            bytes: sum(|w| &w.bytes),
-            response_ns: sum(|w| &w.response_ns),
-            response: self.merged.of(shared.workers.iter().map(|worker| &worker.copied)),
-        }
-    }
-
-    fn enter(&self, phase: Phase) {
-        self.phase.store(phase as u8, Ordering::Relaxed);
-    }
-}
-
-/// Runs one level to its end and returns what it measured. Blocks; workers are threads of their own.
+/// Runs one level, or this host's part of it, to its end and returns what it measured. Blocks; workers are threads of their own.
 pub fn run_level(job: &LevelJob, control: &Arc<Control>) -> Result<LevelOutcome, EngineError> {
     let plan = &job.plan;
-    let workers = plan.workers.min(job.clients).max(1);
+    let dealt = job.dealt()?;
+    let pages_left = plan.page_limit.map(|pages| pages_of(pages, &job.clients_here(), job.clients));
     let shared = Arc::new(Shared {
         open_ns: AtomicU64::new(u64::MAX),
         close_ns: AtomicU64::new(u64::MAX),
         abort: AtomicBool::new(false),
         settle: AtomicBool::new(false),
-        pages_left: AtomicU64::new(plan.page_limit.unwrap_or(u64::MAX)),
+        pages_left: AtomicU64::new(pages_left.unwrap_or(u64::MAX)),
         traced: AtomicU32::new(0),
-        workers: (0..workers).map(|_| Published::default()).collect(),
+        workers: dealt.iter().map(|_| Published::default()).collect(),
     });
-    let threads = start_workers(job, &shared, workers)?;
-    // A control serves one level; a second use would show the first one's totals.
-    let _ = control.shared.set(shared.clone());
-    let go_ns = now_ns() + 1_000_000;
-    if plan.warmup_ns == 0 {
-        open_at(plan, &shared, go_ns);
+    let (running, words) = start_workers(job, &shared, dealt)?;
+    let course = Course::new(plan, job.opening, shared);
+    control.watches(&course);
+    match words {
+        Some(words) => course.armed(words),
+        None => course.end(now_ns()),
     }
-    let running: Vec<JoinHandle<_>> = threads.into_iter().map(|thread| thread.go(go_ns)).collect();
-    control.enter(Phase::WarmUp);
-    let interrupted = watch(plan, &shared, control, &running, go_ns);
-    let opened_at = wall_clock_of(shared.open_ns.load(Ordering::Relaxed));
+    if job.opening == Opening::Own {
+        control.enter(Phase::WarmUp);
+    }
+    let interrupted = watch(plan, &course, control, &running);
+    let open_ns = course.shared.open_ns.load(Ordering::Relaxed);
+    let opened_at = wall_clock_of(open_ns);
+    // Without workers there is nobody who would not have opened.
+    let is_open_without = running.is_empty() && !interrupted;
 
     let mut measured = Measured::default();
     let mut failure = None;
@@ -175,24 +178,12 @@ pub fn run_level(job: &LevelJob, control: &Arc<Control>) -> Result<LevelOutcome,
         }
     }
     control.enter(Phase::Done);
-    match failure {
-        Some(error) => Err(error),
-        None => Ok(LevelOutcome { measured, opened_at, interrupted }),
+    if let Some(error) = failure {
+        return Err(error);
     }
-}
-
-/// A worker that is set up and waits for the word.
-struct Waiting {
-    go: mpsc::Sender<u64>,
-    thread: JoinHandle<std::io::Result<Measured>>,
-}
-
-impl Waiting {
-    fn go(self, go_ns: u64) -> JoinHandle<std::io::Result<Measured>> {
-        // A worker that died meanwhile says so when it is joined.
-        let _ = self.go.send(go_ns);
-        self.thread
-    }
+    let opened_ns = (measured.window_ns > 0 || is_open_without).then_some(open_ns);
+    let closed_ns = opened_ns.map(|opened_ns| opened_ns + measured.window_ns);
+    Ok(LevelOutcome { measured, opened_at, opened_ns, closed_ns, interrupted })
 }
 
 /// What a worker's thread begins with.
@@ -227,12 +218,23 @@ impl Start {
         }
         let _ = self.ready.send(());
         drop(self.ready);
-        match self.word.recv() {
-            Ok(go_ns) => worker.run(go_ns),
-            // The level was given up before it began.
-            Err(_) => Ok(Measured::default()),
+        match begins(&self.word) {
+            Some(go_ns) => worker.run(go_ns),
+            None => Ok(Measured::default()),
         }
     }
+}
+
+/// Waits for the word, and until shortly before the instant that it names: `None` where the level is given up by then.
+fn begins(word: &mpsc::Receiver<u64>) -> Option<u64> {
+    let go_ns = word.recv().ok()?;
+    let ahead_ns = go_ns.saturating_sub(now_ns() + TICK_NS);
+    if ahead_ns > 0
+        && word.recv_timeout(Duration::from_nanos(ahead_ns)) == Err(RecvTimeoutError::Disconnected)
+    {
+        return None;
+    }
+    Some(go_ns)
 }
 
 /// Whether each worker has a table of open files of its own, so that the limit on descriptors is for each by itself.
@@ -240,47 +242,33 @@ pub fn workers_own_descriptors() -> bool {
     sys::thread::may_own_descriptors()
 }
 
+/// The workers' threads, and what each waits for; nothing where one could not be set up.
+type Started = (Vec<JoinHandle<std::io::Result<Measured>>>, Option<Vec<mpsc::Sender<u64>>>);
+
 /// Starts the workers, each with its share of the clients, and waits until all are ready.
-fn start_workers(job: &LevelJob, shared: &Arc<Shared>, workers: u32) -> Result<Vec<Waiting>, EngineError> {
+fn start_workers(job: &LevelJob, shared: &Arc<Shared>, dealt: Vec<Seat>) -> Result<Started, EngineError> {
     let (ready, all_ready) = mpsc::channel();
-    let mut threads = Vec::new();
-    for number in 0..workers {
-        // Those that share connections stay together.
-        let together = job.plan.clients_per_connection;
-        let groups = job.clients.div_ceil(together);
-        let first_of = |number| share(groups, workers, number).saturating_mul(together).min(job.clients);
-        let first = first_of(number);
-        let clients = first_of(number + 1) - first;
-        let cpu = job.plan.cpus.get(number as usize % job.plan.cpus.len().max(1)).copied();
+    let (mut threads, mut words) = (Vec::new(), Vec::new());
+    for mut seat in dealt {
+        let number = seat.number;
+        let cpu = job.plan.cpus.get(number % job.plan.cpus.len().max(1)).copied();
         let (go, word) = mpsc::channel();
-        let rate = job.rate;
         let (ready, plan, shared) = (ready.clone(), job.plan.clone(), shared.clone());
         let (trace, transactions) = (job.trace.clone(), job.transactions.clone());
         let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
             // Where it fails, all workers share the process's.
             sys::thread::own_descriptors();
             // Pinning first: memory that the worker fills then lies near its CPU.
-            let pinned = cpu.filter(|cpu| sys::thread::pin(*cpu).is_ok());
-            let seat =
-                Seat { number: number as usize, workers, cpu: pinned, first_client: first, clients, rate };
+            seat.cpu = cpu.filter(|cpu| sys::thread::pin(*cpu).is_ok());
             Start { plan, shared, seat, trace, transactions, ready, word }.work()
         });
-        let thread = thread.map_err(|source| EngineError::System { what: "starting a thread", source })?;
-        threads.push(Waiting { go, thread });
+        threads.push(thread.map_err(|source| EngineError::System { what: "starting a thread", source })?);
+        words.push(go);
     }
     drop(ready);
-    // Ends early if a worker failed to set up; its error comes out when it is joined.
-    for _ in 0..workers {
-        if all_ready.recv().is_err() {
-            break;
-        }
-    }
-    Ok(threads)
-}
-
-/// First client of a worker when `clients` are dealt evenly.
-fn share(clients: u32, workers: u32, number: u32) -> u32 {
-    (u64::from(clients) * u64::from(number) / u64::from(workers)) as u32
+    // A worker that fails to set up goes without a sign; its error comes out when it is joined.
+    let are_ready = threads.iter().all(|_| all_ready.recv().is_ok());
+    Ok((threads, are_ready.then_some(words)))
 }
 
 /// How long a level needs no watching: each look takes a CPU from something, from a worker perhaps.
@@ -293,43 +281,47 @@ fn quiet_time(plan: &Plan, shared: &Shared) -> Duration {
     Duration::from_nanos(left_ns).clamp(WATCH_EVERY, WATCH_SELDOM)
 }
 
-fn open_at(plan: &Plan, shared: &Shared, open_ns: u64) {
-    // The end first: a worker that sees the window open must know when it closes.
-    if plan.duration_ns > 0 {
-        shared.close_ns.store(open_ns + plan.duration_ns, Ordering::SeqCst);
-    }
-    shared.open_ns.store(open_ns, Ordering::SeqCst);
-}
-
 /// Sees the level through its phases until its workers are done; whether it was interrupted.
-fn watch<T>(plan: &Plan, shared: &Shared, control: &Control, running: &[JoinHandle<T>], go_ns: u64) -> bool {
+fn watch<T>(plan: &Plan, course: &Course, control: &Control, running: &[JoinHandle<T>]) -> bool {
+    let shared = &*course.shared;
     let mut interrupted = false;
     let all =
         |flag: fn(&Published) -> &AtomicBool| shared.workers.iter().all(|w| flag(w).load(Ordering::Relaxed));
-    while !running.iter().all(JoinHandle::is_finished) {
+    let is_draining = || !running.is_empty() && all(|w| &w.draining);
+    let is_open = || now_ns() >= shared.open_ns.load(Ordering::Relaxed);
+    // Where there are no workers, there is an opening to wait for all the same.
+    let is_done = |interrupted| match running {
+        [] => interrupted || is_open(),
+        _ => running.iter().all(JoinHandle::is_finished),
+    };
+    while !is_done(interrupted) {
         std::thread::sleep(quiet_time(plan, shared));
         let now = now_ns();
-        let is_open = shared.open_ns.load(Ordering::Relaxed) != u64::MAX;
-        let warm_ns = go_ns + plan.warmup_ns;
-        let is_warm = now >= warm_ns && (all(|w| &w.all_answered) || now >= warm_ns + FIRST_ANSWERS_NS_MAX);
-        if !is_open && is_warm {
-            shared.settle.store(plan.page_limit.is_some(), Ordering::Relaxed);
-            if plan.page_limit.is_none() || all(|w| &w.settled) {
-                open_at(plan, shared, now + ANNOUNCE_NS);
+        let go_ns = course.lock().go_ns;
+        if let Some(go_ns) = go_ns.filter(|_| !course.is_opening()) {
+            let warm_ns = go_ns.saturating_add(plan.warmup_ns);
+            let patience_ns = warm_ns.saturating_add(FIRST_ANSWERS_NS_MAX);
+            let is_warm = now >= warm_ns && (all(|w| &w.all_answered) || now >= patience_ns);
+            if is_warm {
+                shared.settle.store(plan.page_limit.is_some(), Ordering::Relaxed);
+                if plan.page_limit.is_none() || all(|w| &w.settled) {
+                    course.warm(now);
+                }
             }
         }
-        if control.end.load(Ordering::Relaxed) && !interrupted && !all(|w| &w.draining) {
+        if control.end.load(Ordering::SeqCst) && !interrupted && !is_draining() {
             interrupted = true;
-            let close_ns = (now + ANNOUNCE_NS).min(shared.close_ns.load(Ordering::Relaxed));
-            shared.close_ns.store(close_ns, Ordering::Relaxed);
+            course.end(now);
         }
         if control.abort.load(Ordering::Relaxed) {
             shared.abort.store(true, Ordering::Relaxed);
         }
-        if all(|w| &w.draining) {
+        if is_draining() {
             control.enter(Phase::Draining);
         } else if now >= shared.open_ns.load(Ordering::Relaxed) {
             control.enter(Phase::Measuring);
+        } else if go_ns.is_some_and(|go_ns| now >= go_ns) {
+            control.enter(Phase::WarmUp);
         }
     }
     interrupted
@@ -339,19 +331,4 @@ fn watch<T>(plan: &Plan, shared: &Shared, control: &Control, running: &[JoinHand
 fn wall_clock_of(instant_ns: u64) -> SystemTime {
     let (wall, now) = (SystemTime::now(), now_ns());
     if instant_ns > now { wall } else { wall - Duration::from_nanos(now - instant_ns) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clients_are_dealt_evenly() {
-        for (clients, workers) in [(10, 3), (1, 1), (7, 7), (100_000, 64)] {
-            let sizes: Vec<u32> =
-                (0..workers).map(|w| share(clients, workers, w + 1) - share(clients, workers, w)).collect();
-            assert_eq!(sizes.iter().sum::<u32>(), clients);
-            assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1);
-        }
-    }
 }

@@ -1,14 +1,15 @@
 //! The load generator: one event loop a core, many clients on each.
 //!
 //! [`Plan::compile`] turns a specification and a workload into request bytes and addresses; [`run_level`] drives one
-//! level against the target and returns what one measured window left behind. [`Control`] is how another thread ends
-//! it early and watches it live. Protocols are machines without I/O (`h1`); system calls and all unsafe live in `sys`.
+//! level against the target, or one host's part of it, and returns what one measured window left behind. [`Control`] is how
+//! another thread ends it early, watches it live, and gives the instants that hosts agreed on. Protocols are machines without I/O (`h1`); system calls and all unsafe live in `sys`.
 
 mod body_sum;
 mod client;
 mod clients;
 mod connecting;
 mod contents;
+mod control;
 mod dispatch;
 mod disturbance;
 mod exchange;
@@ -38,6 +39,7 @@ mod recorder;
 mod request_template;
 mod resolver;
 mod sampling;
+mod seats;
 mod sending;
 mod session;
 mod sharing;
@@ -51,11 +53,13 @@ mod transactions;
 mod worker;
 
 pub use clients::{STARTED_AT_ONCE, STARTED_PER_SECOND};
+pub use control::{Control, InstantError, Opening};
 pub use disturbance::disturbance;
 pub use fixed_work::fixed_work;
-pub use level::{Control, EngineError, LevelJob, LevelOutcome, run_level, workers_own_descriptors};
+pub use level::{EngineError, LevelJob, LevelOutcome, run_level, workers_own_descriptors};
 pub use plan::Plan;
 pub use plan_error::PlanError;
 pub use probe::{Probe, ProbeError, ProbeResponse, ProbeTls};
+pub use seats::Seats;
 pub use tls::TlsStream;
 pub use transactions::{TraceEvent, TraceKind, Transaction};

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use webstone_model::arrivals::Arrivals;
+use webstone_model::arrivals::{Arrivals, Slots};
 use webstone_model::rate::RateProfile;
 use webstone_model::spec::WhenBusy;
 use webstone_model::units::NANOS_PER_SECOND;
@@ -152,9 +152,9 @@ impl Cursor {
 }
 
 impl Pacer {
-    /// The share of worker `worker` of `workers`, which has so many clients.
-    pub(crate) fn new(plan: &Plan, rate: RateProfile, worker: u32, workers: u32, clients: u32) -> Pacer {
-        let share = |rate, seed| Arrivals::new(plan.arrivals, rate, seed, worker, workers);
+    /// The share of a worker that has these slots and so many clients.
+    pub(crate) fn new(plan: &Plan, rate: RateProfile, slots: Slots, clients: u32) -> Pacer {
+        let share = |rate, seed| Arrivals::new(plan.arrivals, rate, seed, slots);
         let upcoming = Cursor {
             // Of its own draw, so that a window's arrivals do not depend on how long the warm-up took.
             arrivals: share(RateProfile::constant(rate.from), !plan.seed),
@@ -163,7 +163,8 @@ impl Pacer {
             due_ns: u64::MAX,
         };
         // At most half of the time is waited awake, unless the user wants all of it.
-        let gap_ns = NANOS_PER_SECOND as f64 * f64::from(workers) / rate.peak().per_s();
+        let turn_ns = NANOS_PER_SECOND as f64 * f64::from(slots.of) / rate.peak().per_s();
+        let gap_ns = turn_ns / f64::from(slots.count);
         let margin_ns_max = MARGIN_NS_MAX.min(gap_ns as u64 / 2);
         Pacer {
             course: Course {

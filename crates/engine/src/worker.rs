@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use webstone_model::arrivals::Slots;
 use webstone_model::metrics::{Measured, WorkerUse};
 use webstone_model::rate::RateProfile;
 
@@ -43,7 +44,7 @@ pub(crate) struct Shared {
     pub(crate) abort: AtomicBool,
     /// In page-limited runs: clients begin no page until the window opens.
     pub(crate) settle: AtomicBool,
-    /// Pages that may still begin, in page-limited runs.
+    /// Pages that may still begin on this host, in page-limited runs.
     pub(crate) pages_left: AtomicU64,
     /// Exchanges traced so far.
     pub(crate) traced: AtomicU32,
@@ -82,14 +83,16 @@ pub(crate) enum Stage {
 /// Which worker it is, and whose clients are its.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seat {
+    /// Among the workers of this host.
     pub(crate) number: usize,
-    /// How many workers there are.
-    pub(crate) workers: u32,
+    /// Which of the level's slots are its, of all hosts'.
+    pub(crate) slots: Slots,
     /// The CPU that it was pinned to.
     pub(crate) cpu: Option<u32>,
+    /// Number of its first client in the level.
     pub(crate) first_client: u32,
     pub(crate) clients: u32,
-    /// Open loop: the rate of all workers together.
+    /// Open loop: the rate of all workers of all hosts together.
     pub(crate) rate: Option<RateProfile>,
 }
 
@@ -124,8 +127,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         mut backend: B,
         observer: Observer,
     ) -> io::Result<Worker<B, L, P>> {
-        let Seat { number, workers, first_client, clients, rate, .. } = seat;
-        let pacer = rate.map(|rate| Pacer::new(&plan, rate, number as u32, workers, clients));
+        let Seat { slots, first_client, clients, rate, .. } = seat;
+        let pacer = rate.map(|rate| Pacer::new(&plan, rate, slots, clients));
         let shortest = plan.connect_timeout_ns.min(plan.first_byte_timeout_ns).min(plan.request_timeout_ns);
         let resolver = plan.resolve_each.then(|| Resolver::start(clients)).transpose()?;
         if let Some(resolver) = &resolver {
@@ -142,7 +145,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             pacing: Pacing::new(pacer),
             clients: Clients::new(plan.seed, first_client, clients),
             links: Links::new(clients),
-            layers: L::shared(&plan, number),
+            layers: L::shared(&plan, slots.first),
             memory: P::memory(&plan),
             resolver,
             sampling: Sampling::new(),

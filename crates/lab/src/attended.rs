@@ -118,6 +118,11 @@ impl Attended {
         self.stdin.as_mut()
     }
 
+    /// The same, for somebody else to write to and to end.
+    pub(crate) fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.stdin.take()
+    }
+
     /// Its process identifier.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()

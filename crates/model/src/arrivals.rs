@@ -1,9 +1,9 @@
 //! The schedule of an open loop: when each arrival is due, to the nanosecond. No clock here: a schedule is a pure
-//! function of seed, rate and process, and a worker's share of it is a pure function of that and the number of workers.
+//! function of seed, rate and process, and a worker's share of it is a pure function of that and its slots.
 //!
-//! All workers together make exactly the schedule of one: arrivals are numbered, and worker w of W takes numbers w,
-//! w + W, w + 2W and so on. So a result does not depend on the number of workers, and each worker walks its share
-//! without asking another.
+//! All workers together, on however many hosts, make exactly the schedule of one: arrivals are numbered and dealt to
+//! slots in turn, of W slots number w takes arrivals w, w + W, w + 2W and so on, and each worker has some of the slots.
+//! So a result does not depend on the number of workers, and each worker walks its share without asking another.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,28 @@ pub enum ArrivalProcess {
     Poisson,
 }
 
+/// Which arrivals are a worker's: number k is, where `first` ≤ k mod `of` < `first + count`. Slots that are dealt out without
+/// gap or overlap make the schedule of one, however many each worker has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slots {
+    /// The first slot, from 0.
+    pub first: u32,
+    /// How many there are, one behind another: at least 1, and `first + count` ≤ `of`.
+    pub count: u32,
+    /// All slots of all workers.
+    pub of: u32,
+}
+
+impl Slots {
+    /// All there are: every arrival.
+    pub const ALL: Slots = Slots { first: 0, count: 1, of: 1 };
+
+    /// From the last arrival of a turn to the first of the next, in arrivals.
+    fn gap(self) -> u32 {
+        self.of - self.count + 1
+    }
+}
+
 /// The page sequence that draws the gaps; no client has this number.
 const GAPS: u64 = u64::MAX - 1;
 
@@ -34,43 +56,89 @@ pub struct Arrivals(Kind);
 #[derive(Clone, Debug)]
 enum Kind {
     /// Exact integers: arrival k is due at ⌊k × 10¹² / rate⌋, the rate in arrivals in 1,000 s.
-    Even { next_ns: u64, rest: u64, step_ns: u64, step_rest: u64, rate: u64 },
+    Even { next: Exact, step: Exact, rate: u64 },
+    /// The same for several slots: from one arrival of a turn to the next, and over to the next turn.
+    EvenTurns { next: Exact, step: Exact, over: Exact, rate: u64, turn: Turn },
     /// Arrival k of a ramp is due when k arrivals are expected.
-    EvenRamp { profile: RateProfile, next: u64, workers: u64 },
+    EvenRamp { profile: RateProfile, next: u64, turn: Turn },
     /// Arrival k is due when as many are expected as k + 1 gaps of mean 1 add up to. A Poisson process whose time is
     /// stretched by the integral of a rate is the Poisson process of that rate: E. Çinlar, Introduction to Stochastic
     /// Processes, 1975, section 4.7.
-    Poisson { profile: RateProfile, gaps: PageSequence, sum: f64, skip: u32, workers: u32 },
+    Poisson { profile: RateProfile, gaps: PageSequence, sum: f64, skip: u32, turn: Turn },
+}
+
+/// A time in nanoseconds, and what is left of it in parts of one: less than the rate.
+#[derive(Clone, Copy, Debug)]
+struct Exact {
+    ns: u64,
+    rest: u64,
+}
+
+impl Exact {
+    /// How long so many gaps take at a rate in arrivals in 1,000 s.
+    fn of(gaps: u32, rate: u64) -> Exact {
+        let span = 1000 * u128::from(NANOS_PER_SECOND) * u128::from(gaps);
+        // A rate of 0 has no first arrival; `next` sees to it.
+        let rate = u128::from(rate.max(1));
+        Exact { ns: (span / rate) as u64, rest: (span % rate) as u64 }
+    }
+
+    #[inline]
+    fn add(&mut self, step: Exact, rate: u64) {
+        self.ns = self.ns.saturating_add(step.ns);
+        self.rest += step.rest;
+        if self.rest >= rate {
+            self.rest -= rate;
+            self.ns = self.ns.saturating_add(1);
+        }
+    }
+}
+
+/// Where in its turn a worker of several slots is.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    /// Arrivals up to the end of the turn, with the next.
+    left: u32,
+    slots: Slots,
+}
+
+impl Turn {
+    fn new(slots: Slots) -> Turn {
+        Turn { left: slots.count, slots }
+    }
+
+    /// Goes on to the worker's next arrival: how many further it is in the whole schedule.
+    #[inline]
+    fn advance(&mut self) -> u32 {
+        self.left -= 1;
+        if self.left > 0 {
+            return 1;
+        }
+        self.left = self.slots.count;
+        self.slots.gap()
+    }
 }
 
 impl Arrivals {
-    /// The share of worker `worker` (from 0) of `workers`.
-    pub fn new(
-        process: ArrivalProcess,
-        profile: RateProfile,
-        seed: u64,
-        worker: u32,
-        workers: u32,
-    ) -> Arrivals {
+    /// The share of the worker that has these slots.
+    pub fn new(process: ArrivalProcess, profile: RateProfile, seed: u64, slots: Slots) -> Arrivals {
+        debug_assert!(slots.count > 0 && slots.of - slots.first >= slots.count, "{slots:?}");
+        let turn = Turn::new(slots);
         Arrivals(match process {
             ArrivalProcess::Constant if profile.is_ramp() => {
-                Kind::EvenRamp { profile, next: worker.into(), workers: workers.into() }
+                Kind::EvenRamp { profile, next: slots.first.into(), turn }
             }
             ArrivalProcess::Constant => {
                 let rate = profile.to.per_1000_s();
-                let gap = 1000 * u128::from(NANOS_PER_SECOND);
-                // A rate of 0 has no first arrival; `next` sees to it.
-                let part = |gaps: u32| {
-                    let span = gap * u128::from(gaps);
-                    let rate = u128::from(rate.max(1));
-                    ((span / rate) as u64, (span % rate) as u64)
-                };
-                let ((next_ns, rest), (step_ns, step_rest)) = (part(worker), part(workers));
-                Kind::Even { next_ns, rest, step_ns, step_rest, rate }
+                let (next, over) = (Exact::of(slots.first, rate), Exact::of(slots.gap(), rate));
+                match slots.count {
+                    1 => Kind::Even { next, step: over, rate },
+                    _ => Kind::EvenTurns { next, step: Exact::of(1, rate), over, rate, turn },
+                }
             }
             ArrivalProcess::Poisson => {
                 let gaps = PageSequence::new(seed, GAPS);
-                Kind::Poisson { profile, gaps, sum: 0.0, skip: worker + 1, workers }
+                Kind::Poisson { profile, gaps, sum: 0.0, skip: slots.first + 1, turn }
             }
         })
     }
@@ -83,28 +151,29 @@ impl Iterator for Arrivals {
     fn next(&mut self) -> Option<u64> {
         let nanos = |seconds: f64| (seconds * NANOS_PER_SECOND as f64) as u64;
         match &mut self.0 {
-            Kind::Even { rate: 0, .. } => None,
-            Kind::Even { next_ns, rest, step_ns, step_rest, rate } => {
-                let due = *next_ns;
-                *next_ns = next_ns.saturating_add(*step_ns);
-                *rest += *step_rest;
-                if *rest >= *rate {
-                    *rest -= *rate;
-                    *next_ns = next_ns.saturating_add(1);
-                }
+            Kind::Even { rate: 0, .. } | Kind::EvenTurns { rate: 0, .. } => None,
+            Kind::Even { next, step, rate } => {
+                let due = next.ns;
+                next.add(*step, *rate);
                 Some(due)
             }
-            Kind::EvenRamp { profile, next, workers } => {
+            Kind::EvenTurns { next, step, over, rate, turn } => {
+                let due = next.ns;
+                next.add(if turn.left > 1 { *step } else { *over }, *rate);
+                turn.advance();
+                Some(due)
+            }
+            Kind::EvenRamp { profile, next, turn } => {
                 let due = profile.time_of(*next as f64)?;
-                *next += *workers;
+                *next += u64::from(turn.advance());
                 Some(nanos(due))
             }
-            Kind::Poisson { profile, gaps, sum, skip, workers } => {
+            Kind::Poisson { profile, gaps, sum, skip, turn } => {
                 for _ in 0..*skip {
                     // 1 − u is never 0, so the gap is finite.
                     *sum -= (1.0 - gaps.fraction()).ln();
                 }
-                *skip = *workers;
+                *skip = turn.advance();
                 profile.time_of(*sum).map(nanos)
             }
         }
@@ -120,7 +189,7 @@ mod tests {
     const SECOND: u64 = NANOS_PER_SECOND;
 
     fn until(process: ArrivalProcess, profile: &str, end_ns: u64) -> Vec<u64> {
-        let arrivals = Arrivals::new(process, profile.parse().unwrap(), 7, 0, 1);
+        let arrivals = Arrivals::new(process, profile.parse().unwrap(), 7, Slots::ALL);
         arrivals.take_while(|at| *at < end_ns).collect()
     }
 
@@ -192,38 +261,86 @@ mod tests {
 
     #[test]
     fn the_seed_decides_a_poisson_schedule_and_nothing_else() {
-        let of =
-            |seed| Arrivals::new(Poisson, "1k".parse().unwrap(), seed, 0, 1).take(100).collect::<Vec<_>>();
+        let of = |seed| {
+            Arrivals::new(Poisson, "1k".parse().unwrap(), seed, Slots::ALL).take(100).collect::<Vec<_>>()
+        };
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));
     }
 
     #[test]
     fn a_rate_that_falls_to_nothing_ends_the_schedule() {
-        let found: Vec<u64> = Arrivals::new(Constant, "100..0/2s".parse().unwrap(), 0, 0, 1).collect();
+        let found: Vec<u64> = Arrivals::new(Constant, "100..0/2s".parse().unwrap(), 0, Slots::ALL).collect();
         assert_eq!(found.len(), 100);
         assert!(found.iter().all(|at| *at < 2 * SECOND));
         let nothing = RateProfile::constant(crate::rate::Rate::ZERO);
-        assert_eq!(Arrivals::new(Constant, nothing, 0, 0, 1).next(), None);
-        assert_eq!(Arrivals::new(Poisson, nothing, 0, 0, 1).next(), None);
+        assert_eq!(Arrivals::new(Constant, nothing, 0, Slots::ALL).next(), None);
+        assert_eq!(Arrivals::new(Poisson, nothing, 0, Slots::ALL).next(), None);
     }
 
     proptest! {
+        /// Workers of one slot each.
         #[test]
         fn all_workers_together_make_the_schedule_of_one(
             workers in 1..9_u32,
             seed in 0..1000_u64,
-            rate in prop_oneof![Just("1"), Just("10k"), Just("333.333"), Just("1k..9k/1s"), Just("900..0/2s")],
-            poisson in any::<bool>(),
+            rate in rates(),
+            process in processes(),
         ) {
-            let process = if poisson { Poisson } else { Constant };
-            let profile: RateProfile = rate.parse().unwrap();
-            let share = |worker, workers| {
-                Arrivals::new(process, profile, seed, worker, workers).take_while(|at| *at < 3 * SECOND)
-            };
-            let mut together: Vec<u64> = (0..workers).flat_map(|worker| share(worker, workers)).collect();
-            together.sort_unstable();
-            prop_assert_eq!(together, share(0, 1).collect::<Vec<_>>());
+            let dealt = vec![1; workers as usize];
+            prop_assert_eq!(together(process, rate, seed, &dealt), together(process, rate, seed, &[1]));
+        }
+
+        /// Workers of many slots, of different numbers of them.
+        #[test]
+        fn slots_make_the_schedule_of_one_however_they_are_dealt(
+            dealt in prop::collection::vec(1..7_u32, 1..9),
+            seed in 0..1000_u64,
+            rate in rates(),
+            process in processes(),
+        ) {
+            prop_assert_eq!(together(process, rate, seed, &dealt), together(process, rate, seed, &[1]));
+        }
+    }
+
+    fn rates() -> impl Strategy<Value = &'static str> {
+        prop_oneof![Just("1"), Just("10k"), Just("333.333"), Just("1k..9k/1s"), Just("900..0/2s"), Just("0")]
+    }
+
+    fn processes() -> impl Strategy<Value = ArrivalProcess> {
+        prop_oneof![Just(Constant), Just(Poisson)]
+    }
+
+    /// Arrivals in three seconds of all workers, which have so many slots each.
+    fn together(process: ArrivalProcess, rate: &str, seed: u64, dealt: &[u32]) -> Vec<u64> {
+        let profile =
+            if rate == "0" { RateProfile::constant(crate::rate::Rate::ZERO) } else { rate.parse().unwrap() };
+        let of = dealt.iter().sum();
+        let mut first = 0;
+        let mut all = Vec::new();
+        for count in dealt.iter().copied() {
+            let share: Vec<u64> = Arrivals::new(process, profile, seed, Slots { first, count, of })
+                .take_while(|at| *at < 3 * SECOND)
+                .collect();
+            assert!(share.is_sorted());
+            all.extend(share);
+            first += count;
+        }
+        all.sort_unstable();
+        all
+    }
+
+    /// Not only the sum: a worker's arrivals are those of its slots.
+    #[test]
+    fn a_worker_takes_the_arrivals_of_its_slots() {
+        for process in [Constant, Poisson] {
+            for rate in ["1k", "1k..9k/1s"] {
+                let of = |slots| Arrivals::new(process, rate.parse().unwrap(), 7, slots);
+                let whole: Vec<u64> = of(Slots::ALL).take(70).collect();
+                let mine = (0..70).filter(|k| (2..5).contains(&(k % 7))).map(|k| whole[k]);
+                let found: Vec<u64> = of(Slots { first: 2, count: 3, of: 7 }).take(30).collect();
+                assert_eq!(found, mine.collect::<Vec<_>>(), "{process:?} {rate}");
+            }
         }
     }
 }

@@ -38,6 +38,7 @@ pub fn record(id: &str, levels: &[(u32, &[f64])]) -> RunRecord {
         workload: Workload { name: "w".to_owned(), ..Workload::default() },
         workload_sha256: "00".to_owned(),
         target: TargetRecord { url: "http://127.0.0.1:1".to_owned(), ..TargetRecord::default() },
+        generators: Vec::new(),
         environment: BTreeMap::from([("hostname".to_owned(), "box".into())]),
         warnings: Vec::new(),
         voids: Vec::new(),

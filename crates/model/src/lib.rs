@@ -12,6 +12,7 @@ pub mod event;
 pub mod figures;
 #[cfg(any(test, feature = "fixture"))]
 pub mod fixture;
+pub mod generators;
 pub mod http2_settings;
 pub mod identities;
 pub mod interfaces;

@@ -10,6 +10,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::generators::{GeneratorLoss, GeneratorPart, GeneratorRecord};
 use crate::identities::IdentityCheck;
 use crate::keys::LevelKey;
 use crate::metrics::Measured;
@@ -52,6 +53,9 @@ pub struct RunRecord {
     pub workload_sha256: String,
     /// The measured server: its name and version if it sent them, and its address.
     pub target: TargetRecord,
+    /// The hosts that made the load, in order; empty: this one alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub generators: Vec<GeneratorRecord>,
     /// The machine: everything in `environment.json`, by name.
     pub environment: BTreeMap<String, serde_json::Value>,
     /// What was foreseen and could not be had, or was raised: descriptors, ports, memory.
@@ -199,6 +203,12 @@ pub struct IterationRecord {
     /// What the generator's host counted while the window was open, where its kernel tells.
     #[serde(default)]
     pub host: Option<HostUse>,
+    /// What each of several hosts had of it, in order; empty: this host made the load. `host` is then the controller's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<GeneratorPart>,
+    /// The host that was lost, which makes the run void: what is here is the others'.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<GeneratorLoss>,
     /// What the server's host counted, if an agent monitored it there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_host: Option<ServerHostUse>,
@@ -562,6 +572,7 @@ impl RunRecord {
             workload: self.workload.clone(),
             workload_sha256: self.workload_sha256.clone(),
             target: self.target.clone(),
+            generators: self.generators.clone(),
             environment: self.environment.clone(),
             warnings: self.warnings.clone(),
             iterations: Vec::new(),

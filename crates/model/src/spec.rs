@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::addresses::AddressRange;
 use crate::arrivals::ArrivalProcess;
+use crate::generators::GeneratorHost;
 pub use crate::http2_settings::Http2Settings;
 pub use crate::interfaces::{Interface, InterfaceError};
 use crate::rate::Rates;
@@ -44,6 +45,9 @@ pub struct RunSpec {
     pub client: ClientSpec,
     /// The generator's own settings.
     pub generator: GeneratorSpec,
+    /// Hosts that make the load together, in order; empty: this one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub generators: Vec<GeneratorHost>,
     /// The server that webstone starts, where no target is named.
     pub server: ServerSpec,
     /// Where the levels are searched for instead of listed: `webstone find`.
@@ -67,6 +71,7 @@ impl Default for RunSpec {
             load: LoadSpec::default(),
             client: ClientSpec::default(),
             generator: GeneratorSpec::default(),
+            generators: Vec::new(),
             server: ServerSpec::default(),
             find: None,
             series: None,

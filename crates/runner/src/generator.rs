@@ -9,9 +9,12 @@ use webstone_engine::{
     Control, EngineError, LevelJob, LevelOutcome, Plan, PlanError, TraceEvent, Transaction, run_level,
 };
 use webstone_model::event::{Live, Phase};
+use webstone_model::generators::{GeneratorLoss, GeneratorPart};
 use webstone_model::rate::RateProfile;
 use webstone_model::spec::RunSpec;
 use webstone_model::workload::Workload;
+
+use crate::fleet::FleetError;
 
 /// Where a level's details go, where anybody wants them.
 #[derive(Default)]
@@ -28,10 +31,30 @@ pub(crate) trait LoadGenerator: Sync {
     fn level(&self, clients: u32, rate: Option<RateProfile>, outputs: Outputs) -> Box<dyn Level>;
 }
 
+/// What became of a level.
+pub(crate) struct Made {
+    pub(crate) outcome: LevelOutcome,
+    /// What each host had of it; empty where this one made it alone.
+    pub(crate) parts: Vec<GeneratorPart>,
+    /// The host that was lost, which makes it void.
+    pub(crate) lost: Option<GeneratorLoss>,
+}
+
+/// Why a level could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum LevelError {
+    /// Here.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// On several hosts.
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
+}
+
 /// One level: run on a thread of its own, watched and ended from another.
 pub(crate) trait Level: Send + Sync {
     /// Runs it to its end. Called once.
-    fn run(&self) -> Result<LevelOutcome, EngineError>;
+    fn run(&self) -> Result<Made, LevelError>;
     /// Closes the window now.
     fn end_window(&self);
     /// Ends everything at once.
@@ -59,7 +82,7 @@ struct Engine {
 impl LoadGenerator for Engine {
     fn level(&self, clients: u32, rate: Option<RateProfile>, outputs: Outputs) -> Box<dyn Level> {
         let Outputs { trace, transactions } = outputs;
-        let job = LevelJob { plan: Arc::clone(&self.plan), clients, rate, trace, transactions };
+        let job = LevelJob { rate, trace, transactions, ..LevelJob::new(Arc::clone(&self.plan), clients) };
         Box::new(EngineLevel { job, control: Control::new() })
     }
 }
@@ -70,8 +93,9 @@ struct EngineLevel {
 }
 
 impl Level for EngineLevel {
-    fn run(&self) -> Result<LevelOutcome, EngineError> {
-        run_level(&self.job, &self.control)
+    fn run(&self) -> Result<Made, LevelError> {
+        let outcome = run_level(&self.job, &self.control)?;
+        Ok(Made { outcome, parts: Vec::new(), lost: None })
     }
 
     fn end_window(&self) {

@@ -8,6 +8,7 @@
 pub mod calibrate;
 pub mod check;
 pub mod checkfiles;
+pub mod fleet;
 mod generator;
 pub mod mining;
 pub mod observer;
@@ -25,6 +26,7 @@ mod under_test;
 mod workload_source;
 pub mod workout;
 
+pub use generator::LevelError;
 pub use run::{Part, RunError, RunOutcome, RunnerOptions, resolve_workload, run};
 pub use sweep::SweepError;
 pub use workload_source::{WorkloadSourceError, load_workload};

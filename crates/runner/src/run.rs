@@ -18,6 +18,7 @@ use webstone_model::workload::Workload;
 
 use crate::calibrate;
 use crate::check::{Checked, check, for_workload, handler};
+use crate::fleet;
 use crate::generator::{self, Compile, LoadGenerator};
 use crate::observer::Observer;
 use crate::order::Course;
@@ -237,7 +238,8 @@ fn prepare(
         "CPUs are placed"
     );
     let links = links_towards(&root, facts.addresses.iter().map(|address| address.ip()), facts.this_host);
-    warnings.extend(placement.warnings.iter().cloned());
+    // What is said of the generator's CPUs is of no generator where other hosts make the load.
+    warnings.extend(placement.warnings.iter().filter(|_| spec.generators.is_empty()).cloned());
     warnings.extend(found.warnings(&placement));
     effective.generator.workers = placement.workers;
     effective.generator.cpus = cpu_list(&placement.workers_cpus);
@@ -301,7 +303,26 @@ fn prepare(
     going_on()?;
     let (agent, introduced) = started.transpose()?.unzip();
     warnings.extend(introduced.iter().flat_map(|agent| agent.warnings.clone()));
-    let generator = compile(&effective, &workload)?;
+    let (generator, generators) = match effective.generators.is_empty() {
+        true => (compile(&effective, &workload)?, Vec::new()),
+        false => {
+            observer
+                .event(&Event::Preparing { what: "starting the agents on the generators' hosts".to_owned() });
+            let server = environment::boot(&root).filter(|_| ours || facts.this_host);
+            // Each host places its workers itself.
+            let of_hosts = RunSpec { generator: spec.generator.clone(), ..effective.clone() };
+            let setting = fleet::Setting {
+                tool: &tool,
+                spec: &of_hosts,
+                workload: &workload,
+                server: server.map(|boot| (boot, placement.server.clone())),
+            };
+            let fleet = fleet::start(&setting, interrupt)?;
+            warnings.extend(fleet.warnings.iter().cloned());
+            let records = fleet.records.clone();
+            (Box::new(fleet) as Box<dyn LoadGenerator>, records)
+        }
+    };
     let record_all = match &spec.generator.record_all {
         Some(path) => Some(RecordAll::create(path.as_ref())?),
         None => None,
@@ -330,6 +351,7 @@ fn prepare(
     let mut record = RunRecord {
         schema: SCHEMA_VERSION,
         id: String::new(),
+        generators,
         environment: calibrate::with_calibration(environment, calibration.as_deref(), &tool),
         tool,
         started_at: clock::rfc3339(started),
@@ -496,7 +518,7 @@ fn watched_cpus(record: &RunRecord, spec: &RunSpec) -> Vec<u32> {
 }
 
 /// Raises what may be raised and returns what the user should know. What cannot work is an error.
-fn foresee(load: &Load, root: &Root) -> Result<Vec<String>, RunError> {
+pub(crate) fn foresee(load: &Load, root: &Root) -> Result<Vec<String>, RunError> {
     let mut notes = Vec::new();
     let raised = limits::raise_descriptors(load.descriptors());
     if raised.to > raised.from {

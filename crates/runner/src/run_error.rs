@@ -4,6 +4,7 @@ use webstone_engine::PlanError;
 use webstone_model::errors::Blame;
 
 use crate::check::SpecError;
+use crate::fleet::FleetError;
 use crate::placement::PlacementError;
 use crate::preflight::needs::Shortage;
 use crate::preflight::target::TargetError;
@@ -54,6 +55,9 @@ pub enum RunError {
     /// The agent on the server's host did not start.
     #[error(transparent)]
     Agent(#[from] AgentError),
+    /// A host that shall make load cannot be had.
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
     /// The engine cannot run the specification.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -85,6 +89,7 @@ impl RunError {
             RunError::Server(error) => error.hint().map(str::to_owned),
             RunError::UnderTest(error) => error.hint(),
             RunError::Agent(error) => Some(error.hint()),
+            RunError::Fleet(error) => error.hint(),
             RunError::Plan(error) => error.hint.clone(),
             RunError::Store(error) => error.hint().map(str::to_owned),
             RunError::RecordAll(error) => Some(error.hint().to_owned()),
@@ -103,7 +108,8 @@ impl RunError {
             | RunError::Configuration(_)
             | RunError::Placement(_)
             | RunError::Plan(_)
-            | RunError::Agent(AgentError::Command(_))
+            | RunError::Agent(AgentError::Command { .. })
+            | RunError::Fleet(FleetError::Interrupted)
             | RunError::Interrupted => Blame::User,
             RunError::Target(error) if error.is_usage => Blame::User,
             RunError::Target(_) => Blame::Target,

@@ -20,7 +20,7 @@ use webstone_model::spec::{RunSpec, parse_cpu_list};
 use webstone_model::units::Nanos;
 use webstone_server::Counters;
 
-use crate::generator::{Level, LoadGenerator, Outputs};
+use crate::generator::{Level, LevelError, LoadGenerator, Made, Outputs};
 use crate::observer::Observer;
 use crate::order::{Course, Step};
 use crate::record_all::{RecordAll, RecordAllError};
@@ -92,11 +92,11 @@ impl Sink for () {
 pub enum SweepError {
     /// A level could not run.
     #[error("the level of {level} could not run: {source}")]
-    Engine {
+    Level {
         /// The level.
         level: LevelKey,
         /// Why.
-        source: EngineError,
+        source: LevelError,
     },
     /// An iteration could not be stored.
     #[error("{source}; the sweep was stopped, and what was measured is in the report")]
@@ -181,7 +181,7 @@ impl Sweep<'_> {
         self.alive()?;
         self.observer.event(&Event::LevelStarted { at });
         info!(run = %step.key(), step = at.step, of = at.steps, "level starts");
-        let disturbance = self.disturbance();
+        let disturbance = self.spec.generators.is_empty().then(|| looked_for(self.spec)).flatten();
         if let Some(server) = &mut self.server {
             server.level_starts();
             server.processes().reset_peak();
@@ -194,11 +194,12 @@ impl Sweep<'_> {
         }
         let (result, mut seen) = self.run_level(at, step);
         seen.here.host.disturbance = disturbance;
-        let outcome = result.map_err(|source| SweepError::Engine { level: step.key().level, source })?;
+        let made = result.map_err(|source| SweepError::Level { level: step.key().level, source })?;
+        let outcome = &made.outcome;
         // Ended before its window opened: there is nothing that could be kept.
         let cut_off_is_kept = outcome.measured.window_ns > 0 && !self.only_whole;
         if cut_off_is_kept || !outcome.interrupted {
-            let iteration = self.iteration(step, outcome, seen);
+            let iteration = self.iteration(step, made, seen);
             if self.may_be_repeated(record, &iteration) {
                 return self.void(at, step, iteration, record);
             }
@@ -272,16 +273,8 @@ impl Sweep<'_> {
         }
     }
 
-    /// What others take of the generator's CPUs, of which its own share no counter need tell.
-    fn disturbance(&self) -> Option<Disturbance> {
-        let cpus = parse_cpu_list(&self.spec.generator.cpus).unwrap_or_default();
-        let length = self.spec.load.duration.as_duration() / DURATIONS_PER_DISTURBANCE;
-        let length = length.clamp(DISTURBANCE_MIN, DISTURBANCE_MAX);
-        Some(webstone_engine::disturbance(&cpus, length)).filter(|seen| seen.looked_ns > 0)
-    }
-
     /// Runs a level and returns what was used within the window.
-    fn run_level(&mut self, at: Position, step: Step) -> (Result<LevelOutcome, EngineError>, Seen) {
+    fn run_level(&mut self, at: Position, step: Step) -> (Result<Made, LevelError>, Seen) {
         let mut outputs = Outputs::default();
         let trace = self.trace.take().map(|writer| {
             let (sender, receiver) = sync_channel(QUEUE);
@@ -309,7 +302,7 @@ impl Sweep<'_> {
         watched
     }
 
-    fn watch(&mut self, at: Position, level: Box<dyn Level>) -> (Result<LevelOutcome, EngineError>, Seen) {
+    fn watch(&mut self, at: Position, level: Box<dyn Level>) -> (Result<Made, LevelError>, Seen) {
         let level = &*level;
         let server = self.server.as_ref().map(|server| server.processes());
         let mut window = Window::before(Watched {
@@ -334,7 +327,7 @@ impl Sweep<'_> {
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => {
                         drop(thread.join());
-                        break Err(EngineError::WorkerPanicked(0));
+                        break Err(EngineError::WorkerPanicked(0).into());
                     }
                 }
                 if until_asked.is_some() && self.until_asked(level) == Some(Duration::ZERO) {
@@ -390,8 +383,9 @@ impl Sweep<'_> {
         }
     }
 
-    fn iteration(&self, step: Step, outcome: LevelOutcome, seen: Seen) -> IterationRecord {
-        let LevelOutcome { mut measured, opened_at, interrupted } = outcome;
+    fn iteration(&self, step: Step, made: Made, seen: Seen) -> IterationRecord {
+        let Made { outcome, parts, lost } = made;
+        let LevelOutcome { mut measured, opened_at, interrupted, .. } = outcome;
         let Seen { here: used, elsewhere } = seen;
         measured.errors = redaction::errors(std::mem::take(&mut measured.errors));
         // Bytes can be compared only where every answer was read to its end.
@@ -431,6 +425,8 @@ impl Sweep<'_> {
             server,
             arm: step.arm,
             host: Some(used.host),
+            parts,
+            lost,
             server_host,
             server_missing,
             origin: used.origin,
@@ -451,6 +447,14 @@ impl Sweep<'_> {
         }
         Some(counted)
     }
+}
+
+/// What others take of the generator's CPUs, of which its own share no counter need tell. Nothing where other hosts make the load.
+pub(crate) fn looked_for(spec: &RunSpec) -> Option<Disturbance> {
+    let cpus = parse_cpu_list(&spec.generator.cpus).unwrap_or_default();
+    let length = spec.load.duration.as_duration() / DURATIONS_PER_DISTURBANCE;
+    let length = length.clamp(DISTURBANCE_MIN, DISTURBANCE_MAX);
+    Some(webstone_engine::disturbance(&cpus, length)).filter(|seen| seen.looked_ns > 0)
 }
 
 /// What was seen while a window was open.

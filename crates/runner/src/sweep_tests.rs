@@ -116,7 +116,7 @@ struct Scripted {
 }
 
 impl Level for Scripted {
-    fn run(&self) -> Result<LevelOutcome, EngineError> {
+    fn run(&self) -> Result<Made, LevelError> {
         if let Some(transactions) = &self.outputs.transactions {
             transactions.send(vec![Transaction { client: self.clients, ..Transaction::default() }]).unwrap();
         }
@@ -149,7 +149,10 @@ impl Level for Scripted {
             let worker = WorkerUse { cpu: Some(5), stalls: 1, stalled_ns, ..WorkerUse::default() };
             measured.generator.workers = vec![WorkerUse { stalled_ns_max: stalled_ns, ..worker }];
         }
-        Ok(LevelOutcome { measured, opened_at: SystemTime::UNIX_EPOCH, interrupted: wanted > 0 })
+        let opened_at = SystemTime::UNIX_EPOCH;
+        let interrupted = wanted > 0;
+        let outcome = LevelOutcome { measured, opened_at, opened_ns: None, closed_ns: None, interrupted };
+        Ok(Made { outcome, parts: Vec::new(), lost: None })
     }
 
     fn end_window(&self) {

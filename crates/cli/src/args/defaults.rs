@@ -184,6 +184,7 @@ fn tls(tls: &TlsSpec) -> Defaults {
 
 fn generator(generator: &GeneratorSpec) -> Defaults {
     vec![
+        ("generator", "none: this host makes the load".to_owned()),
         ("workers", generator.workers.to_string()),
         ("cpus", "chosen by webstone".to_owned()),
         ("page_histograms", generator.page_histograms.to_string()),

@@ -10,6 +10,17 @@ use super::values;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Generator")]
 pub struct GeneratorArgs {
+    /// Command that runs `webstone agent` on a host that makes load; repeat it for each host
+    ///
+    /// The hosts make every level together: clients and arrivals are dealt to them by their workers, their windows open at the same
+    /// instant, and their results are merged exactly. This host makes no load then. Split into words as a shell would; no shell is
+    /// started. It must not ask for a password. The same build of webstone must be installed on every host. See
+    /// `docs/generators.md`.
+    ///
+    /// Example: --generator 'ssh gen1 webstone agent' --generator 'ssh gen2 webstone agent'
+    #[arg(long, value_name = "COMMAND")]
+    pub generator: Vec<String>,
+
     /// Number of worker threads, each with one event loop; 0 means one per CPU that the server under test does not need
     ///
     /// Example: -t 2

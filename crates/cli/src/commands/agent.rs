@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal};
 
 use webstone_lab::agent::serve;
+use webstone_runner::fleet::role;
 
 use crate::failure::{Exit, Failure};
 use crate::version;
@@ -17,8 +18,9 @@ pub(super) fn execute() -> Result<Exit, Failure> {
              without `ssh -t`)",
         ));
     }
-    // Not the locked handle: the thread that answers outlives this call until the program ends.
-    match serve(io::stdin().lock(), io::stdout(), &version::tool().version) {
+    // Not the locked handles: the threads that hear and answer outlive this call until the program ends.
+    let tool = version::tool();
+    match serve(io::stdin(), io::stdout(), &tool.version.clone(), role(tool)) {
         Ok(()) => Ok(Exit::Done),
         Err(error) => {
             let failure = Failure::failed(format!("agent: {error}"));

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use webstone_model::generators::GeneratorHost;
 use webstone_model::server_tls::ServerTls;
-use webstone_model::spec::{ClientSpec, ConnectionPolicy, GeneratorSpec, LoadSpec, ServerSpec};
+use webstone_model::spec::{ClientSpec, ConnectionPolicy, GeneratorSpec, LoadSpec, RunSpec, ServerSpec};
 use webstone_model::tls::TlsSpec;
 use webstone_model::units::Nanos;
 
@@ -135,7 +136,15 @@ pub(super) fn tls(args: &TlsArgs, spec: &mut TlsSpec) {
     spec.early_data |= args.early_data;
 }
 
-pub(super) fn generator(args: &GeneratorArgs, spec: &mut GeneratorSpec) {
+/// Hosts on the command line are instead of those in a file.
+pub(super) fn generators(args: &GeneratorArgs, spec: &mut RunSpec) {
+    if !args.generator.is_empty() {
+        spec.generators = args.generator.iter().map(|agent| GeneratorHost { agent: agent.clone() }).collect();
+    }
+    generator(args, &mut spec.generator);
+}
+
+fn generator(args: &GeneratorArgs, spec: &mut GeneratorSpec) {
     set(&args.workers, &mut spec.workers);
     set(&args.cpus, &mut spec.cpus);
     if args.no_pin {

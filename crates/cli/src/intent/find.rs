@@ -41,7 +41,7 @@ pub(crate) fn of_find(args: &FindArgs) -> Result<Intent, Failure> {
     search.fill(&mut spec.load, &[search.to]);
     spec.find = Some(search);
     apply::client(&args.client, &mut spec.client)?;
-    apply::generator(&args.generator, &mut spec.generator);
+    apply::generators(&args.generator, &mut spec);
     apply::elsewhere(&args.elsewhere, &mut spec.server);
     // The search says how many clients there are.
     let given = vec!["load.clients", "load.duration"];

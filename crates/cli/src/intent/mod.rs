@@ -81,7 +81,7 @@ pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
     spec.server_config.extend(args.server_config.iter().map(|path| path.to_string_lossy().into_owned()));
     apply::load(&args.load, &mut spec.load);
     apply::client(&args.client, &mut spec.client)?;
-    apply::generator(&args.generator, &mut spec.generator);
+    apply::generators(&args.generator, &mut spec);
     apply::own_server(&args.server, &mut spec.server);
     apply::elsewhere(&args.elsewhere, &mut spec.server);
     let given = [given_load(&args.load.clients, &args.load.duration), target::given(&args.server)].concat();
@@ -101,7 +101,7 @@ pub(crate) fn of_hit(args: &HitArgs) -> Result<Intent, Failure> {
     let workload = pages::of_urls(&args.urls, &mut spec)?;
     apply::hit_load(&args.load, &mut spec.load);
     apply::client(&args.client, &mut spec.client)?;
-    apply::generator(&args.generator, &mut spec.generator);
+    apply::generators(&args.generator, &mut spec);
     apply::elsewhere(&args.elsewhere, &mut spec.server);
     let store = args.store || args.output.runs_dir.is_some();
     let given = given_load(&args.load.clients, &args.load.duration);

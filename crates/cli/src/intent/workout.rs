@@ -37,7 +37,12 @@ pub(crate) fn of_workout(args: &WorkoutArgs, tool: Tool) -> Result<WorkoutOption
     spec.load.pages = args.pages;
     spec.load.warmup = Nanos::ZERO;
     apply::client(&args.client, &mut spec.client)?;
-    apply::generator(&args.generator, &mut spec.generator);
+    if !args.generator.generator.is_empty() {
+        return Err(
+            Failure::usage("--generator: a workout makes its load on this host alone").hint("leave it out")
+        );
+    }
+    apply::generators(&args.generator, &mut spec);
     apply::own_server(&args.server, &mut spec.server);
     let asked =
         Asked { spec, defaults: RunSpec::default(), given: target::given(&args.server), testbed: None };

@@ -12,7 +12,7 @@ use crate::namespace::Namespace;
 use crate::program::{Running, Said, Server, assert_ended, command, program, webstone, webstone_in};
 
 /// Longer than anything here takes on the slowest machine; a test that waits for it has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A load that leaves the agent its share of a machine that has other tests to run, too.
 const LIGHT: [&str; 6] = ["-c", "2", "-d", "3s", "--warmup", "0s"];
@@ -23,7 +23,7 @@ fn traced(dir: &Path) -> (String, PathBuf) {
     (format!("sh -c 'echo $$ > {}; exec {} agent'", file.display(), program()), file)
 }
 
-fn pid_in(file: &Path) -> u32 {
+pub(crate) fn pid_in(file: &Path) -> u32 {
     let until = Instant::now() + PATIENCE;
     loop {
         match fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()) {
@@ -34,7 +34,7 @@ fn pid_in(file: &Path) -> u32 {
     }
 }
 
-fn is_gone(pid: u32) -> bool {
+pub(crate) fn is_gone(pid: u32) -> bool {
     let until = Instant::now() + PATIENCE;
     let state = || fs::read_to_string(format!("/proc/{pid}/stat")).ok();
     // A zombie that nobody waits for is gone as well.
@@ -47,11 +47,11 @@ fn is_gone(pid: u32) -> bool {
     true
 }
 
-fn signal(name: &str, pid: u32) {
+pub(crate) fn signal(name: &str, pid: u32) {
     assert!(Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap().success());
 }
 
-fn json(said: &Said) -> Value {
+pub(crate) fn json(said: &Said) -> Value {
     serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err))
 }
 

@@ -10,6 +10,7 @@ mod events;
 mod files;
 mod find;
 mod full_link;
+mod generators;
 mod help;
 mod interfaces;
 mod interruption;

@@ -214,7 +214,8 @@ fn the_verdict_stands_above_the_rate_and_the_report_repeats_it() {
     let said = webstone_in(dir.path(), &["hit", &url, "-d", "300ms", "-c", "2", "-q", "--warmup", "0"]);
     assert_eq!(said.code, 4, "{}", said.err);
     let place = |text: &str| said.out.find(text).unwrap_or_else(|| panic!("{text} is in\n{}", said.out));
-    assert!(place("INVALID: 2 clients: ") < place("bottleneck"), "{}", said.out);
+    // Where the machine is busy, iterations are named beside levels.
+    assert!(place("INVALID: 2 clients") < place("bottleneck"), "{}", said.out);
     assert!(place("bottleneck") < place("Requests/sec:"), "{}", said.out);
 }
 

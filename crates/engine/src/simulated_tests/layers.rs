@@ -50,7 +50,7 @@ impl Layer for Veil {
 
     type Shared = ();
 
-    fn shared(_: &Plan, _: usize) {}
+    fn shared(_: &Plan, _: u32) {}
 
     fn open(&mut self, origin: u32, plan: &Plan, (): &mut ()) {
         assert_eq!(plan.origins[origin as usize].authority, "192.0.2.1");

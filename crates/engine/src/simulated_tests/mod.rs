@@ -8,6 +8,7 @@ mod machine;
 mod open_loop;
 mod pages;
 mod schedules;
+mod several_hosts;
 mod shared_links;
 mod tls;
 mod trouble;
@@ -25,8 +26,10 @@ use webstone_model::workload::{FileRequest, Page, Workload};
 
 use crate::h1::session::Http1;
 use crate::layer::{Layer, Plain};
+use crate::level::LevelJob;
 use crate::observe::Observer;
 use crate::plan::Plan;
+use crate::seats::Seats;
 use crate::session::Session;
 use crate::sys::Address;
 use crate::sys::simulated::{Act, Attempt, BEGIN_NS, Peer, Simulated, Wire};
@@ -89,7 +92,27 @@ impl Level {
         peer: impl Peer,
         transactions: Option<SyncSender<Vec<Transaction>>>,
     ) -> Measured {
+        let job = self.job(1);
+        self.run_seat::<L, P>(&job, job.dealt().unwrap()[0], peer, transactions)
+    }
+
+    /// The level as a host of so many workers makes it alone.
+    fn job(&self, workers: u32) -> LevelJob {
         let plan = Arc::new(Plan::compile(&self.spec, &self.workload).unwrap());
+        let rate = self.rate.as_ref().map(|rate| rate.parse().unwrap());
+        LevelJob { rate, seats: Seats::all_here(workers), ..LevelJob::new(plan, self.clients) }
+    }
+
+    /// What one of its workers makes, in a world of its own.
+    fn run_seat<L: Layer, P: Session>(
+        &self,
+        job: &LevelJob,
+        seat: Seat,
+        peer: impl Peer,
+        transactions: Option<SyncSender<Vec<Transaction>>>,
+    ) -> Measured {
+        let seat = Seat { number: 0, ..seat };
+        let plan = job.plan.clone();
         let open_ns = BEGIN_NS + plan.warmup_ns;
         let shared = Arc::new(Shared {
             open_ns: AtomicU64::new(open_ns),
@@ -100,14 +123,12 @@ impl Level {
             traced: AtomicU32::new(0),
             workers: vec![Published::default()],
         });
-        let rate = self.rate.as_ref().map(|rate| rate.parse().unwrap());
-        let seat = Seat { number: 0, workers: 1, cpu: None, first_client: 0, clients: self.clients, rate };
         let network = Simulated::new(peer, self.wire.clone());
         let observer = Observer::new(None, transactions);
         let worker = Worker::<_, L, P>::new(plan.clone(), shared, seat, network, observer).unwrap();
         let measured = worker.run(BEGIN_NS).unwrap();
         let one_request_each = plan.parallel == 1;
-        let expected = Expectation { clients: self.clients.into(), one_request_each, server_bytes: None };
+        let expected = Expectation { clients: seat.clients.into(), one_request_each, server_bytes: None };
         for identity in check(&measured, &expected) {
             assert!(identity.holds, "{identity:?}");
         }
@@ -115,7 +136,7 @@ impl Level {
         if one_request_each {
             assert_eq!(
                 client_ns(&measured),
-                u64::from(self.clients) * measured.window_ns,
+                u64::from(seat.clients) * measured.window_ns,
                 "{:?}",
                 measured.counts
             );

@@ -65,7 +65,7 @@ impl Layer for Tls {
 
     type Shared = Shared;
 
-    fn shared(plan: &Plan, worker: usize) -> Shared {
+    fn shared(plan: &Plan, slot: u32) -> Shared {
         let key_log = plan.tls.as_ref().map(TlsPlan::key_log);
         let server = |tls: &TlsPlan| {
             let sessions = Arc::new(Sessions::new(tls.resume.percent() > 0.0));
@@ -86,7 +86,7 @@ impl Layer for Tls {
                 .map(|origin| origin.secure.as_ref().and(plan.tls.as_ref()).map(server))
                 .collect(),
             plan: plan.tls.clone(),
-            draws: Draws::new(plan.seed, worker as u64),
+            draws: Draws::new(plan.seed, slot.into()),
             wire: Vec::new(),
             plain: Vec::new(),
         }
@@ -309,8 +309,8 @@ impl Tls {
 struct Draws(u64);
 
 impl Draws {
-    fn new(seed: u64, worker: u64) -> Draws {
-        Draws(seed ^ worker.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17))
+    fn new(seed: u64, slot: u64) -> Draws {
+        Draws(seed ^ slot.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17))
     }
 
     fn next_of_10_000(&mut self) -> u16 {

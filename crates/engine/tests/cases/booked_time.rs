@@ -36,7 +36,7 @@ fn troubled(url: &str, policy: ConnectionPolicy) -> RunSpec {
 fn run(spec: &RunSpec, workload: &Workload, rate: Option<&str>) -> LevelOutcome {
     let plan = Arc::new(Plan::compile(spec, workload).unwrap());
     let rate = rate.map(|rate| rate.parse().unwrap());
-    let job = LevelJob { plan, clients: CLIENTS, rate, trace: None, transactions: None };
+    let job = LevelJob { rate, ..LevelJob::new(plan, CLIENTS) };
     let outcome = run_level(&job, &Control::new()).unwrap();
     let counts = outcome.measured.counts;
     let free_ns = outcome.measured.open_loop.as_ref().map_or(0, |open_loop| open_loop.free_ns);

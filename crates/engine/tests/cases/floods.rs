@@ -74,7 +74,7 @@ fn under_a_flood_every_client_is_always_asking() {
     let peer = Peer::start(vec![write(CHUNKED), Act::Flood(chunk())]);
     let spec = flooded(&peer.url, 2000);
     let plan = Arc::new(Plan::compile(&spec, &one_page(vec![file("/x", None)])).unwrap());
-    let job = LevelJob { plan, clients: 6, rate: None, trace: None, transactions: None };
+    let job = LevelJob::new(plan, 6);
     let outcome = run_level(&job, &Control::new()).unwrap();
     let expected = Expectation { clients: 6, one_request_each: true, server_bytes: None };
     for identity in check(&outcome.measured, &expected) {
@@ -95,7 +95,7 @@ fn a_flood_does_not_outlast_an_interruption() {
     spec.client.request_timeout = Nanos::from_secs(600);
     spec.load.drain = Nanos::from_secs(600);
     let plan = Arc::new(Plan::compile(&spec, &one_page(vec![file("/x", None)])).unwrap());
-    let job = LevelJob { plan, clients: 4, rate: None, trace: None, transactions: None };
+    let job = LevelJob::new(plan, 4);
     let control = Control::new();
     let watched = control.clone();
     let watcher = std::thread::spawn(move || {

@@ -16,6 +16,7 @@ mod opinions;
 pub(crate) mod peer;
 mod protocols;
 mod requests;
+mod several_hosts;
 mod tls;
 mod tls_peer;
 mod truth;

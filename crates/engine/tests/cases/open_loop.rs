@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::peer::{errors, file, one_page, spec};
 use webstone_engine::{Control, LevelJob, LevelOutcome, Plan, run_level};
-use webstone_model::arrivals::{ArrivalProcess, Arrivals};
+use webstone_model::arrivals::{ArrivalProcess, Arrivals, Slots};
 use webstone_model::identities::{Expectation, check};
 use webstone_model::metrics::OpenLoop;
 use webstone_model::spec::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
@@ -37,7 +37,7 @@ fn open_spec(url: &str, policy: ConnectionPolicy, seconds: u64) -> RunSpec {
 fn run(spec: &RunSpec, workload: &Workload, clients: u32, rate: &str) -> LevelOutcome {
     let plan = Arc::new(Plan::compile(spec, workload).unwrap());
     let rate = Some(rate.parse().unwrap());
-    let job = LevelJob { plan, clients, rate, trace: None, transactions: None };
+    let job = LevelJob { rate, ..LevelJob::new(plan, clients) };
     let outcome = run_level(&job, &Control::new()).unwrap();
     let expected = Expectation { clients: clients.into(), one_request_each: true, server_bytes: None };
     let checks = check(&outcome.measured, &expected);
@@ -84,7 +84,7 @@ fn a_poisson_schedule_is_the_models_for_every_number_of_workers() {
         spec.generator.workers = workers;
         spec.client.seed = 42;
         let outcome = run(&spec, &workload, 30, "800");
-        let model = Arrivals::new(ArrivalProcess::Poisson, "800".parse().unwrap(), 42, 0, 1);
+        let model = Arrivals::new(ArrivalProcess::Poisson, "800".parse().unwrap(), 42, Slots::ALL);
         assert_eq!(schedule(&outcome).planned, model.take_while(|at| *at < SECOND).count() as u64);
     }
 }
@@ -95,7 +95,7 @@ fn a_window_ended_early_keeps_its_books() {
     let plan =
         Plan::compile(&open_spec(server.url(), KeepAlive, 60), &one_page(vec![file("/test", None)])).unwrap();
     let rate = Some("500".parse().unwrap());
-    let job = LevelJob { plan: Arc::new(plan), clients: 5, rate, trace: None, transactions: None };
+    let job = LevelJob { rate, ..LevelJob::new(Arc::new(plan), 5) };
     let control = Control::new();
     let outcome = std::thread::scope(|scope| {
         let level = scope.spawn(|| run_level(&job, &control).unwrap());

@@ -67,7 +67,7 @@ fn openssl_tells_the_same_handshakes() {
             spec.generator.trace = PAGES as u32;
             let plan = Arc::new(Plan::compile(&spec, &one_page(vec![file("/", None)])).unwrap());
             let (sender, receiver) = sync_channel(100_000);
-            let job = LevelJob { plan, clients: 1, rate: None, trace: Some(sender), transactions: None };
+            let job = LevelJob { trace: Some(sender), ..LevelJob::new(plan, 1) };
             let outcome = run_level(&job, &Control::new()).unwrap();
             drop(job);
             assert_eq!(

@@ -85,7 +85,7 @@ impl Way {
 fn run_told(spec: &RunSpec, workload: &Workload, clients: u32) -> (LevelOutcome, Vec<Transaction>) {
     let plan = Arc::new(Plan::compile(spec, workload).unwrap());
     let (sender, receiver) = sync_channel(10_000);
-    let job = LevelJob { plan, clients, rate: None, trace: None, transactions: Some(sender) };
+    let job = LevelJob { transactions: Some(sender), ..LevelJob::new(plan, clients) };
     let outcome = run_level(&job, &Control::new()).unwrap();
     drop(job);
     (outcome, receiver.iter().flatten().collect())
@@ -121,7 +121,7 @@ fn a_schedule_is_kept_to_the_last_arrival() {
             let workload = one_page(vec![file("/test?size=10", Some(10))]);
             let plan = Arc::new(Plan::compile(&spec, &workload).unwrap());
             let rate = Some("200".parse().unwrap());
-            let job = LevelJob { plan, clients: 50, rate, trace: None, transactions: None };
+            let job = LevelJob { rate, ..LevelJob::new(plan, 50) };
             let outcome = run_level(&job, &Control::new()).unwrap();
             let expected = Expectation { clients: 50, one_request_each: true, server_bytes: None };
             for identity in check(&outcome.measured, &expected) {
@@ -259,7 +259,7 @@ fn traces_are_in_plaintext() {
             let workload = one_page(vec![file("/test?size=40&header=100", Some(40))]);
             let plan = Arc::new(Plan::compile(&spec, &workload).unwrap());
             let (sender, receiver) = sync_channel(10_000);
-            let job = LevelJob { plan, clients: 1, rate: None, trace: Some(sender), transactions: None };
+            let job = LevelJob { trace: Some(sender), ..LevelJob::new(plan, 1) };
             let outcome = run_level(&job, &Control::new()).unwrap();
             drop(job);
             let what = format!("{way:?} {policy:?}");

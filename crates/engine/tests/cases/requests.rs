@@ -315,7 +315,7 @@ fn the_page_sequence_does_not_depend_on_the_workers() {
         spec.generator.workers = workers;
         let plan = Arc::new(Plan::compile(&spec, &workload).unwrap());
         let (sender, receiver) = sync_channel(10_000);
-        let job = LevelJob { plan, clients: 4, rate: None, trace: None, transactions: Some(sender) };
+        let job = LevelJob { transactions: Some(sender), ..LevelJob::new(plan, 4) };
         run_level(&job, &Control::new()).unwrap();
         drop(job);
         let mut pages = vec![Vec::new(); 4];

@@ -1,13 +1,15 @@
 //! How messages travel between a run and an agent: a greeting of one line, then frames of four bytes of length (big-endian) and
-//! as many of JSON.
+//! as many of JSON. A frame whose length has its highest bit set is a piece of a payload, bytes that belong to the next message
+//! which announces one: what would outgrow a frame travels in pieces, and is taken only whole and with the right check sum.
 //!
 //! JSON, not a binary form: parts of records travel, which leave out fields that are empty, and a form that does not name its
 //! fields cannot read those back. A window is two messages of some kilobytes.
 
 use std::io::{self, Read, Write};
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 /// What a greeting begins with.
 pub(super) const GREETING: &str = "WEBSTONE-AGENT ";
@@ -15,6 +17,12 @@ pub(super) const GREETING: &str = "WEBSTONE-AGENT ";
 const GREETING_BYTES_MAX: usize = 100;
 /// Longest frame, in bytes: a thousand CPUs and all that is known of a host are a few hundred thousand.
 const FRAME_BYTES_MAX: usize = 4 << 20;
+/// Marks the length of a frame that is a piece of a payload.
+const PIECE: u32 = 1 << 31;
+/// Longest piece that is sent, in bytes: messages that hurry go between two of them.
+const PIECE_BYTES: usize = 256 << 10;
+/// Longest payload, in bytes: a window of a million clients is 20 MB.
+const PAYLOAD_BYTES_MAX: usize = 1 << 30;
 /// As much of what makes no sense is shown.
 const SHOWN_BYTES_MAX: usize = 60;
 
@@ -29,7 +37,7 @@ pub(super) struct Greeting {
 
 /// Why nothing sensible can be read.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum FrameError {
+pub enum FrameError {
     /// The stream ended between frames.
     #[error("the stream ended")]
     Ended,
@@ -50,6 +58,9 @@ pub(super) enum FrameError {
     /// More than a frame can have.
     #[error("a message of {0} bytes was announced; the limit is {FRAME_BYTES_MAX}")]
     Oversized(usize),
+    /// A payload is not what its message says.
+    #[error("a payload of {0} came damaged: {1}")]
+    Payload(&'static str, String),
     /// Nothing that is known.
     #[error("a message is invalid: {0}")]
     Garbled(String),
@@ -97,6 +108,40 @@ pub(super) fn greeted(input: &mut impl Read) -> Result<Greeting, FrameError> {
     })
 }
 
+/// What a message says of the payload that came before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Payload {
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// SHA-256 over it, in hex.
+    pub sha256: String,
+}
+
+impl Payload {
+    /// Of these bytes.
+    pub fn of(bytes: &[u8]) -> Payload {
+        Payload { bytes: bytes.len() as u64, sha256: sha256(bytes) }
+    }
+
+    /// The bytes, if they are those that were announced. `what` names them.
+    ///
+    /// # Errors
+    /// If some are missing or others than were sent.
+    pub fn check(&self, what: &'static str, bytes: Vec<u8>) -> Result<Vec<u8>, FrameError> {
+        if bytes.len() as u64 != self.bytes {
+            return Err(FrameError::Payload(what, format!("{} of {} bytes", bytes.len(), self.bytes)));
+        }
+        match sha256(&bytes) == self.sha256 {
+            true => Ok(bytes),
+            false => Err(FrameError::Payload(what, "its SHA-256 is another".to_owned())),
+        }
+    }
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Sends one message.
 pub(super) fn send(output: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     // The length goes first, in one write with the rest: half a frame is seen only where the writer died.
@@ -110,34 +155,96 @@ pub(super) fn send(output: &mut impl Write, message: &impl Serialize) -> io::Res
     output.flush()
 }
 
-/// Waits for one message.
+/// Frames of a payload, each to be written at once.
+pub(super) fn pieces(payload: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    payload.chunks(PIECE_BYTES).map(|piece| {
+        let mut frame = (PIECE | piece.len() as u32).to_be_bytes().to_vec();
+        frame.extend_from_slice(piece);
+        frame
+    })
+}
+
+/// Waits for one message without a payload.
+#[cfg(test)]
 pub(super) fn receive<T: DeserializeOwned>(input: &mut impl Read) -> Result<T, FrameError> {
-    let mut head = [0; 4];
-    let mut have = 0;
-    while have < head.len() {
-        match input.read(&mut head[have..]) {
-            Ok(0) if have == 0 => return Err(FrameError::Ended),
-            Ok(0) => return Err(FrameError::Torn),
-            Ok(read) => have += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(FrameError::Io(error)),
+    Frames::new(input).next().map(|(message, _)| message)
+}
+
+/// Reads messages, and the payloads before them.
+pub(super) struct Frames<R> {
+    input: R,
+    payload: Vec<u8>,
+}
+
+impl<R: Read> Frames<R> {
+    pub(super) fn new(input: R) -> Frames<R> {
+        Frames { input, payload: Vec::new() }
+    }
+
+    /// Waits for one message, with whatever pieces came before it.
+    #[cfg(test)]
+    pub(super) fn next<T: DeserializeOwned>(&mut self) -> Result<(T, Vec<u8>), FrameError> {
+        self.next_with(|_| true)
+    }
+
+    /// Waits for one message. Pieces that have come are its own where it `has_payload`; others go between them.
+    pub(super) fn next_with<T: DeserializeOwned>(
+        &mut self,
+        has_payload: impl Fn(&T) -> bool,
+    ) -> Result<(T, Vec<u8>), FrameError> {
+        loop {
+            let head = self.head()?;
+            if head & PIECE != 0 {
+                let length = (head & !PIECE) as usize;
+                if length > FRAME_BYTES_MAX {
+                    return Err(FrameError::Oversized(head as usize));
+                }
+                if self.payload.len() + length > PAYLOAD_BYTES_MAX {
+                    let more = format!("more than {PAYLOAD_BYTES_MAX} bytes");
+                    return Err(FrameError::Payload("no message", more));
+                }
+                self.body(length)?;
+                continue;
+            }
+            let length = head as usize;
+            if length > FRAME_BYTES_MAX {
+                return Err(FrameError::Oversized(length));
+            }
+            let before = self.payload.len();
+            self.body(length)?;
+            let body = self.payload.split_off(before);
+            let message: T = serde_json::from_slice(&body).map_err(|error| {
+                // It quotes what it stumbled over, with its escapes undone.
+                let error = error.to_string();
+                FrameError::Garbled(format!("{} ({})", shown(&body), error.escape_debug()))
+            })?;
+            let payload = if has_payload(&message) { std::mem::take(&mut self.payload) } else { Vec::new() };
+            return Ok((message, payload));
         }
     }
-    let length = u32::from_be_bytes(head) as usize;
-    if length > FRAME_BYTES_MAX {
-        return Err(FrameError::Oversized(length));
+
+    fn head(&mut self) -> Result<u32, FrameError> {
+        let mut head = [0; 4];
+        let mut have = 0;
+        while have < head.len() {
+            match self.input.read(&mut head[have..]) {
+                Ok(0) if have == 0 => return Err(FrameError::Ended),
+                Ok(0) => return Err(FrameError::Torn),
+                Ok(read) => have += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(FrameError::Io(error)),
+            }
+        }
+        Ok(u32::from_be_bytes(head))
     }
-    // Grows as bytes come: a length alone takes no memory.
-    let mut body = Vec::new();
-    input.take(length as u64).read_to_end(&mut body).map_err(FrameError::of)?;
-    if body.len() < length {
-        return Err(FrameError::Torn);
+
+    /// Appends so many bytes to what has come. Grows as bytes come: a length alone takes no memory.
+    fn body(&mut self, length: usize) -> Result<(), FrameError> {
+        let before = self.payload.len();
+        let read = self.input.by_ref().take(length as u64).read_to_end(&mut self.payload);
+        read.map_err(FrameError::of)?;
+        if self.payload.len() - before < length { Err(FrameError::Torn) } else { Ok(()) }
     }
-    serde_json::from_slice(&body).map_err(|error| {
-        // It quotes what it stumbled over, with its escapes undone.
-        let error = error.to_string();
-        FrameError::Garbled(format!("{} ({})", shown(&body), error.escape_debug()))
-    })
 }
 
 /// The beginning of what made no sense, harmless to a terminal.
@@ -180,6 +287,29 @@ mod tests {
         );
         assert!(said(b"\0\0\0\x01\x1b").contains(r"`\u{1b}`"));
         assert!(send(&mut Vec::new(), &"x".repeat(FRAME_BYTES_MAX)).is_err());
+    }
+
+    #[test]
+    fn a_payload_comes_with_its_message_whole_and_others_go_between_its_pieces() {
+        let bytes: Vec<u8> = (0..3 * PIECE_BYTES + 5).map(|at| (at % 251) as u8).collect();
+        let mut stream = Vec::new();
+        for (at, piece) in pieces(&bytes).enumerate() {
+            stream.extend(piece);
+            send(&mut stream, &at).unwrap();
+        }
+        send(&mut stream, &100).unwrap();
+        let mut frames = Frames::new(&stream[..]);
+        for at in 0..4 {
+            assert_eq!(frames.next_with(|number: &usize| *number == 100).unwrap(), (at, Vec::new()));
+        }
+        let (message, payload) = frames.next_with(|number: &usize| *number == 100).unwrap();
+        assert_eq!((message, payload.len()), (100, bytes.len()));
+        let announced = Payload::of(&bytes);
+        assert_eq!(announced.check("a test", payload).unwrap(), bytes);
+        let other = announced.check("a test", vec![0; bytes.len()]).unwrap_err().to_string();
+        assert_eq!(other, "a payload of a test came damaged: its SHA-256 is another");
+        let short = announced.check("a test", vec![0; 3]).unwrap_err().to_string();
+        assert!(short.contains("3 of 786437 bytes"), "{short}");
     }
 
     #[test]

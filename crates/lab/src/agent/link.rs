@@ -3,10 +3,8 @@
 //! to a pipe; answers are stamped by the thread that reads them, and looked at when the level is over.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::process::{ChildStdout, Command};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use tracing::{debug, info};
@@ -14,25 +12,19 @@ use webstone_judge::plausible;
 use webstone_model::event::Phase;
 use webstone_model::record::{AgentRecord, ProcessUse, ServerHostUse, ServerUse};
 
-use super::frames::{FrameError, Greeting, greet, greeted, receive, send};
-use super::messages::{Answer, Ask, Closed, Find, Found, Numbered, PROTOCOL};
-use super::serve::{SAME_VERSION, versions};
-use crate::attended::{Attended, Exit, quoted};
+use super::frames::{FrameError, send};
+use super::messages::{Answer, Ask, Closed, Find, Found, Numbered};
+use super::process::{AgentError, AgentProcess, Arrival, Asking, Failure, plain, same_protocol};
+use crate::attended::quoted;
 use crate::environment::{ServerHost, boot};
 use crate::interrupt::Interrupt;
 use crate::machine::Root;
 use webstone_store::redaction;
 
 /// How long an agent may take to be there: a login, and a look at everything that is known of a host.
-const START_PATIENCE: Duration = Duration::from_secs(20);
-/// What shells, and ssh, end with where there is no such program.
-const EXIT_NO_PROGRAM: i32 = 127;
+pub(super) const START_PATIENCE: Duration = Duration::from_secs(20);
 /// How long it may take to answer.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
-/// How long it may take to end by itself, then on SIGTERM.
-const STOP_PATIENCE: [Duration; 2] = [Duration::from_secs(1), Duration::from_millis(500)];
-/// How long a process whose output has ended may take to end.
-const END_PATIENCE: Duration = Duration::from_millis(500);
 /// Answers that wait to be looked at: those of a level, and some. An agent that says more is made to wait, and found out when
 /// it is listened to: answers that nobody asked for would fill memory.
 const ARRIVALS_WAITING_MAX: usize = 4;
@@ -55,91 +47,6 @@ pub struct Setting<'a> {
     pub version: &'a str,
     /// Where the load goes.
     pub addresses: &'a BTreeSet<SocketAddr>,
-}
-
-/// Why an agent could not be started.
-#[derive(Debug, thiserror::Error)]
-pub enum AgentError {
-    /// The command is none.
-    #[error("server.agent: `{0}` is not a command")]
-    Command(String),
-    /// It could not be started.
-    #[error("cannot start the agent `{command}`: {source}")]
-    Start {
-        /// The command.
-        command: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// It speaks another protocol.
-    #[error("the agent `{command}` has another version: {what}")]
-    Version {
-        /// The command.
-        command: String,
-        /// Both versions.
-        what: String,
-    },
-    /// It ended, hung, or made no sense.
-    #[error("the agent `{command}` {}", .failure.how)]
-    Failed {
-        /// The command.
-        command: String,
-        /// How, and what it said.
-        failure: Failure,
-    },
-}
-
-/// How an agent failed.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    /// Words that follow its name.
-    how: String,
-    cause: Cause,
-}
-
-/// What has a remedy of its own.
-#[derive(Clone, Copy, Debug)]
-enum Cause {
-    /// A terminal stands between.
-    Terminal,
-    /// There is no such program where it was to start.
-    NoSuchProgram,
-    Other,
-}
-
-impl From<String> for Failure {
-    fn from(how: String) -> Failure {
-        Failure { how, cause: Cause::Other }
-    }
-}
-
-impl AgentError {
-    /// What to do about it.
-    pub fn hint(&self) -> String {
-        match self {
-            AgentError::Command(_) => {
-                "give a command that starts it on the server's host, as in 'ssh web1 webstone agent'"
-                    .to_owned()
-            }
-            AgentError::Start { .. } => {
-                "begin with a program of this host, as in 'ssh web1 webstone agent'".to_owned()
-            }
-            AgentError::Version { .. } => SAME_VERSION.to_owned(),
-            AgentError::Failed { command, failure } => match failure.cause {
-                Cause::Terminal => {
-                    "start it without a terminal (no `ssh -t`): a terminal changes what is sent".to_owned()
-                }
-                Cause::NoSuchProgram => {
-                    "copy webstone to that host, or give its path there, as in 'ssh web1 /opt/webstone agent'"
-                        .to_owned()
-                }
-                Cause::Other => format!(
-                    "try it by hand: `{command} </dev/null` must not ask for a password, must print one line \
-                     that begins with WEBSTONE-AGENT, and must end"
-                ),
-            },
-        }
-    }
 }
 
 /// What an agent reports of its host when it is ready.
@@ -174,13 +81,6 @@ impl Elsewhere {
     }
 }
 
-/// What comes from the agent, with the moment at which it came.
-enum Arrival {
-    Greeted(Greeting),
-    Answered(Instant, Numbered<Answer>),
-    Broken(FrameError),
-}
-
 /// Where and when a question was asked, in a level.
 #[derive(Debug, Default)]
 struct Asked {
@@ -190,7 +90,7 @@ struct Asked {
 
 /// An agent that watches the server under test on its own host.
 pub struct ServerAgent {
-    process: Attended,
+    process: AgentProcess,
     arrivals: Receiver<Arrival>,
     numbers: u64,
     /// When each question was asked that has not been answered yet.
@@ -215,11 +115,7 @@ impl ServerAgent {
             Ok(_) => return Err(failed("answered before it greeted".to_owned().into())),
             Err(failure) => return Err(failed(failure)),
         };
-        if greeting.protocol != PROTOCOL {
-            let theirs = (greeting.version, greeting.protocol);
-            let what = versions(&(setting.version.to_owned(), PROTOCOL), &theirs);
-            return Err(AgentError::Version { command, what });
-        }
+        same_protocol(&command, setting.version, &greeting)?;
         let mut record =
             AgentRecord { command: command.clone(), version: greeting.version, ..AgentRecord::default() };
         let mut round_trips = Vec::new();
@@ -251,20 +147,14 @@ impl ServerAgent {
     }
 
     fn begin(setting: &Setting<'_>, command: &str) -> Result<ServerAgent, AgentError> {
-        let words = shlex::split(setting.command).unwrap_or_default();
-        let [program, arguments @ ..] = words.as_slice() else {
-            return Err(AgentError::Command(command.to_owned()));
-        };
-        let mut child = Command::new(program);
-        child.args(arguments);
         let (sender, arrivals) = sync_channel(ARRIVALS_WAITING_MAX);
-        let started = Attended::read_by(child, STOP_PATIENCE, move |stdout| hand_over(stdout, &sender));
-        let mut process =
-            started.map_err(|source| AgentError::Start { command: command.to_owned(), source })?;
-        if let Some(stdin) = process.stdin() {
-            // One that is gone already is found where its greeting is waited for.
-            let _ = greet(stdin, &Greeting { protocol: PROTOCOL, version: setting.version.to_owned() });
-        }
+        let asked = Asking {
+            key: "server.agent",
+            command: setting.command,
+            shown: command,
+            version: setting.version,
+        };
+        let process = AgentProcess::start(&asked, move |arrival| sender.send(arrival).is_ok())?;
         Ok(ServerAgent {
             process,
             arrivals,
@@ -387,7 +277,7 @@ impl ServerAgent {
         }
         loop {
             match self.next(until, interrupt)? {
-                Arrival::Answered(at, answer) if self.asked.contains_key(&answer.number) => {
+                Arrival::Answered { at, answer, .. } if self.asked.contains_key(&answer.number) => {
                     let asked = self.asked.remove(&answer.number).unwrap_or(at);
                     debug!(number = answer.number, after = ?at.saturating_duration_since(asked), message = ?answer.message, "the agent answered");
                     match answer.message {
@@ -412,60 +302,23 @@ impl ServerAgent {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.arrivals.recv_timeout(left.min(POLL)) {
-                Ok(Arrival::Broken(error)) => return Err(self.end_in_words(&error)),
+                Ok(Arrival::Broken(error)) => return Err(self.process.end_in_words(&error)),
                 Ok(arrival) => return Ok(arrival),
-                Err(RecvTimeoutError::Disconnected) => return Err(self.end_in_words(&FrameError::Ended)),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(self.process.end_in_words(&FrameError::Ended));
+                }
                 Err(RecvTimeoutError::Timeout) => {
                     if interrupt.count() > raised {
                         return Err("was not waited for: the run was interrupted".to_owned().into());
                     }
                     if left.is_zero() {
-                        let said = quoted(&self.last_lines());
+                        let said = quoted(&self.process.last_lines());
                         return Err(format!("did not answer within {:.0?}{said}", until - since).into());
                     }
                 }
             }
         }
     }
-
-    /// How the stream ended.
-    fn end_in_words(&mut self, error: &FrameError) -> Failure {
-        let until = Instant::now() + END_PATIENCE;
-        let exit = loop {
-            match self.process.exit() {
-                None if Instant::now() < until => std::thread::sleep(crate::attended::POLL),
-                exit => break exit,
-            }
-        };
-        let is_end = matches!(error, FrameError::Ended | FrameError::Torn | FrameError::Io(_));
-        match exit {
-            Some(Exit { status, stderr }) if is_end => {
-                let exit = Exit { status, stderr: stderr.iter().map(|line| plain(line)).collect() };
-                let cause = match status.code() {
-                    Some(EXIT_NO_PROGRAM) => Cause::NoSuchProgram,
-                    _ => Cause::Other,
-                };
-                Failure { how: format!("ended: {exit}"), cause }
-            }
-            _ => {
-                let cause = match error {
-                    FrameError::NoGreeting { is_garbled: true, .. } => Cause::Terminal,
-                    _ => Cause::Other,
-                };
-                let said = quoted(&self.last_lines());
-                Failure { how: format!("broke the protocol: {error}{said}"), cause }
-            }
-        }
-    }
-
-    fn last_lines(&self) -> Vec<String> {
-        self.process.last_lines().iter().map(|line| plain(line)).collect()
-    }
-}
-
-/// What somebody else said, harmless to a terminal.
-fn plain(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).collect()
 }
 
 fn unexpected(answer: &Answer) -> String {
@@ -519,28 +372,6 @@ fn source_towards(address: &SocketAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind((any, 0)).ok()?;
     socket.connect(address).ok()?;
     Some(socket.local_addr().ok()?.ip())
-}
-
-/// Reads what the agent says, and stamps it, until it makes no more sense.
-fn hand_over(stdout: ChildStdout, arrivals: &SyncSender<Arrival>) {
-    let mut stdout = BufReader::new(stdout);
-    let broken = match greeted(&mut stdout) {
-        Ok(greeting) => {
-            let _ = arrivals.send(Arrival::Greeted(greeting));
-            loop {
-                match receive(&mut stdout) {
-                    Ok(answer) => {
-                        if arrivals.send(Arrival::Answered(Instant::now(), answer)).is_err() {
-                            return;
-                        }
-                    }
-                    Err(error) => break error,
-                }
-            }
-        }
-        Err(error) => error,
-    };
-    let _ = arrivals.send(Arrival::Broken(broken));
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Agents that are none, played by shells, and what is said of them; late readings and strange clocks.
 
+use super::super::messages::PROTOCOL;
 use super::*;
 
 fn setting<'a>(command: &'a str, addresses: &'a BTreeSet<SocketAddr>) -> Setting<'a> {

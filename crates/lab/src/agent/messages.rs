@@ -1,18 +1,19 @@
 //! What a run asks of an agent, and what it answers. An agent answers every question once, in order, with its number.
 //!
-//! The questions about a server are a beginning: an agent that makes load would be asked for other things over the same stream,
-//! as further variants. Whoever changes what a message says, or adds one that an older agent must understand, raises
-//! [`PROTOCOL`].
+//! An agent has two roles: it watches a server, or it makes load ([`super::load`]). Whoever changes what a message says, or adds
+//! one that an older agent must understand, raises [`PROTOCOL`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use super::load::{Echoed, LoadAnswer, LoadAsk};
 use webstone_model::record::{HostUse, ServerUse};
 
 /// Version of the protocol. Both sides must have the same.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// A message with its number, which its answer has too.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,7 +23,7 @@ pub(super) struct Numbered<T> {
 }
 
 /// What an agent is asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Ask {
     /// Nothing but an answer, to time the way.
     Echo,
@@ -34,6 +35,8 @@ pub(super) enum Ask {
     Open,
     /// Its window has closed: the second reading, and what was used between them.
     Close,
+    /// To the role that makes load.
+    Load(LoadAsk),
 }
 
 /// Where the server is, seen from the generator.
@@ -51,7 +54,7 @@ pub(super) struct Find {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Answer {
     /// To [`Ask::Echo`]; named otherwise, so that a program that repeats what it reads is not taken for an agent.
-    Echoed,
+    Echoed(Echoed),
     /// To [`Ask::Find`].
     Found(Box<Found>),
     /// To [`Ask::Level`].
@@ -60,6 +63,8 @@ pub(super) enum Answer {
     Opened(Behind),
     /// To [`Ask::Close`].
     Closed(Box<Closed>),
+    /// From the role that makes load.
+    Load(LoadAnswer),
     /// To what cannot be done.
     Refused(String),
 }

@@ -1,19 +1,27 @@
-//! Watching a server on its own host: `webstone agent` there, started by whatever command the user names (`ssh web1 webstone
-//! agent`), spoken to over its standard input and output. Nothing listens on a network; who may log in, and encryption, are
-//! the command's. When this side dies, the stream closes and the agent ends.
+//! `webstone agent` on another host, started by whatever command the user names (`ssh web1 webstone agent`), spoken to over
+//! its standard input and output. Nothing listens on a network; who may log in, and encryption, are the command's. When this
+//! side dies, the stream closes and the agent ends.
 //!
-//! What is looked at, and how, is `window::Window`, here and there: an agent is told of the same moments (a level starts, its
-//! window opens, its window closes) that the sweep tells its own `Window` of, and answers with what that gives. `frames`
-//! is how messages travel, `messages` what they say, `serve` the agent, `link` this side.
+//! It has two roles. It *watches* a server on its own host: what is looked at, and how, is `window::Window`, here and there; an
+//! agent is told of the same moments (a level starts, its window opens, its window closes) that the sweep tells its own
+//! `Window` of. Or it *makes load*: the role itself is the runner's, which has what a load generator needs.
+//!
+//! `frames` is how messages travel, `messages` and `load` what they say, `serve` the agent, `process` this side's end of the
+//! stream, `link` who has a server watched, `generator` who has load made.
 
 mod frames;
+mod generator;
 mod link;
+pub mod load;
 mod messages;
+mod process;
 mod serve;
 mod understood;
 
-pub use link::AgentError;
+pub use frames::Payload;
+pub use generator::{GeneratorAgent, Heard, Heartbeat};
 pub use link::{Elsewhere, ServerAgent, Setting};
 pub use messages::PROTOCOL;
-pub use serve::{ServeError, serve};
+pub use process::AgentError;
+pub use serve::{LEASE, LoadRole, ServeError, Voice, serve};
 pub use understood::{Understood, understood};

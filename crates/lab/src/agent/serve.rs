@@ -1,19 +1,22 @@
 //! The agent: what `webstone agent` does. It watches one server on the host that it runs on, as a run there would, and says what
-//! it saw to whoever started it.
+//! it saw to whoever started it; or it makes load there.
 //!
-//! The calling thread does nothing but read, so that the end of the stream ends the program at once, whatever a look is
-//! doing. A second thread looks and answers.
+//! One thread does nothing but read, so that the end of the stream ends the program at once, whatever a look or a level is
+//! doing, and echoes are answered at once. A second thread looks at the server; the role that makes load has its own.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::debug;
+use webstone_engine::Control;
 use webstone_model::event::Phase;
 use webstone_model::record::HostUse;
 
-use super::frames::{FrameError, Greeting, greet, greeted, receive, send};
+use super::frames::{FrameError, Frames, Greeting, greet, greeted, pieces, send};
+use super::load::{Echoed, LoadAnswer, LoadAsk};
 use super::messages::{Answer, Ask, Behind, Closed, Find, Found, Numbered, PROTOCOL};
 use crate::endpoint::is_this_host;
 use crate::environment;
@@ -22,6 +25,9 @@ use crate::listeners;
 use crate::machine::Root;
 use crate::process_tree::ProcessTree;
 use crate::window::{Used, Watched, Window};
+
+/// An agent that makes load ends where it hears nothing for so long: whoever started it is gone, or cannot be reached.
+pub const LEASE: Duration = Duration::from_secs(15);
 
 /// Why an agent ended before its stream did.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +43,9 @@ pub enum ServeError {
     /// The other side makes no sense.
     #[error("this agent was not started by webstone: {0}")]
     Garbled(String),
+    /// Nothing was heard for too long by an agent that makes load.
+    #[error("nothing was heard from the controller for {} s, so the load was ended", LEASE.as_secs())]
+    Silence,
     /// Nothing can be said.
     #[error("cannot answer: {0}")]
     Io(#[from] io::Error),
@@ -50,7 +59,7 @@ impl ServeError {
             ServeError::Garbled(_) => {
                 Some("it is started by `webstone run URL --server-agent COMMAND`, not by hand")
             }
-            ServeError::Io(_) => None,
+            ServeError::Silence | ServeError::Io(_) => None,
         }
     }
 }
@@ -66,16 +75,64 @@ pub(super) fn versions(ours: &(String, u32), theirs: &(String, u32)) -> String {
     )
 }
 
-/// Answers until `input` ends. `version` is webstone's own.
+/// The role that makes load, of whoever has a load generator.
+pub trait LoadRole: Send {
+    /// Takes what it is told, in order; `payload` is what came with it. Returns at once: answers go over its [`Voice`] when there
+    /// are any, with the number of what they answer.
+    fn asked(&mut self, number: u64, ask: LoadAsk, payload: Vec<u8>);
+}
+
+/// How an agent is heard.
+#[derive(Clone)]
+pub struct Voice(Arc<Mutex<Box<dyn Write + Send>>>);
+
+impl Voice {
+    /// Over this stream.
+    pub fn new(output: impl Write + Send + 'static) -> Voice {
+        Voice(Arc::new(Mutex::new(Box::new(output))))
+    }
+
+    /// Says what the role that makes load has to say, with a payload or without.
+    ///
+    /// # Errors
+    /// If nobody hears it.
+    pub fn say(&self, number: u64, answer: LoadAnswer, payload: &[u8]) -> io::Result<()> {
+        for piece in pieces(payload) {
+            // Echoes go in between: a clock that waits for a payload tells no time.
+            self.lock().write_all(&piece)?;
+        }
+        self.answer(number, Answer::Load(answer))
+    }
+
+    fn answer(&self, number: u64, message: Answer) -> io::Result<()> {
+        send(&mut *self.lock(), &Numbered { number, message })
+    }
+
+    fn echo(&self, number: u64, received_ns: u64) -> io::Result<()> {
+        let mut output = self.lock();
+        let message = Answer::Echoed(Echoed { received_ns, sent_ns: Control::now_ns() });
+        send(&mut *output, &Numbered { number, message })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Box<dyn Write + Send>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Answers until `input` ends. `version` is webstone's own; `load` makes the role that makes load, once it is wanted.
+///
+/// An agent that makes load ends by itself where it hears nothing for [`LEASE`], because the end of a stream may never arrive.
 ///
 /// # Errors
-/// If the other side breaks the protocol, or cannot be answered. A closed stream is not an error.
+/// If the other side breaks the protocol, falls silent, or cannot be answered. A closed stream is not an error.
 pub fn serve(
-    mut input: impl Read,
-    mut output: impl Write + Send + 'static,
+    mut input: impl Read + Send + 'static,
+    output: impl Write + Send + 'static,
     version: &str,
+    load: impl FnOnce(Voice) -> Box<dyn LoadRole> + Send + 'static,
 ) -> Result<(), ServeError> {
-    greet(&mut output, &Greeting { protocol: PROTOCOL, version: version.to_owned() })?;
+    let voice = Voice::new(output);
+    greet(&mut *voice.lock(), &Greeting { protocol: PROTOCOL, version: version.to_owned() })?;
     let theirs = match greeted(&mut input) {
         Ok(greeting) => greeting,
         Err(FrameError::Ended) => return Ok(()),
@@ -88,17 +145,73 @@ pub fn serve(
         });
     }
     let (sender, asks) = channel();
+    let mut looker = Looker { voice: voice.clone(), server: None };
     std::thread::Builder::new().name("looks".to_owned()).spawn(move || {
         // Where nothing can be said any more, the stream that is read ends, too.
-        let _ = Looker { output, server: None }.answer_all(&asks);
+        let _ = looker.answer_all(&asks);
     })?;
+    let (heard, hears) = channel();
+    std::thread::Builder::new().name("hears".to_owned()).spawn(move || {
+        let mut listener = Listener { voice, looks: sender, load: Err(Some(load)) };
+        let mut frames = Frames::new(input);
+        let ended = loop {
+            let has_payload = |ask: &Numbered<Ask>| matches!(ask.message, Ask::Load(LoadAsk::Prepare(_)));
+            match frames.next_with(has_payload) {
+                Ok((ask, payload)) => {
+                    let makes_load = listener.hear(ask, payload);
+                    let _ = heard.send(Ok(makes_load));
+                }
+                Err(error) => break error,
+            }
+        };
+        let _ = heard.send(Err(ended));
+    })?;
+    // The other threads are ended with the program, in the middle of a look or of a level if need be.
+    let mut makes_load = false;
     loop {
-        match receive::<Numbered<Ask>>(&mut input) {
-            // The other thread is ended with the program, in the middle of a look if need be.
-            Ok(ask) => drop(sender.send(ask)),
+        let said = match makes_load {
+            true => hears.recv_timeout(LEASE).map_err(|_| ServeError::Silence)?,
+            false => hears.recv().map_err(|_| ServeError::Silence)?,
+        };
+        match said {
+            Ok(is_load) => makes_load |= is_load,
             Err(FrameError::Ended | FrameError::Torn) => return Ok(()),
             Err(error) => return Err(ServeError::Garbled(error.to_string())),
         }
+    }
+}
+
+/// Deals out what is read.
+struct Listener<F> {
+    voice: Voice,
+    /// To the thread that looks at a server.
+    looks: Sender<Numbered<Ask>>,
+    /// The role that makes load, or what makes it.
+    load: Result<Box<dyn LoadRole>, Option<F>>,
+}
+
+impl<F: FnOnce(Voice) -> Box<dyn LoadRole>> Listener<F> {
+    /// Whether it was for the role that makes load.
+    fn hear(&mut self, ask: Numbered<Ask>, payload: Vec<u8>) -> bool {
+        let received_ns = Control::now_ns();
+        match ask.message {
+            // At once, whatever the other threads are at. Who cannot be answered has gone, and the stream ends.
+            Ask::Echo => drop(self.voice.echo(ask.number, received_ns)),
+            Ask::Load(message) => {
+                debug!(number = ask.number, ?message, "was asked for load");
+                if let Err(make) = &mut self.load
+                    && let Some(make) = make.take()
+                {
+                    self.load = Ok(make(self.voice.clone()));
+                }
+                if let Ok(role) = &mut self.load {
+                    role.asked(ask.number, message, payload);
+                }
+                return true;
+            }
+            _ => drop(self.looks.send(ask)),
+        }
+        false
     }
 }
 
@@ -109,13 +222,13 @@ struct Place {
     links: BTreeSet<String>,
 }
 
-struct Looker<W> {
-    output: W,
+struct Looker {
+    voice: Voice,
     server: Option<Place>,
 }
 
-impl<W: Write> Looker<W> {
-    fn answer_all(mut self, asks: &Receiver<Numbered<Ask>>) -> io::Result<()> {
+impl Looker {
+    fn answer_all(&mut self, asks: &Receiver<Numbered<Ask>>) -> io::Result<()> {
         while let Ok(ask) = asks.recv() {
             debug!(number = ask.number, message = ?ask.message, "was asked");
             self.answer(ask, asks)?;
@@ -129,13 +242,13 @@ impl<W: Write> Looker<W> {
         // A level that never closed is ended by whatever is asked next.
         while let Ask::Level = ask.message {
             let Some(place) = &self.server else { break };
-            match level(&mut self.output, place, ask.number, asks)? {
+            match level(&self.voice, place, ask.number, asks)? {
                 Some(next) => ask = next,
                 None => return Ok(()),
             }
         }
         let answer = match ask.message {
-            Ask::Echo => Answer::Echoed,
+            Ask::Echo | Ask::Load(_) => return Ok(()),
             Ask::Find(find) => {
                 let (place, found) = look_for(&find);
                 self.server = Some(place);
@@ -144,12 +257,8 @@ impl<W: Write> Looker<W> {
             Ask::Level => Answer::Refused("a level started before a server was looked for".to_owned()),
             Ask::Open | Ask::Close => Answer::Refused("a window without a level".to_owned()),
         };
-        say(&mut self.output, ask.number, answer)
+        self.voice.answer(ask.number, answer)
     }
-}
-
-fn say(output: &mut impl Write, number: u64, message: Answer) -> io::Result<()> {
-    send(output, &Numbered { number, message })
 }
 
 /// Finds the server, and what there is to know of its host.
@@ -162,14 +271,14 @@ fn look_for(find: &Find) -> (Place, Found) {
         cpus: listeners::find(&root, &find.ports).map(|server| server.cpus),
         strange: find.addresses.iter().copied().filter(|address| !is_this_host(*address)).collect(),
         boot: environment::boot(&root),
-        environment: environment::of_server_host(&root, &find.generator, on_one_host),
+        environment: environment::of_host(&root, &find.generator, on_one_host),
     };
     (Place { ports: find.ports.clone(), links }, found)
 }
 
 /// Sees a level through: the question that ended it without being the window's close, or `None`.
 fn level(
-    output: &mut impl Write,
+    voice: &Voice,
     place: &Place,
     number: u64,
     asks: &Receiver<Numbered<Ask>>,
@@ -192,7 +301,7 @@ fn level(
         cpus,
         targets: &targets,
     });
-    say(output, number, Answer::Ready)?;
+    voice.answer(number, Answer::Ready)?;
     loop {
         let ask = match window.until_look().map(|wait| asks.recv_timeout(wait)) {
             Some(Ok(ask)) => ask,
@@ -209,7 +318,7 @@ fn level(
         match ask.message {
             Ask::Open => {
                 window.look(Phase::Measuring);
-                say(output, ask.number, Answer::Opened(behind(window.read_at())))?;
+                voice.answer(ask.number, Answer::Opened(behind(window.read_at())))?;
             }
             Ask::Close => {
                 window.look(Phase::Draining);
@@ -219,7 +328,7 @@ fn level(
                 // Those would be the agent's own.
                 let host = HostUse { ports: None, descriptors: None, descriptors_max: None, ..host };
                 let closed = Closed { host, server, behind: behind(read_at) };
-                say(output, ask.number, Answer::Closed(Box::new(closed)))?;
+                voice.answer(ask.number, Answer::Closed(Box::new(closed)))?;
                 return Ok(None);
             }
             _ => return Ok(Some(ask)),

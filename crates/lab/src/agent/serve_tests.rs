@@ -1,8 +1,23 @@
 //! The agent over streams and bytes: greetings, questions, strangers; and that it sees what a look from here sees.
 
+use super::super::frames::receive;
 use super::*;
 use std::io::Cursor;
 use std::os::unix::net::UnixStream;
+
+/// A role that makes no load, and says what it was told.
+struct Idle(Voice);
+
+impl LoadRole for Idle {
+    fn asked(&mut self, number: u64, ask: LoadAsk, payload: Vec<u8>) {
+        let said = format!("{ask:?} with {} bytes", payload.len());
+        self.0.say(number, LoadAnswer::Failed(said), &payload).unwrap();
+    }
+}
+
+fn idle(voice: Voice) -> Box<dyn LoadRole> {
+    Box::new(Idle(voice))
+}
 
 fn greeting(protocol: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -12,7 +27,7 @@ fn greeting(protocol: u32) -> Vec<u8> {
 
 /// What an agent says to these bytes before its input ends.
 fn served(bytes: Vec<u8>) -> Result<(), ServeError> {
-    serve(Cursor::new(bytes), io::sink(), "9.9.9")
+    serve(Cursor::new(bytes), io::sink(), "9.9.9", idle)
 }
 
 #[test]
@@ -53,7 +68,7 @@ fn strangers_are_refused() {
 fn agent() -> UnixStream {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let input = theirs.try_clone().unwrap();
-    std::thread::spawn(move || serve(input, theirs, "9.9.9"));
+    std::thread::spawn(move || serve(input, theirs, "9.9.9", idle));
     ours
 }
 
@@ -69,7 +84,10 @@ fn questions_are_answered_in_their_order_and_senseless_ones_refused() {
     let mut stream = agent();
     stream.write_all(&greeting(PROTOCOL)).unwrap();
     assert_eq!(greeted(&mut stream).unwrap().version, "9.9.9");
-    assert_eq!(asked(&mut stream, 1, Ask::Echo), Answer::Echoed);
+    let before_ns = Control::now_ns();
+    let Answer::Echoed(echoed) = asked(&mut stream, 1, Ask::Echo) else { panic!("it echoes") };
+    let stamps = [before_ns, echoed.received_ns, echoed.sent_ns, Control::now_ns()];
+    assert!(stamps.is_sorted(), "{stamps:?}");
     assert!(matches!(asked(&mut stream, 2, Ask::Open), Answer::Refused(_)));
     assert!(matches!(asked(&mut stream, 3, Ask::Level), Answer::Refused(_)));
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -104,7 +122,9 @@ fn questions_are_answered_in_their_order_and_senseless_ones_refused() {
     let closed = closed.expect("it counts within ten seconds");
     assert_eq!((closed.server, closed.host.descriptors), (None, None));
     assert!(closed.host.links.iter().all(|link| link.loopback));
-    assert_eq!(asked(&mut stream, 99, Ask::Echo), Answer::Echoed);
+    assert!(matches!(asked(&mut stream, 99, Ask::Echo), Answer::Echoed(_)));
+    let told = asked(&mut stream, 100, Ask::Load(LoadAsk::Go(7)));
+    assert_eq!(told, Answer::Load(LoadAnswer::Failed("Go(7) with 0 bytes".to_owned())));
 }
 
 /// A process that listens and, told to, burns its CPU, with two descriptors more than its standard ones.

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use serde::de::DeserializeOwned;
 
-use super::frames::{FrameError, greeted, receive};
+use super::frames::{FrameError, Frames, greeted};
 use super::messages::{Answer, Ask, Numbered};
 
 /// What a stream contained.
@@ -33,8 +33,9 @@ pub fn understood(stream: &[u8], from_agent: bool) -> Understood {
 
 fn read<T: DeserializeOwned>(input: &mut impl Read) -> (usize, String) {
     let mut messages = 0;
+    let mut frames = Frames::new(input);
     loop {
-        let message: Result<Numbered<T>, FrameError> = receive(input);
+        let message: Result<(Numbered<T>, _), FrameError> = frames.next_with(|_| true);
         match message {
             Ok(_) => messages += 1,
             Err(error) => return (messages, error.to_string()),

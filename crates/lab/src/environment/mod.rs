@@ -52,19 +52,15 @@ pub struct ServerHost {
     pub same_machine: Option<bool>,
 }
 
-/// Everything that can be read of a host on which a server runs that an agent watches. `generator` are the addresses that the
-/// load comes from, `here` whether they are this host's.
-pub(crate) fn of_server_host(
-    root: &Root,
-    generator: &BTreeSet<IpAddr>,
-    here: bool,
-) -> BTreeMap<String, Value> {
+/// Everything that can be read of a host on which an agent runs. `towards` are the addresses of the other side, the generator's or
+/// the server's; `here` says whether they are this host's.
+pub fn of_host(root: &Root, towards: &BTreeSet<IpAddr>, here: bool) -> BTreeMap<String, Value> {
     let mut facts = Facts::below(root);
     facts.add("architecture", "this program", Some(std::env::consts::ARCH));
     kernel::gather(&mut facts);
     processor::gather(&mut facts);
-    // Of the way back only the interface counts.
-    let towards = generator.iter().map(|address| SocketAddr::new(*address, 0)).collect();
+    // Of the way there only the interface counts.
+    let towards = towards.iter().map(|address| SocketAddr::new(*address, 0)).collect();
     network::gather(&mut facts, &towards, here, &ask);
     devices::gather(&mut facts, &ask);
     services::gather(&mut facts, &ask);
@@ -72,7 +68,7 @@ pub(crate) fn of_server_host(
 }
 
 /// Which boot of which kernel this is: the same in every container and network namespace of a machine.
-pub(crate) fn boot(root: &Root) -> Option<String> {
+pub fn boot(root: &Root) -> Option<String> {
     root.text("/proc/sys/kernel/random/boot_id").filter(|boot| !boot.is_empty())
 }
 

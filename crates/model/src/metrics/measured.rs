@@ -33,6 +33,12 @@ impl Histograms {
         ]
     }
 
+    /// All four, to be changed.
+    pub(super) fn each_mut(&mut self) -> [&mut Histogram; 4] {
+        let Histograms { connect, first_byte, response, page } = self;
+        [connect, first_byte, response, page]
+    }
+
     /// The one of a name, to be filled.
     pub fn named_mut(&mut self, name: &str) -> Option<&mut Histogram> {
         match name {
@@ -209,22 +215,23 @@ impl Measured {
 
     /// Makes its distributions as small as can be, for one that is only read from now on.
     pub fn pack(&mut self) {
-        let open_loop = self.open_loop.iter_mut().flat_map(|open_loop| {
-            let uncorrected = &mut open_loop.uncorrected;
-            [
-                &mut open_loop.lag_histogram,
-                &mut uncorrected.connect,
-                &mut uncorrected.first_byte,
-                &mut uncorrected.response,
-                &mut uncorrected.page,
-            ]
-        });
-        let Histograms { connect, first_byte, response, page } = &mut self.histograms;
-        let own = [connect, first_byte, response, page];
+        self.distributions_mut().for_each(Histogram::pack);
+    }
+
+    /// Every distribution, in an order that depends only on which parts there are: an open loop, handshakes, pages.
+    pub(super) fn distributions_mut(&mut self) -> impl Iterator<Item = &mut Histogram> {
         let GeneratorUse { loop_delay, receive_lag, connect_lag, .. } = &mut self.generator;
-        let generator = [loop_delay, receive_lag, connect_lag];
-        let handshakes = self.handshakes.iter_mut().map(|handshakes| &mut handshakes.histogram);
-        own.into_iter().chain(handshakes).chain(generator).chain(open_loop).for_each(Histogram::pack);
+        let open_loop = self.open_loop.iter_mut().flat_map(|open_loop| {
+            std::iter::once(&mut open_loop.lag_histogram).chain(open_loop.uncorrected.each_mut())
+        });
+        let of_pages = self.page_histograms.iter_mut().flat_map(|of| of.histograms.each_mut());
+        self.histograms
+            .each_mut()
+            .into_iter()
+            .chain([loop_delay, receive_lag, connect_lag])
+            .chain(self.handshakes.iter_mut().map(|handshakes| &mut handshakes.histogram))
+            .chain(open_loop)
+            .chain(of_pages)
     }
 
     /// Adds another worker, or generator, that ran *at the same time*: the window is the longer of the two, clients follow

@@ -14,6 +14,7 @@ mod packed;
 mod seconds;
 mod statuses;
 mod totals;
+mod wire;
 
 pub use counts::Counts;
 pub use fairness::{Fairness, fairness};
@@ -26,6 +27,7 @@ pub use open_loop::OpenLoop;
 pub use seconds::{Second, Seconds};
 pub use statuses::Statuses;
 pub use totals::{ClientTotals, PageTotals};
+pub use wire::WireError;
 
 /// Adds to a total. What was measured never overflows 64 bits; what somebody wrote into a record may, and must neither
 /// panic nor wrap.

@@ -60,6 +60,11 @@ impl Sampler {
         Sampler { turn: Some(Arc::default()), ..self }
     }
 
+    /// Whether it is one of [`Sampler::in_turn`].
+    pub fn is_in_turn(&self) -> bool {
+        self.turn.is_some()
+    }
+
     /// Number of indices.
     pub fn len(&self) -> usize {
         self.columns.len()

@@ -388,6 +388,7 @@ pub fn empty(id: &str, levels: &[u32], iterations: u32) -> RunRecord {
             cpus: vec![0],
             ..TargetRecord::default()
         },
+        generators: Vec::new(),
         environment: [
             ("hostname".to_owned(), json!("bench1")),
             ("kernel.release".to_owned(), json!("6.18.0")),

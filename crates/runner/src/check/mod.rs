@@ -5,6 +5,7 @@
 
 mod client;
 mod error;
+mod generators;
 pub(crate) mod handler;
 mod load;
 pub mod series;
@@ -97,6 +98,7 @@ fn rules(spec: &mut RunSpec, asked: &Asked) -> Result<(), SpecError> {
     tls::check(&spec.client.tls)?;
     cpus("generator.cpus", &spec.generator.cpus)?;
     server::agent(spec)?;
+    generators::check(spec)?;
     match spec.target.first() {
         Some(url) => server::elsewhere(&spec.server, url, &asked.given),
         None => {

@@ -37,7 +37,7 @@ fn serves_the_filesets(running: &Running, workloads: &[Workload]) {
             spec.generator.workers = 1;
             spec.generator.pin = false;
             let plan = Arc::new(Plan::compile(&spec, workload).unwrap());
-            let job = LevelJob { plan, clients: 8, rate: None, trace: None, transactions: None };
+            let job = LevelJob::new(plan, 8);
             let measured = run_level(&job, &Control::new()).unwrap().measured;
             let context = format!("{} {policy:?} {http:?}", workload.name);
             assert_eq!(measured.errors.total(), 0, "{context}: {:?}", measured.errors);

@@ -229,6 +229,7 @@ pub(crate) mod tests {
             workload: Workload { name: "w".into(), pages: vec![page], ..Workload::default() },
             workload_sha256: "00".into(),
             target: TargetRecord { url: "http://127.0.0.1:1".into(), ..TargetRecord::default() },
+            generators: Vec::new(),
             environment: BTreeMap::from([("kernel".to_owned(), "6.18".into())]),
             warnings: vec!["w".into()],
             voids: Vec::new(),

@@ -157,7 +157,7 @@ pub(crate) fn file(url: &str, size: Option<u64>) -> FileRequest {
 /// Runs a level; every identity must hold.
 pub(crate) fn run(spec: &RunSpec, workload: &Workload, clients: u32) -> LevelOutcome {
     let plan = Arc::new(Plan::compile(spec, workload).unwrap());
-    let job = LevelJob { plan, clients, rate: None, trace: None, transactions: None };
+    let job = LevelJob::new(plan, clients);
     let outcome = run_level(&job, &Control::new()).unwrap();
     let expected = Expectation { clients: clients.into(), one_request_each: false, server_bytes: None };
     for identity in check(&outcome.measured, &expected) {

@@ -1,0 +1,230 @@
+//! `--generator`: real agents that make load together, merged into one record; and what becomes of a run whose agent does not
+//! start, dies, stands still, or loses its controller.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::agents::{PATIENCE, is_gone, json, pid_in, signal};
+use crate::program::{Running, Server, command, program, webstone_in};
+
+/// Agents on CPUs of their own, as agents on one machine must be. `None`, with the reason, where there is only one CPU.
+fn two(dir: &Path) -> Option<[(String, PathBuf); 2]> {
+    let cpus = fs::read_to_string("/proc/self/status").ok()?;
+    let list = cpus.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim().to_owned();
+    let first: Vec<u32> = list.split([',', '-']).filter_map(|word| word.parse().ok()).collect();
+    let (Some(first), Some(last)) = (first.first(), first.last()) else { return None };
+    if first == last {
+        println!("skipped: agents on one machine need two CPUs");
+        return None;
+    }
+    let agent = |name: &str, cpu: &u32| {
+        let file = dir.join(format!("{name}.pid"));
+        let run = format!("taskset -c {cpu} sh -c 'echo $$ > {}; exec {} agent'", file.display(), program());
+        (run, file)
+    };
+    Some([agent("one", first), agent("two", last)])
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// A run on two agents, without what they must not share.
+fn run<'a>(url: &'a str, agents: &'a [(String, PathBuf)], more: &[&'a str]) -> Vec<&'a str> {
+    let mut run = vec!["run", url];
+    agents.iter().for_each(|(agent, _)| run.extend(["--generator", agent.as_str()]));
+    run.extend(more);
+    run
+}
+
+#[test]
+fn two_agents_make_one_level_and_every_part_adds_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(agents) = two(dir.path()) else { return };
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let load = ["-K", "-c", "5", "-d", "2s", "--warmup", "500ms", "-q", "--format", "json", "--retries", "0"];
+    let said = webstone_in(dir.path(), &run(&server.url, &agents, &load));
+    let record = json(&said);
+    let hosts = record["generators"].as_array().expect("they are in the record");
+    assert_eq!(hosts.len(), 2, "{record}");
+    let level = &record["iterations"][0];
+    let parts = level["parts"].as_array().expect("each has a part");
+    let sum = |key: &str| parts.iter().map(|part| number(&part["counts"][key])).sum::<u64>();
+    for key in ["succeeded", "failed", "started", "in_flight", "connections", "pages"] {
+        assert_eq!(sum(key), number(&level["measured"]["counts"][key]), "{key}");
+    }
+    assert!(sum("succeeded") > 0);
+    let of = |key: &str| parts.iter().map(|part| number(&part[key])).collect::<Vec<_>>();
+    assert_eq!((of("first_client"), of("clients")), (vec![0, 3], vec![3, 2]), "{parts:?}");
+    assert_eq!(level["measured"]["clients"].as_array().unwrap().len(), 5);
+    assert_eq!(level["measured"]["window_ns"], 2_000_000_000_u64);
+    assert!(parts.iter().all(|part| part["host"]["elapsed_ns"].as_u64() > Some(1_000_000_000)), "{parts:?}");
+    // They have this machine's clock, so the truth is known.
+    for part in parts {
+        let (offset, bound) =
+            (part["clock"]["offset_ns"].as_i64().unwrap(), number(&part["clock"]["bound_ns"]));
+        assert!(offset.unsigned_abs() <= bound, "{offset} ± {bound}");
+    }
+    for check in level["identities"].as_array().unwrap() {
+        assert_eq!(check["holds"], true, "{check}");
+    }
+    for (_, file) in &agents {
+        assert!(is_gone(pid_in(file)), "an agent outlived its run");
+    }
+}
+
+#[test]
+fn in_open_loop_they_have_the_whole_schedule_between_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(agents) = two(dir.path()) else { return };
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let load = [
+        "-K",
+        "-R",
+        "200",
+        "-c",
+        "20",
+        "-d",
+        "2s",
+        "--warmup",
+        "0s",
+        "-q",
+        "--format",
+        "json",
+        "--retries",
+        "0",
+    ];
+    let record = json(&webstone_in(dir.path(), &run(&server.url, &agents, &load)));
+    let level = &record["iterations"][0];
+    // Arrival k is due at k / 200 s: all of a window of two seconds, whoever has which.
+    assert_eq!(number(&level["measured"]["open_loop"]["planned"]), 400, "{level}");
+    let parts = level["parts"].as_array().unwrap();
+    assert!(parts.iter().all(|part| number(&part["counts"]["started"]) > 0), "{parts:?}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_any_load() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let agent = format!("{} agent", program());
+    let refused = |more: &[&str], exit: i32, wanted: &str| {
+        let said =
+            webstone_in(dir.path(), &[&["run", &server.url, "-c", "2", "-d", "1s", "-q"], more].concat());
+        assert_eq!(said.code, exit, "{}", said.err);
+        assert!(said.err.contains(wanted), "{}", said.err);
+        assert!(said.err.contains("hint: "), "{}", said.err);
+    };
+    refused(&["--generator", "'"], 2, "--generator (generators.agent): `'` is not a command");
+    refused(&["--generator", &agent, "-n", "5"], 2, "which several generators cannot do together");
+    refused(&["--generator", &agent, "--trace", "1"], 2, "which several generators cannot do together");
+    refused(&["--generator", "/nonexistent/webstone agent"], 1, "generator 1: cannot start the agent");
+    refused(
+        &["--generator", "sh -c 'exit 255'"],
+        1,
+        "generator 1: the agent `sh -c 'exit 255'` ended: exit status 255",
+    );
+    refused(&["--generator", "cat"], 1, "generator 1: the agent `cat` ");
+    refused(&["--generator", &agent, "--generator", &agent], 1, "are on the same machine");
+    let workout = webstone_in(dir.path(), &["workout", "--generator", &agent]);
+    assert_eq!(workout.code, 2, "{}", workout.err);
+}
+
+#[test]
+fn an_agent_that_is_killed_makes_the_window_void_and_the_run_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(agents) = two(dir.path()) else { return };
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let load = [
+        "-K",
+        "-c",
+        "4",
+        "-d",
+        "4s",
+        "-i",
+        "1",
+        "--warmup",
+        "0s",
+        "-q",
+        "--format",
+        "json",
+        "--retries",
+        "1",
+    ];
+    let running = Running::start(dir.path(), &run(&server.url, &agents, &load));
+    let first = pid_in(&agents[1].1);
+    wait_for_load(first);
+    signal("KILL", first);
+    let said = running.end();
+    let record = json(&said);
+    let void = &record["voids"][0];
+    assert_eq!(void["lost"]["generator"], 1, "{record}");
+    let why = void["lost"]["why"].as_str().unwrap();
+    assert!(why.contains("killed by signal 9"), "{why}");
+    let again = pid_in(&agents[1].1);
+    assert_ne!(first, again, "it was started again");
+    assert_eq!(record["iterations"][0]["parts"].as_array().unwrap().len(), 2, "{record}");
+    assert_eq!(record["iterations"][0]["lost"], Value::Null);
+}
+
+/// Until a process has sockets: it makes load.
+fn wait_for_load(pid: u32) {
+    let until = Instant::now() + PATIENCE;
+    let sockets = || {
+        let links = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        links
+            .filter_map(|link| fs::read_link(link.path()).ok())
+            .filter(|to| to.to_string_lossy().starts_with("socket:"))
+            .count()
+            + fs::read_dir(format!("/proc/{pid}/task")).map_or(0, |tasks| {
+                let names =
+                    tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+                names.filter(|name| name.starts_with("worker-")).count()
+            })
+    };
+    while sockets() == 0 {
+        assert!(Instant::now() < until, "it makes load");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // The load begins half a second after workers are set up.
+    std::thread::sleep(Duration::from_millis(1_500));
+}
+
+#[test]
+fn when_the_controller_is_killed_the_load_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(agents) = two(dir.path()) else { return };
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let load = ["-K", "-c", "4", "-d", "1h", "--warmup", "0s", "-q", "--no-store"];
+    let mut controller = command(dir.path(), &run(&server.url, &agents, &load)).spawn().unwrap();
+    let pids: Vec<u32> = agents.iter().map(|(_, file)| pid_in(file)).collect();
+    pids.iter().for_each(|pid| wait_for_load(*pid));
+    signal("KILL", controller.id());
+    controller.wait().unwrap();
+    for pid in pids {
+        assert!(is_gone(pid), "agent {pid} outlived its controller");
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_what_all_have_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(agents) = two(dir.path()) else { return };
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let load = ["-K", "-c", "4", "-d", "1h", "--warmup", "0s", "-q", "--format", "json", "--retries", "0"];
+    let running = Running::start(dir.path(), &run(&server.url, &agents, &load));
+    let pids: Vec<u32> = agents.iter().map(|(_, file)| pid_in(file)).collect();
+    pids.iter().for_each(|pid| wait_for_load(*pid));
+    running.signal("INT");
+    let record = json(&running.end());
+    assert_eq!(record["state"], "interrupted");
+    let level = &record["iterations"][0];
+    assert_eq!(level["interrupted"], true);
+    assert_eq!(level["parts"].as_array().unwrap().len(), 2, "{level}");
+    assert!(number(&level["measured"]["counts"]["succeeded"]) > 0);
+    for pid in pids {
+        assert!(is_gone(pid), "agent {pid} outlived its run");
+    }
+}

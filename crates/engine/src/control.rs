@@ -1,0 +1,276 @@
+//! The one who watches a level from another thread: ends it early, reads its totals, and gives the instants at which it begins and
+//! opens where those are agreed on with other hosts.
+//!
+//! All that decides when a level begins, opens and closes changes under one lock, so that an end and an opening that come at
+//! the same time cannot undo each other. Workers do not take it: they read [`Shared`].
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+use std::time::Duration;
+
+use webstone_model::event::{Live, Phase};
+
+use crate::live::Merged;
+use crate::loop_clock::TICK_NS;
+use crate::plan::Plan;
+use crate::sys::clock::now_ns;
+use crate::worker::{ANNOUNCE_NS, Published, Shared};
+
+/// Who decides when a level begins and when its window opens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Opening {
+    /// The level: it begins at once, and opens its window once it is warm.
+    #[default]
+    Own,
+    /// Whoever holds its [`Control`]: it begins at [`Control::go_at`] and opens its window at [`Control::open_at`], or at the
+    /// beginning where there is no warm-up. Until it is given the one and the other it waits, and goes on warming up.
+    Agreed,
+}
+
+/// Why an agreed instant was not taken. A level that was not begun or opened goes on as it was until it is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InstantError {
+    /// The level has not come so far: its workers are not set up, or it is not warm.
+    #[error("the level is not ready for this instant")]
+    NotReady,
+    /// The instant has been decided, by an earlier call or by the level itself.
+    #[error("the instant was decided before")]
+    Decided,
+    /// The level was ended.
+    #[error("the level was ended")]
+    Ended,
+    /// The instant is over, or so near that workers might learn of it too late. What was measured by a level that began or opened
+    /// nevertheless must not count.
+    #[error("the instant comes {by_ns} ns too early to be kept")]
+    Late {
+        /// How much later it would have to be, in nanoseconds.
+        by_ns: u64,
+    },
+}
+
+/// Ends a level early and watches it, from another thread. One per level.
+#[derive(Debug, Default)]
+pub struct Control {
+    phase: AtomicU8,
+    pub(crate) end: AtomicBool,
+    pub(crate) abort: AtomicBool,
+    /// Once its workers are set up.
+    course: OnceLock<Arc<Course>>,
+    merged: Merged,
+}
+
+impl Control {
+    /// A control for one level.
+    pub fn new() -> Arc<Control> {
+        Arc::new(Control::default())
+    }
+
+    /// Closes the window now; what was measured is returned as usual. Before the window opens, it never will.
+    pub fn end_window(&self) {
+        self.end.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends everything at once, without a drain; what was measured is still returned.
+    pub fn abort(&self) {
+        self.abort.store(true, Ordering::Relaxed);
+        self.end_window();
+    }
+
+    /// The phase of the level.
+    pub fn phase(&self) -> Phase {
+        [Phase::Starting, Phase::WarmUp, Phase::Measuring, Phase::Draining, Phase::Done]
+            [usize::from(self.phase.load(Ordering::Relaxed))]
+    }
+
+    /// The clock on which instants are given: monotonic, in nanoseconds, this host's own.
+    pub fn now_ns() -> u64 {
+        now_ns()
+    }
+
+    /// Whether all workers are set up, so that the level may begin.
+    pub fn is_armed(&self) -> bool {
+        self.course.get().is_some_and(|course| course.lock().is_armed)
+    }
+
+    /// Begins a level whose instants are agreed on, at an instant of [`Control::now_ns`]. Once, when it is armed, and 30 ms ahead at
+    /// least. Without a warm-up the window opens at the same instant.
+    pub fn go_at(&self, at_ns: u64) -> Result<(), InstantError> {
+        self.decide(at_ns, Course::may_begin, Course::begin)
+    }
+
+    /// Whether the warm-up is over and every client has had an answer, or has waited 20 s for it: the window may open.
+    pub fn is_warm(&self) -> bool {
+        self.course.get().is_some_and(|course| course.lock().is_warm)
+    }
+
+    /// Opens the window of a level whose instants are agreed on, at an instant of [`Control::now_ns`]. Once, when it is warm, and
+    /// 30 ms ahead at least.
+    pub fn open_at(&self, at_ns: u64) -> Result<(), InstantError> {
+        self.decide(at_ns, Course::may_open, |course, _, at_ns| course.open(at_ns))
+    }
+
+    fn decide(
+        &self,
+        at_ns: u64,
+        may: impl Fn(&Course, &State) -> Result<(), InstantError>,
+        act: impl Fn(&Course, &mut State, u64),
+    ) -> Result<(), InstantError> {
+        let course = self.course.get().ok_or(InstantError::NotReady)?;
+        let mut state = course.lock();
+        if state.is_over || self.end.load(Ordering::SeqCst) {
+            return Err(InstantError::Ended);
+        }
+        may(course, &state)?;
+        in_time(at_ns, ANNOUNCE_NS)?;
+        act(course, &mut state, at_ns);
+        // This thread may have stood still meanwhile; workers look once a tick.
+        in_time(at_ns, TICK_NS)
+    }
+
+    /// How long it is until the window opens, once that is known: nothing from then on.
+    pub fn opens_in(&self) -> Option<Duration> {
+        let open_ns = self.course.get()?.shared.open_ns.load(Ordering::Relaxed);
+        (open_ns != u64::MAX).then(|| Duration::from_nanos(open_ns.saturating_sub(now_ns())))
+    }
+
+    /// Totals so far. Cheap; does not disturb the workers.
+    pub fn live(&self) -> Live {
+        let Some(course) = self.course.get() else { return Live::default() };
+        let shared = &course.shared;
+        let sum = |field: fn(&Published) -> &AtomicU64| {
+            shared.workers.iter().map(|worker| field(worker).load(Ordering::Relaxed)).sum()
+        };
+        let open_ns = shared.open_ns.load(Ordering::Relaxed);
+        let end_ns = now_ns().min(shared.close_ns.load(Ordering::Relaxed));
+        Live {
+            elapsed_ns: end_ns.saturating_sub(open_ns),
+            planned: sum(|w| &w.planned),
+            offered: sum(|w| &w.offered),
+            requests: sum(|w| &w.requests),
+            errors: sum(|w| &w.errors),
+            connections: sum(|w| &w.connections),
+            pages: sum(|w| &w.pages),
+            bytes: sum(|w| &w.bytes),
+            response_ns: sum(|w| &w.response_ns),
+            response: self.merged.of(shared.workers.iter().map(|worker| &worker.copied)),
+        }
+    }
+
+    pub(crate) fn enter(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    /// Learns of its level. A control serves one; a second would show the first one's totals.
+    pub(crate) fn watches(&self, course: &Arc<Course>) {
+        let _ = self.course.set(course.clone());
+    }
+}
+
+fn in_time(at_ns: u64, ahead_ns: u64) -> Result<(), InstantError> {
+    match (now_ns() + ahead_ns).saturating_sub(at_ns) {
+        0 => Ok(()),
+        by_ns => Err(InstantError::Late { by_ns }),
+    }
+}
+
+/// The course of a level: what decides when it begins, opens and closes.
+#[derive(Debug)]
+pub(crate) struct Course {
+    pub(crate) shared: Arc<Shared>,
+    opening: Opening,
+    warmup_ns: u64,
+    duration_ns: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    is_armed: bool,
+    /// To each worker, until it has begun: when to. A worker that loses its own does not begin.
+    words: Vec<mpsc::Sender<u64>>,
+    pub(crate) go_ns: Option<u64>,
+    is_warm: bool,
+    is_over: bool,
+}
+
+impl Course {
+    pub(crate) fn new(plan: &Plan, opening: Opening, shared: Arc<Shared>) -> Arc<Course> {
+        Arc::new(Course {
+            shared,
+            opening,
+            warmup_ns: plan.warmup_ns,
+            duration_ns: plan.duration_ns,
+            state: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All workers are set up and wait for their word.
+    pub(crate) fn armed(&self, words: Vec<mpsc::Sender<u64>>) {
+        let mut state = self.lock();
+        state.words = words;
+        state.is_armed = true;
+        if self.opening == Opening::Own {
+            self.begin(&mut state, now_ns() + 1_000_000);
+        }
+    }
+
+    fn may_begin(&self, state: &State) -> Result<(), InstantError> {
+        match (self.opening, state.is_armed, state.go_ns) {
+            (Opening::Own, ..) | (_, _, Some(_)) => Err(InstantError::Decided),
+            (_, false, _) => Err(InstantError::NotReady),
+            _ => Ok(()),
+        }
+    }
+
+    fn begin(&self, state: &mut State, at_ns: u64) {
+        if self.warmup_ns == 0 {
+            self.open(at_ns);
+        }
+        state.go_ns = Some(at_ns);
+        for word in &state.words {
+            // A worker that died meanwhile says so when it is joined.
+            let _ = word.send(at_ns);
+        }
+    }
+
+    /// All clients have had their answers: the window may open, at once where that is the level's own business.
+    pub(crate) fn warm(&self, now: u64) {
+        let mut state = self.lock();
+        if !state.is_over && !std::mem::replace(&mut state.is_warm, true) && self.opening == Opening::Own {
+            self.open(now + ANNOUNCE_NS);
+        }
+    }
+
+    fn may_open(&self, state: &State) -> Result<(), InstantError> {
+        match (self.opening, self.is_opening()) {
+            (Opening::Own, _) | (_, true) => Err(InstantError::Decided),
+            _ if !state.is_warm => Err(InstantError::NotReady),
+            _ => Ok(()),
+        }
+    }
+
+    fn open(&self, at_ns: u64) {
+        // The end first: a worker that sees the window open must know when it closes.
+        if self.duration_ns > 0 {
+            self.shared.close_ns.store(at_ns.saturating_add(self.duration_ns), Ordering::SeqCst);
+        }
+        self.shared.open_ns.store(at_ns, Ordering::SeqCst);
+    }
+
+    /// Whether it is known when the window opens.
+    pub(crate) fn is_opening(&self) -> bool {
+        self.shared.open_ns.load(Ordering::Relaxed) != u64::MAX
+    }
+
+    /// The level ends shortly, whatever was decided.
+    pub(crate) fn end(&self, now: u64) {
+        let mut state = self.lock();
+        state.is_over = true;
+        state.words.clear();
+        self.shared.close_ns.fetch_min(now + ANNOUNCE_NS, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,200 @@
+//! A level that several hosts make together: it must be the level that one host makes alone, client by client and arrival by
+//! arrival. Every worker runs in a world of its own whose server is the same for all.
+
+use std::collections::BTreeMap;
+
+use webstone_model::arrivals::{ArrivalProcess, Arrivals, Slots};
+use webstone_model::spec::ConnectionPolicy::KeepAlive;
+use webstone_model::workload::{PageSequence, Sampler};
+
+use super::*;
+
+const WEIGHTS: [u64; 4] = [35, 50, 14, 1];
+
+/// Pages of different weights, of one file or two.
+fn level(clients: u32) -> Level {
+    let mut level = Level { clients, ..Level::new(KeepAlive, &["/"], 300 * MS) };
+    level.spec.client.seed = 1995;
+    let page = |(number, weight): (usize, u64)| Page {
+        weight,
+        files: (0..1 + number % 2).map(|nth| file(&format!("/{number}/{nth}"))).collect(),
+        think: Nanos(number as u64 * 300 * US),
+    };
+    level.workload.pages = WEIGHTS.into_iter().enumerate().map(page).collect();
+    level
+}
+
+/// Answers take as long as the URL says, so that pages differ.
+fn peer() -> impl Peer {
+    server(100 * US, |_, request| {
+        let digits = request.bytes().take_while(|byte| *byte != b' ').count() as u64;
+        let number = u64::from(request.as_bytes()[5] - b'0');
+        vec![Act::Wait((number + 1) * 400 * US + digits), Act::Write(response(10 + number as usize))]
+    })
+}
+
+/// Everything that the workers of these hosts measured, in their order, and every transaction.
+fn made_by(level: &Level, hosts: &[Seats]) -> (Measured, Vec<Transaction>) {
+    let mut all = (Measured::default(), Vec::new());
+    for seats in hosts {
+        let job = LevelJob { seats: *seats, ..level.job(1) };
+        let mut here = Measured::default();
+        for seat in job.dealt().unwrap() {
+            let (sender, receiver) = sync_channel(1024);
+            here.merge_parallel(level.run_seat::<Plain, Http1>(&job, seat, peer(), Some(sender)));
+            all.1.extend(receiver.try_iter().flatten());
+        }
+        assert_eq!(here.clients.len(), job.clients_here().len(), "{seats:?}");
+        all.0.merge_parallel(here);
+    }
+    all
+}
+
+/// Hosts of so many slots a worker and so many workers.
+fn hosts(of_each: &[(u32, u32)]) -> Vec<Seats> {
+    let of = of_each.iter().map(|(each, workers)| each * workers).sum();
+    let mut first = 0;
+    let seats = of_each.iter().map(|(each, workers)| {
+        let seats = Seats { first, each: *each, workers: *workers, of };
+        first += each * workers;
+        seats
+    });
+    seats.collect()
+}
+
+/// Deals of seven slots; the first is the single host's.
+fn deals() -> [Vec<Seats>; 5] {
+    [
+        vec![Seats::all_here(7)],
+        hosts(&[(1, 3), (2, 2)]),
+        hosts(&[(4, 1), (1, 3)]),
+        hosts(&[(1, 2), (3, 1), (2, 1)]),
+        hosts(&[(7, 1)]),
+    ]
+}
+
+/// Pages of each client, in its order.
+fn pages_of(transactions: &[Transaction]) -> BTreeMap<u32, Vec<u32>> {
+    let mut firsts: Vec<_> = transactions.iter().filter(|one| one.file == 0).collect();
+    firsts.sort_by_key(|one| one.start_ns);
+    firsts.iter().fold(BTreeMap::new(), |mut pages, one| {
+        pages.entry(one.client).or_insert_with(Vec::new).push(one.page);
+        pages
+    })
+}
+
+/// The pages of a client are the first of its own sequence, whoever makes it.
+fn are_their_own(pages: &BTreeMap<u32, Vec<u32>>) {
+    let sampler = Sampler::new(WEIGHTS.into_iter()).unwrap();
+    for (client, found) in pages {
+        let mut sequence = PageSequence::new(1995, u64::from(*client));
+        assert!(found.iter().all(|page| *page == sequence.next_page(&sampler)), "client {client}: {found:?}");
+    }
+}
+
+/// Clients of a closed loop know nothing of each other here, so that everything is the same to the nanosecond.
+#[test]
+fn a_closed_loop_is_the_single_hosts_to_the_nanosecond() {
+    let level = level(20);
+    let [alone, others @ ..] = deals().map(|hosts| made_by(&level, &hosts));
+    let sorted = |mut transactions: Vec<Transaction>| {
+        transactions.sort_by_key(|one| (one.client, one.start_ns));
+        transactions
+    };
+    let (whole, transactions) = (alone.0, sorted(alone.1));
+    let pages = pages_of(&transactions);
+    assert_eq!(pages.keys().copied().collect::<Vec<_>>(), (0..20).collect::<Vec<_>>());
+    assert!(pages.values().all(|pages| pages.len() > 100));
+    are_their_own(&pages);
+    for (measured, theirs) in others {
+        assert_eq!(sorted(theirs), transactions);
+        assert_eq!((measured.window_ns, measured.counts), (whole.window_ns, whole.counts));
+        assert_eq!((&measured.clients, &measured.pages), (&whole.clients, &whole.pages));
+        assert_eq!((&measured.response, &measured.page), (&whole.response, &whole.page));
+        assert_eq!((&measured.statuses, &measured.lifetime), (&whole.statuses, &whole.lifetime));
+        assert!(measured.histograms.response == whole.histograms.response);
+        assert!(measured.seconds.0 == whole.seconds.0);
+    }
+}
+
+/// In open loop it depends on the worker which of its clients takes an arrival, but not when, and each goes on through its pages.
+#[test]
+fn an_open_loop_has_the_single_hosts_arrivals_and_page_sequences() {
+    for (process, rate) in [
+        (ArrivalProcess::Constant, "2000"),
+        (ArrivalProcess::Poisson, "2000"),
+        (ArrivalProcess::Constant, "1k..5k/200ms"),
+    ] {
+        let mut level = Level { rate: Some(rate.into()), ..level(120) };
+        level.spec.load.arrivals = process;
+        let due = Arrivals::new(process, rate.parse().unwrap(), 1995, Slots::ALL);
+        let due: Vec<i64> = due.take_while(|at| *at < 300 * MS).map(|at| at as i64).collect();
+        for hosts in deals() {
+            let (measured, transactions) = made_by(&level, &hosts);
+            let open_loop = measured.open_loop.as_ref().unwrap();
+            assert_eq!((open_loop.planned, open_loop.started), (due.len() as u64, due.len() as u64));
+            assert_eq!(measured.clients.len(), 120);
+            let mut firsts: Vec<i64> =
+                transactions.iter().filter(|one| one.file == 0).map(|one| one.intended_ns).collect();
+            firsts.sort_unstable();
+            // What is under way at the end is in no transaction: among the last few arrivals.
+            let mut ended = firsts.iter().peekable();
+            let missing: Vec<i64> =
+                due.iter().copied().filter(|at| ended.next_if_eq(&at).is_none()).collect();
+            assert_eq!(ended.next(), None, "{process:?} {rate} {hosts:?}: no arrival of the schedule");
+            assert!(
+                missing.iter().all(|at| *at > 290 * MS as i64),
+                "{process:?} {rate} {hosts:?}: {missing:?}"
+            );
+            let pages = pages_of(&transactions);
+            assert!(pages.len() > 20);
+            are_their_own(&pages);
+        }
+    }
+}
+
+/// A worker without clients is not started; nor may it have arrivals, which nobody would serve.
+#[test]
+fn workers_without_clients_are_not_started() {
+    let job = level(3).job(7);
+    let dealt = job.dealt().unwrap();
+    let clients: Vec<_> = dealt.iter().map(|seat| (seat.number, seat.first_client, seat.clients)).collect();
+    assert_eq!(clients, [(0, 0, 1), (1, 1, 1), (2, 2, 1)]);
+    assert_eq!(LevelJob::new(job.plan.clone(), 3).seats, Seats::all_here(job.plan.workers.min(3)));
+
+    let open = Level { rate: Some("100".into()), ..level(3) }.job(7);
+    assert!(matches!(open.dealt(), Err(crate::EngineError::Seats(_))));
+    // A host whose workers all have some may be one of many.
+    let seats = Seats { first: 0, each: 3, workers: 1, of: 7 };
+    assert_eq!(LevelJob { seats, ..open }.dealt().unwrap().len(), 1);
+}
+
+/// Those that share connections stay on one worker, whichever host it is on.
+#[test]
+fn clients_that_share_connections_stay_together() {
+    let mut level = level(20);
+    level.spec.client.http = webstone_model::spec::HttpVersion::Http2;
+    level.spec.client.clients_per_connection = 3;
+    for hosts in deals() {
+        let mut next = 0;
+        for seats in hosts {
+            for seat in (LevelJob { seats, ..level.job(1) }).dealt().unwrap() {
+                assert_eq!((seat.first_client, seat.first_client % 3), (next, 0));
+                next += seat.clients;
+            }
+        }
+        assert_eq!(next, 20);
+    }
+    // Seven connections of at most three: no worker is without one.
+    let plan = level.job(1).plan;
+    assert_eq!(LevelJob::new(plan.clone(), 4).seats.workers, plan.workers.min(2));
+}
+
+#[test]
+fn pages_in_turn_stay_on_one_host() {
+    let mut level = level(20);
+    level.spec.load.repetitions = Some(2);
+    assert!(level.job(7).dealt().is_ok());
+    let seats = Seats { first: 0, each: 1, workers: 3, of: 7 };
+    assert!(matches!(LevelJob { seats, ..level.job(1) }.dealt(), Err(crate::EngineError::Seats(_))));
+}

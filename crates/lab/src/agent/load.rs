@@ -1,0 +1,140 @@
+//! What an agent that makes load is told, and what it says. A level is made in steps: it is armed, goes, gets warm, opens its
+//! window at an agreed instant, and ends. Every instant in a message is on the agent's own monotonic clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use webstone_model::event::Live;
+use webstone_model::rate::RateProfile;
+use webstone_model::record::HostUse;
+
+use super::frames::Payload;
+
+/// When an echo came and went again, on the agent's monotonic clock in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Echoed {
+    /// When the question was read.
+    pub received_ns: u64,
+    /// When the answer was about to be written.
+    pub sent_ns: u64,
+}
+
+/// What the role is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum LoadAsk {
+    /// To say what host it is on.
+    Describe,
+    /// What will be made; the payload is a [`Plan`] as JSON. Nothing is sent to a server yet but a connection, to see that it can be reached.
+    Prepare(Payload),
+    /// A level: its workers are set up, and wait.
+    Arm(Arm),
+    /// When the load begins.
+    Go(u64),
+    /// When the window opens.
+    Open(u64),
+    /// To close the window now, and to say what was measured.
+    End,
+    /// To end the load at once.
+    Abort,
+}
+
+/// What is made, the same on every host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The specification, completed.
+    pub spec: webstone_model::spec::RunSpec,
+    /// The pages.
+    pub workload: webstone_model::workload::Workload,
+    /// The machine that the server runs on, by the boot of its kernel, and the CPUs that it has there: an agent on that machine
+    /// leaves them alone.
+    pub server: Option<(String, Vec<u32>)>,
+    /// Contents of the files that the specification names, by the paths that they have on the controller's host.
+    pub files: BTreeMap<String, Vec<u8>>,
+}
+
+/// An agent's part of a level.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Arm {
+    /// Clients of all hosts together.
+    pub clients: u32,
+    /// Open loop: arrivals of all hosts together.
+    pub rate: Option<RateProfile>,
+    /// Workers of the hosts before this one.
+    pub first_worker: u32,
+    /// Workers here.
+    pub workers: u32,
+    /// Workers of all hosts.
+    pub all_workers: u32,
+}
+
+/// What the role says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum LoadAnswer {
+    /// To [`LoadAsk::Describe`].
+    Described(Box<Described>),
+    /// To [`LoadAsk::Prepare`].
+    Prepared(Box<Prepared>),
+    /// To [`LoadAsk::Arm`]: workers are set up.
+    Armed,
+    /// Warm-up is over, and every worker has had an answer.
+    Warm,
+    /// An instant that was told had passed, by so many nanoseconds: the level has ended.
+    Late(u64),
+    /// Once a second while a level lasts.
+    Beat(Live),
+    /// The level is over; the payload is a measured window.
+    Ended(Box<Ended>),
+    /// It could not be made.
+    Failed(String),
+}
+
+/// A host that makes load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Described {
+    /// The host's name.
+    pub name: String,
+    /// Version of webstone, with its commit.
+    pub version: String,
+    /// SHA-256 of the program, in hex.
+    pub program_sha256: String,
+    /// The boot of its kernel.
+    pub boot: Option<String>,
+    /// CPUs that the agent may run on.
+    pub cpus: Vec<u32>,
+}
+
+/// What a host will make its part with.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Prepared {
+    /// CPUs of its workers, in turn.
+    pub cpus: Vec<u32>,
+    /// Its workers.
+    pub workers: u32,
+    /// Whether the target's addresses are this host's.
+    pub has_server: bool,
+    /// Addresses of the target, as this host resolves it.
+    pub addresses: BTreeSet<SocketAddr>,
+    /// Facts about the host, by name.
+    pub environment: BTreeMap<String, Value>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+/// What a host did in a level, beside what it measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ended {
+    /// The window's measurements, as the payload has them.
+    pub measured: Payload,
+    /// When the window opened; 0 where it never did.
+    pub opened_ns: u64,
+    /// Wall-clock time at which it opened, in nanoseconds since 1970, by the host's own clock.
+    pub opened_at_unix_ns: u64,
+    /// Whether it was ended before its time.
+    pub interrupted: bool,
+    /// Number of its first client.
+    pub first_client: u32,
+    /// What its kernel counted.
+    pub host: HostUse,
+}

@@ -1,0 +1,315 @@
+//! One level of a fleet: plays its course with real agents, shows where it stands meanwhile, and gathers what they measured.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use tracing::{info, warn};
+use webstone_engine::{Control, LevelOutcome};
+use webstone_lab::agent::Heard;
+use webstone_lab::agent::load::{Arm, Ended, LoadAnswer, LoadAsk};
+use webstone_lab::interrupt::Interrupt;
+use webstone_model::event::{Live, Phase};
+use webstone_model::generators::{ClockOffset, GeneratorLoss};
+use webstone_model::metrics::Measured;
+use webstone_model::rate::RateProfile;
+
+use super::clock::{there, went_on};
+use super::course::{Course, Stage, Tell};
+use super::deal::deal;
+use super::member::{Members, lock};
+use super::merge::{HostResult, merge};
+use crate::generator::{Level, LevelError, Made};
+
+/// How long the course is left alone where nothing comes.
+const TICK: Duration = Duration::from_millis(10);
+
+/// One level, before, while and after it runs.
+pub(super) struct FleetLevel {
+    members: Arc<Mutex<Members>>,
+    clients: u32,
+    rate: Option<RateProfile>,
+    board: Board,
+}
+
+/// What others may see and want of a level that runs.
+#[derive(Default)]
+struct Board {
+    wants_end: AtomicBool,
+    wants_abort: AtomicBool,
+    is_over: AtomicBool,
+    /// Instants on the controller's clock; 0: not known yet.
+    go_ns: AtomicU64,
+    open_ns: AtomicU64,
+    close_ns: AtomicU64,
+    /// The last totals of each host.
+    lives: Mutex<Vec<Live>>,
+}
+
+impl FleetLevel {
+    pub(super) fn new(members: Arc<Mutex<Members>>, clients: u32, rate: Option<RateProfile>) -> FleetLevel {
+        FleetLevel { members, clients, rate, board: Board::default() }
+    }
+
+    fn made(&self, members: &mut Members) -> Result<Made, LevelError> {
+        let interrupt = Interrupt::default();
+        for place in 0..members.hosts.len() {
+            if members.hosts[place].is_lost {
+                members.revive(place, &interrupt)?;
+            }
+        }
+        let before_ns = Control::now_ns();
+        let clocks = members.clocks();
+        if let Some(place) = clocks.iter().position(Option::is_none) {
+            members.hosts[place].is_lost = true;
+            return Ok(Made::lost(place, "did not answer before the level".to_owned()));
+        }
+        let clocks: Vec<ClockOffset> = clocks.into_iter().flatten().collect();
+        let mut playing = Playing::begin(self, members, &clocks);
+        playing.to_its_end();
+        let Playing { course, results, interrupted, .. } = playing;
+        let mut lost = course.lost().cloned();
+        if let Some((place, _)) = &lost {
+            members.hosts[*place].is_lost = true;
+        }
+        // Those that are there still; who answers no more is found at the next level, or has been.
+        let after = members.clocks();
+        let elapsed_ns = Control::now_ns().saturating_sub(before_ns);
+        for (place, (before, after)) in clocks.iter().zip(&after).enumerate() {
+            let is_sound = after.is_none_or(|after| went_on(*before, after, elapsed_ns));
+            if !is_sound && lost.is_none() {
+                lost = Some((place, "set its clock during the level".to_owned()));
+            }
+        }
+        let results = results.into_iter().enumerate().filter_map(|(generator, result)| {
+            let (ended, measured) = result?;
+            Some(HostResult { generator, ended, measured, clock: clocks[generator] })
+        });
+        let open_ns = course.open_ns();
+        let (measured, parts) = merge(results.collect(), open_ns);
+        let opened_at = open_ns.map_or_else(SystemTime::now, |open_ns| {
+            SystemTime::now() - Duration::from_nanos(Control::now_ns().saturating_sub(open_ns))
+        });
+        let closed_ns = open_ns.map(|open_ns| open_ns + measured.window_ns);
+        let interrupted = interrupted && lost.is_none();
+        let outcome = LevelOutcome { measured, opened_at, opened_ns: open_ns, closed_ns, interrupted };
+        let lost = lost.map(|(generator, why)| GeneratorLoss { generator: generator as u32, why });
+        Ok(Made { outcome, parts, lost })
+    }
+}
+
+impl Made {
+    /// Nothing was made, because a host was lost before anything could be.
+    fn lost(place: usize, why: String) -> Made {
+        let outcome = LevelOutcome {
+            measured: Measured::default(),
+            opened_at: SystemTime::now(),
+            opened_ns: None,
+            closed_ns: None,
+            interrupted: false,
+        };
+        let lost = Some(GeneratorLoss { generator: place as u32, why });
+        Made { outcome, parts: Vec::new(), lost }
+    }
+}
+
+/// A level that is being played.
+struct Playing<'a> {
+    level: &'a FleetLevel,
+    members: &'a mut Members,
+    clocks: &'a [ClockOffset],
+    number: u64,
+    course: Course,
+    results: Vec<Option<(Ended, Measured)>>,
+    interrupted: bool,
+}
+
+impl<'a> Playing<'a> {
+    fn begin(level: &'a FleetLevel, members: &'a mut Members, clocks: &'a [ClockOffset]) -> Playing<'a> {
+        // What is still said of earlier levels concerns nobody.
+        members.number = members.number.max(2) + 1;
+        let number = members.number;
+        let workers: Vec<u32> = members.hosts.iter().map(|host| host.record.workers).collect();
+        let (shares, all_workers) = deal(&workers, level.clients.div_ceil(members.clients_per_connection));
+        for (host, share) in members.hosts.iter().zip(&shares).filter(|(_, share)| share.workers > 0) {
+            let arm = Arm {
+                clients: level.clients,
+                rate: level.rate,
+                first_worker: share.first,
+                workers: share.workers,
+                all_workers,
+            };
+            host.tell(number, LoadAsk::Arm(arm), &[]);
+        }
+        let has_part: Vec<bool> = shares.iter().map(|share| share.workers > 0).collect();
+        let course = Course::new(&has_part, members.times, Control::now_ns());
+        *lock(&level.board.lives) = vec![Live::default(); has_part.len()];
+        let results = has_part.iter().map(|_| None).collect();
+        Playing { level, members, clocks, number, course, results, interrupted: false }
+    }
+
+    fn to_its_end(&mut self) {
+        while self.course.stage() != Stage::Done {
+            match self.members.bell.recv_timeout(TICK) {
+                Ok(place) => self.read(place),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+            let now_ns = Control::now_ns();
+            for (place, host) in self.members.hosts.iter().enumerate() {
+                self.course.heard(place, host.link.heard_ns());
+            }
+            let mut tell = self.course.tick(now_ns);
+            let board = &self.level.board;
+            if board.wants_abort.load(Ordering::Relaxed) {
+                self.interrupted = true;
+                tell.extend(self.course.abort(now_ns));
+            } else if board.wants_end.load(Ordering::Relaxed) && !self.interrupted {
+                self.interrupted = true;
+                // Before the window opens there is nothing that could be kept.
+                tell.extend(match self.course.open_ns() {
+                    Some(_) => self.course.end(now_ns),
+                    None => self.course.abort(now_ns),
+                });
+                board.close_ns.fetch_min(now_ns, Ordering::Relaxed);
+            }
+            self.tell(tell);
+        }
+        self.level.board.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Reads what one host has said.
+    fn read(&mut self, place: usize) {
+        while let Ok(heard) = self.members.hosts[place].inbox.try_recv() {
+            let now_ns = Control::now_ns();
+            let tell = match heard {
+                Heard::Said { number, answer, payload } if number == self.number => {
+                    self.said(place, &answer, payload, now_ns)
+                }
+                Heard::Broken(gone) => {
+                    let how = self.members.hosts[place].link.with_agent(|agent| agent.lost(&gone));
+                    self.members.hosts[place].is_lost = true;
+                    let how = how.unwrap_or_else(|| "ended".to_owned());
+                    warn!(generator = place + 1, how, "a generator is lost");
+                    self.course.lose(place, how, now_ns)
+                }
+                // Of an earlier level.
+                _ => Vec::new(),
+            };
+            self.tell(tell);
+        }
+    }
+
+    fn said(
+        &mut self,
+        place: usize,
+        answer: &LoadAnswer,
+        payload: Vec<u8>,
+        now_ns: u64,
+    ) -> Vec<(usize, Tell)> {
+        match answer {
+            LoadAnswer::Beat(live) => lock(&self.level.board.lives)[place] = *live,
+            LoadAnswer::Ended(ended) => {
+                let bytes = ended.measured.check("a result", payload).map_err(|error| error.to_string());
+                let measured =
+                    bytes.and_then(|bytes| Measured::from_wire(&bytes).map_err(|error| error.to_string()));
+                match measured {
+                    Ok(measured) => self.results[place] = Some(((**ended).clone(), measured)),
+                    Err(why) => {
+                        return self.course.lose(place, format!("sent a result that is none: {why}"), now_ns);
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.course.said(place, answer, now_ns)
+    }
+
+    fn tell(&self, tell: Vec<(usize, Tell)>) {
+        let board = &self.level.board;
+        for (place, what) in tell {
+            let clock = self.clocks[place];
+            let ask = match what {
+                Tell::Go(at_ns) => LoadAsk::Go(there(clock, at_ns)),
+                Tell::Open(at_ns) => LoadAsk::Open(there(clock, at_ns)),
+                Tell::End => LoadAsk::End,
+                Tell::Abort => LoadAsk::Abort,
+            };
+            self.members.hosts[place].tell(self.number, ask, &[]);
+        }
+        for (place, at_ns) in [(&board.go_ns, self.course.go_ns()), (&board.open_ns, self.course.open_ns())] {
+            if let Some(at_ns) = at_ns {
+                place.store(at_ns, Ordering::Relaxed);
+            }
+        }
+        if board.close_ns.load(Ordering::Relaxed) == 0
+            && let Some(at_ns) = self.course.close_ns()
+        {
+            info!(open_ns = self.course.open_ns(), "the window is agreed on");
+            board.close_ns.store(at_ns, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Level for FleetLevel {
+    fn run(&self) -> Result<Made, LevelError> {
+        let made = self.made(&mut lock(&self.members));
+        self.board.is_over.store(true, Ordering::Relaxed);
+        made
+    }
+
+    fn end_window(&self) {
+        self.board.wants_end.store(true, Ordering::Relaxed);
+    }
+
+    fn abort(&self) {
+        self.board.wants_abort.store(true, Ordering::Relaxed);
+    }
+
+    fn phase(&self) -> Phase {
+        let (board, now_ns) = (&self.board, Control::now_ns());
+        let has_come = |instant: &AtomicU64| {
+            let at_ns = instant.load(Ordering::Relaxed);
+            at_ns > 0 && now_ns >= at_ns
+        };
+        if board.is_over.load(Ordering::Relaxed) {
+            Phase::Done
+        } else if has_come(&board.close_ns) {
+            Phase::Draining
+        } else if has_come(&board.open_ns) {
+            Phase::Measuring
+        } else if has_come(&board.go_ns) {
+            Phase::WarmUp
+        } else {
+            Phase::Starting
+        }
+    }
+
+    fn live(&self) -> Live {
+        let open_ns = self.board.open_ns.load(Ordering::Relaxed);
+        let close_ns = self.board.close_ns.load(Ordering::Relaxed);
+        let mut sum = Live::default();
+        if open_ns == 0 {
+            return sum;
+        }
+        // Of each host the last that it said, up to a second ago: so is the time that they are of.
+        for live in lock(&self.board.lives).iter() {
+            sum.elapsed_ns = sum.elapsed_ns.max(live.elapsed_ns);
+            sum.planned += live.planned;
+            sum.offered += live.offered;
+            sum.requests += live.requests;
+            sum.errors += live.errors;
+            sum.connections += live.connections;
+            sum.pages += live.pages;
+            sum.bytes += live.bytes;
+            sum.response_ns += live.response_ns;
+        }
+        sum.elapsed_ns = sum.elapsed_ns.min(close_ns.saturating_sub(open_ns));
+        sum
+    }
+
+    fn opens_in(&self) -> Option<Duration> {
+        let open_ns = self.board.open_ns.load(Ordering::Relaxed);
+        (open_ns > 0).then(|| Duration::from_nanos(open_ns.saturating_sub(Control::now_ns())))
+    }
+}

@@ -1,0 +1,39 @@
+//! What several hosts measured, as one window; and what each had of it.
+
+use webstone_lab::agent::load::Ended;
+use webstone_model::generators::{ClockOffset, GeneratorPart};
+use webstone_model::metrics::Measured;
+
+/// What came from one host.
+pub(super) struct HostResult {
+    pub(super) generator: usize,
+    pub(super) ended: Ended,
+    pub(super) measured: Measured,
+    pub(super) clock: ClockOffset,
+}
+
+/// Adds up the windows in the order of the hosts: as workers of one host are added up, so that nothing tells the two apart.
+/// `open_ns` is the agreed instant.
+pub(super) fn merge(results: Vec<HostResult>, open_ns: Option<u64>) -> (Measured, Vec<GeneratorPart>) {
+    let (mut whole, mut parts) = (Measured::default(), Vec::new());
+    for HostResult { generator, ended, measured, clock } in results {
+        let response = &measured.histograms.response;
+        let opened_ns = (ended.opened_ns > 0).then(|| super::clock::here(clock, ended.opened_ns));
+        let skew = opened_ns.zip(open_ns).map(|(opened_ns, open_ns)| opened_ns.wrapping_sub(open_ns) as i64);
+        parts.push(GeneratorPart {
+            generator: generator as u32,
+            first_client: ended.first_client,
+            clients: measured.clients.len() as u32,
+            workers: measured.generator.workers.len() as u32,
+            counts: measured.counts,
+            response: measured.response.clone(),
+            response_p50_ns: response.value_at_percentile(50.0),
+            response_p99_ns: response.value_at_percentile(99.0),
+            host: Some(ended.host),
+            clock,
+            opening_skew_ns: skew.unwrap_or_default(),
+        });
+        whole.merge_parallel(measured);
+    }
+    (whole, parts)
+}

@@ -1,0 +1,52 @@
+//! Load from several hosts: a *fleet* stands behind the same seam as the engine ([`LoadGenerator`]), so that a sweep does not know
+//! how many hosts make its levels.
+//!
+//! Each host runs `webstone agent`, started by a command of the user's. `start` brings them up, `course` decides a level's course
+//! (pure), `level` plays it, `merge` adds up what came of it, `clock` and `deal` are what they say, `role` is the agent's side.
+
+mod carried;
+mod clock;
+mod course;
+mod deal;
+mod level;
+mod member;
+mod merge;
+mod role;
+mod start;
+
+use std::sync::{Arc, Mutex};
+
+use webstone_model::generators::GeneratorRecord;
+use webstone_model::rate::RateProfile;
+
+use crate::generator::{Level, LoadGenerator, Outputs};
+use level::FleetLevel;
+use member::{Members, Pinger};
+
+pub use role::role;
+pub use start::FleetError;
+pub(crate) use start::{Setting, start};
+
+/// Hosts that are ready to make load together.
+pub(crate) struct Fleet {
+    /// Locked by the level that runs.
+    members: Arc<Mutex<Members>>,
+    /// What each host is, for the record.
+    pub(crate) records: Vec<GeneratorRecord>,
+    /// What the user should know.
+    pub(crate) warnings: Vec<String>,
+    pinger: Pinger,
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        // So that agents end here, and not with the pinger's thread.
+        self.pinger.forget();
+    }
+}
+
+impl LoadGenerator for Fleet {
+    fn level(&self, clients: u32, rate: Option<RateProfile>, _outputs: Outputs) -> Box<dyn Level> {
+        Box::new(FleetLevel::new(Arc::clone(&self.members), clients, rate))
+    }
+}

@@ -1,0 +1,336 @@
+//! What an agent does that makes load: on its own host what a run does that makes its load itself, a step at a time, as it is told.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use sha2::{Digest, Sha256};
+use tracing::{info, warn};
+use webstone_engine::{Control, InstantError, LevelJob, LevelOutcome, Opening, Plan, Seats, run_level};
+use webstone_lab::agent::load::{self, Arm, Described, Ended, LoadAnswer, LoadAsk, Prepared};
+use webstone_lab::agent::{LoadRole, Payload, Voice};
+use webstone_lab::cpus::cpu_list;
+use webstone_lab::environment;
+use webstone_lab::host_use::links_towards;
+use webstone_lab::machine::{Root, allowed_cpus, cpus};
+use webstone_lab::window::{Watched, Window};
+use webstone_model::event::Phase;
+use webstone_model::record::{HostUse, Tool};
+use webstone_model::spec::RunSpec;
+use webstone_model::workload::Workload;
+use webstone_store::clock::since_epoch;
+
+use super::carried::{Unpacked, unpack};
+use crate::placement::{ServerPlace, place};
+use crate::preflight::needs::Load;
+use crate::preflight::target;
+use crate::run::foresee;
+use crate::sweep::looked_for;
+
+/// Between two looks at a running level.
+const LOOK: Duration = Duration::from_millis(40);
+/// The same before its window opens, and where it closes.
+const CLOSE_LOOK: Duration = Duration::from_millis(4);
+/// Between two signs of life while a level lasts.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// Makes the role. `tool` is this program.
+pub fn role(tool: Tool) -> impl FnOnce(Voice) -> Box<dyn LoadRole> + Send + 'static {
+    move |voice| {
+        let (sender, asks) = channel();
+        let running = Arc::new(Mutex::new(Running::default()));
+        let maker = Maker { voice, tool, running: Arc::clone(&running), ready: None };
+        std::thread::spawn(move || maker.serve(&asks));
+        Box::new(Role { asks: sender, running })
+    }
+}
+
+/// What can be told while a level runs acts on the level; the rest waits for its turn.
+struct Role {
+    asks: Sender<(u64, LoadAsk, Vec<u8>)>,
+    running: Arc<Mutex<Running>>,
+}
+
+/// The level that is being made.
+#[derive(Default)]
+struct Running {
+    level: Option<(u64, Arc<Control>)>,
+    /// Levels up to this number were ended before they began.
+    ended: u64,
+}
+
+impl LoadRole for Role {
+    fn asked(&mut self, number: u64, ask: LoadAsk, payload: Vec<u8>) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let control =
+            running.level.as_ref().filter(|(of, _)| *of == number).map(|(_, control)| Arc::clone(control));
+        let is_end = matches!(ask, LoadAsk::End | LoadAsk::Abort);
+        if is_end {
+            running.ended = running.ended.max(number);
+        }
+        drop(running);
+        match (ask, control) {
+            (LoadAsk::End, Some(control)) => control.end_window(),
+            (LoadAsk::Abort, Some(control)) => control.abort(),
+            (LoadAsk::End | LoadAsk::Abort, None) => {}
+            // Where the other thread has gone, the stream ends as well.
+            (ask, _) => drop(self.asks.send((number, ask, payload))),
+        }
+    }
+}
+
+/// Everything that levels are made of.
+struct Ready {
+    spec: RunSpec,
+    workload: Workload,
+    plan: Arc<Plan>,
+    links: BTreeSet<String>,
+    addresses: BTreeSet<SocketAddr>,
+    here: bool,
+    _files: Unpacked,
+}
+
+struct Maker {
+    voice: Voice,
+    tool: Tool,
+    running: Arc<Mutex<Running>>,
+    ready: Option<Ready>,
+}
+
+impl Maker {
+    fn serve(mut self, asks: &Receiver<(u64, LoadAsk, Vec<u8>)>) {
+        while let Ok((number, ask, payload)) = asks.recv() {
+            let said = match ask {
+                LoadAsk::Describe => Ok((LoadAnswer::Described(Box::new(described(&self.tool))), Vec::new())),
+                LoadAsk::Prepare(announced) => self.prepare(&announced, payload),
+                LoadAsk::Arm(arm) => self.level(number, arm, asks),
+                LoadAsk::Go(_) | LoadAsk::Open(_) => continue,
+                LoadAsk::End | LoadAsk::Abort => continue,
+            };
+            let (answer, payload) = said.unwrap_or_else(|why| {
+                warn!(number, why, "cannot make load");
+                (LoadAnswer::Failed(why), Vec::new())
+            });
+            if self.voice.say(number, answer, &payload).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn prepare(&mut self, announced: &Payload, payload: Vec<u8>) -> Said {
+        self.ready = None;
+        let bytes = announced.check("the plan", payload).map_err(|error| error.to_string())?;
+        let load::Plan { mut spec, workload, server, files } =
+            serde_json::from_slice(&bytes).map_err(|error| format!("cannot read the plan: {error}"))?;
+        let files =
+            unpack(&files, &mut spec).map_err(|error| format!("cannot keep the plan's files: {error}"))?;
+        let root = Root::default();
+        let facts = target::locate(&spec, &workload).map_err(|error| error.to_string())?;
+        let same_machine = server.filter(|(boot, _)| environment::boot(&root).as_ref() == Some(boot));
+        if let Some((_, taken)) = same_machine.filter(|_| spec.generator.cpus.is_empty()) {
+            let left: Vec<u32> = allowed_cpus(&root).into_iter().filter(|cpu| !taken.contains(cpu)).collect();
+            spec.generator.cpus = cpu_list(&left);
+        }
+        let placed = place(&cpus(&root), ServerPlace::Elsewhere, &spec.generator, &spec.server, &[]);
+        let placement = placed.map_err(|error| format!("{error}; {}", error.hint()))?;
+        spec.generator.workers = placement.workers;
+        spec.generator.cpus = cpu_list(&placement.workers_cpus);
+        target::reach_hosts(&spec, &workload).map_err(|error| error.to_string())?;
+        let plan = Plan::compile(&spec, &workload).map_err(|error| error.to_string())?;
+        let towards: BTreeSet<IpAddr> = facts.addresses.iter().map(|address| address.ip()).collect();
+        let prepared = Prepared {
+            cpus: placement.workers_cpus,
+            workers: placement.workers,
+            has_server: facts.this_host,
+            addresses: facts.addresses.clone(),
+            environment: environment::of_host(&root, &towards, facts.this_host),
+            warnings: placement.warnings,
+        };
+        self.ready = Some(Ready {
+            links: links_towards(&root, towards.into_iter(), facts.this_host),
+            addresses: facts.addresses,
+            here: facts.this_host,
+            spec,
+            workload,
+            plan: Arc::new(plan),
+            _files: files,
+        });
+        Ok((LoadAnswer::Prepared(Box::new(prepared)), Vec::new()))
+    }
+
+    /// Makes this host's part of a level, from its arming to its result.
+    fn level(&self, number: u64, arm: Arm, asks: &Receiver<(u64, LoadAsk, Vec<u8>)>) -> Said {
+        let ready = self.ready.as_ref().ok_or("a level came before the plan")?;
+        let Arm { clients, rate, first_worker, workers, all_workers } = arm;
+        let seats = Seats { first: first_worker, each: 1, workers, of: all_workers };
+        let job = LevelJob {
+            rate,
+            seats,
+            opening: Opening::Agreed,
+            ..LevelJob::new(Arc::clone(&ready.plan), clients)
+        };
+        let here = job.clients_here();
+        ready.raise_limits(here.len() as u32)?;
+        let disturbance = looked_for(&ready.spec);
+        let control = Control::new();
+        {
+            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            running.level = Some((number, Arc::clone(&control)));
+            if running.ended >= number {
+                control.abort();
+            }
+        }
+        let mut window = Window::before(Watched {
+            server: None,
+            origin: None,
+            from_start: ready.plan_has_no_warmup(),
+            links: &ready.links,
+            cpus: Vec::new(),
+            targets: &ready.addresses,
+        });
+        let outcome = std::thread::scope(|scope| {
+            let (done, is_done) = channel();
+            let (job, engine) = (&job, &control);
+            // The receiver waits for as long as the thread runs, so sending cannot fail.
+            scope.spawn(move || drop(done.send(run_level(job, engine))));
+            self.watch(number, &control, &mut window, asks, &is_done)
+        });
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).level = None;
+        let LevelOutcome { measured, opened_at, opened_ns, interrupted, .. } =
+            outcome?.map_err(|error| error.to_string())?;
+        let host = HostUse { disturbance, ..window.used().host };
+        let payload = measured.to_wire();
+        let ended = Ended {
+            measured: Payload::of(&payload),
+            opened_ns: opened_ns.unwrap_or_default(),
+            opened_at_unix_ns: opened_ns.map_or(0, |_| since_epoch(opened_at).as_nanos() as u64),
+            interrupted,
+            first_client: here.start,
+            host,
+        };
+        Ok((LoadAnswer::Ended(Box::new(ended)), payload))
+    }
+
+    /// Sees a level through, and hands on the instants that it is told.
+    fn watch<T>(
+        &self,
+        number: u64,
+        control: &Control,
+        window: &mut Window<'_>,
+        asks: &Receiver<(u64, LoadAsk, Vec<u8>)>,
+        is_done: &Receiver<T>,
+    ) -> Result<T, String> {
+        let say = |answer| self.voice.say(number, answer, &[]).map_err(|error| error.to_string());
+        let (mut is_armed, mut is_warm, mut beat) = (false, false, Instant::now());
+        let mut late = None;
+        loop {
+            let phase = control.phase();
+            window.look(phase);
+            if let Ok(result) = is_done.recv_timeout(self.patience(control, phase)) {
+                window.look(Phase::Done);
+                return match late {
+                    None => Ok(result),
+                    Some(by_ns) => {
+                        say(LoadAnswer::Late(by_ns))?;
+                        Ok(result)
+                    }
+                };
+            }
+            if !is_armed && control.is_armed() {
+                is_armed = true;
+                say(LoadAnswer::Armed)?;
+            }
+            if !is_warm && control.is_warm() {
+                is_warm = true;
+                say(LoadAnswer::Warm)?;
+            }
+            while let Ok((of, ask, _)) = asks.try_recv() {
+                let taken = match ask {
+                    LoadAsk::Go(at_ns) if of == number => control.go_at(at_ns),
+                    LoadAsk::Open(at_ns) if of == number => control.open_at(at_ns),
+                    _ => continue,
+                };
+                match taken {
+                    Err(InstantError::Late { by_ns, .. }) => {
+                        late = Some(by_ns);
+                        control.abort();
+                    }
+                    Err(error) => {
+                        info!(number, %error, "an instant was not taken");
+                        control.abort();
+                    }
+                    Ok(()) => {}
+                }
+            }
+            if beat.elapsed() >= BEAT {
+                beat = Instant::now();
+                say(LoadAnswer::Beat(control.live()))?;
+            }
+        }
+    }
+
+    /// How long nothing can happen that must be seen at once.
+    fn patience(&self, control: &Control, phase: Phase) -> Duration {
+        let duration =
+            self.ready.as_ref().map_or(Duration::ZERO, |ready| ready.spec.load.duration.as_duration());
+        match phase {
+            Phase::Starting | Phase::WarmUp => CLOSE_LOOK,
+            Phase::Measuring => {
+                let elapsed = Duration::from_nanos(control.live().elapsed_ns);
+                LOOK.min(duration.saturating_sub(elapsed)).max(CLOSE_LOOK)
+            }
+            Phase::Draining | Phase::Done => LOOK,
+        }
+    }
+}
+
+impl Ready {
+    fn plan_has_no_warmup(&self) -> bool {
+        self.spec.load.warmup.0 == 0
+    }
+
+    /// Raises what this host's clients need raised.
+    fn raise_limits(&self, clients: u32) -> Result<(), String> {
+        let mut spec = self.spec.clone();
+        spec.load.clients.0 = vec![clients.max(1)];
+        let destinations = self.addresses.len().max(1) as u64;
+        let load = Load::of(&spec, self.workload.pages.len() as u64, destinations, self.here);
+        match foresee(&load, &Root::default()) {
+            Ok(notes) => {
+                info!(clients, ?notes, "resources of this host");
+                Ok(())
+            }
+            Err(error) => Err(error.hint().map_or(error.to_string(), |hint| format!("{error}; {hint}"))),
+        }
+    }
+}
+
+/// An answer with its payload, or why there is none.
+type Said = Result<(LoadAnswer, Vec<u8>), String>;
+
+/// This host, and the program that runs here.
+pub(super) fn described(tool: &Tool) -> Described {
+    let root = Root::default();
+    Described {
+        name: root.text("/proc/sys/kernel/hostname").unwrap_or_default(),
+        version: version(tool),
+        program_sha256: program_sha256().unwrap_or_default(),
+        boot: environment::boot(&root),
+        cpus: allowed_cpus(&root),
+    }
+}
+
+/// A version with the commit that it was built from.
+pub(super) fn version(tool: &Tool) -> String {
+    let commit = tool.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
+    format!("{}{commit}", tool.version)
+}
+
+fn program_sha256() -> Option<String> {
+    let mut program = std::fs::File::open("/proc/self/exe").ok()?;
+    let mut sum = Sha256::new();
+    std::io::copy(&mut program, &mut sum).ok()?;
+    Some(sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}

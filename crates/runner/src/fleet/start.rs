@@ -1,0 +1,337 @@
+//! Brings the hosts of a fleet up, before any load: starts their agents, sees that each is who it should be, and has each prepare
+//! its part. A run has all of its hosts, or does not begin.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tracing::info;
+use webstone_lab::agent::load::{Described, LoadAnswer, LoadAsk, Plan, Prepared};
+use webstone_lab::agent::{AgentError, Heard, Payload};
+use webstone_lab::cpus::cpu_list;
+use webstone_lab::interrupt::Interrupt;
+use webstone_model::generators::GeneratorRecord;
+use webstone_model::record::Tool;
+use webstone_model::spec::RunSpec;
+use webstone_model::workload::Workload;
+
+use super::course::Times;
+use super::member::{Link, Member, Members, Pinger, lock};
+use super::{Fleet, carried, role};
+
+/// Agents that are started at once: a jump host drops logins above its sshd's MaxStartups, which is 10 by default.
+const STARTED_AT_ONCE: usize = 8;
+/// How long an agent may take to be there: a login.
+const GREETING_PATIENCE: Duration = Duration::from_secs(30);
+/// How long it may take to describe its host and to prepare its part: it reads its own program, and reaches the target.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks whether the user wants an end of the waiting.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Why a fleet cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum FleetError {
+    /// An agent did not start, or fell silent.
+    #[error("generator {number}: {source}")]
+    Agent {
+        /// Which, from 1.
+        number: usize,
+        /// Why.
+        source: AgentError,
+    },
+    /// A host cannot make its part, or must not.
+    #[error("{what}")]
+    Refused {
+        /// What is wrong.
+        what: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// The user wants no more.
+    #[error("interrupted before anything was measured")]
+    Interrupted,
+}
+
+impl FleetError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            FleetError::Agent { source, .. } => Some(source.hint()),
+            FleetError::Refused { hint, .. } => Some(hint.clone()),
+            FleetError::Interrupted => None,
+        }
+    }
+}
+
+/// What a fleet is started for.
+pub(crate) struct Setting<'a> {
+    pub(crate) tool: &'a Tool,
+    /// The specification, completed, with the target's address.
+    pub(crate) spec: &'a RunSpec,
+    pub(crate) workload: &'a Workload,
+    /// The boot of the machine that the server runs on, and its CPUs there, where that is this machine.
+    pub(crate) server: Option<(String, Vec<u32>)>,
+}
+
+/// Starts every host of the specification.
+///
+/// # Errors
+/// If one of them cannot be had.
+pub(crate) fn start(setting: &Setting<'_>, interrupt: &Interrupt) -> Result<Fleet, FleetError> {
+    let Setting { tool, spec, workload, server } = setting;
+    let files = carried::pack(spec).map_err(|(path, error)| FleetError::Refused {
+        what: format!("{path}: {error}"),
+        hint: "generators get a copy of it: name a file that can be read here".to_owned(),
+    })?;
+    let spec_of_hosts = RunSpec { generators: Vec::new(), ..(*spec).clone() };
+    let plan = Plan { spec: spec_of_hosts, workload: (*workload).clone(), server: server.clone(), files };
+    let plan = serde_json::to_vec(&plan).map_err(|error| FleetError::Refused {
+        what: format!("the plan cannot be sent: {error}"),
+        hint: "please report this".to_owned(),
+    })?;
+    let commands: Vec<&String> = spec.generators.iter().map(|host| &host.agent).collect();
+    let (version, (ring, bell)) = (role::version(tool), channel());
+    let begin = Begin { version: &version, tool_version: &tool.version, plan: &plan, interrupt };
+    let numbered: Vec<(usize, &String)> = commands.into_iter().enumerate().collect();
+    let (mut hosts, mut warnings) = (Vec::new(), Vec::new());
+    for some in numbered.chunks(STARTED_AT_ONCE) {
+        let started: Vec<Result<(Member, Vec<String>), FleetError>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = some
+                .iter()
+                .map(|(place, command)| {
+                    let (begin, ring) = (&begin, ring.clone());
+                    scope.spawn(move || begin.member(*place, command, ring))
+                })
+                .collect();
+            threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+        });
+        for member in started {
+            let (member, notes) = member?;
+            warnings.extend(notes.into_iter().map(|note| format!("generator {}: {note}", hosts.len() + 1)));
+            hosts.push(member);
+        }
+    }
+    apart(&hosts)?;
+    let links = Arc::new(Mutex::new(hosts.iter().map(|host| Arc::clone(&host.link)).collect()));
+    let load = &spec.load;
+    let times = Times {
+        warmup: load.warmup.as_duration(),
+        duration: load.duration.as_duration(),
+        drain: load.drain.as_duration(),
+    };
+    let records = hosts.iter().map(|host: &Member| host.record.clone()).collect();
+    let members = Members {
+        hosts,
+        bell,
+        ring,
+        links: Arc::clone(&links),
+        plan,
+        version,
+        tool_version: tool.version.clone(),
+        times,
+        clients_per_connection: spec.client.clients_per_connection.max(1),
+        number: 0,
+    };
+    Ok(Fleet { members: Arc::new(Mutex::new(members)), records, warnings, pinger: Pinger::start(links) })
+}
+
+/// What is needed to start a host, or to start it again.
+struct Begin<'a> {
+    version: &'a str,
+    tool_version: &'a str,
+    plan: &'a [u8],
+    interrupt: &'a Interrupt,
+}
+
+impl Members {
+    /// Starts a host again that was lost.
+    ///
+    /// # Errors
+    /// If it cannot be had again, or is another than it was.
+    pub(super) fn revive(&mut self, place: usize, interrupt: &Interrupt) -> Result<(), FleetError> {
+        let old = &self.hosts[place];
+        let begin =
+            Begin { version: &self.version, tool_version: &self.tool_version, plan: &self.plan, interrupt };
+        info!(generator = place + 1, command = old.record.command, "is started again");
+        let (new, _) = begin.member(place, &old.command.clone(), self.ring.clone())?;
+        let is_same =
+            |of: &GeneratorRecord| (of.boot.clone(), of.program_sha256.clone(), of.workers, of.cpus.clone());
+        if is_same(&new.record) != is_same(&self.hosts[place].record) {
+            return Err(FleetError::Refused {
+                what: format!("generator {} is another than it was before it was lost", place + 1),
+                hint: "a run has the same hosts, programs and CPUs throughout: start it again".to_owned(),
+            });
+        }
+        lock(&self.links)[place] = Arc::clone(&new.link);
+        self.hosts[place] = new;
+        Ok(())
+    }
+}
+
+impl Begin<'_> {
+    fn member(
+        &self,
+        place: usize,
+        command: &str,
+        ring: Sender<usize>,
+    ) -> Result<(Member, Vec<String>), FleetError> {
+        let number = place + 1;
+        let failed = |source| FleetError::Agent { number, source };
+        let (inbox_of, inbox) = channel();
+        let link = Link::start(command, self.tool_version, place, inbox_of, ring).map_err(failed)?;
+        let mut member = Member {
+            command: command.to_owned(),
+            link,
+            inbox,
+            record: GeneratorRecord::default(),
+            is_lost: false,
+        };
+        let greeting = match self.next(&member, GREETING_PATIENCE).map_err(failed_or(number))? {
+            Heard::Greeted(greeting) => greeting,
+            _ => return Err(failed(refused(&member, "answered before it greeted"))),
+        };
+        let agreed = member.link.with_agent(|agent| agent.greeted(&greeting));
+        agreed.unwrap_or(Ok(())).map_err(failed)?;
+        let described = match self.answer(&member, 1, LoadAsk::Describe, &[]).map_err(failed_or(number))? {
+            LoadAnswer::Described(described) => *described,
+            other => return Err(failed(refused(&member, &strange(&other)))),
+        };
+        self.is_same_build(number, &described)?;
+        let prepare = LoadAsk::Prepare(Payload::of(self.plan));
+        let prepared = match self.answer(&member, 2, prepare, self.plan).map_err(failed_or(number))? {
+            LoadAnswer::Prepared(prepared) => *prepared,
+            LoadAnswer::Failed(why) => {
+                return Err(FleetError::Refused {
+                    what: format!("generator {number} ({}) cannot make its part: {why}", described.name),
+                    hint: "mend it there, or leave this host out".to_owned(),
+                });
+            }
+            other => return Err(failed(refused(&member, &strange(&other)))),
+        };
+        for _ in 0..5 {
+            member.link.echo();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let notes = prepared.warnings.clone();
+        member.record = record(&member, described, prepared);
+        info!(generator = number, name = member.record.name, workers = member.record.workers, "is ready");
+        Ok((member, notes))
+    }
+
+    fn is_same_build(&self, number: usize, described: &Described) -> Result<(), FleetError> {
+        if described.version == self.version {
+            return Ok(());
+        }
+        Err(FleetError::Refused {
+            what: format!(
+                "generator {number} ({}) runs webstone {}, but this is {}",
+                described.name, described.version, self.version
+            ),
+            hint: "install the same build of webstone on all hosts".to_owned(),
+        })
+    }
+
+    fn answer(
+        &self,
+        member: &Member,
+        number: u64,
+        ask: LoadAsk,
+        payload: &[u8],
+    ) -> Result<LoadAnswer, Option<AgentError>> {
+        member.tell(number, ask, payload);
+        loop {
+            match self.next(member, ANSWER_PATIENCE)? {
+                Heard::Said { number: of, answer, .. } if of == number => return Ok(answer),
+                _ => {}
+            }
+        }
+    }
+
+    /// What comes next from an agent; the outer error is nothing where the user wants no more.
+    fn next(&self, member: &Member, patience: Duration) -> Result<Heard, Option<AgentError>> {
+        let until = Instant::now() + patience;
+        let raised = self.interrupt.count();
+        loop {
+            match member.inbox.recv_timeout(POLL) {
+                Ok(Heard::Broken(gone)) => {
+                    return Err(member.link.with_agent(|agent| agent.not_started(&gone)));
+                }
+                Ok(heard) => return Ok(heard),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Some(refused(member, "ended")));
+                }
+                Err(RecvTimeoutError::Timeout) if self.interrupt.count() > raised => return Err(None),
+                Err(RecvTimeoutError::Timeout) if Instant::now() > until => {
+                    return Err(Some(refused(
+                        member,
+                        &format!("did not answer within {} s", patience.as_secs()),
+                    )));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
+
+fn failed_or(number: usize) -> impl Fn(Option<AgentError>) -> FleetError {
+    move |error| match error {
+        Some(source) => FleetError::Agent { number, source },
+        None => FleetError::Interrupted,
+    }
+}
+
+fn refused(member: &Member, how: &str) -> AgentError {
+    let error = member.link.with_agent(|agent| agent.refused(how.to_owned()));
+    error.unwrap_or_else(|| AgentError::Command { key: "generators.agent", command: member.command.clone() })
+}
+
+fn strange(answer: &LoadAnswer) -> String {
+    let text: String = format!("{answer:?}").chars().take(60).collect();
+    format!("broke the protocol: it said {text}")
+}
+
+fn record(member: &Member, described: Described, prepared: Prepared) -> GeneratorRecord {
+    let command = member.link.with_agent(|agent| agent.command.clone()).unwrap_or_default();
+    GeneratorRecord {
+        command,
+        name: described.name,
+        version: described.version,
+        program_sha256: described.program_sha256,
+        boot: described.boot,
+        cpus: prepared.cpus,
+        workers: prepared.workers,
+        has_server: Some(prepared.has_server),
+        round_trip_ns_min: member.link.round_trip_ns(),
+        environment: prepared.environment,
+    }
+}
+
+/// That no two hosts are one: agents on one machine must at least have CPUs of their own.
+fn apart(hosts: &[Member]) -> Result<(), FleetError> {
+    let mut taken: BTreeMap<&str, Vec<(usize, BTreeSet<u32>)>> = BTreeMap::new();
+    for (place, host) in hosts.iter().enumerate() {
+        let Some(boot) = &host.record.boot else { continue };
+        let cpus: BTreeSet<u32> = host.record.cpus.iter().copied().collect();
+        let others = taken.entry(boot).or_default();
+        for (other, theirs) in others.iter() {
+            let both: Vec<u32> = cpus.intersection(theirs).copied().collect();
+            if !both.is_empty() {
+                return Err(FleetError::Refused {
+                    what: format!(
+                        "generators {} and {} are on the same machine ({}), and both would use CPU {}",
+                        other + 1,
+                        place + 1,
+                        host.record.name,
+                        cpu_list(&both)
+                    ),
+                    hint: "name each host once; agents on one machine need CPUs of their own, as in --generator \
+                           'taskset -c 2-3 webstone agent'"
+                        .to_owned(),
+                });
+            }
+        }
+        others.push((place, cpus));
+    }
+    Ok(())
+}
