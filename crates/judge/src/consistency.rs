@@ -5,6 +5,7 @@
 //! The identities ([`webstone_model::identities`]) say that nothing was lost while measuring. What is checked here says that
 //! nothing was changed since.
 
+mod parts;
 mod times;
 
 use std::collections::BTreeSet;
@@ -57,6 +58,7 @@ pub fn check(record: &RunRecord) -> Consistency {
         seconds(&mut books, iteration);
         times::of_iteration(&mut books, record, iteration);
         identities_again(&mut books, iteration, &together);
+        parts::of_iteration(&mut books, record, iteration);
         if iteration.pages_at.is_some() {
             rows.iter().for_each(|row| stored.add_row(row));
         }
@@ -64,6 +66,7 @@ pub fn check(record: &RunRecord) -> Consistency {
     for (key, void) in record.void_attempts() {
         books.place = format!("{key} (void)");
         times::of_void(&mut books, record, void);
+        parts::of_void(&mut books, record, void);
     }
     books.place = "the run".to_owned();
     totals(&mut books, &stored.totals, &record.pages.totals);
@@ -357,7 +360,7 @@ fn identities_again(books: &mut Books, iteration: &IterationRecord, pages: &Page
     let stored = &iteration.identities;
     let applied = |number: u8| stored.iter().any(|check| check.number == number);
     let sent = iteration.server.as_ref().and_then(|server| server.sent_bytes);
-    let again = identities::check_with(
+    let mut again = identities::check_with(
         &iteration.measured,
         pages,
         &Expectation {
@@ -366,6 +369,9 @@ fn identities_again(books: &mut Books, iteration: &IterationRecord, pages: &Page
             server_bytes: sent.filter(|_| applied(4)),
         },
     );
+    if applied(5) {
+        again.extend(identities::of_parts(iteration));
+    }
     books.equal("the identities are all there", stored.len() as u64, again.len() as u64);
     for (stored, again) in stored.iter().zip(&again) {
         let rule = format!("identity {} is what its counters give: {}", again.number, again.rule);

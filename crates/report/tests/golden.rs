@@ -82,6 +82,18 @@ fn a_proxy_with_the_origin_behind_it() {
 }
 
 #[test]
+fn several_hosts_that_make_the_load() {
+    let record = records::fleet();
+    golden("fleet-80.txt", &text(&record, Format::Text, &Options::default()));
+    golden("fleet-120.txt", &text(&record, Format::Text, &wide()));
+    golden("fleet.md", &text(&record, Format::Markdown, &Options::default()));
+    let hosts = Options { csv_table: CsvTable::Generators, ..Options::default() };
+    golden("fleet-generators.csv", &text(&record, Format::Csv, &hosts));
+    let page = body(&text(&record, Format::Html, &Options::default()));
+    golden("fleet-tables.html", &section(&page, "tables"));
+}
+
+#[test]
 fn a_sweep_with_two_iterations() {
     let record = records::small();
     golden("small-80.txt", &text(&record, Format::Text, &Options::default()));
@@ -113,6 +125,7 @@ fn the_default_report_is_short() {
         ("brief-proxied.txt", records::proxied(), 39),
         ("brief-errors.txt", records::errors(), 45),
         ("brief-refused.txt", records::refused(), 45),
+        ("brief-fleet.txt", records::fleet(), 45),
     ] {
         let brief = String::from_utf8(render(&record, Format::Text, &options).unwrap()).unwrap();
         golden(name, &brief);

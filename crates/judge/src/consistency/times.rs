@@ -84,7 +84,8 @@ fn window(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
         load.duration.0 == 0 || window_ns == load.duration.0 || ends_early && window_ns < load.duration.0,
         || format!("{window_ns} ns and {}", load.duration),
     );
-    for host in run.host.iter().chain(run.server_host.as_ref().map(|there| &there.host)) {
+    let of_parts = run.parts.iter().filter_map(|part| part.host.as_ref());
+    for host in run.host.iter().chain(run.server_host.as_ref().map(|there| &there.host)).chain(of_parts) {
         let apart = host.elapsed_ns.abs_diff(window_ns);
         books.holds(
             "the host was monitored for as long as the window",
@@ -100,11 +101,11 @@ fn machines(books: &mut Books, run: &IterationRecord) {
         hosts_time(books, plausible::of_host(&there.host));
         hosts_time(books, plausible::of_server(run.server.as_ref(), &there.host));
     }
-    if let Some(here) = &run.host {
+    if let Some(here) = run.host.as_ref().filter(|_| run.server_host.is_none()) {
+        hosts_time(books, plausible::of_server(run.server.as_ref(), here));
+    }
+    for here in run.host.iter().chain(run.parts.iter().filter_map(|part| part.host.as_ref())) {
         hosts_time(books, plausible::of_host(here));
-        if run.server_host.is_none() {
-            hosts_time(books, plausible::of_server(run.server.as_ref(), here));
-        }
         if let Some(disturbance) = &here.disturbance {
             let (longest, taken, looked) =
                 (disturbance.longest_ns, disturbance.taken_ns, disturbance.looked_ns);

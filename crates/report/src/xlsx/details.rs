@@ -10,6 +10,7 @@ use webstone_model::units::NANOS_PER_SECOND;
 use super::book::{Line, Sheet};
 use super::levels::{MS, Run};
 use crate::definitions::{definition, definitions};
+use crate::generators::{self, HostRow};
 use crate::text::header;
 use crate::{classic, configuration, csv, summary};
 
@@ -260,6 +261,31 @@ pub(super) fn workers<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
             workers.map(|(number, worker)| worker_line(&record.id, run, number, worker))
         },
     )
+}
+
+/// `Load generators`: what each of several hosts had of each timed run.
+pub(super) fn generators<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+    let blank = host_line(runs[0].record, &csv::nothing(), None);
+    by_iteration(
+        "Load generators",
+        blank,
+        runs,
+        |run| run.parts.len(),
+        |record, run| {
+            let hosts = generators::rows(record, &[run]);
+            hosts.into_iter().map(move |host| host_line(record, run, Some(&host)))
+        },
+    )
+}
+
+/// The columns of the CSV table.
+fn host_line(record: &RunRecord, run: &IterationRecord, host: Option<&HostRow>) -> Line {
+    let mut line = Line::default();
+    let row = csv::generator_row(record, run, host);
+    for (column, cell) in row.columns.into_iter().zip(row.cells) {
+        line.put(column.heading, column.unit, cell);
+    }
+    line
 }
 
 fn worker_line(record: &str, run: &IterationRecord, number: usize, worker: &WorkerUse) -> Line {

@@ -1,0 +1,82 @@
+//! What several hosts had of a timed run, held against the whole and against the hosts that the record names.
+
+use super::Books;
+use webstone_model::generators::GeneratorPart;
+use webstone_model::identities;
+use webstone_model::record::{IterationRecord, RunRecord};
+
+/// A percentile may lie so much off, as a share, because distributions have buckets.
+const BUCKET_SHARE: u64 = 256;
+
+/// A timed run that counts.
+pub(super) fn of_iteration(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
+    hosts(books, record, run);
+    for check in identities::of_parts(run) {
+        books.holds(&check.rule, check.holds, || check.evidence);
+    }
+    if run.measured.histograms.response.is_empty() {
+        return;
+    }
+    for (name, percentile, of) in [
+        ("50th", 50.0, (|part| part.response_p50_ns) as fn(&GeneratorPart) -> u64),
+        ("99th", 99.0, |part| part.response_p99_ns),
+    ] {
+        let of_parts = || run.parts.iter().filter(|part| part.response.count > 0).map(of);
+        let (Some(least), Some(most)) = (of_parts().min(), of_parts().max()) else { continue };
+        let whole = run.measured.histograms.response.value_at_percentile(percentile);
+        let slack = whole / BUCKET_SHARE;
+        // A percentile of all lies between the least and the greatest of those that they are made of.
+        let lies = least <= whole.saturating_add(slack) && whole <= most.saturating_add(slack);
+        books.holds(
+            &format!("the {name} percentile of all hosts lies between those of each"),
+            lies,
+            || format!("{whole} and {least} to {most} ns"),
+        );
+    }
+}
+
+/// A timed run that was void: it has no totals of clients, and its parts add up all the same.
+pub(super) fn of_void(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
+    hosts(books, record, run);
+    for check in identities::of_parts(run) {
+        books.holds(&check.rule, check.holds, || check.evidence);
+    }
+}
+
+fn hosts(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
+    let known = record.generators.len() as u64;
+    let lost = run.lost.as_ref().map(|lost| lost.generator);
+    if known == 0 {
+        books.holds(
+            "a run that one host loads has no parts of several",
+            run.parts.is_empty() && lost.is_none(),
+            || format!("{} parts", run.parts.len()),
+        );
+        return;
+    }
+    let named = run.parts.iter().map(|part| part.generator).chain(lost);
+    books.holds(
+        "every part is of a host that the record names",
+        named.clone().all(|generator| u64::from(generator) < known),
+        || format!("{:?} of {known}", named.clone().collect::<Vec<_>>()),
+    );
+    let are_all = run.parts.len() as u64 == known || lost.is_some();
+    books.holds("every host has a part", are_all, || format!("{} and {known}", run.parts.len()));
+    for part in &run.parts {
+        let response = &part.response;
+        let sound = part.response_p50_ns <= part.response_p99_ns
+            && part.response_p99_ns <= response.max.saturating_add(response.max / BUCKET_SHARE)
+            && response.count == part.counts.succeeded;
+        books.holds("a part's response times go together", sound, || {
+            format!(
+                "generator {}: {} and {} ns, at most {}; {} of {}",
+                part.generator.saturating_add(1),
+                part.response_p50_ns,
+                part.response_p99_ns,
+                response.max,
+                response.count,
+                part.counts.succeeded
+            )
+        });
+    }
+}
