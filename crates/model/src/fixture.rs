@@ -108,9 +108,8 @@ pub fn split(record: &mut RunRecord, hosts: u32) {
                         0 => Moments::default(),
                         _ => Moments {
                             count,
-                            sum: response.sum / response.count * count,
-                            sum_of_squares: response.sum_of_squares / u128::from(response.count)
-                                * u128::from(count),
+                            sum: part_of(response.sum.into(), count, &response, place) as u64,
+                            sum_of_squares: part_of(response.sum_of_squares, count, &response, place),
                             ..response.clone()
                         },
                     },
@@ -129,6 +128,12 @@ pub fn split(record: &mut RunRecord, hosts: u32) {
 /// What is left over goes to the first.
 fn share(value: u64, place: u32, hosts: u32) -> u64 {
     value / u64::from(hosts) + u64::from(u64::from(place) < value % u64::from(hosts))
+}
+
+/// What so many of the values add up to, on the mean; what does not divide is the first's.
+fn part_of(sum: u128, count: u64, of: &Moments, place: u32) -> u128 {
+    let left_over = if place == 0 { sum % u128::from(of.count) } else { 0 };
+    sum / u128::from(of.count) * u128::from(count) + left_over
 }
 
 fn shared(counts: &Counts, place: u32, hosts: u32) -> Counts {

@@ -147,8 +147,7 @@ pub fn of_parts(run: &IterationRecord) -> Vec<IdentityCheck> {
     };
     let clients = sum(|part| part.clients.into());
     // Those of a host that was lost are missing.
-    let are_all = clients == u64::from(run.clients)
-        || run.lost.is_some() && clients < u64::from(run.clients);
+    let are_all = clients == u64::from(run.clients) || run.lost.is_some() && clients < u64::from(run.clients);
     holds("clients: hosts = total", are_all, format!("{clients} and {}", run.clients));
     let (workers, all) = (sum(|part| part.workers.into()), measured.generator.workers.len() as u64);
     holds("workers: hosts = total", workers == all, format!("{workers} and {all}"));

@@ -49,7 +49,10 @@ pub(crate) fn of(record: &RunRecord) -> Vec<Group> {
     };
     let alone = record.generators.is_empty();
     let mut lab = match same {
-        true => vec![(if alone { "load generator" } else { "controller" }, "the computer of the server".to_owned())],
+        true => vec![(
+            if alone { "load generator" } else { "controller" },
+            "the computer of the server".to_owned(),
+        )],
         false => computer(&here),
     };
     lab.push(("tool", format!("{} {}", record.tool.name, record.tool.version)));

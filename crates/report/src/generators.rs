@@ -2,6 +2,7 @@
 
 use webstone_judge::verdict::{self, Differing, Loss, LossKind};
 use webstone_model::generators::{ClockOffset, GeneratorPart, GeneratorRecord, LoadMaker};
+use webstone_model::keys::levels_named;
 use webstone_model::record::{HostUse, IterationRecord, RunRecord};
 
 use crate::summary::quotient;
@@ -101,6 +102,44 @@ pub(crate) fn name(host: &GeneratorRecord, generator: u32) -> String {
 /// The hosts that differ from the others.
 pub(crate) fn differing(record: &RunRecord) -> Vec<Differing> {
     if record.generators.is_empty() { Vec::new() } else { verdict::differing(record) }
+}
+
+/// Those hosts, a sentence each: in what they differ, by how much, and at which levels.
+pub(crate) fn told(record: &RunRecord, differing: &[Differing]) -> Vec<String> {
+    let mut hosts: Vec<u32> = differing.iter().map(|found| found.generator).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    let of_host = |generator: u32| {
+        let mut clauses: Vec<String> = Vec::new();
+        for (quantity, is_above) in [
+            ("median latency", true),
+            ("median latency", false),
+            ("rate per client", true),
+            ("rate per client", false),
+        ] {
+            let found: Vec<&Differing> = differing
+                .iter()
+                .filter(|it| it.generator == generator && it.quantity == quantity)
+                .filter(|it| (it.percent > 0.0) == is_above)
+                .collect();
+            if found.is_empty() {
+                continue;
+            }
+            let offs = || found.iter().map(|it| it.percent.abs().floor());
+            let (least, most) = (offs().fold(f64::INFINITY, f64::min), offs().fold(0.0, f64::max));
+            let by =
+                if least == most { format!("{least:.0} %") } else { format!("{least:.0} to {most:.0} %") };
+            let levels: Vec<_> = found.iter().map(|it| it.level()).collect();
+            let way = if is_above { "above" } else { "below" };
+            clauses.push(format!(
+                "its {quantity} was {by} {way} the median of all hosts at {}",
+                levels_named(&levels)
+            ));
+        }
+        let name = record.generator_named(generator);
+        format!("{name} differs in every timed run: {}", clauses.join("; "))
+    };
+    hosts.into_iter().map(of_host).collect()
 }
 
 /// Timed runs that lost a host, or whose windows did not open together, each with its sentence: those that were repeated and

@@ -56,6 +56,7 @@ pub struct Computed {
     /// The hosts whose latency or rate per client lies off that of the others that made the load with them, in every timed run of a
     /// level; absent where there is none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
     pub differing: Vec<Differing>,
     /// The load as a share of what the generator can do by its calibration; absent where there is none that fits.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -27,11 +27,9 @@ pub(super) fn of_iteration(books: &mut Books, record: &RunRecord, run: &Iteratio
         let slack = whole / BUCKET_SHARE;
         // A percentile of all lies between the least and the greatest of those that they are made of.
         let lies = least <= whole.saturating_add(slack) && whole <= most.saturating_add(slack);
-        books.holds(
-            &format!("the {name} percentile of all hosts lies between those of each"),
-            lies,
-            || format!("{whole} and {least} to {most} ns"),
-        );
+        books.holds(&format!("the {name} percentile of all hosts lies between those of each"), lies, || {
+            format!("{whole} and {least} to {most} ns")
+        });
     }
 }
 
@@ -78,5 +76,61 @@ fn hosts(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
                 part.counts.succeeded
             )
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::sound_run;
+    use super::super::{Books, Consistency};
+    use super::*;
+    use webstone_model::generators::GeneratorLoss;
+
+    fn broken(change: impl FnOnce(&mut RunRecord)) -> Vec<String> {
+        let mut record = webstone_model::fixture::record("a", &[]);
+        record.iterations = vec![sound_run()];
+        webstone_model::fixture::split(&mut record, 3);
+        change(&mut record);
+        let mut books = Books { place: String::new(), found: Consistency::default() };
+        of_iteration(&mut books, &record, &record.iterations[0]);
+        books.found.contradictions.into_iter().map(|found| found.rule).collect()
+    }
+
+    #[test]
+    fn parts_that_are_changed_contradict_the_whole() {
+        assert_eq!(broken(|_| ()), Vec::<String>::new());
+        type Change = fn(&mut RunRecord);
+        let changes: [(&str, Change); 11] = [
+            ("a part's successes", |r| r.iterations[0].parts[1].counts.succeeded += 1),
+            ("a part's errors", |r| r.iterations[0].parts[1].counts.failed += 1),
+            ("a part's clients", |r| r.iterations[0].parts[0].clients += 1),
+            ("a part's workers", |r| r.iterations[0].parts[0].workers += 1),
+            ("a part's sum", |r| r.iterations[0].parts[0].response.sum += 1),
+            ("a percentile above the other", |r| r.iterations[0].parts[0].response_p50_ns = 9_000_000),
+            ("all percentiles", |r| {
+                r.iterations[0].parts.iter_mut().for_each(|part| part.response_p50_ns /= 2);
+            }),
+            ("a part fewer", |r| drop(r.iterations[0].parts.pop())),
+            ("a host fewer", |r| drop(r.generators.pop())),
+            ("no host", |r| r.generators.clear()),
+            ("a host that is none", |r| r.iterations[0].parts[2].generator = 7),
+        ];
+        for (what, change) in changes {
+            assert!(!broken(change).is_empty(), "{what} was not noticed");
+        }
+    }
+
+    #[test]
+    fn a_part_that_a_lost_host_has_not_is_not_missed() {
+        let found = broken(|record| {
+            let run = &mut record.iterations[0];
+            run.lost = Some(GeneratorLoss { generator: 2, why: "ended".to_owned() });
+            run.parts.pop();
+        });
+        assert!(!found.iter().any(|rule| rule == "every host has a part"), "{found:?}");
+        let stranger = |record: &mut RunRecord| {
+            record.iterations[0].lost = Some(GeneratorLoss { generator: 3, why: "ended".to_owned() });
+        };
+        assert_eq!(broken(stranger), ["every part is of a host that the record names"]);
     }
 }

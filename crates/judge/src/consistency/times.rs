@@ -362,6 +362,30 @@ mod tests {
     }
 
     #[test]
+    fn every_host_of_several_is_held_against_its_time() {
+        let of_fleet = |lie: fn(&mut IterationRecord)| {
+            broken(|record| {
+                record.iterations[0].measured.generator.workers = vec![Default::default()];
+                webstone_model::fixture::split(record, 3);
+                lie(&mut record.iterations[0]);
+            })
+        };
+        assert_eq!(of_fleet(|_| ()), Vec::<String>::new());
+        assert_eq!(
+            of_fleet(|run| run.parts[2].host.as_mut().unwrap().cpus[0].idle_ns *= 3),
+            ["CPUs were busy no longer than there was time"]
+        );
+        assert_eq!(
+            of_fleet(|run| run.parts[1].host.as_mut().unwrap().elapsed_ns /= 2),
+            ["the host was monitored for as long as the window"]
+        );
+        assert_eq!(
+            of_fleet(|run| run.measured.generator.workers[2].user_ns = 20 * NANOS_PER_SECOND),
+            ["a worker has no more time than the window"]
+        );
+    }
+
+    #[test]
     fn a_level_that_was_ended_early_has_a_shorter_window() {
         assert_eq!(broken(|record| record.spec.load.duration = Nanos::from_secs(11)).len(), 2);
         let interrupted = |record: &mut RunRecord| {

@@ -69,7 +69,8 @@ pub fn differing(record: &RunRecord) -> Vec<Differing> {
     for (_, runs) in record.levels() {
         let runs: Vec<&IterationRecord> = runs.into_iter().filter(|run| run.lost.is_none()).collect();
         for generator in 0..record.generators.len() as u32 {
-            found.extend(QUANTITIES.iter().filter_map(|quantity| of_host(record, &runs, generator, quantity)));
+            found
+                .extend(QUANTITIES.iter().filter_map(|quantity| of_host(record, &runs, generator, quantity)));
         }
     }
     found
@@ -121,6 +122,7 @@ fn off(run: &IterationRecord, generator: u32, quantity: &Quantity) -> Option<f64
     let middle = median(&all)?;
     let deviations: Vec<f64> = all.iter().map(|value| (value - middle).abs()).collect();
     let off = percent(own - middle, middle);
-    let differs = off.abs() >= DIFFERS_PERCENT_MIN && (own - middle).abs() >= DEVIATIONS_MIN * median(&deviations)?;
+    let differs =
+        off.abs() >= DIFFERS_PERCENT_MIN && (own - middle).abs() >= DEVIATIONS_MIN * median(&deviations)?;
     differs.then_some(off)
 }

@@ -152,7 +152,14 @@ impl Seat<'_> {
             false => Worth::Clean,
         };
         let by = self.told();
-        Loss { of: self.of, percent: all, stalled_ns_max: self.stalled_ns_max, worth, by, kind: LossKind::Taken }
+        Loss {
+            of: self.of,
+            percent: all,
+            stalled_ns_max: self.stalled_ns_max,
+            worth,
+            by,
+            kind: LossKind::Taken,
+        }
     }
 
     fn told(&self) -> String {
@@ -309,7 +316,8 @@ fn used_there(record: &RunRecord, run: &IterationRecord, cpus: &[u32]) -> u64 {
     let origin = run.origin.as_ref().and_then(|origin| origin.server.as_ref());
     let servers = run.server.iter().chain(origin).map(of).fold(0, u64::saturating_add);
     let makers = run.load_makers();
-    let there = makers.iter().filter(|maker| are_numbered_alike(record, maker)).flat_map(|maker| maker.workers);
+    let there =
+        makers.iter().filter(|maker| are_numbered_alike(record, maker)).flat_map(|maker| maker.workers);
     let there = there.filter(|worker| worker.cpu.is_none_or(|cpu| cpus.contains(&cpu)));
     there.map(|worker| worker.user_ns.saturating_add(worker.system_ns)).fold(servers, u64::saturating_add)
 }

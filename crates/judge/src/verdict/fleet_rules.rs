@@ -14,7 +14,7 @@ pub(super) fn load_generators(record: &RunRecord) -> Finding {
     let generators = &record.generators;
     if let Some((place, _)) = first(generators, |host| host.boot.is_none()) {
         return cannot_tell(format!(
-            "{} started, but how many hosts they are is unknown: generator {} does not tell the boot of its kernel",
+            "{} started, but how many hosts they are is unknown: generator {} does not report the boot of its kernel",
             counted(generators.len() as u64, "agent was", "agents were"),
             place + 1
         ));
@@ -62,7 +62,7 @@ pub(super) fn separate_hosts(record: &RunRecord) -> Finding {
         return cannot_tell(format!("{why}; give --server-agent"));
     }
     if let Some((place, _)) = first(generators, |host| host.boot.is_none()) {
-        return cannot_tell(format!("generator {} does not tell the boot of its kernel", place + 1));
+        return cannot_tell(format!("generator {} does not report the boot of its kernel", place + 1));
     }
     met(true, "the server's agent runs on another machine than every load generator")
 }

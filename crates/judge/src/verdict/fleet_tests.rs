@@ -175,7 +175,10 @@ fn parts_that_do_not_add_up_break_an_identity() {
     let verdict = of(&record);
     let [reason] = &verdict.reasons[..] else { panic!("{:?}", verdict.reasons) };
     assert_eq!(reason.cause, Cause::IdentityBroken);
-    assert!(reason.sentence.contains("identity 5 is broken: counters: hosts = total: succeeded: "), "{reason:?}");
+    assert!(
+        reason.sentence.contains("identity 5 is broken: counters: hosts = total: succeeded: "),
+        "{reason:?}"
+    );
 }
 
 #[test]
@@ -219,7 +222,10 @@ fn links_and_kernels_of_all_hosts_are_told() {
         host(run, 1).tcp = Some(TcpUse { syn_retransmitted: 1, retransmitted: 1, ..TcpUse::default() });
     }
     let sentence = of(&record).limit.sentence;
-    assert!(sentence.contains("generator 2's kernel counted 0 accept-queue overflows and 4 of "), "{sentence}");
+    assert!(
+        sentence.contains("generator 2's kernel counted 0 accept-queue overflows and 4 of "),
+        "{sentence}"
+    );
     assert!(sentence.contains("generator 3's kernel counted"), "{sentence}");
 }
 
@@ -233,25 +239,31 @@ fn rules_count_hosts_and_compare_their_programs_and_openings() {
     };
     let met = |text: &str| (RuleStanding::Met, text.to_owned());
     assert_eq!(of(&|_| (), "load-generators"), met("3 hosts, 3 workers, Example"));
-    let twins = of(&|record| record.generators[2].boot = record.generators[0].boot.clone(), "load-generators");
+    let twins =
+        of(&|record| record.generators[2].boot = record.generators[0].boot.clone(), "load-generators");
     assert_eq!(twins, met("3 agents on 2 hosts, 3 workers, Example"));
     assert_eq!(of(&|record| record.generators[1].boot = None, "load-generators").0, RuleStanding::CannotTell);
     let nameless = |record: &mut RunRecord| record.generators[1].environment.clear();
     assert_eq!(of(&nameless, "load-generators").0, RuleStanding::NotMet);
 
     assert_eq!(of(&|_| (), "same-program").0, RuleStanding::Met);
-    let (standing, evidence) = of(&|record| record.generators[2].program_sha256 = "other".into(), "same-program");
+    let (standing, evidence) =
+        of(&|record| record.generators[2].program_sha256 = "other".into(), "same-program");
     assert_eq!(
         (standing, &*evidence),
         (RuleStanding::NotMet, "generator 3 ran another program than generator 1")
     );
-    assert_eq!(of(&|record| record.generators[0].version = "2".into(), "same-program").0, RuleStanding::NotMet);
+    assert_eq!(
+        of(&|record| record.generators[0].version = "2".into(), "same-program").0,
+        RuleStanding::NotMet
+    );
     assert_eq!(
         of(&|record| record.generators[0].program_sha256.clear(), "same-program").0,
         RuleStanding::CannotTell
     );
 
-    let (standing, evidence) = of(&|record| record.iterations[1].parts[1].opening_skew_ns = -900_000, "aligned-windows");
+    let (standing, evidence) =
+        of(&|record| record.iterations[1].parts[1].opening_skew_ns = -900_000, "aligned-windows");
     assert_eq!(
         (standing, &*evidence),
         (
@@ -445,5 +457,7 @@ fn a_rate_per_client_that_differs_is_named_too() {
     }
     let found = differing(&record);
     assert_eq!(found.len(), 9, "each level: {found:?}");
-    assert!(found.iter().all(|it| it.generator == 3 && it.quantity == "rate per client" && it.percent < -40.0));
+    assert!(
+        found.iter().all(|it| it.generator == 3 && it.quantity == "rate per client" && it.percent < -40.0)
+    );
 }

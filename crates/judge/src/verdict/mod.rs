@@ -4,10 +4,10 @@
 //! Definitions: `docs/measurement.md`, "Verdict".
 
 mod bounds;
+mod differing;
 mod disturbance;
 #[cfg(test)]
 mod disturbance_tests;
-mod differing;
 mod fleet;
 mod fleet_rules;
 #[cfg(test)]
@@ -34,8 +34,8 @@ pub use bounds::{
     SLOWER_PERCENT_VOID, STALL_NS_CLEAN, STALL_NS_VOID, TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID,
     WORKER_CPU_PERCENT_MAX, run_queue_percent,
 };
-pub use disturbance::{Loss, LossKind, Worth, losses, worth};
 pub use differing::{DIFFERS_PERCENT_MIN, Differing, differing};
+pub use disturbance::{Loss, LossKind, Worth, losses, worth};
 pub use fleet::apart_ns_max;
 pub use limit::link_percent;
 pub use rules::rules;

@@ -56,7 +56,13 @@ fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
             let sentence =
                 format!("{}; what is here is the others' alone, and was not repeated", worst.sentence());
             let limit = "every host to the end".to_owned();
-            return reasons.push(of_run(run, Cause::Incomplete, "a host was lost".to_owned(), limit, &sentence));
+            return reasons.push(of_run(
+                run,
+                Cause::Incomplete,
+                "a host was lost".to_owned(),
+                limit,
+                &sentence,
+            ));
         }
         LossKind::Apart => {
             let most_ns = fleet::furthest(run).map_or(0, |part| part.apart_ns_max());

@@ -90,7 +90,11 @@ const RULES: [Rule; 20] = [
 
 /// Of a load that several hosts make.
 const FLEET_RULES: [Rule; 2] = [
-    ours("same-program", "every load generator the same program as the controller", fleet_rules::same_program),
+    ours(
+        "same-program",
+        "every load generator the same program as the controller",
+        fleet_rules::same_program,
+    ),
     ours(
         "aligned-windows",
         "the windows of all load generators opened at one moment",

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use webstone_judge::statistics::Steadiness;
 use webstone_judge::verdict::{
-    Cause, DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, Loss, RUN_QUEUE_PERCENT_MAX,
-    Verdict, losses, run_queue_percent,
+    Cause, DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, Loss, LossKind,
+    RUN_QUEUE_PERCENT_MAX, Verdict, losses, run_queue_percent,
 };
 use webstone_model::addresses::AddressRange;
 use webstone_model::record::{HostUse, IterationRecord, RunRecord, TcpUse};
@@ -158,7 +158,15 @@ fn voids(record: &RunRecord, found: &mut Vec<Caution>) {
         })
         .collect();
     let number = counted(told.len() as u64, "timed run was", "timed runs were");
-    let what = format!("{number} disturbed so much that the figures leave them out; webstone repeated them");
+    let is_of_hosts = record.voids.iter().any(|run| {
+        losses(record, run).iter().any(|loss| matches!(loss.kind, LossKind::Gone | LossKind::Apart))
+    });
+    let what = match is_of_hosts {
+        true => format!("{number} void, and the figures leave them out; webstone repeated them"),
+        false => {
+            format!("{number} disturbed so much that the figures leave them out; webstone repeated them")
+        }
+    };
     found.push(Caution { places_max: VOIDS_MAX, places_max_brief: 0, ..Caution::new("VOID", what).at(told) });
 }
 
@@ -322,16 +330,14 @@ fn noise(levels: &[Level<'_>], found: &mut Vec<Caution>) {
 
 /// Hosts that differ from the others that made the load with them.
 fn differing(record: &RunRecord, found: &mut Vec<Caution>) {
-    let differing = generators::differing(record);
-    let mut hosts: Vec<u32> = differing.iter().map(|it| it.generator).collect();
-    hosts.sort_unstable();
-    hosts.dedup();
-    if hosts.is_empty() {
+    let told = generators::told(record, &generators::differing(record));
+    if told.is_empty() {
         return;
     }
-    let number = counted(hosts.len() as u64, "load generator differs", "load generators differ");
-    let what = format!("{number} from all of them in every timed run of a level");
-    let caution = Caution::new("HOST DIFFERS", what).at(differing.into_iter().map(|it| it.sentence).collect());
+    let number = counted(told.len() as u64, "load generator differs", "load generators differ");
+    let caution = Caution::new("HOST DIFFERS", format!("{number} from the others")).at(told);
+    // The table of the hosts says it in full.
+    let caution = Caution { places_max_brief: 0, ..caution };
     found.push(caution.meaning("its share is in all figures").remedy("look at its CPUs, link and path"));
 }
 
@@ -387,8 +393,7 @@ fn pressure(spec: &RunSpec, runs: &[IterationRecord], found: &mut Vec<Caution>) 
     }];
     for of in kinds {
         let makers = runs.iter().flat_map(|run| run.load_makers().into_iter().map(move |maker| (run, maker)));
-        let uses =
-            makers.filter_map(|(run, maker)| Some((run, maker.generator, of(spec, maker.host?)?)));
+        let uses = makers.filter_map(|(run, maker)| Some((run, maker.generator, of(spec, maker.host?)?)));
         let worst = uses.max_by(|a, b| a.2.percent().total_cmp(&b.2.percent()));
         let Some((run, generator, worst)) = worst.filter(|(.., worst)| worst.percent() >= PRESSURE_PERCENT)
         else {

@@ -40,9 +40,12 @@ pub(crate) fn sheet(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -
     if has_links {
         table.number("link", "max, %", Room::Optional(5)).defined(SECTION, "host");
     }
-    table.number("opened", &format!("late, {}", skew.unit), Room::Optional(4));
+    table.number("skew", skew.unit, Room::Optional(4));
     table.defined(SECTION, "opening_skew_ns");
-    table.number("clock", &format!("± {}", skew.unit), Room::Optional(4)).defined(SECTION, "clock.bound_ns");
+    table.number("clock", skew.unit, Room::Optional(4)).defined(SECTION, "clock.bound_ns");
+    table.explained(
+        "skew: by how much a window opened after the agreed instant; clock: within which that is known",
+    );
     table.number("ahead", "s", Room::Optional(1)).defined(SECTION, "clock.offset_ns");
     for row in &rows {
         let host = &record.generators[row.generator as usize];
@@ -80,8 +83,8 @@ pub(crate) fn sheet(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -
         level.load()
     );
     let mut sheet = Sheet::new(SECTION, explanation, table);
-    let told = generators::failed(record).into_iter().chain(differing.into_iter().map(|it| it.sentence));
-    let told: Vec<String> = told.collect();
+    let told: Vec<String> =
+        generators::failed(record).into_iter().chain(generators::told(record, &differing)).collect();
     let more = told.len().saturating_sub(NOTES_MAX);
     sheet.notes.extend(
         told.into_iter()

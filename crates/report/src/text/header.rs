@@ -73,7 +73,7 @@ pub(crate) fn facts(screen: &Screen, record: &RunRecord) -> Vec<(&'static str, S
     fact("workload", workload(record));
     fact("load", load(record));
     fact("clients", policy(record));
-    fact(if record.generators.is_empty() { "host" } else { "controller" }, host(record));
+    fact(if record.generators.is_empty() { "host" } else { "run from" }, host(record));
     fact("server on", server_host(record));
     fact("generator", calibration::said(record).into_iter().collect());
     fact("command", vec![record.command_line.join(" ")]);

@@ -368,6 +368,11 @@ pub(super) fn environment<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
         for (name, value) in &record.environment {
             flatten(name, value, &mut facts);
         }
+        for (place, host) in record.generators.iter().enumerate() {
+            for (name, value) in &host.environment {
+                flatten(&format!("generator {}.{name}", place + 1), value, &mut facts);
+            }
+        }
         facts
     })
 }

@@ -158,7 +158,9 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
     };
     let Some(generator) = generator else { return told("no worker of the generator is in the record") };
     let Some(processors) = processors else { return told("what ran on the server's CPUs was not measured") };
-    if let Some((cpu, stolen)) = processors.stolen.as_ref().filter(|(_, stolen)| *stolen >= STOLEN_PERCENT_MAX) {
+    if let Some((cpu, stolen)) =
+        processors.stolen.as_ref().filter(|(_, stolen)| *stolen >= STOLEN_PERCENT_MAX)
+    {
         return told(&format!("the hypervisor gave {stolen:.0} % of {cpu} to others"));
     }
     if let Some((cpu, busy)) = processors.shared.filter(|(_, busy)| *busy >= SERVER_CPU_PERCENT_MAX) {

@@ -85,7 +85,8 @@ impl Processors {
             let host = host(record, run).filter(|host| !host.cpus.is_empty())?;
             host.cpus.iter().for_each(|cpu| sums.entry(cpu.cpu).or_default().add(cpu));
             let makers = run.load_makers();
-            let there = |maker: &&LoadMaker<'_>| maker.generator.is_none() || are_numbered_alike(record, maker);
+            let there =
+                |maker: &&LoadMaker<'_>| maker.generator.is_none() || are_numbered_alike(record, maker);
             for worker in makers.iter().filter(there).flat_map(|maker| maker.workers) {
                 // Its whole CPU time, waiting awake too: what is left is what others had.
                 let used_ns = (worker.user_ns + worker.system_ns) as f64;
