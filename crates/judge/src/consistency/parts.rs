@@ -31,6 +31,34 @@ pub(super) fn of_iteration(books: &mut Books, record: &RunRecord, run: &Iteratio
             format!("{whole} and {least} to {most} ns")
         });
     }
+    for part in &run.parts {
+        books.holds(
+            "a part's percentiles leave room for the values of the whole",
+            is_within(run, part),
+            || {
+                let number = part.generator.saturating_add(1);
+                format!("generator {number}: {} and {} ns", part.response_p50_ns, part.response_p99_ns)
+            },
+        );
+    }
+}
+
+/// Whether the whole has as many values on either side of a part's percentiles as the part itself must have.
+fn is_within(run: &IterationRecord, part: &GeneratorPart) -> bool {
+    let own = part.response.count;
+    if own == 0 {
+        return true;
+    }
+    [(0.5, part.response_p50_ns), (0.99, part.response_p99_ns)].into_iter().all(|(quantile, value)| {
+        let rank = ((own as f64 * quantile).ceil() as u64).clamp(1, own);
+        let (mut up_to, mut from) = (0_u64, 0_u64);
+        for (low, width, count) in run.measured.histograms.response.buckets() {
+            up_to = up_to.saturating_add(if low <= value { count } else { 0 });
+            from = from.saturating_add(if low.saturating_add(width - 1) >= value { count } else { 0 });
+        }
+        // Ranks are rounded from doubles: one more or less is none.
+        up_to.saturating_add(1) >= rank && from.saturating_add(1) > own - rank
+    })
 }
 
 /// A timed run that was void: it has no totals of clients, and its parts add up all the same.
