@@ -312,11 +312,17 @@ impl Costs {
     }
 }
 
+/// Why a load that several hosts made is no share of what a calibration says.
+pub(crate) const OF_OTHER_HOSTS: &str = "calibrations of other hosts are not known";
+
 /// The share of its generator's ability that a run asked for.
 ///
 /// # Errors
 /// In words, why it cannot be told.
 pub fn quote(record: &RunRecord) -> Result<Quote, String> {
+    if !record.generators.is_empty() {
+        return Err(OF_OTHER_HOSTS.to_owned());
+    }
     let Some(value) = record.environment.get(KEY) else {
         let why = record.environment.get(UNFIT_KEY).and_then(Value::as_str);
         return Err(match why {

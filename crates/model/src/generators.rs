@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::{Counts, Moments, WorkerUse};
-use crate::record::{HostUse, IterationRecord};
+use crate::record::{HostUse, IterationRecord, RunRecord};
 
 /// A host that makes load, as it is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -75,6 +75,13 @@ pub struct GeneratorPart {
     pub opening_skew_ns: i64,
 }
 
+impl GeneratorPart {
+    /// How far from the agreed instant its window can have opened at most, in nanoseconds, by all that is known of its clock.
+    pub fn apart_ns_max(&self) -> u64 {
+        self.opening_skew_ns.unsigned_abs().saturating_add(self.clock.bound_ns)
+    }
+}
+
 /// How far a host's monotonic clock is ahead of the controller's: the midpoint of the shortest of several round trips, wrong by
 /// at most half of it (F. Cristian: Probabilistic clock synchronization, Distributed Computing 3, 1989).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -114,6 +121,29 @@ impl LoadMaker<'_> {
     pub fn name(&self) -> String {
         self.generator
             .map_or_else(|| "the load generator".to_owned(), |number| format!("generator {}", number + 1))
+    }
+}
+
+impl RunRecord {
+    /// The host that makes load by itself, or one of several, as it described itself.
+    pub fn generator_of(&self, maker: &LoadMaker<'_>) -> Option<&GeneratorRecord> {
+        self.generators.get(maker.generator? as usize)
+    }
+
+    /// A generator with the command that started its agent: `generator 2 (ssh gen2 webstone agent)`.
+    pub fn generator_named(&self, generator: u32) -> String {
+        let name = format!("generator {}", generator.saturating_add(1));
+        match self.generators.get(generator as usize).map(|host| host.command.as_str()) {
+            Some(command) if !command.is_empty() => format!("{name} ({command})"),
+            _ => name,
+        }
+    }
+}
+
+impl GeneratorRecord {
+    /// A fact about the host that is a text.
+    pub fn fact(&self, name: &str) -> Option<&str> {
+        self.environment.get(name)?.as_str()
     }
 }
 

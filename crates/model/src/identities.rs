@@ -4,7 +4,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::{Measured, PageTotals};
+use crate::generators::GeneratorPart;
+use crate::metrics::{Counts, Measured, Moments, PageTotals};
+use crate::record::IterationRecord;
 
 /// One identity, checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -37,7 +39,7 @@ const LITTLE_TOLERANCE: f64 = 0.02;
 /// out, is more than that share.
 const LITTLE_TOLERANCE_NS: f64 = 2e6;
 
-/// Checks all four identities. In open loop the first and the second have forms of their own.
+/// Checks the first four identities; the fifth is [`of_parts`]. In open loop the first and the second have forms of their own.
 pub fn check(measured: &Measured, expected: &Expectation) -> Vec<IdentityCheck> {
     check_with(measured, &measured.pages_together(), expected)
 }
@@ -130,6 +132,64 @@ pub fn check_with(measured: &Measured, pages: &PageTotals, expected: &Expectatio
     }
     checks.sort_by_key(|check| check.number);
     checks
+}
+
+/// Identity 5, of a load that several hosts made: what each of them had adds up to the whole. Empty where one made it.
+pub fn of_parts(run: &IterationRecord) -> Vec<IdentityCheck> {
+    let (parts, measured) = (&run.parts, &run.measured);
+    if parts.is_empty() {
+        return Vec::new();
+    }
+    let sum = |of: fn(&GeneratorPart) -> u64| parts.iter().map(of).fold(0, u64::saturating_add);
+    let mut checks = Vec::new();
+    let mut holds = |rule: &str, holds: bool, evidence: String| {
+        checks.push(IdentityCheck { number: 5, rule: rule.to_owned(), evidence, holds });
+    };
+    let clients = sum(|part| part.clients.into());
+    // Those of a host that was lost are missing.
+    let are_all = clients == u64::from(run.clients) || run.lost.is_some() && clients < u64::from(run.clients);
+    holds("clients: hosts = total", are_all, format!("{clients} and {}", run.clients));
+    let (workers, all) = (sum(|part| part.workers.into()), measured.generator.workers.len() as u64);
+    holds("workers: hosts = total", workers == all, format!("{workers} and {all}"));
+    let follow = parts.windows(2).all(|pair| {
+        let end = pair[0].first_client.saturating_add(pair[0].clients);
+        pair[0].generator < pair[1].generator
+            && (pair[1].first_client == end || run.lost.is_some() && pair[1].first_client > end)
+    });
+    let numbers = parts.iter().map(|part| format!("{} from {}", part.clients, part.first_client));
+    let numbers: Vec<String> = numbers.collect();
+    holds("clients of each host follow those of the one before", follow, numbers.join(", "));
+    let mut counts = Counts::default();
+    let mut response = Moments::default();
+    for part in parts {
+        counts.merge(&part.counts);
+        response.merge(&part.response);
+    }
+    let differs = differing(&counts, &measured.counts);
+    holds(
+        "counters: hosts = total",
+        differs.is_none(),
+        differs.unwrap_or_else(|| format!("{} and {} requests", counts.ended(), measured.counts.ended())),
+    );
+    for (rule, hosts, total) in [
+        ("response times: hosts = total", response.count, measured.response.count),
+        ("sum of response times: hosts = total", response.sum, measured.response.sum),
+        ("longest response: hosts = total", response.max, measured.response.max),
+        ("shortest response: hosts = total", response.min_or_zero(), measured.response.min_or_zero()),
+    ] {
+        holds(rule, hosts == total, format!("{hosts} and {total}"));
+    }
+    let (squares, all) = (response.sum_of_squares, measured.response.sum_of_squares);
+    holds("squares of response times: hosts = total", squares == all, format!("{squares} and {all}"));
+    checks
+}
+
+/// The first counter that differs, with both of its values.
+fn differing(a: &Counts, b: &Counts) -> Option<String> {
+    let fields = |counts: &Counts| serde_json::to_value(counts).ok();
+    let (a, b) = (fields(a)?, fields(b)?);
+    let mut pairs = a.as_object()?.iter().zip(b.as_object()?.values());
+    pairs.find(|((_, a), b)| a != b).map(|((name, a), b)| format!("{name}: {a} and {b}"))
 }
 
 #[cfg(test)]
@@ -230,6 +290,45 @@ mod tests {
     #[test]
     fn a_sound_result_breaks_none() {
         assert_eq!(broken(&sound()), Vec::<u8>::new());
+    }
+
+    #[test]
+    fn the_parts_of_several_hosts_add_up_to_the_whole() {
+        let mut record = crate::fixture::record("a", &[(10, &[1000.0])]);
+        assert_eq!(of_parts(&record.iterations[0]), [], "one host made the load");
+        crate::fixture::split(&mut record, 3);
+        let sound = record.iterations.remove(0);
+        let broken = |change: &dyn Fn(&mut IterationRecord)| {
+            let mut run = sound.clone();
+            change(&mut run);
+            let checks = of_parts(&run);
+            assert!(checks.iter().all(|check| check.number == 5));
+            checks.into_iter().filter(|check| !check.holds).map(|check| check.rule).collect::<Vec<_>>()
+        };
+        assert_eq!(broken(&|_| ()), Vec::<String>::new());
+        let clients = "clients of each host follow those of the one before";
+        let of_times = |words: &str| format!("{words}: hosts = total");
+        assert_eq!(broken(&|run| run.parts[2].clients -= 1), [of_times("clients")]);
+        assert_eq!(broken(&|run| run.parts[1].first_client -= 1), [clients]);
+        assert_eq!(broken(&|run| run.parts.swap(0, 1)), [clients]);
+        assert_eq!(broken(&|run| run.parts[0].workers += 1), [of_times("workers")]);
+        assert_eq!(broken(&|run| run.parts[1].counts.succeeded += 1), [of_times("counters")]);
+        assert_eq!(broken(&|run| run.parts[1].counts.busy_ns += 1), [of_times("counters")]);
+        assert_eq!(broken(&|run| run.parts[1].response.sum += 1), [of_times("sum of response times")]);
+        assert_eq!(broken(&|run| run.parts[1].response.count -= 1), [of_times("response times")]);
+        assert_eq!(broken(&|run| run.parts[1].response.max += 1), [of_times("longest response")]);
+        assert_eq!(broken(&|run| run.parts[1].response.min -= 1), [of_times("shortest response")]);
+        assert_eq!(
+            broken(&|run| run.parts[1].response.sum_of_squares += 1),
+            [of_times("squares of response times")]
+        );
+        // Of a run that lost a host the others' clients are there, and no more.
+        let lost = |run: &mut IterationRecord| {
+            run.lost = Some(crate::generators::GeneratorLoss { generator: 1, why: "ended".to_owned() });
+            run.parts.remove(1);
+        };
+        assert!(!broken(&lost).contains(&of_times("clients")));
+        assert!(!broken(&lost).iter().any(|rule| rule == clients));
     }
 
     #[test]

@@ -128,6 +128,9 @@ pub struct AgentRecord {
     pub version: String,
     /// Shortest of several round trips before the load, in nanoseconds.
     pub round_trip_ns_min: u64,
+    /// The boot of that host's kernel: an agent of the same boot is on the same machine. Absent in older records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot: Option<String>,
     /// CPUs of that host that the server may run on, as found before the load; empty where its processes could not be seen.
     pub cpus: Vec<u32>,
 }

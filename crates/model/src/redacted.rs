@@ -29,6 +29,7 @@ pub fn left_out(record: &RunRecord) -> Vec<(&'static str, u64)> {
         ("in the workload's requests", in_files + in_text(&record.workload.name)),
         ("rows of feeds", rows),
         ("in the environment, configurations among it", record.environment.values().map(in_value).sum()),
+        ("in the load generators", of_value(serde_json::to_value(&record.generators))),
         ("in warnings", record.warnings.iter().map(|warning| in_text(warning)).sum()),
     ];
     parts.into_iter().filter(|(_, number)| *number > 0).collect()

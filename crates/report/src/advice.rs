@@ -15,6 +15,11 @@ pub(crate) fn next(record: &RunRecord, verdict: &Verdict) -> Option<String> {
         let command = again(&record.command_line, "--connections", "keep-alive");
         return Some(format!("`{command}`, which costs the generator least"));
     }
+    if !record.generators.is_empty() {
+        return Some(
+            "another `--generator`, or more CPUs on each of the hosts that make the load".to_owned(),
+        );
+    }
     let workers = record.iterations.iter().map(|run| run.measured.generator.workers.len()).max().unwrap_or(0);
     let allowed = record.environment.get("cpu.allowed").and_then(|list| parse_cpu_list(list.as_str()?).ok());
     let spare = allowed.map_or(0, |cpus| cpus.len()).saturating_sub(workers + record.target.cpus.len());

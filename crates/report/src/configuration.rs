@@ -3,6 +3,7 @@
 //! environment, fact by fact, stands below it in HTML and in workbooks.
 
 use serde_json::Value;
+use webstone_model::generators::GeneratorRecord;
 use webstone_model::record::RunRecord;
 use webstone_model::spec::parse_cpu_list;
 
@@ -46,13 +47,17 @@ pub(crate) fn of(record: &RunRecord) -> Vec<Group> {
         (None, true) => computer(&here),
         (None, false) => Vec::new(),
     };
+    let alone = record.generators.is_empty();
     let mut lab = match same {
-        true => vec![("load generator", "the computer of the server".to_owned())],
+        true => vec![(
+            if alone { "load generator" } else { "controller" },
+            "the computer of the server".to_owned(),
+        )],
         false => computer(&here),
     };
     lab.push(("tool", format!("{} {}", record.tool.name, record.tool.version)));
     let generator = &record.spec.generator;
-    if generator.workers > 0 {
+    if alone && generator.workers > 0 {
         let cpus =
             if generator.cpus.is_empty() { String::new() } else { format!(" on CPU {}", generator.cpus) };
         lab.push(("workers", format!("{}{cpus}", generator.workers)));
@@ -69,9 +74,27 @@ pub(crate) fn of(record: &RunRecord) -> Vec<Group> {
         group("Web server", web_server(record)),
         group("Computer of the server", computer_there),
         group("Test lab", lab),
+        Group { title: "Load generators", rows: load_generators(record) },
         Group { title: "Disclosed by the tester", rows: disclosed },
     ];
     groups.into_iter().filter(|group| !group.rows.is_empty()).collect()
+}
+
+/// Each host that made load: its processor, memory and kernel; the program, and how it was started.
+fn load_generators(record: &RunRecord) -> Vec<(String, String)> {
+    let of_host = |(place, host): (usize, &GeneratorRecord)| {
+        let cpus: Vec<String> = host.cpus.iter().map(u32::to_string).collect();
+        let on = if cpus.is_empty() { String::new() } else { format!(" on CPU {}", cpus.join(",")) };
+        let mut parts = vec![host.name.clone()];
+        // Its own name for itself is the first of these.
+        parts.extend(header::machine(&|name| host.environment.get(name)).into_iter().skip(1));
+        parts.push(format!("{}{on}", counted(host.workers.into(), "worker", "workers")));
+        parts.push(format!("webstone {}", host.version));
+        parts.push(format!("`{}`", host.command));
+        let known: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        (format!("generator {}", place + 1), known.join("; "))
+    };
+    record.generators.iter().enumerate().map(of_host).collect()
 }
 
 /// What was asked of it, as every report of one run has it at its head.

@@ -17,6 +17,7 @@ use webstone_model::shown::shown;
 use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::cell::Cell;
+use crate::generators::{self, HostRow};
 use crate::{CsvTable, ReportError, classic};
 
 /// The table, ending in CRLF. Pages are written iteration by iteration.
@@ -25,6 +26,7 @@ pub(crate) fn write(record: &RunRecord, table: CsvTable, out: &mut dyn io::Write
     match table {
         CsvTable::Levels => levels(record, &mut writer)?,
         CsvTable::Pages => pages(record, &mut writer)?,
+        CsvTable::Generators => generators(record, &mut writer)?,
     }
     Ok(writer.flush()?)
 }
@@ -206,6 +208,38 @@ fn page_row(record: &RunRecord, run: &IterationRecord, index: usize, page: &Page
     row.put("head_bytes", "", page.head_bytes);
     row.put("tls", "", stated.and_then(|page| page.files.first()).map(|file| u8::from(file.detail.tls)));
     row
+}
+
+fn generators(record: &RunRecord, writer: &mut Writer<'_>) -> Result<(), ReportError> {
+    writer.write_record(generator_row(record, &nothing(), None).names())?;
+    for run in &record.iterations {
+        for row in generators::rows(record, &[run]) {
+            generator_row(record, run, Some(&row)).write(writer)?;
+        }
+    }
+    Ok(())
+}
+
+/// What one of several hosts had of a timed run.
+pub(crate) fn generator_row(record: &RunRecord, run: &IterationRecord, row: Option<&HostRow>) -> Row {
+    let host = row.and_then(|row| record.generators.get(row.generator as usize));
+    let mut cells = Row::default();
+    identity_of(&mut cells, record, run);
+    cells.put("generator", "Generator", row.map(|row| row.generator + 1));
+    cells.put("host", "Host", host.map(|host| &host.name));
+    cells.put("command", "Command", host.map(|host| &host.command));
+    cells.put("workers", "Workers", host.map(|host| host.workers));
+    cells.put("generator_clients", "Clients of the host", row.map(|row| row.clients));
+    cells.push("requests_per_s", "Requests", "1/s", row.map(|row| row.request_rate));
+    cells.push("errors_percent", "Errors", "%", row.map(|row| row.errors_percent));
+    cells.push("latency_p50_s", "Latency p50", "s", row.map(|row| row.p50_s));
+    cells.push("latency_p99_s", "Latency p99", "s", row.map(|row| row.p99_s));
+    cells.push("worker_cpu_max_percent", "Busiest worker", "%", row.map(|row| row.worker_percent_max));
+    cells.push("link_max_percent", "Fullest link", "%", row.and_then(|row| row.link_percent_max));
+    cells.push("opening_skew_s", "Opened late", "s", row.map(|row| row.opening_skew_ns as f64 / 1e9));
+    cells.push("clock_bound_s", "Clock within", "s", row.map(|row| seconds(row.clock.bound_ns)));
+    cells.push("clock_offset_s", "Clock ahead", "s", row.map(|row| row.clock.offset_ns as f64 / 1e9));
+    cells
 }
 
 fn mean_s(sum_ns: u64, count: u64) -> Option<f64> {

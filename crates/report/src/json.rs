@@ -12,7 +12,7 @@ use serde::Serialize;
 use webstone_judge::calibration::{self, Quote};
 use webstone_judge::search::{self, Finding};
 use webstone_judge::statistics::LevelStatistics;
-use webstone_judge::verdict::Verdict;
+use webstone_judge::verdict::{Differing, Verdict};
 use webstone_model::figures::Reading;
 use webstone_model::figures::distributions::{Distributions, GeneratorDelays};
 use webstone_model::keys::LevelKey;
@@ -23,6 +23,7 @@ use webstone_model::rate::RateProfile;
 use webstone_model::record::{RunRecord, ScheduleKept};
 use webstone_model::server_figures::ServerFigures;
 
+use crate::generators;
 use crate::json_objects::{HostObject, LevelObject};
 use crate::summary::{self, Values};
 
@@ -52,6 +53,11 @@ pub struct Computed {
     /// What a search for an SLO found (`webstone find`); absent of other runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search: Option<Finding>,
+    /// The hosts whose latency or rate per client lies off that of the others that made the load with them, in every timed run of a
+    /// level; absent where there is none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub differing: Vec<Differing>,
     /// The load as a share of what the generator can do by its calibration; absent where there is none that fits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Quote>,
@@ -194,5 +200,5 @@ pub(crate) fn computed(record: &RunRecord, verdict: Verdict) -> Computed {
         })
         .collect();
     let (search, calibration) = (search::of_record(record), calibration::quote(record).ok());
-    Computed { verdict, levels, peak, search, calibration }
+    Computed { verdict, levels, peak, search, differing: generators::differing(record), calibration }
 }

@@ -19,6 +19,7 @@ mod csv;
 mod definitions;
 pub mod figures;
 mod format;
+mod generators;
 mod hgrm;
 pub mod history;
 mod hit;
@@ -116,6 +117,8 @@ pub enum CsvTable {
     Levels,
     /// One row a page that was asked for in a level and iteration.
     Pages,
+    /// One row a host that made load in a level and iteration, where several did.
+    Generators,
 }
 
 /// Why no report could be made.

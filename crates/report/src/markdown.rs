@@ -47,6 +47,9 @@ pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -
     }
     if !levels.is_empty() {
         level_table(&screen, &levels, &mut out);
+        if let Some(sheet) = text::generators::sheet(&screen, record, &levels) {
+            series::markdown::draw(&sheet, &mut out);
+        }
         errors(record, &mut out);
     }
     facts(record, verdict, &mut out);
@@ -208,7 +211,7 @@ fn facts(record: &RunRecord, verdict: &Verdict, out: &mut String) {
     );
     fact("load", joined(header::load(record)));
     fact("clients", joined(header::policy(record)));
-    fact("host", joined(header::host(record)));
+    fact(if record.generators.is_empty() { "host" } else { "controller" }, joined(header::host(record)));
     fact("server's host", joined(header::server_host(record)));
     fact(
         "tool",

@@ -96,7 +96,12 @@ fn of_iteration(metrics: &mut Metrics, run: &Labels, iteration: &IterationRecord
         let kind = if exported.name.ends_with("_total") { Kind::Counter } else { Kind::Gauge };
         metrics.add(kind, exported.name, &help_of(figure), &labels, monitored(figure, value));
     }
-    if let Some(host) = &iteration.host {
+    for maker in iteration.load_makers() {
+        let Some(host) = maker.host else { continue };
+        let labels = match maker.generator {
+            None => labels.clone(),
+            Some(number) => labels.with("generator", &(number + 1).to_string()),
+        };
         of_host(metrics, &labels, host);
     }
 }
@@ -144,7 +149,7 @@ fn help_of(figure: &Figure) -> String {
     }
 }
 
-/// What each CPU and each interface of this host did.
+/// What each CPU and each interface of a host that made load did.
 fn of_host(metrics: &mut Metrics, labels: &Labels, host: &HostUse) {
     let (section, counter) = ("The host", Kind::Counter);
     for cpu in &host.cpus {

@@ -168,7 +168,8 @@ pub(crate) fn request_rate(measured: &Measured) -> f64 {
 
 /// What others took of the generator's CPUs before some runs, where somebody looked.
 pub(crate) fn disturbance<'a>(runs: impl IntoIterator<Item = &'a IterationRecord>) -> Option<Disturbance> {
-    runs.into_iter().filter_map(|run| run.host.as_ref()?.disturbance).reduce(Disturbance::plus)
+    let makers = runs.into_iter().flat_map(IterationRecord::load_makers);
+    makers.filter_map(|maker| maker.host?.disturbance).reduce(Disturbance::plus)
 }
 
 /// Why a record without a timed run has no figures.

@@ -423,3 +423,32 @@ fn retransmissions_are_in_every_format() {
         assert!(text.contains(name) && text.contains(&of_first.to_string()), "{format}: {name}\n{text}");
     }
 }
+
+/// What `verify` asks of a record beside its files, of one that several hosts made.
+#[test]
+fn a_record_of_several_hosts_agrees_with_itself_and_a_part_that_was_changed_does_not() {
+    let rules = |record: &RunRecord| -> Vec<String> {
+        let found = webstone_judge::consistency::check(record).contradictions;
+        found.into_iter().map(|found| format!("{}: {}", found.place, found.rule)).collect()
+    };
+    let sound = records::fleet::fleet();
+    // Simulated runs lack what a stored record has besides.
+    let simulated = rules(&sound);
+    let is_of_hosts = |rule: &&String| rule.contains("host") || rule.contains("part");
+    assert_eq!(simulated.iter().filter(is_of_hosts).collect::<Vec<_>>(), Vec::<&String>::new());
+    type Change = fn(&mut RunRecord);
+    let changes: [Change; 5] = [
+        |record| record.iterations[0].parts[1].counts.succeeded += 1,
+        |record| record.iterations[0].parts[1].response_p50_ns *= 3,
+        |record| record.iterations[0].parts[2].response.sum -= 1,
+        |record| drop(record.iterations[3].parts.pop()),
+        |record| record.voids[0].parts[0].counts.failed += 1,
+    ];
+    for change in changes {
+        let mut changed = sound.clone();
+        change(&mut changed);
+        let found = rules(&changed);
+        let more: Vec<&String> = found.iter().filter(|rule| !simulated.contains(rule)).collect();
+        assert!(!more.is_empty() && more.iter().all(is_of_hosts), "{more:?}");
+    }
+}

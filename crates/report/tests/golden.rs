@@ -82,6 +82,29 @@ fn a_proxy_with_the_origin_behind_it() {
 }
 
 #[test]
+fn several_hosts_that_make_the_load() {
+    let record = records::fleet::fleet();
+    golden("fleet-80.txt", &text(&record, Format::Text, &Options::default()));
+    golden("fleet-120.txt", &text(&record, Format::Text, &wide()));
+    golden("fleet.md", &text(&record, Format::Markdown, &Options::default()));
+    let hosts = Options { csv_table: CsvTable::Generators, ..Options::default() };
+    golden("fleet-generators.csv", &text(&record, Format::Csv, &hosts));
+    let page = body(&text(&record, Format::Html, &Options::default()));
+    golden("fleet-tables.html", &section(&page, "tables"));
+    let workbook = render(&record, Format::Xlsx, &Options::default()).unwrap();
+    let mut workbook = calamine::Xlsx::new(std::io::Cursor::new(workbook)).unwrap();
+    let hosts = workbook.worksheet_range("Load generators").unwrap();
+    // A head, and three hosts in nine timed runs.
+    assert_eq!(hosts.height(), 1 + 3 * 9);
+    let written = String::from_utf8(render(&record, Format::Json, &Options::default()).unwrap()).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&written).unwrap();
+    assert_eq!(report["generators"][1]["name"], "gen2");
+    assert_eq!(report["iterations"][0]["parts"][2]["generator"], 2);
+    assert_eq!(report["computed"]["differing"][0]["generator"], 2);
+    assert_eq!(report["voids"][0]["lost"]["why"], "ended: killed by signal 9");
+}
+
+#[test]
 fn a_sweep_with_two_iterations() {
     let record = records::small();
     golden("small-80.txt", &text(&record, Format::Text, &Options::default()));
@@ -113,6 +136,7 @@ fn the_default_report_is_short() {
         ("brief-proxied.txt", records::proxied(), 39),
         ("brief-errors.txt", records::errors(), 45),
         ("brief-refused.txt", records::refused(), 45),
+        ("brief-fleet.txt", records::fleet::fleet(), 50),
     ] {
         let brief = String::from_utf8(render(&record, Format::Text, &options).unwrap()).unwrap();
         golden(name, &brief);

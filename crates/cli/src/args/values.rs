@@ -141,9 +141,14 @@ pub(super) fn csv_table() -> impl TypedValueParser<Value = CsvTable> {
     let values = [
         PossibleValue::new("levels").help("one row per level and iteration"),
         PossibleValue::new("pages").help("one row per page in a level and iteration"),
+        PossibleValue::new("generators")
+            .help("one row per host in a level and iteration, where several made the load"),
     ];
-    PossibleValuesParser::new(values)
-        .map(|name| if name == "pages" { CsvTable::Pages } else { CsvTable::Levels })
+    PossibleValuesParser::new(values).map(|name| match name.as_str() {
+        "pages" => CsvTable::Pages,
+        "generators" => CsvTable::Generators,
+        _ => CsvTable::Levels,
+    })
 }
 
 /// A count of at least 1, with k, m or g.

@@ -230,15 +230,17 @@ impl Found {
     }
 }
 
-/// The generator's event loops: their number, and their CPUs where they were pinned.
+/// The generator's event loops: their number, and their CPUs where they were pinned; of several hosts with the hosts' names.
 fn workers(record: &RunRecord) -> String {
     let used: &[WorkerUse] =
         record.iterations.first().map_or(&[], |run| run.measured.generator.workers.as_slice());
     let cpus: Vec<String> = used.iter().filter_map(|worker| worker.cpu).map(|cpu| cpu.to_string()).collect();
-    match cpus.is_empty() {
+    let workers = match cpus.is_empty() {
         true => format!("{}, not pinned", used.len()),
         false => format!("{} on CPU {}", used.len(), cpus.join(",")),
-    }
+    };
+    let hosts: Vec<&str> = record.generators.iter().map(|host| host.name.as_str()).collect();
+    if hosts.is_empty() { workers } else { format!("{workers} of {}", hosts.join(", ")) }
 }
 
 fn yes(value: bool) -> String {

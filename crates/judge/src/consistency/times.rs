@@ -84,7 +84,8 @@ fn window(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
         load.duration.0 == 0 || window_ns == load.duration.0 || ends_early && window_ns < load.duration.0,
         || format!("{window_ns} ns and {}", load.duration),
     );
-    for host in run.host.iter().chain(run.server_host.as_ref().map(|there| &there.host)) {
+    let of_parts = run.parts.iter().filter_map(|part| part.host.as_ref());
+    for host in run.host.iter().chain(run.server_host.as_ref().map(|there| &there.host)).chain(of_parts) {
         let apart = host.elapsed_ns.abs_diff(window_ns);
         books.holds(
             "the host was monitored for as long as the window",
@@ -100,11 +101,11 @@ fn machines(books: &mut Books, run: &IterationRecord) {
         hosts_time(books, plausible::of_host(&there.host));
         hosts_time(books, plausible::of_server(run.server.as_ref(), &there.host));
     }
-    if let Some(here) = &run.host {
+    if let Some(here) = run.host.as_ref().filter(|_| run.server_host.is_none()) {
+        hosts_time(books, plausible::of_server(run.server.as_ref(), here));
+    }
+    for here in run.host.iter().chain(run.parts.iter().filter_map(|part| part.host.as_ref())) {
         hosts_time(books, plausible::of_host(here));
-        if run.server_host.is_none() {
-            hosts_time(books, plausible::of_server(run.server.as_ref(), here));
-        }
         if let Some(disturbance) = &here.disturbance {
             let (longest, taken, looked) =
                 (disturbance.longest_ns, disturbance.taken_ns, disturbance.looked_ns);
@@ -358,6 +359,30 @@ mod tests {
         );
         let renamed = |record: &mut RunRecord| record.id = "20250131T123005Z-x".into();
         assert_eq!(broken(renamed), ["the record's name begins with the moment when the run began"]);
+    }
+
+    #[test]
+    fn every_host_of_several_is_held_against_its_time() {
+        let of_fleet = |lie: fn(&mut IterationRecord)| {
+            broken(|record| {
+                record.iterations[0].measured.generator.workers = vec![Default::default()];
+                webstone_model::fixture::split(record, 3);
+                lie(&mut record.iterations[0]);
+            })
+        };
+        assert_eq!(of_fleet(|_| ()), Vec::<String>::new());
+        assert_eq!(
+            of_fleet(|run| run.parts[2].host.as_mut().unwrap().cpus[0].idle_ns *= 3),
+            ["CPUs were busy no longer than there was time"]
+        );
+        assert_eq!(
+            of_fleet(|run| run.parts[1].host.as_mut().unwrap().elapsed_ns *= 2),
+            ["the host was monitored for as long as the window"]
+        );
+        assert_eq!(
+            of_fleet(|run| run.measured.generator.workers[2].user_ns = 20 * NANOS_PER_SECOND),
+            ["a worker has no more time than the window"]
+        );
     }
 
     #[test]

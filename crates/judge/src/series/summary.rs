@@ -9,6 +9,7 @@ use crate::comparison::{self, Pair, RankRange};
 use crate::statistics::{self, Interval};
 use crate::verdict::{self, Standing};
 use webstone_model::figures::Figures;
+use webstone_model::generators::LoadMaker;
 use webstone_model::keys::LevelKey;
 use webstone_model::metric::{Metric, Reading};
 use webstone_model::metrics::fairness;
@@ -229,7 +230,13 @@ impl CellSummary {
         let Some(record) = record else { return summary };
         let levels = record.levels();
         let verdict = verdict::of(record);
-        let workers = record.iterations.first().map_or(&[][..], |run| &run.measured.generator.workers);
+        let makers = record.iterations.first().map(|run| run.load_makers()).unwrap_or_default();
+        // CPU 1 of another host is another CPU.
+        let beside = |maker: &&LoadMaker<'_>| match record.generator_of(maker) {
+            Some(host) => host.has_server == Some(true),
+            None => true,
+        };
+        let workers: Vec<_> = makers.iter().filter(beside).flat_map(|maker| maker.workers).collect();
         let is_shared = |cpu: &&u32| workers.iter().any(|worker| worker.cpu == Some(**cpu));
         let target = &record.target;
         summary.software = target.software.as_ref().map(|software| software.version.clone());

@@ -28,6 +28,11 @@ pub const TAKEN_PERCENT_VOID: f64 = 5.0;
 pub const STALL_NS_CLEAN: u64 = 250_000_000;
 /// A single stall, in nanoseconds, from which on a window is void however long it is.
 pub const STALL_NS_VOID: u64 = 1_000_000_000;
+/// How far from the agreed instant a host of several may open its window, in nanoseconds, its clock's bound included: this much, or
+/// [`APART_SHARE`] of the window where that is more.
+pub const APART_NS_MIN: u64 = 5_000_000;
+/// See [`APART_NS_MIN`]: a thousandth of the window.
+pub(super) const APART_SHARE: u64 = 1_000;
 /// By how much a CPU of the server may be slower in a window than at its best in the same level, in percent. Neighbours on a shared
 /// host make it some percent slower at any time, and requests suffer more than work in registers does: on a virtual machine of
 /// two CPUs request rates fell by 10 to 14 % where this work was 6 % slower, and by 20 to 25 % where it was 11 to 13 % slower; windows

@@ -13,7 +13,8 @@ use super::bounds::{
     time,
 };
 use super::rules::this_host;
-use super::slowness;
+use super::{fleet, slowness};
+use webstone_model::generators::LoadMaker;
 use webstone_model::metrics::WorkerUse;
 use webstone_model::record::{HostUse, IterationRecord, OthersUse, RunRecord, ThreadUse};
 
@@ -52,29 +53,57 @@ pub struct Loss {
     pub worth: Worth,
     /// Who took how much, in words.
     pub by: String,
-    /// Whether nothing was taken, and the CPU did less in its time.
-    pub is_slow: bool,
+    /// What became of it.
+    pub kind: LossKind,
+}
+
+/// What became of whoever lost something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossKind {
+    /// Its CPU was taken from it.
+    Taken,
+    /// Nothing was taken, and the CPU did less in its time.
+    Slow,
+    /// A host that made load was lost.
+    Gone,
+    /// A host that made load did not open its window with the others.
+    Apart,
 }
 
 impl Loss {
     /// In one sentence, without its end.
     pub fn sentence(&self) -> String {
-        let Loss { of, percent, stalled_ns_max, by, is_slow, .. } = self;
-        match *percent >= TAKEN_PERCENT_CLEAN {
-            _ if *is_slow => format!("{of} was {percent:.0} % slower than at its best in this level: {by}"),
-            true => format!("{of} lost {percent:.1} % of its CPU time: {by}"),
-            false => format!("{of} stood still for {}: {by}", time(*stalled_ns_max as f64)),
+        let Loss { of, percent, stalled_ns_max, by, kind, .. } = self;
+        match kind {
+            LossKind::Gone => format!("{of} was lost: {by}"),
+            LossKind::Apart => format!("{of} opened its window {by}"),
+            LossKind::Slow => format!("{of} was {percent:.0} % slower than at its best in this level: {by}"),
+            LossKind::Taken if *percent >= TAKEN_PERCENT_CLEAN => {
+                format!("{of} lost {percent:.1} % of its CPU time: {by}")
+            }
+            LossKind::Taken => format!("{of} stood still for {}: {by}", time(*stalled_ns_max as f64)),
+        }
+    }
+
+    /// What is told first among losses of the same worth: without a host, or with windows apart, all else follows from that.
+    fn order(&self) -> u8 {
+        match self.kind {
+            LossKind::Gone => 0,
+            LossKind::Apart => 1,
+            LossKind::Taken | LossKind::Slow => 2,
         }
     }
 }
 
-/// What was taken in a window from each worker, from the server, and from the origin behind it: the worst first, and only what
-/// matters.
+/// What was taken in a window from each worker on each host, from the server, and from the origin behind it, and which host was lost
+/// or late: the worst first, and only what matters.
 pub fn losses(record: &RunRecord, run: &IterationRecord) -> Vec<Loss> {
     let window_ns = run.measured.window_ns;
     let mut found: Vec<Loss> = Vec::new();
-    for (number, worker) in run.measured.generator.workers.iter().enumerate() {
-        found.extend(of_worker(record, run, number, worker));
+    for maker in run.load_makers() {
+        for (number, worker) in maker.workers.iter().enumerate() {
+            found.extend(of_worker(record, run, &maker, number, worker));
+        }
     }
     found.extend(of_server(record, run));
     found.extend(slowness::of_server(record, run));
@@ -83,7 +112,10 @@ pub fn losses(record: &RunRecord, run: &IterationRecord) -> Vec<Loss> {
         loss.worth > Worth::Clean
             && (window_ns >= JUDGED_WINDOW_NS_MIN || loss.stalled_ns_max >= STALL_NS_VOID)
     });
-    found.sort_by(|a, b| b.worth.cmp(&a.worth).then(b.percent.total_cmp(&a.percent)));
+    found.extend(fleet::losses(record, run));
+    found.sort_by(|a, b| {
+        b.worth.cmp(&a.worth).then(a.order().cmp(&b.order())).then(b.percent.total_cmp(&a.percent))
+    });
     found
 }
 
@@ -120,7 +152,14 @@ impl Seat<'_> {
             false => Worth::Clean,
         };
         let by = self.told();
-        Loss { of: self.of, percent: all, stalled_ns_max: self.stalled_ns_max, worth, by, is_slow: false }
+        Loss {
+            of: self.of,
+            percent: all,
+            stalled_ns_max: self.stalled_ns_max,
+            worth,
+            by,
+            kind: LossKind::Taken,
+        }
     }
 
     fn told(&self) -> String {
@@ -170,19 +209,25 @@ impl Seat<'_> {
     }
 }
 
-fn of_worker(record: &RunRecord, run: &IterationRecord, number: usize, worker: &WorkerUse) -> Option<Loss> {
+fn of_worker(
+    record: &RunRecord,
+    run: &IterationRecord,
+    maker: &LoadMaker<'_>,
+    number: usize,
+    worker: &WorkerUse,
+) -> Option<Loss> {
     let window_ns = Some(run.measured.window_ns).filter(|window_ns| *window_ns > 0)?;
-    let host = run.host.as_ref();
+    let host = maker.host;
     let on = worker.cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
     let mut seat = Seat {
-        of: format!("worker {number} of the load generator{on}"),
+        of: format!("worker {number} of {}{on}", maker.name()),
         could_ns: window_ns as f64,
         taken: Vec::new(),
         stalled_ns_max: worker.stalled_ns_max,
         others: host.and_then(|host| host.others.as_ref()),
     };
     let queued = worker.run_queue_ns.unwrap_or(0);
-    let by_programs = match shares_its_cpu(record, run, worker) {
+    let by_programs = match shares_its_cpu(record, maker, worker) {
         // Workers, or worker and server, wait for each other there, which is the test's own arrangement.
         true => queued.min(seat.others.map_or(0, |others| others.cpu_ns)),
         false => queued,
@@ -270,25 +315,40 @@ fn used_there(record: &RunRecord, run: &IterationRecord, cpus: &[u32]) -> u64 {
     let of = |server: &webstone_model::record::ServerUse| server.user_ns.saturating_add(server.system_ns);
     let origin = run.origin.as_ref().and_then(|origin| origin.server.as_ref());
     let servers = run.server.iter().chain(origin).map(of).fold(0, u64::saturating_add);
-    let here = record.target.agent.is_none();
-    let workers = run.measured.generator.workers.iter();
-    let there = workers.filter(|worker| here && worker.cpu.is_none_or(|cpu| cpus.contains(&cpu)));
+    let makers = run.load_makers();
+    let there =
+        makers.iter().filter(|maker| are_numbered_alike(record, maker)).flat_map(|maker| maker.workers);
+    let there = there.filter(|worker| worker.cpu.is_none_or(|cpu| cpus.contains(&cpu)));
     there.map(|worker| worker.user_ns.saturating_add(worker.system_ns)).fold(servers, u64::saturating_add)
 }
 
+/// Whether the CPUs of a host that makes load are those that the server's are numbered with: CPU 1 of another host is another CPU.
+pub(super) fn are_numbered_alike(record: &RunRecord, maker: &LoadMaker<'_>) -> bool {
+    match maker.generator {
+        None => record.target.agent.is_none(),
+        Some(_) => record.generator_of(maker).and_then(|host| host.has_server) == Some(true),
+    }
+}
+
 /// Whether a worker has its CPU together with the server, its origin, or another worker.
-fn shares_its_cpu(record: &RunRecord, run: &IterationRecord, worker: &WorkerUse) -> bool {
+fn shares_its_cpu(record: &RunRecord, maker: &LoadMaker<'_>, worker: &WorkerUse) -> bool {
     let Some(cpu) = worker.cpu else { return true };
-    let others = run.measured.generator.workers.iter().filter(|other| other.cpu == Some(cpu)).count();
-    if others > 1 {
+    if maker.workers.iter().filter(|other| other.cpu == Some(cpu)).count() > 1 {
         return true;
     }
-    if this_host(record) == Some(false) {
+    let (is_elsewhere, servers) = match (maker.generator, &record.target.agent) {
+        (None, _) => (this_host(record) == Some(false), &record.target.cpus),
+        (Some(_), agent) => {
+            let cpus = agent.as_ref().map_or(&record.target.cpus, |agent| &agent.cpus);
+            (!are_numbered_alike(record, maker), cpus)
+        }
+    };
+    if is_elsewhere {
         return false;
     }
     let origin = record.target.origin.as_ref().map(|origin| origin.cpus.as_slice()).unwrap_or_default();
     // Where it is not known where the server runs, it may run here.
-    record.target.cpus.is_empty() || record.target.cpus.contains(&cpu) || origin.contains(&cpu)
+    servers.is_empty() || servers.contains(&cpu) || origin.contains(&cpu)
 }
 
 pub(super) fn cpu_of(host: &HostUse, number: u32) -> Option<&webstone_model::record::CpuUse> {

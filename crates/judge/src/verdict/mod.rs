@@ -4,9 +4,14 @@
 //! Definitions: `docs/measurement.md`, "Verdict".
 
 mod bounds;
+mod differing;
 mod disturbance;
 #[cfg(test)]
 mod disturbance_tests;
+mod fleet;
+mod fleet_rules;
+#[cfg(test)]
+mod fleet_tests;
 mod limit;
 mod reasons;
 mod rules;
@@ -23,13 +28,15 @@ use webstone_model::rate::RateProfile;
 use webstone_model::record::RunRecord;
 
 pub use bounds::{
-    DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, ERRORS_PERCENT_MAX, INTERVAL_PERCENT_MAX,
+    APART_NS_MIN, DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, ERRORS_PERCENT_MAX, INTERVAL_PERCENT_MAX,
     JUDGED_WINDOW_NS_MIN, LINK_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, RATE_MISSED_PERCENT_MAX,
     RUN_QUEUE_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, SLOWER_PERCENT_CLEAN,
     SLOWER_PERCENT_VOID, STALL_NS_CLEAN, STALL_NS_VOID, TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID,
     WORKER_CPU_PERCENT_MAX, run_queue_percent,
 };
-pub use disturbance::{Loss, Worth, losses, worth};
+pub use differing::{DIFFERS_PERCENT_MIN, Differing, differing};
+pub use disturbance::{Loss, LossKind, Worth, losses, worth};
+pub use fleet::apart_ns_max;
 pub use limit::link_percent;
 pub use rules::rules;
 
@@ -113,6 +120,8 @@ pub enum Cause {
     RateMissed,
     /// Clients completed no page.
     ClientsStarved,
+    /// Hosts that make load together did not open their windows at one moment.
+    WindowsApart,
     /// Others took CPU time from the generator or the server.
     Disturbed,
     /// Iterations of a level differ so much that nothing can be concluded.

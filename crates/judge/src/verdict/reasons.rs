@@ -6,12 +6,17 @@ use super::bounds::{
     TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID, WORKER_CPU_PERCENT_MAX, counted, percent, run_queue_percent,
     time, worker_percent,
 };
-use super::disturbance::{self, Worth};
+use super::disturbance::{self, LossKind, Worth};
+use super::fleet;
 use super::{Cause, Reason};
 use crate::search;
 use crate::statistics;
+use webstone_model::identities;
 use webstone_model::metrics::fairness;
 use webstone_model::record::{IterationRecord, RunRecord, RunState};
+
+/// The identity of the parts.
+const PARTS: u8 = 5;
 
 /// Everything that makes the run invalid, and everything that leaves it in doubt; the gravest causes first.
 pub(super) fn reasons(record: &RunRecord) -> (Vec<Reason>, Vec<Reason>) {
@@ -46,7 +51,29 @@ fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
     let losses = disturbance::losses(record, run);
     // One sentence a window: the worst tells what to do, and the others would say the same of the next CPU.
     let Some(worst) = losses.first() else { return };
-    let by_share = worst.is_slow || worst.percent >= TAKEN_PERCENT_CLEAN;
+    match worst.kind {
+        LossKind::Gone => {
+            let sentence =
+                format!("{}; what is here is the others' alone, and was not repeated", worst.sentence());
+            let limit = "every host to the end".to_owned();
+            return reasons.push(of_run(
+                run,
+                Cause::Incomplete,
+                "a host was lost".to_owned(),
+                limit,
+                &sentence,
+            ));
+        }
+        LossKind::Apart => {
+            let most_ns = fleet::furthest(run).map_or(0, |part| part.apart_ns_max());
+            let limit = time(fleet::apart_ns_max(run.measured.window_ns) as f64);
+            let measured = time(most_ns as f64);
+            return reasons.push(of_run(run, Cause::WindowsApart, measured, limit, &worst.sentence()));
+        }
+        LossKind::Taken | LossKind::Slow => {}
+    }
+    let is_slow = worst.kind == LossKind::Slow;
+    let by_share = is_slow || worst.percent >= TAKEN_PERCENT_CLEAN;
     let measured = match by_share {
         true => format!("{:.1} %", worst.percent),
         false => time(worst.stalled_ns_max as f64),
@@ -56,7 +83,7 @@ fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
         _ => (doubts, TAKEN_PERCENT_CLEAN, SLOWER_PERCENT_CLEAN, STALL_NS_CLEAN),
     };
     let limit = match by_share {
-        true => format!("{} %", if worst.is_slow { slower } else { taken }),
+        true => format!("{} %", if is_slow { slower } else { taken }),
         false => time(stall_ns as f64),
     };
     to.push(of_run(run, Cause::Disturbed, measured, limit, &worst.sentence()));
@@ -154,7 +181,10 @@ fn incomplete(record: &RunRecord, reasons: &mut Vec<Reason>) {
 }
 
 fn identities(run: &IterationRecord, reasons: &mut Vec<Reason>) {
-    for check in run.identities.iter().filter(|check| !check.holds) {
+    // What hosts had of the whole is added up again: a record may come from elsewhere.
+    let parts = identities::of_parts(run);
+    let stored = run.identities.iter().filter(|check| parts.is_empty() || check.number != PARTS);
+    for check in stored.chain(&parts).filter(|check| !check.holds) {
         let sentence = format!("identity {} is broken: {}: {}", check.number, check.rule, check.evidence);
         let rule = format!("identity {}: {}", check.number, check.rule);
         reasons.push(of_run(run, Cause::IdentityBroken, check.evidence.clone(), rule, &sentence));
@@ -205,27 +235,30 @@ fn nothing_succeeded(failed: u64) -> (String, String, String) {
 fn saturated(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>) {
     // Then it is told what had the CPU, and that is what there is to be done about it.
     let is_void = disturbance::worth(record, run) == Worth::Void;
-    for (number, worker) in run.measured.generator.workers.iter().enumerate() {
-        let used = worker_percent(worker, run.measured.window_ns);
-        let waited = run_queue_percent(worker, run.measured.window_ns);
-        if used + waited < WORKER_CPU_PERCENT_MAX || (is_void && used < WORKER_CPU_PERCENT_MAX) {
-            continue;
+    for maker in run.load_makers() {
+        for (number, worker) in maker.workers.iter().enumerate() {
+            let used = worker_percent(worker, run.measured.window_ns);
+            let waited = run_queue_percent(worker, run.measured.window_ns);
+            if used + waited < WORKER_CPU_PERCENT_MAX || (is_void && used < WORKER_CPU_PERCENT_MAX) {
+                continue;
+            }
+            let place = worker.cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
+            let (took, together) = match used < WORKER_CPU_PERCENT_MAX {
+                true => (
+                    format!(", and waited for it {waited:.1} % of the time while other programs used it"),
+                    " together",
+                ),
+                false => (String::new(), ""),
+            };
+            let sentence = format!(
+                "worker {number}{place} of {} used {used:.1} % of its CPU{took}; at \
+                 {WORKER_CPU_PERCENT_MAX} % or more{together}, results reflect the generator, not the server",
+                maker.name()
+            );
+            let measured = format!("{:.1} %", if together.is_empty() { used } else { used + waited });
+            let limit = format!("{WORKER_CPU_PERCENT_MAX} %");
+            reasons.push(of_run(run, Cause::GeneratorSaturated, measured, limit, &sentence));
         }
-        let place = worker.cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
-        let (took, together) = match used < WORKER_CPU_PERCENT_MAX {
-            true => (
-                format!(", and waited for it {waited:.1} % of the time while other programs used it"),
-                " together",
-            ),
-            false => (String::new(), ""),
-        };
-        let sentence = format!(
-            "worker {number}{place} of the load generator used {used:.1} % of its CPU{took}; at \
-             {WORKER_CPU_PERCENT_MAX} % or more{together}, results reflect the generator, not the server"
-        );
-        let measured = format!("{:.1} %", if together.is_empty() { used } else { used + waited });
-        let limit = format!("{WORKER_CPU_PERCENT_MAX} %");
-        reasons.push(of_run(run, Cause::GeneratorSaturated, measured, limit, &sentence));
     }
 }
 

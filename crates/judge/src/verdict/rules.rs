@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use super::bounds::counted;
-use super::{RuleResult, RuleSource, RuleStanding};
+use super::{RuleResult, RuleSource, RuleStanding, fleet_rules};
 use crate::calibration;
 use crate::statistics::{self, NoiseFloor, Steadiness, request_rate_noise};
 use webstone_model::keys::{LevelKey, levels_named};
@@ -26,7 +26,7 @@ const CLIENTS: [u32; 9] = [20, 30, 40, 50, 60, 70, 80, 90, 100];
 const ITERATIONS_MIN: usize = 3;
 
 /// Whether a rule is met, and what was found.
-type Finding = (RuleStanding, String);
+pub(super) type Finding = (RuleStanding, String);
 
 struct Rule {
     id: &'static str,
@@ -88,10 +88,27 @@ const RULES: [Rule; 20] = [
     ours("both-latencies", "open loop: latency from the intended and from the actual start", both_latencies),
 ];
 
-/// Every run rule, checked against a record; always the same rules in the same order.
+/// Of a load that several hosts make.
+const FLEET_RULES: [Rule; 2] = [
+    ours(
+        "same-program",
+        "every load generator the same program as the controller",
+        fleet_rules::same_program,
+    ),
+    ours(
+        "aligned-windows",
+        "the windows of all load generators opened at one moment",
+        fleet_rules::aligned_windows,
+    ),
+];
+
+/// Every run rule that concerns a record, checked against it: always the same rules in the same order, and those about several hosts
+/// where several made the load.
 pub fn rules(record: &RunRecord) -> Vec<RuleResult> {
+    let of_several = if record.generators.is_empty() { &[][..] } else { &FLEET_RULES[..] };
     RULES
         .iter()
+        .chain(of_several)
         .map(|rule| {
             let (standing, evidence) = (rule.check)(record);
             RuleResult {
@@ -105,11 +122,11 @@ pub fn rules(record: &RunRecord) -> Vec<RuleResult> {
         .collect()
 }
 
-fn met(is_met: bool, evidence: impl Into<String>) -> Finding {
+pub(super) fn met(is_met: bool, evidence: impl Into<String>) -> Finding {
     (if is_met { RuleStanding::Met } else { RuleStanding::NotMet }, evidence.into())
 }
 
-fn cannot_tell(evidence: impl Into<String>) -> Finding {
+pub(super) fn cannot_tell(evidence: impl Into<String>) -> Finding {
     (RuleStanding::CannotTell, evidence.into())
 }
 
@@ -208,12 +225,12 @@ fn disclosed(record: &RunRecord, key: &str) -> Finding {
     }
 }
 
-fn how(key: &str) -> String {
+pub(super) fn how(key: &str) -> String {
     format!("state \"{key}\" under [disclosure] in the testbed file")
 }
 
 /// A disclosed text, shortened to its first line.
-fn stated(record: &RunRecord, key: &str) -> Option<String> {
+pub(super) fn stated(record: &RunRecord, key: &str) -> Option<String> {
     let environment = || match record.environment.get(key)? {
         Value::Null => None,
         Value::String(text) => Some(text.clone()),
@@ -250,6 +267,9 @@ fn server_host(record: &RunRecord) -> Finding {
 }
 
 fn load_generators(record: &RunRecord) -> Finding {
+    if !record.generators.is_empty() {
+        return fleet_rules::load_generators(record);
+    }
     let model = record.environment.get("cpu.model").and_then(Value::as_str);
     let workers = record.iterations.iter().map(|run| run.measured.generator.workers.len()).max().unwrap_or(0);
     match (model.map(str::to_owned).or_else(|| stated(record, "generator.host")), workers) {
@@ -262,6 +282,9 @@ fn load_generators(record: &RunRecord) -> Finding {
 }
 
 fn separate_hosts(record: &RunRecord) -> Finding {
+    if !record.generators.is_empty() {
+        return fleet_rules::separate_hosts(record);
+    }
     let same_machine = record.environment.get("target.same_machine").and_then(Value::as_bool);
     match this_host(record) {
         Some(true) => met(false, "the server ran on the load generator's host, over its loopback"),
@@ -361,6 +384,9 @@ fn reproducible(record: &RunRecord) -> Finding {
 }
 
 fn calibration(record: &RunRecord) -> Finding {
+    if !record.generators.is_empty() {
+        return cannot_tell(calibration::OF_OTHER_HOSTS);
+    }
     match calibration::quote(record) {
         Ok(quote) => met(true, quote.sentence()),
         Err(why) => met(false, why),
@@ -374,6 +400,6 @@ fn both_latencies(record: &RunRecord) -> Finding {
     }
 }
 
-fn nothing() -> Finding {
+pub(super) fn nothing() -> Finding {
     met(false, "nothing was measured")
 }

@@ -9,7 +9,7 @@
 use webstone_model::record::{CpuWatch, HostUse, IterationRecord, RunRecord};
 
 use super::bounds::{SLOWER_PERCENT_CLEAN, SLOWER_PERCENT_VOID, SPEED_BUSY_PERCENT_MIN, percent};
-use super::disturbance::{Loss, Worth, cpu_of, server_host};
+use super::disturbance::{Loss, LossKind, Worth, cpu_of, server_host};
 
 /// The server's CPU that was slowed down most, if one was by more than a clean window has.
 pub(super) fn of_server(record: &RunRecord, run: &IterationRecord) -> Option<Loss> {
@@ -39,7 +39,7 @@ fn of_cpu(record: &RunRecord, run: &IterationRecord, watch: &CpuWatch) -> Option
     };
     let of = format!("the server's CPU {}", watch.cpu);
     let by = "something shares its core or its caches, or its clock fell".to_owned();
-    Some(Loss { of, percent, stalled_ns_max: 0, worth, by, is_slow: true })
+    Some(Loss { of, percent, stalled_ns_max: 0, worth, by, kind: LossKind::Slow })
 }
 
 /// The shortest that the piece of work took a CPU in windows of this level, the void ones too.

@@ -107,6 +107,7 @@ pub(super) fn valid() -> RunRecord {
             ("cpu.model".into(), json!("Example")),
         ]),
         warnings: Vec::new(),
+        generators: Vec::new(),
         voids: Vec::new(),
         pages: Default::default(),
         iterations: (1..=4).flat_map(|i| LEVELS.map(|clients| iteration(clients, i))).collect(),

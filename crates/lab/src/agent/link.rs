@@ -137,6 +137,7 @@ impl ServerAgent {
         };
         let warnings = doubts(&find, &found);
         let own = boot(&Root::default());
+        record.boot.clone_from(&found.boot);
         let host = ServerHost {
             same_machine: own.zip(found.boot).map(|(own, theirs)| own == theirs),
             facts: found.environment,

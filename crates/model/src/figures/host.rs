@@ -50,14 +50,19 @@ pub struct Links {
 }
 
 impl HostFigures {
-    /// Of the generator's host; `None` where its kernel was read in none of these iterations.
+    /// Of the hosts that made the load, all together; `None` where the kernel of none was read in these iterations.
     pub fn of_generator(runs: &[&IterationRecord]) -> Option<HostFigures> {
-        HostFigures::over(runs, |run| run.host.as_ref())
+        HostFigures::over(runs, |run| {
+            run.load_makers().into_iter().filter_map(|maker| Some((maker.host?, maker.ended))).collect()
+        })
     }
 
     /// Of the server's host; `None` where no agent looked at it there.
     pub fn of_server(runs: &[&IterationRecord]) -> Option<HostFigures> {
-        let mut sum = HostFigures::over(runs, |run| run.server_host.as_ref().map(|there| &there.host))?;
+        let mut sum = HostFigures::over(runs, |run| {
+            let there = run.server_host.as_ref();
+            there.map(|there| (&there.host, run.measured.counts.ended())).into_iter().collect()
+        })?;
         for there in runs.iter().filter_map(|run| run.server_host.as_ref()) {
             sum.opening_delay_ns_max = sum.opening_delay_ns_max.max(there.opening_delay_ns_max);
             sum.close_delay_ns_max = sum.close_delay_ns_max.max(there.close_delay_ns_max);
@@ -65,19 +70,34 @@ impl HostFigures {
         Some(sum)
     }
 
-    fn over(runs: &[&IterationRecord], of: fn(&IterationRecord) -> Option<&HostUse>) -> Option<HostFigures> {
-        let mut seen = runs.iter().filter_map(|run| Some((of(run)?, run.measured.counts.ended()))).peekable();
-        seen.peek()?;
-        let mut sum = HostFigures::default();
-        for (host, ended) in seen {
-            sum.add(host, ended);
+    /// `of`: the hosts of a window, each with the requests that ended there.
+    fn over(
+        runs: &[&IterationRecord],
+        of: fn(&IterationRecord) -> Vec<(&HostUse, u64)>,
+    ) -> Option<HostFigures> {
+        let mut sum: Option<HostFigures> = None;
+        for hosts in runs.iter().map(|run| of(run)).filter(|hosts| !hosts.is_empty()) {
+            sum.get_or_insert_default().add(&hosts);
         }
-        Some(sum)
+        sum
     }
 
-    fn add(&mut self, host: &HostUse, ended: u64) {
-        let elapsed_s = seconds(host.elapsed_ns);
-        self.elapsed_s += elapsed_s;
+    /// Adds a window. What hosts did in it they did at once: its time counts once.
+    fn add(&mut self, hosts: &[(&HostUse, u64)]) {
+        let longest_s = |hosts: &mut dyn Iterator<Item = &(&HostUse, u64)>| {
+            hosts.map(|(host, _)| seconds(host.elapsed_ns)).fold(0.0, f64::max)
+        };
+        self.elapsed_s += longest_s(&mut hosts.iter());
+        for (host, ended) in hosts {
+            self.count(host, *ended);
+        }
+        let linked_s = longest_s(&mut hosts.iter().filter(|(host, _)| !host.links.is_empty()));
+        if let Some(links) = self.links.as_mut().filter(|_| linked_s > 0.0) {
+            links.elapsed_s += linked_s;
+        }
+    }
+
+    fn count(&mut self, host: &HostUse, ended: u64) {
         self.ended = self.ended.saturating_add(ended);
         self.probes = self.probes.saturating_add(host.probes);
         self.probe_cpu_ns = self.probe_cpu_ns.saturating_add(host.probe_cpu_ns);
@@ -106,7 +126,6 @@ impl HostFigures {
             return;
         }
         let links = self.links.get_or_insert_default();
-        links.elapsed_s += elapsed_s;
         add(&mut links.ended, ended);
         for link in &host.links {
             if !links.names.contains(&link.name) {
@@ -351,6 +370,29 @@ mod tests {
         let host = HostUse { elapsed_ns: 2_000_000_000, tcp, ..HostUse::default() };
         let measured = Measured { window_ns: 2_000_000_000, counts, ..Measured::default() };
         IterationRecord { host: Some(host), measured, ..IterationRecord::default() }
+    }
+
+    #[test]
+    fn hosts_that_load_together_are_added_and_their_time_counts_once() {
+        let alone = {
+            let mut run = run(sent_again(6));
+            let links = vec![LinkUse { name: "eth0".to_owned(), sent_bytes: 900, ..LinkUse::default() }];
+            run.host.as_mut().unwrap().links = links;
+            run
+        };
+        let mut record = crate::fixture::record("a", &[]);
+        record.iterations = vec![alone.clone()];
+        crate::fixture::split(&mut record, 3);
+        let of = |run: &IterationRecord| HostFigures::of_generator(&[run]).unwrap();
+        let (one, three) = (of(&alone), of(&record.iterations[0]));
+        // Each host of the fixture counted what the one did.
+        assert_eq!((one.ended, three.ended), (1000, 1000));
+        assert_eq!((one.elapsed_s, three.elapsed_s), (2.0, 2.0));
+        assert_eq!(three.tcp.unwrap().retransmitted, 18);
+        let (one, three) = (one.links.unwrap(), three.links.unwrap());
+        assert_eq!((one.sum.sent_bytes, three.sum.sent_bytes), (900, 2700));
+        assert_eq!(three.rate(three.sum.sent_bytes), 3.0 * one.rate(one.sum.sent_bytes));
+        assert_eq!((three.names, three.elapsed_s, three.ended), (vec!["eth0".to_owned()], 2.0, 1000));
     }
 
     fn sent_again(retransmitted: u64) -> Option<TcpUse> {

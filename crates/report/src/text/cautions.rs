@@ -1,15 +1,18 @@
 //! What makes figures doubtful without condemning them. Every format shows it; the default text report shows each in a line, without
 //! the explanation and with the first place alone.
 
+use std::collections::BTreeMap;
+
 use webstone_judge::statistics::Steadiness;
 use webstone_judge::verdict::{
-    Cause, DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, Loss, RUN_QUEUE_PERCENT_MAX,
-    Verdict, losses, run_queue_percent,
+    Cause, DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, Loss, LossKind,
+    RUN_QUEUE_PERCENT_MAX, Verdict, losses, run_queue_percent,
 };
 use webstone_model::addresses::AddressRange;
-use webstone_model::record::{HostUse, IterationRecord, RunRecord};
+use webstone_model::record::{HostUse, IterationRecord, RunRecord, TcpUse};
 use webstone_model::spec::RunSpec;
 
+use crate::generators;
 use crate::numbers::{count, counted, decimal, percent, seconds, signed};
 use crate::screen::Screen;
 use crate::summary::{self, Level};
@@ -109,6 +112,7 @@ pub(crate) fn of(
     connect_delay(screen, levels, &mut found);
     iterations(screen, levels, &mut found);
     noise(levels, &mut found);
+    differing(record, &mut found);
     host(record, &mut found);
     if !levels.is_empty()
         && levels.iter().all(|level| level.distributions.is_empty() && level.counts.succeeded > 0)
@@ -162,7 +166,14 @@ fn voids(record: &RunRecord, found: &mut Vec<Caution>) {
         all if all == told.len() => format!("webstone repeated {them}"),
         some => format!("webstone repeated {some} of them before the run ended"),
     };
-    let what = format!("{number} disturbed so much that the figures leave {them} out; {repeated}");
+    let is_of_hosts = record.voids.iter().any(|run| {
+        losses(record, run).iter().any(|loss| matches!(loss.kind, LossKind::Gone | LossKind::Apart))
+    });
+    let void = match is_of_hosts {
+        true => format!("void, and the figures leave {them} out"),
+        false => format!("disturbed so much that the figures leave {them} out"),
+    };
+    let what = format!("{number} {void}; {repeated}");
     // Where there is nothing else to tell of, it is told which.
     let places_max_brief = if record.iterations.is_empty() { VOIDS_MAX } else { 0 };
     found.push(Caution { places_max: VOIDS_MAX, places_max_brief, ..Caution::new("VOID", what).at(told) });
@@ -326,26 +337,49 @@ fn noise(levels: &[Level<'_>], found: &mut Vec<Caution>) {
     }
 }
 
+/// Hosts that differ from the others that made the load with them.
+fn differing(record: &RunRecord, found: &mut Vec<Caution>) {
+    let told = generators::told(record, &generators::differing(record));
+    if told.is_empty() {
+        return;
+    }
+    let number = counted(told.len() as u64, "load generator differs", "load generators differ");
+    let caution = Caution::new("HOST DIFFERS", format!("{number} from the others")).at(told);
+    // The table of the hosts says it in full.
+    let caution = Caution { places_max_brief: 0, ..caution };
+    found.push(caution.meaning("its share is in all figures").remedy("look at its CPUs, link and path"));
+}
+
 /// What the kernel counted that should not happen, and what was nearly used up.
 fn host(record: &RunRecord, found: &mut Vec<Caution>) {
-    let uses = || record.iterations.iter().filter_map(|run| Some((run, run.host.as_ref()?)));
-    let overflows: u64 =
-        uses().filter_map(|(_, host)| Some(host.tcp?.listen_overflows)).fold(0, u64::saturating_add);
-    if overflows > 0 {
-        found.push(listen_queue(overflows, "this host"));
+    let mut hosts: BTreeMap<Option<u32>, Vec<&HostUse>> = BTreeMap::new();
+    for maker in record.iterations.iter().flat_map(IterationRecord::load_makers) {
+        hosts.entry(maker.generator).or_default().extend(maker.host);
     }
-    let there = record.iterations.iter().filter_map(|run| run.server_host.as_ref()?.host.tcp);
-    let there = there.map(|tcp| tcp.listen_overflows).fold(0, u64::saturating_add);
+    let sum = |hosts: &[&HostUse], of: fn(&TcpUse) -> u64| {
+        hosts.iter().filter_map(|host| host.tcp.as_ref().map(of)).fold(0, u64::saturating_add)
+    };
+    let named = |generator: &Option<u32>| {
+        generator.map_or_else(|| "this host".to_owned(), |number| format!("generator {}", number + 1))
+    };
+    for (generator, hosts) in &hosts {
+        let overflows = sum(hosts, |tcp| tcp.listen_overflows);
+        if overflows > 0 {
+            found.push(listen_queue(overflows, &named(generator)));
+        }
+    }
+    let there = record.iterations.iter().filter_map(|run| run.server_host.as_ref()).map(|there| &there.host);
+    let there = sum(&there.collect::<Vec<_>>(), |tcp| tcp.listen_overflows);
     if there > 0 {
         found.push(listen_queue(there, "the server's host"));
     }
-    let syn: u64 =
-        uses().filter_map(|(_, host)| Some(host.tcp?.syn_retransmitted)).fold(0, u64::saturating_add);
-    if syn > 0 && overflows == 0 {
-        let what = format!("this host retransmitted {}", counted(syn, "SYN", "SYNs"));
-        found.push(
-            Caution::new("RETRANSMISSIONS", what).meaning("packets were lost, or a queue was full elsewhere"),
-        );
+    for (generator, hosts) in &hosts {
+        let syn = sum(hosts, |tcp| tcp.syn_retransmitted);
+        if syn > 0 && sum(hosts, |tcp| tcp.listen_overflows) == 0 {
+            let what = format!("{} retransmitted {}", named(generator), counted(syn, "SYN", "SYNs"));
+            let caution = Caution::new("RETRANSMISSIONS", what);
+            found.push(caution.meaning("packets were lost, or a queue was full elsewhere"));
+        }
     }
     pressure(&record.spec, &record.iterations, found);
 }
@@ -367,13 +401,16 @@ fn pressure(spec: &RunSpec, runs: &[IterationRecord], found: &mut Vec<Caution>) 
         })
     }];
     for of in kinds {
-        let uses = runs.iter().filter_map(|run| Some((run, of(spec, run.host.as_ref()?)?)));
-        let worst = uses.max_by(|a, b| a.1.percent().total_cmp(&b.1.percent()));
-        let Some((run, worst)) = worst.filter(|(_, worst)| worst.percent() >= PRESSURE_PERCENT) else {
+        let makers = runs.iter().flat_map(|run| run.load_makers().into_iter().map(move |maker| (run, maker)));
+        let uses = makers.filter_map(|(run, maker)| Some((run, maker.generator, of(spec, maker.host?)?)));
+        let worst = uses.max_by(|a, b| a.2.percent().total_cmp(&b.2.percent()));
+        let Some((run, generator, worst)) = worst.filter(|(.., worst)| worst.percent() >= PRESSURE_PERCENT)
+        else {
             continue;
         };
+        let on = generator.map(|number| format!(" on generator {}", number + 1)).unwrap_or_default();
         let text = format!(
-            "{} {} at {}, and {} {}",
+            "{} {}{on} at {}, and {} {}",
             count(worst.used),
             worst.what,
             run.level(),

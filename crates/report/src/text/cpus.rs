@@ -16,8 +16,15 @@ const CPUS_MAX: usize = 16;
 
 pub(crate) fn sheet(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
     let level = &levels[summary::peak(levels).unwrap_or(0)];
-    let (table, explanation) = table(level, "this host", of_generator, &|cpu| {
-        let workers = level.runs.iter().flat_map(|run| &run.measured.generator.workers);
+    let is_alone = record.generators.is_empty();
+    // A controller makes no load: only beside the server its CPUs say something.
+    let has_server = record.environment.get("target.this_host").and_then(serde_json::Value::as_bool);
+    if !is_alone && !record.target.embedded && has_server != Some(true) {
+        return None;
+    }
+    let whose = if is_alone { "this host" } else { "the controller's host" };
+    let (table, explanation) = table(level, whose, of_generator, &|cpu| {
+        let workers = level.runs.iter().filter(|_| is_alone).flat_map(|run| &run.measured.generator.workers);
         let worker = workers.into_iter().any(|worker| worker.cpu == Some(cpu));
         match (record.target.cpus.contains(&cpu), worker) {
             (true, true) => "server and generator",

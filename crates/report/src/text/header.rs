@@ -73,7 +73,7 @@ pub(crate) fn facts(screen: &Screen, record: &RunRecord) -> Vec<(&'static str, S
     fact("workload", workload(record));
     fact("load", load(record));
     fact("clients", policy(record));
-    fact("host", host(record));
+    fact(if record.generators.is_empty() { "host" } else { "run from" }, host(record));
     fact("server on", server_host(record));
     fact("generator", calibration::said(record).into_iter().collect());
     fact("command", vec![record.command_line.join(" ")]);
@@ -261,7 +261,8 @@ pub(crate) fn server_host(record: &RunRecord) -> Vec<String> {
     facts.map_or_else(Vec::new, |facts| machine(&|name| facts.get(name)))
 }
 
-fn machine<'a>(fact: &dyn Fn(&str) -> Option<&'a Value>) -> Vec<String> {
+/// A machine by its facts: name, processor, governor, memory, kernel; empty what is not known.
+pub(crate) fn machine<'a>(fact: &dyn Fn(&str) -> Option<&'a Value>) -> Vec<String> {
     let text = |name: &str| fact(name).and_then(Value::as_str);
     let online = text("cpu.online").and_then(|list| parse_cpu_list(list).ok()).map(|cpus| cpus.len() as u64);
     let allowed =

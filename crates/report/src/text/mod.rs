@@ -6,6 +6,7 @@ mod cpus;
 pub(crate) mod errors;
 mod fairness;
 pub(crate) mod figures;
+pub(crate) mod generators;
 pub(crate) mod header;
 pub(crate) mod headline;
 mod http2;
@@ -44,6 +45,7 @@ enum Part {
     Tls,
     Pages,
     Fairness,
+    Generators,
     Machines,
     Server,
     Origin,
@@ -160,6 +162,7 @@ fn parts(
         (Part::Tls, tls::sheet(screen, levels)),
         (Part::Pages, pages::sheet(screen, record, pages_max)),
         (Part::Fairness, fairness::sheet(screen, levels)),
+        (Part::Generators, generators::sheet(screen, record, levels)),
         (Part::Machines, machines::sheet(screen, levels)),
         (Part::Server, server::sheet(screen, levels)),
         (Part::Origin, origin::sheet(screen, record, levels)),

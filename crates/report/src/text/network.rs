@@ -16,7 +16,9 @@ type Host = for<'l> fn(&'l Level<'_>) -> Option<&'l HostFigures>;
 
 pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     let (table, names) = table(screen, levels, |level| level.host.as_ref())?;
-    let explanation = format!("all traffic on {names}, as this host counts it");
+    let is_alone = levels.iter().flat_map(|level| &level.runs).all(|run| run.parts.is_empty());
+    let by = if is_alone { "this host counts it" } else { "the load generators' hosts count it" };
+    let explanation = format!("all traffic on {names}, as {by}");
     Some(Sheet::new("Network", explanation, table))
 }
 

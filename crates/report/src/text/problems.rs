@@ -204,6 +204,7 @@ fn name(cause: Cause) -> &'static str {
         Cause::ScheduleLag => "requests were sent too late",
         Cause::RateMissed => "the offered rate missed its target",
         Cause::ClientsStarved => "clients starved",
+        Cause::WindowsApart => "hosts did not open their windows together",
         Cause::Disturbed => "other programs or the host took CPU time",
         Cause::Imprecise => "iterations differ too much to conclude anything",
     }

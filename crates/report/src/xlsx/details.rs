@@ -10,6 +10,7 @@ use webstone_model::units::NANOS_PER_SECOND;
 use super::book::{Line, Sheet};
 use super::levels::{MS, Run};
 use crate::definitions::{definition, definitions};
+use crate::generators::{self, HostRow};
 use crate::text::header;
 use crate::{classic, configuration, csv, summary};
 
@@ -262,6 +263,31 @@ pub(super) fn workers<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
     )
 }
 
+/// `Load generators`: what each of several hosts had of each timed run.
+pub(super) fn generators<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+    let blank = host_line(runs[0].record, &csv::nothing(), None);
+    by_iteration(
+        "Load generators",
+        blank,
+        runs,
+        |run| run.parts.len(),
+        |record, run| {
+            let hosts = generators::rows(record, &[run]);
+            hosts.into_iter().map(move |host| host_line(record, run, Some(&host)))
+        },
+    )
+}
+
+/// The columns of the CSV table.
+fn host_line(record: &RunRecord, run: &IterationRecord, host: Option<&HostRow>) -> Line {
+    let mut line = Line::default();
+    let row = csv::generator_row(record, run, host);
+    for (column, cell) in row.columns.into_iter().zip(row.cells) {
+        line.put(column.heading, column.unit, cell);
+    }
+    line
+}
+
 fn worker_line(record: &str, run: &IterationRecord, number: usize, worker: &WorkerUse) -> Line {
     let mut line = begun(record, run);
     let used_ns = worker.user_ns.saturating_add(worker.system_ns);
@@ -341,6 +367,11 @@ pub(super) fn environment<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
         let mut facts = Vec::new();
         for (name, value) in &record.environment {
             flatten(name, value, &mut facts);
+        }
+        for (place, host) in record.generators.iter().enumerate() {
+            for (name, value) in &host.environment {
+                flatten(&format!("generator {}.{name}", place + 1), value, &mut facts);
+            }
         }
         facts
     })

@@ -40,6 +40,9 @@ pub(crate) fn render(records: &[Judged<'_>]) -> Result<Vec<u8>, XlsxError> {
     book.sheet(details::errors(&runs))?;
     book.sheet(details::identities(&runs))?;
     book.sheet(details::workers(&runs))?;
+    if runs.iter().any(|run| !run.record.generators.is_empty()) {
+        book.sheet(details::generators(&runs))?;
+    }
     book.sheet(details::environment(&runs))?;
     book.sheet(details::meanings())?;
 

@@ -2,6 +2,7 @@
 //! because a tiny closed loop is played through; the WebStone paper's are filled with its printed numbers.
 #![allow(dead_code, unreachable_pub)] // each test file uses its own part
 
+pub mod fleet;
 pub mod paper;
 pub mod simulation;
 
@@ -35,6 +36,7 @@ pub fn all() -> Vec<RunRecord> {
         refused(),
         without_histograms(),
         many_pages(),
+        fleet::fleet(),
         paper::netsite(),
     ]
 }

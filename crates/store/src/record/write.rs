@@ -328,6 +328,28 @@ mod tests {
     }
 
     #[test]
+    fn what_several_hosts_measured_reads_back_equal() {
+        let runs = tempfile::tempdir().unwrap();
+        let (mut store, mut record) = stored(runs.path(), 0);
+        let mut of_hosts = record.clone();
+        of_hosts.iterations = vec![iteration(20, 1)];
+        webstone_model::fixture::split(&mut of_hosts, 3);
+        let mut lost = IterationRecord { clients: 20, iteration: 1, ..IterationRecord::default() };
+        lost.parts = of_hosts.iterations[0].parts[..2].to_vec();
+        let why = "ended: killed by signal 9".to_owned();
+        lost.lost = Some(webstone_model::generators::GeneratorLoss { generator: 2, why });
+        record.generators = of_hosts.generators;
+        record.voids = vec![lost];
+        record.iterations = of_hosts.iterations;
+        store.append(&mut record).unwrap();
+        let path = store.finish(&mut record, &[]).unwrap();
+        let read = Store::load(&path).unwrap();
+        assert_eq!(read, record);
+        assert_eq!((read.generators.len(), read.iterations[0].parts.len()), (3, 3));
+        assert_eq!(read.iterations[0].parts[1].clock.offset_ns, 3_600_000_000_000);
+    }
+
+    #[test]
     fn the_manifest_is_what_sha256sum_checks() {
         let runs = tempfile::tempdir().unwrap();
         let (store, mut record) = stored(runs.path(), 1);

@@ -14,6 +14,7 @@ use std::ops::Range;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use webstone_model::errors::{ErrorCount, ErrorTable};
+use webstone_model::generators::{GeneratorLoss, GeneratorRecord};
 pub use webstone_model::redacted::REDACTED;
 use webstone_model::spec::RunSpec;
 use webstone_model::workload::Workload;
@@ -102,6 +103,19 @@ pub fn spec(spec: &RunSpec) -> RunSpec {
         serde_json::from_value(value).ok()
     });
     whole.unwrap_or(kept)
+}
+
+/// The hosts that made a load, as a record keeps them: the commands that started their agents, and what they said of themselves.
+pub fn generators(generators: &mut [GeneratorRecord]) {
+    for host in generators {
+        host.command = text(&host.command).text;
+        host.environment.values_mut().for_each(every_text);
+    }
+}
+
+/// A host that was lost, as a record keeps it: what is told may be what its command printed last.
+pub fn loss(lost: &mut GeneratorLoss) {
+    lost.why = text(&lost.why).text;
 }
 
 fn every_text(value: &mut Value) {

@@ -531,3 +531,27 @@ fn no_text_makes_it_panic() {
         }
     }
 }
+
+#[test]
+fn commands_of_generators_keep_everything_but_their_secrets() {
+    let command = "ssh -o Port=22 gen1 env API_TOKEN=hunter2 webstone agent";
+    let agent = "env GEN_PASSWORD=hunter2 ssh gen1 webstone agent".to_owned();
+    let asked = RunSpec {
+        generators: vec![webstone_model::generators::GeneratorHost { agent }],
+        ..RunSpec::default()
+    };
+    let kept = spec(&asked);
+    assert_eq!(kept.generators[0].agent, format!("env GEN_PASSWORD={REDACTED} ssh gen1 webstone agent"));
+    let mut hosts = [GeneratorRecord {
+        command: command.into(),
+        environment: [("sysctl".to_owned(), serde_json::json!({"password": "password=hunter2"}))].into(),
+        ..GeneratorRecord::default()
+    }];
+    generators(&mut hosts);
+    let kept = format!("{hosts:?}");
+    assert!(!kept.contains("hunter2"), "{kept}");
+    assert!(hosts[0].command.ends_with("webstone agent") && hosts[0].command.contains("ssh -o Port=22 gen1"));
+    let mut lost = GeneratorLoss { generator: 0, why: "ended: token=hunter2 was refused".into() };
+    loss(&mut lost);
+    assert_eq!(lost.why, format!("ended: token={REDACTED} was refused"));
+}

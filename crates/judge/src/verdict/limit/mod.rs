@@ -111,7 +111,8 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
         return limit(
             LimitingResource::Generator,
             format!(
-                "The load generator is the bottleneck at {at}: {}. What the server can do beyond that is unknown.",
+                "{} is the bottleneck at {at}: {}. What the server can do beyond that is unknown.",
+                generator.name(),
                 generator.text()
             ),
         );
@@ -148,17 +149,19 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
     .flatten()
     .collect();
     let figures = figures.join(", ");
-    let trouble = network::trouble(runs).map_or(String::new(), |text| format!(", {text}"));
+    let trouble = network::trouble(record, runs).map_or(String::new(), |text| format!(", {text}"));
     let told = |why: &str| unknown(&at, &format!("{why}; {figures}{trouble}"));
     let Some(server) = server else {
         let seen = processors.as_ref().and_then(Processors::left_to_it).map(|text| format!(", {text}"));
         let why = format!("the CPU time of the server was not measured{}", seen.unwrap_or_default());
-        return unknown(&at, &format!("{why}; {}; {figures}", network::kernel(runs)));
+        return unknown(&at, &format!("{why}; {}; {figures}", network::kernel(record, runs)));
     };
     let Some(generator) = generator else { return told("no worker of the generator is in the record") };
     let Some(processors) = processors else { return told("what ran on the server's CPUs was not measured") };
-    if let Some((cpu, stolen)) = processors.stolen.filter(|(_, stolen)| *stolen >= STOLEN_PERCENT_MAX) {
-        return told(&format!("the hypervisor gave {stolen:.0} % of CPU {cpu} to others"));
+    if let Some((cpu, stolen)) =
+        processors.stolen.as_ref().filter(|(_, stolen)| *stolen >= STOLEN_PERCENT_MAX)
+    {
+        return told(&format!("the hypervisor gave {stolen:.0} % of {cpu} to others"));
     }
     if let Some((cpu, busy)) = processors.shared.filter(|(_, busy)| *busy >= SERVER_CPU_PERCENT_MAX) {
         return told(&format!("server and generator share CPU {cpu}, which was {busy:.0} % busy"));

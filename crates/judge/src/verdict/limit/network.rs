@@ -1,9 +1,13 @@
-//! Links towards the target, and what the kernels' TCP counters say.
+//! Links towards the target, and what the kernels' TCP counters say: of every host that made load, and of the server's.
 
 use std::collections::BTreeMap;
 
+use super::super::rules::this_host;
 use crate::verdict::bounds::{counted, percent};
-use webstone_model::record::{HostUse, IterationRecord, TcpUse};
+use webstone_model::record::{HostUse, IterationRecord, RunRecord, TcpUse};
+
+/// Hosts whose kernels are told of one by one.
+const KERNELS_MAX: usize = 4;
 
 /// A link, in words, and in percent of its speed in the busier direction.
 pub(super) struct Link {
@@ -13,10 +17,22 @@ pub(super) struct Link {
 
 /// The fullest link over all iterations of a level. Nothing of a loopback, which has no speed.
 pub(super) fn link(runs: &[&IterationRecord]) -> Option<Link> {
-    let here = fullest("", runs.iter().filter_map(|run| run.host.as_ref()));
+    let here = makers(runs).into_iter().filter_map(|(generator, hosts)| {
+        let whose = generator.map(|number| format!("generator {}'s ", number + 1)).unwrap_or_default();
+        fullest(&whose, hosts.into_iter())
+    });
     let there = runs.iter().filter_map(|run| Some(&run.server_host.as_ref()?.host));
     let there = fullest("the server's ", there);
-    here.into_iter().chain(there).max_by(|a, b| a.used.total_cmp(&b.used))
+    here.chain(there).max_by(|a, b| a.used.total_cmp(&b.used))
+}
+
+/// What the kernels of the hosts that made the load counted, host by host.
+fn makers<'a>(runs: &[&'a IterationRecord]) -> BTreeMap<Option<u32>, Vec<&'a HostUse>> {
+    let mut hosts: BTreeMap<Option<u32>, Vec<&HostUse>> = BTreeMap::new();
+    for maker in runs.iter().flat_map(|run| run.load_makers()) {
+        hosts.entry(maker.generator).or_default().extend(maker.host);
+    }
+    hosts
 }
 
 /// How much of its speed the fullest link uses, in percent.
@@ -51,25 +67,50 @@ fn fullest<'a>(whose: &str, hosts: impl Iterator<Item = &'a HostUse>) -> Option<
 }
 
 /// The same where connections were made to wait: no load makes a server do that whose queue is long enough.
-pub(super) fn trouble(runs: &[&IterationRecord]) -> Option<String> {
-    let hosts =
-        runs.iter().flat_map(|run| run.host.iter().chain(run.server_host.as_ref().map(|there| &there.host)));
-    let has_any =
-        hosts.filter_map(|host| host.tcp).any(|tcp| tcp.listen_overflows + tcp.syn_retransmitted > 0);
-    has_any.then(|| kernel(runs))
+pub(super) fn trouble(record: &RunRecord, runs: &[&IterationRecord]) -> Option<String> {
+    let makers = makers(runs).into_values().flatten();
+    let has_any = makers
+        .chain(servers(record, runs))
+        .filter_map(|host| host.tcp)
+        .any(|tcp| tcp.listen_overflows + tcp.syn_retransmitted > 0);
+    has_any.then(|| kernel(record, runs))
+}
+
+/// The server's host, where it is none of those that made the load and something looked at it.
+fn servers<'a>(record: &RunRecord, runs: &[&'a IterationRecord]) -> Vec<&'a HostUse> {
+    let is_controllers = !record.generators.is_empty() && this_host(record) == Some(true);
+    let there = |run: &&'a IterationRecord| match &run.server_host {
+        Some(there) => Some(&there.host),
+        None => run.host.as_ref().filter(|_| is_controllers),
+    };
+    runs.iter().filter_map(there).collect()
 }
 
 /// What the kernels counted that a server at its limit makes them count.
-pub(super) fn kernel(runs: &[&IterationRecord]) -> String {
-    let here = counters("this host's", runs.iter().filter_map(|run| run.host.as_ref()?.tcp));
-    let there = runs.iter().filter_map(|run| run.server_host.as_ref()?.host.tcp);
-    match counters("the server's", there) {
-        Some(there) => format!("{}, {there}", here.unwrap_or_default()).trim_start_matches(", ").to_owned(),
-        None => here.unwrap_or_else(|| "the kernel's counters were not read".to_owned()),
+pub(super) fn kernel(record: &RunRecord, runs: &[&IterationRecord]) -> String {
+    let tcp = |hosts: Vec<&HostUse>| hosts.into_iter().filter_map(|host| host.tcp).collect::<Vec<_>>();
+    let makers = makers(runs);
+    let of_makers: Vec<String> = match makers.len() > KERNELS_MAX {
+        true => counters("the load generators' kernels", tcp(makers.into_values().flatten().collect()))
+            .into_iter()
+            .collect(),
+        false => makers
+            .into_iter()
+            .filter_map(|(generator, hosts)| {
+                let whose = generator.map(|number| format!("generator {}'s kernel", number + 1));
+                counters(whose.as_deref().unwrap_or("this host's kernel"), tcp(hosts))
+            })
+            .collect(),
+    };
+    let all: Vec<String> =
+        of_makers.into_iter().chain(counters("the server's kernel", tcp(servers(record, runs)))).collect();
+    match all.is_empty() {
+        true => "the kernel's counters were not read".to_owned(),
+        false => all.join(", "),
     }
 }
 
-fn counters(whose: &str, counted_in: impl Iterator<Item = TcpUse>) -> Option<String> {
+fn counters(whose: &str, counted_in: Vec<TcpUse>) -> Option<String> {
     let mut sum = TcpUse::default();
     let mut known = false;
     for tcp in counted_in {
@@ -81,7 +122,7 @@ fn counters(whose: &str, counted_in: impl Iterator<Item = TcpUse>) -> Option<Str
     }
     known.then(|| {
         format!(
-            "{whose} kernel counted {} and {} of {} retransmitted ({} of them SYN)",
+            "{whose} counted {} and {} of {} retransmitted ({} of them SYN)",
             counted(sum.listen_overflows, "accept-queue overflow", "accept-queue overflows"),
             sum.retransmitted,
             counted(sum.segments_sent, "segment", "segments"),

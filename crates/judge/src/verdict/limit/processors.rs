@@ -1,10 +1,12 @@
 //! The CPUs that the server could use, with everything that ran on them: how busy each was, and how much of that was neither
 //! the server's nor the generator's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::super::disturbance::are_numbered_alike;
 use super::super::rules::this_host;
 use crate::verdict::bounds::{counted, percent};
+use webstone_model::generators::LoadMaker;
 use webstone_model::record::{CpuUse, HostUse, IterationRecord, RunRecord, ServerUse};
 use webstone_model::spec::parse_cpu_list;
 
@@ -24,8 +26,8 @@ pub(super) struct Processors {
     pub(super) others: Option<f64>,
     /// The busiest CPU that server and generator share, by its number, and how busy it was with both.
     pub(super) shared: Option<(u32, f64)>,
-    /// The CPU of server or generator that a hypervisor took most of, by its number, and how much.
-    pub(super) stolen: Option<(u32, f64)>,
+    /// The CPU of server or generator that a hypervisor took most of, and how much.
+    pub(super) stolen: Option<(String, f64)>,
     /// CPUs that no worker is pinned to, where those of the server are not known: how many, and how busy.
     left: Option<(usize, f64)>,
 }
@@ -75,13 +77,17 @@ impl Sum {
 impl Processors {
     /// `None` where the host's CPUs were not read in every window.
     pub(super) fn of(record: &RunRecord, runs: &[&IterationRecord]) -> Option<Processors> {
-        let is_elsewhere = record.target.agent.is_some();
+        // Of several hosts only those workers are looked at whose CPUs are numbered as the server's are.
+        let is_elsewhere = record.target.agent.is_some() && record.generators.is_empty();
         let mut sums: BTreeMap<u32, Sum> = BTreeMap::new();
         let mut pinned: BTreeMap<u32, f64> = BTreeMap::new();
         for run in runs {
             let host = host(record, run).filter(|host| !host.cpus.is_empty())?;
             host.cpus.iter().for_each(|cpu| sums.entry(cpu.cpu).or_default().add(cpu));
-            for worker in &run.measured.generator.workers {
+            let makers = run.load_makers();
+            let there =
+                |maker: &&LoadMaker<'_>| maker.generator.is_none() || are_numbered_alike(record, maker);
+            for worker in makers.iter().filter(there).flat_map(|maker| maker.workers) {
                 // Its whole CPU time, waiting awake too: what is left is what others had.
                 let used_ns = (worker.user_ns + worker.system_ns) as f64;
                 *pinned.entry(worker.cpu.unwrap_or(u32::MAX)).or_default() += used_ns;
@@ -150,20 +156,32 @@ impl Processors {
     }
 }
 
+/// The CPU that lost most to a hypervisor, of those that the server and the workers have, in words.
 fn stolen(
     runs: &[&IterationRecord],
     of_servers_host: &BTreeMap<u32, Sum>,
     record: &RunRecord,
-) -> Option<(u32, f64)> {
-    let workers: Vec<u32> =
-        runs.iter().flat_map(|run| &run.measured.generator.workers).filter_map(|worker| worker.cpu).collect();
-    let mut here: BTreeMap<u32, Sum> = BTreeMap::new();
-    for cpu in runs.iter().filter_map(|run| run.host.as_ref()).flat_map(|host| &host.cpus) {
-        here.entry(cpu.cpu).or_default().add(cpu);
+) -> Option<(String, f64)> {
+    let mut workers: BTreeSet<(Option<u32>, u32)> = BTreeSet::new();
+    let mut here: BTreeMap<(Option<u32>, u32), Sum> = BTreeMap::new();
+    for maker in runs.iter().flat_map(|run| run.load_makers()) {
+        workers.extend(maker.workers.iter().filter_map(|worker| Some((maker.generator, worker.cpu?))));
+        for cpu in maker.host.iter().flat_map(|host| &host.cpus) {
+            here.entry((maker.generator, cpu.cpu)).or_default().add(cpu);
+        }
     }
     let servers = of_server(record).unwrap_or_default();
     let theirs = of_servers_host.iter().filter(|(cpu, _)| servers.contains(cpu));
-    let ours = here.iter().filter(|(cpu, _)| workers.contains(cpu));
-    let shares = theirs.chain(ours).map(|(cpu, sum)| (*cpu, percent(sum.stolen, sum.all)));
+    let ours = here.iter().filter(|(place, _)| workers.contains(place));
+    let is_fleet = !record.generators.is_empty();
+    let theirs = theirs.map(|(cpu, sum)| {
+        let whose = if is_fleet { " of the server's host" } else { "" };
+        (format!("CPU {cpu}{whose}"), sum)
+    });
+    let ours = ours.map(|((generator, cpu), sum)| {
+        let whose = generator.map(|number| format!(" of generator {}", number + 1)).unwrap_or_default();
+        (format!("CPU {cpu}{whose}"), sum)
+    });
+    let shares = theirs.chain(ours).map(|(cpu, sum)| (cpu, percent(sum.stolen, sum.all)));
     shares.max_by(|a, b| a.1.total_cmp(&b.1))
 }

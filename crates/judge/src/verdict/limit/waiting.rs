@@ -44,7 +44,7 @@ pub(super) fn limits(
              keep it busy"
         ),
     };
-    let mut evidence = vec![network::kernel(runs)];
+    let mut evidence = vec![network::kernel(record, runs)];
     evidence.extend(disks(runs));
     evidence.extend(workers(runs));
     limit(

@@ -1,0 +1,164 @@
+//! What several hosts had of a timed run, held against the whole and against the hosts that the record names.
+
+use super::Books;
+use webstone_model::generators::GeneratorPart;
+use webstone_model::identities;
+use webstone_model::record::{IterationRecord, RunRecord};
+
+/// A percentile may lie so much off, as a share, because distributions have buckets.
+const BUCKET_SHARE: u64 = 256;
+
+/// A timed run that counts.
+pub(super) fn of_iteration(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
+    hosts(books, record, run);
+    for check in identities::of_parts(run) {
+        books.holds(&check.rule, check.holds, || check.evidence);
+    }
+    if run.measured.histograms.response.is_empty() {
+        return;
+    }
+    for (name, percentile, of) in [
+        ("50th", 50.0, (|part| part.response_p50_ns) as fn(&GeneratorPart) -> u64),
+        ("99th", 99.0, |part| part.response_p99_ns),
+    ] {
+        let of_parts = || run.parts.iter().filter(|part| part.response.count > 0).map(of);
+        let (Some(least), Some(most)) = (of_parts().min(), of_parts().max()) else { continue };
+        let whole = run.measured.histograms.response.value_at_percentile(percentile);
+        let slack = whole / BUCKET_SHARE;
+        // A percentile of all lies between the least and the greatest of those that they are made of.
+        let lies = least <= whole.saturating_add(slack) && whole <= most.saturating_add(slack);
+        books.holds(&format!("the {name} percentile of all hosts lies between those of each"), lies, || {
+            format!("{whole} and {least} to {most} ns")
+        });
+    }
+    for part in &run.parts {
+        books.holds(
+            "a part's percentiles leave room for the values of the whole",
+            is_within(run, part),
+            || {
+                let number = part.generator.saturating_add(1);
+                format!("generator {number}: {} and {} ns", part.response_p50_ns, part.response_p99_ns)
+            },
+        );
+    }
+}
+
+/// Whether the whole has as many values on either side of a part's percentiles as the part itself must have.
+fn is_within(run: &IterationRecord, part: &GeneratorPart) -> bool {
+    let own = part.response.count;
+    if own == 0 {
+        return true;
+    }
+    [(0.5, part.response_p50_ns), (0.99, part.response_p99_ns)].into_iter().all(|(quantile, value)| {
+        let rank = ((own as f64 * quantile).ceil() as u64).clamp(1, own);
+        let (mut up_to, mut from) = (0_u64, 0_u64);
+        for (low, width, count) in run.measured.histograms.response.buckets() {
+            up_to = up_to.saturating_add(if low <= value { count } else { 0 });
+            from = from.saturating_add(if low.saturating_add(width - 1) >= value { count } else { 0 });
+        }
+        // Ranks are rounded from doubles: one more or less is none.
+        up_to.saturating_add(1) >= rank && from.saturating_add(1) > own - rank
+    })
+}
+
+/// A timed run that was void: it has no totals of clients, and its parts add up all the same.
+pub(super) fn of_void(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
+    hosts(books, record, run);
+    for check in identities::of_parts(run) {
+        books.holds(&check.rule, check.holds, || check.evidence);
+    }
+}
+
+fn hosts(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
+    let known = record.generators.len() as u64;
+    let lost = run.lost.as_ref().map(|lost| lost.generator);
+    if known == 0 {
+        books.holds(
+            "a run that one host loads has no parts of several",
+            run.parts.is_empty() && lost.is_none(),
+            || format!("{} parts", run.parts.len()),
+        );
+        return;
+    }
+    let named = run.parts.iter().map(|part| part.generator).chain(lost);
+    books.holds(
+        "every part is of a host that the record names",
+        named.clone().all(|generator| u64::from(generator) < known),
+        || format!("{:?} of {known}", named.clone().collect::<Vec<_>>()),
+    );
+    let are_all = run.parts.len() as u64 == known || lost.is_some();
+    books.holds("every host has a part", are_all, || format!("{} and {known}", run.parts.len()));
+    for part in &run.parts {
+        let response = &part.response;
+        let sound = part.response_p50_ns <= part.response_p99_ns
+            && part.response_p99_ns <= response.max.saturating_add(response.max / BUCKET_SHARE)
+            && response.count == part.counts.succeeded;
+        books.holds("a part's response times go together", sound, || {
+            format!(
+                "generator {}: {} and {} ns, at most {}; {} of {}",
+                part.generator.saturating_add(1),
+                part.response_p50_ns,
+                part.response_p99_ns,
+                response.max,
+                response.count,
+                part.counts.succeeded
+            )
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::sound_run;
+    use super::super::{Books, Consistency};
+    use super::*;
+    use webstone_model::generators::GeneratorLoss;
+
+    fn broken(change: impl FnOnce(&mut RunRecord)) -> Vec<String> {
+        let mut record = webstone_model::fixture::record("a", &[]);
+        record.iterations = vec![sound_run()];
+        webstone_model::fixture::split(&mut record, 3);
+        change(&mut record);
+        let mut books = Books { place: String::new(), found: Consistency::default() };
+        of_iteration(&mut books, &record, &record.iterations[0]);
+        books.found.contradictions.into_iter().map(|found| found.rule).collect()
+    }
+
+    #[test]
+    fn parts_that_are_changed_contradict_the_whole() {
+        assert_eq!(broken(|_| ()), Vec::<String>::new());
+        type Change = fn(&mut RunRecord);
+        let changes: [(&str, Change); 11] = [
+            ("a part's successes", |r| r.iterations[0].parts[1].counts.succeeded += 1),
+            ("a part's errors", |r| r.iterations[0].parts[1].counts.failed += 1),
+            ("a part's clients", |r| r.iterations[0].parts[0].clients += 1),
+            ("a part's workers", |r| r.iterations[0].parts[0].workers += 1),
+            ("a part's sum", |r| r.iterations[0].parts[0].response.sum += 1),
+            ("a percentile above the other", |r| r.iterations[0].parts[0].response_p50_ns = 9_000_000),
+            ("all percentiles", |r| {
+                r.iterations[0].parts.iter_mut().for_each(|part| part.response_p50_ns /= 2);
+            }),
+            ("a part fewer", |r| drop(r.iterations[0].parts.pop())),
+            ("a host fewer", |r| drop(r.generators.pop())),
+            ("no host", |r| r.generators.clear()),
+            ("a host that is none", |r| r.iterations[0].parts[2].generator = 7),
+        ];
+        for (what, change) in changes {
+            assert!(!broken(change).is_empty(), "{what} was not noticed");
+        }
+    }
+
+    #[test]
+    fn a_part_that_a_lost_host_has_not_is_not_missed() {
+        let found = broken(|record| {
+            let run = &mut record.iterations[0];
+            run.lost = Some(GeneratorLoss { generator: 2, why: "ended".to_owned() });
+            run.parts.pop();
+        });
+        assert!(!found.iter().any(|rule| rule == "every host has a part"), "{found:?}");
+        let stranger = |record: &mut RunRecord| {
+            record.iterations[0].lost = Some(GeneratorLoss { generator: 3, why: "ended".to_owned() });
+        };
+        assert_eq!(broken(stranger), ["every part is of a host that the record names"]);
+    }
+}
