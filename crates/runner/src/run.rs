@@ -316,6 +316,7 @@ fn prepare(
                 spec: &of_hosts,
                 workload: &workload,
                 server: server.map(|boot| (boot, placement.server.clone())),
+                is_loopback: targets.iter().all(|address| address.ip().is_loopback()),
             };
             let fleet = fleet::start(&setting, interrupt)?;
             warnings.extend(fleet.warnings.iter().cloned());

@@ -127,10 +127,9 @@ impl Level for Scripted {
         let wanted = match self.act {
             Act::Panic => panic!("scripted"),
             Act::Fail => {
-                return Err(EngineError::System {
-                    what: "epoll_create",
-                    source: std::io::ErrorKind::Other.into(),
-                });
+                let error =
+                    EngineError::System { what: "epoll_create", source: std::io::ErrorKind::Other.into() };
+                return Err(error.into());
             }
             Act::End | Act::Stalled(_) => 0,
             Act::UntilEnded | Act::WarmUpUntilEnded => 1,

@@ -11,6 +11,7 @@ mod defaults;
 mod files;
 mod find;
 mod generator;
+mod generators;
 mod load;
 mod output;
 mod series;
@@ -25,6 +26,7 @@ pub use compare::{CompareArgs, ThresholdArgs};
 pub use files::{CheckfilesArgs, GenfilesArgs, MineArgs, WorkloadCommand, WorkloadFormat, WorkloadsArgs};
 pub use find::{CalibrateArgs, FindArgs, NullServerArgs};
 pub use generator::GeneratorArgs;
+pub use generators::{GeneratorsArgs, GeneratorsCheckArgs, GeneratorsCommand};
 pub use load::{HitLoadArgs, OpenLoopArgs, RetryArgs, RunLoadArgs};
 pub use output::{ColorChoice, HistoryArgs, ListArgs, OutputArgs, ReportArgs};
 pub use series::{SeriesArgs, ServersArgs, ServersCommand};
@@ -249,11 +251,18 @@ pub enum Command {
     #[command(after_long_help = SCALE_EXAMPLES)]
     Scale(Box<SeriesArgs>),
 
-    /// Monitor a server on this host for a run elsewhere
+    /// Make load on this host, or monitor a server on it, for a run elsewhere
     ///
-    /// What a run on another host starts, as in `webstone run http://web1 --server-agent 'ssh root@web1 webstone agent'`. It
-    /// speaks with that run on standard input and output, listens on no network, and ends when its input does.
+    /// What a run on another host starts, as in `webstone run http://web1 --server-agent 'ssh root@web1 webstone agent'` or
+    /// `--generator 'ssh gen1 webstone agent'`. It speaks with that run on standard input and output, listens on no network, and
+    /// ends when its input does.
     Agent,
+
+    /// Look at the hosts that make load together
+    ///
+    /// Starts each host's agent and shows what it says of its host, and how its clock stands to this host's. No load is made.
+    #[command(after_long_help = GENERATORS_EXAMPLES)]
+    Generators(GeneratorsArgs),
 
     /// Compare dynamic responses with static files (SPICE)
     ///
@@ -308,6 +317,13 @@ Examples:
 Exit codes: 0 done, 1 webstone failed, 2 usage, 3 a threshold failed, 4 the measurement is invalid (a broken identity, a
 level without a success, or errors above 1 %), 130 interrupted by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. Interrupted
 once, a run ends its level, keeps and reports what was measured; interrupted twice, it stops at once.";
+
+const GENERATORS_EXAMPLES: &str = "\
+Examples:
+  webstone generators check -f testbed.toml
+  webstone generators check --generator 'ssh gen1 webstone agent' --generator 'ssh gen2 webstone agent'
+
+Exit codes: 0 all hosts can make load together, 1 one of them cannot, 2 usage.";
 
 const SERVERS_EXAMPLES: &str = "\
 Examples:

@@ -192,6 +192,14 @@ pub struct SeriesArgs {
     #[command(flatten)]
     pub client: ClientArgs,
 
+    /// Command that runs `webstone agent` on a host that makes load; repeat it for each host
+    ///
+    /// See `webstone run --help` and `docs/generators.md`.
+    ///
+    /// Default: none: this host makes the load. Example: --generator 'ssh gen1 webstone agent'
+    #[arg(long, value_name = "COMMAND", help_heading = "Generator")]
+    pub generator: Vec<String>,
+
     /// Number of worker threads of the generator; 0 means one per CPU that it has
     ///
     /// Example: -t 2

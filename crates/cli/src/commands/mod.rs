@@ -10,6 +10,7 @@ mod child;
 mod compare;
 mod completions;
 pub(crate) mod gates;
+mod generators;
 mod genfiles;
 mod history;
 mod list;
@@ -33,7 +34,7 @@ use webstone_model::series::Kind;
 use webstone_model::workload::Workload;
 use webstone_store::StoreError;
 
-use crate::args::Command;
+use crate::args::{Command, GeneratorsCommand};
 use crate::console::Console;
 use crate::failure::{Exit, Failure};
 use crate::intent;
@@ -67,6 +68,9 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
         }
         Command::Servers(args) => servers::execute(&args),
         Command::Agent => agent::execute(),
+        Command::Generators(args) => match args.command {
+            GeneratorsCommand::Check(args) => generators::execute(&args),
+        },
         Command::Respond(args) => respond::execute(args),
         Command::Scale(args) => series::execute(Kind::Scale, &args, console, command_line()),
         Command::Spice(args) => series::execute(Kind::Spice, &args, console, command_line()),

@@ -137,10 +137,14 @@ pub(super) fn tls(args: &TlsArgs, spec: &mut TlsSpec) {
 }
 
 /// Hosts on the command line are instead of those in a file.
-pub(super) fn generators(args: &GeneratorArgs, spec: &mut RunSpec) {
-    if !args.generator.is_empty() {
-        spec.generators = args.generator.iter().map(|agent| GeneratorHost { agent: agent.clone() }).collect();
+pub(super) fn hosts(commands: &[String], hosts: &mut Vec<GeneratorHost>) {
+    if !commands.is_empty() {
+        *hosts = commands.iter().map(|agent| GeneratorHost { agent: agent.clone() }).collect();
     }
+}
+
+pub(super) fn generators(args: &GeneratorArgs, spec: &mut RunSpec) {
+    hosts(&args.generator, &mut spec.generators);
     generator(args, &mut spec.generator);
 }
 

@@ -13,6 +13,7 @@ mod workout;
 
 use std::path::{Path, PathBuf};
 
+use webstone_model::generators::GeneratorHost;
 use webstone_model::spec::{Check, ConnectionPolicy, Levels, LoadSpec, RunSpec, ServerSpec};
 use webstone_model::threshold::Threshold;
 use webstone_model::tls::TlsSpec;
@@ -21,7 +22,7 @@ use webstone_model::workload::Workload;
 use webstone_report::Format;
 use webstone_runner::check::{self, Asked, Checked};
 
-use crate::args::{HitArgs, OutputArgs, RunArgs, ServeArgs, ThresholdArgs, TlsArgs};
+use crate::args::{GeneratorsCheckArgs, HitArgs, OutputArgs, RunArgs, ServeArgs, ThresholdArgs, TlsArgs};
 use crate::commands::gates;
 use crate::failure::Failure;
 use crate::flags;
@@ -56,6 +57,14 @@ pub(crate) struct Intent {
     pub(crate) output: Option<PathBuf>,
     /// Limits that every level must keep.
     pub(crate) thresholds: Vec<Threshold>,
+}
+
+/// The hosts of `generators check`.
+pub(crate) fn generators(args: &GeneratorsCheckArgs) -> Result<Vec<GeneratorHost>, Failure> {
+    let testbed = args.testbed.as_deref().map(testbed::read).transpose()?;
+    let mut hosts = testbed.map(|testbed| testbed.spec.generators).unwrap_or_default();
+    apply::hosts(&args.generator, &mut hosts);
+    Ok(hosts)
 }
 
 /// How TLS shall be spoken by `checkfiles`.

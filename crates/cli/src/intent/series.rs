@@ -150,6 +150,7 @@ fn apply_all(args: &SeriesArgs, spec: &mut RunSpec) -> Result<(), Failure> {
     apply::load(&args.load, &mut spec.load);
     apply::client(&args.client, &mut spec.client)?;
     apply::own_server(&args.server, &mut spec.server);
+    apply::hosts(&args.generator, &mut spec.generators);
     spec.generator.workers = args.workers.unwrap_or(spec.generator.workers);
     if let Some(cpus) = &args.generator_cpus {
         spec.generator.cpus.clone_from(cpus);

@@ -114,6 +114,24 @@ impl Link {
         lock(&self.echoes).samples.iter().copied().collect()
     }
 
+    /// Some round trips, to be waited for.
+    pub(super) fn echoes(&self) {
+        self.forget_samples();
+        for _ in 0..ECHOES {
+            self.echo();
+            std::thread::sleep(ECHO_PAUSE);
+        }
+        let until = Instant::now() + ECHO_PATIENCE;
+        while self.samples().len() < ECHOES && Instant::now() < until {
+            std::thread::sleep(ECHO_PAUSE);
+        }
+    }
+
+    /// How its clock stands, by them.
+    pub(super) fn clock(&self) -> Option<ClockOffset> {
+        estimate(&self.samples())
+    }
+
     /// The shortest of the last round trips, in nanoseconds.
     pub(super) fn round_trip_ns(&self) -> u64 {
         self.samples().iter().filter_map(Sample::way_ns).min().unwrap_or_default()
@@ -168,7 +186,7 @@ impl Members {
         while present().any(|host| host.link.samples().len() < ECHOES) && Instant::now() < until {
             std::thread::sleep(ECHO_PAUSE);
         }
-        let of = |host: &Member| if host.is_lost { None } else { estimate(&host.link.samples()) };
+        let of = |host: &Member| if host.is_lost { None } else { host.link.clock() };
         self.hosts.iter().map(of).collect()
     }
 }

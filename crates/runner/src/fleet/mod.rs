@@ -24,7 +24,7 @@ use level::FleetLevel;
 use member::{Members, Pinger};
 
 pub use role::role;
-pub use start::FleetError;
+pub use start::{CheckedHost, FleetError, check};
 pub(crate) use start::{Setting, start};
 
 /// Hosts that are ready to make load together.

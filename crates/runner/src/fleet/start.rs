@@ -10,8 +10,10 @@ use tracing::info;
 use webstone_lab::agent::load::{Described, LoadAnswer, LoadAsk, Plan, Prepared};
 use webstone_lab::agent::{AgentError, Heard, Payload};
 use webstone_lab::cpus::cpu_list;
+use webstone_lab::environment;
 use webstone_lab::interrupt::Interrupt;
-use webstone_model::generators::GeneratorRecord;
+use webstone_lab::machine::Root;
+use webstone_model::generators::{ClockOffset, GeneratorRecord};
 use webstone_model::record::Tool;
 use webstone_model::spec::RunSpec;
 use webstone_model::workload::Workload;
@@ -72,6 +74,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) workload: &'a Workload,
     /// The boot of the machine that the server runs on, and its CPUs there, where that is this machine.
     pub(crate) server: Option<(String, Vec<u32>)>,
+    /// Whether every address of the target is a loopback's.
+    pub(crate) is_loopback: bool,
 }
 
 /// Starts every host of the specification.
@@ -79,7 +83,7 @@ pub(crate) struct Setting<'a> {
 /// # Errors
 /// If one of them cannot be had.
 pub(crate) fn start(setting: &Setting<'_>, interrupt: &Interrupt) -> Result<Fleet, FleetError> {
-    let Setting { tool, spec, workload, server } = setting;
+    let Setting { tool, spec, workload, server, is_loopback } = setting;
     let files = carried::pack(spec).map_err(|(path, error)| FleetError::Refused {
         what: format!("{path}: {error}"),
         hint: "generators get a copy of it: name a file that can be read here".to_owned(),
@@ -92,7 +96,13 @@ pub(crate) fn start(setting: &Setting<'_>, interrupt: &Interrupt) -> Result<Flee
     })?;
     let commands: Vec<&String> = spec.generators.iter().map(|host| &host.agent).collect();
     let (version, (ring, bell)) = (role::version(tool), channel());
-    let begin = Begin { version: &version, tool_version: &tool.version, plan: &plan, interrupt };
+    let begin = Begin {
+        version: &version,
+        tool_version: &tool.version,
+        plan: &plan,
+        is_loopback: *is_loopback,
+        interrupt,
+    };
     let numbered: Vec<(usize, &String)> = commands.into_iter().enumerate().collect();
     let (mut hosts, mut warnings) = (Vec::new(), Vec::new());
     for some in numbered.chunks(STARTED_AT_ONCE) {
@@ -136,11 +146,52 @@ pub(crate) fn start(setting: &Setting<'_>, interrupt: &Interrupt) -> Result<Flee
     Ok(Fleet { members: Arc::new(Mutex::new(members)), records, warnings, pinger: Pinger::start(links) })
 }
 
+/// A host that could make load, as [`check`] finds it.
+pub struct CheckedHost {
+    /// What its agent says of it.
+    pub described: Described,
+    /// How its clock stands, if its agent echoes.
+    pub clock: Option<ClockOffset>,
+    /// The shortest round trip, in nanoseconds.
+    pub round_trip_ns: u64,
+}
+
+/// Starts every host's agent, and has it describe the host: no load is made, and no server is needed.
+pub fn check(
+    commands: &[String],
+    tool: &Tool,
+    interrupt: &Interrupt,
+) -> Vec<Result<CheckedHost, FleetError>> {
+    let version = role::version(tool);
+    let begin =
+        Begin { version: &version, tool_version: &tool.version, plan: &[], is_loopback: false, interrupt };
+    let (ring, _bell) = channel();
+    let one = |place: usize, command: &str, ring: Sender<usize>| {
+        let (member, described) = begin.described(place, command, ring)?;
+        member.link.echoes();
+        Ok(CheckedHost { described, clock: member.link.clock(), round_trip_ns: member.link.round_trip_ns() })
+    };
+    let numbered: Vec<(usize, &String)> = commands.iter().enumerate().collect();
+    let of_some = |some: &[(usize, &String)]| -> Vec<Result<CheckedHost, FleetError>> {
+        std::thread::scope(|scope| {
+            let start = |(place, command): &(usize, &String)| {
+                let (place, command, ring, one) = (*place, command.to_string(), ring.clone(), &one);
+                scope.spawn(move || one(place, &command, ring))
+            };
+            let threads: Vec<_> = some.iter().map(start).collect();
+            threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+        })
+    };
+    numbered.chunks(STARTED_AT_ONCE).flat_map(of_some).collect()
+}
+
 /// What is needed to start a host, or to start it again.
 struct Begin<'a> {
     version: &'a str,
     tool_version: &'a str,
     plan: &'a [u8],
+    /// The target is at addresses that no other machine can reach.
+    is_loopback: bool,
     interrupt: &'a Interrupt,
 }
 
@@ -151,8 +202,14 @@ impl Members {
     /// If it cannot be had again, or is another than it was.
     pub(super) fn revive(&mut self, place: usize, interrupt: &Interrupt) -> Result<(), FleetError> {
         let old = &self.hosts[place];
-        let begin =
-            Begin { version: &self.version, tool_version: &self.tool_version, plan: &self.plan, interrupt };
+        // It was reached before, so where it is needs no second look.
+        let begin = Begin {
+            version: &self.version,
+            tool_version: &self.tool_version,
+            plan: &self.plan,
+            is_loopback: false,
+            interrupt,
+        };
         info!(generator = place + 1, command = old.record.command, "is started again");
         let (new, _) = begin.member(place, &old.command.clone(), self.ring.clone())?;
         let is_same =
@@ -170,17 +227,18 @@ impl Members {
 }
 
 impl Begin<'_> {
-    fn member(
+    /// A host whose agent is there and has described it.
+    fn described(
         &self,
         place: usize,
         command: &str,
         ring: Sender<usize>,
-    ) -> Result<(Member, Vec<String>), FleetError> {
+    ) -> Result<(Member, Described), FleetError> {
         let number = place + 1;
         let failed = |source| FleetError::Agent { number, source };
         let (inbox_of, inbox) = channel();
         let link = Link::start(command, self.tool_version, place, inbox_of, ring).map_err(failed)?;
-        let mut member = Member {
+        let member = Member {
             command: command.to_owned(),
             link,
             inbox,
@@ -198,6 +256,31 @@ impl Begin<'_> {
             other => return Err(failed(refused(&member, &strange(&other)))),
         };
         self.is_same_build(number, &described)?;
+        Ok((member, described))
+    }
+
+    /// A host that is ready to make its part.
+    fn member(
+        &self,
+        place: usize,
+        command: &str,
+        ring: Sender<usize>,
+    ) -> Result<(Member, Vec<String>), FleetError> {
+        let number = place + 1;
+        let failed = |source| FleetError::Agent { number, source };
+        let (mut member, described) = self.described(place, command, ring)?;
+        let is_elsewhere = described.boot.is_some() && described.boot != environment::boot(&Root::default());
+        if self.is_loopback && is_elsewhere {
+            return Err(FleetError::Refused {
+                what: format!(
+                    "generator {number} ({}) is another machine, which cannot reach a server at a loopback address",
+                    described.name
+                ),
+                hint: "name the server by an address of its network; one that webstone starts takes it from \
+                       --server-listen, as in --server-listen 192.0.2.1:0"
+                    .to_owned(),
+            });
+        }
         let prepare = LoadAsk::Prepare(Payload::of(self.plan));
         let prepared = match self.answer(&member, 2, prepare, self.plan).map_err(failed_or(number))? {
             LoadAnswer::Prepared(prepared) => *prepared,
@@ -209,10 +292,7 @@ impl Begin<'_> {
             }
             other => return Err(failed(refused(&member, &strange(&other)))),
         };
-        for _ in 0..5 {
-            member.link.echo();
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        member.link.echoes();
         let notes = prepared.warnings.clone();
         member.record = record(&member, described, prepared);
         info!(generator = number, name = member.record.name, workers = member.record.workers, "is ready");

@@ -1,0 +1,84 @@
+//! `webstone generators check`: what the hosts are that shall make load together, before any load.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use webstone_lab::cpus::cpu_list;
+use webstone_lab::interrupt::Interrupt;
+use webstone_model::generators::GeneratorHost;
+use webstone_runner::fleet::{CheckedHost, check};
+
+use crate::args::GeneratorsCheckArgs;
+use crate::console::print;
+use crate::failure::{Exit, Failure};
+use crate::{intent, version};
+
+pub(super) fn execute(args: &GeneratorsCheckArgs) -> Result<Exit, Failure> {
+    let hosts = intent::generators(args)?;
+    if hosts.is_empty() {
+        return Err(Failure::usage("no host is named").hint(
+            "give --generator 'ssh gen1 webstone agent', or -f with a testbed file that has [[generators]]",
+        ));
+    }
+    let commands: Vec<String> = hosts.into_iter().map(|GeneratorHost { agent }| agent).collect();
+    let found = check(&commands, &version::tool(), &Interrupt::default());
+    let mut lines = Vec::new();
+    let mut errors = Vec::new();
+    for (number, host) in found.iter().enumerate() {
+        match host {
+            Ok(host) => lines.push(line(number + 1, host)),
+            Err(error) => errors.push((error.to_string(), error.hint())),
+        }
+    }
+    lines.extend(twice(&found));
+    print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())?;
+    match errors.split_first() {
+        None => Ok(Exit::Done),
+        Some(((first, hint), others)) => {
+            let all: Vec<&str> =
+                std::iter::once(first.as_str()).chain(others.iter().map(|(text, _)| text.as_str())).collect();
+            let failure = Failure::failed(all.join("\nerror: "));
+            Err(hint.iter().cloned().fold(failure, Failure::hint))
+        }
+    }
+}
+
+fn line(number: usize, host: &CheckedHost) -> String {
+    let CheckedHost { described, clock, round_trip_ns } = host;
+    let cpus = described.cpus.len();
+    let clock = clock.map_or_else(
+        || "its agent does not echo".to_owned(),
+        |clock| format!("clock known within {}", shown(clock.bound_ns)),
+    );
+    format!(
+        "generator {number}: {}, webstone {}, {cpus} {} ({}), round trip {}, {clock}",
+        described.name,
+        described.version,
+        if cpus == 1 { "CPU" } else { "CPUs" },
+        cpu_list(&described.cpus),
+        shown(*round_trip_ns),
+    )
+}
+
+/// As `1.5ms`.
+fn shown(ns: u64) -> String {
+    format!("{:.1?}", Duration::from_nanos(ns))
+}
+
+/// Agents that are on one machine, which counts once and must not give two of them the same CPUs.
+fn twice<E>(found: &[Result<CheckedHost, E>]) -> Vec<String> {
+    let mut machines: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (number, host) in found.iter().enumerate() {
+        if let Ok(CheckedHost { described, .. }) = host
+            && let Some(boot) = &described.boot
+        {
+            machines.entry(boot).or_default().push((number + 1).to_string());
+        }
+    }
+    let several = machines.into_values().filter(|numbers| numbers.len() > 1);
+    several
+        .map(|numbers| {
+            format!("note: generators {} are on one machine, and count as one host", numbers.join(", "))
+        })
+        .collect()
+}
