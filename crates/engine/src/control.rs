@@ -98,9 +98,10 @@ impl Control {
         self.decide(at_ns, Course::may_begin, Course::begin)
     }
 
-    /// Whether the warm-up is over and every client has had an answer, or has waited 20 s for it: the window may open.
+    /// Whether the warm-up is over and every client has had an answer, or has waited 20 s for it: the window may open, or does
+    /// already.
     pub fn is_warm(&self) -> bool {
-        self.course.get().is_some_and(|course| course.lock().is_warm)
+        self.course.get().is_some_and(|course| course.lock().is_warm || course.is_opening())
     }
 
     /// Opens the window of a level whose instants are agreed on, at an instant of [`Control::now_ns`]. Once, when it is warm, and
@@ -272,5 +273,67 @@ impl Course {
         state.is_over = true;
         state.words.clear();
         self.shared.close_ns.fetch_min(now + ANNOUNCE_NS, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use webstone_model::spec::RunSpec;
+    use webstone_model::units::Nanos;
+    use webstone_model::workload::{FileRequest, Page, Workload};
+
+    use super::*;
+
+    fn course(opening: Opening) -> Arc<Course> {
+        let mut spec = RunSpec { target: vec!["http://192.0.2.1".into()], ..RunSpec::default() };
+        spec.load.warmup = Nanos::from_secs(1);
+        let files = vec![FileRequest { url: "/".into(), ..FileRequest::default() }];
+        let page = Page { weight: 1, files, think: Nanos::ZERO };
+        let workload = Workload { name: "w".into(), pages: vec![page], ..Workload::default() };
+        let shared = Shared {
+            open_ns: AtomicU64::new(u64::MAX),
+            close_ns: AtomicU64::new(u64::MAX),
+            abort: AtomicBool::new(false),
+            settle: AtomicBool::new(false),
+            pages_left: AtomicU64::new(u64::MAX),
+            traced: AtomicU32::new(0),
+            workers: Vec::new(),
+        };
+        Course::new(&Plan::compile(&spec, &workload).unwrap(), opening, Arc::new(shared))
+    }
+
+    /// An end between the last look at the clients and the opening must not be lost: the window would last its whole time.
+    #[test]
+    fn an_end_before_the_opening_is_final() {
+        for opening in [Opening::Own, Opening::Agreed] {
+            let course = course(opening);
+            let control = Control::default();
+            control.watches(&course);
+            course.armed(Vec::new());
+            let go_at = control.go_at(now_ns() + 1_000_000_000);
+            assert_eq!(go_at.is_ok(), opening == Opening::Agreed);
+            if opening == Opening::Agreed {
+                course.warm(now_ns());
+            }
+            let before_ns = now_ns();
+            course.end(before_ns);
+            course.warm(now_ns());
+            assert_eq!(control.open_at(now_ns() + 1_000_000_000), Err(InstantError::Ended));
+            assert!(!course.is_opening());
+            assert_eq!(course.shared.close_ns.load(Ordering::Relaxed), before_ns + ANNOUNCE_NS);
+        }
+    }
+
+    #[test]
+    fn a_level_of_its_own_opens_when_it_is_warm_and_an_agreed_one_does_not() {
+        for opening in [Opening::Own, Opening::Agreed] {
+            let course = course(opening);
+            course.armed(Vec::new());
+            assert_eq!(course.lock().go_ns.is_some(), opening == Opening::Own);
+            course.warm(5);
+            assert_eq!(course.is_opening(), opening == Opening::Own);
+        }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) trait Layer: Default {
     /// give may lie there, so it is void when another link is asked for the same.
     type Shared;
 
-    /// Made by the thread that runs the worker, before its clock starts.
+    /// Made by the thread that runs the worker, before its clock starts. `slot` is the worker's first among those of all hosts.
     fn shared(plan: &Plan, slot: u32) -> Self::Shared;
 
     /// A connection to an origin begins, given by its number in the plan; what was known of the last is void.

@@ -277,8 +277,14 @@ fn quiet_time(plan: &Plan, shared: &Shared) -> Duration {
     if !is_open || plan.page_limit.is_some() {
         return WATCH_EVERY;
     }
-    let left_ns = shared.close_ns.load(Ordering::Relaxed).saturating_sub(now_ns());
-    Duration::from_nanos(left_ns).clamp(WATCH_EVERY, WATCH_SELDOM)
+    let (now, open_ns) = (now_ns(), shared.open_ns.load(Ordering::Relaxed));
+    // Not in the moment in which workers open, but soon behind it.
+    let next_ns = if now < open_ns {
+        open_ns.saturating_add(WATCH_EVERY.as_nanos() as u64)
+    } else {
+        shared.close_ns.load(Ordering::Relaxed)
+    };
+    Duration::from_nanos(next_ns.saturating_sub(now)).clamp(WATCH_EVERY, WATCH_SELDOM)
 }
 
 /// Sees the level through its phases until its workers are done; whether it was interrupted.

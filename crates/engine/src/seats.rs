@@ -111,7 +111,7 @@ mod tests {
                 for worker in 0..workers {
                     let mine = clients_of(seats.slots(worker), clients, together);
                     prop_assert_eq!(mine.start, next_client);
-                    prop_assert!(mine.start % together == 0 || mine.start == clients);
+                    prop_assert!(mine.start.is_multiple_of(together) || mine.start == clients);
                     next_client = mine.end;
                 }
                 prop_assert_eq!(here.end, next_client);

@@ -27,9 +27,9 @@ fn level(clients: u32) -> Level {
 /// Answers take as long as the URL says, so that pages differ.
 fn peer() -> impl Peer {
     server(100 * US, |_, request| {
-        let digits = request.bytes().take_while(|byte| *byte != b' ').count() as u64;
-        let number = u64::from(request.as_bytes()[5] - b'0');
-        vec![Act::Wait((number + 1) * 400 * US + digits), Act::Write(response(10 + number as usize))]
+        // GET /page/file HTTP/1.1
+        let [page, file] = [5, 7].map(|at| u64::from(request.as_bytes()[at] - b'0'));
+        vec![Act::Wait((page + 1) * 400 * US + file), Act::Write(response(10 + page as usize))]
     })
 }
 

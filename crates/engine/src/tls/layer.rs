@@ -304,7 +304,7 @@ impl Tls {
     }
 }
 
-/// A generator of numbers that depend on seed and worker alone (splitmix64).
+/// A generator of numbers that depend on the seed and the worker's first slot alone (splitmix64).
 #[derive(Debug)]
 struct Draws(u64);
 
