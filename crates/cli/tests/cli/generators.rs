@@ -228,3 +228,48 @@ fn ctrl_c_keeps_what_all_have_measured() {
         assert!(is_gone(pid), "agent {pid} outlived its run");
     }
 }
+
+#[test]
+fn the_offset_of_a_clock_that_is_known_lies_within_its_bound() {
+    const AHEAD_S: i64 = 3_600;
+    let dir = tempfile::tempdir().unwrap();
+    let Some([(one, _), (two, _)]) = two(dir.path()) else { return };
+    let shifted = format!("unshare --time --monotonic {AHEAD_S} --fork {two}");
+    let may = std::process::Command::new("unshare").args(["--time", "--fork", "true"]).output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        println!("skipped: this user may not make a time namespace (`unshare --time`)");
+        return;
+    }
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let agents = [(one, PathBuf::new()), (shifted, PathBuf::new())];
+    let load = ["-K", "-c", "4", "-d", "1s", "-i", "3", "-q", "--format", "json", "--retries", "0"];
+    let record = json(&webstone_in(dir.path(), &run(&server.url, &agents, &load)));
+    let runs = record["iterations"].as_array().unwrap();
+    assert_eq!(runs.len(), 3);
+    for parts in runs.iter().map(|run| run["parts"].as_array().unwrap()) {
+        assert_eq!(parts.len(), 2);
+        for (part, ahead_s) in parts.iter().zip([0, AHEAD_S]) {
+            let (offset, bound) =
+                (part["clock"]["offset_ns"].as_i64().unwrap(), number(&part["clock"]["bound_ns"]));
+            let wrong = (offset - ahead_s * 1_000_000_000).unsigned_abs();
+            assert!(wrong <= bound, "{wrong} ns wrong, within {bound}: {part}");
+        }
+    }
+}
+
+#[test]
+fn agents_that_hear_nothing_for_their_lease_end_their_load() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(agents) = two(dir.path()) else { return };
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let load = ["-K", "-c", "2", "-d", "1h", "--warmup", "0s", "-q", "--no-store"];
+    let controller = Running::start(dir.path(), &run(&server.url, &agents, &load));
+    let pids: Vec<u32> = agents.iter().map(|(_, file)| pid_in(file)).collect();
+    pids.iter().for_each(|pid| wait_for_load(*pid));
+    // It is there, its streams are open, and it says nothing.
+    controller.signal("STOP");
+    for pid in pids {
+        assert!(is_gone(pid), "agent {pid} goes on without its controller");
+    }
+    controller.signal("KILL");
+}

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::program::program;
 
@@ -18,11 +19,12 @@ pub(crate) struct Namespace {
 impl Namespace {
     #[expect(clippy::print_stdout, reason = "a skipped test says why")]
     pub(crate) fn make() -> Option<Namespace> {
-        let pid = std::process::id();
-        let name = format!("wsag{pid}");
-        let (here, there) = (format!("wsa{pid}"), format!("wsb{pid}"));
-        // Of the block for benchmarks of network devices (RFC 2544), four addresses each process.
-        let net = format!("198.18.{}.{}", pid / 64 % 256, pid % 64 * 4);
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let (pid, number) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let name = format!("wsag{pid}-{number}");
+        let (here, there) = (format!("wsa{pid}-{number}"), format!("wsb{pid}-{number}"));
+        // Of the block for benchmarks of network devices (RFC 2544): four addresses, for two at a time of each process.
+        let net = format!("198.{}.{}.{}", 18 + number % 2, pid / 64 % 256, pid % 64 * 4);
         let host = |n: u32| {
             let (head, last) = net.rsplit_once('.').unwrap();
             format!("{head}.{}", last.parse::<u32>().unwrap() + n)
