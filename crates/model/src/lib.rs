@@ -7,6 +7,7 @@
 
 pub mod addresses;
 pub mod arrivals;
+mod disturbance;
 pub mod errors;
 pub mod event;
 pub mod figures;

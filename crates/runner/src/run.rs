@@ -342,7 +342,13 @@ fn prepare(
         server: server.as_ref().map(|s| s.facts.clone()).unwrap_or_default(),
         server_host: introduced.as_ref().map(|agent| agent.host.clone()),
     };
-    let environment = environment::gather(&root, subject);
+    let mut environment = environment::gather(&root, subject);
+    let mut generators = generators;
+    if !generators.is_empty() {
+        redaction::generators(&mut generators);
+        // For the rule that all hosts ran the same program.
+        environment.extend(fleet::program_sha256().map(|sum| ("tool.program_sha256".to_owned(), sum.into())));
+    }
     // The engine has the specification and the workload as they were given; the record has them without secrets.
     let spec = redaction::spec(&spec);
     let mut workload = workload;

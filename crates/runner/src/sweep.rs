@@ -384,7 +384,8 @@ impl Sweep<'_> {
     }
 
     fn iteration(&self, step: Step, made: Made, seen: Seen) -> IterationRecord {
-        let Made { outcome, parts, lost } = made;
+        let Made { outcome, parts, mut lost } = made;
+        lost.iter_mut().for_each(redaction::loss);
         let LevelOutcome { mut measured, opened_at, interrupted, .. } = outcome;
         let Seen { here: used, elsewhere } = seen;
         measured.errors = redaction::errors(std::mem::take(&mut measured.errors));
@@ -413,7 +414,7 @@ impl Sweep<'_> {
             }
             Some(Err(reason)) => (None, None, Some(reason)),
         };
-        IterationRecord {
+        let mut run = IterationRecord {
             clients: step.clients,
             rate: step.rate,
             schedule: ScheduleKept::of(&measured),
@@ -431,7 +432,9 @@ impl Sweep<'_> {
             server_missing,
             origin: used.origin,
             pages_at: None,
-        }
+        };
+        run.identities.extend(identities::of_parts(&run));
+        run
     }
 
     /// The server's counters; asked again for a moment where they are not yet what they must become.

@@ -67,7 +67,7 @@ impl FleetLevel {
         }
         let clocks: Vec<ClockOffset> = clocks.into_iter().flatten().collect();
         let mut playing = Playing::begin(self, members, &clocks);
-        playing.to_its_end();
+        playing.play();
         let Playing { course, results, interrupted, .. } = playing;
         let mut lost = course.lost().cloned();
         if let Some((place, _)) = &lost {
@@ -149,7 +149,7 @@ impl<'a> Playing<'a> {
         Playing { level, members, clocks, number, course, results, interrupted: false }
     }
 
-    fn to_its_end(&mut self) {
+    fn play(&mut self) {
         while self.course.stage() != Stage::Done {
             match self.members.bell.recv_timeout(TICK) {
                 Ok(place) => self.read(place),

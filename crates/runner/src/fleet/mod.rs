@@ -23,6 +23,7 @@ use crate::generator::{Level, LoadGenerator, Outputs};
 use level::FleetLevel;
 use member::{Members, Pinger};
 
+pub(crate) use role::program_sha256;
 pub use role::role;
 pub use start::{CheckedHost, FleetError, check};
 pub(crate) use start::{Setting, start};

@@ -149,7 +149,7 @@ impl Maker {
             warnings: placement.warnings,
         };
         self.ready = Some(Ready {
-            links: links_towards(&root, towards.into_iter(), facts.this_host),
+            links: links_towards(&root, towards, facts.this_host),
             addresses: facts.addresses,
             here: facts.this_host,
             spec,
@@ -328,7 +328,8 @@ pub(super) fn version(tool: &Tool) -> String {
     format!("{}{commit}", tool.version)
 }
 
-fn program_sha256() -> Option<String> {
+/// SHA-256 of the program that runs here, in hex.
+pub(crate) fn program_sha256() -> Option<String> {
     let mut program = std::fs::File::open("/proc/self/exe").ok()?;
     let mut sum = Sha256::new();
     std::io::copy(&mut program, &mut sum).ok()?;
