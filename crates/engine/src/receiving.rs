@@ -69,7 +69,11 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                         }
                         // What clients did next may have ended the connection.
                         Ok(_) if P::Exchanges::MANY && !self.is_still_up(index, connection) => return,
-                        Ok(Some(slot)) => return self.finish(ExchangeId { link: index, slot }, ended, now),
+                        Ok(Some(slot)) => {
+                            // The answer to come may be shorter than what this one's body was awaited by.
+                            self.awaits(index, 1);
+                            return self.finish(ExchangeId { link: index, slot }, ended, now);
+                        }
                         // The layer below has announced the end, and the server may wait for the client to close first.
                         Ok(None) if !L::IS_PLAIN && self.links[index].layer.is_ended() => {
                             self.say_last_words(index);
@@ -105,7 +109,13 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             u64::MAX => 0,
             left => left.saturating_sub(RECORD_BYTES).min(AWAITED_BYTES_MAX),
         };
-        let bytes = if bytes < AWAITED_BYTES_MIN { 1 } else { bytes as u32 };
+        self.awaits(index, if bytes < AWAITED_BYTES_MIN { 1 } else { bytes as u32 });
+    }
+
+    /// Has a link wait for so many bytes, if it waits for another number so far.
+    #[inline]
+    fn awaits(&mut self, index: u32, bytes: u32) {
+        let link = &mut self.links[index];
         if link.layer.awaits(bytes)
             && let Some(socket) = &link.socket
         {

@@ -17,6 +17,9 @@ struct Server {
     tls: Option<ServerConnection>,
     plain: Vec<u8>,
     body_bytes: usize,
+    /// Every second answer has ten bytes instead.
+    small_between: bool,
+    answered: u64,
 }
 
 impl Server {
@@ -30,7 +33,14 @@ impl Server {
             .with_no_client_auth()
             .with_single_cert(vec![made.cert.der().clone()], key)
             .unwrap();
-        Server { config: Arc::new(config), tls: None, plain: Vec::new(), body_bytes: 10 }
+        Server {
+            config: Arc::new(config),
+            tls: None,
+            plain: Vec::new(),
+            body_bytes: 10,
+            small_between: false,
+            answered: 0,
+        }
     }
 
     fn flight(&mut self) -> Vec<u8> {
@@ -75,7 +85,9 @@ impl Peer for &mut Server {
         while let Some(request) = take_http1_request(&mut self.plain) {
             let is_last = memchr::memmem::find(&request, b"Connection: close").is_some();
             let tls = self.tls.as_mut().expect("as above");
-            tls.writer().write_all(&response(self.body_bytes)).unwrap();
+            let is_small = self.small_between && self.answered % 2 == 1;
+            self.answered += 1;
+            tls.writer().write_all(&response(if is_small { 10 } else { self.body_bytes })).unwrap();
             if is_last {
                 tls.send_close_notify();
             }
@@ -186,6 +198,33 @@ fn a_large_body_ends_when_its_last_byte_comes() {
                     "{segment_bytes} {policy:?}: {took_ns}, {least_ns}"
                 );
             }
+        }
+    }
+}
+
+/// What was awaited of a large body must not be awaited of the small answer that comes next on the same connection.
+#[test]
+fn a_small_answer_behind_a_large_one_is_noticed_when_it_comes() {
+    for segment_bytes in [usize::MAX, 1400, 20_000] {
+        for body_bytes in (140_000..420_000).step_by(7_001) {
+            let mut level = level(TlsVersion::Tls13);
+            level.wire.segment_bytes = segment_bytes;
+            level.wire.bytes_per_s = Some(100_000_000);
+            level.spec.load.duration = Nanos(60 * MS);
+            let mut server = Server { body_bytes, small_between: true, ..Server::new() };
+            let (sender, receiver) = sync_channel(1024);
+            let measured = level.run_over::<Tls, Http1>(&mut server, Some(sender));
+            assert_eq!(errors(&measured), [], "{segment_bytes} {body_bytes}");
+            let told: Vec<Transaction> = receiver.try_iter().flatten().collect();
+            let small: Vec<u64> = (told.iter().filter(|told| told.body_bytes == 10))
+                .map(|told| (told.end_ns - told.sent_ns.unwrap()) as u64)
+                .collect();
+            assert!(small.len() >= 2, "{segment_bytes} {body_bytes}: {told:?}");
+            // The way there and back, and what the server takes.
+            assert!(
+                small.iter().all(|took_ns| *took_ns < 4 * MS + 10_000),
+                "{segment_bytes} {body_bytes}: {small:?}"
+            );
         }
     }
 }
