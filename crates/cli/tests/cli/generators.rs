@@ -274,3 +274,16 @@ fn agents_that_hear_nothing_for_their_lease_end_their_load() {
     }
     controller.signal("KILL");
 }
+
+#[test]
+fn over_tls_they_trust_the_certificate_that_was_made_for_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(agents) = two(dir.path()) else { return };
+    let mut arguments = run("--tls", &agents, &["-K", "-c", "4", "-d", "2s", "-q", "--format", "json"]);
+    // The mix has files of 500 bytes and of 500 kB: each answer is awaited by its own length.
+    arguments.extend(["--retries", "0", "-i", "1"]);
+    let record = json(&webstone_in(dir.path(), &arguments));
+    let measured = &record["iterations"][0]["measured"];
+    assert!(number(&measured["counts"]["succeeded"]) > 20, "{measured}");
+    assert_eq!(measured["errors"].as_array().map(Vec::len), Some(0), "{measured}");
+}

@@ -99,6 +99,7 @@ fn manual_pages_are_written_for_every_command() {
         "compare",
         "completions",
         "find",
+        "generators",
         "genfiles",
         "history",
         "hit",

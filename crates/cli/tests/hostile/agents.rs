@@ -55,7 +55,7 @@ opened = 0
 def ordinary(ask):
     global opened
     kind, number = ask["message"], ask["number"]
-    if kind == "Echo": answer(number, "Echoed")
+    if kind == "Echo": answer(number, {"Echoed": {"received_ns": 1, "sent_ns": 2}})
     elif kind == "Level": answer(number, "Ready")
     elif kind == "Open":
         opened = time.monotonic_ns(); answer(number, {"Opened": {"nanos": 0}})
