@@ -29,7 +29,7 @@ pub const STALL_NS_CLEAN: u64 = 250_000_000;
 /// A single stall, in nanoseconds, from which on a window is void however long it is.
 pub const STALL_NS_VOID: u64 = 1_000_000_000;
 /// How far from the agreed instant a host of several may open its window, in nanoseconds, its clock's bound included: this much, or
-/// [`APART_SHARE`] of the window where that is more.
+/// `APART_SHARE` of the window where that is more.
 pub const APART_NS_MIN: u64 = 5_000_000;
 /// See [`APART_NS_MIN`]: a thousandth of the window.
 pub(super) const APART_SHARE: u64 = 1_000;
