@@ -156,6 +156,9 @@ pub enum Event {
         planned_ns: Option<u64>,
         /// Whether a level has more clients than start at once, so that its start takes time besides.
         paced: bool,
+        /// Of a load that several hosts make: which has which share, in words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dealt: Option<String>,
     },
     /// A level starts.
     LevelStarted {
@@ -254,6 +257,7 @@ mod tests {
             steps: 4,
             planned_ns: Some(1),
             paced: false,
+            dealt: None,
         };
         for event in [
             started,

@@ -36,8 +36,11 @@ pub struct GeneratorRecord {
     pub boot: Option<String>,
     /// CPUs that its workers were pinned to.
     pub cpus: Vec<u32>,
-    /// Its workers: its share of clients and arrivals is their share of all workers.
+    /// Its workers.
     pub workers: u32,
+    /// Slots of each of its workers, which are dealt clients and arrivals alike: more where a calibration says that they can do more
+    /// than those of other hosts.
+    pub slots: u32,
     /// Whether the server under test has its address there; absent where that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub has_server: Option<bool>,

@@ -67,6 +67,10 @@ fn the_published_schema_of_events_is_the_generated_one_and_is_kept_to() {
         steps: 6,
         planned_ns: None,
         paced: true,
+        dealt: Some(
+            "dealing the load to 2 hosts by their workers: gen1 4 workers, 50 %; gen2 4 workers, 50 %"
+                .to_owned(),
+        ),
     };
     let live = Live { response: Some(LivePercentiles::default()), ..Live::default() };
     for event in [started, Event::LevelEnded { at, level }, Event::Tick { at, phase: Phase::Measuring, live }]

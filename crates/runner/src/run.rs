@@ -167,6 +167,8 @@ struct Prepared {
     /// The specification as the engine has it: target and workers decided.
     effective: RunSpec,
     generator: Box<dyn LoadGenerator>,
+    /// Which host makes which share of the load, where several do.
+    dealt: Option<String>,
     server: Option<UnderTest>,
     /// Somebody else's.
     found: Found,
@@ -303,8 +305,9 @@ fn prepare(
     going_on()?;
     let (agent, introduced) = started.transpose()?.unzip();
     warnings.extend(introduced.iter().flat_map(|agent| agent.warnings.clone()));
-    let (generator, generators) = match effective.generators.is_empty() {
-        true => (compile(&effective, &workload)?, Vec::new()),
+    let (mut dealt, mut generators) = (None, Vec::new());
+    let generator = match effective.generators.is_empty() {
+        true => compile(&effective, &workload)?,
         false => {
             observer
                 .event(&Event::Preparing { what: "starting the agents on the generators' hosts".to_owned() });
@@ -320,8 +323,8 @@ fn prepare(
             };
             let fleet = fleet::start(&setting, interrupt)?;
             warnings.extend(fleet.warnings.iter().cloned());
-            let records = fleet.records.clone();
-            (Box::new(fleet) as Box<dyn LoadGenerator>, records)
+            (dealt, generators) = (Some(fleet.plan_in_words.clone()), fleet.records.clone());
+            Box::new(fleet) as Box<dyn LoadGenerator>
         }
     };
     let record_all = match &spec.generator.record_all {
@@ -343,7 +346,6 @@ fn prepare(
         server_host: introduced.as_ref().map(|agent| agent.host.clone()),
     };
     let mut environment = environment::gather(&root, subject);
-    let mut generators = generators;
     if !generators.is_empty() {
         redaction::generators(&mut generators);
         // For the rule that all hosts ran the same program.
@@ -392,6 +394,7 @@ fn prepare(
         record,
         effective,
         generator,
+        dealt,
         server,
         found,
         agent,
@@ -430,6 +433,7 @@ impl Prepared {
             steps,
             planned_ns: planned.map(|time| time.as_nanos() as u64),
             paced,
+            dealt: self.dealt.take(),
         });
         let server_cpus = watched_cpus(&self.record, &self.effective);
         let mut unstored = ();

@@ -20,7 +20,7 @@ pub(super) fn execute() -> Result<Exit, Failure> {
     }
     // Not the locked handles: the threads that hear and answer outlive this call until the program ends.
     let tool = version::tool();
-    match serve(io::stdin(), io::stdout(), &tool.version.clone(), role(tool)) {
+    match serve(io::stdin(), io::stdout(), &tool.version.clone(), role(tool, super::calibrate::file())) {
         Ok(()) => Ok(Exit::Done),
         Err(error) => {
             let failure = Failure::failed(format!("agent: {error}"));

@@ -119,11 +119,12 @@ impl Observer for Display {
             Event::Preparing { what } if self.live => self.show(what),
             Event::Preparing { .. } => {}
             Event::RunStarted { spec, .. } if self.is_series => self.times_of(spec),
-            Event::RunStarted { target, workload, spec, steps, planned_ns, paced, .. } => {
+            Event::RunStarted { target, workload, spec, steps, planned_ns, paced, dealt, .. } => {
                 self.times_of(spec);
                 let planned = planned_ns.map(Duration::from_nanos);
                 let planned = planned.map(|time| line::Planned { time, at_least: *paced });
                 self.say(&line::opening(target, workload, spec, *steps, planned));
+                dealt.iter().for_each(|dealt| self.say(dealt));
             }
             Event::LevelStarted { .. } => self.recent.clear(),
             Event::Tick { at, phase, live } => self.tick(*at, *phase, *live),

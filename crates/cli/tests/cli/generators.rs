@@ -46,7 +46,7 @@ fn two_agents_make_one_level_and_every_part_adds_up() {
     let dir = tempfile::tempdir().unwrap();
     let Some(agents) = two(dir.path()) else { return };
     let server = Server::start(dir.path(), &["--threads", "1"]);
-    let load = ["-K", "-c", "5", "-d", "2s", "--warmup", "500ms", "-q", "--format", "json", "--retries", "0"];
+    let load = ["-K", "-c", "5", "-d", "2s", "--warmup", "500ms", "--format", "json", "--retries", "0"];
     let said = webstone_in(dir.path(), &run(&server.url, &agents, &load));
     let record = json(&said);
     let hosts = record["generators"].as_array().expect("they are in the record");
@@ -58,6 +58,12 @@ fn two_agents_make_one_level_and_every_part_adds_up() {
         assert_eq!(sum(key), number(&level["measured"]["counts"][key]), "{key}");
     }
     assert!(sum("succeeded") > 0);
+    let dealt = "dealing the load to 2 hosts by their workers: ";
+    assert!(
+        said.err.lines().any(|line| line.starts_with(dealt) && line.ends_with("1 worker, 50 %")),
+        "{}",
+        said.err
+    );
     let of = |key: &str| parts.iter().map(|part| number(&part[key])).collect::<Vec<_>>();
     assert_eq!((of("first_client"), of("clients")), (vec![0, 2], vec![2, 3]), "{parts:?}");
     assert_eq!(level["measured"]["clients"].as_array().unwrap().len(), 5);
@@ -286,4 +292,35 @@ fn over_tls_they_trust_the_certificate_that_was_made_for_the_run() {
     let measured = &record["iterations"][0]["measured"];
     assert!(number(&measured["counts"]["succeeded"]) > 20, "{measured}");
     assert_eq!(measured["errors"].as_array().map(Vec::len), Some(0), "{measured}");
+}
+
+#[test]
+fn a_check_shows_every_host_and_every_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let agent = format!("{} agent", program());
+    let check = [
+        "generators",
+        "check",
+        "--generator",
+        &agent,
+        "--generator",
+        "sh -c 'exit 255'",
+        "--generator",
+        &agent,
+    ];
+    let said = webstone_in(dir.path(), &check);
+    assert_eq!(said.code, 1, "{}", said.err);
+    let lines: Vec<&str> = said.out.lines().collect();
+    let [first, third, note] = lines[..] else { panic!("{}", said.out) };
+    assert!(first.starts_with("generator 1: ") && first.contains(", round trip "), "{first}");
+    assert!(third.starts_with("generator 3: ") && third.contains("clock known within "), "{third}");
+    assert_eq!(note, "note: generators 1, 3 are on one machine, and count as one host");
+    assert!(said.err.starts_with("error: generator 2: the agent `sh -c 'exit 255'` ended: "), "{}", said.err);
+    let file = dir.path().join("testbed.toml");
+    fs::write(&file, format!("[[generators]]\nagent = \"{agent}\"\n")).unwrap();
+    let said = webstone_in(dir.path(), &["generators", "check", "-f", "testbed.toml"]);
+    assert_eq!((said.code, said.out.lines().count()), (0, 1), "{}", said.err);
+    let said = webstone_in(dir.path(), &["generators", "check"]);
+    assert_eq!((said.code, said.out.as_str()), (2, ""));
+    assert!(said.err.starts_with("error: no host is named\nhint: give --generator "), "{}", said.err);
 }

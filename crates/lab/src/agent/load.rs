@@ -61,12 +61,14 @@ pub struct Arm {
     pub clients: u32,
     /// Open loop: arrivals of all hosts together.
     pub rate: Option<RateProfile>,
-    /// Workers of the hosts before this one.
-    pub first_worker: u32,
+    /// Slots of the hosts before this one.
+    pub first: u32,
+    /// Slots of each worker here.
+    pub each: u32,
     /// Workers here.
     pub workers: u32,
-    /// Workers of all hosts.
-    pub all_workers: u32,
+    /// Slots of all hosts.
+    pub of: u32,
 }
 
 /// What the role says.

@@ -48,6 +48,7 @@ pub fn fleet() -> RunRecord {
             boot: Some(format!("b{}", place + 1)),
             cpus: vec![1],
             workers: 1,
+            slots: 1,
             has_server: Some(false),
             round_trip_ns_min: 150_000,
             environment: [

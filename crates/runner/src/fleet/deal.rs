@@ -1,58 +1,188 @@
 //! Who of several hosts has which workers, clients and arrivals of a level. Numbers of clients and arrivals are those of the whole
 //! level, so each client asks for the pages that it would ask for on a single host.
 
-/// A host's workers among those of all hosts.
+use webstone_judge::calibration::{self, Calibration, Mode};
+use webstone_model::generators::GeneratorRecord;
+use webstone_model::spec::ConnectionPolicy;
+
+/// Slots of a worker of the slowest host: a host whose workers can do an eighth more has one slot more for each.
+const SLOTS_MIN: u32 = 8;
+/// The most that a worker has, however fast.
+const SLOTS_MAX: u32 = 256;
+
+/// Slots of a host's workers among those of all hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Share {
-    /// Workers of the hosts before it.
+    /// Slots of the hosts before it.
     pub(crate) first: u32,
-    /// Its own; 0: it has no part in the level.
+    /// Slots of each of its workers.
+    pub(crate) each: u32,
+    /// Its workers; 0: it has no part in the level.
     pub(crate) workers: u32,
 }
 
-/// Deals a level to hosts with so many workers each. `groups`: the clients, or the groups of them that share connections; a
-/// worker without any would have arrivals and nobody to serve them, so where there are fewer, workers stay away, evenly.
-/// Also returns how many workers there are in all.
-pub(crate) fn deal(workers: &[u32], groups: u32) -> (Vec<Share>, u32) {
-    let wanted: u64 = workers.iter().copied().map(u64::from).sum();
-    let all = wanted.min(u64::from(groups.max(1)));
+/// Deals a level to hosts with so many workers of so many slots each. `groups`: the clients, or the groups of them that share
+/// connections; a worker without any would have arrivals and nobody to serve them. So where there are fewer than workers, some
+/// stay away, evenly; and where there are too few for each worker's slots to have one, all workers are alike. Also returns how
+/// many slots there are in all.
+pub(crate) fn deal(hosts: &[(u32, u32)], groups: u32) -> (Vec<Share>, u32) {
+    let groups = u64::from(groups.max(1));
+    let slots: u64 = hosts.iter().map(|(workers, each)| u64::from(*workers) * u64::from(*each)).sum();
+    let least = hosts.iter().filter(|(workers, _)| *workers > 0).map(|(_, each)| *each).min();
+    if u64::from(least.unwrap_or(1)) * groups >= slots && slots <= u64::from(u32::MAX) {
+        let mut first = 0;
+        let place = |(workers, each): &(u32, u32)| {
+            let share = Share { first, each: *each, workers: *workers };
+            first += workers * each;
+            share
+        };
+        return (hosts.iter().map(place).collect(), slots as u32);
+    }
+    let wanted: u64 = hosts.iter().map(|(workers, _)| u64::from(*workers)).sum();
+    let all = wanted.min(groups);
     let (mut before, mut shares) = (0_u64, Vec::new());
-    for own in workers {
+    for (workers, _) in hosts {
         // What lies before a place when `all` are dealt evenly over `wanted`.
         let first = (before * all).div_ceil(wanted.max(1));
-        before += u64::from(*own);
+        before += u64::from(*workers);
         let next = (before * all).div_ceil(wanted.max(1));
-        shares.push(Share { first: first as u32, workers: (next - first) as u32 });
+        shares.push(Share { first: first as u32, each: 1, workers: (next - first) as u32 });
     }
     (shares, all as u32)
 }
 
+/// Slots of each worker of each host, by what their calibrations say that a worker can do; one each where any host has none that
+/// fits.
+pub(super) fn weigh(hosts: &[GeneratorRecord], policy: ConnectionPolicy) -> Vec<u32> {
+    let rates: Option<Vec<f64>> = hosts.iter().map(|host| rate_of_a_worker(host, policy)).collect();
+    let slowest = rates.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    match rates {
+        Some(rates) if slowest > 0.0 => {
+            let slots = |rate: &f64| (rate / slowest * f64::from(SLOTS_MIN)).round() as u32;
+            rates.iter().map(|rate| slots(rate).clamp(SLOTS_MIN, SLOTS_MAX)).collect()
+        }
+        _ => vec![1; hosts.len()],
+    }
+}
+
+/// Requests per second of one worker, as the host's calibration has it for these connections.
+fn rate_of_a_worker(host: &GeneratorRecord, policy: ConnectionPolicy) -> Option<f64> {
+    let stored = host.environment.get(calibration::KEY)?;
+    let calibration: Calibration = serde_json::from_value(stored.clone()).ok()?;
+    let mode = match policy {
+        ConnectionPolicy::PerRequest => Mode::PerRequest,
+        _ => Mode::KeepAlive,
+    };
+    let rows = calibration.rows.iter().filter(|row| row.mode == mode && row.workers <= host.workers.max(1));
+    let row = rows.max_by_key(|row| row.workers)?;
+    Some(row.requests_per_s / f64::from(row.workers.max(1))).filter(|rate| rate.is_finite() && *rate > 0.0)
+}
+
+/// Who has which share of the load, for whoever waits for it to begin.
+pub(super) fn in_words(hosts: &[GeneratorRecord], slots: &[u32]) -> String {
+    let all: f64 = hosts.iter().zip(slots).map(|(host, each)| f64::from(host.workers * each)).sum();
+    let are_weighted = slots.iter().any(|each| *each > 1);
+    let each = |(host, each): (&GeneratorRecord, &u32)| {
+        let workers = match host.workers {
+            1 => "1 worker".to_owned(),
+            workers => format!("{workers} workers"),
+        };
+        let share = f64::from(host.workers * each) * 100.0 / all.max(1.0);
+        format!("{} {workers}, {share:.0} %", host.name)
+    };
+    let told: Vec<String> = hosts.iter().zip(slots).map(each).collect();
+    let by = if are_weighted { "by their calibrations" } else { "by their workers" };
+    format!("dealing the load to {} hosts {by}: {}", hosts.len(), told.join("; "))
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn every_worker_has_its_place_and_none_is_left_over() {
-        for workers in [&[1_u32][..], &[4, 4], &[1, 8, 3], &[2, 0, 5], &[64; 40]] {
-            let wanted: u32 = workers.iter().sum();
-            for groups in [1, 2, 3, 7, wanted, 100_000] {
-                let (shares, all) = deal(workers, groups);
-                assert_eq!(all, wanted.min(groups), "{workers:?} {groups}");
+        for hosts in [
+            &[(1_u32, 1)][..],
+            &[(4, 1), (4, 1)],
+            &[(1, 8), (8, 12), (3, 9)],
+            &[(2, 1), (0, 1), (5, 1)],
+            &[(64, 8); 40],
+        ] {
+            let workers: u32 = hosts.iter().map(|(workers, _)| workers).sum();
+            let weighted: u32 = hosts.iter().map(|(workers, each)| workers * each).sum();
+            for groups in [1, 2, 3, 7, workers, weighted, 100_000] {
+                let (shares, of) = deal(hosts, groups);
                 let mut next = 0;
-                for (share, own) in shares.iter().zip(workers) {
-                    assert_eq!(share.first, next, "{shares:?}");
-                    assert!(share.workers <= *own, "{shares:?}");
-                    next += share.workers;
+                for (share, (workers, _)) in shares.iter().zip(hosts) {
+                    assert!(share.workers == 0 || share.first == next, "{shares:?}");
+                    assert!(share.workers <= *workers, "{shares:?}");
+                    next += share.workers * share.each;
                 }
-                assert_eq!(next, all, "{shares:?}");
+                assert_eq!(next, of, "{shares:?}");
+                assert!(of == weighted || of == workers.min(groups), "{hosts:?} {groups}: {of}");
+                // As the engine deals clients to slots.
+                let before = |slot: u32| u64::from(groups) * u64::from(slot) / u64::from(of);
+                for share in shares {
+                    for worker in 0..share.workers {
+                        let first = share.first + worker * share.each;
+                        assert!(before(first) < before(first + share.each), "{hosts:?} {groups}: nobody");
+                    }
+                }
             }
         }
     }
 
     #[test]
     fn few_clients_are_spread_over_the_hosts() {
-        let (shares, all) = deal(&[4, 4, 4], 3);
+        let (shares, all) = deal(&[(4, 1), (4, 1), (4, 1)], 3);
         assert_eq!(all, 3);
         assert_eq!(shares.iter().map(|share| share.workers).collect::<Vec<_>>(), [1, 1, 1]);
+        let (shares, all) = deal(&[(2, 8), (2, 16)], 4);
+        assert_eq!((shares[1], all), (Share { first: 2, each: 1, workers: 2 }, 4), "too few for weights");
+    }
+
+    fn host(workers: u32, rows: &[(&str, u32, f64)]) -> GeneratorRecord {
+        let row = |(mode, workers, rate): &(&str, u32, f64)| {
+            json!({"mode": mode, "backend": "epoll", "workers": workers, "clients": 1, "body_bytes": 1,
+                   "iterations": 1, "requests_per_s": rate, "requests_reach_percent": null,
+                   "connections_per_s": 0.0, "throughput_bps": 0.0, "response_bytes": 1.0, "worker_percent": 99.0,
+                   "server_percent": 1.0, "cpu_per_request_s": 0.0, "ceiling": "generator"})
+        };
+        let mut host = GeneratorRecord { name: "gen".to_owned(), workers, ..GeneratorRecord::default() };
+        if !rows.is_empty() {
+            let rows: Vec<_> = rows.iter().map(row).collect();
+            let calibration = json!({"made_at": "", "tool": {"name": "webstone", "version": "1", "commit": null},
+                "host": {"hostname": "", "cpu_model": "", "architecture": "", "cpus": "", "kernel": ""},
+                "shared_cpus": false, "rows": rows});
+            host.environment.insert(calibration::KEY.to_owned(), calibration);
+        }
+        host
+    }
+
+    #[test]
+    fn hosts_have_slots_by_what_their_workers_can_do() {
+        let slow = host(
+            4,
+            &[("keep-alive", 1, 90_000.0), ("keep-alive", 4, 200_000.0), ("per-request", 4, 40_000.0)],
+        );
+        let fast = host(
+            2,
+            &[("keep-alive", 2, 200_000.0), ("keep-alive", 4, 300_000.0), ("per-request", 2, 30_000.0)],
+        );
+        let hosts = [slow.clone(), fast];
+        assert_eq!(weigh(&hosts, ConnectionPolicy::KeepAlive), [8, 16]);
+        assert_eq!(weigh(&hosts, ConnectionPolicy::PerRequest), [8, 12]);
+        assert_eq!(
+            in_words(&hosts, &[8, 16]),
+            "dealing the load to 2 hosts by their calibrations: gen 4 workers, 50 %; gen 2 workers, 50 %"
+        );
+        let unknown = [slow, host(1, &[])];
+        assert_eq!(weigh(&unknown, ConnectionPolicy::KeepAlive), [1, 1]);
+        assert!(
+            in_words(&unknown, &[1, 1])
+                .ends_with("by their workers: gen 4 workers, 80 %; gen 1 worker, 20 %")
+        );
     }
 }

@@ -17,7 +17,7 @@ use webstone_model::rate::RateProfile;
 
 use super::clock::{there, went_on};
 use super::course::{Course, Stage, Tell};
-use super::deal::deal;
+use super::deal::{Share, deal};
 use super::member::{Members, lock};
 use super::merge::{HostResult, merge};
 use crate::generator::{Level, LevelError, Made};
@@ -130,16 +130,12 @@ impl<'a> Playing<'a> {
         // What is still said of earlier levels concerns nobody.
         members.number = members.number.max(2) + 1;
         let number = members.number;
-        let workers: Vec<u32> = members.hosts.iter().map(|host| host.record.workers).collect();
-        let (shares, all_workers) = deal(&workers, level.clients.div_ceil(members.clients_per_connection));
+        let hosts: Vec<(u32, u32)> =
+            members.hosts.iter().map(|host| (host.record.workers, host.record.slots)).collect();
+        let (shares, of) = deal(&hosts, level.clients.div_ceil(members.clients_per_connection));
         for (host, share) in members.hosts.iter().zip(&shares).filter(|(_, share)| share.workers > 0) {
-            let arm = Arm {
-                clients: level.clients,
-                rate: level.rate,
-                first_worker: share.first,
-                workers: share.workers,
-                all_workers,
-            };
+            let Share { first, each, workers } = *share;
+            let arm = Arm { clients: level.clients, rate: level.rate, first, each, workers, of };
             host.tell(number, LoadAsk::Arm(arm), &[]);
         }
         let has_part: Vec<bool> = shares.iter().map(|share| share.workers > 0).collect();

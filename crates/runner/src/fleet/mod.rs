@@ -36,6 +36,8 @@ pub(crate) struct Fleet {
     pub(crate) records: Vec<GeneratorRecord>,
     /// What the user should know.
     pub(crate) warnings: Vec<String>,
+    /// Which host has which share of the load.
+    pub(crate) plan_in_words: String,
     pinger: Pinger,
 }
 

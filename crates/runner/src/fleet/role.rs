@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ use webstone_model::workload::Workload;
 use webstone_store::clock::since_epoch;
 
 use super::carried::{Unpacked, unpack};
+use crate::calibrate::with_calibration;
 use crate::placement::{ServerPlace, place};
 use crate::preflight::needs::Load;
 use crate::preflight::target;
@@ -36,12 +38,16 @@ const CLOSE_LOOK: Duration = Duration::from_millis(4);
 /// Between two signs of life while a level lasts.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// Makes the role. `tool` is this program.
-pub fn role(tool: Tool) -> impl FnOnce(Voice) -> Box<dyn LoadRole> + Send + 'static {
+/// Makes the role. `tool` is this program, `calibration` the file that holds this host's.
+pub fn role(
+    tool: Tool,
+    calibration: Option<PathBuf>,
+) -> impl FnOnce(Voice) -> Box<dyn LoadRole> + Send + 'static {
     move |voice| {
         let (sender, asks) = channel();
         let running = Arc::new(Mutex::new(Running::default()));
-        let maker = Maker { voice, tool, running: Arc::clone(&running), ready: None };
+        let running_too = Arc::clone(&running);
+        let maker = Maker { voice, tool, calibration, running: running_too, ready: None };
         std::thread::spawn(move || maker.serve(&asks));
         Box::new(Role { asks: sender, running })
     }
@@ -95,6 +101,7 @@ struct Ready {
 struct Maker {
     voice: Voice,
     tool: Tool,
+    calibration: Option<PathBuf>,
     running: Arc<Mutex<Running>>,
     ready: Option<Ready>,
 }
@@ -145,7 +152,11 @@ impl Maker {
             workers: placement.workers,
             has_server: facts.this_host,
             addresses: facts.addresses.clone(),
-            environment: environment::of_host(&root, &towards, facts.this_host),
+            environment: with_calibration(
+                environment::of_host(&root, &towards, facts.this_host),
+                self.calibration.as_deref(),
+                &self.tool,
+            ),
             warnings: placement.warnings,
         };
         self.ready = Some(Ready {
@@ -163,8 +174,8 @@ impl Maker {
     /// Makes this host's part of a level, from its arming to its result.
     fn level(&self, number: u64, arm: Arm, asks: &Receiver<(u64, LoadAsk, Vec<u8>)>) -> Said {
         let ready = self.ready.as_ref().ok_or("a level came before the plan")?;
-        let Arm { clients, rate, first_worker, workers, all_workers } = arm;
-        let seats = Seats { first: first_worker, each: 1, workers, of: all_workers };
+        let Arm { clients, rate, first, each, workers, of } = arm;
+        let seats = Seats { first, each, workers, of };
         let job = LevelJob {
             rate,
             seats,

@@ -19,6 +19,7 @@ use webstone_model::spec::RunSpec;
 use webstone_model::workload::Workload;
 
 use super::course::Times;
+use super::deal::{in_words, weigh};
 use super::member::{Link, Member, Members, Pinger, lock};
 use super::{Fleet, carried, role};
 
@@ -123,6 +124,10 @@ pub(crate) fn start(setting: &Setting<'_>, interrupt: &Interrupt) -> Result<Flee
         }
     }
     apart(&hosts)?;
+    let records: Vec<GeneratorRecord> = hosts.iter().map(|host: &Member| host.record.clone()).collect();
+    let slots = weigh(&records, spec.client.connections);
+    let plan_in_words = in_words(&records, &slots);
+    hosts.iter_mut().zip(&slots).for_each(|(host, slots)| host.record.slots = *slots);
     let links = Arc::new(Mutex::new(hosts.iter().map(|host| Arc::clone(&host.link)).collect()));
     let load = &spec.load;
     let times = Times {
@@ -143,7 +148,13 @@ pub(crate) fn start(setting: &Setting<'_>, interrupt: &Interrupt) -> Result<Flee
         clients_per_connection: spec.client.clients_per_connection.max(1),
         number: 0,
     };
-    Ok(Fleet { members: Arc::new(Mutex::new(members)), records, warnings, pinger: Pinger::start(links) })
+    Ok(Fleet {
+        members: Arc::new(Mutex::new(members)),
+        records,
+        warnings,
+        plan_in_words,
+        pinger: Pinger::start(links),
+    })
 }
 
 /// A host that could make load, as [`check`] finds it.
@@ -211,7 +222,8 @@ impl Members {
             interrupt,
         };
         info!(generator = place + 1, command = old.record.command, "is started again");
-        let (new, _) = begin.member(place, &old.command.clone(), self.ring.clone())?;
+        let (mut new, _) = begin.member(place, &old.command.clone(), self.ring.clone())?;
+        new.record.slots = self.hosts[place].record.slots;
         let is_same =
             |of: &GeneratorRecord| (of.boot.clone(), of.program_sha256.clone(), of.workers, of.cpus.clone());
         if is_same(&new.record) != is_same(&self.hosts[place].record) {
@@ -381,6 +393,7 @@ fn record(member: &Member, described: Described, prepared: Prepared) -> Generato
         boot: described.boot,
         cpus: prepared.cpus,
         workers: prepared.workers,
+        slots: 1,
         has_server: Some(prepared.has_server),
         round_trip_ns_min: member.link.round_trip_ns(),
         environment: prepared.environment,
