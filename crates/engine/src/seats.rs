@@ -49,7 +49,7 @@ impl Seats {
 
     /// The clients, by their numbers in the level, that are made here of so many; those that share connections, so many
     /// each, stay together.
-    pub(crate) fn clients(&self, clients: u32, together: u32) -> Range<u32> {
+    pub fn clients(&self, clients: u32, together: u32) -> Range<u32> {
         let slots = Slots { first: self.first, count: self.each * self.workers, of: self.of };
         clients_of(slots, clients, together)
     }

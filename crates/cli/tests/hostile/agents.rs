@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-use crate::program::Server;
+use crate::program::{Said, Server};
 use crate::records::confined;
 
 /// A run whose agent is this Python program.
-fn with_agent(dir: &Path, program: &str) -> Option<crate::program::Said> {
-    if std::process::Command::new("python3").arg("--version").output().is_err() {
+fn with_agent(dir: &Path, program: &str) -> Option<Said> {
+    if Command::new("python3").arg("--version").output().is_err() {
         skipped();
         return None;
     }
@@ -101,6 +102,98 @@ fn an_agent_that_tells_of_more_cpu_time_than_there_was() {
     let why = run["server_missing"].as_str().unwrap_or_default();
     assert!(why.contains("CPU 0 cannot have been busy for 9223372036.855 s"), "{why}");
     assert_eq!(run["server_host"], serde_json::Value::Null);
+}
+
+/// A generator's agent: goes through a level as one does, and sends what `result` says.
+const GENERATOR: &str = r#"
+import hashlib, json, struct, sys, time
+i, o = sys.stdin.buffer, sys.stdout.buffer
+line = i.readline()
+o.write(line); o.flush()
+def answer(number, message):
+    body = json.dumps({"number": number, "message": message}).encode()
+    o.write(struct.pack(">I", len(body)) + body); o.flush()
+def asked():
+    while True:
+        head = i.read(4)
+        if len(head) < 4: sys.exit(0)
+        length = struct.unpack(">I", head)[0]
+        body = i.read(length & 0x7fffffff)
+        if not length >> 31: return json.loads(body)
+def described(number):
+    answer(number, {"Load": {"Described": {"name": "x", "version": VERSION, "program_sha256": "", "boot": None, "cpus": [0]}}})
+def ordinary(ask):
+    kind, number = ask["message"], ask["number"]
+    if kind == "Echo":
+        now = time.monotonic_ns()
+        return answer(number, {"Echoed": {"received_ns": now, "sent_ns": now}})
+    kind = kind["Load"]
+    if kind == "Describe": described(number)
+    elif "Prepare" in kind:
+        answer(number, {"Load": {"Prepared": {"cpus": [0], "workers": 1, "has_server": False, "addresses": [], "environment": {},
+                                             "warnings": []}}})
+    elif "Arm" in kind: answer(number, {"Load": "Armed"})
+    elif "Go" in kind: result(number, kind["Go"])
+def ended(number, payload, announced, clients_from, opened):
+    o.write(struct.pack(">I", len(payload) | 1 << 31) + payload)
+    host = {"elapsed_ns": 1, "tcp": None, "cpus": [], "interfaces": [], "ports": None, "descriptors": None, "descriptors_max": None}
+    answer(number, {"Load": {"Ended": {"measured": announced, "opened_ns": opened, "opened_at_unix_ns": 0, "interrupted": False,
+                                      "first_client": clients_from, "host": host}}})
+"#;
+
+/// What a run says of a generator that does this.
+fn with_generator(dir: &Path, does: &str) -> Option<Said> {
+    let version = crate::program::webstone_in(dir, &["--version"]).out;
+    let version = version.trim().trim_start_matches("webstone ").to_owned();
+    fs::write(dir.join("generator.py"), format!("VERSION = {version:?}\n{GENERATOR}{does}")).unwrap();
+    if Command::new("python3").arg("--version").output().is_err() {
+        skipped();
+        return None;
+    }
+    let server = Server::start(dir, &[]);
+    let run = ["-c", "1", "-d", "500ms", "--warmup", "0s", "--retries", "0", "-q", "--no-check"];
+    let named = ["run", &server.url, "--generator", "python3 generator.py"];
+    Some(crate::program::webstone_in(dir, &[&named[..], &run].concat()))
+}
+
+#[test]
+fn a_generator_that_says_what_nobody_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let flood = "live = {\"elapsed_ns\": 0, \"planned\": 0, \"offered\": 0, \"requests\": 0, \"errors\": 0, \"connections\": 0, \
+                 \"pages\": 0, \"bytes\": 0, \"response_ns\": 0}\nasked()\nwhile True: answer(9, {\"Load\": {\"Beat\": live}})\n";
+    let Some(said) = with_generator(dir.path(), flood) else { return };
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("broke the protocol: it says what nobody asked for"), "{}", said.err);
+    assert!(!dir.path().join("runs").exists(), "nothing was measured");
+}
+
+#[test]
+fn a_generator_whose_result_is_damaged_or_nobodys() {
+    for (result, expected) in [
+        (
+            "ended(number, b\"12345\", {\"bytes\": 5, \"sha256\": \"0\" * 64}, 0, go)",
+            "sent a result that cannot be: a payload of a result came damaged: its SHA-256 is another",
+        ),
+        (
+            "ended(number, b\"12345\", {\"bytes\": 6, \"sha256\": \"0\" * 64}, 0, go)",
+            "a payload of a result came damaged: 5 of 6 bytes",
+        ),
+        (
+            "ended(number, b\"12345\", {\"bytes\": 5, \"sha256\": hashlib.sha256(b\"12345\").hexdigest()}, 0, go)",
+            "it cannot be inflated",
+        ),
+        ("sys.exit(3)", "ended: exit status 3"),
+        ("answer(number, {\"Load\": {\"Failed\": \"\\x1b[31mno memory\"}})", "failed: "),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let does = format!("def result(number, go): {result}\nwhile True: ordinary(asked())\n");
+        let Some(said) = with_generator(dir.path(), &does) else { return };
+        assert_eq!(said.code, 4, "{result}: {} {}", said.out, said.err);
+        let run = &record(dir.path())["iterations"][0];
+        let why = run["lost"]["why"].as_str().unwrap_or_default();
+        assert!(why.contains(expected), "{result}: {why}");
+        assert!(!said.out.contains('\u{1b}') && !said.err.contains('\u{1b}'), "{result}: {said:?}");
+    }
 }
 
 fn record(dir: &Path) -> serde_json::Value {

@@ -132,27 +132,31 @@ fn a_connect_that_was_given_up_does_not_go_on() {
             })
             .count()
     };
-    let over = AtomicBool::new(false);
-    let (outcome, most) = std::thread::scope(|scope| {
-        let watcher = scope.spawn(|| {
-            let mut most = 0;
-            while !over.load(Ordering::Relaxed) {
-                most = most.max(knocking());
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            most
-        });
-        let mut spec = spec(&format!("http://{address}"), ConnectionPolicy::PerRequest, 0);
-        spec.load.pages = None;
-        spec.load.duration = Nanos::from_millis(1500);
-        spec.client.connect_timeout = Nanos::from_millis(100);
-        let outcome = run(&spec, &one_page(vec![file("/", None)]), 10);
-        over.store(true, Ordering::Relaxed);
-        (outcome, watcher.join().unwrap())
-    });
+    let attempt = || {
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                let mut most = 0;
+                while !over.load(Ordering::Relaxed) {
+                    most = most.max(knocking());
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                most
+            });
+            let mut spec = spec(&format!("http://{address}"), ConnectionPolicy::PerRequest, 0);
+            spec.load.pages = None;
+            spec.load.duration = Nanos::from_millis(1500);
+            spec.client.connect_timeout = Nanos::from_millis(100);
+            let outcome = run(&spec, &one_page(vec![file("/", None)]), 10);
+            over.store(true, Ordering::Relaxed);
+            (outcome, watcher.join().unwrap())
+        })
+    };
+    // On a busy machine nobody may have looked while one was under way.
+    let (outcome, most) = (0..10).map(|_| attempt()).find(|(_, most)| *most > 0).expect("one of ten is seen");
     let timeouts = outcome.measured.errors.count(ErrorClass::ConnectTimeout);
     assert!(timeouts >= 20, "{:?}", errors(&outcome));
-    assert!((1..=10).contains(&most), "{most} attempts under way for 10 clients, {timeouts} given up");
+    assert!(most <= 10, "{most} attempts under way for 10 clients, {timeouts} given up");
 }
 
 /// In a process of its own: with few descriptors, and without the right to lock memory. Otherwise it has nothing to do.

@@ -22,7 +22,7 @@ const PIECE: u32 = 1 << 31;
 /// Longest piece that is sent, in bytes: messages that hurry go between two of them.
 const PIECE_BYTES: usize = 256 << 10;
 /// Longest payload, in bytes: a window of a million clients is 20 MB.
-const PAYLOAD_BYTES_MAX: usize = 1 << 30;
+const PAYLOAD_BYTES_MAX: usize = 256 << 20;
 /// As much of what makes no sense is shown.
 const SHOWN_BYTES_MAX: usize = 60;
 

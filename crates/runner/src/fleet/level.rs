@@ -1,12 +1,14 @@
 //! One level of a fleet: plays its course with real agents, shows where it stands meanwhile, and gathers what they measured.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use tracing::{info, warn};
-use webstone_engine::{Control, LevelOutcome};
+use webstone_engine::{Control, LevelOutcome, Seats};
+use webstone_judge::plausible;
 use webstone_lab::agent::Heard;
 use webstone_lab::agent::load::{Arm, Ended, LoadAnswer, LoadAsk};
 use webstone_lab::interrupt::Interrupt;
@@ -121,6 +123,8 @@ struct Playing<'a> {
     clocks: &'a [ClockOffset],
     number: u64,
     course: Course,
+    /// Clients of each host, by their numbers.
+    clients: Vec<Range<u32>>,
     results: Vec<Option<(Ended, Measured)>>,
     interrupted: bool,
 }
@@ -142,7 +146,12 @@ impl<'a> Playing<'a> {
         let course = Course::new(&has_part, members.times, Control::now_ns());
         *lock(&level.board.lives) = vec![Live::default(); has_part.len()];
         let results = has_part.iter().map(|_| None).collect();
-        Playing { level, members, clocks, number, course, results, interrupted: false }
+        let clients = |share: &Share| {
+            let Share { first, each, workers } = *share;
+            Seats { first, each, workers, of }.clients(level.clients, members.clients_per_connection)
+        };
+        let clients = shares.iter().map(clients).collect();
+        Playing { level, members, clocks, number, course, clients, results, interrupted: false }
     }
 
     fn play(&mut self) {
@@ -205,20 +214,29 @@ impl<'a> Playing<'a> {
     ) -> Vec<(usize, Tell)> {
         match answer {
             LoadAnswer::Beat(live) => lock(&self.level.board.lives)[place] = *live,
-            LoadAnswer::Ended(ended) => {
-                let bytes = ended.measured.check("a result", payload).map_err(|error| error.to_string());
-                let measured =
-                    bytes.and_then(|bytes| Measured::from_wire(&bytes).map_err(|error| error.to_string()));
-                match measured {
-                    Ok(measured) => self.results[place] = Some(((**ended).clone(), measured)),
-                    Err(why) => {
-                        return self.course.lose(place, format!("sent a result that is none: {why}"), now_ns);
-                    }
+            LoadAnswer::Ended(ended) => match self.read_result(place, ended, payload) {
+                Ok(measured) => self.results[place] = Some(((**ended).clone(), measured)),
+                Err(why) => {
+                    return self.course.lose(place, format!("sent a result that cannot be: {why}"), now_ns);
                 }
-            }
+            },
             _ => {}
         }
         self.course.said(place, answer, now_ns)
+    }
+
+    /// What a host measured, as far as it can be what it was asked for.
+    fn read_result(&self, place: usize, ended: &Ended, payload: Vec<u8>) -> Result<Measured, String> {
+        let bytes = ended.measured.check("a result", payload).map_err(|error| error.to_string())?;
+        let measured = Measured::from_wire(&bytes).map_err(|error| error.to_string())?;
+        let clients = &self.clients[place];
+        // A level that was given up before its window opened has no clients to tell of.
+        let is_of_them = ended.first_client == clients.start && measured.clients.len() == clients.len();
+        if ended.opened_ns > 0 && !is_of_them {
+            return Err(format!("it is of other clients than {} to {}", clients.start, clients.end));
+        }
+        plausible::of_host(&ended.host)?;
+        Ok(measured)
     }
 
     fn tell(&self, tell: Vec<(usize, Tell)>) {

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,9 @@ const ECHO_PATIENCE: Duration = Duration::from_secs(5);
 const ECHO_PAUSE: Duration = Duration::from_millis(2);
 /// Between two signs of life to each agent, which ends its load where it hears nothing for too long.
 const PING: Duration = Duration::from_secs(1);
+/// What an agent has said that was not read yet. One that says more is made to wait, so that a flood fills no memory; nothing that
+/// a level needs comes faster than it is read.
+pub(super) const WAITING_MAX: usize = 64;
 /// Echoes that are remembered until they come back.
 const PENDING_MAX: usize = 64;
 
@@ -47,7 +50,7 @@ impl Link {
         command: &str,
         version: &str,
         place: usize,
-        inbox: Sender<Heard>,
+        inbox: SyncSender<Heard>,
         bell: Sender<usize>,
     ) -> Result<Arc<Link>, AgentError> {
         let link = Arc::new(Link {

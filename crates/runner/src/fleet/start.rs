@@ -2,7 +2,7 @@
 //! its part. A run has all of its hosts, or does not begin.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use webstone_model::workload::Workload;
 
 use super::course::Times;
 use super::deal::{in_words, weigh};
-use super::member::{Link, Member, Members, Pinger, lock};
+use super::member::{Link, Member, Members, Pinger, WAITING_MAX, lock};
 use super::{Fleet, carried, role};
 
 /// Agents that are started at once: a jump host drops logins above its sshd's MaxStartups, which is 10 by default.
@@ -29,6 +29,8 @@ const STARTED_AT_ONCE: usize = 8;
 const GREETING_PATIENCE: Duration = Duration::from_secs(30);
 /// How long it may take to describe its host and to prepare its part: it reads its own program, and reaches the target.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
+/// Messages of an agent that answer nothing, before it is given up.
+const UNASKED_MAX: usize = 100;
 /// Between two looks whether the user wants an end of the waiting.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -248,7 +250,7 @@ impl Begin<'_> {
     ) -> Result<(Member, Described), FleetError> {
         let number = place + 1;
         let failed = |source| FleetError::Agent { number, source };
-        let (inbox_of, inbox) = channel();
+        let (inbox_of, inbox) = sync_channel(WAITING_MAX);
         let link = Link::start(command, self.tool_version, place, inbox_of, ring).map_err(failed)?;
         let member = Member {
             command: command.to_owned(),
@@ -332,12 +334,13 @@ impl Begin<'_> {
         payload: &[u8],
     ) -> Result<LoadAnswer, Option<AgentError>> {
         member.tell(number, ask, payload);
-        loop {
+        for _ in 0..UNASKED_MAX {
             match self.next(member, ANSWER_PATIENCE)? {
                 Heard::Said { number: of, answer, .. } if of == number => return Ok(answer),
                 _ => {}
             }
         }
+        Err(Some(refused(member, "broke the protocol: it says what nobody asked for")))
     }
 
     /// What comes next from an agent; the outer error is nothing where the user wants no more.
