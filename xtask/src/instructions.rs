@@ -225,7 +225,8 @@ fn build() -> Result<Programs, Failure> {
     let hint = "see what the compiler says";
     let operations = ["--workspace", "--bin", "webstone-operations", "--config", RELEASED];
     let mut command = cargo(&["build", "--quiet", "--locked"]);
-    command.args(operations);
+    // As continuous integration builds: what is compiled in increments is inlined less, and counts more.
+    command.args(operations).env("CARGO_INCREMENTAL", "0");
     run(command, hint)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let built = root().join(target).join("debug");
@@ -236,7 +237,7 @@ fn build() -> Result<Programs, Failure> {
     // With a test, so that features are those that tests have.
     let server = ["--workspace", "--bin", "webstone-canned", "--test", "workload_memory"];
     let mut command = cargo(&["build", "--quiet", "--locked"]);
-    command.args(server);
+    command.args(server).env("CARGO_INCREMENTAL", "0");
     run(command, hint)?;
     Ok(Programs { operations: kept, server: built.join("webstone-canned") })
 }
