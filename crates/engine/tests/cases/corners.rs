@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::peer::{Act, Peer, errors, file, one_page, run, spec};
-use webstone_engine::Plan;
+use webstone_engine::{LevelOutcome, Plan};
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::{Check, ConnectionPolicy, ServerSpec};
 use webstone_model::units::Nanos;
@@ -136,12 +136,14 @@ fn a_connect_that_was_given_up_does_not_go_on() {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let watcher = scope.spawn(|| {
-                let mut most = 0;
+                let mut seen = Vec::new();
                 while !over.load(Ordering::Relaxed) {
-                    most = most.max(knocking());
+                    seen.push(knocking());
                     std::thread::sleep(Duration::from_millis(10));
                 }
-                most
+                seen.retain(|knocking| *knocking > 0);
+                seen.sort_unstable();
+                seen
             });
             let mut spec = spec(&format!("http://{address}"), ConnectionPolicy::PerRequest, 0);
             spec.load.pages = None;
@@ -152,11 +154,15 @@ fn a_connect_that_was_given_up_does_not_go_on() {
             (outcome, watcher.join().unwrap())
         })
     };
-    // On a busy machine nobody may have looked while one was under way.
-    let (outcome, most) = (0..10).map(|_| attempt()).find(|(_, most)| *most > 0).expect("one of ten is seen");
-    let timeouts = outcome.measured.errors.count(ErrorClass::ConnectTimeout);
-    assert!(timeouts >= 20, "{:?}", errors(&outcome));
-    assert!(most <= 10, "{most} attempts under way for 10 clients, {timeouts} given up");
+    // On a busy machine nobody may have looked while one was under way, and few may have been given up.
+    let given_up = |outcome: &LevelOutcome| outcome.measured.errors.count(ErrorClass::ConnectTimeout);
+    let mut attempts = (0..10).map(|_| attempt());
+    let shown = attempts.find(|(outcome, seen)| seen.len() >= 3 && given_up(outcome) >= 20);
+    let (outcome, seen) = shown.expect("one of ten runs is seen and gives up 20 attempts");
+    // Half of the looks: while the kernel lists its sockets, one that is closed and the one in its place may both be listed. Attempts
+    // that went on would add up to all that were given up.
+    let usual = seen[seen.len() / 2];
+    assert!(usual <= 10, "{usual} attempts under way for 10 clients, {} given up", given_up(&outcome));
 }
 
 /// In a process of its own: with few descriptors, and without the right to lock memory. Otherwise it has nothing to do.
