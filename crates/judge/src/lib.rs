@@ -11,5 +11,6 @@ pub mod plausible;
 pub mod search;
 pub mod series;
 pub mod statistics;
+pub mod steps;
 pub mod verdict;
 pub mod workout;

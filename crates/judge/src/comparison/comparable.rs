@@ -7,6 +7,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use webstone_model::generators::GeneratorRecord;
 use webstone_model::metrics::WorkerUse;
 use webstone_model::record::{RunRecord, RunState};
 use webstone_model::spec::{ClientSpec, LoadSpec, Logging, RunSpec};
@@ -40,7 +41,7 @@ pub struct Difference {
 const CLASS_FACTOR: f64 = 2.0;
 
 /// Facts of the machine that forbid a comparison, by their names in `environment.json`.
-const MACHINE: [(&str, &str); 8] = [
+pub(crate) const MACHINE: [(&str, &str); 8] = [
     ("hostname", "host"),
     ("architecture", "architecture"),
     ("cpu.model", "CPU"),
@@ -173,12 +174,6 @@ impl Found {
     }
 
     fn server(&mut self, a: &RunRecord, b: &RunRecord) {
-        let placed = |record: &RunRecord| {
-            let by_agent = record.target.agent.as_ref().map(|agent| &agent.cpus);
-            let cpus: Vec<String> =
-                by_agent.unwrap_or(&record.target.cpus).iter().map(u32::to_string).collect();
-            if cpus.is_empty() { "unknown".to_owned() } else { cpus.join(",") }
-        };
         self.check(Weight::Forbids, "CPUs of the server", placed(a), placed(b));
         let named = |record: &RunRecord| {
             record.target.server.clone().unwrap_or_else(|| "it did not report its name".to_owned())
@@ -230,8 +225,15 @@ impl Found {
     }
 }
 
+/// CPUs of the server, as far as they are known.
+pub(crate) fn placed(record: &RunRecord) -> String {
+    let by_agent = record.target.agent.as_ref().map(|agent| &agent.cpus);
+    let cpus: Vec<String> = by_agent.unwrap_or(&record.target.cpus).iter().map(u32::to_string).collect();
+    if cpus.is_empty() { "unknown".to_owned() } else { cpus.join(",") }
+}
+
 /// The generator's event loops: their number, and their CPUs where they were pinned; of several hosts with the hosts' names.
-fn workers(record: &RunRecord) -> String {
+pub(crate) fn workers(record: &RunRecord) -> String {
     let used: &[WorkerUse] =
         record.iterations.first().map_or(&[], |run| run.measured.generator.workers.as_slice());
     let cpus: Vec<String> = used.iter().filter_map(|worker| worker.cpu).map(|cpu| cpu.to_string()).collect();
@@ -239,7 +241,7 @@ fn workers(record: &RunRecord) -> String {
         true => format!("{}, not pinned", used.len()),
         false => format!("{} on CPU {}", used.len(), cpus.join(",")),
     };
-    let hosts: Vec<&str> = record.generators.iter().map(|host| host.name.as_str()).collect();
+    let hosts: Vec<String> = record.generators.iter().map(GeneratorRecord::place).collect();
     if hosts.is_empty() { workers } else { format!("{workers} of {}", hosts.join(", ")) }
 }
 

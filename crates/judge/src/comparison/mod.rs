@@ -17,6 +17,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use comparable::{Difference, Weight, differences};
+pub(crate) use comparable::{MACHINE, placed, workers};
 pub use gates::{FailWhen, GateOutcome, GateResult};
 pub use judging::{Finding, Floor, FloorSource, ITERATIONS_MIN, Why, holm};
 pub use ranking::{NoRanking, Pair, RankRange, Ranking, rank};
