@@ -3,6 +3,7 @@
 
 mod fuzzing;
 mod instructions;
+mod kubernetes;
 mod licences;
 mod manifest;
 mod packages;
@@ -37,6 +38,9 @@ usage: cargo xtask <command>
   sanitize                     the engine's tests under AddressSanitizer and LeakSanitizer
   soak [--minutes N]           full rate with every fault injected; fails if memory, descriptors, threads or connections
                                leak, an identity breaks or an error goes astray. One minute unless told
+  kubernetes [TEST]            load generators in pods of a real Kubernetes cluster of one node, which is built here with Go (once,
+                               five minutes), started, tested (all tests, or those whose name contains TEST) and stopped again;
+                               as root
   ci                           lint, fuzz, instructions, sanitize, test: what .ci/run does
 ";
 
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
         "instructions" => instructions::count(rest),
         "sanitize" => soundness::sanitize(),
         "soak" => soundness::soak(rest),
+        "kubernetes" => kubernetes::test(rest),
         "ci" => ci(),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

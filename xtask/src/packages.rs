@@ -64,6 +64,21 @@ const NEEDED: [Needed; 25] = [
     Needed { program: "valgrind", package: "valgrind", service: None },
 ];
 
+/// What a Kubernetes cluster on this machine needs, besides what is built for it.
+const NEEDED_BY_CLUSTER: [Needed; 8] = [
+    Needed { program: "containerd", package: "containerd", service: None },
+    Needed { program: "runc", package: "runc", service: None },
+    Needed { program: "etcd", package: "etcd-server", service: None },
+    Needed { program: "/usr/lib/cni/bridge", package: "containernetworking-plugins", service: None },
+    Needed { program: "ip", package: "iproute2", service: None },
+    Needed { program: "openssl", package: "openssl", service: None },
+    Needed { program: "python3", package: "python3", service: None },
+    Needed { program: "musl-gcc", package: "musl-tools", service: None },
+];
+/// Packages of npm with a file that tests use.
+const MODULES: [(&str, &str); 2] =
+    [("axe-core@4", "axe-core/axe.min.js"), ("typescript@5", "typescript/bin/tsc")];
+
 /// Where servers are installed that are not on every user's path.
 const SYSTEM_PATHS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/sbin"];
 /// Debian's hook that is asked before a service is started; exit code 101 forbids it.
@@ -71,33 +86,61 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 
 /// Installs what is missing where that is possible, and says what is still missing.
 pub fn ensure(install: bool) {
-    provide(install, &|_| true);
+    provide(install, &missing(&NEEDED, &|_| true));
+}
+
+/// The same for what a Kubernetes cluster on this machine needs. Returns the programs that are still missing.
+pub fn ensure_cluster() -> Vec<&'static str> {
+    provide(true, &missing(&NEEDED_BY_CLUSTER, &|_| true));
+    missing(&NEEDED_BY_CLUSTER, &|_| true).iter().map(|needed| needed.program).collect()
+}
+
+/// Installs what the browser front is tested with and Debian has not: an accessibility checker and a checker of types, below
+/// `target/`. Their tests skip themselves where this cannot be.
+pub fn ensure_modules(install: bool, root: &Path) {
+    let directory = root.join("target/axe");
+    let is_there = MODULES.iter().all(|(_, file)| directory.join("node_modules").join(file).is_file());
+    if is_there || !install {
+        return;
+    }
+    if find("npm").is_none() {
+        println!("missing: npm; the browser front's accessibility and types will not be checked");
+        println!("hint: as root, apt-get install npm");
+        return;
+    }
+    let mut command = Command::new("npm");
+    command
+        .args(["install", "--silent", "--no-audit", "--no-fund", "--no-save", "--ignore-scripts", "--prefix"])
+        .arg(&directory);
+    if !run_quietly(command.args(MODULES.map(|(package, _)| package))) {
+        println!("npm install failed; the browser front's accessibility and types will not be checked");
+    }
 }
 
 /// The same for one program.
 pub fn ensure_one(program: &str) {
-    provide(true, &|needed| needed.program == program);
+    provide(true, &missing(&NEEDED, &|needed| needed.program == program));
 }
 
-fn provide(install: bool, wanted: &dyn Fn(&Needed) -> bool) {
-    let missing = missing(wanted);
+fn provide(install: bool, missing: &[&Needed]) {
     if missing.is_empty() {
         return;
     }
     let packages: Vec<&str> = missing.iter().map(|needed| needed.package).collect();
     if install && is_root() && find("apt-get").is_some() {
         println!("installing {}", packages.join(" "));
-        apt_install(&packages, &missing);
+        apt_install(&packages, missing);
     }
-    let names: Vec<&str> = self::missing(wanted).iter().map(|needed| needed.program).collect();
+    let still = missing.iter().filter(|needed| find(needed.program).is_none());
+    let names: Vec<&str> = still.map(|needed| needed.program).collect();
     if !names.is_empty() {
         println!("missing: {}; what needs them will be skipped", names.join(", "));
         println!("hint: as root, apt-get install {}", packages.join(" "));
     }
 }
 
-fn missing(wanted: &dyn Fn(&Needed) -> bool) -> Vec<&'static Needed> {
-    NEEDED.iter().filter(|needed| wanted(needed) && find(needed.program).is_none()).collect()
+fn missing(all: &'static [Needed], wanted: &dyn Fn(&Needed) -> bool) -> Vec<&'static Needed> {
+    all.iter().filter(|needed| wanted(needed) && find(needed.program).is_none()).collect()
 }
 
 /// Path of a program.
@@ -107,7 +150,8 @@ pub fn find(program: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-fn is_root() -> bool {
+/// Whether this is the administrator.
+pub fn is_root() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
     ids.and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")

@@ -198,6 +198,7 @@ pub fn tests(arguments: &[String]) -> Outcome {
         return Err(failure(format!("`{unknown}` is not an option of test"), "--ci, --no-install"));
     }
     packages::ensure(!has("--no-install"));
+    packages::ensure_modules(!has("--no-install"), &root());
     let start = Instant::now();
     let locked: &[&str] = if has("--ci") { &["--locked"] } else { &[] };
     let mut waiting = programs::build(&[&["--workspace"], locked].concat(), None)?;

@@ -64,7 +64,7 @@ fn write(mut file: File, lines: &Receiver<EventLine>, waiting: &AtomicUsize) {
 
 impl Observer for EventLines {
     fn event(&mut self, event: &Event) {
-        let is_tick = matches!(event, Event::Tick { .. });
+        let is_tick = matches!(event, Event::Tick { .. } | Event::Hosts { .. });
         if is_tick && self.waiting.load(Relaxed) >= BEHIND {
             return;
         }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
 use webstone_model::event::{Live, Phase};
+use webstone_model::metrics::Histogram;
 
 use crate::live::Merged;
 use crate::loop_clock::TICK_NS;
@@ -155,6 +156,12 @@ impl Control {
             response_ns: sum(|w| &w.response_ns),
             response: self.merged.of(shared.workers.iter().map(|worker| &worker.copied)),
         }
+    }
+
+    /// The response times that the percentiles of [`Control::live`] are of.
+    pub fn live_response(&self) -> Histogram {
+        let Some(course) = self.course.get() else { return Histogram::default() };
+        self.merged.response(course.shared.workers.iter().map(|worker| &worker.copied))
     }
 
     pub(crate) fn enter(&self, phase: Phase) {

@@ -29,7 +29,14 @@ impl Copied {
 
 /// What was last computed, and of how many copies.
 #[derive(Debug, Default)]
-pub(crate) struct Merged(Mutex<(u64, Option<LivePercentiles>)>);
+pub(crate) struct Merged(Mutex<Last>);
+
+#[derive(Debug, Default)]
+struct Last {
+    copies: u64,
+    response: Histogram,
+    percentiles: Option<LivePercentiles>,
+}
 
 impl Merged {
     /// Percentiles over all workers' copies; computed again only where one was renewed.
@@ -37,24 +44,30 @@ impl Merged {
         &self,
         workers: impl Iterator<Item = &'a Copied> + Clone,
     ) -> Option<LivePercentiles> {
+        self.renewed(workers, |last| last.percentiles)?
+    }
+
+    /// All workers' copies as one.
+    pub(crate) fn response<'a>(&self, workers: impl Iterator<Item = &'a Copied> + Clone) -> Histogram {
+        self.renewed(workers, |last| last.response.clone()).unwrap_or_default()
+    }
+
+    fn renewed<'a, T>(
+        &self,
+        workers: impl Iterator<Item = &'a Copied> + Clone,
+        wanted: impl FnOnce(&Last) -> T,
+    ) -> Option<T> {
         let copies = workers.clone().map(|worker| worker.copies.load(Relaxed)).sum();
         let mut last = self.0.lock().ok()?;
-        if last.0 != copies {
+        if last.copies != copies {
             let mut all = Histogram::default();
             for worker in workers {
                 all.merge(&*worker.response.lock().ok()?);
             }
-            *last = (copies, percentiles(&all));
+            *last = Last { copies, percentiles: LivePercentiles::of(&all), response: all };
         }
-        last.1
+        Some(wanted(&last))
     }
-}
-
-fn percentiles(response: &Histogram) -> Option<LivePercentiles> {
-    let [p50_ns, p90_ns, p99_ns, p999_ns] =
-        response.values_at_quantiles(&[0.5, 0.9, 0.99, 0.999])[..].try_into().ok()?;
-    let (count, max_ns) = (response.len(), response.max());
-    (count > 0).then_some(LivePercentiles { count, p50_ns, p90_ns, p99_ns, p999_ns, max_ns })
 }
 
 #[cfg(test)]
@@ -80,5 +93,6 @@ mod tests {
         workers[0].leave(&slow);
         drop(reading);
         assert_eq!(merged.of(workers.iter()).unwrap(), both);
+        assert_eq!(LivePercentiles::of(&merged.response(workers.iter())), Some(both));
     }
 }

@@ -150,6 +150,11 @@ impl Attended {
         self.stderr.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
+    /// Whoever stops it from now on waits no longer than this for its end by itself.
+    pub(crate) fn hurry(&mut self, patience: Duration) {
+        self.patience = self.patience.map(|usual| usual.min(patience));
+    }
+
     /// Stops it: by the end of its standard input, then SIGTERM, then SIGKILL. Always waits for its end.
     pub(crate) fn stop(&mut self) {
         drop(self.stdin.take());

@@ -34,6 +34,7 @@ pub mod process_use;
 pub mod servers;
 mod sock_diag;
 pub mod supervisor;
+pub mod thread_share;
 pub mod window;
 
 pub use interrupt::Interrupt;

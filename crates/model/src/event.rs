@@ -5,7 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::figures::Figures;
+use crate::generators::ClockOffset;
 use crate::keys::LevelKey;
+use crate::metrics::Histogram;
 use crate::rate::RateProfile;
 use crate::record::{IterationRecord, RunState, ScheduleKept, TargetRecord};
 use crate::spec::RunSpec;
@@ -50,7 +52,8 @@ pub struct Live {
     pub bytes: u64,
     /// Σ response time, in nanoseconds.
     pub response_ns: u64,
-    /// Percentiles of the response time so far, renewed once a second; absent in the first second of a window.
+    /// Percentiles of the response time so far, renewed once a second; absent in the first second of a window. Of several hosts, they
+    /// are rounded up by at most 3 %.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<LivePercentiles>,
 }
@@ -70,6 +73,46 @@ pub struct LivePercentiles {
     pub p999_ns: u64,
     /// The longest.
     pub max_ns: u64,
+}
+
+impl LivePercentiles {
+    /// Of response times; nothing where there are none.
+    pub fn of(response: &Histogram) -> Option<LivePercentiles> {
+        let [p50_ns, p90_ns, p99_ns, p999_ns] =
+            response.values_at_quantiles(&[0.5, 0.9, 0.99, 0.999])[..].try_into().ok()?;
+        let (count, max_ns) = (response.len(), response.max());
+        (count > 0).then_some(LivePercentiles { count, p50_ns, p90_ns, p99_ns, p999_ns, max_ns })
+    }
+}
+
+/// What one of several hosts has made of an open window so far, as it last said.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LiveHost {
+    /// Which of the run's generators, from 0.
+    pub generator: u32,
+    /// The host's own name.
+    pub name: String,
+    /// How many clients it has.
+    pub clients: u32,
+    /// Time since its window opened, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Requests that succeeded.
+    pub requests: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// Requests that succeeded per second, between the last two times that it spoke.
+    pub request_rate: f64,
+    /// Percentiles of its own response times so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response: Option<LivePercentiles>,
+    /// Share of one CPU that its busiest worker used in the last second, from 0 to 1; absent where its kernel keeps no account.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busiest_worker: Option<f64>,
+    /// How its clock stands to the controller's.
+    pub clock: ClockOffset,
+    /// How long nothing has come from it, in nanoseconds.
+    pub silent_ns: u64,
 }
 
 /// Where a step stands in the sweep.
@@ -173,6 +216,13 @@ pub enum Event {
         phase: Phase,
         /// Totals over the open window so far.
         live: Live,
+    },
+    /// A window is open on several hosts; once a second.
+    Hosts {
+        /// Which.
+        at: Position,
+        /// Each host that has a part in it.
+        hosts: Vec<LiveHost>,
     },
     /// A level ended and, where the run is stored, is on the disk.
     LevelEnded {

@@ -8,15 +8,32 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::kubernetes::{PodRecord, PodsOfJob};
 use crate::metrics::{Counts, Moments, WorkerUse};
 use crate::record::{HostUse, IterationRecord, RunRecord};
 
-/// A host that makes load, as it is asked for.
+/// A host that makes load, or all pods of a Job that do, as they are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GeneratorHost {
     /// Command whose standard input and output end in `webstone agent` there: `ssh gen1 webstone agent`.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub agent: String,
+    /// Instead: pods of a Kubernetes Job, each a host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubernetes: Option<PodsOfJob>,
+}
+
+impl GeneratorHost {
+    /// The host that a command reaches.
+    pub fn reached_by(command: impl Into<String>) -> GeneratorHost {
+        GeneratorHost { agent: command.into(), kubernetes: None }
+    }
+
+    /// How many hosts are asked for.
+    pub fn count(&self) -> usize {
+        self.kubernetes.as_ref().map_or(1, |pods| pods.pods as usize)
+    }
 }
 
 /// A host that made load, as it described itself before the run.
@@ -27,6 +44,9 @@ pub struct GeneratorRecord {
     pub command: String,
     /// The host's own name.
     pub name: String,
+    /// The pod that its agent ran in, where Kubernetes started it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodRecord>,
     /// Version of webstone there, with its commit.
     pub version: String,
     /// SHA-256 of the program that ran there, in hex.
@@ -133,17 +153,27 @@ impl RunRecord {
         self.generators.get(maker.generator? as usize)
     }
 
-    /// A generator with the command that started its agent: `generator 2 (ssh gen2 webstone agent)`.
+    /// A generator with the command that started its agent, `generator 2 (ssh gen2 webstone agent)`, or with its pod,
+    /// `generator 2 (pod webstone-1-x7k2p on node2)`.
     pub fn generator_named(&self, generator: u32) -> String {
         let name = format!("generator {}", generator.saturating_add(1));
-        match self.generators.get(generator as usize).map(|host| host.command.as_str()) {
-            Some(command) if !command.is_empty() => format!("{name} ({command})"),
+        match self.generators.get(generator as usize) {
+            Some(GeneratorRecord { pod: Some(pod), .. }) => format!("{name} ({})", pod.in_words()),
+            Some(host) if !host.command.is_empty() => format!("{name} ({})", host.command),
             _ => name,
         }
     }
 }
 
 impl GeneratorRecord {
+    /// The host's name, and the node of a pod that has a name of its own: `webstone-1 on node2`.
+    pub fn place(&self) -> String {
+        match &self.pod {
+            Some(pod) if pod.node != self.name => format!("{} on {}", self.name, pod.node),
+            _ => self.name.clone(),
+        }
+    }
+
     /// A fact about the host that is a text.
     pub fn fact(&self, name: &str) -> Option<&str> {
         self.environment.get(name)?.as_str()

@@ -18,6 +18,7 @@ pub mod http2_settings;
 pub mod identities;
 pub mod interfaces;
 pub mod keys;
+pub mod kubernetes;
 pub mod metric;
 pub mod metrics;
 pub mod origin_figures;

@@ -85,7 +85,8 @@ fn load_generators(record: &RunRecord) -> Vec<(String, String)> {
     let of_host = |(place, host): (usize, &GeneratorRecord)| {
         let cpus: Vec<String> = host.cpus.iter().map(u32::to_string).collect();
         let on = if cpus.is_empty() { String::new() } else { format!(" on CPU {}", cpus.join(",")) };
-        let mut parts = vec![host.name.clone()];
+        let pod = host.pod.as_ref().map(|pod| format!("namespace {}, {}", pod.namespace, pod.in_words()));
+        let mut parts = vec![host.name.clone(), pod.unwrap_or_default()];
         // Its own name for itself is the first of these.
         parts.extend(header::machine(&|name| host.environment.get(name)).into_iter().skip(1));
         parts.push(format!("{}{on}", counted(host.workers.into(), "worker", "workers")));

@@ -91,11 +91,11 @@ fn median(mut values: Vec<u64>) -> f64 {
     }
 }
 
-/// Its own name, or where it has none its number.
+/// Its own name, with the node of a pod, or where it has none its number.
 pub(crate) fn name(host: &GeneratorRecord, generator: u32) -> String {
     match host.name.as_str() {
         "" => format!("generator {}", generator + 1),
-        name => name.to_owned(),
+        _ => host.place(),
     }
 }
 

@@ -6,7 +6,9 @@ mod records;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use webstone_model::event::{EVENTS_SCHEMA, Ended, Event, EventLine, Live, LivePercentiles, Phase, Position};
+use webstone_model::event::{
+    EVENTS_SCHEMA, Ended, Event, EventLine, Live, LiveHost, LivePercentiles, Phase, Position,
+};
 use webstone_model::record::RunRecord;
 use webstone_report::{
     ComparisonFormat, Format, Options, comparison_schema, event_schema, json_schema, render,
@@ -73,8 +75,14 @@ fn the_published_schema_of_events_is_the_generated_one_and_is_kept_to() {
         ),
     };
     let live = Live { response: Some(LivePercentiles::default()), ..Live::default() };
-    for event in [started, Event::LevelEnded { at, level }, Event::Tick { at, phase: Phase::Measuring, live }]
-    {
+    let host = LiveHost {
+        response: Some(LivePercentiles::default()),
+        busiest_worker: Some(0.5),
+        ..LiveHost::default()
+    };
+    let hosts = Event::Hosts { at, hosts: vec![host] };
+    let tick = Event::Tick { at, phase: Phase::Measuring, live };
+    for event in [started, Event::LevelEnded { at, level }, tick, hosts] {
         let line = EventLine { schema: EVENTS_SCHEMA, time: record.started_at.clone(), event };
         assert_eq!(
             problems(&schema, &schema, &serde_json::to_value(line).unwrap(), "$"),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use webstone_engine::{
     Control, EngineError, LevelJob, LevelOutcome, Plan, PlanError, TraceEvent, Transaction, run_level,
 };
-use webstone_model::event::{Live, Phase};
+use webstone_model::event::{Live, LiveHost, Phase};
 use webstone_model::generators::{GeneratorLoss, GeneratorPart};
 use webstone_model::rate::RateProfile;
 use webstone_model::spec::RunSpec;
@@ -63,6 +63,10 @@ pub(crate) trait Level: Send + Sync {
     fn phase(&self) -> Phase;
     /// Totals so far.
     fn live(&self) -> Live;
+    /// The same of each host, where several make it.
+    fn hosts(&self) -> Vec<LiveHost> {
+        Vec::new()
+    }
     /// How long it is until the window opens, once that is known: nothing from then on.
     fn opens_in(&self) -> Option<Duration>;
 }

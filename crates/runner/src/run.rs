@@ -321,7 +321,8 @@ fn prepare(
                 server: server.map(|boot| (boot, placement.server.clone())),
                 is_loopback: targets.iter().all(|address| address.ip().is_loopback()),
             };
-            let fleet = fleet::start(&setting, interrupt)?;
+            let mut waits = |what: String| observer.event(&Event::Preparing { what });
+            let fleet = fleet::start(&setting, interrupt, &mut waits)?;
             warnings.extend(fleet.warnings.iter().cloned());
             (dealt, generators) = (Some(fleet.plan_in_words.clone()), fleet.records.clone());
             Box::new(fleet) as Box<dyn LoadGenerator>

@@ -45,6 +45,8 @@ const ASK_BEFORE: Duration = Duration::from_micros(400);
 const ASK_BEFORE_PAGES: Duration = Duration::from_millis(20);
 /// Between two ticks for the observer.
 const TICK: Duration = Duration::from_millis(100);
+/// Between two times that the observer hears of each host.
+const HOSTS: Duration = Duration::from_secs(1);
 /// Before a level, others on the generator's CPUs are looked for: for this part of its duration, but within these bounds.
 const DURATIONS_PER_DISTURBANCE: u32 = 50;
 const DISTURBANCE_MIN: Duration = Duration::from_millis(10);
@@ -314,7 +316,7 @@ impl Sweep<'_> {
             targets: self.targets,
         });
         let (started, mut ticked) = (Instant::now(), Instant::now());
-        let (mut raised, mut before) = (0, None);
+        let (mut raised, mut before, mut hosts_at) = (0, None, Instant::now());
         let result = std::thread::scope(|scope| {
             let (done, is_done) = channel();
             // The receiver waits for as long as the thread runs, so sending cannot fail.
@@ -352,6 +354,13 @@ impl Sweep<'_> {
                 if ticked.elapsed() >= TICK {
                     ticked = Instant::now();
                     self.observer.event(&Event::Tick { at, phase: level.phase(), live: level.live() });
+                    if phase == Phase::Measuring && hosts_at.elapsed() >= HOSTS {
+                        hosts_at = Instant::now();
+                        let hosts = level.hosts();
+                        if !hosts.is_empty() {
+                            self.observer.event(&Event::Hosts { at, hosts });
+                        }
+                    }
                     // Without its server, a level measures refused connections.
                     if self.alive().is_err() {
                         level.end_window();

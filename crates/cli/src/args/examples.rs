@@ -71,6 +71,7 @@ Examples:
   webstone servers show nginx:tuned
   webstone servers nginx,apache,lighttpd,caddy -w standard -c 20..100+10 -d 1m -i 5
   webstone servers nginx,apache --profiles stock,tuned --policies per-request,keep-alive --plan
+  webstone generators job --pods 40 --cpus 8 --image registry.example/webstone:1 | kubectl apply -f -
   webstone servers -f testbed.toml -o servers.html
   webstone servers --resume runs/20260701T120000Z-servers
   webstone report runs/20260701T120000Z-servers --format csv

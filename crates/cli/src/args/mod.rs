@@ -27,7 +27,7 @@ pub use compare::{CompareArgs, ThresholdArgs};
 pub use files::{CheckfilesArgs, GenfilesArgs, MineArgs, WorkloadCommand, WorkloadFormat, WorkloadsArgs};
 pub use find::{CalibrateArgs, FindArgs, NullServerArgs};
 pub use generator::GeneratorArgs;
-pub use generators::{GeneratorsArgs, GeneratorsCheckArgs, GeneratorsCommand};
+pub use generators::{AgentArgs, GeneratorsArgs, GeneratorsCheckArgs, GeneratorsCommand, GeneratorsJobArgs};
 pub use load::{HitLoadArgs, OpenLoopArgs, RetryArgs, RunLoadArgs};
 pub use output::{ColorChoice, HistoryArgs, ListArgs, OutputArgs, ReportArgs};
 pub use series::{SeriesArgs, ServersArgs, ServersCommand};
@@ -217,11 +217,12 @@ pub enum Command {
     /// What a run on another host starts, as in `webstone run http://web1 --server-agent 'ssh root@web1 webstone agent'` or
     /// `--generator 'ssh gen1 webstone agent'`. It speaks with that run on standard input and output, listens on no network, and
     /// ends when its input does.
-    Agent,
+    Agent(AgentArgs),
 
-    /// Look at the hosts that make load together
+    /// Look at the hosts that make load together, or print a Kubernetes Job of them
     ///
-    /// Starts each host's agent and shows what it says of its host, and how its clock stands to this host's. No load is made.
+    /// `check` starts each host's agent and shows what it says of its host, and how its clock stands to this host's. `job` prints a
+    /// manifest for `kubectl apply`. No load is made.
     #[command(after_long_help = GENERATORS_EXAMPLES)]
     Generators(GeneratorsArgs),
 

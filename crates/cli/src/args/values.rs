@@ -11,6 +11,7 @@ use webstone_judge::comparison::FailWhen;
 use webstone_judge::search::{LOOK_FIRST, REPEATS_MAX};
 use webstone_model::addresses::{AddressRange, AddressRangeError};
 use webstone_model::arrivals::ArrivalProcess;
+use webstone_model::kubernetes;
 use webstone_model::metrics::Histograms;
 use webstone_model::rate::{Rates, RatesError};
 use webstone_model::search::Over;
@@ -22,7 +23,7 @@ use webstone_model::spec::{
 };
 use webstone_model::target::Place;
 use webstone_model::threshold::{GateError, Thresholds};
-use webstone_model::units::parse_count;
+use webstone_model::units::{NANOS_PER_SECOND, Nanos, QuantityError, parse_count};
 use webstone_report::{ComparisonFormat, CsvTable, Format};
 use webstone_runner::check;
 
@@ -317,6 +318,76 @@ pub(super) fn header(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
+/// A span of time above nothing.
+pub(super) fn some_time(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>().map_err(|error: QuantityError| error.to_string())? {
+        Nanos::ZERO => Err(format!("`{text}` is no time at all; write at least 1s")),
+        time => Ok(time),
+    }
+}
+
+/// A span of time in whole seconds, as Kubernetes counts them, of at most a year.
+pub(super) fn whole_seconds(text: &str) -> Result<Nanos, String> {
+    let time = some_time(text)?;
+    if !time.0.is_multiple_of(NANOS_PER_SECOND) || time > Nanos::from_secs(366 * 86_400) {
+        return Err(format!(
+            "`{text}` is not a whole number of seconds up to a year; write it as in 90s or 2h"
+        ));
+    }
+    Ok(time)
+}
+
+/// A name in a Kubernetes cluster.
+pub(super) fn label(text: &str) -> Result<String, String> {
+    match kubernetes::label(text) {
+        Ok(()) => Ok(text.to_owned()),
+        Err(rule) => {
+            Err(format!("`{text}` is {rule}; write lower-case letters, digits and hyphens, at most 63"))
+        }
+    }
+}
+
+/// The label of a node.
+pub(super) fn node_label(text: &str) -> Result<(String, String), String> {
+    kubernetes::node_label(text)
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .ok_or_else(|| format!("`{text}` is not a node's label; write KEY=VALUE, as in pool=load"))
+}
+
+/// Pods of a Job.
+pub(super) fn pods(text: &str) -> Result<u32, String> {
+    match count_u32(text)? {
+        many if many > 1_000 => Err(format!("`{text}` is more than 1000 hosts; write at most 1000")),
+        pods => Ok(pods),
+    }
+}
+
+/// Whole CPUs of a pod.
+pub(super) fn pod_cpus(text: &str) -> Result<u32, String> {
+    let wrong = || format!("`{text}` is not a whole number of CPUs from 1 to 1024; write it as in 8");
+    text.parse().ok().filter(|cpus| (1..=1_024).contains(cpus)).ok_or_else(wrong)
+}
+
+/// An amount of memory as Kubernetes writes it.
+pub(super) fn memory(text: &str) -> Result<String, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let is_number = digits.parse::<u64>().is_ok_and(|number| number > 0);
+    let is_unit = ["", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"].contains(&&text[digits.len()..]);
+    if is_number && is_unit && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("`{text}` is not an amount of memory; write it as in 512Mi or 4Gi"))
+}
+
+/// The name of an image, which Kubernetes itself checks: here only that it is one word.
+pub(super) fn image(text: &str) -> Result<String, String> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "-._/:@".contains(c);
+    if text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_word) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("`{text}` is not the name of an image; write it as in registry.example/webstone:1"))
+}
+
 fn narrow(text: &str, value: u64) -> Result<u32, String> {
     u32::try_from(value).map_err(|_| format!("`{text}` is too many; write at most {}", u32::MAX))
 }
@@ -370,6 +441,37 @@ mod tests {
         for wrong in ["Accept", ": x", "a b: c", "X: a\nY: b"] {
             assert!(header(wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn values_of_a_manifest_are_what_kubernetes_takes() {
+        for good in ["512Mi", "4Gi", "1000000000", "2G"] {
+            assert_eq!(memory(good).as_deref(), Ok(good));
+        }
+        for wrong in ["", "0", "Gi", "1.5Gi", "-1Gi", "1gb", "+1Gi", "4 Gi"] {
+            assert!(memory(wrong).is_err_and(|error| error.contains("; write it as in")), "{wrong:?}");
+        }
+        for good in ["webstone", "registry.example:5000/a/webstone:1", "webstone@sha256:abc"] {
+            assert_eq!(image(good).as_deref(), Ok(good));
+        }
+        for wrong in ["", "-x", "a b", "a\nb", "a\"b", "ä"] {
+            assert!(image(wrong).is_err(), "{wrong:?}");
+        }
+        assert_eq!((pod_cpus("8"), pods("1000")), (Ok(8), Ok(1_000)));
+        for wrong in ["0", "1.5", "500m", "2000", ""] {
+            assert!(pod_cpus(wrong).is_err(), "{wrong:?}");
+        }
+        assert!(pods("1001").is_err() && pods("0").is_err());
+        assert_eq!(whole_seconds("2m"), Ok(Nanos::from_secs(120)));
+        for wrong in ["1500ms", "0s", "400d", "9000h", "x"] {
+            assert!(whole_seconds(wrong).is_err(), "{wrong:?}");
+        }
+        assert_eq!(node_label("pool=load"), Ok(("pool".into(), "load".into())));
+        assert!(node_label("pool").is_err_and(|error| error.contains("; write KEY=VALUE")));
+        assert!(
+            label("Web_Stone")
+                .is_err_and(|error| error.starts_with("`Web_Stone` is not a name of lower-case"))
+        );
     }
 
     #[test]

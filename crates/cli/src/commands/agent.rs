@@ -1,14 +1,36 @@
-//! `webstone agent`: what a run elsewhere starts on the server's host, to look at the server there.
+//! `webstone agent`: what a run elsewhere starts on a host, to look at the server there or to make load; with `--idle` what keeps a
+//! container alive in which it may do so.
 
 use std::io::{self, IsTerminal};
 
-use webstone_lab::agent::serve;
+use webstone_lab::agent::{serve, wait_for_use};
+use webstone_model::units::Nanos;
 use webstone_runner::fleet::role;
 
+use crate::args::AgentArgs;
+use crate::console;
 use crate::failure::{Exit, Failure};
+use crate::signals::SignalWatch;
 use crate::version;
 
-pub(super) fn execute() -> Result<Exit, Failure> {
+pub(super) fn execute(args: &AgentArgs) -> Result<Exit, Failure> {
+    match args.idle {
+        Some(idle) => keep(idle),
+        None => serve_one(),
+    }
+}
+
+/// Keeps the container alive. As its first process, a signal would end this one only if it is waited for.
+fn keep(idle: Nanos) -> Result<Exit, Failure> {
+    let signals = SignalWatch::saying("ending, and every agent in this container with it")?;
+    console::complain(format!(
+        "waiting for agents to be started beside this one; ends after {idle} without any"
+    ));
+    wait_for_use(idle.as_duration(), &signals.interrupt);
+    Ok(signals.exit().unwrap_or(Exit::Done))
+}
+
+fn serve_one() -> Result<Exit, Failure> {
     if io::stdin().is_terminal() || io::stdout().is_terminal() {
         return Err(Failure::usage(
             "`webstone agent` is started by a run on another host, not by hand: its standard input and output must be connected to that run, but this is a terminal",

@@ -1,14 +1,14 @@
-//! `webstone generators check`: what the hosts are that shall make load together, before any load.
+//! `webstone generators`: what the hosts are that shall make load together, before any load; and the manifest of a Kubernetes Job
+//! that has them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use webstone_lab::cpus::cpu_list;
 use webstone_lab::interrupt::Interrupt;
-use webstone_model::generators::GeneratorHost;
-use webstone_runner::fleet::{CheckedHost, check};
+use webstone_runner::fleet::{CheckedHost, Job, JobError, check};
 
-use crate::args::GeneratorsCheckArgs;
+use crate::args::{GeneratorsCheckArgs, GeneratorsJobArgs};
 use crate::console::print;
 use crate::failure::{Exit, Failure};
 use crate::{intent, version};
@@ -20,8 +20,10 @@ pub(super) fn execute(args: &GeneratorsCheckArgs) -> Result<Exit, Failure> {
             "give --generator 'ssh gen1 webstone agent', or -f with a testbed file that has [[generators]]",
         ));
     }
-    let commands: Vec<String> = hosts.into_iter().map(|GeneratorHost { agent }| agent).collect();
-    let found = check(&commands, &version::tool(), &Interrupt::default());
+    let found = check(&hosts, &version::tool(), &Interrupt::default()).map_err(|error| {
+        let failure = Failure::failed(error.to_string());
+        error.hint().into_iter().fold(failure, Failure::hint)
+    })?;
     let mut lines = Vec::new();
     let mut errors = Vec::new();
     for (number, host) in found.iter().enumerate() {
@@ -43,15 +45,53 @@ pub(super) fn execute(args: &GeneratorsCheckArgs) -> Result<Exit, Failure> {
     }
 }
 
+/// Prints the manifest.
+pub(super) fn job(args: GeneratorsJobArgs) -> Result<Exit, Failure> {
+    let GeneratorsJobArgs {
+        pods,
+        cpus,
+        image,
+        name,
+        namespace,
+        memory,
+        deadline,
+        idle,
+        ttl,
+        node_selector,
+        host_network,
+        share_nodes,
+    } = args;
+    let job = Job {
+        name,
+        namespace,
+        pods,
+        cpus,
+        memory,
+        image,
+        deadline,
+        idle,
+        ttl,
+        node_selector,
+        host_network,
+        share_nodes,
+    };
+    let manifest = job
+        .manifest()
+        .map_err(|JobError { what, hint }| Failure::usage(format!("--name: {what}")).hint(hint))?;
+    print(&manifest)?;
+    Ok(Exit::Done)
+}
+
 fn line(number: usize, host: &CheckedHost) -> String {
-    let CheckedHost { described, clock, round_trip_ns } = host;
+    let CheckedHost { pod, described, clock, round_trip_ns } = host;
     let cpus = described.cpus.len();
     let clock = clock.map_or_else(
         || "its agent does not echo".to_owned(),
         |clock| format!("clock known within {}", shown(clock.bound_ns)),
     );
+    let pod = pod.as_ref().map(|pod| format!(" ({})", pod.in_words())).unwrap_or_default();
     format!(
-        "generator {number}: {}, webstone {}, {cpus} {} ({}), round trip {}, {clock}",
+        "generator {number}: {}{pod}, webstone {}, {cpus} {} ({}), round trip {}, {clock}",
         described.name,
         described.version,
         if cpus == 1 { "CPU" } else { "CPUs" },

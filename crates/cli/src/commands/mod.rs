@@ -67,7 +67,7 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
             series::execute(Kind::Servers, &args.series, console, command_line())
         }
         Command::Servers(args) => servers::execute(&args),
-        Command::Agent => agent::execute(),
+        Command::Agent(args) => agent::execute(&args),
         Command::Generators(args) => match args.command {
             GeneratorsCommand::Check(args) => generators::execute(&args),
         },
@@ -78,6 +78,7 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
         Command::Supervise(args) => supervise::execute(&args),
         Command::Completions { shell } => completions::execute(shell),
         Command::Man { dir } => manual::execute(dir.as_deref()),
+            GeneratorsCommand::Job(args) => generators::job(*args),
     }
 }
 

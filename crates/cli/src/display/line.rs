@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use webstone_model::event::{Ended, Live, Phase, Position};
+use webstone_model::event::{Ended, Live, LiveHost, Phase, Position};
 use webstone_model::record::TargetRecord;
 use webstone_model::search::Over;
 use webstone_model::spec::RunSpec;
 
 use webstone_model::units::grouped;
 
+use super::hosts;
 use super::numbers::{latency, rate, wait};
 
 /// Cells of the bar that shows how much of a window is over.
@@ -98,12 +99,22 @@ fn length(planned: Option<Planned>) -> String {
 }
 
 /// A level under way: position, bar, time left, rate, latency, errors. On a narrow terminal the bar goes first, then the 99th
-/// percentile, then what is left in all: errors are always seen.
-pub(super) fn running(run: &Running, width: usize) -> String {
-    let lines =
-        [Detail::Bar, Detail::Tail, Detail::Total, Detail::Least].map(|detail| running_with(run, detail));
-    let [.., least] = &lines;
-    lines.iter().find(|line| line.chars().count() < width).unwrap_or(least).clone()
+/// percentile, then what is left in all: errors are always seen. Of several hosts the one that is remarkable is named before any of
+/// this; where none is, and there is room, all are shown in short.
+pub(super) fn running(run: &Running, hosts: &[LiveHost], width: usize) -> String {
+    let details = [Detail::Bar, Detail::Tail, Detail::Total, Detail::Least];
+    let lines = details.map(|detail| running_with(run, detail));
+    let [whole, .., least] = &lines;
+    let is_measuring = run.phase == Phase::Measuring;
+    let with = |line: &String, hosts: String| format!("{line}  {hosts}");
+    let with_hosts: Vec<String> = match hosts::remark(hosts).filter(|_| is_measuring) {
+        Some(remark) => lines.iter().map(|line| with(line, remark.clone())).collect(),
+        None => {
+            hosts::each(hosts).filter(|_| is_measuring).map(|each| with(whole, each)).into_iter().collect()
+        }
+    };
+    let fits = |line: &&String| line.chars().count() < width;
+    with_hosts.iter().chain(&lines).find(fits).unwrap_or(least).clone()
 }
 
 /// How much of a line is shown, from all to the least.
@@ -261,24 +272,39 @@ mod tests {
     fn errors_are_seen_on_a_narrow_terminal() {
         let mut narrow = run(Phase::Measuring);
         narrow.live.response = Some(LivePercentiles { p99_ns: 4_200_000, ..LivePercentiles::default() });
-        assert!(running(&narrow, 120).contains('━') && running(&narrow, 120).contains("p99"));
+        assert!(running(&narrow, &[], 120).contains('━') && running(&narrow, &[], 120).contains("p99"));
         for width in [80, 72, 68] {
-            let line = running(&narrow, width);
+            let line = running(&narrow, &[], width);
             assert!(line.ends_with("  1 error") && line.chars().count() < width, "{width}: {line}");
         }
     }
 
     #[test]
+    fn hosts_are_shown_where_there_is_room_and_the_remarkable_one_before_the_bar() {
+        let host = |generator, silent_ns| LiveHost { generator, silent_ns, ..LiveHost::default() };
+        let (alike, silent) = ([host(0, 0), host(1, 0)], [host(0, 0), host(1, 5_000_000_000)]);
+        assert!(running(&run(Phase::Measuring), &alike, 200).ends_with("  1 error  1: 0/s  2: 0/s"));
+        assert!(running(&run(Phase::Measuring), &alike, 100).ends_with("  1 error"));
+        for width in [200, 115, 100] {
+            let line = running(&run(Phase::Measuring), &silent, width);
+            assert!(line.ends_with("  1 error  generator 2 silent for 5 s"), "{width}: {line}");
+            assert_eq!(line.contains('━'), width == 200, "{width}: {line}");
+        }
+        assert!(running(&run(Phase::Measuring), &silent, 70).ends_with("  1 error"));
+        assert_eq!(running(&run(Phase::Draining), &silent, 200), running(&run(Phase::Draining), &[], 200));
+    }
+
+    #[test]
     fn a_running_level_shows_the_last_second() {
         assert_eq!(
-            running(&run(Phase::Measuring), 200),
+            running(&run(Phase::Measuring), &[], 200),
             "[2/4] 1,000 clients  ━━━━━━━━──────── 3 s left (17 s in all)  2,500 requests/s  1.00 ms  1 error"
         );
         let mut second = run(Phase::Measuring);
         second.live.response =
             Some(LivePercentiles { count: 3500, p99_ns: 4_200_000, ..LivePercentiles::default() });
-        assert!(running(&second, 200).ends_with("2,500 requests/s  1.00 ms  p99 4.20 ms  1 error"));
-        assert_eq!(running(&run(Phase::WarmUp), 200), "[2/4] 1,000 clients  warming up");
+        assert!(running(&second, &[], 200).ends_with("2,500 requests/s  1.00 ms  p99 4.20 ms  1 error"));
+        assert_eq!(running(&run(Phase::WarmUp), &[], 200), "[2/4] 1,000 clients  warming up");
     }
 
     #[test]
@@ -288,7 +314,7 @@ mod tests {
         (open.before.planned, open.before.offered) = (1000, 1000);
         (open.live.planned, open.live.offered) = (4000, 3500);
         assert_eq!(
-            running(&open, 200),
+            running(&open, &[], 200),
             "[2/4] 1000..5000/6s arrivals/s  ━━━━━━━━──────── 3 s left (17 s in all)  offered 2,500 of 3,000/s  2,500 \
              requests/s  1.00 ms  1 error"
         );
@@ -298,7 +324,7 @@ mod tests {
     fn a_level_by_pages_has_no_bar() {
         let by_pages = Running { window: Duration::ZERO, ..run(Phase::Measuring) };
         assert_eq!(
-            running(&by_pages, 200),
+            running(&by_pages, &[], 200),
             "[2/4] 1,000 clients  3,500 pages  2,500 requests/s  1.00 ms  1 error"
         );
     }
@@ -306,7 +332,7 @@ mod tests {
     #[test]
     fn the_first_moment_divides_by_nothing() {
         let first = Running { before: Live::default(), live: Live::default(), ..run(Phase::Measuring) };
-        assert!(running(&first, 200).ends_with("0 requests/s  no answer  0 errors"));
+        assert!(running(&first, &[], 200).ends_with("0 requests/s  no answer  0 errors"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What is shown while a run runs, all of it on standard error: on a terminal one line that is redrawn, and in any case
 //! one line for each level that ended. What the lines say is composed in `line`, without a terminal.
 
+mod hosts;
 mod line;
 mod numbers;
 
@@ -8,7 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use webstone_model::event::{Event, Live, Phase, Position};
+use webstone_model::event::{Event, Live, LiveHost, Phase, Position};
 use webstone_model::shown::shown;
 use webstone_model::spec::RunSpec;
 use webstone_runner::observer::Observer;
@@ -35,6 +36,8 @@ pub(crate) struct Display {
     step: Duration,
     /// The last second of ticks of the running level.
     recent: VecDeque<Live>,
+    /// What each host last said, where several make the load.
+    hosts: Vec<LiveHost>,
     drawn_at: Option<Instant>,
     /// Whether the cursor stands behind a live line.
     line_open: bool,
@@ -52,6 +55,7 @@ impl Display {
             window: Duration::ZERO,
             step: Duration::ZERO,
             recent: VecDeque::new(),
+            hosts: Vec::new(),
             drawn_at: None,
             line_open: false,
             is_series: false,
@@ -78,6 +82,12 @@ impl Display {
             self.clear();
             console::complain(text);
         }
+    }
+
+    /// Of the level that ran.
+    fn forget(&mut self) {
+        self.recent.clear();
+        self.hosts.clear();
     }
 
     fn clear(&mut self) {
@@ -108,7 +118,7 @@ impl Display {
         let before = self.recent.front().copied().filter(|_| self.recent.len() > 1).unwrap_or_default();
         let later = self.step * u32::try_from(at.steps - at.step.min(at.steps)).unwrap_or(u32::MAX);
         let running = line::Running { at, phase, before, live, window: self.window, later };
-        let text = line::running(&running, width());
+        let text = line::running(&running, &self.hosts, width());
         self.show(&text);
     }
 }
@@ -126,14 +136,15 @@ impl Observer for Display {
                 self.say(&line::opening(target, workload, spec, *steps, planned));
                 dealt.iter().for_each(|dealt| self.say(dealt));
             }
-            Event::LevelStarted { .. } => self.recent.clear(),
+            Event::LevelStarted { .. } => self.forget(),
             Event::Tick { at, phase, live } => self.tick(*at, *phase, *live),
+            Event::Hosts { hosts, .. } => self.hosts.clone_from(hosts),
             Event::LevelEnded { at, level } => {
-                self.recent.clear();
+                self.forget();
                 self.say(&line::ended(*at, level));
             }
             Event::Void { at, why } => {
-                self.recent.clear();
+                self.forget();
                 self.say(&line::void(*at, why));
             }
             Event::Warning { .. } if self.warnings_later => {}

@@ -139,7 +139,7 @@ pub(super) fn tls(args: &TlsArgs, spec: &mut TlsSpec) {
 /// Hosts on the command line are instead of those in a file.
 pub(super) fn hosts(commands: &[String], hosts: &mut Vec<GeneratorHost>) {
     if !commands.is_empty() {
-        *hosts = commands.iter().map(|agent| GeneratorHost { agent: agent.clone() }).collect();
+        *hosts = commands.iter().map(GeneratorHost::reached_by).collect();
     }
 }
 

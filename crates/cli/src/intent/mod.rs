@@ -66,6 +66,7 @@ pub(crate) fn generators(args: &GeneratorsCheckArgs) -> Result<Vec<GeneratorHost
     apply::hosts(&args.generator, &mut hosts);
     Ok(hosts)
 }
+    check::hosts(&hosts).map_err(|error| flags::failure(&error, "generators"))?;
 
 /// How TLS shall be spoken by `checkfiles`.
 pub(crate) fn tls_of_checkfiles(args: &TlsArgs) -> Result<TlsSpec, Failure> {

@@ -12,7 +12,7 @@ use crate::program::{Running, Server, command, program, webstone_in};
 
 /// Agents on CPUs of their own, as agents on one machine must be. `None`, with the reason, where there is only one CPU.
 #[expect(clippy::print_stdout, reason = "a skipped test says why")]
-fn two(dir: &Path) -> Option<[(String, PathBuf); 2]> {
+pub(crate) fn two(dir: &Path) -> Option<[(String, PathBuf); 2]> {
     let cpus = fs::read_to_string("/proc/self/status").ok()?;
     let list = cpus.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim().to_owned();
     let first: Vec<u32> = list.split([',', '-']).filter_map(|word| word.parse().ok()).collect();
@@ -176,8 +176,105 @@ fn an_agent_that_is_killed_makes_the_window_void_and_the_run_goes_on() {
     assert_eq!(record["iterations"][0]["lost"], Value::Null);
 }
 
+#[test]
+fn ctrl_c_is_obeyed_while_a_lost_agent_is_started_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some([one, (two, file)]) = two(dir.path()) else { return };
+    let again = dir.path().join("again");
+    // The second time its login hangs: for longer than anybody waits for a greeting.
+    let script = dir.path().join("login");
+    let text = format!(
+        "test -e {0} && {{ echo $$ > {1}; exec sleep 600; }}\nexec {two}\n",
+        file.display(),
+        again.display()
+    );
+    fs::write(&script, text).unwrap();
+    let hangs = format!("sh {}", script.display());
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let agents = [one, (hangs, file)];
+    let load = [
+        "-K",
+        "-c",
+        "4",
+        "-d",
+        "1h",
+        "-i",
+        "1",
+        "--warmup",
+        "0s",
+        "-q",
+        "--format",
+        "json",
+        "--retries",
+        "1",
+        "--events",
+        "events",
+    ];
+    let running = Running::start(dir.path(), &run(&server.url, &agents, &load));
+    let first = pid_in(&agents[1].1);
+    wait_for_answers(&dir.path().join("events"));
+    signal("KILL", first);
+    let login = pid_in(&again);
+    running.signal("INT");
+    let record = json(&running.end());
+    // Had it waited for the greeting, the run would have failed.
+    assert_eq!(record["state"], "interrupted", "{record}");
+    assert_eq!(record["voids"][0]["lost"]["generator"], 1, "{record}");
+    assert!(number(&record["voids"][0]["measured"]["counts"]["succeeded"]) > 0, "{record}");
+    assert!(is_gone(login), "the login outlived its run");
+}
+
+/// Waits until every host has had answers in the open window.
+fn wait_for_answers(events: &Path) {
+    let is_row = |event: &Value| {
+        let hosts = event["hosts"].as_array();
+        hosts.is_some_and(|hosts| !hosts.is_empty() && hosts.iter().all(|host| number(&host["requests"]) > 0))
+    };
+    for _ in 0..600 {
+        let text = fs::read_to_string(events).unwrap_or_default();
+        // The last line may not be whole yet.
+        if text.lines().filter_map(|line| serde_json::from_str(line).ok()).any(|event| is_row(&event)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("no host had an answer within a minute");
+}
+
+#[test]
+fn events_tell_how_each_host_goes_and_percentiles_of_both() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(agents) = two(dir.path()) else { return };
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let load = [
+        "-K",
+        "-c",
+        "5",
+        "-d",
+        "6s",
+        "-i",
+        "1",
+        "--warmup",
+        "0s",
+        "-q",
+        "--retries",
+        "0",
+        "--events",
+        "events",
+    ];
+    webstone_in(dir.path(), &run(&server.url, &agents, &load));
+    let text = fs::read_to_string(dir.path().join("events")).unwrap();
+    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |name: &str| events.iter().filter(|event| event["event"] == name).collect::<Vec<_>>();
+    let rows = of("hosts").last().expect("a window of 6 s has some").to_owned()["hosts"].as_array().unwrap();
+    assert_eq!(rows.iter().map(|row| number(&row["clients"])).collect::<Vec<_>>(), [2, 3]);
+    assert!(rows.iter().all(|row| number(&row["response"]["p99_ns"]) > 0), "{rows:?}");
+    let so_far = of("tick").into_iter().rfind(|tick| tick["live"]["response"].is_object());
+    assert!(number(&so_far.expect("a tick has percentiles")["live"]["response"]["count"]) > 0);
+}
+
 /// Until a process has sockets: it makes load.
-fn wait_for_load(pid: u32) {
+pub(crate) fn wait_for_load(pid: u32) {
     let until = Instant::now() + PATIENCE;
     let sockets = || {
         let links = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();

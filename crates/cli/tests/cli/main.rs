@@ -4,6 +4,7 @@
 
 mod agents;
 mod bottlenecks;
+mod cluster;
 mod comparison;
 mod disturbance;
 mod events;
@@ -14,6 +15,7 @@ mod generators;
 mod help;
 mod interfaces;
 mod interruption;
+mod kubernetes;
 mod large;
 #[path = "../../examples/large_record.rs"]
 mod large_record;

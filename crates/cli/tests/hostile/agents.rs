@@ -160,7 +160,7 @@ fn with_generator(dir: &Path, does: &str) -> Option<Said> {
 fn a_generator_that_says_what_nobody_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let flood = "live = {\"elapsed_ns\": 0, \"planned\": 0, \"offered\": 0, \"requests\": 0, \"errors\": 0, \"connections\": 0, \
-                 \"pages\": 0, \"bytes\": 0, \"response_ns\": 0}\nasked()\nwhile True: answer(9, {\"Load\": {\"Beat\": live}})\n";
+                 \"pages\": 0, \"bytes\": 0, \"response_ns\": 0}\nasked()\nwhile True: answer(9, {\"Load\": {\"Beat\": {\"live\": live, \"response\": None, \"busiest_worker\": None}}})\n";
     let Some(said) = with_generator(dir.path(), flood) else { return };
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(said.err.contains("broke the protocol: it says what nobody asked for"), "{}", said.err);

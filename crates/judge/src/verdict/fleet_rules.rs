@@ -21,6 +21,15 @@ pub(super) fn load_generators(record: &RunRecord) -> Finding {
     }
     let boots: BTreeSet<&str> = generators.iter().filter_map(|host| host.boot.as_deref()).collect();
     let hosts = counted(boots.len() as u64, "host", "hosts");
+    let may_share =
+        record.spec.generators.iter().any(|host| host.kubernetes.as_ref().is_some_and(|it| it.share_nodes));
+    if may_share && boots.len() < generators.len() {
+        let pods = counted(generators.len() as u64, "agent", "agents");
+        return met(
+            false,
+            format!("{pods} on {hosts}: pods shared a machine (share_nodes), and slowed each other down"),
+        );
+    }
     let hosts = match boots.len() == generators.len() {
         true => hosts,
         false => format!("{} on {hosts}", counted(generators.len() as u64, "agent", "agents")),

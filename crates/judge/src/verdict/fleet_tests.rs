@@ -7,7 +7,8 @@ use super::tests::{SECOND, valid};
 use super::*;
 use serde_json::json;
 use webstone_model::fixture::split;
-use webstone_model::generators::GeneratorLoss;
+use webstone_model::generators::{GeneratorHost, GeneratorLoss};
+use webstone_model::kubernetes::PodsOfJob;
 use webstone_model::record::{AgentRecord, CpuUse, HostUse, IterationRecord, LinkUse, OthersUse, TcpUse};
 
 /// Three hosts with a worker on CPU 1 each, windows of 600 s; the controller has nothing to do with the load.
@@ -242,6 +243,23 @@ fn rules_count_hosts_and_compare_their_programs_and_openings() {
     let twins =
         of(&|record| record.generators[2].boot = record.generators[0].boot.clone(), "load-generators");
     assert_eq!(twins, met("3 agents on 2 hosts, 3 workers, Example"));
+    let pods_of_one_machine = |record: &mut RunRecord| {
+        let pods = PodsOfJob { pods: 3, share_nodes: true, ..PodsOfJob::default() };
+        record.spec.generators = vec![GeneratorHost { kubernetes: Some(pods), ..GeneratorHost::default() }];
+        record.generators[2].boot = record.generators[0].boot.clone();
+    };
+    assert_eq!(
+        of(&pods_of_one_machine, "load-generators"),
+        (
+            RuleStanding::NotMet,
+            "3 agents on 2 hosts: pods shared a machine (share_nodes), and slowed each other down".to_owned()
+        )
+    );
+    let allowed_in_vain = |record: &mut RunRecord| {
+        pods_of_one_machine(record);
+        record.generators[2].boot = Some("its own".to_owned());
+    };
+    assert_eq!(of(&allowed_in_vain, "load-generators").0, RuleStanding::Met);
     assert_eq!(of(&|record| record.generators[1].boot = None, "load-generators").0, RuleStanding::CannotTell);
     let nameless = |record: &mut RunRecord| record.generators[1].environment.clear();
     assert_eq!(of(&nameless, "load-generators").0, RuleStanding::NotMet);

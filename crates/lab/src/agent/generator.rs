@@ -114,6 +114,11 @@ impl GeneratorAgent {
         let _ = self.tell.as_ref().map(|tell| tell.send(frame));
     }
 
+    /// Whoever lets go of it waits for its end for a moment only: the user wants no more.
+    pub fn hurry(&mut self) {
+        self.process.hurry();
+    }
+
     /// How it was lost, in words that follow its name.
     pub fn lost(&mut self, gone: &Gone) -> String {
         self.process.end_in_words(&gone.0).to_string()

@@ -85,7 +85,7 @@ pub enum LoadAnswer {
     /// An instant that was told had passed, by so many nanoseconds: the level has ended.
     Late(u64),
     /// Once a second while a level lasts.
-    Beat(Live),
+    Beat(Box<Beat>),
     /// The level is over; the payload is a measured window.
     Ended(Box<Ended>),
     /// It could not be made.
@@ -122,6 +122,17 @@ pub struct Prepared {
     pub environment: BTreeMap<String, Value>,
     /// What the user should know.
     pub warnings: Vec<String>,
+}
+
+/// How a level goes on a host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Beat {
+    /// Totals over the open window so far.
+    pub live: Live,
+    /// The response times that its percentiles are of, in few bytes ([`webstone_model::metrics::Histogram::to_base64_within`]).
+    pub response: Option<String>,
+    /// The busiest worker's share of a CPU in the last second.
+    pub busiest_worker: Option<f64>,
 }
 
 /// What a host did in a level, beside what it measured.

@@ -7,10 +7,11 @@
 //! `Window` of. Or it *makes load*: the role itself is the runner's, which has what a load generator needs.
 //!
 //! `frames` is how messages travel, `messages` and `load` what they say, `serve` the agent, `process` this side's end of the
-//! stream, `link` who has a server watched, `generator` who has load made.
+//! stream, `link` who has a server watched, `generator` who has load made; `idle` keeps a container alive for agents to be started in it.
 
 mod frames;
 mod generator;
+mod idle;
 mod link;
 pub mod load;
 mod messages;
@@ -20,6 +21,7 @@ mod understood;
 
 pub use frames::Payload;
 pub use generator::{GeneratorAgent, Heard, Heartbeat};
+pub use idle::wait as wait_for_use;
 pub use link::{Elsewhere, ServerAgent, Setting};
 pub use messages::PROTOCOL;
 pub use process::AgentError;

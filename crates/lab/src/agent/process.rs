@@ -17,6 +17,8 @@ use crate::attended::{Attended, Exit, quoted};
 const EXIT_NO_PROGRAM: i32 = 127;
 /// How long it may take to end by itself, then on SIGTERM.
 const STOP_PATIENCE: [Duration; 2] = [Duration::from_secs(1), Duration::from_millis(500)];
+/// The same where the user waits for the end, each time.
+const HURRIED_PATIENCE: Duration = Duration::from_millis(200);
 /// How long a process whose output has ended may take to end.
 const END_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -174,6 +176,11 @@ impl AgentProcess {
     /// Where it is asked, for a thread of its own; its end is then that thread's to make.
     pub(super) fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.0.take_stdin()
+    }
+
+    /// Its end is awaited for a moment only: the user wants no more.
+    pub(super) fn hurry(&mut self) {
+        self.0.hurry(HURRIED_PATIENCE);
     }
 
     /// How the stream ended.

@@ -1,6 +1,7 @@
 //! What is counted while a level runs. Everything here merges exactly: workers into a generator, generators into an
 //! iteration, iterations into a level. Percentiles are taken from merged histograms, never averaged.
 
+mod coarse;
 mod counts;
 mod fairness;
 mod handshakes;

@@ -1,5 +1,7 @@
 //! The hosts that made the load together: what each had of it at the level with the highest rate, and how it measured.
 
+use std::collections::BTreeSet;
+
 use webstone_judge::verdict::WORKER_CPU_PERCENT_MAX;
 use webstone_model::record::RunRecord;
 
@@ -77,11 +79,17 @@ pub(crate) fn sheet(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -
         };
         table.row_in(cells, tone, false);
     }
-    let explanation = format!(
-        "{} that made the load together, at {}",
-        counted(record.generators.len() as u64, "host", "hosts"),
-        level.load()
-    );
+    let boots: Option<BTreeSet<&str>> = record.generators.iter().map(|host| host.boot.as_deref()).collect();
+    let generators = record.generators.len();
+    let who = match boots.map(|boots| boots.len()) {
+        // Agents with CPUs of their own, or pods, on one machine.
+        Some(machines) if machines < generators => {
+            let machines = counted(machines as u64, "host", "hosts");
+            format!("{} on {machines}", counted(generators as u64, "agent", "agents"))
+        }
+        _ => counted(generators as u64, "host", "hosts"),
+    };
+    let explanation = format!("{who} that made the load together, at {}", level.load());
     let mut sheet = Sheet::new(SECTION, explanation, table);
     let told: Vec<String> =
         generators::failed(record).into_iter().chain(generators::told(record, &differing)).collect();

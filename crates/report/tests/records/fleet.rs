@@ -33,7 +33,7 @@ pub fn fleet() -> RunRecord {
     });
     let hosts = ["gen1", "gen2", "gen3"];
     let agents = hosts.map(|host| format!("ssh {host} webstone agent"));
-    record.spec.generators = agents.clone().map(|agent| GeneratorHost { agent }).to_vec();
+    record.spec.generators = agents.clone().map(GeneratorHost::reached_by).to_vec();
     record.command_line = words("webstone run http://192.0.2.7:8080/ -c 6,12,24 -i 3");
     record.command_line.extend(agents.iter().flat_map(|agent| ["--generator".to_owned(), agent.clone()]));
     record.generators = hosts
@@ -43,6 +43,7 @@ pub fn fleet() -> RunRecord {
         .map(|(place, (name, command))| GeneratorRecord {
             command,
             name: (*name).to_owned(),
+            pod: None,
             version: "0.1.0".to_owned(),
             program_sha256: "3f2a9c1d5b7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f901a2b3c4d5e6f7081".to_owned(),
             boot: Some(format!("b{}", place + 1)),

@@ -1,26 +1,86 @@
-//! Hosts that make the load together: commands that can be started, and what cannot be shared among them.
+//! Hosts that make the load together: commands that can be started, pods that can be found, and what cannot be shared among them.
 
+use webstone_model::generators::GeneratorHost;
+use webstone_model::kubernetes::{PodsOfJob, label};
 use webstone_model::spec::RunSpec;
+use webstone_model::units::Nanos;
 
 use super::SpecError;
 
 /// Most hosts that one controller drives.
 const HOSTS_MAX: usize = 1_000;
+/// Longest wait for pods.
+const WAIT_MAX: Nanos = Nanos::from_secs(3_600);
 
-pub(super) fn check(spec: &RunSpec) -> Result<(), SpecError> {
-    const KEY: &str = "generators.agent";
-    for host in &spec.generators {
-        if shlex::split(&host.agent).is_none_or(|words| words.is_empty()) {
-            let remedy = "write one, as in 'ssh gen1 webstone agent'";
-            return Err(SpecError::value(KEY, &host.agent, "not a command", remedy));
+/// The key of commands, and of all hosts together.
+const AGENT: &str = "generators.agent";
+
+/// Holds the hosts by themselves against their rules.
+///
+/// # Errors
+/// The first rule that they break.
+pub fn hosts(hosts: &[GeneratorHost]) -> Result<(), SpecError> {
+    for host in hosts {
+        match &host.kubernetes {
+            Some(_) if !host.agent.is_empty() => {
+                let rule = "is a second way to reach the same host, beside generators.kubernetes";
+                let remedy = "write one of them, and another [[generators]] for the other";
+                return Err(SpecError::new(AGENT, format!("`{}` {rule}", host.agent), remedy));
+            }
+            Some(asked) => pods(asked)?,
+            None if shlex::split(&host.agent).is_none_or(|words| words.is_empty()) => {
+                let remedy = "write one, as in 'ssh gen1 webstone agent'";
+                return Err(SpecError::value(AGENT, &host.agent, "not a command", remedy));
+            }
+            None => {}
         }
     }
+    let count: usize = hosts.iter().map(GeneratorHost::count).sum();
+    if count > HOSTS_MAX {
+        return Err(SpecError::value(
+            AGENT,
+            count,
+            &format!("more than {HOSTS_MAX} hosts"),
+            "leave some out",
+        ));
+    }
+    Ok(())
+}
+
+/// Names that Kubernetes takes, which are also no options of kubectl's.
+fn pods(asked: &PodsOfJob) -> Result<(), SpecError> {
+    let named = [("job", Some(&asked.job)), ("namespace", asked.namespace.as_ref())];
+    for (key, name) in named {
+        let Some(name) = name else { continue };
+        if let Err(rule) = label(name) {
+            let remedy = "write lower-case letters, digits and hyphens, at most 63, as in webstone-1";
+            return Err(SpecError::value(&format!("generators.kubernetes.{key}"), name, rule, remedy));
+        }
+    }
+    let texts = [("context", &asked.context), ("kubeconfig", &asked.kubeconfig)];
+    for (key, text) in texts {
+        if text.as_ref().is_some_and(|text| text.is_empty() || text.contains(char::is_control)) {
+            let remedy = "leave it out: kubectl then uses its current one";
+            let key = format!("generators.kubernetes.{key}");
+            return Err(SpecError::new(&key, "is empty or has control characters", remedy));
+        }
+    }
+    if asked.pods == 0 {
+        let remedy = "write how many pods of the Job make load, as in pods = 40";
+        return Err(SpecError::value("generators.kubernetes.pods", 0, "less than 1", remedy));
+    }
+    if !(Nanos::from_secs(1)..=WAIT_MAX).contains(&asked.wait) {
+        let remedy = "write how long all pods may take to run, as in wait = \"2m\"";
+        let rule = format!("not between 1s and {WAIT_MAX}");
+        return Err(SpecError::value("generators.kubernetes.wait", asked.wait, &rule, remedy));
+    }
+    Ok(())
+}
+
+pub(super) fn check(spec: &RunSpec) -> Result<(), SpecError> {
+    hosts(&spec.generators)?;
     if spec.generators.is_empty() {
         return Ok(());
-    }
-    if spec.generators.len() > HOSTS_MAX {
-        let rule = format!("more than {HOSTS_MAX} hosts");
-        return Err(SpecError::value(KEY, spec.generators.len(), &rule, "leave some out"));
     }
     let load = &spec.load;
     let alone = [

@@ -17,6 +17,7 @@ use webstone_model::spec::{HttpVersion, RunSpec, parse_cpu_list};
 use webstone_model::target::{Target, UrlError};
 
 pub use error::SpecError;
+pub use generators::hosts;
 pub use server::{for_workload, listen, reference};
 pub use testbed::{Testbed, TestbedError};
 

@@ -12,15 +12,17 @@ use webstone_judge::plausible;
 use webstone_lab::agent::Heard;
 use webstone_lab::agent::load::{Arm, Ended, LoadAnswer, LoadAsk};
 use webstone_lab::interrupt::Interrupt;
-use webstone_model::event::{Live, Phase};
+use webstone_model::event::{Live, LiveHost, Phase};
 use webstone_model::generators::{ClockOffset, GeneratorLoss};
 use webstone_model::metrics::Measured;
 use webstone_model::rate::RateProfile;
 
+use super::FleetError;
 use super::clock::{there, went_on};
 use super::course::{Course, Stage, Tell};
 use super::deal::{Share, deal};
-use super::member::{Members, lock};
+use super::live::Lives;
+use super::member::{Link, Members, lock};
 use super::merge::{HostResult, merge};
 use crate::generator::{Level, LevelError, Made};
 
@@ -41,12 +43,16 @@ struct Board {
     wants_end: AtomicBool,
     wants_abort: AtomicBool,
     is_over: AtomicBool,
+    /// Raised with `wants_end`: ends the waiting for a host before the level begins.
+    interrupt: Interrupt,
     /// Instants on the controller's clock; 0: not known yet.
     go_ns: AtomicU64,
     open_ns: AtomicU64,
     close_ns: AtomicU64,
-    /// The last totals of each host.
-    lives: Mutex<Vec<Live>>,
+    /// What each host last said.
+    lives: Mutex<Lives>,
+    /// How each is heard.
+    links: Mutex<Vec<Arc<Link>>>,
 }
 
 impl FleetLevel {
@@ -55,14 +61,20 @@ impl FleetLevel {
     }
 
     fn made(&self, members: &mut Members) -> Result<Made, LevelError> {
-        let interrupt = Interrupt::default();
+        let interrupt = &self.board.interrupt;
         for place in 0..members.hosts.len() {
             if members.hosts[place].is_lost {
-                members.revive(place, &interrupt)?;
+                match members.revive(place, interrupt) {
+                    Err(FleetError::Interrupted) => return Ok(Made::nothing()),
+                    revived => revived?,
+                }
             }
         }
         let before_ns = Control::now_ns();
-        let clocks = members.clocks();
+        let clocks = members.clocks(interrupt);
+        if interrupt.count() > 0 {
+            return Ok(Made::nothing());
+        }
         if let Some(place) = clocks.iter().position(Option::is_none) {
             members.hosts[place].is_lost = true;
             return Ok(Made::lost(place, "did not answer before the level".to_owned()));
@@ -76,7 +88,7 @@ impl FleetLevel {
             members.hosts[*place].is_lost = true;
         }
         // Those that are there still; who answers no more is found at the next level, or has been.
-        let after = members.clocks();
+        let after = members.clocks(&Interrupt::default());
         let elapsed_ns = Control::now_ns().saturating_sub(before_ns);
         for (place, (before, after)) in clocks.iter().zip(&after).enumerate() {
             let is_sound = after.is_none_or(|after| went_on(*before, after, elapsed_ns));
@@ -104,15 +116,22 @@ impl FleetLevel {
 impl Made {
     /// Nothing was made, because a host was lost before anything could be.
     fn lost(place: usize, why: String) -> Made {
+        let mut made = Made::nothing();
+        made.outcome.interrupted = false;
+        made.lost = Some(GeneratorLoss { generator: place as u32, why });
+        made
+    }
+
+    /// The user wanted no more before anything could be made.
+    fn nothing() -> Made {
         let outcome = LevelOutcome {
             measured: Measured::default(),
             opened_at: SystemTime::now(),
             opened_ns: None,
             closed_ns: None,
-            interrupted: false,
+            interrupted: true,
         };
-        let lost = Some(GeneratorLoss { generator: place as u32, why });
-        Made { outcome, parts: Vec::new(), lost }
+        Made { outcome, parts: Vec::new(), lost: None }
     }
 }
 
@@ -144,13 +163,17 @@ impl<'a> Playing<'a> {
         }
         let has_part: Vec<bool> = shares.iter().map(|share| share.workers > 0).collect();
         let course = Course::new(&has_part, members.times, Control::now_ns());
-        *lock(&level.board.lives) = vec![Live::default(); has_part.len()];
         let results = has_part.iter().map(|_| None).collect();
         let clients = |share: &Share| {
             let Share { first, each, workers } = *share;
             Seats { first, each, workers, of }.clients(level.clients, members.clients_per_connection)
         };
-        let clients = shares.iter().map(clients).collect();
+        let clients: Vec<Range<u32>> = shares.iter().map(clients).collect();
+        let names = members.hosts.iter().map(|host| host.record.name.clone());
+        let rows = names.zip(&clients).zip(clocks);
+        lock(&level.board.lives)
+            .begin(rows.map(|((name, clients), clock)| (name, clients.len() as u32, *clock)));
+        *lock(&level.board.links) = members.hosts.iter().map(|host| Arc::clone(&host.link)).collect();
         Playing { level, members, clocks, number, course, clients, results, interrupted: false }
     }
 
@@ -213,7 +236,7 @@ impl<'a> Playing<'a> {
         now_ns: u64,
     ) -> Vec<(usize, Tell)> {
         match answer {
-            LoadAnswer::Beat(live) => lock(&self.level.board.lives)[place] = *live,
+            LoadAnswer::Beat(beat) => lock(&self.level.board.lives).said(place, beat),
             LoadAnswer::Ended(ended) => match self.read_result(place, ended, payload) {
                 Ok(measured) => self.results[place] = Some(((**ended).clone(), measured)),
                 Err(why) => {
@@ -269,15 +292,18 @@ impl Level for FleetLevel {
     fn run(&self) -> Result<Made, LevelError> {
         let made = self.made(&mut lock(&self.members));
         self.board.is_over.store(true, Ordering::Relaxed);
+        lock(&self.board.links).clear();
         made
     }
 
     fn end_window(&self) {
         self.board.wants_end.store(true, Ordering::Relaxed);
+        self.board.interrupt.raise();
     }
 
     fn abort(&self) {
         self.board.wants_abort.store(true, Ordering::Relaxed);
+        self.board.interrupt.raise();
     }
 
     fn phase(&self) -> Phase {
@@ -302,24 +328,17 @@ impl Level for FleetLevel {
     fn live(&self) -> Live {
         let open_ns = self.board.open_ns.load(Ordering::Relaxed);
         let close_ns = self.board.close_ns.load(Ordering::Relaxed);
-        let mut sum = Live::default();
         if open_ns == 0 {
-            return sum;
+            return Live::default();
         }
-        // Of each host the last that it said, up to a second ago: so is the time that they are of.
-        for live in lock(&self.board.lives).iter() {
-            sum.elapsed_ns = sum.elapsed_ns.max(live.elapsed_ns);
-            sum.planned += live.planned;
-            sum.offered += live.offered;
-            sum.requests += live.requests;
-            sum.errors += live.errors;
-            sum.connections += live.connections;
-            sum.pages += live.pages;
-            sum.bytes += live.bytes;
-            sum.response_ns += live.response_ns;
-        }
+        let mut sum = lock(&self.board.lives).sum(Control::now_ns());
         sum.elapsed_ns = sum.elapsed_ns.min(close_ns.saturating_sub(open_ns));
         sum
+    }
+
+    fn hosts(&self) -> Vec<LiveHost> {
+        let heard_ns: Vec<u64> = lock(&self.board.links).iter().map(|link| link.heard_ns()).collect();
+        lock(&self.board.lives).rows(&heard_ns, Control::now_ns())
     }
 
     fn opens_in(&self) -> Option<Duration> {

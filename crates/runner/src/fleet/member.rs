@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 use webstone_engine::Control;
 use webstone_lab::agent::load::LoadAsk;
 use webstone_lab::agent::{AgentError, GeneratorAgent, Heard};
+use webstone_lab::interrupt::Interrupt;
 use webstone_model::generators::{ClockOffset, GeneratorRecord};
 
 use super::clock::{Sample, estimate};
 use super::course::Times;
+use super::pods::Launch;
 
 /// Round trips whose shortest tells how a clock stands.
 const ECHOES: usize = 16;
@@ -118,14 +120,14 @@ impl Link {
     }
 
     /// Some round trips, to be waited for.
-    pub(super) fn echoes(&self) {
+    pub(super) fn echoes(&self, interrupt: &Interrupt) {
         self.forget_samples();
         for _ in 0..ECHOES {
             self.echo();
             std::thread::sleep(ECHO_PAUSE);
         }
         let until = Instant::now() + ECHO_PATIENCE;
-        while self.samples().len() < ECHOES && Instant::now() < until {
+        while self.samples().len() < ECHOES && Instant::now() < until && interrupt.count() == 0 {
             std::thread::sleep(ECHO_PAUSE);
         }
     }
@@ -143,8 +145,8 @@ impl Link {
 
 /// One host.
 pub(super) struct Member {
-    /// The command that starts its agent, as it was given.
-    pub(super) command: String,
+    /// How its agent is started.
+    pub(super) launch: Launch,
     pub(super) link: Arc<Link>,
     pub(super) inbox: Receiver<Heard>,
     pub(super) record: GeneratorRecord,
@@ -178,7 +180,7 @@ pub(super) struct Members {
 
 impl Members {
     /// How the clock of each stands, by fresh echoes; `None` of those that do not answer.
-    pub(super) fn clocks(&self) -> Vec<Option<ClockOffset>> {
+    pub(super) fn clocks(&self, interrupt: &Interrupt) -> Vec<Option<ClockOffset>> {
         let present = || self.hosts.iter().filter(|host| !host.is_lost);
         present().for_each(|host| host.link.forget_samples());
         for _ in 0..ECHOES {
@@ -186,7 +188,8 @@ impl Members {
             std::thread::sleep(ECHO_PAUSE);
         }
         let until = Instant::now() + ECHO_PATIENCE;
-        while present().any(|host| host.link.samples().len() < ECHOES) && Instant::now() < until {
+        let has_time = || Instant::now() < until && interrupt.count() == 0;
+        while present().any(|host| host.link.samples().len() < ECHOES) && has_time() {
             std::thread::sleep(ECHO_PAUSE);
         }
         let of = |host: &Member| if host.is_lost { None } else { host.link.clock() };
@@ -211,9 +214,11 @@ impl Pinger {
         });
         Pinger { links, _alive: alive }
     }
+}
 
-    /// Lets go of every agent.
-    pub(super) fn forget(&self) {
+impl Drop for Pinger {
+    fn drop(&mut self) {
+        // So that agents end with who holds them, and not with the pinger's thread.
         lock(&self.links).clear();
     }
 }

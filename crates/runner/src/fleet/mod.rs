@@ -1,16 +1,21 @@
 //! Load from several hosts: a *fleet* stands behind the same seam as the engine (`LoadGenerator`), so that a sweep does not know
 //! how many hosts make its levels.
 //!
-//! Each host runs `webstone agent`, started by a command of the user's. `start` brings them up, `course` decides a level's course
-//! (pure), `level` plays it, `merge` adds up what came of it, `clock` and `deal` are what they say, `role` is the agent's side.
+//! Each host runs `webstone agent`, started by a command of the user's, or in the pods of a Kubernetes `job` (its manifest), which `pods`
+//! finds by `kubectl`. `start` brings them up, `course` decides a level's course
+//! (pure), `level` plays it, `live` says how it goes, `merge` adds up what came of it, `clock` and `deal` are what they say, `role` is the agent's side.
 
 mod carried;
 mod clock;
 mod course;
 mod deal;
+mod job;
+mod kubectl;
 mod level;
+mod live;
 mod member;
 mod merge;
+mod pods;
 mod role;
 mod start;
 
@@ -23,6 +28,7 @@ use crate::generator::{Level, LoadGenerator, Outputs};
 use level::FleetLevel;
 use member::{Members, Pinger};
 
+pub use job::{Job, JobError};
 pub(crate) use role::program_sha256;
 pub use role::role;
 pub use start::{CheckedHost, FleetError, check};
@@ -38,14 +44,7 @@ pub(crate) struct Fleet {
     pub(crate) warnings: Vec<String>,
     /// Which host has which share of the load.
     pub(crate) plan_in_words: String,
-    pinger: Pinger,
-}
-
-impl Drop for Fleet {
-    fn drop(&mut self) {
-        // So that agents end here, and not with the pinger's thread.
-        self.pinger.forget();
-    }
+    _pinger: Pinger,
 }
 
 impl LoadGenerator for Fleet {

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use sha2::{Digest, Sha256};
 use tracing::{info, warn};
 use webstone_engine::{Control, InstantError, LevelJob, LevelOutcome, Opening, Plan, Seats, run_level};
-use webstone_lab::agent::load::{self, Arm, Described, Ended, LoadAnswer, LoadAsk, Prepared};
+use webstone_lab::agent::load::{self, Arm, Beat, Described, Ended, LoadAnswer, LoadAsk, Prepared};
 use webstone_lab::agent::{LoadRole, Payload, Voice};
 use webstone_lab::cpus::cpu_list;
 use webstone_lab::environment;
 use webstone_lab::host_use::links_towards;
 use webstone_lab::machine::{Root, allowed_cpus, cpus};
+use webstone_lab::thread_share::ThreadShare;
 use webstone_lab::window::{Watched, Window};
 use webstone_model::event::Phase;
 use webstone_model::record::{HostUse, Tool};
@@ -37,6 +38,11 @@ const LOOK: Duration = Duration::from_millis(40);
 const CLOSE_LOOK: Duration = Duration::from_millis(4);
 /// Between two signs of life while a level lasts.
 const BEAT: Duration = Duration::from_secs(1);
+/// Bytes of the response times so far that one has at most: with all else that is said to and fro, a host needs less than 2 kB a
+/// second.
+const BEAT_RESPONSE_BYTES_MAX: usize = 1_200;
+/// What the names of the engine's threads begin with.
+const WORKERS: &str = "worker-";
 
 /// Makes the role. `tool` is this program, `calibration` the file that holds this host's.
 pub fn role(
@@ -235,6 +241,7 @@ impl Maker {
     ) -> Result<T, String> {
         let say = |answer| self.voice.say(number, answer, &[]).map_err(|error| error.to_string());
         let (mut is_armed, mut is_warm, mut beat) = (false, false, Instant::now());
+        let mut workers = ThreadShare::of(WORKERS);
         let mut late = None;
         loop {
             let phase = control.phase();
@@ -277,7 +284,7 @@ impl Maker {
             }
             if beat.elapsed() >= BEAT {
                 beat = Instant::now();
-                say(LoadAnswer::Beat(control.live()))?;
+                say(LoadAnswer::Beat(Box::new(beat_of(control, workers.busiest()))))?;
             }
         }
     }
@@ -316,6 +323,12 @@ impl Ready {
             Err(error) => Err(error.hint().map_or(error.to_string(), |hint| format!("{error}; {hint}"))),
         }
     }
+}
+
+fn beat_of(control: &Control, busiest_worker: Option<f64>) -> Beat {
+    let live = control.live();
+    let response = live.response.map(|_| control.live_response().to_base64_within(BEAT_RESPONSE_BYTES_MAX));
+    Beat { live, response, busiest_worker }
 }
 
 /// An answer with its payload, or why there is none.

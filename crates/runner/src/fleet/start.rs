@@ -13,7 +13,8 @@ use webstone_lab::cpus::cpu_list;
 use webstone_lab::environment;
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::machine::Root;
-use webstone_model::generators::{ClockOffset, GeneratorRecord};
+use webstone_model::generators::{ClockOffset, GeneratorHost, GeneratorRecord};
+use webstone_model::kubernetes::PodRecord;
 use webstone_model::record::Tool;
 use webstone_model::spec::RunSpec;
 use webstone_model::workload::Workload;
@@ -21,6 +22,7 @@ use webstone_model::workload::Workload;
 use super::course::Times;
 use super::deal::{in_words, weigh};
 use super::member::{Link, Member, Members, Pinger, WAITING_MAX, lock};
+use super::pods::{Launch, SHARING, launches};
 use super::{Fleet, carried, role};
 
 /// Agents that are started at once: a jump host drops logins above its sshd's MaxStartups, which is 10 by default.
@@ -84,8 +86,12 @@ pub(crate) struct Setting<'a> {
 /// Starts every host of the specification.
 ///
 /// # Errors
-/// If one of them cannot be had.
-pub(crate) fn start(setting: &Setting<'_>, interrupt: &Interrupt) -> Result<Fleet, FleetError> {
+/// If one of them cannot be had. `tell` hears what is waited for.
+pub(crate) fn start(
+    setting: &Setting<'_>,
+    interrupt: &Interrupt,
+    tell: &mut dyn FnMut(String),
+) -> Result<Fleet, FleetError> {
     let Setting { tool, spec, workload, server, is_loopback } = setting;
     let files = carried::pack(spec).map_err(|(path, error)| FleetError::Refused {
         what: format!("{path}: {error}"),
@@ -97,7 +103,7 @@ pub(crate) fn start(setting: &Setting<'_>, interrupt: &Interrupt) -> Result<Flee
         what: format!("the plan cannot be sent: {error}"),
         hint: "please report this".to_owned(),
     })?;
-    let commands: Vec<&String> = spec.generators.iter().map(|host| &host.agent).collect();
+    let launches = launches(&spec.generators, interrupt, tell)?;
     let (version, (ring, bell)) = (role::version(tool), channel());
     let begin = Begin {
         version: &version,
@@ -106,31 +112,37 @@ pub(crate) fn start(setting: &Setting<'_>, interrupt: &Interrupt) -> Result<Flee
         is_loopback: *is_loopback,
         interrupt,
     };
-    let numbered: Vec<(usize, &String)> = commands.into_iter().enumerate().collect();
-    let (mut hosts, mut warnings) = (Vec::new(), Vec::new());
+    let numbered: Vec<(usize, &Launch)> = launches.iter().enumerate().collect();
+    let (mut hosts, mut notes) = (Vec::new(), Vec::new());
+    // Those that are there must not take the time that others need for a controller that has gone.
+    let links = Arc::new(Mutex::new(Vec::new()));
+    let pinger = Pinger::start(Arc::clone(&links));
     for some in numbered.chunks(STARTED_AT_ONCE) {
         let started: Vec<Result<(Member, Vec<String>), FleetError>> = std::thread::scope(|scope| {
             let threads: Vec<_> = some
                 .iter()
-                .map(|(place, command)| {
-                    let (begin, ring) = (&begin, ring.clone());
-                    scope.spawn(move || begin.member(*place, command, ring))
+                .map(|(place, launch)| {
+                    let (begin, ring, links) = (&begin, ring.clone(), &links);
+                    scope.spawn(move || begin.member(*place, launch, ring, |link| lock(links).push(link)))
                 })
                 .collect();
             threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
         });
         for member in started {
-            let (member, notes) = member?;
-            warnings.extend(notes.into_iter().map(|note| format!("generator {}: {note}", hosts.len() + 1)));
+            let (member, said) = member?;
+            notes.extend(said.into_iter().map(|note| (hosts.len() as u32 + 1, note)));
             hosts.push(member);
         }
     }
-    apart(&hosts)?;
+    notes.extend(own_network(&hosts));
+    let mut warnings = gathered(&notes);
+    warnings.extend(apart(&hosts)?);
     let records: Vec<GeneratorRecord> = hosts.iter().map(|host: &Member| host.record.clone()).collect();
     let slots = weigh(&records, spec.client.connections);
     let plan_in_words = in_words(&records, &slots);
     hosts.iter_mut().zip(&slots).for_each(|(host, slots)| host.record.slots = *slots);
-    let links = Arc::new(Mutex::new(hosts.iter().map(|host| Arc::clone(&host.link)).collect()));
+    // In the order of the hosts, so that one that is started again takes its own place.
+    *lock(&links) = hosts.iter().map(|host| Arc::clone(&host.link)).collect();
     let load = &spec.load;
     let times = Times {
         warmup: load.warmup.as_duration(),
@@ -150,17 +162,13 @@ pub(crate) fn start(setting: &Setting<'_>, interrupt: &Interrupt) -> Result<Flee
         clients_per_connection: spec.client.clients_per_connection.max(1),
         number: 0,
     };
-    Ok(Fleet {
-        members: Arc::new(Mutex::new(members)),
-        records,
-        warnings,
-        plan_in_words,
-        pinger: Pinger::start(links),
-    })
+    Ok(Fleet { members: Arc::new(Mutex::new(members)), records, warnings, plan_in_words, _pinger: pinger })
 }
 
 /// A host that could make load, as [`check`] finds it.
 pub struct CheckedHost {
+    /// The pod that its agent runs in, where Kubernetes started it.
+    pub pod: Option<PodRecord>,
     /// What its agent says of it.
     pub described: Described,
     /// How its clock stands, if its agent echoes.
@@ -170,32 +178,37 @@ pub struct CheckedHost {
 }
 
 /// Starts every host's agent, and has it describe the host: no load is made, and no server is needed.
+///
+/// # Errors
+/// If pods cannot be found; what is wrong with a single host is in its place.
 pub fn check(
-    commands: &[String],
+    hosts: &[GeneratorHost],
     tool: &Tool,
     interrupt: &Interrupt,
-) -> Vec<Result<CheckedHost, FleetError>> {
+) -> Result<Vec<Result<CheckedHost, FleetError>>, FleetError> {
     let version = role::version(tool);
+    let launches = launches(hosts, interrupt, &mut |what| info!(what))?;
     let begin =
         Begin { version: &version, tool_version: &tool.version, plan: &[], is_loopback: false, interrupt };
     let (ring, _bell) = channel();
-    let one = |place: usize, command: &str, ring: Sender<usize>| {
-        let (member, described) = begin.described(place, command, ring)?;
-        member.link.echoes();
-        Ok(CheckedHost { described, clock: member.link.clock(), round_trip_ns: member.link.round_trip_ns() })
+    let one = |place: usize, launch: &Launch, ring: Sender<usize>| {
+        let (member, described) = begin.described(place, launch, ring)?;
+        member.link.echoes(interrupt);
+        let (clock, round_trip_ns) = (member.link.clock(), member.link.round_trip_ns());
+        Ok(CheckedHost { pod: launch.pod.clone(), described, clock, round_trip_ns })
     };
-    let numbered: Vec<(usize, &String)> = commands.iter().enumerate().collect();
-    let of_some = |some: &[(usize, &String)]| -> Vec<Result<CheckedHost, FleetError>> {
+    let numbered: Vec<(usize, &Launch)> = launches.iter().enumerate().collect();
+    let of_some = |some: &[(usize, &Launch)]| -> Vec<Result<CheckedHost, FleetError>> {
         std::thread::scope(|scope| {
-            let start = |(place, command): &(usize, &String)| {
-                let (place, command, ring, one) = (*place, command.to_string(), ring.clone(), &one);
-                scope.spawn(move || one(place, &command, ring))
+            let start = |(place, launch): &(usize, &Launch)| {
+                let (place, launch, ring, one) = (*place, (*launch).clone(), ring.clone(), &one);
+                scope.spawn(move || one(place, &launch, ring))
             };
             let threads: Vec<_> = some.iter().map(start).collect();
             threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
         })
     };
-    numbered.chunks(STARTED_AT_ONCE).flat_map(of_some).collect()
+    Ok(numbered.chunks(STARTED_AT_ONCE).flat_map(of_some).collect())
 }
 
 /// What is needed to start a host, or to start it again.
@@ -224,7 +237,7 @@ impl Members {
             interrupt,
         };
         info!(generator = place + 1, command = old.record.command, "is started again");
-        let (mut new, _) = begin.member(place, &old.command.clone(), self.ring.clone())?;
+        let (mut new, _) = begin.member(place, &old.launch.clone(), self.ring.clone(), |_| ())?;
         new.record.slots = self.hosts[place].record.slots;
         let is_same =
             |of: &GeneratorRecord| (of.boot.clone(), of.program_sha256.clone(), of.workers, of.cpus.clone());
@@ -245,15 +258,15 @@ impl Begin<'_> {
     fn described(
         &self,
         place: usize,
-        command: &str,
+        launch: &Launch,
         ring: Sender<usize>,
     ) -> Result<(Member, Described), FleetError> {
         let number = place + 1;
         let failed = |source| FleetError::Agent { number, source };
         let (inbox_of, inbox) = sync_channel(WAITING_MAX);
-        let link = Link::start(command, self.tool_version, place, inbox_of, ring).map_err(failed)?;
+        let link = Link::start(&launch.command, self.tool_version, place, inbox_of, ring).map_err(failed)?;
         let member = Member {
-            command: command.to_owned(),
+            launch: launch.clone(),
             link,
             inbox,
             record: GeneratorRecord::default(),
@@ -273,16 +286,18 @@ impl Begin<'_> {
         Ok((member, described))
     }
 
-    /// A host that is ready to make its part.
+    /// A host that is ready to make its part. `there` gets its link as soon as its agent may miss signs of life.
     fn member(
         &self,
         place: usize,
-        command: &str,
+        launch: &Launch,
         ring: Sender<usize>,
+        there: impl FnOnce(Arc<Link>),
     ) -> Result<(Member, Vec<String>), FleetError> {
         let number = place + 1;
         let failed = |source| FleetError::Agent { number, source };
-        let (mut member, described) = self.described(place, command, ring)?;
+        let (mut member, described) = self.described(place, launch, ring)?;
+        there(Arc::clone(&member.link));
         let is_elsewhere = described.boot.is_some() && described.boot != environment::boot(&Root::default());
         if self.is_loopback && is_elsewhere {
             return Err(FleetError::Refused {
@@ -306,7 +321,7 @@ impl Begin<'_> {
             }
             other => return Err(failed(refused(&member, &strange(&other)))),
         };
-        member.link.echoes();
+        member.link.echoes(self.interrupt);
         let notes = prepared.warnings.clone();
         member.record = record(&member, described, prepared);
         info!(generator = number, name = member.record.name, workers = member.record.workers, "is ready");
@@ -346,7 +361,6 @@ impl Begin<'_> {
     /// What comes next from an agent; the outer error is nothing where the user wants no more.
     fn next(&self, member: &Member, patience: Duration) -> Result<Heard, Option<AgentError>> {
         let until = Instant::now() + patience;
-        let raised = self.interrupt.count();
         loop {
             match member.inbox.recv_timeout(POLL) {
                 Ok(Heard::Broken(gone)) => {
@@ -356,7 +370,10 @@ impl Begin<'_> {
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Some(refused(member, "ended")));
                 }
-                Err(RecvTimeoutError::Timeout) if self.interrupt.count() > raised => return Err(None),
+                Err(RecvTimeoutError::Timeout) if self.interrupt.count() > 0 => {
+                    member.link.with_agent(|agent| agent.hurry());
+                    return Err(None);
+                }
                 Err(RecvTimeoutError::Timeout) if Instant::now() > until => {
                     return Err(Some(refused(
                         member,
@@ -378,7 +395,10 @@ fn failed_or(number: usize) -> impl Fn(Option<AgentError>) -> FleetError {
 
 fn refused(member: &Member, how: &str) -> AgentError {
     let error = member.link.with_agent(|agent| agent.refused(how.to_owned()));
-    error.unwrap_or_else(|| AgentError::Command { key: "generators.agent", command: member.command.clone() })
+    error.unwrap_or_else(|| AgentError::Command {
+        key: "generators.agent",
+        command: member.launch.command.clone(),
+    })
 }
 
 fn strange(answer: &LoadAnswer) -> String {
@@ -391,6 +411,7 @@ fn record(member: &Member, described: Described, prepared: Prepared) -> Generato
     GeneratorRecord {
         command,
         name: described.name,
+        pod: member.launch.pod.clone(),
         version: described.version,
         program_sha256: described.program_sha256,
         boot: described.boot,
@@ -403,8 +424,35 @@ fn record(member: &Member, described: Described, prepared: Prepared) -> Generato
     }
 }
 
-/// That no two hosts are one: agents on one machine must at least have CPUs of their own.
-fn apart(hosts: &[Member]) -> Result<(), FleetError> {
+/// What the user should know of pods that do not have their node's network.
+fn own_network(hosts: &[Member]) -> impl Iterator<Item = (u32, String)> {
+    let is_behind = |host: &Member| host.record.pod.as_ref().is_some_and(|pod| !pod.host_network);
+    let note = "the pod has a network of its own, so a full network card of the node cannot be seen; `webstone generators job \
+                --host-network` has the node's";
+    let behind = hosts.iter().enumerate().filter(move |(_, host)| is_behind(host));
+    behind.map(move |(place, _)| (place as u32 + 1, note.to_owned()))
+}
+
+/// What is to be said of single hosts, by their numbers; once, where it is the same of several.
+fn gathered(notes: &[(u32, String)]) -> Vec<String> {
+    let mut of_note: Vec<(&str, Vec<u32>)> = Vec::new();
+    for (number, note) in notes {
+        match of_note.iter_mut().find(|(known, _)| known == note) {
+            Some((_, numbers)) => numbers.push(*number),
+            None => of_note.push((note, vec![*number])),
+        }
+    }
+    let line = |(note, numbers): (&str, Vec<u32>)| {
+        let of = if numbers.len() == 1 { "generator" } else { "generators" };
+        format!("{of} {}: {note}", cpu_list(&numbers))
+    };
+    of_note.into_iter().map(line).collect()
+}
+
+/// That no two hosts are one: agents on one machine must at least have CPUs of their own, and pods machines of their own, unless it
+/// was said that they may share one. Returns what the user should know.
+fn apart(hosts: &[Member]) -> Result<Vec<String>, FleetError> {
+    let mut notes = Vec::new();
     let mut taken: BTreeMap<&str, Vec<(usize, BTreeSet<u32>)>> = BTreeMap::new();
     for (place, host) in hosts.iter().enumerate() {
         let Some(boot) = &host.record.boot else { continue };
@@ -412,7 +460,25 @@ fn apart(hosts: &[Member]) -> Result<(), FleetError> {
         let others = taken.entry(boot).or_default();
         for (other, theirs) in others.iter() {
             let both: Vec<u32> = cpus.intersection(theirs).copied().collect();
-            if !both.is_empty() {
+            let pair = [&hosts[*other], host];
+            if let [Some(one), Some(two)] = pair.map(|host| host.record.pod.as_ref()) {
+                let what = format!("generators {} and {} are on the same machine", other + 1, place + 1);
+                let pods =
+                    format!("{} and {}, whose kernels have the same boot id", one.in_words(), two.in_words());
+                if !pair.iter().all(|host| host.launch.may_share) {
+                    return Err(FleetError::Refused {
+                        what: format!("{what}: {pods}; they would count twice"),
+                        hint: SHARING.to_owned(),
+                    });
+                }
+                let share = match both.is_empty() {
+                    true => String::new(),
+                    false => format!(", where both use CPU {}", cpu_list(&both)),
+                };
+                notes.push(format!(
+                    "{what}{share} (share_nodes): they count as one host, and the run cannot be certified"
+                ));
+            } else if !both.is_empty() {
                 return Err(FleetError::Refused {
                     what: format!(
                         "generators {} and {} are on the same machine ({}), and both would use CPU {}",
@@ -429,5 +495,17 @@ fn apart(hosts: &[Member]) -> Result<(), FleetError> {
         }
         others.push((place, cpus));
     }
-    Ok(())
+    Ok(notes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_the_same_of_several_hosts_is_said_once() {
+        let notes = [(1, "slow"), (2, "slow"), (3, "old"), (4, "slow")]
+            .map(|(number, note)| (number, note.to_owned()));
+        assert_eq!(gathered(&notes), ["generators 1-2,4: slow", "generator 3: old"]);
+    }
 }

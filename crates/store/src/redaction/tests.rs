@@ -537,7 +537,7 @@ fn commands_of_generators_keep_everything_but_their_secrets() {
     let command = "ssh -o Port=22 gen1 env API_TOKEN=hunter2 webstone agent";
     let agent = "env GEN_PASSWORD=hunter2 ssh gen1 webstone agent".to_owned();
     let asked = RunSpec {
-        generators: vec![webstone_model::generators::GeneratorHost { agent }],
+        generators: vec![webstone_model::generators::GeneratorHost::reached_by(agent)],
         ..RunSpec::default()
     };
     let kept = spec(&asked);
