@@ -164,7 +164,7 @@ impl Table {
     }
 
     /// Names the columns for which this width has no room, each once and without its unit of measurement.
-    fn dropped(&self, screen: &Screen) -> Option<String> {
+    pub(crate) fn dropped(&self, screen: &Screen) -> Option<String> {
         let layout = self.layout(screen.width);
         let is_drawn = |column: usize| layout.iter().any(|(index, _)| *index == column);
         let name = |column: &Column| {

@@ -39,6 +39,7 @@ mod series;
 mod summary;
 mod text;
 mod thresholds;
+mod timeline;
 mod webstone1;
 mod webstone2;
 mod workout;
@@ -56,12 +57,13 @@ pub use crate::format::{Format, UnknownFormat};
 pub use crate::json::{
     Computed, IterationFigures, JsonReport, LevelFigures, PeakFigures, event_schema, json_schema,
 };
-pub use crate::list::{Listed, listed, listed_series, render_list};
+pub use crate::list::{Listed, render_list};
 pub use crate::markdown::safe as markdown_text;
 pub use crate::screen::Charset;
 pub use crate::series::{SeriesReportError, render_series, series_form};
 pub use crate::thresholds::render_thresholds;
 pub use crate::workout::{answer_line, asked, phase_line, phase_names, render_workout};
+pub use crate::timeline::{Timeline, TimelineRun, TimelineUnit, render_timelines};
 
 /// How a report is drawn and what of the record it shows.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,13 @@
 //! Records on disk: their directory ([`record`]), archives and signatures ([`certify`]), what is taken out as a secret
-//! ([`redaction`]), and how files are opened that a stranger may have made ([`plain_file`]).
+//! ([`redaction`]), a directory of
+//! records as a library ([`library`]), and how files are opened that a stranger may have made ([`plain_file`]).
 //!
 //! Nothing measured is lost, whatever happens while it is written; and whatever is read may be hostile.
 #![forbid(unsafe_code)]
 
 pub mod certify;
 pub mod clock;
+pub mod library;
 pub mod plain_file;
 pub mod record;
 pub mod redaction;

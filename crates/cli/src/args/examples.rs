@@ -156,6 +156,18 @@ Examples:
 Exit codes: 0 every rule is met (or --uncertified was given), 5 one is not, 6 the record does not verify, 1 webstone
 failed, 2 usage. docs/certify.md says how to check a signature without webstone.";
 
+pub(super) const LIST_EXAMPLES: &str = "\
+Examples:
+  webstone list
+  webstone list nginx verdict:valid
+  webstone list tag:baseline workload:standard since:2026-07 --all";
+
+pub(super) const NOTE_EXAMPLES: &str = "\
+Examples:
+  webstone note last
+  webstone note last --tag baseline --text 'before the new kernel'
+  webstone note 20260701T120000Z-webstone --untag baseline";
+
 pub(super) const VERIFY_EXAMPLES: &str = "\
 Examples:
   webstone verify runs/20260701T120000Z-webstone
@@ -170,4 +182,6 @@ Examples:
   webstone history --only fasttrack
   webstone history runs/20260701T120000Z-webstone --only html
   webstone history runs/20260701T120000Z-webstone -o history.html
-  webstone history --format csv -o history.csv";
+  webstone history --format csv -o history.csv
+  webstone history --server nginx
+  webstone history --server nginx:tuned --metric p99";

@@ -29,7 +29,7 @@ pub use find::{CalibrateArgs, FindArgs, NullServerArgs};
 pub use generator::GeneratorArgs;
 pub use generators::{AgentArgs, GeneratorsArgs, GeneratorsCheckArgs, GeneratorsCommand, GeneratorsJobArgs};
 pub use load::{HitLoadArgs, OpenLoopArgs, RetryArgs, RunLoadArgs};
-pub use output::{ColorChoice, HistoryArgs, ListArgs, OutputArgs, ReportArgs};
+pub use output::{ColorChoice, HistoryArgs, HistoryFigure, ListArgs, NoteArgs, OutputArgs, ReportArgs};
 pub use series::{SeriesArgs, ServersArgs, ServersCommand};
 pub use server::{
     OwnServerArgs, OwnTlsArgs, RespondArgs, RespondProtocol, ServeArgs, ServerElsewhereArgs, SuperviseArgs,
@@ -152,11 +152,20 @@ pub enum Command {
     /// hits. Lines that do not parse are counted and shown.
     Mine(MineArgs),
 
-    /// List the stored runs, the newest first
+    /// List the stored runs, the newest first, or search for some
+    ///
+    /// What a run is searched by is kept in runs/.index.ndjson, which may be deleted: it is made again.
+    #[command(after_long_help = LIST_EXAMPLES)]
     List(ListArgs),
 
     /// Print the report of a stored run, in any format
     ///
+    /// Show or write the note and tags of a stored run
+    ///
+    /// They lie beside the run, in RUN.notes.toml: the record, its check sums and its signature stay as they are.
+    #[command(after_long_help = NOTE_EXAMPLES)]
+    Note(NoteArgs),
+
     /// A report needs the record only: it can be made years later, on another machine.
     Report(ReportArgs),
 
@@ -185,13 +194,16 @@ pub enum Command {
     /// measured different things (another workload, policy, protocol, host) are refused with the list of differences.
     #[command(after_long_help = COMPARE_EXAMPLES)]
     Compare(Box<CompareArgs>),
-    /// Print published results from 1995 to 2000, alone or with a run beside them
+    /// Print published results from 1995 to 2000, or a server's stored runs over time
     ///
     /// The WebStone paper's Netsite and NCSA, FastTrack Beta 3, the ProLiant 5000 with IIS 2.0, the NetServer LT 6000r
     /// with IIS 5 and WASD v4.5: every figure as its document printed it. With a run, the same figures of it and the
     /// ratio.
     #[command(after_long_help = HISTORY_EXAMPLES)]
     History(HistoryArgs),
+    ///
+    /// With --server, the stored runs of that server: comparable ones in one table, and where the figure looks as if it had
+    /// changed for good, with what else changed there (docs/measurement.md, "Steps").
 
     /// List the built-in workloads, or show one
     Workloads(WorkloadsArgs),

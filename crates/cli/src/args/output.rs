@@ -134,6 +134,16 @@ pub struct ListArgs {
 
     /// Directory with the records of runs
     ///
+    /// What to search for: words, which may stand anywhere, and KEY:VALUE; all of it must match
+    ///
+    /// Keys: name, kind (run, series), state (complete, partial, interrupted, failed), verdict (certified, valid, uncertified,
+    /// disturbed, invalid, unreadable), tag, workload, server, host, target, command, protocol (http/1.1, h2, tls), limit
+    /// (server, network, generator …), tool, since and until (2026-01-31).
+    ///
+    /// Default: none, every run is listed. Example: nginx verdict:valid tag:baseline
+    #[arg(value_name = "QUERY")]
+    pub query: Vec<String>,
+
     /// Default: runs. Example: --runs-dir /srv/benchmarks
     #[arg(long, value_name = "DIR")]
     pub runs_dir: Option<PathBuf>,
@@ -145,6 +155,48 @@ pub struct HistoryArgs {
     /// Runs or series to show beside the published results that were measured under the same conditions: directories, their
     /// record.json, names below --runs-dir, `last` or `last~1`
     ///
+/// `webstone note`.
+#[derive(Args, Debug)]
+pub struct NoteArgs {
+    /// The run's or series' directory, its name below --runs-dir, `last` or `last~1`
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+
+    /// Text of the note, at most 64 KiB, in place of what was there; an empty one removes it
+    ///
+    /// Default: the text stays as it is. Example: --text 'before the new kernel'
+    #[arg(long, value_name = "TEXT")]
+    pub text: Option<String>,
+
+    /// Add a tag, of a-z, 0-9, `.`, `_` and `-`; can be repeated, up to 20
+    ///
+    /// Default: none. Example: --tag baseline
+    #[arg(long, value_name = "TAG")]
+    pub tag: Vec<String>,
+
+    /// Remove a tag; can be repeated
+    ///
+    /// Default: none. Example: --untag baseline
+    #[arg(long, value_name = "TAG")]
+    pub untag: Vec<String>,
+
+    /// Directory with the records of runs, for those that are given by name
+    ///
+    /// Default: runs. Example: --runs-dir /srv/benchmarks
+    #[arg(long, value_name = "DIR")]
+    pub runs_dir: Option<PathBuf>,
+}
+
+/// The figure of `webstone history --server`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum HistoryFigure {
+    /// Valid responses per second
+    #[default]
+    Rate,
+    /// 99th percentile of the response time
+    P99,
+}
+
     /// Default: none, the published results are printed as they are. Example: runs/20260701T120000Z-webstone
     #[arg(value_name = "RUN")]
     pub runs: Vec<PathBuf>,
@@ -155,7 +207,20 @@ pub struct HistoryArgs {
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
 
-    /// Format: text, html, markdown, csv or json
+    /// Show the stored runs of this server over time instead, and what looks like a step: a name as --server of `run` takes it
+    /// (nginx, nginx:tuned); of others the one they send; webstone: the embedded one
+    ///
+    /// Default: none, published results are printed. Example: --server nginx
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["runs", "only"])]
+    pub server: Option<String>,
+
+    /// With --server: the figure, at the level that most runs have their peak at: rate or p99 (of response times)
+    ///
+    /// Default: rate. Example: --metric p99
+    #[arg(long, value_name = "FIGURE", value_enum, requires = "server", hide_possible_values = true)]
+    pub metric: Option<HistoryFigure>,
+
+    /// Format: text, html, markdown, csv or json; with --server text or json
     ///
     /// Default: by the ending of the file of -o (html, md, csv, json), else text. Example: --format markdown
     #[arg(long, value_name = "FORMAT", value_parser = values::report_format(), hide_possible_values = true)]
@@ -167,7 +232,7 @@ pub struct HistoryArgs {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Directory with the records of runs, for those that are given by name
+    /// Directory with the records of runs: those that are given by name, and those of --server
     ///
     /// Default: runs. Example: --runs-dir /srv/benchmarks
     #[arg(long, value_name = "DIR")]

@@ -1,47 +1,72 @@
-//! `webstone list`: the stored runs and series, the newest first.
+//! `webstone list`: the stored runs and series, the newest first, or those that a search finds.
 
 use std::path::Path;
 
-use webstone_report::{Listed, listed, listed_series, render_list};
-use webstone_store::Store;
+use webstone_model::units::grouped;
+use webstone_report::{Listed, render_list};
+use webstone_store::library::{Kept, Library, LibraryRow, Query, RowKind};
 
-use super::records;
+use super::library_failure;
 use crate::args::ListArgs;
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
 use crate::intent::RUNS_DIR;
+use webstone_model::search::Over;
 
-/// Runs that are read unless all are asked for: each is a file of some megabytes.
+/// Runs that are shown unless all are asked for. Of others no record is read where nothing is searched for.
 const SHOWN: usize = 20;
 
 pub(super) fn execute(args: &ListArgs, console: &Console) -> Result<Exit, Failure> {
     let runs_dir = args.runs_dir.as_deref().unwrap_or(Path::new(RUNS_DIR));
-    let stored = if runs_dir.exists() { records::stored(runs_dir)? } else { Vec::new() };
-    if stored.is_empty() {
+    let text = args.query.join(" ");
+    let query = Query::parse(&text).map_err(|error| Failure::usage(error.to_string()).hint(error.hint))?;
+    let read = if args.all || !query.is_empty() { usize::MAX } else { SHOWN };
+    let library = match runs_dir.exists() {
+        true => Some(Library::open_newest(runs_dir, read).map_err(|error| library_failure(&error))?),
+        false => None,
+    };
+    let Some(library) = library.filter(|library| !library.rows().is_empty()) else {
         console.note(format!("there is no run in {}; `webstone run` makes one", runs_dir.display()));
         return Ok(Exit::Done);
+    };
+    let found: Vec<&LibraryRow> = library.find(&query).collect();
+    if found.is_empty() {
+        console.note(format!("no run in {} matches {text}", runs_dir.display()));
+        return Ok(Exit::Done);
     }
-    let shown = if args.all { stored.len() } else { SHOWN };
-    let rows: Vec<(String, Listed)> = stored.iter().take(shown).map(|path| (name(path), row(path))).collect();
+    let shown = if args.all { found.len() } else { SHOWN };
+    let rows: Vec<(String, Listed)> =
+        found.iter().take(shown).map(|row| (row.name.clone(), listed(row, &library))).collect();
     console::print_as_is(render_list(&rows, &console.report_options(false)).as_bytes())?;
-    if stored.len() > shown {
-        console.note(format!("{} more: --all", stored.len() - shown));
+    if found.len() > shown {
+        console.note(format!("{} more: --all", found.len() - shown));
     }
     Ok(Exit::Done)
 }
 
-fn row(path: &Path) -> Listed {
-    if let Ok((_, series)) = webstone_runner::series::load(path) {
-        return listed_series(&series);
-    }
-    match Store::load(path) {
-        Ok(record) => listed(&record),
-        Err(_) => {
-            Listed { what: "cannot be read; `webstone verify` says why".to_owned(), ..Listed::default() }
+fn listed(row: &LibraryRow, library: &Library) -> Listed {
+    let tags = library
+        .notes(&row.name)
+        .map(|notes| notes.tags.iter().map(String::as_str).collect::<Vec<_>>().join(", "));
+    let what = match row.kind {
+        _ if row.problem.is_some() => "cannot be read; `webstone verify` says why".to_owned(),
+        RowKind::Series => {
+            let first: Vec<&str> = row.planned.iter().take(3).map(String::as_str).collect();
+            let more = if row.planned.len() > first.len() { " …" } else { "" };
+            format!("{} cells: {}{more}", row.planned.len(), first.join(", "))
         }
-    }
+        RowKind::Run if row.embedded => row.workload.clone(),
+        RowKind::Run => format!("{}, {}", row.workload, row.server_or_target()),
+    };
+    Listed { what, result: result(row), standing: row.verdict(), tags: tags.unwrap_or_default() }
 }
 
-fn name(path: &Path) -> String {
-    path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+fn result(row: &LibraryRow) -> String {
+    match (&row.kept, &row.peak) {
+        (Some(Kept { over: Over::Rate, load }), _) => format!("SLO kept at {}/s", grouped(*load)),
+        (Some(Kept { over, load }), _) => format!("SLO kept with {}", over.level(*load)),
+        (None, Some(peak)) => format!("{}/s at {}", grouped(peak.rate_per_s.round() as u64), peak.level),
+        (None, None) if row.voids == 0 => String::new(),
+        (None, None) => "void windows only".to_owned(),
+    }
 }

@@ -16,6 +16,7 @@ mod history;
 mod list;
 mod manual;
 mod mine;
+mod note;
 mod records;
 mod report;
 mod respond;
@@ -24,6 +25,7 @@ mod series;
 mod serve;
 mod servers;
 mod supervise;
+mod timeline;
 mod verify;
 mod workloads;
 mod workout;
@@ -35,6 +37,7 @@ use webstone_model::workload::Workload;
 use webstone_store::StoreError;
 
 use crate::args::{Command, GeneratorsCommand};
+use webstone_store::library::LibraryError;
 use crate::console::Console;
 use crate::failure::{Exit, Failure};
 use crate::intent;
@@ -58,10 +61,14 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
         Command::List(args) => list::execute(&args, console),
         Command::Report(args) => report::execute(&args, console),
         Command::Certify(args) => certify::execute(&args, console),
+        Command::Note(args) => note::execute(&args),
         Command::Verify(args) => verify::execute(&args, console),
         Command::Archive(args) => archive::execute(&args, console),
         Command::Compare(args) => compare::execute(&args, console),
-        Command::History(args) => history::execute(&args, console),
+        Command::History(args) => match &args.server {
+            Some(server) => timeline::execute(server, &args, console),
+            None => history::execute(&args, console),
+        },
         Command::Workloads(args) => workloads::execute(&args),
         Command::Servers(args) if args.series.is_series() => {
             series::execute(Kind::Servers, &args.series, console, command_line())
@@ -89,5 +96,9 @@ fn load_workload(name: &str) -> Result<Workload, Failure> {
 }
 
 fn store_failure(error: &StoreError) -> Failure {
+    Failure { hint: error.hint().map(str::to_owned), ..Failure::failed(error.to_string()) }
+}
+
+fn library_failure(error: &LibraryError) -> Failure {
     Failure { hint: error.hint().map(str::to_owned), ..Failure::failed(error.to_string()) }
 }

@@ -31,9 +31,20 @@ pub(super) fn locate(named: &Path) -> Result<PathBuf, Failure> {
     Store::locate(&find(named, Path::new(RUNS_DIR))?).map_err(|error| store_failure(&error))
 }
 
-/// All runs and series below a directory, the newest first.
-pub(super) fn stored(runs_dir: &Path) -> Result<Vec<PathBuf>, Failure> {
-    newest(runs_dir, &|path| is_run(path) || webstone_runner::series::is_series(path))
+/// The directory of the run or series that was named, as a path that ends in its name.
+pub(super) fn run_or_series(named: &Path, runs_dir: Option<&Path>) -> Result<PathBuf, Failure> {
+    let found = match series(named, runs_dir) {
+        Some(series) if series.is_dir() => series,
+        Some(plan) => plan.parent().unwrap_or(Path::new(".")).to_owned(),
+        None => {
+            let found = find(named, runs_dir.unwrap_or(Path::new(RUNS_DIR)))?;
+            Store::locate(&found).map_err(|error| store_failure(&error))?
+        }
+    };
+    match found.file_name() {
+        Some(_) => Ok(found),
+        None => found.canonicalize().map_err(|error| Failure::file("read", &found, &error)),
+    }
 }
 
 /// The archive or the run that was named: an archive by its path, a run as elsewhere.

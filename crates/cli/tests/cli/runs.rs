@@ -220,6 +220,35 @@ fn stored_runs_are_listed_and_the_last_is_verified() {
     let listed = webstone_in(dir.path(), &["list"]);
     assert!(listed.out.contains(run.file_name().unwrap().to_str().unwrap()), "{}", listed.out);
     assert!(listed.out.contains("/s at "), "{}", listed.out);
+    let name = run.file_name().unwrap().to_str().unwrap();
+    let tagged =
+        webstone_in(dir.path(), &["note", "last", "--tag", "baseline", "--text", "as\u{1b}[2J it was"]);
+    assert_eq!(tagged.code, 0, "{tagged:?}");
+    assert!(tagged.out.starts_with(&format!("{name}\ntags     baseline\nupdated  20")), "{}", tagged.out);
+    assert!(tagged.out.ends_with("\n\nas\\u{1b}[2J it was\n"), "{}", tagged.out);
+    let found = |query: &[&str]| webstone_in(dir.path(), &[&["list"], query].concat());
+    for query in [&["tag:baseline"][..], &["standard", "command:run"], &["it was"], &["\"it was\""]] {
+        let said = found(query);
+        assert!(said.out.contains(name) && said.out.contains("baseline"), "{query:?}: {said:?}");
+    }
+    let none = found(&["tag:other"]);
+    assert_eq!((none.code, none.out.as_str()), (0, ""), "{none:?}");
+    assert!(none.err.contains("no run in runs matches tag:other"), "{}", none.err);
+    let wrong = found(&["tga:baseline"]);
+    assert!(wrong.code == 2 && wrong.err.contains("hint: did you mean tag:?"), "{wrong:?}");
+    let wrong = webstone_in(dir.path(), &["note", "last", "--tag", "Two Words"]);
+    assert!(wrong.code == 2 && wrong.err.contains("--tag: `Two Words` is not a tag"), "{wrong:?}");
+    let bare = webstone_in(dir.path(), &["note", "last", "--untag", "baseline", "--text", ""]);
+    assert_eq!(bare.out, format!("{name}: no note\n"));
+    // Whether the run counts depends on the machine; that it is one of this server does not.
+    let history = webstone_in(dir.path(), &["history", "--server", "webstone", "--format", "json"]);
+    let told = json(&history.out);
+    let lines = told["lines"].as_array().unwrap().len() as u64;
+    assert_eq!((history.code, lines + told["left_out"].as_u64().unwrap()), (0, 1), "{history:?}");
+    let other = webstone_in(dir.path(), &["history", "--server", "nginx"]);
+    assert!(other.code == 2 && other.err.contains("hint: it has runs of webstone\n"), "{other:?}");
+    let wrong = webstone_in(dir.path(), &["history", "--metric", "p99"]);
+    assert!(wrong.code == 2 && wrong.err.contains("--server"), "{wrong:?}");
     let verified = webstone_in(dir.path(), &["verify", "last"]);
     assert!(verified.code == 0 && verified.out.contains("VERIFIED"), "{verified:?}");
     let unknown = webstone_in(dir.path(), &["verify", "last~7"]);

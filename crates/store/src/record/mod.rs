@@ -55,7 +55,7 @@ const INTERVALS: &str = "intervals.ndjson";
 pub const PAGES: &str = "pages.csv";
 /// What each page did in each iteration.
 pub const PAGE_ROWS: &str = "page-rows.csv.gz";
-const ITERATIONS: &str = "iterations.ndjson";
+pub(crate) const ITERATIONS: &str = "iterations.ndjson";
 const ENVIRONMENT: &str = "environment.json";
 /// The figures as they were computed when the run ended.
 pub const FIGURES: &str = "figures.json";
@@ -66,7 +66,7 @@ pub const MANIFEST: &str = "MANIFEST.sha256";
 /// The signature over the former.
 pub const SIGNATURE: &str = "MANIFEST.sha256.sig";
 /// What stands behind a directory's name until its run is over.
-const PARTIAL: &str = ".partial";
+pub(crate) const PARTIAL: &str = ".partial";
 
 /// Bytes of a line of `iterations.ndjson`: 100 to 200 for each client.
 const ITERATION_LINE_BYTES_MAX: u64 = 256 << 20;

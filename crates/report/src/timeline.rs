@@ -1,0 +1,212 @@
+//! Runs of one server over time, as a table with its steps.
+
+use webstone_judge::steps::{Changed, RUNS_MIN, Step};
+
+use crate::Options;
+use crate::asctime::date_time;
+use crate::layout::{Room, Table, heading, labelled};
+use crate::numbers::{Scale, counted, decimal, seconds, signed};
+use crate::outgoing;
+use crate::screen::{Screen, Tone};
+
+/// Most facts that are named beside a step; of the others, how many.
+const CHANGED_MAX: usize = 8;
+
+/// The unit of a timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimelineUnit {
+    /// Responses per second.
+    PerSecond,
+    /// Seconds.
+    Seconds,
+}
+
+/// Comparable runs in the order of their time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timeline<'a> {
+    /// What the runs are of: `nginx (tuned), standard, on vm2`.
+    pub title: String,
+    /// The figure, with its level: `request rate at 20 clients`.
+    pub figure: String,
+    /// Its unit.
+    pub unit: TimelineUnit,
+    /// The runs.
+    pub runs: Vec<TimelineRun<'a>>,
+    /// What looks like a step; `None`: there are too few runs to tell.
+    pub steps: Option<&'a [Step]>,
+}
+
+/// A run of a timeline.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimelineRun<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// When it began (RFC 3339, UTC).
+    pub started: &'a str,
+    /// The server's version.
+    pub version: &'a str,
+    /// The figure.
+    pub value: f64,
+    /// The word of the verdict.
+    pub verdict: &'a str,
+}
+
+/// The timelines one below the other, each with its table and a sentence for each step.
+pub fn render_timelines(timelines: &[Timeline<'_>], options: &Options) -> String {
+    let screen = Screen::new(options);
+    let mut out = String::new();
+    for timeline in timelines {
+        one(timeline, &screen, &mut out);
+    }
+    String::from_utf8_lossy(&outgoing::text(out, options.color)).into_owned()
+}
+
+fn one(timeline: &Timeline<'_>, screen: &Screen, out: &mut String) {
+    heading(screen, out, &timeline.title, &timeline.figure);
+    let values = timeline.runs.iter().map(|run| run.value);
+    let (scale, unit) = match timeline.unit {
+        TimelineUnit::PerSecond => (Scale::plain(1, values), "/s"),
+        TimelineUnit::Seconds => (Scale::seconds(screen, values), ""),
+    };
+    let unit = if unit.is_empty() { scale.unit } else { unit };
+    let mut table = Table::default();
+    table.text("run", Room::Always).text("started", Room::Optional(1)).text("version", Room::Optional(2));
+    table.number("value", unit, Room::Always).text("verdict", Room::Optional(3));
+    let steps = timeline.steps.unwrap_or_default();
+    if !steps.is_empty() {
+        table.number("step", "", Room::Always);
+    }
+    for (index, run) in timeline.runs.iter().enumerate() {
+        let step = steps.iter().find(|step| step.index == index);
+        let size = step.map_or_else(String::new, |step| match step.change {
+            Some(change) => format!("{} %", signed(change.point, 1)),
+            None => "new".to_owned(),
+        });
+        let started = date_time(run.started);
+        let shown = [run.name, &started, run.version, &scale.show(run.value), run.verdict];
+        let cells = shown.into_iter().chain((!steps.is_empty()).then_some(size.as_str()));
+        let tone = if step.is_some() { Tone::Caution } else { Tone::Plain };
+        table.row_in(cells.map(|cell| screen.safe(cell)).collect(), tone, step.is_some());
+    }
+    table.draw(screen, out);
+    if let Some(note) = table.dropped(screen) {
+        labelled(screen, out, "", 0, &note, Tone::Faint);
+    }
+    match timeline.steps {
+        None => {
+            let has = counted(timeline.runs.len() as u64, "run", "runs");
+            let note = format!(
+                "Steps are looked for in {RUNS_MIN} comparable runs or more; this history has {has}."
+            );
+            labelled(screen, out, "", 0, &note, Tone::Faint);
+        }
+        Some([]) => labelled(screen, out, "", 0, "Nothing looks like a step.", Tone::Faint),
+        Some(steps) => steps.iter().for_each(|step| told(timeline, step, screen, out)),
+    }
+}
+
+fn told(timeline: &Timeline<'_>, step: &Step, screen: &Screen, out: &mut String) {
+    let value = |value: f64| match timeline.unit {
+        TimelineUnit::PerSecond => format!("{}/s", decimal(value, if value < 100.0 { 1 } else { 0 })),
+        TimelineUnit::Seconds => seconds(screen, value),
+    };
+    let runs = |runs: usize| counted(runs as u64, "run", "runs");
+    let size = step.change.map_or_else(String::new, |change| {
+        let [point, low, high] = [change.point, change.low, change.high].map(|percent| signed(percent, 1));
+        format!(": {point} % (95 % interval {low} to {high} %)")
+    });
+    let sentence = format!(
+        "Looks like a step at {}: {} over {} before, {} over {} from then on{size}.",
+        timeline.runs.get(step.index).map_or("", |run| run.name),
+        value(step.before),
+        runs(step.runs_before),
+        value(step.after),
+        runs(step.runs_after),
+    );
+    labelled(screen, out, "", 0, &screen.safe(&sentence), Tone::Caution);
+    let changed = match step.changed.as_slice() {
+        [] => "Nothing else that is recorded changed there.".to_owned(),
+        changed => {
+            let mut parts: Vec<String> = changed.iter().take(CHANGED_MAX).map(in_words).collect();
+            if changed.len() > CHANGED_MAX {
+                parts.push(format!("and {} more (--format json)", changed.len() - CHANGED_MAX));
+            }
+            format!("What else changed there: {}.", parts.join("; "))
+        }
+    };
+    labelled(screen, out, "", 0, &screen.safe(&changed), Tone::Plain);
+}
+
+/// `kernel 6.1 → 6.2`; of what does not hold for all runs, that it holds for most.
+fn in_words(changed: &Changed) -> String {
+    let known = |value: &str| if value.is_empty() { "unknown".to_owned() } else { value.to_owned() };
+    let most = if changed.throughout { "" } else { " (most runs)" };
+    format!("{} from {} to {}{most}", changed.what, known(&changed.before), known(&changed.after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use webstone_judge::statistics::Interval;
+
+    fn runs(number: usize) -> Vec<TimelineRun<'static>> {
+        let run = |place| TimelineRun {
+            name: "20260101T000000Z-night",
+            started: "2026-01-01T00:00:00.000Z",
+            version: "1.24.0",
+            value: if place < 6 { 12_345.0 } else { 11_111.0 },
+            verdict: "VALID",
+        };
+        (0..number).map(run).collect()
+    }
+
+    #[test]
+    fn a_step_is_marked_and_told_with_what_else_changed() {
+        let changed = |what: &str, before: &str, after: &str, throughout| Changed {
+            what: what.to_owned(),
+            before: before.to_owned(),
+            after: after.to_owned(),
+            throughout,
+        };
+        let steps = [Step {
+            index: 6,
+            runs_before: 6,
+            runs_after: 6,
+            before: 12_345.0,
+            after: 11_111.0,
+            change: Some(Interval { low: -10.4, high: -9.6, ..Interval::bare(-10.0) }),
+            p_value: 1e-9,
+            changed: vec![
+                changed("kernel", "6.1", "6.2\u{1b}[2J", true),
+                changed("microcode", "", "0x1", false),
+            ],
+        }];
+        let mut timeline = Timeline {
+            title: "nginx (tuned), standard, on vm2".to_owned(),
+            figure: "request rate at 20 clients".to_owned(),
+            unit: TimelineUnit::PerSecond,
+            runs: runs(12),
+            steps: Some(&steps),
+        };
+        let options = Options { width: 110, ..Options::default() };
+        let text = render_timelines(&[timeline.clone()], &options);
+        let marked: Vec<&str> =
+            text.lines().filter(|line| line.contains(" VALID ") && line.contains("-10.0 %")).collect();
+        assert_eq!(marked.len(), 1, "{text}");
+        assert!(marked[0].contains("11,111"), "{text}");
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "Looks like a step at 20260101T000000Z-night: 12,345/s over 6 runs before, 11,111/s over 6 runs from then on: \
+             -10.0 % (95 % interval -10.4 to -9.6 %).",
+            "What else changed there: kernel from 6.1 to 6.2\\u{1b}[2J; microcode from unknown to 0x1 (most runs).",
+        ] {
+            assert!(flat.contains(part), "{text}");
+        }
+        timeline.steps = Some(&[]);
+        assert!(render_timelines(&[timeline.clone()], &options).contains("Nothing looks like a step."));
+        timeline.steps = None;
+        timeline.runs.truncate(9);
+        let text = render_timelines(&[timeline], &options);
+        assert!(text.contains("10 comparable runs or more; this history has 9 runs."), "{text}");
+    }
+}
