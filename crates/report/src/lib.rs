@@ -52,8 +52,9 @@ use webstone_model::pages::PageRowsError;
 use webstone_model::record::RunRecord;
 
 pub use crate::calibration::{calibration_line, disturbance_line, render_calibration};
-pub use crate::comparison::{ComparisonFormat, comparison_schema, render_comparison};
+pub use crate::comparison::{ComparisonFormat, comparison_schema, comparison_sentences, render_comparison};
 pub use crate::format::{Format, UnknownFormat};
+pub use crate::html::STYLE;
 pub use crate::json::{
     Computed, IterationFigures, JsonReport, LevelFigures, PeakFigures, event_schema, json_schema,
 };
@@ -62,8 +63,8 @@ pub use crate::markdown::safe as markdown_text;
 pub use crate::screen::Charset;
 pub use crate::series::{SeriesReportError, render_series, series_form};
 pub use crate::thresholds::render_thresholds;
-pub use crate::workout::{answer_line, asked, phase_line, phase_names, render_workout};
 pub use crate::timeline::{Timeline, TimelineRun, TimelineUnit, render_timelines};
+pub use crate::workout::{answer_line, asked, phase_line, phase_names, render_workout};
 
 /// How a report is drawn and what of the record it shows.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -74,6 +74,8 @@ pub struct RunnerOptions {
     pub part: Part,
     /// Name of the series that the run is a cell of.
     pub series: Option<String>,
+    /// File in which a browser front keeps how many pages at most watched at a time; `None`, or nothing there: nobody did.
+    pub watched_by: Option<PathBuf>,
 }
 
 /// Which part of a run is made.
@@ -111,6 +113,7 @@ impl Default for RunnerOptions {
             trace: None,
             part: Part::Whole,
             series: None,
+            watched_by: None,
         }
     }
 }
@@ -182,6 +185,7 @@ struct Prepared {
     record_all: Option<RecordAll>,
     trace: Option<TraceWriter>,
     derive: Option<fn(&RunRecord) -> Vec<Derived>>,
+    watched_by: Option<PathBuf>,
     part: Part,
 }
 
@@ -207,6 +211,7 @@ fn prepare(
         trace,
         part,
         series,
+        watched_by,
     } = options;
     let workload = workload.map_or_else(|| resolve_workload(&spec), Ok)?;
     handler::ready_heads(&spec, &workload)?;
@@ -405,6 +410,7 @@ fn prepare(
         record_all,
         trace,
         derive,
+        watched_by,
         part,
     })
 }
@@ -468,6 +474,9 @@ impl Prepared {
         };
         let (state, error) = sweep.run(&mut self.record);
         drop((self.server.take(), self.agent.take()));
+        if let Some(pages) = self.watched_by.take().and_then(|file| watched_by(&file)) {
+            self.record.environment.insert("watched_by".to_owned(), pages.into());
+        }
         if self.part != Part::Whole && !rounds::is_done(&self.record) {
             return self.pause(state, error, observer);
         }
@@ -519,6 +528,11 @@ impl Prepared {
             }
         }
     }
+}
+
+/// How many pages of a browser front watched at most, where any did.
+fn watched_by(file: &Path) -> Option<u64> {
+    std::fs::read_to_string(file).ok()?.trim().parse().ok().filter(|pages| *pages > 0)
 }
 
 /// CPUs of this host on which server and origin run, but those of the generator's workers, who watch their own.

@@ -7,10 +7,11 @@ use crate::manifest::{Dependency, Kind, dependencies, package_name};
 use crate::tree::Tree;
 
 /// Crates of the product, and the crates that each may name.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     (
         "webstone",
         &[
+            "webstone-ui",
             "webstone-runner",
             "webstone-report",
             "webstone-lab",
@@ -20,6 +21,10 @@ const ARROWS: [(&str, &[&str]); 10] = [
             "webstone-workload",
             "webstone-model",
         ],
+    ),
+    (
+        "webstone-ui",
+        &["webstone-runner", "webstone-report", "webstone-store", "webstone-judge", "webstone-model"],
     ),
     (
         "webstone-runner",

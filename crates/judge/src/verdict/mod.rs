@@ -12,6 +12,7 @@ mod fleet;
 mod fleet_rules;
 #[cfg(test)]
 mod fleet_tests;
+mod foreseen;
 mod limit;
 mod reasons;
 mod rules;
@@ -37,6 +38,7 @@ pub use bounds::{
 pub use differing::{DIFFERS_PERCENT_MIN, Differing, differing};
 pub use disturbance::{Loss, LossKind, Worth, losses, worth};
 pub use fleet::apart_ns_max;
+pub use foreseen::foreseen;
 pub use limit::link_percent;
 pub use rules::rules;
 
@@ -176,6 +178,17 @@ pub enum RuleStanding {
     NotMet,
     /// The record does not say.
     CannotTell,
+}
+
+impl RuleStanding {
+    /// In words, as they stand in a sentence.
+    pub fn word(self) -> &'static str {
+        match self {
+            RuleStanding::Met => "met",
+            RuleStanding::NotMet => "not met",
+            RuleStanding::CannotTell => "cannot tell",
+        }
+    }
 }
 
 /// A run rule, checked against a record.

@@ -106,6 +106,17 @@ pub fn render_comparison(
     })
 }
 
+/// What came out, a sentence for each candidate, as the other formats say it.
+pub fn comparison_sentences(comparison: &Comparison) -> Vec<String> {
+    let screen = Screen::new(&Options::default());
+    let several = comparison.candidates.len() > 1;
+    let sentence = |candidate: &Candidate| match several {
+        true => format!("{}: {}.", comparison.records[candidate.record].id, summary(&screen, candidate)),
+        false => format!("{}.", summary(&screen, candidate)),
+    };
+    comparison.candidates.iter().map(sentence).collect()
+}
+
 /// The JSON schema (draft 2020-12) of a comparison, as text ending in a newline.
 pub fn comparison_schema() -> String {
     let schema = schemars::schema_for!(Comparison);

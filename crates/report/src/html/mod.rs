@@ -44,7 +44,8 @@ use crate::{Charset, Options};
 use markup::{Html, spread};
 pub(crate) use matrix::of_series;
 
-const STYLE: &str = include_str!("report.css");
+/// The style sheet of reports, for pages that shall look like them.
+pub const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
 /// A level's rows in a table; of more levels so many are chosen.
 const LEVELS_MAX: usize = 60;

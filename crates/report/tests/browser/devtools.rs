@@ -109,8 +109,13 @@ impl Browser {
 
     /// Opens a file and waits until it is loaded; events from before are forgotten.
     pub fn open(&mut self, file: &Path) {
+        self.open_url(&format!("file://{}", file.display()));
+    }
+
+    /// The same with any address.
+    pub fn open_url(&mut self, url: &str) {
         self.events.clear();
-        self.call("Page.navigate", json!({ "url": format!("file://{}", file.display()) }));
+        self.call("Page.navigate", json!({ "url": url }));
         if !self.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
             self.wait("the page", |message| message["method"] == "Page.loadEventFired");
         }
@@ -123,6 +128,24 @@ impl Browser {
         let result = self.call("Runtime.evaluate", params);
         assert!(result.get("exceptionDetails").is_none(), "{expression}: {result}");
         result["result"]["value"].clone()
+    }
+
+    /// Waits until an expression in the page is true.
+    #[track_caller]
+    pub fn until(&mut self, expression: &str) {
+        let end = Instant::now() + PATIENCE;
+        while self.evaluate(expression) != Value::Bool(true) {
+            if Instant::now() >= end {
+                let shown = self.evaluate("document.body.innerText.slice(0, 600)");
+                panic!("not within {PATIENCE:?}: {expression}\n{shown}");
+            }
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+
+    /// Types text where the focus is.
+    pub fn type_text(&mut self, text: &str) {
+        self.call("Input.insertText", json!({ "text": text }));
     }
 
     /// Width and height of the page, and which theme the system asks for.
@@ -143,7 +166,15 @@ impl Browser {
 
     /// Presses a key, by its name in the DOM, where the focus is.
     pub fn press(&mut self, key: &str) {
-        let codes = [("Enter", 13), (" ", 32), ("End", 35), ("Home", 36), ("ArrowDown", 40)];
+        let codes = [
+            ("Tab", 9),
+            ("Enter", 13),
+            ("Escape", 27),
+            (" ", 32),
+            ("End", 35),
+            ("Home", 36),
+            ("ArrowDown", 40),
+        ];
         let code = codes.iter().find(|(name, _)| *name == key).map_or(0, |(_, code)| *code);
         let text = match key {
             "Enter" => "\r",

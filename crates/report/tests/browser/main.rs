@@ -3,7 +3,7 @@
 //! `WEBSTONE_PAGE=FILE` looks at a report of your own besides.
 #![allow(clippy::unwrap_used)] // a test that cannot go on may panic
 
-#[allow(unreachable_pub)] // shared by the file above alone
+#[allow(dead_code, unreachable_pub)] // the tests of the browser front use more of it
 mod devtools;
 #[path = "../records/mod.rs"]
 mod records;

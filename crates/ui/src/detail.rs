@@ -1,0 +1,89 @@
+//! A stored run by itself: its verdict in sentences, its files, and what it was asked for, to be asked for again.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use webstone_judge::verdict;
+use webstone_model::record::RunRecord;
+use webstone_model::spec::RunSpec;
+use webstone_runner::series;
+
+use crate::pages::{self, NoPage};
+
+/// What there is to a run besides its row and its notes.
+///
+/// # Errors
+/// If the record cannot be read.
+pub(crate) fn of(directory: &Path) -> Result<Value, NoPage> {
+    let files = files(directory);
+    let directory_name = directory.display().to_string();
+    if series::is_series(directory) {
+        return Ok(
+            json!({ "verdict": null, "spec_toml": null, "command": null, "files": files, "directory": directory_name }),
+        );
+    }
+    let record = pages::load(directory)?;
+    let verdict = verdict::of(&record);
+    Ok(json!({
+        "verdict": { "word": verdict.standing.word(), "standing": verdict.standing, "sentences": verdict.told() },
+        "spec_toml": asked_again(&record),
+        "command": if record.spec.find.is_some() { "find" } else { "run" },
+        "files": files,
+        "directory": directory_name,
+    }))
+}
+
+/// The plain files of a directory, by name.
+fn files(directory: &Path) -> Vec<Value> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+    let mut files: Vec<(String, u64)> = entries
+        .filter_map(|entry| {
+            let found = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
+            Some((entry.file_name().to_string_lossy().into_owned(), found.len()))
+        })
+        .collect();
+    files.sort();
+    files.into_iter().map(|(name, bytes)| json!({ "name": name, "bytes": bytes })).collect()
+}
+
+/// The specification as a testbed file that says no more than what differs from the defaults. `None` where it cannot be written.
+fn asked_again(record: &RunRecord) -> Option<String> {
+    let defaults = serde_json::to_value(RunSpec::default()).ok()?;
+    let mut spec = serde_json::to_value(&record.spec).ok()?;
+    keep_what_differs(&mut spec, &defaults);
+    if record.target.embedded || record.target.software.is_some() {
+        // Where the server was started, its address was a free port.
+        spec.as_object_mut()?.remove("target");
+    }
+    toml::to_string(&spec).ok()
+}
+
+/// Takes out of a value what is as in another, and what says nothing.
+fn keep_what_differs(value: &mut Value, other: &Value) {
+    let Value::Object(map) = value else { return };
+    map.retain(|key, value| !value.is_null() && other.get(key) != Some(value));
+    for (key, value) in map.iter_mut() {
+        if let Some(other) = other.get(key).filter(|other| other.is_object()) {
+            keep_what_differs(value, other);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use webstone_model::fixture;
+    use webstone_model::units::Nanos;
+
+    use super::*;
+
+    #[test]
+    fn a_run_is_asked_for_again_by_what_differs() {
+        let mut record = fixture::record("a", &[(20, &[1000.0])]);
+        record.spec.load.duration = Nanos::from_secs(10);
+        record.spec.client.headers.insert("Accept".to_owned(), "*/*".to_owned());
+        record.spec.client.tls.verify = false;
+        let text = asked_again(&record).unwrap();
+        assert_eq!(toml::from_str::<RunSpec>(&text).unwrap(), record.spec, "{text}");
+        assert!(!text.contains("drain") && !text.contains("seed"), "{text}");
+    }
+}

@@ -1,0 +1,366 @@
+//! The form: the specification's own schema, so that a new key needs no work in the browser; what a filled form comes to; presets.
+
+use std::path::Path;
+
+use schemars::schema_for;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use webstone_model::spec::RunSpec;
+use webstone_model::units::grouped;
+
+use crate::desk::{Desk, Planned, Problem};
+
+/// The commands that the form can start.
+pub(crate) const COMMANDS: [(&str, &str, &str); 5] = [
+    ("run", "Benchmark a server", "a workload at several loads"),
+    ("find", "Find the limit", "the highest load at which a server keeps an SLO"),
+    ("servers", "Compare servers", "a matrix of servers and settings, interleaved and ranked"),
+    ("scale", "Scale over CPUs", "the same server on 1, 2, 4 … CPUs"),
+    ("spice", "Dynamic against static", "what dynamic pages cost"),
+];
+
+/// Testbeds to begin with: name, title, command, text.
+const PRESETS: [(&str, &str, &str, &str); 10] = [
+    (
+        "first",
+        "First run: the embedded server, half a minute",
+        "run",
+        "[load]\nclients = \"5,10,20,40\"\nduration = \"6s\"\n\n[client]\nconnections = \"keep-alive\"\n",
+    ),
+    (
+        "https",
+        "HTTPS and HTTP/2 on the embedded server",
+        "run",
+        "[load]\nclients = \"10,40\"\nduration = \"6s\"\n\n[client]\nconnections = \"keep-alive\"\nhttp = \"2\"\n\n[server.tls]\n",
+    ),
+    (
+        "limit",
+        "Highest rate with 99 % below 50 ms",
+        "find",
+        "[find]\nslo = \"p(99)<50ms,errors<0.1%\"\n\n[load]\nduration = \"5s\"\n\n[client]\nconnections = \"keep-alive\"\n",
+    ),
+    (
+        "paper",
+        "WebStone's paper: two servers",
+        "servers",
+        include_str!("../../../examples/webstone-paper.toml"),
+    ),
+    ("wasd", "WASD: caching, scripts, look-ups", "servers", include_str!("../../../examples/wasd.toml")),
+    (
+        "fasttrack",
+        "WebStone 2: FastTrack's interfaces",
+        "spice",
+        include_str!("../../../examples/fasttrack.toml"),
+    ),
+    ("proliant", "ProLiant: SPICE over CPUs", "spice", include_str!("../../../examples/proliant.toml")),
+    (
+        "netserver",
+        "NetServer: WebBench static and dynamic",
+        "spice",
+        include_str!("../../../examples/netserver.toml"),
+    ),
+    (
+        "e-commerce",
+        "NetServer: e-commerce over TLS and CPUs",
+        "scale",
+        include_str!("../../../examples/netserver-ecommerce.toml"),
+    ),
+    (
+        "matrix",
+        "Servers × interfaces × connections",
+        "servers",
+        include_str!("../../../examples/matrix.toml"),
+    ),
+];
+
+/// Everything that the form is made of.
+pub(crate) fn form(desk: &dyn Desk) -> Value {
+    let commands: Vec<Value> = COMMANDS
+        .iter()
+        .map(|(name, title, about)| json!({ "name": name, "title": title, "about": about }))
+        .collect();
+    let presets: Vec<Value> = PRESETS
+        .iter()
+        .map(|(name, title, command, toml)| {
+            json!({ "name": name, "title": title, "about": about(toml), "command": command, "toml": toml })
+        })
+        .collect();
+    let workloads: Vec<Value> =
+        desk.workloads().into_iter().map(|(name, about)| json!({ "name": name, "about": about })).collect();
+    json!({
+        "schema": schema_for!(RunSpec),
+        "commands": commands,
+        "presets": presets,
+        "servers": desk.servers(),
+        "workloads": workloads,
+    })
+}
+
+/// The first sentence of a testbed's leading comment.
+fn about(toml: &str) -> String {
+    let comment = toml.lines().take_while(|line| line.starts_with('#'));
+    let text: Vec<&str> = comment.map(|line| line.trim_start_matches('#').trim()).collect();
+    let text = text.join(" ");
+    match text.split_once(". ") {
+        Some((first, _)) => format!("{first}."),
+        None => text,
+    }
+}
+
+/// What a page sends to be checked, or started.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Filled {
+    pub(crate) command: String,
+    /// The form's values: what was said and nothing else.
+    #[serde(default)]
+    spec: Option<Map<String, Value>>,
+    /// Or the text of a testbed file.
+    #[serde(default)]
+    toml: Option<String>,
+    /// Whether it may wait for another run to end.
+    #[serde(default)]
+    pub(crate) queue: bool,
+}
+
+/// What a filled form comes to.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Checked {
+    /// As a testbed file.
+    pub(crate) toml: String,
+    /// As the form's values.
+    spec: Value,
+    command_line: Vec<String>,
+    pub(crate) problem: Option<Problem>,
+    plan: Option<Plan>,
+    warnings: Vec<String>,
+    rules: Vec<Value>,
+    #[serde(skip)]
+    pub(crate) name: String,
+}
+
+/// What will run, and how long.
+#[derive(Clone, Debug, Serialize)]
+struct Plan {
+    sentence: String,
+    levels: Vec<String>,
+    iterations: u32,
+    cells: usize,
+    rounds: u32,
+    seconds: Option<f64>,
+    server_cpus: String,
+    generator_cpus: String,
+}
+
+impl Filled {
+    /// The command of the command line that runs it: a search is a run whose testbed has a `[find]`.
+    pub(crate) fn program_command(&self) -> &str {
+        if self.command == "find" { "run" } else { &self.command }
+    }
+
+    /// Holds it against the rules of a testbed file. `scratch` is a directory for that file.
+    ///
+    /// # Errors
+    /// If the file cannot be written, which is no fault of the form's.
+    pub(crate) fn check(&self, desk: &dyn Desk, scratch: &Path) -> std::io::Result<Checked> {
+        let toml = match (&self.toml, &self.spec) {
+            (Some(toml), _) => toml.clone(),
+            (None, Some(spec)) => written(spec),
+            (None, None) => String::new(),
+        };
+        let spec = toml::from_str::<Value>(&toml).unwrap_or_else(|_| json!({}));
+        let known = COMMANDS.iter().any(|(name, ..)| *name == self.command);
+        let file = scratch.join("testbed.toml");
+        std::fs::write(&file, &toml)?;
+        let planned = match known {
+            true => self.needed(&spec).map_or_else(|| desk.plan(self.program_command(), &file), Err),
+            false => Err(Problem {
+                message: format!("`{}` is no command that the front starts", self.command),
+                ..Problem::default()
+            }),
+        };
+        let command_line = ["webstone", self.program_command(), "-f", "testbed.toml"].map(str::to_owned);
+        let (problem, planned) = match planned {
+            Ok(planned) => (None, Some(planned)),
+            Err(problem) => (Some(placed(problem, &toml)), None),
+        };
+        Ok(Checked {
+            toml,
+            spec,
+            command_line: command_line.to_vec(),
+            problem,
+            plan: planned.as_ref().map(plan),
+            rules: planned.as_ref().map(foreseen).unwrap_or_default(),
+            name: planned.as_ref().map(|planned| planned.spec.name.clone()).unwrap_or_default(),
+            warnings: planned.map(|planned| planned.warnings).unwrap_or_default(),
+        })
+    }
+
+    /// What the command cannot do without, and a testbed file can.
+    fn needed(&self, spec: &Value) -> Option<Problem> {
+        let missing = |key: &str, message: &str, hint: &str| {
+            Some(Problem {
+                key: Some(key.to_owned()),
+                line: None,
+                message: message.to_owned(),
+                hint: Some(hint.to_owned()),
+            })
+        };
+        match self.command.as_str() {
+            "find" if spec["find"]["slo"].as_str().is_none_or(str::is_empty) => missing(
+                "find.slo",
+                "find.slo: a search needs the conditions that a level has to keep",
+                "write them as in p(99)<50ms,errors<0.1%",
+            ),
+            "run" if spec.get("series").is_some() => missing(
+                "series",
+                "series: a single run has no matrix",
+                "choose `Compare servers`, `Scale over CPUs` or `Dynamic against static`, or take [series] out",
+            ),
+            "servers" if spec["series"]["servers"].as_array().is_none_or(Vec::is_empty) => missing(
+                "series.servers",
+                "series.servers: no server is given",
+                "name those to be compared, such as reference and nginx:tuned",
+            ),
+            _ => None,
+        }
+    }
+}
+
+/// As a testbed file: what is empty was not said.
+fn written(spec: &Map<String, Value>) -> String {
+    let mut spec = Value::Object(spec.clone());
+    prune(&mut spec);
+    toml::to_string(&spec).unwrap_or_else(|error| format!("# cannot be written as TOML: {error}\n"))
+}
+
+/// Takes out what says nothing: nulls, and parts that hold nothing else. An empty table may mean something (`[server.tls]`), so that
+/// one that was sent empty stays.
+fn prune(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(prune);
+        }
+        Value::Array(items) => items.iter_mut().for_each(prune),
+        _ => {}
+    }
+}
+
+/// The same with key and line as far as each tells the other.
+fn placed(problem: Problem, toml: &str) -> Problem {
+    let key = problem.key.or_else(|| key_of_line(toml, problem.line?));
+    Problem { key, ..problem }
+}
+
+/// The key that stands in a line of a testbed file, with its tables.
+fn key_of_line(toml: &str, line: usize) -> Option<String> {
+    let mut table = String::new();
+    for (number, text) in toml.lines().enumerate().take(line) {
+        let text = text.trim();
+        if let Some(name) = text.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
+            table = name.trim_start_matches('[').trim().to_owned();
+            if number + 1 == line {
+                return Some(table);
+            }
+        }
+    }
+    let text = toml.lines().nth(line.checked_sub(1)?)?;
+    let key = text.split_once('=')?.0.trim();
+    Some(if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") })
+}
+
+/// The run rules that the plan decides.
+fn foreseen(planned: &Planned) -> Vec<Value> {
+    let rules = webstone_judge::verdict::foreseen(&planned.spec);
+    rules
+        .iter()
+        .map(|rule| json!({ "name": rule.text, "standing": rule.standing.word(), "id": rule.id }))
+        .collect()
+}
+
+/// `1 level`, `1,000 levels`.
+fn counted(number: u64, one: &str) -> String {
+    format!("{} {one}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
+fn plan(planned: &Planned) -> Plan {
+    let (load, spec) = (&planned.spec.load, &planned.spec);
+    let levels: Vec<String> = match &load.rate {
+        Some(rates) => rates.0.iter().map(|rate| format!("{rate} arrivals/s")).collect(),
+        None => load.clients.0.iter().map(|clients| counted(u64::from(*clients), "client")).collect(),
+    };
+    let cells = planned.cells.len().max(1);
+    let iterations = if planned.cells.is_empty() { load.iterations } else { planned.rounds };
+    let each = load.warmup.as_secs_f64() + load.duration.as_secs_f64();
+    let is_timed = load.duration.as_secs_f64() > 0.0 && spec.find.is_none();
+    let seconds = is_timed.then(|| each * levels.len() as f64 * f64::from(iterations) * cells as f64);
+    let mut parts = Vec::new();
+    if !planned.cells.is_empty() {
+        parts.push(counted(cells as u64, "cell"));
+    }
+    if spec.find.is_none() {
+        parts.push(counted(levels.len() as u64, "level"));
+        parts.push(counted(u64::from(iterations), "iteration"));
+    } else {
+        parts.push("as many levels as the search needs".to_owned());
+    }
+    Plan {
+        sentence: parts.join(" × "),
+        levels: if spec.find.is_some() { Vec::new() } else { levels },
+        iterations,
+        cells,
+        rounds: planned.rounds,
+        seconds,
+        server_cpus: spec.server.cpus.clone(),
+        generator_cpus: spec.generator.cpus.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_its_key() {
+        let toml = "name = \"a\"\n\n[load]\nclients = \"x\"\n[[generators]]\nagent = \"\"\n[server.tls]\n";
+        for (line, key) in [
+            (1, Some("name")),
+            (3, Some("load")),
+            (4, Some("load.clients")),
+            (6, Some("generators.agent")),
+            (7, Some("server.tls")),
+            (2, None),
+            (99, None),
+        ] {
+            assert_eq!(key_of_line(toml, line).as_deref(), key, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_was_said_is_written_and_nothing_else() {
+        let spec = json!({
+            "name": "a", "workload": null, "target": ["http://a"],
+            "load": { "clients": "5,10", "iterations": 3, "pages": null },
+            "server": { "tls": {} },
+        });
+        let text = written(spec.as_object().unwrap());
+        assert_eq!(
+            toml::from_str::<Value>(&text).unwrap(),
+            json!({
+                "name": "a", "target": ["http://a"], "load": { "clients": "5,10", "iterations": 3 },
+                "server": { "tls": {} },
+            })
+        );
+    }
+
+    #[test]
+    fn each_preset_is_a_testbed_and_says_what_it_is() {
+        for (name, _, command, toml) in PRESETS {
+            let spec: RunSpec = toml::from_str(toml).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(COMMANDS.iter().any(|(known, ..)| *known == command), "{name}");
+            assert_eq!(command == "find", spec.find.is_some(), "{name}");
+            assert!(!toml.starts_with('#') || !about(toml).is_empty(), "{name}");
+        }
+    }
+}

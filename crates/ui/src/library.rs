@@ -1,0 +1,288 @@
+//! The library's rows as the pages have them, and what is done to a stored run: notes, trash.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use webstone_judge::steps::{RUNS_MIN, Step};
+use webstone_model::record::RunState;
+use webstone_model::units::grouped;
+use webstone_store::library::{
+    History, HistoryMetric, Library, LibraryError, LibraryRow, Notes, NotesError, Query, QueryError, RowKind,
+    trash,
+};
+
+/// Rows that are made before a page is answered; each may be a record of some megabytes that nobody has read before.
+const FIRST: usize = 100;
+/// Rows that are made at a time afterwards, while pages are answered from what there is.
+const MORE: usize = 25;
+/// Most rows of an answer.
+const ROWS_MAX: usize = 1000;
+
+/// The library of a front: opened when a page first asks for it.
+#[derive(Debug, Default)]
+pub(crate) struct Shelf {
+    library: Arc<Mutex<Option<Library>>>,
+    /// Whether a thread reads what nobody has read yet.
+    is_read_on: Arc<AtomicBool>,
+}
+
+/// Why the library does not do what it is asked for.
+#[derive(Debug)]
+pub(crate) struct Trouble {
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl From<LibraryError> for Trouble {
+    fn from(error: LibraryError) -> Trouble {
+        Trouble { message: error.to_string(), hint: error.hint().map(str::to_owned) }
+    }
+}
+
+impl From<NotesError> for Trouble {
+    fn from(error: NotesError) -> Trouble {
+        Trouble { message: error.to_string(), hint: error.hint().map(str::to_owned) }
+    }
+}
+
+impl From<QueryError> for Trouble {
+    fn from(error: QueryError) -> Trouble {
+        Trouble { message: error.to_string(), hint: Some(error.hint) }
+    }
+}
+
+/// Notes as a page sends them.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Noted {
+    text: String,
+    tags: Vec<String>,
+}
+
+impl Shelf {
+    /// The rows that a search finds, so many from a place on.
+    pub(crate) fn rows(
+        &self,
+        runs_dir: &Path,
+        search: &str,
+        offset: usize,
+        limit: usize,
+    ) -> Result<Value, Trouble> {
+        let library = self.current(runs_dir)?;
+        let Some(library) = library.as_ref() else {
+            return Ok(json!({ "rows": [], "total": 0, "matched": 0, "unread": 0, "problem": null }));
+        };
+        let (query, problem) = match Query::parse(search) {
+            Ok(query) => (query, Value::Null),
+            Err(error) => {
+                let trouble = Trouble::from(error);
+                (Query::default(), json!({ "message": trouble.message, "hint": trouble.hint }))
+            }
+        };
+        let found: Vec<&LibraryRow> =
+            if problem.is_null() { library.find(&query).collect() } else { Vec::new() };
+        let shown = found.iter().skip(offset).take(limit.min(ROWS_MAX));
+        Ok(json!({
+            "rows": shown.map(|row| of_row(library, row)).collect::<Vec<_>>(),
+            "total": library.rows().len(),
+            "matched": found.len(),
+            "unread": library.rows().iter().filter(|row| row.unread).count(),
+            "problem": problem,
+        }))
+    }
+
+    /// The row of a run.
+    pub(crate) fn row(&self, runs_dir: &Path, name: &str) -> Result<Option<Value>, Trouble> {
+        let library = self.current(runs_dir)?;
+        let library = library.as_ref();
+        Ok(library.and_then(|library| Some(of_row(library, library.row(name)?))))
+    }
+
+    /// The runs that were measured like one of them, the oldest first, with the steps among them.
+    pub(crate) fn history(&self, runs_dir: &Path, name: &str) -> Result<Option<Value>, Trouble> {
+        let library = self.current(runs_dir)?;
+        let Some((library, run)) = library.as_ref().and_then(|library| Some((library, library.row(name)?)))
+        else {
+            return Ok(None);
+        };
+        let found = library.history_of(name, HistoryMetric::Rate);
+        let excluded = found.as_ref().map_or(0, |found| found.left_out);
+        let Some(line) = found.as_ref().and_then(|found| found.lines.first()) else {
+            let why = "a history is made of single runs that ended as planned and are not INVALID";
+            return Ok(Some(json!({
+                "server": run.server_or_target(), "points": [], "steps": [], "excluded": excluded, "why": why,
+            })));
+        };
+        let points = line.runs.iter().map(|run| {
+            json!({ "run": run.name, "started": run.started, "value": run.value, "verdict": run.verdict })
+        });
+        let steps = line.steps.iter().flatten();
+        Ok(Some(json!({
+            "server": run.server_or_target(),
+            "metric": format!("requests/s at {}", line.level),
+            "unit": "requests/s",
+            "points": points.collect::<Vec<_>>(),
+            "steps": steps.map(|step| of_step(step, line)).collect::<Vec<_>>(),
+            "excluded": excluded,
+            "why": line.steps.is_none().then(|| format!("steps are looked for from {RUNS_MIN} runs on")),
+        })))
+    }
+
+    /// The library as it is now; `None` where there is no directory of runs yet.
+    fn current(&self, runs_dir: &Path) -> Result<MutexGuard<'_, Option<Library>>, Trouble> {
+        let mut library = self.library.lock().unwrap_or_else(PoisonError::into_inner);
+        if !runs_dir.exists() {
+            *library = None;
+            return Ok(library);
+        }
+        match library.as_mut() {
+            Some(library) => {
+                library.refresh_newest(FIRST)?;
+            }
+            None => *library = Some(Library::open_newest(runs_dir, FIRST)?),
+        }
+        if library.as_ref().is_some_and(|library| library.rows().iter().any(|row| row.unread)) {
+            self.read_on();
+        }
+        Ok(library)
+    }
+
+    /// Makes the rows that are missing, a few at a time, so that pages are answered in between.
+    fn read_on(&self) {
+        if self.is_read_on.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (shared, ends) = (Arc::clone(&self.library), Arc::clone(&self.is_read_on));
+        let thread = std::thread::Builder::new().name("library".to_owned());
+        let started = thread.spawn(move || {
+            let mut rows = FIRST;
+            let mut is_whole = false;
+            while !is_whole {
+                rows += MORE;
+                let mut library = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                is_whole = match library.as_mut() {
+                    Some(library) => {
+                        library.refresh_newest(rows).is_err() || !library.rows().iter().any(|row| row.unread)
+                    }
+                    None => true,
+                };
+            }
+            ends.store(false, Ordering::Release);
+        });
+        if let Err(error) = started {
+            tracing::warn!(%error, "the library is not read to its end");
+        }
+    }
+}
+
+/// A row as pages have it.
+fn of_row(library: &Library, row: &LibraryRow) -> Value {
+    let notes = library.notes(&row.name);
+    let state = match row.state {
+        Some(RunState::Complete) => "complete",
+        Some(RunState::Interrupted) => "interrupted",
+        Some(RunState::Partial) => "partial",
+        Some(RunState::Failed) => "failed",
+        None => "",
+    };
+    let (rate, rate_unit, at) = match (&row.kept, &row.peak) {
+        (Some(kept), _) => {
+            (Some(kept.load as f64), "SLO kept at", Some(kept.over.level(kept.load).to_string()))
+        }
+        (None, Some(peak)) => (Some(peak.rate_per_s), "requests/s", Some(peak.level.clone())),
+        (None, None) => (None, "", None),
+    };
+    let p99_ms = row.peak.as_ref().and_then(|peak| peak.p99_s).map(|seconds| seconds * 1e3);
+    let server = match (row.kind, row.cells.len()) {
+        (RowKind::Series, cells) => {
+            format!("{} of {} cells", grouped(cells as u64), grouped(row.planned.len() as u64))
+        }
+        (RowKind::Run, _) => row.server_or_target(),
+    };
+    let note = notes.and_then(|notes| notes.text.lines().next()).unwrap_or_default();
+    json!({
+        "name": row.name,
+        "kind": row.kind,
+        "started": row.started,
+        "server": server,
+        "server_version": row.server_version,
+        "workload": row.workload,
+        "target": row.target,
+        "command": row.command,
+        "protocol": if row.tls { format!("{} over TLS", row.protocol) } else { row.protocol.clone() },
+        "host": row.host,
+        "verdict": row.verdict(),
+        "standing": row.standing,
+        "state": state,
+        "rate": rate,
+        "rate_unit": rate_unit,
+        "at": at,
+        "p99_ms": p99_ms,
+        "limit": row.limit,
+        "errors": row.errors,
+        "duration_s": row.duration_s,
+        "tags": notes.map(|notes| &notes.tags),
+        "note": note,
+        "unreadable": row.problem,
+        "unread": row.unread,
+    })
+}
+
+/// A step as pages have it.
+fn of_step(step: &Step, line: &History<'_>) -> Value {
+    let unknown = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
+    let changed = step.changed.iter().map(|one| {
+        let mostly = if one.throughout { "" } else { " (mostly)" };
+        format!("{}: {} → {}{mostly}", one.what, unknown(&one.before), unknown(&one.after))
+    });
+    json!({
+        "at_run": line.runs.get(step.index).map(|run| run.name),
+        "before": step.before,
+        "after": step.after,
+        "change_percent": step.change.as_ref().map(|change| change.point),
+        "low_percent": step.change.as_ref().map(|change| change.low),
+        "high_percent": step.change.as_ref().map(|change| change.high),
+        "p": step.p_value,
+        "changed": changed.collect::<Vec<_>>(),
+    })
+}
+
+/// The notes of a run.
+pub(crate) fn notes(directory: &Path) -> Result<Value, Trouble> {
+    Ok(of_notes(&Notes::load(directory)?))
+}
+
+/// Writes the notes of a run.
+pub(crate) fn note(directory: &Path, noted: Noted) -> Result<Value, Trouble> {
+    for tag in &noted.tags {
+        Notes::check_tag(tag)?;
+    }
+    let notes = Notes::edit(directory, |notes| {
+        notes.text = noted.text;
+        notes.tags = noted.tags.into_iter().collect();
+    })?;
+    Ok(of_notes(&notes))
+}
+
+fn of_notes(notes: &Notes) -> Value {
+    json!({ "text": notes.text, "tags": notes.tags, "updated": notes.updated })
+}
+
+/// Moves a run to the trash.
+pub(crate) fn discard(runs_dir: &Path, name: &str) -> Result<(), Trouble> {
+    Ok(trash::discard(runs_dir, name)?)
+}
+
+/// Moves a run out of the trash.
+pub(crate) fn restore(runs_dir: &Path, name: &str) -> Result<(), Trouble> {
+    Ok(trash::restore(runs_dir, name)?)
+}
+
+/// What is in the trash.
+pub(crate) fn trashed(runs_dir: &Path) -> Result<Value, Trouble> {
+    let rows = trash::list(runs_dir)?.into_iter().map(|name| json!({ "name": name }));
+    Ok(json!({ "rows": rows.collect::<Vec<_>>() }))
+}

@@ -1,0 +1,184 @@
+//! The file of a run's events, followed while it grows.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use webstone_model::event::EventLine;
+
+use super::state::Picture;
+
+/// Points of a chart that a page is given when it opens.
+pub(crate) const POINTS_MAX: usize = 600;
+/// Bytes read at once.
+const CHUNK: usize = 64 << 10;
+/// Longest line. A run's specification may hold a body of some megabytes.
+const LINE_MAX: usize = 256 << 20;
+
+/// What was read of a run's events.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    path: PathBuf,
+    file: Option<File>,
+    /// The beginning of a line whose end is not there yet.
+    rest: Vec<u8>,
+    /// What the events come to.
+    pub(crate) picture: Picture,
+}
+
+impl Feed {
+    /// Of a file that need not be there yet.
+    pub(crate) fn of(path: &Path) -> Feed {
+        Feed { path: path.to_owned(), file: None, rest: Vec::new(), picture: Picture::default() }
+    }
+
+    /// Reads what was added.
+    ///
+    /// # Errors
+    /// If the file is there and cannot be read.
+    pub(crate) fn follow(&mut self) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => match File::open(&self.path) {
+                Ok(file) => self.file.insert(file),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                Err(error) => return Err(error),
+            },
+        };
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            let read = file.read(&mut chunk)?;
+            if read == 0 {
+                return Ok(());
+            }
+            let mut bytes = &chunk[..read];
+            while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+                self.rest.extend_from_slice(&bytes[..end]);
+                bytes = &bytes[end + 1..];
+                // What a later version writes may be more than is understood here: the rest is.
+                if let Ok(line) = serde_json::from_slice::<EventLine>(&self.rest) {
+                    self.picture.add(line);
+                }
+                self.rest.clear();
+            }
+            if self.rest.len() + bytes.len() <= LINE_MAX {
+                self.rest.extend_from_slice(bytes);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use serde_json::{Value, json};
+    use webstone_model::event::{EVENTS_SCHEMA, Ended, Event, Live, LivePercentiles, Phase, Position};
+    use webstone_model::record::{IterationRecord, RunState, TargetRecord};
+
+    use super::super::State;
+    use super::*;
+
+    fn line(second: u32, event: Event) -> String {
+        let time = format!("2026-01-01T00:00:{second:02}.000Z");
+        serde_json::to_string(&EventLine { schema: EVENTS_SCHEMA, time, event }).unwrap() + "\n"
+    }
+
+    fn at(step: usize) -> Position {
+        Position { step, steps: 2, clients: 20, rate: None, iteration: 1 }
+    }
+
+    fn tick(second: u64) -> Event {
+        let response =
+            Some(LivePercentiles { count: 100 * second, p99_ns: 4_000_000, ..LivePercentiles::default() });
+        let live = Live {
+            elapsed_ns: second * 1_000_000_000,
+            requests: 100 * second,
+            response_ns: second * 100_000_000,
+            response,
+            ..Live::default()
+        };
+        Event::Tick { at: at(1), phase: Phase::Measuring, live }
+    }
+
+    fn a_run() -> Vec<String> {
+        let started = Event::RunStarted {
+            id: "r".to_owned(),
+            path: None,
+            target: Box::new(TargetRecord { url: "http://a/".to_owned(), ..TargetRecord::default() }),
+            workload: "standard".to_owned(),
+            spec: Box::default(),
+            steps: 2,
+            planned_ns: Some(20_000_000_000),
+            paced: false,
+            dealt: None,
+        };
+        let mut lines = vec![
+            line(0, Event::Preparing { what: "starting the embedded server".to_owned() }),
+            line(1, started),
+            line(1, Event::LevelStarted { at: at(1) }),
+        ];
+        lines.extend((1..=8).map(|second| line(1 + second as u32, tick(second))));
+        let level = Box::new(Ended::of(&IterationRecord::default()));
+        lines.push(line(11, Event::LevelEnded { at: at(1), level }));
+        lines.push(line(11, Event::Warning { text: "<b>slow</b>".to_owned() }));
+        lines
+    }
+
+    fn seen(feed: &Feed) -> Value {
+        serde_json::to_value(&feed.picture).unwrap()
+    }
+
+    #[test]
+    fn the_same_events_give_the_same_picture_in_whatever_pieces_they_come() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("events.ndjson");
+        let text: String = a_run().concat();
+        let mut growing = Feed::of(&path);
+        growing.follow().unwrap();
+        assert_eq!(seen(&growing)["state"], json!("preparing"), "nothing is there yet");
+        for piece in text.as_bytes().chunks(37) {
+            let mut file = File::options().append(true).create(true).open(&path).unwrap();
+            file.write_all(piece).unwrap();
+            growing.follow().unwrap();
+        }
+        let mut later = Feed::of(&path);
+        later.follow().unwrap();
+        assert_eq!(seen(&growing), seen(&later));
+        let picture = seen(&later);
+        assert_eq!(picture["level"], json!("20 clients"));
+        assert_eq!(picture["levels"][0]["points"].as_array().unwrap().len(), 8);
+        assert_eq!(picture["levels"][0]["points"][3], json!([4000, 100.0, 4.0, 1.0, 0.0, null, null]));
+        assert_eq!(picture["left_ms"], json!(10_000), "one step of ten seconds is to come");
+        assert_eq!(picture["warnings"][0]["text"], json!("<b>slow</b>"));
+    }
+
+    #[test]
+    fn a_run_ends_as_it_says_or_is_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("events.ndjson");
+        let ended = Event::Finished { state: RunState::Complete, path: Some("runs/a-run".to_owned()) };
+        std::fs::write(&path, a_run().concat() + "no event\n" + &line(12, ended)).unwrap();
+        let mut feed = Feed::of(&path);
+        feed.follow().unwrap();
+        assert_eq!(seen(&feed)["finished"]["run"], json!("a-run"));
+        feed.picture.end(State::Lost, None, Some("exit code 4".to_owned()), None);
+        assert_eq!(seen(&feed)["state"], json!("complete"), "what it said itself counts");
+        std::fs::write(&path, a_run().concat()).unwrap();
+        let mut feed = Feed::of(&path);
+        feed.follow().unwrap();
+        feed.picture.end(State::Lost, None, None, None);
+        assert_eq!(seen(&feed)["state"], json!("lost"));
+        assert_eq!(seen(&feed)["left_ms"], json!(0));
+    }
+
+    #[test]
+    fn a_page_gets_no_more_points_than_it_draws() {
+        let mut feed = Feed::of(Path::new("/nonexistent"));
+        for second in 1..=2000 {
+            feed.picture.add(serde_json::from_str(&line(1, tick(second))).unwrap());
+        }
+        let few = serde_json::to_value(feed.picture.decimated(POINTS_MAX)).unwrap();
+        assert!(few["levels"][0]["points"].as_array().unwrap().len() <= POINTS_MAX);
+    }
+}

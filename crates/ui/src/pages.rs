@@ -1,0 +1,131 @@
+//! Reports and comparisons as pages, rendered anew from records: a page that lies beside a record may be somebody else's.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use webstone_judge::comparison::{self, Comparison, Difference, Weight};
+use webstone_model::record::RunRecord;
+use webstone_report::{ComparisonFormat, Format, Options};
+use webstone_runner::series;
+use webstone_store::Store;
+
+/// Why there is no page.
+#[derive(Debug)]
+pub(crate) struct NoPage {
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl NoPage {
+    fn of(error: &impl std::fmt::Display, hint: Option<String>) -> NoPage {
+        NoPage { message: error.to_string(), hint }
+    }
+}
+
+/// The report of a run or of a series.
+///
+/// # Errors
+/// If it cannot be read.
+pub(crate) fn report(path: &Path) -> Result<Vec<u8>, NoPage> {
+    if series::is_series(path) {
+        let (directory, series) = series::load(path).map_err(|error| NoPage::of(&error, error.hint()))?;
+        let records = series::records(&directory, &series).map_err(|error| NoPage::of(&error, None))?;
+        let page = webstone_report::render_series(&series, &records, &[], Format::Html, &Options::default());
+        return page.map_err(|error| NoPage::of(&error, None));
+    }
+    let record = load(path)?;
+    webstone_report::render(&record, Format::Html, &Options::default())
+        .map_err(|error| NoPage::of(&error, None))
+}
+
+/// A stored run.
+///
+/// # Errors
+/// If it cannot be read.
+pub(crate) fn load(path: &Path) -> Result<RunRecord, NoPage> {
+    Store::load(path).map_err(|error| NoPage::of(&error, error.hint().map(str::to_owned)))
+}
+
+/// What came of a comparison, and its page where there may be one.
+#[derive(Debug)]
+pub(crate) struct ComparedRuns {
+    pub(crate) summary: Value,
+    pub(crate) page: Option<Vec<u8>>,
+}
+
+/// Stored runs against the first of them.
+///
+/// # Errors
+/// If one cannot be read, or they have no level in common.
+pub(crate) fn compare(paths: &[PathBuf], is_forced: bool) -> Result<ComparedRuns, NoPage> {
+    let records: Vec<RunRecord> = paths.iter().map(|path| load(path)).collect::<Result<_, _>>()?;
+    let (Some(baseline), true) = (records.first(), records.len() > 1) else {
+        let hint = Some("mark a second one".to_owned());
+        return Err(NoPage { message: "a comparison needs two runs".to_owned(), hint });
+    };
+    if let Some(same) =
+        records[1..].iter().find(|it| it.id == baseline.id && it.started_at == baseline.started_at)
+    {
+        let hint = Some("mark two runs; to see the noise of one, make it with two arms (`aa`)".to_owned());
+        return Err(NoPage { message: format!("{} would be compared with itself", same.id), hint });
+    }
+    let all: Vec<Difference> =
+        records[1..].iter().flat_map(|record| comparison::differences(baseline, record)).collect();
+    let of = |weight: Weight| -> Vec<Value> {
+        let chosen = all.iter().filter(|difference| difference.weight == weight);
+        let row = |one: &Difference| json!({ "what": one.what, "baseline": one.baseline, "candidate": one.candidate });
+        chosen.map(row).collect()
+    };
+    let forbids = of(Weight::Forbids);
+    let differs = of(Weight::Noted);
+    if !forbids.is_empty() && !is_forced {
+        let summary = json!({ "sentence": "These runs were not measured alike.", "rows": [], "forbids": forbids, "differs": differs });
+        return Ok(ComparedRuns { summary, page: None });
+    }
+    let compared = comparison::compare(&records.iter().collect::<Vec<_>>(), &comparison::Options::default());
+    if compared.candidates.iter().all(|candidate| candidate.levels.is_empty()) {
+        let hint = Some("run both with the same levels".to_owned());
+        return Err(NoPage { message: "the runs have no level in common".to_owned(), hint });
+    }
+    let options = Options::default();
+    let page = webstone_report::render_comparison(&compared, &records, ComparisonFormat::Html, &options);
+    let page = page.map_err(|error| NoPage::of(&error, None))?;
+    let verdicts: Vec<Value> = compared
+        .records
+        .iter()
+        .map(
+            |record| json!({ "run": record.id, "word": record.standing.word(), "standing": record.standing }),
+        )
+        .collect();
+    let summary = json!({
+        "verdicts": verdicts,
+        "sentence": webstone_report::comparison_sentences(&compared).join(" "),
+        "rows": rows(&compared),
+        "forbids": forbids,
+        "differs": differs,
+    });
+    Ok(ComparedRuns { summary, page: Some(page.into_bytes()) })
+}
+
+fn rows(compared: &Comparison) -> Vec<Value> {
+    let mut rows = Vec::new();
+    for candidate in &compared.candidates {
+        for level in &candidate.levels {
+            for row in &level.rows {
+                let Some(change) = &row.change else { continue };
+                rows.push(json!({
+                    "run": compared.records[candidate.record].id,
+                    "level": level.key().to_string(),
+                    "figure": row.metric.to_string(),
+                    "change_percent": change.point,
+                    "low_percent": change.low,
+                    "high_percent": change.high,
+                    "unit": row.metric.unit_of_change(),
+                    "finding": row.finding.word(row.metric),
+                    "is_difference": row.finding.is_difference(),
+                }));
+            }
+        }
+    }
+    rows
+}

@@ -1,0 +1,209 @@
+//! `RUNS/.live/`: a directory for each run that can be watched, whoever started it. What a front knows of a run stands there and in
+//! the run's record, so that nothing depends on a front that stays.
+//!
+//! ```text
+//! .live/20260131T123005Z-webstone-4711/
+//!   run.json        what was started, as which process (Entry)
+//!   testbed.toml    what it was given, where a front started it
+//!   events.ndjson   what it tells (docs/events.md)
+//!   watched_by      how many pages at most watched it at a time, where any did
+//!   output.txt      what it printed
+//!   ended.json      how the process ended, where its front was still there to see it
+//! ```
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use webstone_store::clock;
+
+use crate::process::Process;
+
+const WATCHED_BY: &str = "watched_by";
+/// Below the directory of runs.
+const DIRECTORY: &str = ".live";
+/// Runs that are over and still kept; older ones are in their records.
+const KEPT: usize = 20;
+
+/// A run that can be watched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The command: `run`, `find`, `servers` …
+    pub command: String,
+    /// The run's name.
+    pub name: String,
+    /// As it was typed or made up, without secrets.
+    pub command_line: Vec<String>,
+    /// When it was started (RFC 3339, UTC).
+    pub started: String,
+    /// Whether somebody watches it in a terminal.
+    pub in_terminal: bool,
+    /// The process; absent while it is being started.
+    pub process: Option<Process>,
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ProcessEnd {
+    /// Its exit code; absent where a signal ended it.
+    pub(crate) code: Option<i32>,
+}
+
+/// [`Place::watched_by`] of the run that writes these events, if they are written into a place.
+pub fn watched_by(events: &Path) -> Option<PathBuf> {
+    let directory = events.parent()?;
+    directory.join("run.json").exists().then(|| directory.join(WATCHED_BY))
+}
+
+/// The place of one.
+#[derive(Clone, Debug)]
+pub struct Place {
+    directory: PathBuf,
+}
+
+impl Place {
+    /// A new one for a run.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn create(runs_dir: &Path, entry: &Entry) -> io::Result<Place> {
+        let stamp = clock::file_name_stamp(SystemTime::now());
+        let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+        let name: String = entry.name.chars().take(60).map(safe).collect();
+        let all = runs_dir.join(DIRECTORY);
+        fs::create_dir_all(&all)?;
+        for number in 0..1000 {
+            let directory = all.join(format!("{stamp}-{name}-{}", std::process::id() * 1000 + number));
+            match fs::create_dir(&directory) {
+                Ok(()) => {
+                    let place = Place { directory };
+                    place.write(entry)?;
+                    return Ok(place);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::from(io::ErrorKind::AlreadyExists))
+    }
+
+    /// Says what runs.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&self, entry: &Entry) -> io::Result<()> {
+        self.replace("run.json", entry)
+    }
+
+    /// Where the run writes its events.
+    pub fn events(&self) -> PathBuf {
+        self.directory.join("events.ndjson")
+    }
+
+    /// Where a front keeps how many pages at most watched the run at a time.
+    pub fn watched_by(&self) -> PathBuf {
+        self.directory.join(WATCHED_BY)
+    }
+
+    /// What the run is given.
+    pub(crate) fn testbed(&self) -> PathBuf {
+        self.directory.join("testbed.toml")
+    }
+
+    /// Where it prints.
+    pub(crate) fn output(&self) -> PathBuf {
+        self.directory.join("output.txt")
+    }
+
+    /// Its name.
+    pub(crate) fn id(&self) -> String {
+        self.directory.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    }
+
+    /// What is known of the run.
+    pub(crate) fn entry(&self) -> io::Result<Entry> {
+        Ok(serde_json::from_reader(File::open(self.directory.join("run.json"))?)?)
+    }
+
+    /// How the process ended, where that was seen.
+    pub(crate) fn process_end(&self) -> Option<ProcessEnd> {
+        serde_json::from_reader(File::open(self.directory.join("ended.json")).ok()?).ok()
+    }
+
+    /// Notes how the process ended.
+    pub(crate) fn note_end(&self, end: &ProcessEnd) -> io::Result<()> {
+        self.replace("ended.json", end)
+    }
+
+    /// A reader sees the old file or the new one.
+    fn replace<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
+        let new = self.directory.join(format!("{name}.new"));
+        fs::write(&new, serde_json::to_vec(value)?)?;
+        fs::rename(new, self.directory.join(name))
+    }
+}
+
+/// All of a directory of runs, the newest first.
+pub(crate) fn places(runs_dir: &Path) -> Vec<Place> {
+    let entries = fs::read_dir(runs_dir.join(DIRECTORY)).into_iter().flatten().filter_map(Result::ok);
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mut places: Vec<Place> = directories.map(|entry| Place { directory: entry.path() }).collect();
+    places.sort_by(|a, b| b.directory.cmp(&a.directory));
+    places
+}
+
+/// Removes those of runs that are long over. Their records are elsewhere.
+pub(crate) fn tidy(runs_dir: &Path) {
+    let is_over = |place: &Place| {
+        let process = place.entry().ok().and_then(|entry| entry.process);
+        process.is_none_or(|process| !process.is_alive())
+    };
+    for place in places(runs_dir).into_iter().filter(is_over).skip(KEPT) {
+        if let Err(error) = fs::remove_dir_all(&place.directory) {
+            tracing::warn!(place = %place.directory.display(), %error, "not removed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str) -> Entry {
+        Entry {
+            command: "run".to_owned(),
+            name: name.to_owned(),
+            command_line: vec!["webstone".to_owned(), "run".to_owned()],
+            started: "2026-01-01T00:00:00.000Z".to_owned(),
+            in_terminal: false,
+            process: None,
+        }
+    }
+
+    #[test]
+    fn a_place_keeps_its_entry_and_is_confined() {
+        let runs = tempfile::tempdir().unwrap();
+        let place = Place::create(runs.path(), &entry("../../etc/x y")).unwrap();
+        assert!(place.directory.starts_with(runs.path().join(DIRECTORY)));
+        assert_eq!(place.directory.parent(), Some(runs.path().join(DIRECTORY).as_path()));
+        assert_eq!(place.entry().unwrap(), entry("../../etc/x y"));
+        let live = Entry { process: Some(Process::own().unwrap()), ..entry("b") };
+        place.write(&live).unwrap();
+        assert_eq!(place.entry().unwrap(), live);
+    }
+
+    #[test]
+    fn those_of_runs_that_are_on_stay() {
+        let runs = tempfile::tempdir().unwrap();
+        let live = Entry { process: Some(Process::own().unwrap()), ..entry("a-live") };
+        let kept = Place::create(runs.path(), &live).unwrap();
+        for _ in 0..KEPT + 5 {
+            Place::create(runs.path(), &entry("z")).unwrap();
+        }
+        tidy(runs.path());
+        assert_eq!(places(runs.path()).len(), KEPT + 1);
+        assert!(kept.entry().is_ok());
+    }
+}

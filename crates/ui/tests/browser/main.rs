@@ -1,0 +1,465 @@
+//! The pages in a real browser: each in its states, at two widths and in both themes, without an error, a report of the policy or a
+//! request elsewhere; by keyboard alone; with a record that is hostile; with an accessibility checker and a checker of types, where
+//! `cargo xtask test` could install them. `WEBSTONE_PICTURES=DIR` keeps pictures of what was looked at.
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // a test that cannot go on may panic; a skipped one says why
+
+#[allow(unreachable_pub, dead_code)] // shared with the reports' tests
+#[path = "../../../report/tests/browser/devtools.rs"]
+mod devtools;
+#[allow(unreachable_pub)] // shared by the file above alone
+mod stand_in;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use devtools::Browser;
+use serde_json::{Value, json};
+use stand_in::{Real, StandIn};
+use webstone_model::spec::RunSpec;
+
+const RUN: &str = "20261123T181614Z-webstone";
+
+/// A page in a state: scenes of `answers.json`, its address, and what is true once it is there.
+const PAGES: &[(&str, &[&str], &str, &str)] = &[
+    ("library", &[], "/library", "main tbody tr"),
+    ("library-empty", &["empty"], "/library", "main .empty pre"),
+    ("library-search", &["search"], "/library?q=verdikt:valid", "main .verdict"),
+    ("library-partial", &["partial"], "/library", "main tbody tr"),
+    ("library-down", &["down"], "/library", "main [role=alert]"),
+    ("new", &[], "/new", ".plan .facts"),
+    ("new-wrong", &["wrong"], "/new", ".field [aria-invalid=true]"),
+    ("new-repeat", &[], "/new?from=20261123T181614Z-webstone&change=one", ".plan .changes"),
+    ("new-looking", &["looking"], "/new", ".start .note"),
+    ("new-down", &["down"], "/new", "main [role=alert]"),
+    ("live", &[], "/live", "main tbody tr"),
+    ("live-empty", &["empty"], "/live", "main .empty"),
+    ("live-running", &[], "/live/on", "main tbody tr"),
+    ("live-preparing", &[], "/live/preparing", ".now .phase:not(:empty)"),
+    ("live-open", &[], "/live/open", "main tbody tr"),
+    ("live-series", &[], "/live/series", ".state.failed"),
+    ("live-lost", &[], "/live/lost", "main .verdict.uncertified"),
+    ("live-stopping", &[], "/live/stopping", "main tbody tr"),
+    ("live-done", &[], "/live/done", "main .verdict.valid a"),
+    ("live-failed", &[], "/live/failed", "main .verdict.invalid"),
+    ("live-none", &[], "/live/none", "main [role=alert]"),
+    ("run", &[], "/run/20261123T181614Z-webstone", "iframe"),
+    ("run-valid", &[], "/run/20261123T194402Z-webstone", "iframe"),
+    ("run-invalid", &[], "/run/20261121T070000Z-errors", ".verdict.invalid"),
+    ("run-series", &[], "/run/20261119T070000Z-matrix", "iframe"),
+    ("run-cut", &[], "/run/20261118T070000Z-cut", "iframe"),
+    ("run-damaged", &[], "/run/20261117T070000Z-damaged", "main [role=alert]"),
+    ("run-none", &[], "/run/none", "main [role=alert]"),
+    ("compare", &[], "/compare?run=a&run=b", ".forest"),
+    ("compare-one", &[], "/compare?run=a", "main .empty"),
+    ("compare-forbidden", &["forbidden"], "/compare?run=a&run=b", "main [role=alert] table"),
+    ("compare-down", &["down"], "/compare?run=a&run=b", "main [role=alert]"),
+    ("servers", &[], "/servers", ".plan .facts"),
+    ("servers-wrong", &["wrong"], "/servers", ".plan .verdict"),
+    ("history", &[], "/history?name=20261123T181614Z-webstone", "svg.plot .step"),
+    ("history-empty", &["empty"], "/history?name=20261123T181614Z-webstone", "main .empty"),
+    ("trash", &[], "/trash", "main tbody tr"),
+    ("trash-empty", &["empty"], "/trash", "main .empty"),
+    ("connect", &[], "/connect", "#token"),
+    ("nowhere", &[], "/nowhere", "main code"),
+];
+
+struct Scene {
+    browser: Browser,
+    front: StandIn,
+    wrong: Vec<String>,
+    _runs: tempfile::TempDir,
+}
+
+impl Scene {
+    fn start() -> Option<Scene> {
+        let Some(program) = devtools::installed() else {
+            println!("skipped: no chromium is installed");
+            return None;
+        };
+        let runs = tempfile::tempdir().unwrap();
+        let front = StandIn::start(Arc::new(Real::start(runs.path())));
+        let mut browser = Browser::start(&program);
+        browser.show_as(1280, 900, "light");
+        browser.open_url(&format!("http://127.0.0.1:{}/#token={}", front.port, front.token));
+        browser.until("document.querySelector('main h1') !== null");
+        Some(Scene { browser, front, wrong: Vec::new(), _runs: runs })
+    }
+
+    fn open(&mut self, scenes: &[&str], path: &str, ready: &str) {
+        self.front.set(scenes);
+        self.browser.open_url(&format!("http://127.0.0.1:{}{path}", self.front.port));
+        self.until_there(ready);
+    }
+
+    fn until_there(&mut self, selector: &str) {
+        self.browser.until(&format!("document.querySelector({}) !== null", json!(selector)));
+    }
+
+    fn expect(&mut self, name: &str, expression: &str, wanted: &Value, what: &str) {
+        let found = self.browser.evaluate(expression);
+        if found != *wanted {
+            self.wrong.push(format!("{name}: {what}: {found}"));
+        }
+    }
+
+    /// What the browser complained of, and what it asked of anybody else.
+    fn complaints(&mut self, name: &str) {
+        let own = format!("http://127.0.0.1:{}/", self.front.port);
+        for event in &self.browser.events {
+            let params = &event["params"];
+            let is_trouble = match event["method"].as_str() {
+                Some(
+                    "Runtime.consoleAPICalled" | "Runtime.exceptionThrown" | "Page.javascriptDialogOpening",
+                ) => true,
+                // An answer that is an error is told by the browser too; the page's own words are looked at.
+                Some("Log.entryAdded") => {
+                    params["entry"]["level"] != "verbose" && params["entry"]["source"] != "network"
+                }
+                Some("Audits.issueAdded") => params["issue"]["code"] == "ContentSecurityPolicyIssue",
+                Some("Network.requestWillBeSent") => {
+                    params["request"]["url"].as_str().is_none_or(|url| !url.starts_with(&own))
+                }
+                _ => false,
+            };
+            if is_trouble {
+                self.wrong.push(format!("{name}: {event}"));
+            }
+        }
+    }
+
+    fn finish(self) {
+        assert!(self.wrong.is_empty(), "{}", self.wrong.join("\n"));
+    }
+}
+
+/// A file of what npm installed for tests.
+fn module(file: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/axe/node_modules").join(file);
+    if !path.is_file() {
+        println!(
+            "skipped: {} is not installed; `cargo xtask test` installs it by npm",
+            file.split('/').next().unwrap()
+        );
+    }
+    path.is_file().then_some(path)
+}
+
+#[test]
+fn every_page_is_whole_in_every_state_width_and_theme() {
+    let Some(mut scene) = Scene::start() else { return };
+    let axe = module("axe-core/axe.min.js").map(|path| std::fs::read_to_string(path).unwrap());
+    for (name, scenes, path, ready) in PAGES {
+        for (width, theme) in [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")] {
+            scene.browser.show_as(width, 900, theme);
+            scene.open(scenes, path, ready);
+            let at = format!("{name}, {width} px, {theme}");
+            scene.expect(
+                &at,
+                "document.documentElement.scrollWidth - innerWidth",
+                &json!(0),
+                "pixels that it scrolls sideways",
+            );
+            scene.expect(
+                &at,
+                "document.querySelectorAll('main h1').length === 1 && document.title.endsWith(' – webstone')",
+                &json!(true),
+                "its name",
+            );
+            let headings = "[...document.querySelectorAll('h1,h2,h3,h4')].map(h => +h.tagName[1]).filter((level, n, all) => n && level > all[n - 1] + 1).length";
+            scene.expect(&at, headings, &json!(0), "headings that leave out a level");
+            if let Some(axe) = &axe {
+                scene.browser.evaluate(&format!("{axe};0"));
+                let run = "axe.run(document, { iframes: false }).then(r => r.violations.map(v => v.id + ': ' + v.nodes.map(n => n.target.join(' ')).slice(0, 3).join(', ')))";
+                scene.expect(&at, run, &json!([]), "accessibility");
+            }
+            scene.complaints(&at);
+            scene.browser.picture(&format!("ui-{name}-{width}-{theme}.png"));
+        }
+    }
+    scene.finish();
+}
+
+#[test]
+fn a_hostile_record_is_text_in_every_page() {
+    let Some(mut scene) = Scene::start() else { return };
+    for (name, scenes, path, _) in PAGES {
+        let scenes: Vec<&str> = [scenes, &["hostile"][..]].concat();
+        // What a page waits for may not come where words are hostile; that it comes to rest shows in its title and its requests.
+        scene.open(&scenes, path, "main h1:not(:empty)");
+        scene.browser.until("document.readyState === 'complete' && (document.querySelector('main .page').childElementCount > 0 || document.querySelector('main [role=alert]') !== null)");
+        scene.browser.evaluate(
+            "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))",
+        );
+        scene.expect(name, "window.broken ?? null", &Value::Null, "a script of the record ran");
+        let made = "document.querySelectorAll('main img, main script, main [onerror], main [href^=javascript]').length";
+        scene.expect(name, made, &json!(0), "elements of the record");
+        let reversed = "document.body.textContent.includes('\\u202e')";
+        scene.expect(name, reversed, &json!(false), "text that runs the other way");
+        let frames = "[...document.querySelectorAll('iframe')].filter(f => f.getAttribute('sandbox') !== 'allow-scripts' || (f.src && new URL(f.src).origin !== location.origin)).length";
+        scene.expect(name, frames, &json!(0), "frames that are not shut in");
+        scene.complaints(name);
+    }
+    scene.finish();
+}
+
+#[test]
+fn a_keyboard_walks_through_all_of_it() {
+    let Some(mut scene) = Scene::start() else { return };
+    scene.open(&[], "/library", "main tbody tr");
+    // The skip link comes first, and leads past the bar.
+    scene.browser.press("Tab");
+    scene.expect("skip", "document.activeElement.className", &json!("skip"), "the first stop");
+    scene.browser.press("Enter");
+    scene.browser.press("Tab");
+    scene.expect(
+        "skip",
+        "document.querySelector('main').contains(document.activeElement)",
+        &json!(true),
+        "the stop after it",
+    );
+    scene.expect(
+        "skip",
+        "document.querySelectorAll('main tbody tr').length",
+        &json!(8),
+        "the page is still there",
+    );
+    scene.browser.evaluate("document.activeElement.blur()");
+    scene.browser.press("?");
+    scene.expect("help", "document.querySelector('dialog').open", &json!(true), "? shows the keys");
+    scene.browser.press("Escape");
+    scene.expect("help", "document.querySelector('dialog').open", &json!(false), "Escape closes them");
+    // Rows, marks, comparison.
+    for key in ["j", "x", "j", "x"] {
+        scene.browser.press(key);
+    }
+    scene.expect(
+        "marks",
+        "[...document.querySelectorAll('tbody input:checked')].length",
+        &json!(2),
+        "marked rows",
+    );
+    scene.browser.press("k");
+    scene.expect("rows", "document.activeElement.textContent", &json!(RUN), "the row before");
+    scene.browser.press("c");
+    scene.until_there(".forest");
+    scene.expect(
+        "compare",
+        "location.pathname + document.activeElement.tagName",
+        &json!("/compareH1"),
+        "c compares, and the focus is at the title",
+    );
+    assert_eq!(
+        scene.front.sent("POST /api/compare").unwrap()["runs"],
+        json!([RUN, "20261123T194402Z-webstone"])
+    );
+    // Keys are letters while something is typed.
+    scene.browser.press("/");
+    scene.until_there("main tbody tr");
+    scene.browser.until("document.activeElement.id === 'search'");
+    for key in ["n", "l", "x"] {
+        scene.browser.press(key);
+    }
+    scene.expect(
+        "search",
+        "location.pathname + document.activeElement.value",
+        &json!("/librarynlx"),
+        "letters are letters",
+    );
+    scene.browser.until("location.search === '?q=nlx'");
+    scene.browser.evaluate("document.activeElement.blur()");
+    scene.browser.press("n");
+    scene.until_there(".plan .facts");
+    scene.browser.press("l");
+    scene.until_there("main table.library");
+    scene.browser.evaluate("history.back()");
+    scene.until_there(".plan .facts");
+    scene.complaints("keyboard");
+    scene.finish();
+}
+
+#[test]
+fn a_form_says_what_was_typed_and_where_it_is_wrong() {
+    let Some(mut scene) = Scene::start() else { return };
+    scene.open(&[], "/new", ".plan .facts");
+    let filled = "document.querySelector('[name=\"load.clients\"]').value + document.querySelector('[name=\"server.software\"]').value";
+    scene.expect("new", filled, &json!("5,10,20,40nginx"), "the form has what the testbed has");
+    scene.browser.evaluate("document.querySelector('[name=\"load.clients\"]').select(), document.querySelector('[name=\"load.clients\"]').focus()");
+    scene.browser.type_text("64,128");
+    let asked = |scene: &Scene| {
+        scene.front.sent("POST /api/check").and_then(|sent| sent.pointer("/spec/load/clients").cloned())
+    };
+    for _ in 0..2000 {
+        if asked(&scene) == Some(json!("64,128")) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(30));
+    }
+    assert_eq!(asked(&scene), Some(json!("64,128")), "what was typed is checked");
+    // Wrong: the message is at the field, and the focus goes there.
+    scene.open(&["wrong"], "/new", ".field [aria-invalid=true]");
+    scene.browser.evaluate("document.querySelector('.start .primary').focus()");
+    scene.browser.press("Enter");
+    scene.browser.until("document.activeElement.name === 'load.duration'");
+    let told = "document.getElementById(document.activeElement.getAttribute('aria-describedby').split(' ')[1]).textContent.includes('6 parsecs')";
+    scene.expect("wrong", told, &json!(true), "the message at the field");
+    // Busy: it can wait for its turn.
+    scene.open(&["busy"], "/new", ".plan .facts");
+    scene.browser.evaluate("document.querySelector('.start .primary').click()");
+    scene.until_there(".start [role=alert] button");
+    scene.front.set(&[]);
+    scene.browser.evaluate("document.querySelector('.start [role=alert] button').click()");
+    scene.browser.until("location.pathname === '/live/on'");
+    assert_eq!(scene.front.sent("POST /api/runs").unwrap()["queue"], json!(true));
+    scene.complaints("form");
+    scene.finish();
+}
+
+#[test]
+fn a_live_page_stops_in_two_steps_and_comes_back_after_a_loss() {
+    let Some(mut scene) = Scene::start() else { return };
+    scene.open(&[], "/live/on", "main tbody tr:nth-child(2)");
+    let hidden = "[...document.querySelectorAll('.now button')].filter(b => b.checkVisibility()).map(b => b.textContent)";
+    scene.expect("live", hidden, &json!(["Stop"]), "one button at first");
+    scene.browser.evaluate("document.querySelector('.now button').click()");
+    scene.browser.until("document.querySelector('.now button.danger').checkVisibility()");
+    assert_eq!(scene.front.sent("POST /api/live/on/stop").unwrap(), json!({ "now": false }));
+    scene.browser.evaluate("document.querySelector('.now button.danger').click()");
+    scene.browser.until("document.querySelector('.now button.danger').disabled");
+    scene.browser.until("document.querySelector('.now').textContent.includes('Stopping at once')");
+    assert_eq!(scene.front.sent("POST /api/live/on/stop").unwrap(), json!({ "now": true }));
+    // The stream breaks, is asked for again, and the page goes on with what comes then.
+    scene.open(&[], "/live/lost", "main .verdict.uncertified");
+    scene.expect(
+        "lost",
+        "document.querySelector('main .verdict').textContent.startsWith('Connection lost; trying again')",
+        &json!(true),
+        "it says so",
+    );
+    scene.open(&[], "/live/done", "main .verdict.valid a");
+    scene.expect(
+        "done",
+        "document.querySelector('main .verdict a').getAttribute('href')",
+        &json!(format!("/run/{RUN}")),
+        "the way to the report",
+    );
+    scene.complaints("live");
+    scene.finish();
+}
+
+#[test]
+fn without_the_token_there_is_one_page_and_the_token_does_not_stay_in_the_address() {
+    let Some(mut scene) = Scene::start() else { return };
+    scene.expect("token", "location.hash", &json!(""), "the token is out of the address");
+    scene.browser.evaluate("sessionStorage.clear()");
+    scene.open(&[], "/trash", "#token");
+    scene.expect("connect", "location.pathname", &json!("/connect"), "where one is led");
+    scene.browser.evaluate("document.getElementById('token').focus()");
+    scene.browser.type_text("nonsense");
+    scene.browser.press("Enter");
+    scene.until_there("main [role=alert]");
+    scene.browser.evaluate("document.getElementById('token').value = ''");
+    let address = format!("http://127.0.0.1:{}/#token={}", scene.front.port, scene.front.token);
+    scene.browser.type_text(&address);
+    scene.browser.press("Enter");
+    scene.browser.until("location.pathname === '/trash'");
+    scene.until_there("main tbody tr");
+    // One that is not good any more.
+    scene.browser.evaluate("sessionStorage.setItem('webstone-token', 'b'.repeat(64))");
+    scene.open(&[], "/trash", "#token");
+    scene.complaints("connect");
+    scene.finish();
+}
+
+#[test]
+fn notes_are_kept_and_a_run_goes_to_the_trash_and_back() {
+    let Some(mut scene) = Scene::start() else { return };
+    scene.open(&[], "/library", "main tbody tr");
+    scene.browser.evaluate("document.querySelector('button.note-button').focus()");
+    scene.browser.press("Enter");
+    scene.until_there(".drawer textarea");
+    scene.browser.until("document.activeElement.name === 'notes'");
+    scene.browser.type_text("X");
+    scene.browser.evaluate(
+        "[...document.querySelectorAll('.drawer button')].find(b => b.textContent === 'Save').click()",
+    );
+    scene
+        .browser
+        .until("document.querySelector('button.note-button').textContent === 'kept #baseline #kept'");
+    let sent = scene.front.sent(&format!("POST /api/runs/{RUN}/notes")).unwrap();
+    assert!(sent["text"].as_str().unwrap().contains('X') && sent["tags"] == json!(["baseline"]), "{sent}");
+    scene.browser.evaluate("document.querySelector('.drawer .danger').click()");
+    scene.browser.until("document.querySelectorAll('main tbody tr').length === 7 && document.activeElement.textContent === 'Restore'");
+    scene.browser.press("Enter");
+    scene.browser.until("document.querySelectorAll('main tbody tr').length === 8");
+    scene.complaints("library");
+    scene.finish();
+}
+
+/// Takes out what says nothing in a form: nulls, empty texts, lists and tables.
+fn said(value: &mut Value) {
+    if let Value::Object(map) = value {
+        map.values_mut().for_each(said);
+        map.retain(|_, value| {
+            !matches!(value, Value::Null) && *value != json!("") && *value != json!([]) && *value != json!({})
+        });
+    }
+}
+
+#[test]
+fn a_form_gives_back_what_any_testbed_says() {
+    let Some(mut scene) = Scene::start() else { return };
+    let mut testbeds = vec![(serde_json::to_value(RunSpec::default()).unwrap(), "run")];
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    for entry in std::fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path()) {
+        let Ok(text) = std::fs::read_to_string(&entry) else { continue };
+        if let Ok(spec) = toml::from_str::<RunSpec>(&text) {
+            let mut whole = serde_json::to_value(spec).unwrap();
+            whole["server"]["tls"] = json!({ "certificate": "rsa", "versions": ["1.3"] });
+            whole["generators"] = json!([{ "agent": "ssh gen1 webstone agent" }, {}]);
+            whole["client"]["headers"] = json!({ "Accept": "a = b", "X": "1" });
+            whole["disclosure"] = json!({ "sponsor": "nobody" });
+            let command = if whole["find"].is_object() { "find" } else { "servers" };
+            testbeds.push((whole, command));
+        }
+    }
+    assert!(testbeds.len() > 5, "{}", testbeds.len());
+    for (mut spec, command) in testbeds {
+        said(&mut spec);
+        let filled = format!(
+            "(async () => {{ const {{ Form }} = await import('/assets/form.js'); const {{ get }} = await import('/assets/api.js');
+                const form = new Form(await get('/api/form'), () => {{}}); form.build({}, {spec}); form.kept = {{}}; return form.spec(); }})()",
+            json!(command)
+        );
+        let mut back = scene.browser.evaluate(&filled);
+        said(&mut back);
+        let mut shown = spec;
+        for table in ["find", "series"] {
+            // The form of another command keeps them and has no fields for them.
+            if back.get(table).is_none() {
+                shown.as_object_mut().unwrap().remove(table);
+            }
+        }
+        assert_eq!(back, shown);
+    }
+    scene.finish();
+}
+
+#[test]
+fn the_scripts_have_the_types_that_their_comments_say() {
+    let Some(compiler) = module("typescript/bin/tsc") else { return };
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(assets).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|ending| ending == "js"));
+    files.sort();
+    let checked = Command::new("node")
+        .arg(compiler)
+        .args(["--noEmit", "--checkJs", "--allowJs", "--strict", "--target", "es2023"])
+        .args(["--lib", "es2023,dom,dom.iterable,dom.asynciterable", "--module", "esnext"])
+        .args(["--moduleResolution", "bundler"])
+        .args(&files)
+        .output()
+        .unwrap();
+    assert!(files.len() > 10 && checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+}
