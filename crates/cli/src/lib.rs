@@ -16,6 +16,7 @@ pub mod reference;
 mod signals;
 pub mod usage;
 mod version;
+mod watch;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -189,7 +189,7 @@ mod tests {
                 "{}",
                 command.get_name()
             );
-            for long in command.get_arguments().filter_map(Arg::get_long) {
+            for long in command.get_arguments().filter(|flag| !flag.is_hide_set()).filter_map(Arg::get_long) {
                 assert!(text.contains(&format!("`--{long}")), "--{long}");
                 flags += 1;
             }

@@ -1,5 +1,12 @@
 //! Examples at the end of each command's help, each as one can type it, and the first help.
 
+/// Examples of `webstone ui`.
+pub(super) const UI_EXAMPLES: &str = "\
+Examples:
+  webstone ui
+  webstone ui --port 8080 --runs-dir /srv/benchmarks
+  webstone ui --read-only";
+
 /// What `webstone --help` shows: first the commands that people use, each as one can type it.
 pub(super) const TOP_TEMPLATE: &str = "\
 {about}
@@ -30,6 +37,8 @@ Common commands:
       The highest load at which the server keeps this SLO.
   webstone servers nginx,apache,lighttpd,caddy
       Compare servers, ranked where their intervals differ.
+  webstone ui
+      All of it in a browser.
 
 All commands:
 {subcommands}
@@ -62,6 +71,7 @@ pub(super) const GENERATORS_EXAMPLES: &str = "\
 Examples:
   webstone generators check -f testbed.toml
   webstone generators check --generator 'ssh gen1 webstone agent' --generator 'ssh gen2 webstone agent'
+  webstone generators job --pods 40 --cpus 8 --image registry.example/webstone:1 | kubectl apply -f -
 
 Exit codes: 0 all hosts can make load together, 1 one of them cannot, 2 usage.";
 
@@ -71,7 +81,6 @@ Examples:
   webstone servers show nginx:tuned
   webstone servers nginx,apache,lighttpd,caddy -w standard -c 20..100+10 -d 1m -i 5
   webstone servers nginx,apache --profiles stock,tuned --policies per-request,keep-alive --plan
-  webstone generators job --pods 40 --cpus 8 --image registry.example/webstone:1 | kubectl apply -f -
   webstone servers -f testbed.toml -o servers.html
   webstone servers --resume runs/20260701T120000Z-servers
   webstone report runs/20260701T120000Z-servers --format csv
@@ -147,15 +156,6 @@ Examples:
   webstone serve --listen 127.0.0.1:8080 --threads 2 --cpus 0-1
   webstone serve --listen [::1]:8080 --root /var/www/html --access-log access.log";
 
-pub(super) const CERTIFY_EXAMPLES: &str = "\
-Examples:
-  webstone certify runs/20260701T120000Z-webstone
-  webstone certify runs/20260701T120000Z-webstone --key ~/.ssh/id_ed25519 --archive result.tar.gz
-  webstone certify runs/20260701T120000Z-webstone --key webstone-key --uncertified --format markdown
-
-Exit codes: 0 every rule is met (or --uncertified was given), 5 one is not, 6 the record does not verify, 1 webstone
-failed, 2 usage. docs/certify.md says how to check a signature without webstone.";
-
 pub(super) const LIST_EXAMPLES: &str = "\
 Examples:
   webstone list
@@ -167,6 +167,15 @@ Examples:
   webstone note last
   webstone note last --tag baseline --text 'before the new kernel'
   webstone note 20260701T120000Z-webstone --untag baseline";
+
+pub(super) const CERTIFY_EXAMPLES: &str = "\
+Examples:
+  webstone certify runs/20260701T120000Z-webstone
+  webstone certify runs/20260701T120000Z-webstone --key ~/.ssh/id_ed25519 --archive result.tar.gz
+  webstone certify runs/20260701T120000Z-webstone --key webstone-key --uncertified --format markdown
+
+Exit codes: 0 every rule is met (or --uncertified was given), 5 one is not, 6 the record does not verify, 1 webstone
+failed, 2 usage. docs/certify.md says how to check a signature without webstone.";
 
 pub(super) const VERIFY_EXAMPLES: &str = "\
 Examples:

@@ -18,6 +18,7 @@ mod output;
 mod series;
 mod server;
 mod tls;
+mod ui;
 mod values;
 mod workout;
 
@@ -35,6 +36,7 @@ pub use server::{
     OwnServerArgs, OwnTlsArgs, RespondArgs, RespondProtocol, ServeArgs, ServerElsewhereArgs, SuperviseArgs,
 };
 pub use tls::TlsArgs;
+pub use ui::UiArgs;
 pub use workout::WorkoutArgs;
 
 use examples::*;
@@ -158,14 +160,14 @@ pub enum Command {
     #[command(after_long_help = LIST_EXAMPLES)]
     List(ListArgs),
 
-    /// Print the report of a stored run, in any format
-    ///
     /// Show or write the note and tags of a stored run
     ///
     /// They lie beside the run, in RUN.notes.toml: the record, its check sums and its signature stay as they are.
     #[command(after_long_help = NOTE_EXAMPLES)]
     Note(NoteArgs),
 
+    /// Print the report of a stored run, in any format
+    ///
     /// A report needs the record only: it can be made years later, on another machine.
     Report(ReportArgs),
 
@@ -199,11 +201,11 @@ pub enum Command {
     /// The WebStone paper's Netsite and NCSA, FastTrack Beta 3, the ProLiant 5000 with IIS 2.0, the NetServer LT 6000r
     /// with IIS 5 and WASD v4.5: every figure as its document printed it. With a run, the same figures of it and the
     /// ratio.
-    #[command(after_long_help = HISTORY_EXAMPLES)]
-    History(HistoryArgs),
     ///
     /// With --server, the stored runs of that server: comparable ones in one table, and where the figure looks as if it had
     /// changed for good, with what else changed there (docs/measurement.md, "Steps").
+    #[command(after_long_help = HISTORY_EXAMPLES)]
+    History(HistoryArgs),
 
     /// List the built-in workloads, or show one
     Workloads(WorkloadsArgs),
@@ -237,6 +239,15 @@ pub enum Command {
     /// manifest for `kubectl apply`. No load is made.
     #[command(after_long_help = GENERATORS_EXAMPLES)]
     Generators(GeneratorsArgs),
+
+    /// Set up, run, watch and compare in a browser
+    ///
+    /// Prints an address of this host's loopback and serves it until Ctrl-C. The address holds a token: whoever has it can start
+    /// runs here. Runs that were started in the browser go on when this ends.
+    ///
+    /// From another host: ssh -L 8080:127.0.0.1:8080 HOST, with --port 8080 here.
+    #[command(after_long_help = UI_EXAMPLES)]
+    Ui(UiArgs),
 
     /// Compare dynamic responses with static files (SPICE)
     ///

@@ -59,6 +59,12 @@ pub struct OutputArgs {
     /// Example: --events 3 3>events.ndjson
     #[arg(long, value_name = "FD|FILE")]
     pub events: Option<String>,
+
+    /// Print an address where a browser on this host can watch the run
+    ///
+    /// Starts `webstone ui`, which ends by itself a minute after the run, when nobody looks any more.
+    #[arg(long)]
+    pub watch: bool,
 }
 
 /// `webstone report`.
@@ -128,12 +134,6 @@ pub struct ReportArgs {
 /// `webstone list`.
 #[derive(Args, Debug)]
 pub struct ListArgs {
-    /// All of them, not only the newest 20
-    #[arg(long)]
-    pub all: bool,
-
-    /// Directory with the records of runs
-    ///
     /// What to search for: words, which may stand anywhere, and KEY:VALUE; all of it must match
     ///
     /// Keys: name, kind (run, series), state (complete, partial, interrupted, failed), verdict (certified, valid, uncertified,
@@ -144,17 +144,17 @@ pub struct ListArgs {
     #[arg(value_name = "QUERY")]
     pub query: Vec<String>,
 
+    /// All of them, not only the newest 20
+    #[arg(long)]
+    pub all: bool,
+
+    /// Directory with the records of runs
+    ///
     /// Default: runs. Example: --runs-dir /srv/benchmarks
     #[arg(long, value_name = "DIR")]
     pub runs_dir: Option<PathBuf>,
 }
 
-/// `webstone history`.
-#[derive(Args, Debug)]
-pub struct HistoryArgs {
-    /// Runs or series to show beside the published results that were measured under the same conditions: directories, their
-    /// record.json, names below --runs-dir, `last` or `last~1`
-    ///
 /// `webstone note`.
 #[derive(Args, Debug)]
 pub struct NoteArgs {
@@ -197,6 +197,12 @@ pub enum HistoryFigure {
     P99,
 }
 
+/// `webstone history`.
+#[derive(Args, Debug)]
+pub struct HistoryArgs {
+    /// Runs or series to show beside the published results that were measured under the same conditions: directories, their
+    /// record.json, names below --runs-dir, `last` or `last~1`
+    ///
     /// Default: none, the published results are printed as they are. Example: runs/20260701T120000Z-webstone
     #[arg(value_name = "RUN")]
     pub runs: Vec<PathBuf>,

@@ -26,6 +26,7 @@ mod serve;
 mod servers;
 mod supervise;
 mod timeline;
+mod ui;
 mod verify;
 mod workloads;
 mod workout;
@@ -35,9 +36,9 @@ use std::ffi::OsString;
 use webstone_model::series::Kind;
 use webstone_model::workload::Workload;
 use webstone_store::StoreError;
+use webstone_store::library::LibraryError;
 
 use crate::args::{Command, GeneratorsCommand};
-use webstone_store::library::LibraryError;
 use crate::console::Console;
 use crate::failure::{Exit, Failure};
 use crate::intent;
@@ -59,9 +60,9 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
         Command::Checkfiles(args) => checkfiles::execute(&args, console),
         Command::Mine(args) => mine::execute(&args, console),
         Command::List(args) => list::execute(&args, console),
+        Command::Note(args) => note::execute(&args),
         Command::Report(args) => report::execute(&args, console),
         Command::Certify(args) => certify::execute(&args, console),
-        Command::Note(args) => note::execute(&args),
         Command::Verify(args) => verify::execute(&args, console),
         Command::Archive(args) => archive::execute(&args, console),
         Command::Compare(args) => compare::execute(&args, console),
@@ -77,7 +78,9 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
         Command::Agent(args) => agent::execute(&args),
         Command::Generators(args) => match args.command {
             GeneratorsCommand::Check(args) => generators::execute(&args),
+            GeneratorsCommand::Job(args) => generators::job(*args),
         },
+        Command::Ui(args) => ui::execute(&args, console),
         Command::Respond(args) => respond::execute(args),
         Command::Scale(args) => series::execute(Kind::Scale, &args, console, command_line()),
         Command::Spice(args) => series::execute(Kind::Spice, &args, console, command_line()),
@@ -85,7 +88,6 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
         Command::Supervise(args) => supervise::execute(&args),
         Command::Completions { shell } => completions::execute(shell),
         Command::Man { dir } => manual::execute(dir.as_deref()),
-            GeneratorsCommand::Job(args) => generators::job(*args),
     }
 }
 

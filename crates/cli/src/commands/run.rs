@@ -14,6 +14,7 @@ use webstone_model::threshold::Outcome;
 use webstone_report::{Format, Options, ReportError, render, write};
 use webstone_runner::{RunError, RunnerOptions};
 use webstone_store::{Derived, FIGURES, REPORT};
+use webstone_ui::registry::watched_by;
 
 use super::{calibrate, gates};
 use crate::console::{self, Console, Delivery};
@@ -24,6 +25,7 @@ use crate::flags;
 use crate::intent::Intent;
 use crate::signals::SignalWatch;
 use crate::version;
+use crate::watch::Run;
 
 /// Runs, reports, and says how it ended. `command_line` is kept in the record.
 pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<String>) -> Result<Exit, Failure> {
@@ -32,6 +34,10 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         can_be_written(path)?;
     }
     let signals = SignalWatch::start()?;
+    let watch = Run { command: intent.command, name: &intent.spec.name, command_line: &command_line };
+    let watched = intent.watch.as_deref().map(|runs| watch.begin(runs, console)).transpose()?;
+    let by_front = intent.events.as_deref().and_then(|events| watched_by(Path::new(events)));
+    let (mut watched, watched_by) = watched.map_or((None, by_front), |(events, by)| (Some(events), Some(by)));
     let options = RunnerOptions {
         tool: version::tool(),
         command_line,
@@ -41,15 +47,16 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
         check_target: intent.check_target,
         derive: Some(derived),
         trace: Some(Box::new(io::stderr())),
+        watched_by,
         ..RunnerOptions::default()
     };
     let mut display = Display::new(*console, warnings_come_with_the_report(&intent));
     let mut events = intent.events.as_deref().map(EventLines::open).transpose()?;
     let mut observer = All(vec![&mut display]);
-    observer.0.extend(events.as_mut().map(|events| events as _));
+    observer.0.extend([&mut events, &mut watched].into_iter().flatten().map(|events| events as _));
     let outcome =
         webstone_runner::run(intent.spec.clone(), options, &mut observer, signals.interrupt.clone());
-    drop((display, events));
+    drop((display, events, watched));
 
     // What was measured is shown whatever happened afterwards.
     let measured = outcome.record.as_ref().filter(|record| !record.is_empty());

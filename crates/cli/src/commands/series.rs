@@ -13,6 +13,7 @@ use webstone_report::{Format, Options, render_series};
 use webstone_runner::RunnerOptions;
 use webstone_runner::series::{self, SeriesError, SeriesOutcome, SeriesStore};
 use webstone_store::{REPORT, plain_file};
+use webstone_ui::registry::watched_by;
 
 use super::cell_links::cell_links;
 use super::{calibrate, run};
@@ -21,9 +22,10 @@ use crate::console::{self, Console};
 use crate::display::Display;
 use crate::events::{All, EventLines};
 use crate::failure::{Exit, Failure};
-use crate::intent::{SeriesIntent, is_plan, of_series, series_failure, series_format};
+use crate::intent::{self, SeriesIntent, is_plan, of_series, series_failure, series_format};
 use crate::signals::SignalWatch;
 use crate::version;
+use crate::watch::Run;
 
 /// What an interrupted series says at once.
 const ENDING: &str =
@@ -66,20 +68,26 @@ pub(super) fn execute(
         console.note(format!("warning: {warning}"));
     }
     let signals = SignalWatch::saying(ENDING)?;
+    let watch = Run { command: kind.command(), name: kind.command(), command_line: &command_line };
+    let watched = intent::watch(&args.output).map(|runs| watch.begin(&runs, console));
+    let by_front = args.output.events.as_deref().and_then(|events| watched_by(Path::new(events)));
+    let (mut watched, by) =
+        watched.transpose()?.map_or((None, by_front), |(events, by)| (Some(events), Some(by)));
     let options = || RunnerOptions {
         tool: version::tool(),
         command_line: command_line.clone(),
         calibration: calibrate::file(),
         check_target,
         derive: Some(run::derived),
+        watched_by: by.clone(),
         ..RunnerOptions::default()
     };
     let mut display = Display::of_series(*console);
     let mut events = args.output.events.as_deref().map(EventLines::open).transpose()?;
     let mut observer = All(vec![&mut display]);
-    observer.0.extend(events.as_mut().map(|events| events as _));
+    observer.0.extend([&mut events, &mut watched].into_iter().flatten().map(|events| events as _));
     let outcome = store.go_on(&options, &mut observer, &signals.interrupt);
-    drop((display, events));
+    drop((display, events, watched));
     let records =
         series::records(store.path(), store.series()).map_err(|error| failed(SeriesError::Store(error)))?;
     if records.iter().any(Option::is_some) {

@@ -49,6 +49,8 @@ pub(crate) struct Intent {
     pub(crate) runs_dir: Option<PathBuf>,
     /// Where events are written to, if they are.
     pub(crate) events: Option<String>,
+    /// Whether a front for a browser is started, and where its runs are.
+    pub(crate) watch: Option<PathBuf>,
     /// Format of the report.
     pub(crate) format: Format,
     /// Whether the text report shows everything.
@@ -64,9 +66,9 @@ pub(crate) fn generators(args: &GeneratorsCheckArgs) -> Result<Vec<GeneratorHost
     let testbed = args.testbed.as_deref().map(testbed::read).transpose()?;
     let mut hosts = testbed.map(|testbed| testbed.spec.generators).unwrap_or_default();
     apply::hosts(&args.generator, &mut hosts);
+    check::hosts(&hosts).map_err(|error| flags::failure(&error, "generators"))?;
     Ok(hosts)
 }
-    check::hosts(&hosts).map_err(|error| flags::failure(&error, "generators"))?;
 
 /// How TLS shall be spoken by `checkfiles`.
 pub(crate) fn tls_of_checkfiles(args: &TlsArgs) -> Result<TlsSpec, Failure> {
@@ -191,6 +193,12 @@ pub(crate) fn format_of(named: Option<Format>, output: Option<&Path>) -> Result<
     }
 }
 
+/// Where a run that shall be watched is found by its front, if it shall be.
+pub(crate) fn watch(output: &OutputArgs) -> Option<PathBuf> {
+    let runs_dir = || output.runs_dir.clone().unwrap_or_else(|| PathBuf::from(RUNS_DIR));
+    output.watch.then(runs_dir)
+}
+
 fn finish(
     command: &'static str,
     mut asked: Asked,
@@ -210,6 +218,7 @@ fn finish(
         workload,
         check_target: true,
         events: output.events.clone(),
+        watch: watch(output),
         runs_dir: store.then(|| output.runs_dir.clone().unwrap_or_else(|| PathBuf::from(RUNS_DIR))),
         format: format_of(output.format, output.output.as_deref())?.unwrap_or(format),
         full: output.full,

@@ -1,0 +1,35 @@
+//! The arguments of `ui`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// `webstone ui`.
+#[derive(Args, Debug)]
+pub struct UiArgs {
+    /// Port on 127.0.0.1
+    ///
+    /// Default: a free one. Example: --port 8080
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+
+    /// Directory of the stored runs
+    ///
+    /// Default: runs. Example: --runs-dir /srv/benchmarks
+    #[arg(long, value_name = "DIR")]
+    pub runs_dir: Option<PathBuf>,
+
+    /// Look only: no run is started or stopped, nothing is changed
+    #[arg(long)]
+    pub read_only: bool,
+
+    /// Let testbeds name commands (servers, agents of other hosts), and write archives and certificates
+    ///
+    /// Without it, whoever gets hold of the token can make load with the servers that webstone knows, and no more.
+    #[arg(long, conflicts_with = "read_only")]
+    pub allow_commands: bool,
+
+    /// End when no run is on and nobody has asked for anything for a minute, as `--watch` starts it
+    #[arg(long, hide = true)]
+    pub until_idle: bool,
+}

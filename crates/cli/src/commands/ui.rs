@@ -1,0 +1,170 @@
+//! `webstone ui`: the front for a browser, and what it asks of the command line.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::FromArgMatches;
+use webstone_lab::servers;
+use webstone_model::series::Kind;
+use webstone_model::spec::{ServerSpec, Software};
+use webstone_runner::series;
+use webstone_ui::{Bound, Desk, KnownServer, Options, Planned, Problem, UiError};
+use webstone_workload::builtins;
+
+use crate::args::{self, Cli, Command, SeriesArgs, UiArgs};
+use crate::console::{self, Console};
+use crate::failure::{Exit, Failure};
+use crate::intent::{self, RUNS_DIR, series_failure};
+use crate::signals::SignalWatch;
+use crate::version;
+
+/// What the first Ctrl-C is answered by.
+const ENDING: &str = "the front ends; runs that are on go on";
+
+pub(super) fn execute(args: &UiArgs, console: &Console) -> Result<Exit, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::failed(format!("cannot tell which program this is: {error}")))?;
+    let runs_dir = args.runs_dir.clone().unwrap_or_else(|| PathBuf::from(RUNS_DIR));
+    // Runs are started elsewhere, and pages name the directory.
+    let runs_dir =
+        std::path::absolute(&runs_dir).map_err(|error| Failure::file("find", &runs_dir, &error))?;
+    let options = Options {
+        port: args.port.unwrap_or(0),
+        runs_dir,
+        program,
+        read_only: args.read_only,
+        allow_commands: args.allow_commands,
+        until_idle: args.until_idle,
+    };
+    let signals = SignalWatch::saying(ENDING)?;
+    let bound = Bound::new(options, Arc::new(CommandLine)).map_err(|error| failure(&error))?;
+    console::print(&format!("{}\n", bound.url()))?;
+    console.note("open this address in a browser on this host; Ctrl-C ends the front, not the runs");
+    bound.serve(|| signals.exit().is_some()).map_err(|error| failure(&error))?;
+    Ok(signals.exit().unwrap_or(Exit::Done))
+}
+
+fn failure(error: &UiError) -> Failure {
+    let failure = Failure::failed(error.to_string());
+    match error {
+        UiError::Listen { port, .. } if *port != 0 => failure.hint("leave out --port to have a free one"),
+        _ => failure,
+    }
+}
+
+/// The command line, as the front asks it.
+#[derive(Debug)]
+struct CommandLine;
+
+impl Desk for CommandLine {
+    fn plan(&self, command: &str, testbed: &Path) -> Result<Planned, Problem> {
+        let words = [OsString::from("webstone"), command.into(), "-f".into(), testbed.into()];
+        let parsed = args::command()
+            .try_get_matches_from(words)
+            .and_then(|matches| Cli::from_arg_matches(&matches))
+            .map_err(|error| Problem { message: error.to_string(), ..Problem::default() })?;
+        let planned = match &parsed.command {
+            Command::Run(args) => intent::of_run(args).map(|intent| Planned {
+                spec: intent.spec,
+                cells: Vec::new(),
+                rounds: 0,
+                warnings: Vec::new(),
+            }),
+            Command::Servers(args) => of_series(Kind::Servers, &args.series),
+            Command::Scale(args) => of_series(Kind::Scale, args),
+            Command::Spice(args) => of_series(Kind::Spice, args),
+            _ => Err(Failure::usage(format!("`webstone {command}` takes no testbed file"))),
+        };
+        planned.map_err(|failure| problem(failure, testbed))
+    }
+
+    fn servers(&self) -> Vec<KnownServer> {
+        let known = |software: Software| {
+            let found = servers::find(&ServerSpec { software, ..ServerSpec::default() });
+            let (installed, hint) = match (software, found) {
+                (Software::Reference, _) => {
+                    (Some(format!("webstone {}", env!("CARGO_PKG_VERSION"))), "embedded".to_owned())
+                }
+                (_, Ok(found)) => (Some(found.version), String::new()),
+                (_, Err(_)) => {
+                    let package = servers::driver(software).map_or("", |driver| driver.package());
+                    (None, format!("apt-get install {package}"))
+                }
+            };
+            KnownServer { name: software.name(), installed, hint }
+        };
+        let named = Software::ALL.into_iter().filter(|software| *software != Software::Command);
+        named.map(known).collect()
+    }
+
+    fn workloads(&self) -> Vec<(String, String)> {
+        builtins().iter().map(|builtin| (builtin.name.to_owned(), builtin.summary.to_owned())).collect()
+    }
+
+    fn version(&self) -> String {
+        version::LINE.to_owned()
+    }
+}
+
+fn of_series(kind: Kind, args: &SeriesArgs) -> Result<Planned, Failure> {
+    let intent = intent::of_series(kind, args)?;
+    let series = series::plan(kind, &intent.matrix, &intent.spec, version::tool(), &[]);
+    let series = series.map_err(|error| series_failure(&error, kind))?;
+    Ok(Planned {
+        spec: intent.spec,
+        cells: series.cells.iter().map(|cell| cell.name.clone()).collect(),
+        rounds: series.rounds,
+        warnings: series.warnings,
+    })
+}
+
+/// A message for people, taken apart for a form: the file's name says nothing there.
+fn problem(failure: Failure, testbed: &Path) -> Problem {
+    let named = format!("testbed file {}", testbed.display());
+    let Some(rest) = failure.message.strip_prefix(&named) else {
+        // A rule that concerns no line begins with the key, or the flag that sets it.
+        let key = failure.message.split_once(": ").map(|(key, _)| key.to_owned());
+        let key = key.filter(|key| key.contains('.') && !key.contains(' '));
+        return Problem { key, line: None, message: failure.message, hint: failure.hint };
+    };
+    let line = rest.strip_prefix(", line ").and_then(|rest| {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..digits].parse().ok()
+    });
+    let message = rest.split_once(": ").map_or(rest, |(_, message)| message).to_owned();
+    Problem { key: None, line, message, hint: failure.hint }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(command: &str, text: &str) -> Result<Planned, Problem> {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("testbed.toml");
+        std::fs::write(&file, text).unwrap();
+        CommandLine.plan(command, &file)
+    }
+
+    #[test]
+    fn a_testbed_is_planned_as_the_command_line_would() {
+        let run = planned("run", "[load]\nclients = \"5,10\"\n").unwrap();
+        assert_eq!((run.spec.load.clients.0.as_slice(), run.cells.len()), (&[5, 10][..], 0));
+        let text = "[series]\nservers = [\"reference\"]\nconnections = [\"keep-alive\", \"per-request\"]\n";
+        let series = planned("servers", text).unwrap();
+        assert_eq!((series.cells.len(), series.rounds), (2, 1), "{:?}", series.cells);
+    }
+
+    #[test]
+    fn a_problem_has_its_line_and_no_name_of_a_file() {
+        let wrong = planned("run", "name = \"a\"\n[load]\nclients = \"ten\"\n").unwrap_err();
+        assert_eq!(wrong.line, Some(3), "{wrong:?}");
+        assert!(wrong.message.contains("`ten`") && !wrong.message.contains("testbed file"), "{wrong:?}");
+        assert!(wrong.hint.is_some());
+        let slip = planned("run", "[load]\ncleints = \"1\"\n").unwrap_err();
+        assert_eq!((slip.line, slip.hint.as_deref()), (Some(2), Some("did you mean `clients`?")), "{slip:?}");
+        let rule = planned("run", "[load]\niterations = 0\n").unwrap_err();
+        assert!(rule.line == Some(2) || rule.key.is_some(), "{rule:?}");
+    }
+}
