@@ -362,10 +362,10 @@ fn threads(used: &ProcessUse) -> Option<&[ThreadUse]> {
 #[test]
 fn the_thread_that_burns_is_the_busiest_by_its_own_account() {
     // Python's threads have the process's name, so the one that burns gives itself one.
-    let script = "def burn():\n    import ctypes\n    ctypes.CDLL(None).prctl(15, b'burner', 0, 0, 0)\n    \
-                  end = time.thread_time() + 0.2\n    while time.thread_time() < end: pass\n    time.sleep(600)\n\
+    let script = "burned = threading.Event()\ndef burn():\n    import ctypes\n    ctypes.CDLL(None).prctl(15, b'burner', 0, 0, 0)\n    \
+                  end = time.thread_time() + 0.2\n    while time.thread_time() < end: pass\n    burned.set()\n    time.sleep(600)\n\
                   ready()\nfor task in burn, lambda: time.sleep(600): threading.Thread(target=task, daemon=True).start()\n\
-                  while burnt('user') + burnt('system') < 0.2: time.sleep(0.01)\n";
+                  burned.wait()\n";
     let Some(mut worker) = Worker::start(script) else { return };
     let (cpu, used, _) = worker.work();
     let Some([busiest, others @ ..]) = threads(&used) else { return };

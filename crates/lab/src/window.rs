@@ -24,6 +24,9 @@ use webstone_store::clock::own_cpu_time;
 const PAUSE: Duration = Duration::from_secs(1);
 /// A look's pause is at least so many times what it took of a CPU: its share stays below a thousandth.
 const PAUSE_PER_COST: u32 = 1000;
+/// The server's readings may lie further apart than the window's ends, or less far, by this share of the window and this much besides.
+const READ_APART_SHARE: u64 = 10;
+const READ_APART_NS: u64 = 100_000_000;
 
 /// What a window monitors.
 pub struct Watched<'a> {
@@ -45,8 +48,8 @@ pub struct Watched<'a> {
 #[derive(Default)]
 struct Processes {
     tree: Option<ProcessTree>,
-    opened: Option<TreeReading>,
-    closed: Option<TreeReading>,
+    opened: Option<(Instant, TreeReading)>,
+    closed: Option<(Instant, TreeReading)>,
     /// The most that was there at any look.
     present: Present,
     memory: Memory,
@@ -54,12 +57,19 @@ struct Processes {
 
 impl Processes {
     fn of(tree: Option<ProcessTree>) -> Processes {
-        let opened = tree.as_ref().and_then(ProcessTree::reading);
-        Processes { tree, opened, ..Processes::default() }
+        let mut processes = Processes { tree, ..Processes::default() };
+        processes.open();
+        processes
+    }
+
+    fn reading(&self) -> Option<(Instant, TreeReading)> {
+        // Before it is taken: on a busy machine, taking it may itself be interrupted.
+        let at = Instant::now();
+        Some((at, self.tree.as_ref()?.reading()?))
     }
 
     fn open(&mut self) {
-        self.opened = self.tree.as_ref().and_then(ProcessTree::reading);
+        self.opened = self.reading();
         self.present = Present::default();
     }
 
@@ -69,7 +79,7 @@ impl Processes {
     }
 
     fn close(&mut self) {
-        self.closed = self.tree.as_ref().and_then(ProcessTree::reading);
+        self.closed = self.reading();
     }
 
     fn weigh(&mut self) {
@@ -79,14 +89,20 @@ impl Processes {
     /// What was used in the window. What the server says of itself is not in it.
     fn used(&self) -> ServerUse {
         let both = self.opened.as_ref().zip(self.closed.as_ref());
-        let cpu = both.map(|(opened, closed)| closed.cpu.since(opened.cpu)).unwrap_or_default();
+        let cpu = both.map(|((_, opened), (_, closed))| closed.cpu.since(opened.cpu)).unwrap_or_default();
         ServerUse {
             user_ns: cpu.user_ns,
             system_ns: cpu.system_ns,
             resident_bytes_max: self.memory.resident_max,
-            processes: both.map(|(opened, closed)| opened.until(closed, self.present, self.memory)),
+            processes: both.map(|((_, opened), (_, closed))| opened.until(closed, self.present, self.memory)),
             ..ServerUse::default()
         }
+    }
+
+    /// Time between its two readings.
+    fn read_for(&self) -> Option<Duration> {
+        let ((opened, _), (closed, _)) = self.opened.as_ref().zip(self.closed.as_ref())?;
+        Some(closed.saturating_duration_since(*opened))
     }
 }
 
@@ -137,8 +153,31 @@ pub struct Used {
     pub host: HostUse,
     /// By the server, without what it says of itself.
     pub server: ServerUse,
+    /// Time between the two readings of the server's processes; `None` where they could not be seen.
+    pub server_read_for: Option<Duration>,
     /// By the server behind it, where there is one.
     pub origin: Option<OriginUse>,
+}
+
+impl Used {
+    /// The same without figures of the server where its readings were not of a window of this length: a machine so busy that
+    /// nobody looked for a second would make another window's work this one's. Then also says why.
+    pub fn on_time(self, window_ns: u64) -> (Used, Option<String>) {
+        let Some(read_for) = self.server_read_for else { return (self, None) };
+        let apart_ns = (read_for.as_nanos() as u64).abs_diff(window_ns);
+        // A window that never opened has no figures anyway.
+        if window_ns == 0 || apart_ns <= window_ns / READ_APART_SHARE + READ_APART_NS {
+            return (self, None);
+        }
+        let why = format!(
+            "its counters were read over {:.2} s, and the window was {:.2} s long",
+            read_for.as_secs_f64(),
+            window_ns as f64 / 1e9
+        );
+        // The origin's are taken right after them.
+        let origin = self.origin.map(|origin| OriginUse { server: None, ..origin });
+        (Used { server: ServerUse::default(), origin, ..self }, Some(why))
+    }
 }
 
 impl<'a> Window<'a> {
@@ -258,6 +297,7 @@ impl<'a> Window<'a> {
                 ..self.host.until(&closed, &Root::default(), &own)
             },
             server: self.server.used(),
+            server_read_for: self.server.read_for(),
             origin: self
                 .watched
                 .origin
@@ -314,7 +354,8 @@ mod tests {
         window.look(Phase::Draining);
         process(keep.path(), 99, 99, 99);
         window.look(Phase::Done);
-        let Used { host, server, origin } = window.used();
+        let Used { host, server, origin, server_read_for } = window.used();
+        assert!(server_read_for.is_some());
         assert_eq!(origin, None);
         let processes = server.processes.unwrap();
         assert_eq!((server.user_ns, server.system_ns, server.resident_bytes_max), (50_000_000, 0, 8 << 10));
@@ -324,6 +365,28 @@ mod tests {
         );
         assert_eq!(host.probes, 3);
         assert!(host.probe_cpu_ns > 0);
+    }
+
+    #[test]
+    fn readings_that_are_not_of_the_window_are_no_figures_of_it() {
+        let read_for = |millis| Used {
+            server: ServerUse { user_ns: 7, ..ServerUse::default() },
+            server_read_for: Some(Duration::from_millis(millis)),
+            origin: Some(OriginUse { server: Some(ServerUse::default()), counted: None }),
+            ..Used::default()
+        };
+        for millis in [800, 1_000, 1_200] {
+            let (used, why) = read_for(millis).on_time(1_000_000_000);
+            assert_eq!((used.server.user_ns, why), (7, None), "{millis}");
+        }
+        for (millis, read) in [(799, "0.80"), (1_201, "1.20"), (4_200, "4.20")] {
+            let (used, why) = read_for(millis).on_time(1_000_000_000);
+            assert_eq!((used.server, used.origin.unwrap().server), (ServerUse::default(), None));
+            let wanted = format!("its counters were read over {read} s, and the window was 1.00 s long");
+            assert_eq!(why, Some(wanted));
+        }
+        let unseen = Used { server_read_for: None, ..read_for(0) };
+        assert_eq!(unseen.on_time(1_000_000_000).1, None);
     }
 
     #[test]

@@ -216,7 +216,7 @@ pub struct IterationRecord {
     /// What the server's host counted, if an agent monitored it there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_host: Option<ServerHostUse>,
-    /// Why an agent's figures are missing, if one was given.
+    /// Why figures of the server are missing where they could have been: an agent's, or those of a server on this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_missing: Option<String>,
     /// Open loop: how well the schedule was kept.

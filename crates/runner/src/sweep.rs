@@ -396,7 +396,8 @@ impl Sweep<'_> {
         let Made { outcome, parts, mut lost } = made;
         lost.iter_mut().for_each(redaction::loss);
         let LevelOutcome { mut measured, opened_at, interrupted, .. } = outcome;
-        let Seen { here: used, elsewhere } = seen;
+        let Seen { here, elsewhere } = seen;
+        let (used, late) = here.on_time(measured.window_ns);
         measured.errors = redaction::errors(std::mem::take(&mut measured.errors));
         // Bytes can be compared only where every answer was read to its end.
         let whole =
@@ -416,7 +417,7 @@ impl Sweep<'_> {
         });
         let elsewhere = elsewhere.map(|used| used.and_then(|used| used.on_time(measured.window_ns)));
         let (server, server_host, server_missing) = match elsewhere {
-            None => (server, None, None),
+            None => (server, None, late),
             Some(Ok(Elsewhere { host, server })) => {
                 let missing = server.is_none().then(|| NOT_SEEN.to_owned());
                 (server, Some(host), missing)

@@ -3,11 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::agents::{PATIENCE, is_gone, json, pid_in, signal};
+use crate::agents::{is_gone, json, pid_in, signal};
 use crate::program::{Running, Server, command, program, webstone_in};
 
 /// Agents on CPUs of their own, as agents on one machine must be. `None`, with the reason, where there is only one CPU.
@@ -149,7 +149,7 @@ fn an_agent_that_is_killed_makes_the_window_void_and_the_run_goes_on() {
         "-c",
         "4",
         "-d",
-        "4s",
+        "8s",
         "-i",
         "1",
         "--warmup",
@@ -159,10 +159,12 @@ fn an_agent_that_is_killed_makes_the_window_void_and_the_run_goes_on() {
         "json",
         "--retries",
         "1",
+        "--events",
+        "events",
     ];
     let running = Running::start(dir.path(), &run(&server.url, &agents, &load));
     let first = pid_in(&agents[1].1);
-    wait_for_load(first);
+    wait_for_answers(&dir.path().join("events"));
     signal("KILL", first);
     let said = running.end();
     let record = json(&said);
@@ -225,7 +227,7 @@ fn ctrl_c_is_obeyed_while_a_lost_agent_is_started_again() {
 }
 
 /// Waits until every host has had answers in the open window.
-fn wait_for_answers(events: &Path) {
+pub(crate) fn wait_for_answers(events: &Path) {
     let is_row = |event: &Value| {
         let hosts = event["hosts"].as_array();
         hosts.is_some_and(|hosts| !hosts.is_empty() && hosts.iter().all(|host| number(&host["requests"]) > 0))
@@ -274,37 +276,15 @@ fn events_tell_how_each_host_goes_and_percentiles_of_both() {
 }
 
 /// Until a process has sockets: it makes load.
-pub(crate) fn wait_for_load(pid: u32) {
-    let until = Instant::now() + PATIENCE;
-    let sockets = || {
-        let links = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        links
-            .filter_map(|link| fs::read_link(link.path()).ok())
-            .filter(|to| to.to_string_lossy().starts_with("socket:"))
-            .count()
-            + fs::read_dir(format!("/proc/{pid}/task")).map_or(0, |tasks| {
-                let names =
-                    tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
-                names.filter(|name| name.starts_with("worker-")).count()
-            })
-    };
-    while sockets() == 0 {
-        assert!(Instant::now() < until, "it makes load");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    // The load begins half a second after workers are set up.
-    std::thread::sleep(Duration::from_millis(1_500));
-}
-
 #[test]
 fn when_the_controller_is_killed_the_load_ends() {
     let dir = tempfile::tempdir().unwrap();
     let Some(agents) = two(dir.path()) else { return };
     let server = Server::start(dir.path(), &["--threads", "1"]);
-    let load = ["-K", "-c", "4", "-d", "1h", "--warmup", "0s", "-q", "--no-store"];
+    let load = ["-K", "-c", "4", "-d", "1h", "--warmup", "0s", "-q", "--no-store", "--events", "events"];
     let mut controller = command(dir.path(), &run(&server.url, &agents, &load)).spawn().unwrap();
     let pids: Vec<u32> = agents.iter().map(|(_, file)| pid_in(file)).collect();
-    pids.iter().for_each(|pid| wait_for_load(*pid));
+    wait_for_answers(&dir.path().join("events"));
     signal("KILL", controller.id());
     controller.wait().unwrap();
     for pid in pids {
@@ -317,10 +297,12 @@ fn ctrl_c_keeps_what_all_have_measured() {
     let dir = tempfile::tempdir().unwrap();
     let Some(agents) = two(dir.path()) else { return };
     let server = Server::start(dir.path(), &["--threads", "1"]);
-    let load = ["-K", "-c", "4", "-d", "1h", "--warmup", "0s", "-q", "--format", "json", "--retries", "0"];
+    let mut load =
+        vec!["-K", "-c", "4", "-d", "1h", "--warmup", "0s", "-q", "--format", "json", "--retries", "0"];
+    load.extend(["--events", "events"]);
     let running = Running::start(dir.path(), &run(&server.url, &agents, &load));
     let pids: Vec<u32> = agents.iter().map(|(_, file)| pid_in(file)).collect();
-    pids.iter().for_each(|pid| wait_for_load(*pid));
+    wait_for_answers(&dir.path().join("events"));
     running.signal("INT");
     let record = json(&running.end());
     assert_eq!(record["state"], "interrupted");
@@ -366,10 +348,10 @@ fn agents_that_hear_nothing_for_their_lease_end_their_load() {
     let dir = tempfile::tempdir().unwrap();
     let Some(agents) = two(dir.path()) else { return };
     let server = Server::start(dir.path(), &["--threads", "1"]);
-    let load = ["-K", "-c", "2", "-d", "1h", "--warmup", "0s", "-q", "--no-store"];
+    let load = ["-K", "-c", "2", "-d", "1h", "--warmup", "0s", "-q", "--no-store", "--events", "events"];
     let controller = Running::start(dir.path(), &run(&server.url, &agents, &load));
     let pids: Vec<u32> = agents.iter().map(|(_, file)| pid_in(file)).collect();
-    pids.iter().for_each(|pid| wait_for_load(*pid));
+    wait_for_answers(&dir.path().join("events"));
     // It is there, its streams are open, and it says nothing.
     controller.signal("STOP");
     for pid in pids {

@@ -10,7 +10,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::agents::{json, pid_in, signal};
-use crate::generators::{two, wait_for_load};
+use crate::generators::{two, wait_for_answers};
 use crate::program::{Running, Said, Server, command, program, webstone_in};
 
 /// A cluster whose API is files in a directory: `job.json`, `pods.json`, and for each pod a script that is what its exec does.
@@ -244,10 +244,12 @@ fn a_stream_that_breaks_is_a_lost_host_whatever_kubectls_exit_code_is() {
         "-q",
         "--format",
         "json",
+        "--events",
+        "events",
     ];
     let running = Running::of(&mut cluster.command(&load));
     let pid = pid_in(&file);
-    wait_for_load(pid);
+    wait_for_answers(&dir.path().join("events"));
     signal("KILL", pid);
     let said = running.end();
     let record = json(&said);

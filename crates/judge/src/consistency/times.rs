@@ -99,10 +99,12 @@ fn window(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
 fn machines(books: &mut Books, run: &IterationRecord) {
     if let Some(there) = &run.server_host {
         hosts_time(books, plausible::of_host(&there.host));
-        hosts_time(books, plausible::of_server(run.server.as_ref(), &there.host));
+        hosts_time(books, plausible::of_server(run.server.as_ref(), &there.host, there.host.elapsed_ns));
     }
     if let Some(here) = run.host.as_ref().filter(|_| run.server_host.is_none()) {
-        hosts_time(books, plausible::of_server(run.server.as_ref(), here));
+        // The server's counters are read in a moment of their own, and belong to the window.
+        let elapsed_ns = here.elapsed_ns.max(run.measured.window_ns);
+        hosts_time(books, plausible::of_server(run.server.as_ref(), here, elapsed_ns));
     }
     for here in run.host.iter().chain(run.parts.iter().filter_map(|part| part.host.as_ref())) {
         hosts_time(books, plausible::of_host(here));

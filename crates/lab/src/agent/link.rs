@@ -235,7 +235,9 @@ impl ServerAgent {
         let bounds = (apart.saturating_sub(opening_delay), apart + close_delay);
         let sound = clocks_agree(closed.host.elapsed_ns, bounds)
             .and_then(|()| plausible::of_host(&closed.host))
-            .and_then(|()| plausible::of_server(closed.server.as_ref(), &closed.host));
+            .and_then(|()| {
+                plausible::of_server(closed.server.as_ref(), &closed.host, closed.host.elapsed_ns)
+            });
         Ok(sound.map(|()| {
             let Closed { host, server, .. } = closed;
             let server = server

@@ -323,7 +323,9 @@ fn level(
             Ask::Close => {
                 window.look(Phase::Draining);
                 let read_at = window.read_at();
-                let Used { host, server, .. } = window.used();
+                let used = window.used();
+                let window_ns = used.host.elapsed_ns;
+                let (Used { host, server, .. }, _) = used.on_time(window_ns);
                 let server = Some(server).filter(|server| is_seen && server.processes.is_some());
                 // Those would be the agent's own.
                 let host = HostUse { ports: None, descriptors: None, descriptors_max: None, ..host };
