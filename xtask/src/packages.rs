@@ -16,7 +16,7 @@ struct Needed {
     service: Option<(&'static str, &'static str)>,
 }
 
-const NEEDED: [Needed; 25] = [
+const NEEDED: [Needed; 26] = [
     Needed { program: "nginx", package: "nginx-light", service: Some(("nginx", "/run/nginx.pid")) },
     Needed { program: "apache2", package: "apache2", service: Some(("apache2", "/run/apache2/apache2.pid")) },
     Needed { program: "lighttpd", package: "lighttpd", service: Some(("lighttpd", "/run/lighttpd.pid")) },
@@ -41,6 +41,7 @@ const NEEDED: [Needed; 25] = [
         package: "python3-openpyxl",
         service: None,
     },
+    Needed { program: "/usr/lib/python3/dist-packages/h2/__init__.py", package: "python3-h2", service: None },
     Needed { program: "fcgiwrap", package: "fcgiwrap", service: Some(("fcgiwrap", "/run/fcgiwrap.pid")) },
     Needed {
         program: "php-fpm8.2",
