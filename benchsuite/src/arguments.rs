@@ -13,13 +13,15 @@ usage: webstone-benchsuite [options]
   --modes LIST       of keep-alive, per-request, large, standard, scale, workers, pacing, https-keep-alive, https-full,
                      https-resumed, https-large, https-scale, h2-64x1, h2-8x10, h2-1x100, h2c-64x1, h2c-8x10, h2c-1x100 (all)
   --servers LIST     of nginx, nginx-shared, canned (all)
-  --tools LIST       of webstone, webstone-reset, webstone-size, webstone-content, webstone-bare, webstone-spin,
-                     webstone-insecure, floor, floor-reset, floor-content, wrk, ab, h2load, oha, hey, k6 (all that are
+  --tools LIST       of webstone, webstone-reset, webstone-size, webstone-content, webstone-bare, webstone-before,
+                     webstone-spin, webstone-insecure, floor, floor-reset, floor-content, wrk, ab, h2load, oha, hey, k6 (all that are
                      installed)
   --webstone PATH    the program to measure (built from this tree)
   --baseline-webstone PATH
                      webstone built with --cfg webstone_without_statistics, measured as webstone-bare; `build` builds it
                      (left out)
+  --webstone-before PATH
+                     webstone of another commit, measured as webstone-before in the same rounds (left out)
   --server-cpu N     CPU of the server (0)
   --client-cpu N     CPU of the load generators (1)
   --output DIR       where records are kept (benchsuite/runs)
@@ -44,6 +46,8 @@ pub struct Arguments {
     pub webstone: Option<PathBuf>,
     /// The program without statistics.
     pub baseline: Option<Baseline>,
+    /// The program as it was before.
+    pub before: Option<PathBuf>,
     /// CPU of the server.
     pub server_cpu: u32,
     /// CPU of the clients.
@@ -72,6 +76,7 @@ impl Arguments {
             tools: Vec::new(),
             webstone: None,
             baseline: None,
+            before: None,
             server_cpu: 0,
             client_cpu: 1,
             output: None,
@@ -92,6 +97,7 @@ impl Arguments {
                     arguments.tools = value()?.split(',').map(|name| name.trim().to_owned()).collect();
                 }
                 "--webstone" => arguments.webstone = Some(value()?.into()),
+                "--webstone-before" => arguments.before = Some(value()?.into()),
                 "--baseline-webstone" => {
                     let value = value()?;
                     let built = value == "build";

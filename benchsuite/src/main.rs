@@ -83,7 +83,8 @@ fn compare(arguments: &Arguments) -> Result<bool, String> {
     let wants_floor =
         arguments.tools.is_empty() || arguments.tools.iter().any(|tool| tool.starts_with("floor"));
     let floor = if wants_floor { Some(build("webstone-floor", false)?) } else { None };
-    let built = Built { webstone, baseline, floor };
+    let before = arguments.before.clone();
+    let built = Built { webstone, baseline, before, floor };
     let descriptors = children::raise_descriptor_limit()?;
     let cpus = Cpus::choose(arguments.server_cpu, arguments.client_cpu);
     let tools = Tool::installed(&built, arguments)?;

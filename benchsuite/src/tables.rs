@@ -35,6 +35,7 @@ pub fn report(session: &Session, judged: &[Judged]) -> String {
         }
     }
     cost_of_measuring(session, &mut text);
+    before(session, &mut text);
     bars(session, judged, &mut text);
     text
 }
@@ -241,6 +242,35 @@ fn cost_of_measuring(session: &Session, text: &mut String) {
             text,
             "\n## Cost of measuring: client CPU per request with statistics, to a build without\n\n\
              | mode | server | ratio | quartiles |\n|---|---|---:|---|\n{rows}"
+        );
+    }
+}
+
+/// What changed since another commit, of the whole process and of its window alone.
+fn before(session: &Session, text: &mut String) {
+    let mut rows = String::new();
+    for mode in Mode::ALL {
+        for case in mode.servers().iter().flat_map(|server| mode.cases(*server)) {
+            let to_before = |quantity| session.ratio(case, "webstone", "webstone-before", quantity);
+            let Some(whole) = to_before(Run::cpu_us) else { continue };
+            let window = to_before(Run::steady_cpu_us);
+            let (mode, server, clients) = (mode.name(), case.server.name(), case.clients);
+            let _ = writeln!(
+                rows,
+                "| {mode} | {server} | {clients} | {:.3} | {} | {} | {} |",
+                whole.median,
+                quartiles(Some(whole), 3),
+                median(window, 3),
+                quartiles(window, 3)
+            );
+        }
+    }
+    if !rows.is_empty() {
+        let _ = write!(
+            text,
+            "\n## Client CPU per request, webstone to webstone-before\n\n\
+             | mode | server | clients | whole process | quartiles | window alone | quartiles |\n\
+             |---|---|---:|---:|---|---:|---|\n{rows}"
         );
     }
 }

@@ -20,7 +20,7 @@ pub struct Known {
 }
 
 /// Every tool, webstone first.
-pub const KNOWN: [Known; 16] = [
+pub const KNOWN: [Known; 17] = [
     ours("webstone"),
     // Ends connections with a reset.
     ours("webstone-reset"),
@@ -30,6 +30,8 @@ pub const KNOWN: [Known; 16] = [
     ours("webstone-content"),
     // Built without statistics: what measuring costs.
     ours("webstone-bare"),
+    // Of another commit: what a change buys.
+    ours("webstone-before"),
     // Waits for the next request of a schedule awake.
     ours("webstone-spin"),
     // Does not verify the server's certificate, as oha does not: neither its chain nor its signature.
@@ -66,6 +68,8 @@ pub struct Built {
     pub webstone: PathBuf,
     /// It without statistics.
     pub baseline: Option<PathBuf>,
+    /// It as it was before.
+    pub before: Option<PathBuf>,
     /// The least client.
     pub floor: Option<PathBuf>,
 }
@@ -115,11 +119,16 @@ impl Tool {
             }
             let program = match name {
                 "webstone-bare" => built.baseline.clone(),
+                "webstone-before" => built.before.clone(),
                 _ if name.starts_with("floor") => built.floor.clone(),
                 _ if name.starts_with("webstone") => Some(built.webstone.clone()),
                 _ => find(name),
             };
-            let hint = if name == "webstone-bare" { "--baseline-webstone build" } else { install };
+            let hint = match name {
+                "webstone-bare" => "--baseline-webstone build",
+                "webstone-before" => "--webstone-before PATH",
+                _ => install,
+            };
             match program {
                 Some(program) => tools.push(Tool { name, version: version_of(&program, version), program }),
                 None if named => return Err(format!("--tools: {name} is not there\nhint: {hint}")),
@@ -140,9 +149,9 @@ impl Tool {
             "wrk" if is_new => !case.mode.is_http2(),
             "h2load" if is_new => case.mode.keeps_alive(),
             "oha" if is_new => true,
-            "webstone" | "floor" if is_new => true,
+            "webstone" | "webstone-before" | "floor" if is_new => true,
             _ if is_new => false,
-            "webstone" => true,
+            "webstone" | "webstone-before" => true,
             "webstone-reset" => case.mode == PerRequest,
             "webstone-size" | "webstone-content" => case.mode == Large,
             "webstone-bare" => matches!(case.mode, KeepAlive | PerRequest | Large),
@@ -178,7 +187,7 @@ impl Tool {
         let connections = clients / streams;
         // Those that cannot wait for their connections before they measure need time to make them.
         let seconds = match (mode, self.name) {
-            (Mode::HttpsScale, name) if name != "webstone" => seconds + HANDSHAKES_S,
+            (Mode::HttpsScale, name) if !name.starts_with("webstone") => seconds + HANDSHAKES_S,
             _ => seconds,
         };
         let path = mode.file().map_or("", |(path, _)| path);

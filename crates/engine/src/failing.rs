@@ -33,6 +33,23 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     /// A system call on an established connection failed.
     pub(crate) fn broken(&mut self, index: u32, error: &io::Error, now: u64) {
+        self.lose(index, class_of(error, false), now, |exchange| {
+            format!("{} after {} bytes of the answer", describe(error), exchange.received_bytes())
+        });
+    }
+
+    /// The keys of a link's layer may seal no more, and there are no others.
+    #[cold]
+    pub(crate) fn keys_spent(&mut self, index: u32, now: u64) {
+        self.say_last_words(index);
+        self.lose(index, ErrorClass::TlsKeyLimit, now, |_| {
+            "the connection's keys have sealed as many records as they may, and TLS 1.2 has no others"
+                .to_owned()
+        });
+    }
+
+    /// A link can go on no more: what is in progress on it is asked for again where the standard lets it.
+    fn lose(&mut self, index: u32, class: ErrorClass, now: u64, detail: impl Fn(&Exchange) -> String) {
         self.no_more_on(index);
         self.note_failed_handshake(index);
         for slot in 0..self.links[index].exchanges.slots() {
@@ -43,9 +60,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             if self.may_retry(at) {
                 self.retry(at, now);
             } else {
-                self.end_in_error(at, class_of(error, false), now, |exchange| {
-                    format!("{} after {} bytes of the answer", describe(error), exchange.received_bytes())
-                });
+                self.end_in_error(at, class, now, &detail);
             }
         }
         self.drop_link(index);

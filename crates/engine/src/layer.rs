@@ -39,6 +39,11 @@ pub(crate) trait Layer: Default {
     /// behind them, until all were sent.
     fn seal<'a>(&'a mut self, plain: &'a [u8], shared: &'a mut Self::Shared) -> &'a [u8];
 
+    /// Whether [`Layer::seal`] could not seal what it was given, since its keys have sealed as much as they may.
+    fn is_spent(&self) -> bool {
+        false
+    }
+
     /// The first `n` bytes of what [`Layer::seal`] gave were sent: how many of the session's bytes are thereby sent.
     fn sent(&mut self, n: usize, shared: &mut Self::Shared) -> usize;
 

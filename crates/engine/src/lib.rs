@@ -48,7 +48,7 @@ mod simulated_tests;
 mod slice;
 mod stalls;
 mod sys;
-mod tls;
+pub mod tls;
 mod transactions;
 mod worker;
 

@@ -101,6 +101,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                     link.state = LinkState::Full;
                 }
                 let sent = link.layer.sent(written, &mut self.layers);
+                if !L::IS_PLAIN && link.layer.is_spent() {
+                    self.recorder.sent(written, 0);
+                    return self.keys_spent(index, now);
+                }
                 let mut sink = Sink { exchanges: &mut link.exchanges, plan, now };
                 let requests = link.session.sent(sent, are_all, &mut sink);
                 self.recorder.sent(written, requests);

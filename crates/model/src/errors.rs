@@ -86,11 +86,13 @@ pub enum ErrorClass {
     TlsRecord,
     /// The server agreed on another application protocol (ALPN) than requests are written in, or on none of those offered.
     Alpn,
+    /// A connection's keys have sealed as many records as they may, and TLS 1.2 has no others.
+    TlsKeyLimit,
 }
 
 impl ErrorClass {
     /// Every class, in the order of reports.
-    pub const ALL: [ErrorClass; 31] = [
+    pub const ALL: [ErrorClass; 32] = [
         ErrorClass::Refused,
         ErrorClass::Reset,
         ErrorClass::ConnectTimeout,
@@ -122,15 +124,17 @@ impl ErrorClass {
         ErrorClass::TlsTruncated,
         ErrorClass::TlsRecord,
         ErrorClass::Alpn,
+        ErrorClass::TlsKeyLimit,
     ];
 
     /// Whom this class blames.
     pub fn blame(self) -> Blame {
         match self {
             ErrorClass::Unreachable | ErrorClass::Dns => Blame::Network,
-            ErrorClass::OutOfPorts | ErrorClass::OutOfDescriptors | ErrorClass::GeneratorIo => {
-                Blame::Generator
-            }
+            ErrorClass::OutOfPorts
+            | ErrorClass::OutOfDescriptors
+            | ErrorClass::GeneratorIo
+            | ErrorClass::TlsKeyLimit => Blame::Generator,
             _ => Blame::Target,
         }
     }
@@ -142,7 +146,7 @@ impl ErrorClass {
 
     /// Whether it can only occur where TLS is spoken.
     pub fn is_of_tls(self) -> bool {
-        (ErrorClass::TlsHandshake..=ErrorClass::Alpn).contains(&self)
+        (ErrorClass::TlsHandshake..=ErrorClass::TlsKeyLimit).contains(&self)
     }
 
     /// The name used in tables, CSV and JSON.
@@ -179,6 +183,7 @@ impl ErrorClass {
             ErrorClass::TlsTruncated => "tls-truncated",
             ErrorClass::TlsRecord => "tls-record",
             ErrorClass::Alpn => "alpn",
+            ErrorClass::TlsKeyLimit => "tls-key-limit",
         }
     }
 }

@@ -13,6 +13,7 @@ mod record;
 mod response;
 mod specification;
 mod testbed;
+mod tls;
 mod values;
 mod workload;
 
@@ -32,9 +33,10 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     Target { name: "response", bytes_max: 70_000, cost: 1, run: response::response },
     Target { name: "h2", bytes_max: 70_000, cost: 1, run: h2::h2 },
+    Target { name: "tls", bytes_max: 70_000, cost: 1, run: tls::tls },
     Target { name: "filelist", bytes_max: 4096, cost: 1, run: workload::filelist },
     Target { name: "workload_toml", bytes_max: 4096, cost: 1, run: workload::workload_toml },
     Target { name: "access_log", bytes_max: 4096, cost: 1, run: workload::access_log },

@@ -33,8 +33,9 @@ fn take_record(bytes: &mut Vec<u8>) -> Option<(u8, Vec<u8>)> {
     Some((kind, plain))
 }
 
+/// `RECORDS_MAX`: records of data that a connection may seal.
 #[derive(Default)]
-struct Veil {
+struct Veil<const RECORDS_MAX: usize = { usize::MAX }> {
     is_open: bool,
     /// What came of a record, or of the handshake, that is not whole.
     part: Vec<u8>,
@@ -42,10 +43,12 @@ struct Veil {
     out: Vec<u8>,
     /// Bytes of the session in `out`.
     sealed: usize,
+    records: usize,
+    is_spent: bool,
     was_last_word_heard: bool,
 }
 
-impl Layer for Veil {
+impl<const RECORDS_MAX: usize> Layer for Veil<RECORDS_MAX> {
     const IS_PLAIN: bool = false;
 
     type Shared = ();
@@ -54,7 +57,7 @@ impl Layer for Veil {
 
     fn open(&mut self, origin: u32, plan: &Plan, (): &mut ()) {
         assert_eq!(plan.origins[origin as usize].authority, "192.0.2.1");
-        *self = Veil { out: HELLO.to_vec(), ..Veil::default() };
+        *self = Self { out: HELLO.to_vec(), ..Self::default() };
     }
 
     fn is_open(&self) -> bool {
@@ -87,11 +90,18 @@ impl Layer for Veil {
     }
 
     fn seal<'a>(&'a mut self, plain: &'a [u8], (): &'a mut ()) -> &'a [u8] {
-        if self.sealed == 0 && !plain.is_empty() {
+        if self.records == RECORDS_MAX && !plain.is_empty() {
+            self.is_spent = true;
+        } else if self.sealed == 0 && !plain.is_empty() {
+            self.records += 1;
             self.sealed = plain.len();
             self.out.extend(record(DATA, plain));
         }
         &self.out
+    }
+
+    fn is_spent(&self) -> bool {
+        self.is_spent
     }
 
     fn sent(&mut self, n: usize, (): &mut ()) -> usize {
@@ -258,6 +268,32 @@ fn a_client_says_its_last_word() {
     let last_words = 10 * record(LAST_WORD, b"").len();
     // The eleventh connection stands behind the window's end, and nobody reads its hello.
     assert_eq!(measured.lifetime.sent_bytes - peer.read, (last_words + HELLO.len()) as u64);
+}
+
+/// Behind as many records as its keys may seal a connection says so and ends. A request that may be sent again goes to the next
+/// connection, as where a server closed; another is an error.
+#[test]
+fn a_connection_whose_keys_are_spent_ends() {
+    let answer = || vec![Act::Wait(MS), Act::Write(record(DATA, &response(10)))];
+    for (method, retried, failed) in [("GET", 4, 0), ("POST", 0, 4)] {
+        let mut level = Level::new(KeepAlive, &["/"], 23 * MS + MS / 2);
+        level.spec.client.method = method.into();
+        let mut peer = veiled(welcomed, answer);
+        let measured = level.run_over::<Veil<4>, Http1>(&mut peer, None);
+        let expected = if failed > 0 { vec![(ErrorClass::TlsKeyLimit, failed)] } else { vec![] };
+        assert_eq!(errors(&measured), expected, "{method}");
+        // A connect and four answers of 1 ms each, and again; of the fifth connection there is time for two.
+        let counts = &measured.counts;
+        assert_eq!(
+            (counts.succeeded, counts.stale_retries, counts.connections),
+            (18, retried, 5),
+            "{method}"
+        );
+        // What the peer did not read: the last word of each connection that ended, and perhaps of the last.
+        let last_word = record(LAST_WORD, b"").len() as u64;
+        let unread = measured.lifetime.sent_bytes - peer.read;
+        assert!((4 * last_word..=5 * last_word).contains(&unread), "{method} {unread}");
+    }
 }
 
 #[test]

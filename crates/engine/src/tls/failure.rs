@@ -3,6 +3,7 @@
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 use webstone_model::errors::ErrorClass;
 
+use super::traffic::Fault;
 use super::verifier::NotPinned;
 
 /// The class of an error, and what happened in words. `offered` is what the client offered; `began_with` the first bytes that
@@ -36,6 +37,16 @@ pub(super) fn told(error: &Error, offered: &str, began_with: Option<&[u8]>) -> (
             (ErrorClass::TlsRecord, format!("the server sent an invalid TLS record: {error}"))
         }
         _ => (ErrorClass::TlsHandshake, error.to_string()),
+    }
+}
+
+/// The same of what ends a connection behind its handshake.
+pub(super) fn of_traffic(fault: &Fault, offered: &str) -> (ErrorClass, String) {
+    match fault {
+        Fault::Tls(error) => told(error, offered, None),
+        Fault::Record(error) => {
+            (ErrorClass::TlsRecord, format!("the server sent an invalid TLS record: {error}"))
+        }
     }
 }
 

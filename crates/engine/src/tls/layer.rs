@@ -1,17 +1,22 @@
-//! TLS over a link: rustls's connection, fed with bytes of the wire and emptied into buffers that the links of a worker share.
+//! TLS over a link: a handshake by rustls, and behind it records of our own, which are sealed and opened in buffers that the links of
+//! a worker share. Where early data may be sent, all of it is rustls's.
 //!
-//! A link whose URL is `http` has no connection of rustls's, and passes everything as it is: a run may mix both.
+//! A link whose URL is `http` has neither, and passes everything as it is: a run may mix both.
 
-use std::io::{BufRead, Write};
 use std::sync::Arc;
 
-use rustls::client::{ClientConnection, Resumption};
-use rustls::{ClientConfig, HandshakeKind};
+use rustls::client::Resumption;
+use rustls::{ClientConfig, CommonState, HandshakeKind};
+use webstone_model::errors::ErrorClass;
 use webstone_model::metrics::Handshake;
 
+use super::buffered::Buffered;
 use super::config::{TlsPlan, draw_first_keys, named_cipher, named_group, named_version};
 use super::failure;
+use super::records::Scratch;
 use super::sessions::Sessions;
+use super::shaking::Shaking;
+use super::traffic::Traffic;
 use super::tunnel::Tunnel;
 use crate::layer::Layer;
 use crate::plan::Plan;
@@ -20,38 +25,45 @@ use crate::session::Failure;
 /// See the module comment.
 #[derive(Debug, Default)]
 pub(crate) struct Tls {
-    /// Absent where the link is in the clear.
-    connection: Option<Box<ClientConnection>>,
+    connection: Connection,
     /// A tunnel through a proxy that does not stand yet.
     tunnel: Option<Box<Tunnel>>,
-    /// What was sealed and not yet taken by the socket, where that was not all at once.
+    /// What is sealed and not yet taken by the socket, where that was not all at once.
     pending: Vec<u8>,
+    /// Bytes of the session that came with the handshake's end.
+    ahead: Vec<u8>,
     /// Bytes of the session that are sealed, and not all sent.
     sealed: usize,
-    /// Bytes of the session from before the handshake's end, of which so many were sent as early data.
-    early: Vec<u8>,
-    early_sent: usize,
     /// The session's bytes may pass.
     is_open: bool,
     /// The handshake has ended.
     is_agreed: bool,
-    /// That was told.
-    is_told: bool,
-    was_close_heard: bool,
+    /// On what, until that is told.
+    agreed: Option<Handshake>,
     /// Bytes of the wire that the socket waits for, beyond the first. It outlives the connection, as the socket may.
     awaited_more: u32,
+}
+
+#[derive(Debug, Default)]
+enum Connection {
+    /// Without TLS.
+    #[default]
+    Plain,
+    Shaking(Shaking),
+    Traffic(Box<Traffic>),
+    Buffered(Box<Buffered>),
 }
 
 /// What the links of a worker have together.
 #[derive(Debug)]
 pub(crate) struct Shared {
     plan: Option<TlsPlan>,
-    /// Origin by origin; `None` in the clear.
+    /// Origin by origin; `None` without TLS.
     servers: Vec<Option<Server>>,
     /// Draws which connections resume.
     draws: Draws,
     wire: Vec<u8>,
-    plain: Vec<u8>,
+    scratch: Scratch,
 }
 
 #[derive(Debug)]
@@ -71,6 +83,7 @@ impl Layer for Tls {
             let sessions = Arc::new(Sessions::new(tls.resume.percent() > 0.0));
             let mut config = ClientConfig::clone(&tls.config);
             config.resumption = Resumption::store(sessions.clone());
+            config.enable_secret_extraction = true;
             if let Some(key_log) = &key_log {
                 config.key_log = key_log.clone();
             }
@@ -88,15 +101,13 @@ impl Layer for Tls {
             plan: plan.tls.clone(),
             draws: Draws::new(plan.seed, slot.into()),
             wire: Vec::new(),
-            plain: Vec::new(),
+            scratch: Scratch::default(),
         }
     }
 
     fn open(&mut self, origin: u32, plan: &Plan, shared: &mut Shared) {
-        let (mut pending, mut early) = (std::mem::take(&mut self.pending), std::mem::take(&mut self.early));
-        pending.clear();
-        early.clear();
-        *self = Tls { pending, early, awaited_more: self.awaited_more, ..Tls::default() };
+        shared.scratch.give_back(&mut self.pending);
+        *self = Tls { awaited_more: self.awaited_more, ..Tls::default() };
         let secure = plan.origins[origin as usize].secure.as_ref();
         let Some((secure, server)) = secure.zip(shared.servers[origin as usize].as_ref()) else {
             self.is_open = true;
@@ -105,16 +116,25 @@ impl Layer for Tls {
         if let Some(tls) = &shared.plan {
             server.sessions.may_resume(tls.resume.has(shared.draws.next_of_10_000()));
         }
-        let mut connection = ClientConnection::new(server.config.clone(), secure.name.clone())
-            .expect("the configuration made connections before, and the name is one");
-        // A request is sealed whole, however long.
-        connection.set_buffer_limit(None);
+        let why = "the configuration made connections before, and the name is one";
+        let (config, name) = (server.config.clone(), secure.name.clone());
+        self.pending = shared.scratch.take_spare();
         if let Some(request) = &secure.tunnel {
             self.pending.extend_from_slice(request);
             self.tunnel = Some(Box::default());
         }
-        self.is_open = self.tunnel.is_none() && connection.early_data().is_some();
-        self.connection = Some(Box::new(connection));
+        if config.enable_early_data {
+            let mut buffered = Buffered::new(config, name).expect(why);
+            self.is_open = self.tunnel.is_none() && buffered.sends_early();
+            self.connection = Connection::Buffered(Box::new(buffered));
+            return;
+        }
+        let mut shaking = Shaking::new(config, name).expect(why);
+        if self.tunnel.is_none() {
+            // The greeting: nothing has come that could be wrong.
+            let _ = shaking.step(&[], &mut self.pending, &mut self.ahead);
+        }
+        self.connection = Connection::Shaking(shaking);
     }
 
     #[inline]
@@ -124,7 +144,7 @@ impl Layer for Tls {
 
     #[inline]
     fn is_agreed(&self) -> bool {
-        self.is_agreed || self.connection.is_none()
+        self.is_agreed || matches!(self.connection, Connection::Plain)
     }
 
     fn handshake(&mut self, wire: &[u8], shared: &mut Shared) -> Result<usize, Failure> {
@@ -137,50 +157,20 @@ impl Layer for Tls {
             taken = bytes;
             self.tunnel = None;
         }
-        self.read(&wire[taken..], shared, None)?;
+        self.read(&wire[taken..], true, shared)?;
         Ok(wire.len())
     }
 
-    fn take_agreed(&mut self, shared: &Shared) -> Option<Handshake> {
-        if !self.is_agreed || std::mem::replace(&mut self.is_told, true) {
-            return None;
-        }
-        let connection = self.connection.as_ref()?;
-        let cipher = connection.negotiated_cipher_suite()?;
-        let alpn = connection.alpn_protocol().map(|name| match name {
-            b"http/1.1" => "http/1.1",
-            b"h2" => "h2",
-            b"http/1.0" => "http/1.0",
-            _ => "other",
-        });
-        Some(Handshake {
-            is_resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
-            took_early_data: (self.early_sent > 0).then(|| connection.is_early_data_accepted()),
-            version: named_version(connection.protocol_version()?),
-            cipher: named_cipher(cipher.suite()),
-            group: connection.negotiated_key_exchange_group().and_then(|group| named_group(group.name())),
-            alpn,
-            is_verified: shared.plan.as_ref().is_some_and(|tls| tls.is_verified),
-        })
+    fn take_agreed(&mut self, _: &Shared) -> Option<Handshake> {
+        self.agreed.take()
     }
 
     fn seal<'a>(&'a mut self, plain: &'a [u8], shared: &'a mut Shared) -> &'a [u8] {
-        let Some(connection) = &mut self.connection else { return plain };
+        if matches!(self.connection, Connection::Plain) {
+            return plain;
+        }
         if self.tunnel.is_some() {
             return &self.pending;
-        }
-        if plain.len() > self.sealed {
-            let new = &plain[self.sealed..];
-            if self.is_agreed {
-                // Into memory without a limit: it is taken whole.
-                let _ = connection.writer().write_all(new);
-            } else {
-                // What goes beyond the server's limit waits for the handshake's end.
-                let taken = connection.early_data().and_then(|mut early| early.write(new).ok());
-                self.early_sent += taken.unwrap_or(0);
-                self.early.extend_from_slice(new);
-            }
-            self.sealed = plain.len();
         }
         let out = if self.pending.is_empty() {
             shared.wire.clear();
@@ -188,22 +178,33 @@ impl Layer for Tls {
         } else {
             &mut self.pending
         };
-        while connection.wants_write() {
-            // Into memory, which takes it all.
-            if connection.write_tls(out).is_err() {
-                break;
-            }
+        let new = plain.get(self.sealed..).unwrap_or_default();
+        match &mut self.connection {
+            // It says what it has to say as soon as it hears something.
+            Connection::Plain | Connection::Shaking(_) => {}
+            Connection::Traffic(traffic) => traffic.seal(new, out),
+            Connection::Buffered(buffered) => buffered.seal(new, out),
         }
-        if self.pending.is_empty() { &shared.wire } else { &self.pending }
+        self.sealed += new.len();
+        out
+    }
+
+    #[inline]
+    fn is_spent(&self) -> bool {
+        matches!(&self.connection, Connection::Traffic(traffic) if traffic.is_spent())
     }
 
     fn sent(&mut self, n: usize, shared: &mut Shared) -> usize {
-        if self.connection.is_none() {
+        if matches!(self.connection, Connection::Plain) {
             return n;
         }
         if !self.pending.is_empty() {
             self.pending.drain(..n);
+            if self.pending.is_empty() {
+                shared.scratch.give_back(&mut self.pending);
+            }
         } else if n < shared.wire.len() {
+            self.pending = shared.scratch.take_spare();
             self.pending.extend_from_slice(&shared.wire[n..]);
         }
         if self.pending.is_empty() { std::mem::take(&mut self.sealed) } else { 0 }
@@ -211,97 +212,141 @@ impl Layer for Tls {
 
     #[inline]
     fn must_send(&self) -> bool {
-        self.connection.as_ref().is_some_and(|connection| connection.wants_write())
+        match &self.connection {
+            Connection::Plain => false,
+            Connection::Shaking(_) => !self.pending.is_empty(),
+            Connection::Traffic(traffic) => traffic.must_send(),
+            Connection::Buffered(buffered) => buffered.must_send(),
+        }
     }
 
     fn unseal(&mut self, wire: &[u8], shared: &mut Shared) -> Result<usize, Failure> {
-        if self.connection.is_none() {
+        if matches!(self.connection, Connection::Plain) {
             return Ok(wire.len());
         }
-        let mut plain = std::mem::take(&mut shared.plain);
-        plain.clear();
-        let result = self.read(wire, shared, Some(&mut plain));
-        shared.plain = plain;
-        result.map(|()| shared.plain.len())
+        shared.scratch.clear();
+        if !self.ahead.is_empty() {
+            shared.scratch.append(&std::mem::take(&mut self.ahead));
+        }
+        self.read(wire, false, shared)?;
+        Ok(shared.scratch.plain().len())
     }
 
     #[inline]
     fn plain<'a>(&'a self, wire: &'a [u8], shared: &'a Shared) -> &'a [u8] {
-        if self.connection.is_none() { wire } else { &shared.plain }
+        if matches!(self.connection, Connection::Plain) { wire } else { shared.scratch.plain() }
     }
 
     #[inline]
     fn awaits(&mut self, bytes: u32) -> bool {
-        if self.connection.is_none() && bytes > 1 {
+        if matches!(self.connection, Connection::Plain) && bytes > 1 {
             return false;
         }
         std::mem::replace(&mut self.awaited_more, bytes - 1) != bytes - 1
     }
 
     fn close(&mut self) {
-        if let Some(connection) = &mut self.connection {
-            connection.send_close_notify();
+        match &mut self.connection {
+            // A handshake that has not ended has nothing to close.
+            Connection::Plain | Connection::Shaking(_) => {}
+            Connection::Traffic(traffic) => traffic.close(),
+            Connection::Buffered(buffered) => buffered.close(),
         }
     }
 
     #[inline]
     fn is_ended(&self) -> bool {
-        self.was_close_heard
+        match &self.connection {
+            Connection::Plain | Connection::Shaking(_) => false,
+            Connection::Traffic(traffic) => traffic.was_close_heard(),
+            Connection::Buffered(buffered) => buffered.was_close_heard(),
+        }
     }
 
     fn may_end(&self) -> bool {
-        self.connection.is_none() || self.was_close_heard
+        matches!(self.connection, Connection::Plain) || self.is_ended()
     }
 }
 
 impl Tls {
-    /// Has rustls read bytes of the wire. The session's go to `plain`, or stay with rustls until they are asked for.
-    fn read(
-        &mut self,
-        mut wire: &[u8],
-        shared: &Shared,
-        mut plain: Option<&mut Vec<u8>>,
-    ) -> Result<(), Failure> {
-        let whole = wire;
-        let Some(connection) = &mut self.connection else { return Ok(()) };
-        let was_agreed = self.is_agreed;
-        loop {
-            let tls = shared.plan.as_ref().expect("a link over TLS has a plan of it");
-            let failed = |failure: (_, _)| Failure::Layer(Box::new(failure));
-            let n = if wire.is_empty() { 0 } else { connection.read_tls(&mut wire).unwrap_or(0) };
-            let state = connection.process_new_packets().map_err(|error| {
-                let began_with = (!was_agreed).then_some(whole);
-                failed(failure::told(&error, &tls.offered, began_with))
-            })?;
-            if !self.is_agreed && !connection.is_handshaking() {
-                let chosen = connection.alpn_protocol();
-                let needs_one = tls.speaks == "h2";
-                if chosen.map_or(needs_one, |chosen| chosen != tls.speaks.as_bytes()) {
-                    return Err(failed(failure::other_protocol(chosen, tls.speaks)));
+    /// Reads bytes of the wire. The session's go to the shared buffer, or `keeps` has those that come with the handshake's end wait.
+    #[inline]
+    fn read(&mut self, wire: &[u8], keeps: bool, shared: &mut Shared) -> Result<(), Failure> {
+        if let Connection::Traffic(traffic) = &mut self.connection {
+            return traffic.unseal(wire, &mut shared.scratch).map_err(|fault| {
+                let offered = shared.plan.as_ref().map_or("", |tls| &tls.offered);
+                Failure::Layer(Box::new(failure::of_traffic(&fault, offered)))
+            });
+        }
+        self.read_by_rustls(wire, keeps, shared)
+    }
+
+    /// Has rustls read bytes of the wire.
+    #[cold]
+    fn read_by_rustls(&mut self, wire: &[u8], keeps: bool, shared: &mut Shared) -> Result<(), Failure> {
+        let tls = shared.plan.as_ref().expect("a link over TLS has a plan of it");
+        let failed = |failure: (_, _)| Failure::Layer(Box::new(failure));
+        let began_with = (!self.is_agreed).then_some(wire);
+        let told = |error: &rustls::Error| failed(failure::told(error, &tls.offered, began_with));
+        match &mut self.connection {
+            Connection::Plain | Connection::Traffic(_) => {}
+            Connection::Buffered(buffered) => {
+                buffered.read(wire, keeps, &mut shared.scratch).map_err(|error| told(&error))?;
+                if !self.is_agreed && buffered.is_over() {
+                    let took_early_data = buffered.took_early_data();
+                    self.agreed = agreed(buffered.connection(), took_early_data, tls).map_err(failed)?;
+                    (self.is_agreed, self.is_open) = (true, true);
                 }
-                self.is_agreed = true;
-                self.is_open = true;
-                // What the server did not look at is sent again.
-                let seen = if connection.is_early_data_accepted() { self.early_sent } else { 0 };
-                let _ = connection.writer().write_all(&self.early[seen..]);
             }
-            self.was_close_heard |= state.peer_has_closed();
-            if let Some(plain) = &mut plain {
-                let mut reader = connection.reader();
-                while let Ok(piece) = reader.fill_buf() {
-                    let n = piece.len();
-                    if n == 0 {
-                        break;
+            Connection::Shaking(shaking) => {
+                if self.pending.capacity() == 0 {
+                    self.pending = shared.scratch.take_spare();
+                }
+                let stepped = shaking.step(wire, &mut self.pending, &mut self.ahead);
+                if self.pending.is_empty() {
+                    shared.scratch.give_back(&mut self.pending);
+                }
+                stepped.map_err(|error| told(&error))?;
+                if shaking.is_over() {
+                    self.agreed = agreed(shaking.connection(), None, tls).map_err(failed)?;
+                    (self.is_agreed, self.is_open) = (true, true);
+                    if let Connection::Shaking(shaking) = std::mem::take(&mut self.connection) {
+                        let traffic = shaking.traffic().map_err(|error| told(&error))?;
+                        self.connection = Connection::Traffic(Box::new(traffic));
                     }
-                    plain.extend_from_slice(piece);
-                    reader.consume(n);
                 }
-            }
-            if n == 0 || wire.is_empty() {
-                return Ok(());
             }
         }
+        Ok(())
     }
+}
+
+/// What a handshake agreed on.
+fn agreed(
+    connection: &CommonState,
+    took_early_data: Option<bool>,
+    tls: &TlsPlan,
+) -> Result<Option<Handshake>, (ErrorClass, String)> {
+    let alpn = connection.alpn_protocol();
+    let needs_one = tls.speaks == "h2";
+    if alpn.map_or(needs_one, |chosen| chosen != tls.speaks.as_bytes()) {
+        return Err(failure::other_protocol(alpn, tls.speaks));
+    }
+    let agreed = connection.negotiated_cipher_suite().zip(connection.protocol_version());
+    Ok(agreed.map(|(cipher, version)| Handshake {
+        is_resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+        took_early_data,
+        version: named_version(version),
+        cipher: named_cipher(cipher.suite()),
+        group: connection.negotiated_key_exchange_group().and_then(|group| named_group(group.name())),
+        alpn: alpn.map(|name| match name {
+            b"http/1.1" => "http/1.1",
+            b"h2" => "h2",
+            b"http/1.0" => "http/1.0",
+            _ => "other",
+        }),
+        is_verified: tls.is_verified,
+    }))
 }
 
 /// A generator of numbers that depend on the seed and the worker's first slot alone (splitmix64).

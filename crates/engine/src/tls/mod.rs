@@ -1,12 +1,20 @@
-//! TLS: what a plan says of it, each worker's sessions, and the [`Layer`](crate::layer::Layer) over a link. The protocol itself is
-//! rustls's; nothing outside of this folder names it.
+//! TLS: what a plan says of it, each worker's sessions, and the [`Layer`](crate::layer::Layer) over a link. Handshakes are
+//! rustls's, which nothing outside of this folder names; the records behind them are our own (`records`, `traffic`).
 
+#[cfg(test)]
+mod against_rustls;
+mod buffered;
 mod config;
 mod failure;
 mod key_log;
 mod layer;
+pub mod records;
 mod sessions;
+mod shaking;
 mod stream;
+pub mod traffic;
+#[cfg(test)]
+mod traffic_tests;
 mod tunnel;
 mod verifier;
 

@@ -37,6 +37,12 @@ impl Sessions {
         self.kept().may_resume = may;
     }
 
+    /// How many tickets of TLS 1.3 are kept.
+    #[cfg(test)]
+    pub(super) fn tickets(&self) -> usize {
+        self.kept().tls13.len()
+    }
+
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
