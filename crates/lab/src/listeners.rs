@@ -64,9 +64,9 @@ pub(crate) fn is_held_by(root: &Root, port: u16, ancestor: u32) -> bool {
     ours.iter().any(|pid| holds(root, *pid, &sockets) || is_hidden(pid))
 }
 
-/// Whether anybody listens on any of these ports.
-pub(crate) fn is_listening(root: &Root, ports: &BTreeSet<u16>) -> bool {
-    sockets(root, ports).is_some_and(|sockets| !sockets.is_empty())
+/// The sockets that listen on any of these ports, by inode, whoever has them.
+pub(crate) fn inodes(root: &Root, ports: &BTreeSet<u16>) -> BTreeSet<u64> {
+    listening(root, ports).unwrap_or_default().into_iter().collect()
 }
 
 impl ServerProcesses {

@@ -95,7 +95,7 @@ impl ProcessTree {
         ProcessTree { with_heads: false, ..ProcessTree::of(root, head) }
     }
 
-    fn all(&self) -> Vec<u32> {
+    pub(crate) fn all(&self) -> Vec<u32> {
         let mut all = self.heads.clone();
         all.extend(self.heads.iter().flat_map(|head| descendants(&self.root, *head)));
         all.sort_unstable();

@@ -14,6 +14,7 @@ use crate::generators::{GeneratorLoss, GeneratorPart, GeneratorRecord};
 use crate::identities::IdentityCheck;
 use crate::keys::LevelKey;
 use crate::metrics::Measured;
+use crate::one_or_several::{self, OneOrSeveral};
 use crate::pages::{RowsPlace, StoredPages};
 use crate::rate::RateProfile;
 use crate::spec::RunSpec;
@@ -22,6 +23,7 @@ use crate::workload::Workload;
 
 pub use crate::disturbance::{CpuWatch, Disturbance, OtherUse, OthersUse};
 pub use crate::process_use::{ProcessUse, ThreadUse};
+pub use crate::server_hosts::{AgentRecord, ServerHostUse};
 
 /// Version of the record's schema. It grows when a reader of the older one would misread.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -98,7 +100,7 @@ pub enum RunState {
 }
 
 /// The server under test.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TargetRecord {
     /// URL that clients used.
     pub url: String,
@@ -114,26 +116,10 @@ pub struct TargetRecord {
     /// Of a proxy: the server behind it. Absent of other servers, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<OriginRecord>,
-    /// The agent that monitored it on its own host, if one was given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<AgentRecord>,
-}
-
-/// What watched the server on its own host. Facts about that host are in the environment, under `server.environment`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct AgentRecord {
-    /// The command that started it, without secrets.
-    pub command: String,
-    /// Version of webstone there.
-    pub version: String,
-    /// Shortest of several round trips before the load, in nanoseconds.
-    pub round_trip_ns_min: u64,
-    /// The boot of that host's kernel: an agent of the same boot is on the same machine. Absent in older records.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub boot: Option<String>,
-    /// CPUs of that host that the server may run on, as found before the load; empty where its processes could not be seen.
-    pub cpus: Vec<u32>,
+    /// The agent that monitored it on its own host, if one was given; a list if several were, each on a host of its own.
+    #[serde(default, rename = "agent", with = "one_or_several", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "OneOrSeveral<AgentRecord>")]
+    pub agents: Vec<AgentRecord>,
 }
 
 /// The server behind a proxy.
@@ -213,9 +199,11 @@ pub struct IterationRecord {
     /// The host that was lost, which makes the run void: what is here is the others'.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<GeneratorLoss>,
-    /// What the server's host counted, if an agent monitored it there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub server_host: Option<ServerHostUse>,
+    /// What the server's host counted, if an agent monitored it there; a list if several did, each on a host of its own. One whose
+    /// figures are missing is not in it.
+    #[serde(default, rename = "server_host", with = "one_or_several", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "OneOrSeveral<ServerHostUse>")]
+    pub server_hosts: Vec<ServerHostUse>,
     /// Why figures of the server are missing where they could have been: an agent's, or those of a server on this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_missing: Option<String>,
@@ -300,20 +288,6 @@ pub struct PairPorts {
     pub time_wait: u64,
 }
 
-/// What the kernel of the server's host counted while a window was open, as an agent read it there.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct ServerHostUse {
-    /// The readings and their differences. `elapsed_ns` is between the two readings by that host's own monotonic clock, and what
-    /// the server used was used in it. `descriptors` and `ports` are absent: they would be the agent's.
-    pub host: HostUse,
-    /// Upper bound of the delay of the reading at the window's opening, in nanoseconds: the round trip,
-    /// without what the agent says lay between reading and answer.
-    pub opening_delay_ns_max: u64,
-    /// The same of the reading at its close.
-    pub close_delay_ns_max: u64,
-}
-
 /// Differences of the kernel's TCP counters over a window, and sockets at its end. Names of `/proc/net/netstat`
 /// (`TcpExt`), `/proc/net/snmp` (`Tcp`) and `/proc/net/sockstat` stand behind each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -335,6 +309,23 @@ pub struct TcpUse {
     pub time_wait: u64,
     /// Sockets in use, the most at either end of the window (`inuse`).
     pub in_use: u64,
+}
+
+impl TcpUse {
+    /// Both counts as one, of two kernels or of two windows.
+    pub fn plus(self, other: TcpUse) -> TcpUse {
+        let sum = u64::saturating_add;
+        TcpUse {
+            listen_overflows: sum(self.listen_overflows, other.listen_overflows),
+            listen_drops: sum(self.listen_drops, other.listen_drops),
+            segments_sent: sum(self.segments_sent, other.segments_sent),
+            retransmitted: sum(self.retransmitted, other.retransmitted),
+            timeouts: sum(self.timeouts, other.timeouts),
+            syn_retransmitted: sum(self.syn_retransmitted, other.syn_retransmitted),
+            time_wait: sum(self.time_wait, other.time_wait),
+            in_use: sum(self.in_use, other.in_use),
+        }
+    }
 }
 
 /// What one CPU did in a window, from `/proc/stat`.

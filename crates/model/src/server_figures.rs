@@ -57,34 +57,51 @@ pub struct ProcessFigures {
     pub proportional_bytes: Option<u64>,
 }
 
+/// What a server used in a window in which it was seen, and what that is of.
+struct Seen<'a> {
+    /// For how long it was looked at, in nanoseconds, and the requests that ended in that time.
+    read: (f64, f64),
+    used: &'a ServerUse,
+}
+
 impl ServerFigures {
     /// Over these iterations; those for which the server was not looked at would dilute its share, and are left out. `None`
     /// where there is no other.
     pub fn of(runs: &[&IterationRecord]) -> Option<ServerFigures> {
-        ServerFigures::over(runs, |run| run.server.as_ref())
+        ServerFigures::over(runs, |run| Some(Seen { read: while_read(run), used: run.server.as_ref()? }))
+    }
+
+    /// The same of one of the server's hosts, by its agent; requests are those of all hosts.
+    pub fn on_host(runs: &[&IterationRecord], agent: u32) -> Option<ServerFigures> {
+        ServerFigures::over(runs, |run| {
+            let there = run.server_hosts.iter().find(|there| there.agent == agent)?;
+            let read = over_time(run, there.host.elapsed_ns as f64);
+            Some(Seen { read, used: run.server_on(there)? })
+        })
     }
 
     /// The same of the server behind a proxy; requests are the clients'.
     pub fn of_origin(runs: &[&IterationRecord]) -> Option<ServerFigures> {
-        ServerFigures::over(runs, |run| run.origin.as_ref()?.server.as_ref())
+        ServerFigures::over(runs, |run| {
+            Some(Seen { read: while_read(run), used: run.origin.as_ref()?.server.as_ref()? })
+        })
     }
 
-    fn over(
-        runs: &[&IterationRecord],
-        of: fn(&IterationRecord) -> Option<&ServerUse>,
+    fn over<'a>(
+        runs: &[&'a IterationRecord],
+        of: impl Fn(&'a IterationRecord) -> Option<Seen<'a>>,
     ) -> Option<ServerFigures> {
-        let seen: Vec<(&IterationRecord, &ServerUse)> =
-            runs.iter().filter_map(|run| Some((*run, of(run)?))).collect();
+        let seen: Vec<Seen<'_>> = runs.iter().filter_map(|run| of(run)).collect();
         if seen.is_empty() {
             return None;
         }
-        let base = Base::of(&seen);
+        let base = Base::of(seen.iter());
         let mut figures = ServerFigures::default();
         let (mut user_ns, mut system_ns) = (0.0, 0.0);
-        for (_, server) in &seen {
-            user_ns += server.user_ns as f64;
-            system_ns += server.system_ns as f64;
-            figures.resident_bytes_max = figures.resident_bytes_max.max(server.resident_bytes_max);
+        for Seen { used, .. } in &seen {
+            user_ns += used.user_ns as f64;
+            system_ns += used.system_ns as f64;
+            figures.resident_bytes_max = figures.resident_bytes_max.max(used.resident_bytes_max);
         }
         Some(ServerFigures {
             cpu_percent: base.percent(user_ns + system_ns),
@@ -99,11 +116,9 @@ impl ServerFigures {
 }
 
 impl ProcessFigures {
-    fn of(runs: &[(&IterationRecord, &ServerUse)]) -> Option<ProcessFigures> {
-        let seen: Vec<(&IterationRecord, &ServerUse)> =
-            runs.iter().copied().filter(|(_, server)| server.processes.is_some()).collect();
-        let base = Base::of(&seen);
-        let used = seen.iter().filter_map(|(_, server)| server.processes.clone()).reduce(together)?;
+    fn of(seen: &[Seen<'_>]) -> Option<ProcessFigures> {
+        let base = Base::of(seen.iter().filter(|seen| seen.used.processes.is_some()));
+        let used = seen.iter().filter_map(|seen| seen.used.processes.clone()).reduce(together)?;
         let per_s = |bytes: Option<u64>| bytes.map(|bytes| base.per_s(bytes as f64));
         Some(ProcessFigures {
             switches_voluntary_per_request: base.per_request(used.switches_voluntary as f64),
@@ -164,13 +179,15 @@ pub(crate) fn server_use(
 }
 
 /// For how long a window's server was looked at, in nanoseconds, and the requests that ended in that time: the window, or the
-/// time between an agent's two readings, in which they end at the window's rate.
+/// time between an agent's two readings, in which they end at the window's rate; of several agents, the mean of these times.
 pub fn while_read(run: &IterationRecord) -> (f64, f64) {
+    over_time(run, run.server_read_ns().unwrap_or_default())
+}
+
+/// A time beside a window, and the requests that ended in it; where it is none, those of the window.
+fn over_time(run: &IterationRecord, read_ns: f64) -> (f64, f64) {
     let (window_ns, ended) = (run.measured.window_ns as f64, run.measured.counts.ended() as f64);
-    match run.server_host.as_ref().map(|elsewhere| elsewhere.host.elapsed_ns as f64) {
-        Some(read_ns) if read_ns > 0.0 => (read_ns, quotient(ended * read_ns, window_ns)),
-        _ => (window_ns, ended),
-    }
+    if read_ns > 0.0 { (read_ns, quotient(ended * read_ns, window_ns)) } else { (window_ns, ended) }
 }
 
 /// What shares and rates are of.
@@ -180,10 +197,9 @@ struct Base {
 }
 
 impl Base {
-    fn of(runs: &[(&IterationRecord, &ServerUse)]) -> Base {
+    fn of<'a>(seen: impl Iterator<Item = &'a Seen<'a>>) -> Base {
         let mut base = Base { window_ns: 0.0, ended: 0.0 };
-        for (run, _) in runs {
-            let (read_ns, ended) = while_read(run);
+        for Seen { read: (read_ns, ended), .. } in seen {
             base.window_ns += read_ns;
             base.ended += ended;
         }
@@ -494,7 +510,7 @@ mod tests {
         // Read over 2.5 s by the agent's clock, beside a window of 2 s with 2,000 requests: 2,500 end in that time.
         let mut run = run(Some(ServerUse { user_ns: 1_250_000_000, ..ServerUse::default() }));
         let host = HostUse { elapsed_ns: 2_500_000_000, ..HostUse::default() };
-        run.server_host = Some(ServerHostUse { host, ..ServerHostUse::default() });
+        run.server_hosts = vec![ServerHostUse { host, ..ServerHostUse::default() }];
         let figures = ServerFigures::of(&[&run]).unwrap();
         assert_eq!((figures.cpu_percent, figures.cpu_per_1000_requests_s), (50.0, 0.5));
     }

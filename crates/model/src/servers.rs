@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::interfaces::Interface;
+use crate::one_or_several::{self, OneOrSeveral};
 use crate::server_tls::ServerTls;
 
 /// A server that webstone can start.
@@ -241,9 +242,11 @@ pub struct ServerSpec {
     #[serde(skip_serializing_if = "is_false")]
     pub http2: bool,
     /// Of a server elsewhere, whose URL is the target: the command that runs `webstone agent` on its host, as in
-    /// `ssh web1 webstone agent`. Split into words as a shell would; no shell is started.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent: Option<String>,
+    /// `ssh web1 webstone agent`; a list of them where it has several hosts, behind a load balancer. Split into words as a shell
+    /// would; no shell is started.
+    #[serde(rename = "agent", with = "one_or_several", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "OneOrSeveral<String>")]
+    pub agents: Vec<String>,
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -277,7 +280,7 @@ impl Default for ServerSpec {
             handlers: 0,
             tls: None,
             http2: false,
-            agent: None,
+            agents: Vec::new(),
         }
     }
 }

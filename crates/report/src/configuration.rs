@@ -4,6 +4,7 @@
 
 use serde_json::Value;
 use webstone_model::generators::GeneratorRecord;
+use webstone_model::record::AgentRecord;
 use webstone_model::record::RunRecord;
 use webstone_model::spec::parse_cpu_list;
 
@@ -39,13 +40,15 @@ pub(crate) struct Group {
 /// A record's groups; those of which nothing is known are left out. What a tester disclosed is in the last.
 pub(crate) fn of(record: &RunRecord) -> Vec<Group> {
     let here = |name: &str| record.environment.get(name);
-    let there = here("server.environment").and_then(Value::as_object);
+    let told = record.server_environments();
+    let is_alone = record.target.agents.len() < 2;
+    let there = told.first().filter(|_| is_alone).map(|(_, facts)| facts);
     let on_this_host = here("target.this_host").and_then(Value::as_bool).unwrap_or(record.target.embedded);
     let same = on_this_host || here("target.same_machine").and_then(Value::as_bool) == Some(true);
     let computer_there = match (there, on_this_host) {
-        (Some(facts), _) => computer(&|name| facts.get(name)),
-        (None, true) => computer(&here),
-        (None, false) => Vec::new(),
+        (Some(facts), _) => computer(&|name| facts.get(name).copied()),
+        (None, true) if is_alone => computer(&here),
+        (None, _) => Vec::new(),
     };
     let alone = record.generators.is_empty();
     let mut lab = match same {
@@ -63,7 +66,7 @@ pub(crate) fn of(record: &RunRecord) -> Vec<Group> {
         lab.push(("workers", format!("{}{cpus}", generator.workers)));
     }
     lab.extend(networks(&here).into_iter().map(|text| ("network to the server", text)));
-    let network_there = there.map(|facts| networks(&|name| facts.get(name))).unwrap_or_default();
+    let network_there = there.map(|facts| networks(&|name| facts.get(name).copied())).unwrap_or_default();
     lab.extend(network_there.into_iter().map(|text| ("network of the server", text)));
     let group = |title: &'static str, rows: Vec<(&'static str, String)>| {
         let known = rows.into_iter().filter(|(_, text)| !text.is_empty());
@@ -73,6 +76,7 @@ pub(crate) fn of(record: &RunRecord) -> Vec<Group> {
     let groups = [
         group("Web server", web_server(record)),
         group("Computer of the server", computer_there),
+        Group { title: "Server hosts", rows: server_hosts(record) },
         group("Test lab", lab),
         Group { title: "Load generators", rows: load_generators(record) },
         Group { title: "Disclosed by the tester", rows: disclosed },
@@ -96,6 +100,26 @@ fn load_generators(record: &RunRecord) -> Vec<(String, String)> {
         (format!("generator {}", place + 1), known.join("; "))
     };
     record.generators.iter().enumerate().map(of_host).collect()
+}
+
+/// Each of several hosts of the server: its processor, memory and kernel, and how its agent was started.
+fn server_hosts(record: &RunRecord) -> Vec<(String, String)> {
+    let agents = &record.target.agents;
+    if agents.len() < 2 {
+        return Vec::new();
+    }
+    let of_host = |(place, agent): (u32, &AgentRecord)| {
+        let cpus: Vec<String> = agent.cpus.iter().map(u32::to_string).collect();
+        let mut parts = vec![agent.name.clone()];
+        // Its own name for itself is the first of these.
+        parts.extend(header::machine(&|name| agent.environment.get(name)).into_iter().skip(1));
+        parts.push(if cpus.is_empty() { String::new() } else { format!("server on CPU {}", cpus.join(",")) });
+        parts.push(format!("webstone {}", agent.version));
+        parts.push(format!("`{}`", agent.command));
+        let known: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        (format!("server host {}", place + 1), known.join("; "))
+    };
+    (0..).zip(agents).map(of_host).collect()
 }
 
 /// What was asked of it, as every report of one run has it at its head.
@@ -177,8 +201,8 @@ fn web_server(record: &RunRecord) -> Vec<(&'static str, String)> {
         (None, true) => "the embedded reference server".to_owned(),
         (None, false) => target.server.clone().unwrap_or_default(),
     };
-    let cpus = match (&target.cpus[..], &target.agent) {
-        ([], Some(agent)) => &agent.cpus[..],
+    let cpus = match (&target.cpus[..], &target.agents[..]) {
+        ([], [agent]) => &agent.cpus[..],
         (cpus, _) => cpus,
     };
     let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();

@@ -310,7 +310,7 @@ fn facts(tool: &Tool) -> BTreeMap<String, Value> {
         addresses: &BTreeSet::new(),
         configuration: Vec::new(),
         server: Vec::new(),
-        server_host: None,
+        server_hosts: Vec::new(),
     };
     environment::gather(&Root::default(), subject)
 }

@@ -32,7 +32,7 @@ use crate::sweep::{Sweep, SweepError};
 use crate::trace::{TraceWriter, nowhere};
 use crate::under_test::{self, Found, UnderTest};
 use crate::workload_source::{WorkloadSourceError, load_workload};
-use webstone_lab::agent::{self, ServerAgent};
+use webstone_lab::agent::ServerAgents;
 use webstone_lab::cpus::cpu_list;
 use webstone_lab::embedded::EmbeddedServerError;
 use webstone_lab::environment::configuration;
@@ -176,7 +176,7 @@ struct Prepared {
     /// Somebody else's.
     found: Found,
     /// What watches it elsewhere.
-    agent: Option<ServerAgent>,
+    agents: ServerAgents,
     /// Network interfaces towards the target.
     links: BTreeSet<String>,
     /// Addresses of the target.
@@ -302,14 +302,17 @@ fn prepare(
         checked?;
         warnings.append(&mut facts.warnings);
     }
-    let started = spec.server.agent.as_ref().map(|command| {
-        observer.event(&Event::Preparing { what: "starting the agent on the server's host".to_owned() });
-        let setting = agent::Setting { command, version: &tool.version, addresses: &facts.addresses };
-        ServerAgent::start(&setting, interrupt)
-    });
+    match spec.server.agents.len() {
+        0 => {}
+        1 => observer.event(&Event::Preparing { what: "starting the agent on the server's host".to_owned() }),
+        _ => {
+            observer.event(&Event::Preparing { what: "starting the agents on the server's hosts".to_owned() })
+        }
+    }
+    let started = ServerAgents::start(&spec.server.agents, &tool.version, &facts.addresses, interrupt);
     going_on()?;
-    let (agent, introduced) = started.transpose()?.unzip();
-    warnings.extend(introduced.iter().flat_map(|agent| agent.warnings.clone()));
+    let (agents, mut described) = started?;
+    warnings.append(&mut described.warnings);
     let (mut dealt, mut generators) = (None, Vec::new());
     let generator = match effective.generators.is_empty() {
         true => compile(&effective, &workload)?,
@@ -349,7 +352,7 @@ fn prepare(
         configuration: [configuration, server.as_ref().map(|s| s.configuration.clone()).unwrap_or_default()]
             .concat(),
         server: server.as_ref().map(|s| s.facts.clone()).unwrap_or_default(),
-        server_host: introduced.as_ref().map(|agent| agent.host.clone()),
+        server_hosts: described.hosts,
     };
     let mut environment = environment::gather(&root, subject);
     if !generators.is_empty() {
@@ -357,6 +360,7 @@ fn prepare(
         // For the rule that all hosts ran the same program.
         environment.extend(fleet::program_sha256().map(|sum| ("tool.program_sha256".to_owned(), sum.into())));
     }
+    redaction::server_agents(&mut described.records);
     // The engine has the specification and the workload as they were given; the record has them without secrets.
     let spec = redaction::spec(&spec);
     let mut workload = workload;
@@ -382,7 +386,7 @@ fn prepare(
             embedded,
             cpus: placement.server,
             software: server.as_ref().and_then(|server| server.software.clone()),
-            agent: introduced.map(|agent| agent.record),
+            agents: described.records,
             origin: behind.map(|origin| origin.record.clone()),
         },
         warnings: warnings.iter().map(|warning| redaction::text(warning).text).collect(),
@@ -403,7 +407,7 @@ fn prepare(
         dealt,
         server,
         found,
-        agent,
+        agents,
         links,
         targets,
         store,
@@ -456,7 +460,7 @@ impl Prepared {
             generator: &*self.generator,
             server,
             origin: origin.as_mut(),
-            agent: self.agent.as_mut(),
+            agents: &mut self.agents,
             links: &self.links,
             server_cpus,
             targets: &self.targets,
@@ -473,7 +477,7 @@ impl Prepared {
             observer,
         };
         let (state, error) = sweep.run(&mut self.record);
-        drop((self.server.take(), self.agent.take()));
+        drop((self.server.take(), std::mem::take(&mut self.agents)));
         if let Some(pages) = self.watched_by.take().and_then(|file| watched_by(&file)) {
             self.record.environment.insert("watched_by".to_owned(), pages.into());
         }

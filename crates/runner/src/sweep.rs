@@ -25,7 +25,7 @@ use crate::observer::Observer;
 use crate::order::{Course, Step};
 use crate::record_all::{RecordAll, RecordAllError};
 use crate::trace::TraceWriter;
-use webstone_lab::agent::{Elsewhere, ServerAgent};
+use webstone_lab::agent::{OnHosts, ServerAgents, Watched as WatchedElsewhere};
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::measured::MeasuredServer;
 use webstone_lab::origin::Origin;
@@ -56,9 +56,6 @@ const QUEUE: usize = 256;
 /// How often the server is asked again where its count of bytes is not yet the client's, and how long between.
 const COUNTER_LOOKS: u32 = 10;
 const COUNTER_PAUSE: Duration = Duration::from_millis(20);
-
-/// Why an agent has figures of the host, and none of the server.
-const NOT_SEEN: &str = "it could not see the server's processes at both ends of the window";
 
 /// Where iterations are kept as they end.
 pub(crate) trait Sink {
@@ -120,8 +117,8 @@ pub(crate) struct Sweep<'a> {
     pub(crate) server: Option<&'a mut dyn MeasuredServer>,
     /// The server behind it, where it is a proxy.
     pub(crate) origin: Option<&'a mut Origin>,
-    /// What watches the server on its own host, where it is not this one's to watch.
-    pub(crate) agent: Option<&'a mut ServerAgent>,
+    /// What watches the server on its own hosts, where it is not this one's to watch.
+    pub(crate) agents: &'a mut ServerAgents,
     /// Network interfaces towards the target.
     pub(crate) links: &'a BTreeSet<String>,
     /// CPUs of this host that the server and its origin run on, as far as they are known.
@@ -188,9 +185,7 @@ impl Sweep<'_> {
             server.level_starts();
             server.processes().reset_peak();
         }
-        if let Some(agent) = &mut self.agent {
-            agent.level_starts(self.interrupt);
-        }
+        self.agents.level_starts(self.interrupt);
         if let Some(processes) = self.origin.as_ref().and_then(|origin| origin.view.processes.as_ref()) {
             processes.reset_peak();
         }
@@ -341,9 +336,7 @@ impl Sweep<'_> {
                     before = Some(phase);
                 }
                 // Who is farther away is told first.
-                if let Some(agent) = &mut self.agent {
-                    agent.look(phase);
-                }
+                self.agents.look(phase);
                 window.look(phase);
                 match (raised, self.interrupt.count()) {
                     (..2, 2..) => level.abort(),
@@ -368,7 +361,7 @@ impl Sweep<'_> {
                 }
             }
         });
-        let elsewhere = self.agent.as_mut().map(|agent| agent.used(self.interrupt));
+        let elsewhere = self.agents.used(self.interrupt);
         (result, Seen { here: window.used(), elsewhere })
     }
 
@@ -415,14 +408,9 @@ impl Sweep<'_> {
             requests: counted.as_ref().map(|counted| counted.requests),
             ..used.server
         });
-        let elsewhere = elsewhere.map(|used| used.and_then(|used| used.on_time(measured.window_ns)));
-        let (server, server_host, server_missing) = match elsewhere {
-            None => (server, None, late),
-            Some(Ok(Elsewhere { host, server })) => {
-                let missing = server.is_none().then(|| NOT_SEEN.to_owned());
-                (server, Some(host), missing)
-            }
-            Some(Err(reason)) => (None, None, Some(reason)),
+        let OnHosts { server, hosts: server_hosts, missing: server_missing } = match elsewhere {
+            None => OnHosts { server, missing: late, ..OnHosts::default() },
+            Some(watched) => self.agents.on_hosts(watched, measured.window_ns),
         };
         let mut run = IterationRecord {
             clients: step.clients,
@@ -438,7 +426,7 @@ impl Sweep<'_> {
             host: Some(used.host),
             parts,
             lost,
-            server_host,
+            server_hosts,
             server_missing,
             origin: used.origin,
             pages_at: None,
@@ -473,8 +461,8 @@ pub(crate) fn looked_for(spec: &RunSpec) -> Option<Disturbance> {
 /// What was seen while a window was open.
 struct Seen {
     here: Used,
-    /// Of the server and its own host, where an agent was asked; or why that is not known.
-    elsewhere: Option<Result<Elsewhere, String>>,
+    /// Of the server and its own hosts, where agents were asked.
+    elsewhere: Option<WatchedElsewhere>,
 }
 
 #[cfg(test)]

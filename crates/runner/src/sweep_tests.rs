@@ -285,13 +285,14 @@ impl Stage {
             _ => {}
         };
         let (links, targets) = (BTreeSet::new(), BTreeSet::new());
+        let mut agents = webstone_lab::agent::ServerAgents::default();
         let mut sweep = Sweep {
             links: &links,
             server_cpus: Vec::new(),
             targets: &targets,
             generator: &self.script,
             server: self.server.as_mut().map(|server| server as &mut dyn MeasuredServer),
-            agent: None,
+            agents: &mut agents,
             origin: None,
             sink: &mut self.sink,
             spec: &self.spec,

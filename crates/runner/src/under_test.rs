@@ -141,7 +141,7 @@ pub(crate) struct Found {
 /// them, and their target is its origin.
 pub(crate) fn find(spec: &RunSpec, at: ServerPlace, facts: &TargetFacts) -> Found {
     let processes = match at {
-        ServerPlace::ThisHost if spec.server.agent.is_none() => {
+        ServerPlace::ThisHost if spec.server.agents.is_empty() => {
             let ports = facts.addresses.iter().map(|address| address.port()).collect();
             listeners::find(&Root::default(), &ports)
         }

@@ -37,6 +37,12 @@ pub struct AgentArgs {
     /// Default: none, be an agent. Example: --idle 2m
     #[arg(long, value_name = "TIME", value_parser = values::some_time)]
     pub idle: Option<Nanos>,
+
+    /// Port of the server on this host, where it is not the target's, as behind a load balancer; repeat it for more
+    ///
+    /// Default: the port of the target's URL. Example: --port 8080
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), conflicts_with = "idle")]
+    pub port: Vec<u16>,
 }
 
 /// `generators job`.

@@ -356,14 +356,16 @@ pub struct OwnServerArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server under test, elsewhere")]
 pub struct ServerElsewhereArgs {
-    /// Command that runs `webstone agent` on the server's host, to measure the server and its host
+    /// Command that runs `webstone agent` on the server's host, to measure the server and its host; repeat it for each host
     ///
-    /// Split into words as a shell would; no shell is started. It must not ask for a password. The same version of webstone
-    /// must be installed there. To see the server's processes, run it as root or as the server's user. See `docs/servers.md`.
+    /// Several, up to 64, watch the hosts of one server behind a load balancer: its figures are then those of all hosts together, and
+    /// reports show each. `webstone agent --port` names the server's port on a host where it is not the target's. Split into words
+    /// as a shell would; no shell is started. It must not ask for a password. The same version of webstone must be installed
+    /// there. To see the server's processes, run it as root or as the server's user. See `docs/servers.md`.
     ///
     /// Example: --server-agent 'ssh root@web1 webstone agent'
     #[arg(long, value_name = "COMMAND")]
-    pub server_agent: Option<String>,
+    pub server_agent: Vec<String>,
 }
 
 /// What `webstone respond` speaks.

@@ -224,7 +224,9 @@ pub(super) fn given_tls(args: &OwnTlsArgs) -> bool {
 }
 
 pub(super) fn elsewhere(args: &ServerElsewhereArgs, spec: &mut ServerSpec) {
-    spec.agent = args.server_agent.clone().or(spec.agent.take());
+    if !args.server_agent.is_empty() {
+        spec.agents.clone_from(&args.server_agent);
+    }
 }
 
 pub(super) fn server_alone(args: &ServeArgs, spec: &mut ServerSpec) {

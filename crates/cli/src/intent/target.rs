@@ -29,7 +29,7 @@ fn failure(error: UrlError) -> Failure {
 pub(super) fn newest(urls: &[String], own: &OwnServerArgs, spec: &mut RunSpec) {
     if !urls.is_empty() {
         spec.target = urls.to_vec();
-        spec.server = ServerSpec { agent: spec.server.agent.take(), ..ServerSpec::default() };
+        spec.server = ServerSpec { agents: std::mem::take(&mut spec.server.agents), ..ServerSpec::default() };
     } else if own.server.is_some() {
         spec.target.clear();
     }

@@ -179,13 +179,21 @@ impl Found {
             record.target.server.clone().unwrap_or_else(|| "it did not report its name".to_owned())
         };
         self.check(Weight::Noted, "server", named(a), named(b));
-        for (fact, what) in SERVER_HOST {
-            let told = |record: &RunRecord| {
-                let value = record.environment.get("server.environment")?.get(fact)?;
-                Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-            };
-            if let (Some(one), Some(other)) = (told(a), told(b)) {
-                self.check(Weight::Noted, what, one, other);
+        let (here, there) = (a.server_environments(), b.server_environments());
+        if here.len() != there.len() && !here.is_empty() && !there.is_empty() {
+            self.check(Weight::Noted, "hosts of the server", hosts(a), hosts(b));
+        }
+        for ((agent, one), (_, other)) in here.iter().zip(&there).filter(|_| here.len() == there.len()) {
+            for (name, what) in SERVER_HOST {
+                let told = |value: &serde_json::Value| {
+                    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+                };
+                let Some((one, other)) = one.get(name).zip(other.get(name)) else { continue };
+                let what = match here.len() {
+                    1 => what.to_owned(),
+                    _ => format!("{what}, host {}", agent + 1),
+                };
+                self.check(Weight::Noted, &what, told(one), told(other));
             }
         }
         // A server of ours takes any free port; another address of it is no difference.
@@ -225,11 +233,23 @@ impl Found {
     }
 }
 
-/// CPUs of the server, as far as they are known.
+/// CPUs of the server, as far as they are known; of several hosts, each host's.
 pub(crate) fn placed(record: &RunRecord) -> String {
-    let by_agent = record.target.agent.as_ref().map(|agent| &agent.cpus);
-    let cpus: Vec<String> = by_agent.unwrap_or(&record.target.cpus).iter().map(u32::to_string).collect();
+    let of_hosts: Vec<String> = match &record.target.agents[..] {
+        [] => vec![listed_cpus(&record.target.cpus)],
+        agents => agents.iter().map(|agent| listed_cpus(&agent.cpus)).collect(),
+    };
+    of_hosts.join("; ")
+}
+
+fn listed_cpus(cpus: &[u32]) -> String {
+    let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
     if cpus.is_empty() { "unknown".to_owned() } else { cpus.join(",") }
+}
+
+/// How many hosts the server had, as far as is known.
+fn hosts(record: &RunRecord) -> String {
+    record.target.agents.len().max(1).to_string()
 }
 
 /// The generator's event loops: their number, and their CPUs where they were pinned; of several hosts with the hosts' names.

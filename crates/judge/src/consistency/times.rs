@@ -85,7 +85,7 @@ fn window(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
         || format!("{window_ns} ns and {}", load.duration),
     );
     let of_parts = run.parts.iter().filter_map(|part| part.host.as_ref());
-    for host in run.host.iter().chain(run.server_host.as_ref().map(|there| &there.host)).chain(of_parts) {
+    for host in run.host.iter().chain(run.server_hosts.iter().map(|there| &there.host)).chain(of_parts) {
         let apart = host.elapsed_ns.abs_diff(window_ns);
         books.holds(
             "the host was monitored for as long as the window",
@@ -97,11 +97,11 @@ fn window(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
 
 /// No CPU and no thread has more time than there was.
 fn machines(books: &mut Books, run: &IterationRecord) {
-    if let Some(there) = &run.server_host {
+    for there in &run.server_hosts {
         hosts_time(books, plausible::of_host(&there.host));
-        hosts_time(books, plausible::of_server(run.server.as_ref(), &there.host, there.host.elapsed_ns));
+        hosts_time(books, plausible::of_server(run.server_on(there), &there.host, there.host.elapsed_ns));
     }
-    if let Some(here) = run.host.as_ref().filter(|_| run.server_host.is_none()) {
+    if let Some(here) = run.host.as_ref().filter(|_| run.server_hosts.is_empty()) {
         // The server's counters are read in a moment of their own, and belong to the window.
         let elapsed_ns = here.elapsed_ns.max(run.measured.window_ns);
         hosts_time(books, plausible::of_server(run.server.as_ref(), here, elapsed_ns));

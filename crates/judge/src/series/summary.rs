@@ -253,7 +253,7 @@ impl CellSummary {
         summary.standing = Some(verdict.standing);
         summary.reasons = verdict.told();
         summary.limit = Some(verdict.limit.sentence);
-        summary.levels = levels.iter().map(|(_, runs)| LevelSummary::of(runs)).collect();
+        summary.levels = levels.iter().map(|(_, runs)| LevelSummary::of(record, runs)).collect();
         let highest = |is_fit: &dyn Fn(&LevelSummary) -> bool| {
             let fit = (0..summary.levels.len()).filter(|place| is_fit(&summary.levels[*place]));
             fit.max_by(|a, b| summary.levels[*a].request_rate.total_cmp(&summary.levels[*b].request_rate))
@@ -324,7 +324,7 @@ impl CellSummary {
 }
 
 impl LevelSummary {
-    fn of(runs: &[&IterationRecord]) -> LevelSummary {
+    fn of(record: &RunRecord, runs: &[&IterationRecord]) -> LevelSummary {
         let merged = RunRecord::merged(runs);
         let figures = Figures::of(&merged);
         let over = |metric: Metric| -> Option<Interval> { statistics::mean_interval(&samples(runs, metric)) };
@@ -349,7 +349,7 @@ impl LevelSummary {
                 .map(|served| served.latency_ns.1 / served.latency_ns.0),
             server_cpu_per_request_s: Metric::SERVER_CPU.value(&reading),
             server_cpu_percent: ServerFigures::of(runs).map(|server| server.cpu_percent),
-            link_percent: verdict::link_percent(runs),
+            link_percent: verdict::link_percent(record, runs),
             tls: LevelTls::of(&merged),
             origin: OriginFigures::of(runs),
         }

@@ -89,9 +89,10 @@ pub fn surroundings(record: &RunRecord) -> BTreeMap<String, String> {
             value => add(what, text(value)),
         }
     }
-    let there = record.environment.get("server.environment");
+    let hosts = record.server_environments();
     for (name, what) in SERVER_HOST {
-        add(what, text(there.and_then(|facts| facts.get(name))));
+        let told: Vec<String> = hosts.iter().map(|(_, facts)| text(facts.get(name).copied())).collect();
+        add(what, told.join("; "));
     }
     // How many connections the kernel happened to track is no setting.
     found.remove("kernel settings: net.netfilter.nf_conntrack_count");

@@ -5,6 +5,8 @@
 //! The rule is fixed beforehand and looks at nothing that the window was to measure, so that repeating void windows cannot
 //! favour a result. More of anything here never gives a better answer.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,10 +15,11 @@ use super::bounds::{
     time,
 };
 use super::rules::this_host;
+use super::server_hosts::{self, ServerHost, are_numbered_alike};
 use super::{fleet, slowness};
 use webstone_model::generators::LoadMaker;
 use webstone_model::metrics::WorkerUse;
-use webstone_model::record::{HostUse, IterationRecord, OthersUse, RunRecord, ThreadUse};
+use webstone_model::record::{AgentRecord, HostUse, IterationRecord, OthersUse, RunRecord, ThreadUse};
 
 /// What a window is worth, by what disturbed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -105,8 +108,10 @@ pub fn losses(record: &RunRecord, run: &IterationRecord) -> Vec<Loss> {
             found.extend(of_worker(record, run, &maker, number, worker));
         }
     }
-    found.extend(of_server(record, run));
-    found.extend(slowness::of_server(record, run));
+    for there in server_hosts::in_window(record, run) {
+        found.extend(of_server(record, run, there));
+        found.extend(slowness::of_server(record, run, there));
+    }
     // Shorter windows can lie in a single slice of another program; nothing but a stop of the whole host is told of them.
     found.retain(|loss| {
         loss.worth > Worth::Clean
@@ -241,37 +246,26 @@ fn of_worker(
     Some(seat.loss(Some(TAKEN_PERCENT_VOID)))
 }
 
-/// The host that the server runs on, as it was in a window, and the server's CPUs there.
-pub(super) fn server_host<'a>(
-    record: &'a RunRecord,
-    run: &'a IterationRecord,
-) -> Option<(&'a HostUse, &'a [u32])> {
-    match &record.target.agent {
-        Some(agent) => Some((&run.server_host.as_ref()?.host, &agent.cpus)),
-        None => Some((run.host.as_ref().filter(|_| this_host(record) == Some(true))?, &record.target.cpus)),
-    }
-}
-
-fn of_server(record: &RunRecord, run: &IterationRecord) -> Option<Loss> {
+fn of_server(record: &RunRecord, run: &IterationRecord, there: ServerHost<'_>) -> Option<Loss> {
     let window_ns = Some(run.measured.window_ns).filter(|window_ns| *window_ns > 0)?;
-    let (host, cpus) = server_host(record, run)?;
+    let ServerHost { agent, host, cpus, server } = there;
     let of_server = host.cpus.iter().filter(|cpu| cpus.contains(&cpu.cpu));
     let could_use = record.target.software.as_ref().and_then(|software| software.cpus_max);
     let seats = could_use.map_or(cpus.len(), |most| cpus.len().min(most as usize)).max(1) as u64;
     let could_ns = seats * window_ns;
     let mut seat = Seat {
-        of: "the server".to_owned(),
+        of: server_hosts::named(record, agent),
         could_ns: could_ns as f64,
         taken: Vec::new(),
         stalled_ns_max: 0,
         others: host.others.as_ref(),
     };
-    let processes = run.server.as_ref().and_then(|server| server.processes.as_ref());
+    let processes = server.and_then(|server| server.processes.as_ref());
     if let (Some(queued), Some(others)) = (processes.and_then(|use_| use_.run_queue_ns), seat.others) {
         // Threads that are more than their CPUs wait for each other, which is the server's own matter: only what others used
         // can have been taken by them, and not more than its CPUs were busy with anything else.
         let (busy, used) =
-            (of_server.clone().map(|cpu| cpu.busy_ns).sum::<u64>(), used_there(record, run, cpus));
+            (of_server.clone().map(|cpu| cpu.busy_ns).sum::<u64>(), used_there(record, run, there));
         let elsewhere = if cpus.is_empty() { u64::MAX } else { busy.saturating_sub(used) };
         let by_all = queued.min(others.cpu_ns).min(elsewhere).min(could_ns);
         // One thread that does all the work loses as much as is taken of its one CPU.
@@ -284,7 +278,7 @@ fn of_server(record: &RunRecord, run: &IterationRecord) -> Option<Loss> {
     seat.stalled_ns_max = watched.map(|watch| watch.stalled_ns_max).max().unwrap_or(0);
     seat.add(Taker::Hypervisor, stolen.max(stalled).min(could_ns));
     seat.add(Taker::Heat, of_server.map(|cpu| cpu.heat_ns).sum::<u64>().min(could_ns));
-    of_host(&mut seat, Some(host).filter(|_| record.target.agent.is_some()), could_ns);
+    of_host(&mut seat, Some(host).filter(|_| !record.target.agents.is_empty()), could_ns);
     // Programs beside a server that webstone did not start may be a part of it: a database, a pool of processes.
     let is_ours = record.target.embedded || record.target.software.is_some();
     let by_programs: f64 =
@@ -311,23 +305,15 @@ fn of_host(seat: &mut Seat<'_>, host: Option<&HostUse>, most_ns: u64) {
 }
 
 /// CPU time that the server, its origin and the generator used themselves, as far as the last shares the server's CPUs.
-fn used_there(record: &RunRecord, run: &IterationRecord, cpus: &[u32]) -> u64 {
+fn used_there(record: &RunRecord, run: &IterationRecord, there: ServerHost<'_>) -> u64 {
     let of = |server: &webstone_model::record::ServerUse| server.user_ns.saturating_add(server.system_ns);
     let origin = run.origin.as_ref().and_then(|origin| origin.server.as_ref());
-    let servers = run.server.iter().chain(origin).map(of).fold(0, u64::saturating_add);
+    let servers = there.server.into_iter().chain(origin).map(of).fold(0, u64::saturating_add);
     let makers = run.load_makers();
-    let there =
-        makers.iter().filter(|maker| are_numbered_alike(record, maker)).flat_map(|maker| maker.workers);
-    let there = there.filter(|worker| worker.cpu.is_none_or(|cpu| cpus.contains(&cpu)));
-    there.map(|worker| worker.user_ns.saturating_add(worker.system_ns)).fold(servers, u64::saturating_add)
-}
-
-/// Whether the CPUs of a host that makes load are those that the server's are numbered with: CPU 1 of another host is another CPU.
-pub(super) fn are_numbered_alike(record: &RunRecord, maker: &LoadMaker<'_>) -> bool {
-    match maker.generator {
-        None => record.target.agent.is_none(),
-        Some(_) => record.generator_of(maker).and_then(|host| host.has_server) == Some(true),
-    }
+    let makers = makers.iter().filter(|maker| are_numbered_alike(record, maker, there.agent));
+    let workers = makers.flat_map(|maker| maker.workers);
+    let workers = workers.filter(|worker| worker.cpu.is_none_or(|cpu| there.cpus.contains(&cpu)));
+    workers.map(|worker| worker.user_ns.saturating_add(worker.system_ns)).fold(servers, u64::saturating_add)
 }
 
 /// Whether a worker has its CPU together with the server, its origin, or another worker.
@@ -336,11 +322,16 @@ fn shares_its_cpu(record: &RunRecord, maker: &LoadMaker<'_>, worker: &WorkerUse)
     if maker.workers.iter().filter(|other| other.cpu == Some(cpu)).count() > 1 {
         return true;
     }
-    let (is_elsewhere, servers) = match (maker.generator, &record.target.agent) {
-        (None, _) => (this_host(record) == Some(false), &record.target.cpus),
-        (Some(_), agent) => {
-            let cpus = agent.as_ref().map_or(&record.target.cpus, |agent| &agent.cpus);
-            (!are_numbered_alike(record, maker), cpus)
+    let target = &record.target;
+    let (is_elsewhere, servers) = match (maker.generator, &target.agents[..]) {
+        (None, _) => (this_host(record) == Some(false), Cow::Borrowed(&target.cpus)),
+        (Some(_), []) => (!are_numbered_alike(record, maker, None), Cow::Borrowed(&target.cpus)),
+        (Some(_), [agent]) => (!are_numbered_alike(record, maker, None), Cow::Borrowed(&agent.cpus)),
+        (Some(_), agents) => {
+            let alike = |place: u32| are_numbered_alike(record, maker, Some(place));
+            let there: Vec<&AgentRecord> =
+                (0..).zip(agents).filter(|(place, _)| alike(*place)).map(|(_, agent)| agent).collect();
+            (there.is_empty(), Cow::Owned(there.iter().flat_map(|agent| agent.cpus.clone()).collect()))
         }
     };
     if is_elsewhere {

@@ -7,7 +7,7 @@ use super::bounds::{counted, time};
 use super::fleet;
 use super::rules::{Finding, cannot_tell, how, met, nothing, stated};
 use webstone_model::generators::GeneratorRecord;
-use webstone_model::record::RunRecord;
+use webstone_model::record::{AgentRecord, RunRecord};
 
 /// Hosts are counted by the boots of their kernels: containers and network namespaces of a machine are one host.
 pub(super) fn load_generators(record: &RunRecord) -> Finding {
@@ -58,22 +58,36 @@ fn stated_of_all(record: &RunRecord) -> Option<String> {
 /// Addresses of containers and network namespaces differ, their machine does not: only boots tell.
 pub(super) fn separate_hosts(record: &RunRecord) -> Finding {
     let generators = &record.generators;
-    let servers = record.target.agent.as_ref().and_then(|agent| agent.boot.as_deref());
     if let Some((place, _)) = first(generators, |host| host.has_server == Some(true)) {
         return met(false, format!("the server has its address on the host of generator {}", place + 1));
     }
-    let is_servers = |host: &GeneratorRecord| host.boot.is_some() && host.boot.as_deref() == servers;
-    if let Some((place, _)) = first(generators, is_servers) {
-        return met(false, format!("the server's agent runs on the machine of generator {}", place + 1));
+    let agents = &record.target.agents;
+    let is_alone = agents.len() == 1;
+    let on_one_machine = |server: &AgentRecord| {
+        let (place, _) = first(generators, |host| host.boot.is_some() && host.boot == server.boot)?;
+        Some(place)
+    };
+    let shared = (0..).zip(agents).find_map(|(agent, server)| Some((agent, on_one_machine(server)?)));
+    if let Some((agent, place)) = shared {
+        let whose = match is_alone {
+            true => "the server's agent".to_owned(),
+            false => format!("the agent of {}", record.server_host_named(agent)),
+        };
+        return met(false, format!("{whose} runs on the machine of generator {}", place + 1));
     }
-    if servers.is_none() {
-        let why = "the boot of the kernel on the server's host is unknown";
+    let unknown = (0..).zip(agents).find(|(_, server)| server.boot.is_none()).map(|(agent, _)| agent);
+    if agents.is_empty() || unknown.is_some() {
+        let whose = unknown.map_or("the server's host".to_owned(), |agent| record.server_host_named(agent));
+        let why = format!("the boot of the kernel on {whose} is unknown");
         return cannot_tell(format!("{why}; give --server-agent"));
     }
     if let Some((place, _)) = first(generators, |host| host.boot.is_none()) {
         return cannot_tell(format!("generator {} does not report the boot of its kernel", place + 1));
     }
-    met(true, "the server's agent runs on another machine than every load generator")
+    match is_alone {
+        true => met(true, "the server's agent runs on another machine than every load generator"),
+        false => met(true, "the server's agents run on other machines than the load generators"),
+    }
 }
 
 /// Hosts with different programs measure differently.

@@ -27,8 +27,8 @@ fn fleet() -> RunRecord {
     for host in &mut record.generators {
         host.version.clone_from(&record.tool.version);
     }
-    record.target.agent =
-        Some(AgentRecord { cpus: vec![0], boot: Some("the server's".into()), ..AgentRecord::default() });
+    record.target.agents =
+        vec![AgentRecord { cpus: vec![0], boot: Some("the server's".into()), ..AgentRecord::default() }];
     record
 }
 
@@ -316,11 +316,11 @@ fn hosts_are_separate_only_by_their_boots() {
     assert_eq!(of(&servers), RuleStanding::NotMet);
     assert_eq!(of(&|record| record.generators[1].has_server = Some(true)), RuleStanding::NotMet);
     assert_eq!(of(&|record| record.generators[1].boot = None), RuleStanding::CannotTell);
-    assert_eq!(of(&|record| record.target.agent = None), RuleStanding::CannotTell);
-    assert_eq!(of(&|record| record.target.agent.as_mut().unwrap().boot = None), RuleStanding::CannotTell);
+    assert_eq!(of(&|record| record.target.agents.clear()), RuleStanding::CannotTell);
+    assert_eq!(of(&|record| record.target.agents[0].boot = None), RuleStanding::CannotTell);
     // Another address is no evidence.
     let address = |record: &mut RunRecord| {
-        record.target.agent = None;
+        record.target.agents.clear();
         record.environment.insert("target.this_host".into(), json!(false));
     };
     assert_eq!(of(&address), RuleStanding::CannotTell);

@@ -16,6 +16,7 @@ mod foreseen;
 mod limit;
 mod reasons;
 mod rules;
+mod server_hosts;
 mod slowness;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use super::bounds::counted;
-use super::{RuleResult, RuleSource, RuleStanding, fleet_rules};
+use super::{RuleResult, RuleSource, RuleStanding, fleet_rules, server_hosts};
 use crate::calibration;
 use crate::statistics::{self, NoiseFloor, Steadiness, request_rate_noise};
 use webstone_model::keys::{LevelKey, levels_named};
@@ -102,13 +102,22 @@ const FLEET_RULES: [Rule; 2] = [
     ),
 ];
 
+/// Of a server on several hosts.
+const SERVER_HOSTS_RULES: [Rule; 1] = [ours(
+    "server-hosts-monitored",
+    "every host of the server monitored in every timed run",
+    server_hosts::all_monitored,
+)];
+
 /// Every run rule that concerns a record, checked against it: always the same rules in the same order, and those about several hosts
-/// where several made the load.
+/// where several made the load, or the server had several.
 pub fn rules(record: &RunRecord) -> Vec<RuleResult> {
-    let of_several = if record.generators.is_empty() { &[][..] } else { &FLEET_RULES[..] };
+    let of_fleet = if record.generators.is_empty() { &[][..] } else { &FLEET_RULES[..] };
+    let of_servers = if record.target.agents.len() < 2 { &[][..] } else { &SERVER_HOSTS_RULES[..] };
     RULES
         .iter()
-        .chain(of_several)
+        .chain(of_fleet)
+        .chain(of_servers)
         .map(|rule| {
             let (standing, evidence) = (rule.check)(record);
             RuleResult {
@@ -245,25 +254,40 @@ fn server_host(record: &RunRecord) -> Finding {
     if let Some(stated) = stated(record, KEY) {
         return met(true, stated);
     }
-    let by_agent = record.environment.get("server.environment").and_then(Value::as_object);
-    let whose = match (by_agent, this_host(record)) {
-        (Some(_), _) => "the server's own, as its agent read it",
-        (None, Some(true)) => "this host",
-        (None, _) => {
+    let told = record.server_environments();
+    let whose = match (told.is_empty(), this_host(record)) {
+        (false, _) => "the server's own, as its agent read it",
+        (true, Some(true)) => "this host",
+        (true, _) => {
             let remedy = format!("{}, or give --server-agent", how(KEY));
             return met(false, format!("the server's host is not described; {remedy}"));
         }
     };
-    let is_known = |fact: &str| match by_agent {
-        Some(facts) => facts.contains_key(fact),
-        None => record.environment.contains_key(fact),
+    let lacks = |is_known: &dyn Fn(&str) -> bool| -> Vec<&str> {
+        let needed = ["cpu.model", "memory.bytes", "kernel.release", "sysctl"];
+        needed.into_iter().filter(|fact| !is_known(fact)).collect()
     };
-    let needed = ["cpu.model", "memory.bytes", "kernel.release", "sysctl"];
-    let missing: Vec<&str> = needed.into_iter().filter(|fact| !is_known(fact)).collect();
-    match missing.is_empty() {
-        true => met(true, format!("{whose}, in the environment")),
-        false => met(false, format!("{whose}, but {} could not be read; {}", missing.join(", "), how(KEY))),
+    if record.target.agents.len() < 2 {
+        let missing = match told.first() {
+            Some((_, facts)) => lacks(&|fact| facts.contains_key(fact)),
+            None => lacks(&|fact| record.environment.contains_key(fact)),
+        };
+        return match missing.is_empty() {
+            true => met(true, format!("{whose}, in the environment")),
+            false => {
+                met(false, format!("{whose}, but {} could not be read; {}", missing.join(", "), how(KEY)))
+            }
+        };
     }
+    for agent in 0..record.target.agents.len() as u32 {
+        let facts = told.iter().find(|(place, _)| *place == agent).map(|(_, facts)| facts);
+        let missing = lacks(&|fact| facts.is_some_and(|facts| facts.contains_key(fact)));
+        if !missing.is_empty() {
+            let (host, missing) = (record.server_host_named(agent), missing.join(", "));
+            return met(false, format!("of {host} {missing} could not be read; {}", how(KEY)));
+        }
+    }
+    met(true, "the server's own, as its agents read them, in the record")
 }
 
 fn load_generators(record: &RunRecord) -> Finding {
@@ -286,14 +310,23 @@ fn separate_hosts(record: &RunRecord) -> Finding {
         return fleet_rules::separate_hosts(record);
     }
     let same_machine = record.environment.get("target.same_machine").and_then(Value::as_bool);
+    let (agents, others) = match record.target.agents.len() < 2 {
+        true => ("its agent runs", "its agent runs on another machine"),
+        false => ("an agent of its hosts runs", "the agents of its hosts run on other machines"),
+    };
     match this_host(record) {
         Some(true) => met(false, "the server ran on the load generator's host, over its loopback"),
         // Addresses of containers and network namespaces differ, their machine does not.
-        Some(false) if same_machine == Some(true) => {
-            met(false, "the server has another address, but its agent runs on the load generator's machine")
-        }
+        Some(false) if same_machine == Some(true) => met(
+            false,
+            format!("the server has another address, but {agents} on the load generator's machine"),
+        ),
         Some(false) if same_machine == Some(false) => {
-            met(true, "the server has another address, and its agent runs on another machine")
+            met(true, format!("the server has another address, and {others}"))
+        }
+        // By addresses alone nothing is known of the hosts behind a load balancer.
+        Some(false) if record.target.agents.len() > 1 => {
+            cannot_tell("not every host of the server reports the boot of its kernel")
         }
         Some(false) => met(true, "the server has another address than this host"),
         None => cannot_tell("the record does not say where the server ran"),

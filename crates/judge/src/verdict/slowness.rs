@@ -9,13 +9,16 @@
 use webstone_model::record::{CpuWatch, HostUse, IterationRecord, RunRecord};
 
 use super::bounds::{SLOWER_PERCENT_CLEAN, SLOWER_PERCENT_VOID, SPEED_BUSY_PERCENT_MIN, percent};
-use super::disturbance::{Loss, LossKind, Worth, cpu_of, server_host};
+use super::disturbance::{Loss, LossKind, Worth, cpu_of};
+use super::server_hosts::{self, ServerHost};
 
-/// The server's CPU that was slowed down most, if one was by more than a clean window has.
-pub(super) fn of_server(record: &RunRecord, run: &IterationRecord) -> Option<Loss> {
-    let (host, cpus) = server_host(record, run)?;
+/// The server's CPU on a host that was slowed down most, if one was by more than a clean window has.
+pub(super) fn of_server(record: &RunRecord, run: &IterationRecord, there: ServerHost<'_>) -> Option<Loss> {
+    let ServerHost { agent, host, cpus, .. } = there;
     let judged = host.watched.iter().filter(|watch| cpus.contains(&watch.cpu) && is_busy(host, watch.cpu));
-    judged.filter_map(|watch| of_cpu(record, run, watch)).max_by(|a, b| a.percent.total_cmp(&b.percent))
+    judged
+        .filter_map(|watch| of_cpu(record, run, agent, watch))
+        .max_by(|a, b| a.percent.total_cmp(&b.percent))
 }
 
 fn is_busy(host: &HostUse, cpu: u32) -> bool {
@@ -25,19 +28,22 @@ fn is_busy(host: &HostUse, cpu: u32) -> bool {
     })
 }
 
-fn of_cpu(record: &RunRecord, run: &IterationRecord, watch: &CpuWatch) -> Option<Loss> {
+fn of_cpu(record: &RunRecord, run: &IterationRecord, agent: Option<u32>, watch: &CpuWatch) -> Option<Loss> {
     let slower = |best: Option<u64>| {
         let best = best.filter(|best| *best > 0)? as f64;
         Some(percent(watch.work_ns_median as f64 - best, best))
     };
-    let all = slower(best(record, run, watch.cpu, |_| true))?;
-    let by_then = slower(best(record, run, watch.cpu, |other| other.started_at <= run.started_at))?;
+    let all = slower(best(record, run, (agent, watch.cpu), |_| true))?;
+    let by_then = slower(best(record, run, (agent, watch.cpu), |other| other.started_at <= run.started_at))?;
     let (percent, worth) = match () {
         () if by_then >= SLOWER_PERCENT_VOID => (by_then, Worth::Void),
         () if all >= SLOWER_PERCENT_CLEAN => (all, Worth::Disturbed),
         () => return None,
     };
-    let of = format!("the server's CPU {}", watch.cpu);
+    let of = match agent {
+        None => format!("the server's CPU {}", watch.cpu),
+        Some(_) => format!("CPU {} of {}", watch.cpu, server_hosts::named(record, agent)),
+    };
     let by = "something shares its core or its caches, or its clock fell".to_owned();
     Some(Loss { of, percent, stalled_ns_max: 0, worth, by, kind: LossKind::Slow })
 }
@@ -46,12 +52,13 @@ fn of_cpu(record: &RunRecord, run: &IterationRecord, watch: &CpuWatch) -> Option
 fn best(
     record: &RunRecord,
     run: &IterationRecord,
-    cpu: u32,
+    (agent, cpu): (Option<u32>, u32),
     counts: impl Fn(&IterationRecord) -> bool,
 ) -> Option<u64> {
     let of_level = |other: &&IterationRecord| other.level() == run.level();
     let others = record.iterations.iter().chain(&record.voids).filter(of_level).filter(|other| counts(other));
-    let watches = others.chain([run]).filter_map(|other| server_host(record, other));
-    let bests = watches.flat_map(|(host, _)| &host.watched).filter(|watch| watch.cpu == cpu);
+    let hosts = others.chain([run]).flat_map(|other| server_hosts::in_window(record, other));
+    let watches = hosts.filter(|there| there.agent == agent).flat_map(|there| &there.host.watched);
+    let bests = watches.filter(|watch| watch.cpu == cpu);
     bests.map(|watch| watch.work_ns_best).filter(|best| *best > 0).min()
 }

@@ -13,7 +13,7 @@ use webstone_model::event::Phase;
 use webstone_model::record::{AgentRecord, ProcessUse, ServerHostUse, ServerUse};
 
 use super::frames::{FrameError, send};
-use super::messages::{Answer, Ask, Closed, Find, Found, Numbered};
+use super::messages::{Answer, Ask, Closed, Find, Found, Identity, Numbered};
 use super::process::{AgentError, AgentProcess, Arrival, Asking, Failure, plain, same_protocol};
 use crate::attended::quoted;
 use crate::environment::{ServerHost, boot};
@@ -21,10 +21,12 @@ use crate::interrupt::Interrupt;
 use crate::machine::Root;
 use webstone_store::redaction;
 
+/// Characters of a host's name that are kept: the kernel keeps 64.
+const NAME_CHARS_MAX: usize = 64;
 /// How long an agent may take to be there: a login, and a look at everything that is known of a host.
 pub(super) const START_PATIENCE: Duration = Duration::from_secs(20);
 /// How long it may take to answer.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 /// Answers that wait to be looked at: those of a level, and some. An agent that says more is made to wait, and found out when
 /// it is listened to: answers that nobody asked for would fill memory.
 const ARRIVALS_WAITING_MAX: usize = 4;
@@ -40,7 +42,7 @@ const CLOCKS_SLACK: Duration = Duration::from_millis(2);
 
 /// What an agent must know at its start.
 #[derive(Clone, Debug)]
-pub struct Setting<'a> {
+pub(super) struct Setting<'a> {
     /// The command that starts it.
     pub command: &'a str,
     /// Version of webstone here.
@@ -51,15 +53,19 @@ pub struct Setting<'a> {
 
 /// What an agent reports of its host when it is ready.
 #[derive(Debug, Default)]
-pub struct Introduced {
+pub(super) struct Introduced {
     pub record: AgentRecord,
     pub host: ServerHost,
-    pub warnings: Vec<String>,
+    /// Why the server's own figures are missing there.
+    pub unseen: Option<String>,
+    /// Which of the addresses that the load goes to its host does not have.
+    pub(super) strange: BTreeSet<IpAddr>,
+    pub(super) identity: Identity,
 }
 
 /// What the server and its host used during a window.
 #[derive(Debug)]
-pub struct Elsewhere {
+pub(super) struct Elsewhere {
     /// What the host did.
     pub host: ServerHostUse,
     /// `None` where its processes could not be seen.
@@ -68,7 +74,7 @@ pub struct Elsewhere {
 
 impl Elsewhere {
     /// The same, unless its readings may have been too late for a window of this length.
-    pub fn on_time(self, window_ns: u64) -> Result<Elsewhere, String> {
+    pub(super) fn on_time(self, window_ns: u64) -> Result<Elsewhere, String> {
         let delay_ns = self.host.opening_delay_ns_max + self.host.close_delay_ns_max;
         let percent = delay_ns as f64 * 100.0 / window_ns.max(1) as f64;
         if percent <= LATE_PERCENT_MAX {
@@ -89,7 +95,7 @@ struct Asked {
 }
 
 /// An agent that watches the server under test on its own host.
-pub struct ServerAgent {
+pub(super) struct ServerAgent {
     process: AgentProcess,
     arrivals: Receiver<Arrival>,
     numbers: u64,
@@ -102,7 +108,7 @@ pub struct ServerAgent {
 
 impl ServerAgent {
     /// Starts the agent and lets it find the server's processes.
-    pub fn start(
+    pub(super) fn start(
         setting: &Setting<'_>,
         interrupt: &Interrupt,
     ) -> Result<(ServerAgent, Introduced), AgentError> {
@@ -132,19 +138,25 @@ impl ServerAgent {
         };
         let number = agent.ask(Ask::Find(find.clone()));
         let found = match agent.answer(number, until, interrupt).map_err(failed)? {
-            (Answer::Found(found), _) => *found,
+            (Answer::Found(found), _) => found,
             (other, _) => return Err(failed(unexpected(&other).into())),
         };
-        let warnings = doubts(&find, &found);
+        let unseen = unseen(&found);
         let own = boot(&Root::default());
         record.boot.clone_from(&found.boot);
+        let name = found.environment.get("hostname").and_then(|name| name.as_str()).unwrap_or_default();
+        record.name = plain(name).chars().take(NAME_CHARS_MAX).collect();
+        if found.ports != find.ports {
+            record.ports = found.ports.iter().copied().collect();
+        }
         let host = ServerHost {
-            same_machine: own.zip(found.boot).map(|(own, theirs)| own == theirs),
-            facts: found.environment,
+            same_machine: own.zip(found.boot.clone()).map(|(own, theirs)| own == theirs),
+            facts: found.environment.clone(),
         };
-        record.cpus = found.cpus.unwrap_or_default();
+        record.cpus = found.cpus.clone().unwrap_or_default();
         info!(command, version = record.version, cpus = ?record.cpus, "agent is ready");
-        Ok((agent, Introduced { record, host, warnings }))
+        let Found { strange, identity, .. } = *found;
+        Ok((agent, Introduced { record, host, unseen, strange, identity }))
     }
 
     fn begin(setting: &Setting<'_>, command: &str) -> Result<ServerAgent, AgentError> {
@@ -166,17 +178,21 @@ impl ServerAgent {
         })
     }
 
-    /// A level is about to start. Waits until the agent is ready for it; no load is sent yet.
-    pub fn level_starts(&mut self, interrupt: &Interrupt) {
+    /// A level is about to start: asks the agent to be ready for it. [`Self::ready`] waits for the answer.
+    pub(super) fn level_starts(&mut self) -> u64 {
         self.level = Asked::default();
-        let number = self.ask(Ask::Level);
-        if let Err(failure) = self.answer(number, Instant::now() + ANSWER_PATIENCE, interrupt) {
+        self.ask(Ask::Level)
+    }
+
+    /// Waits until the agent is ready for a level; no load is sent yet.
+    pub(super) fn ready(&mut self, number: u64, until: Instant, interrupt: &Interrupt) {
+        if let Err(failure) = self.answer(number, until, interrupt) {
             self.lost.get_or_insert(failure);
         }
     }
 
     /// The level is in this phase.
-    pub fn look(&mut self, phase: Phase) {
+    pub(super) fn look(&mut self, phase: Phase) {
         match phase {
             Phase::Measuring if self.level.opening.is_none() => {
                 self.level.opening = Some(self.ask(Ask::Open))
@@ -189,10 +205,9 @@ impl ServerAgent {
     }
 
     /// What was used during the window, or why that is unknown. Call it when the level has ended.
-    pub fn used(&mut self, interrupt: &Interrupt) -> Result<Elsewhere, String> {
+    pub(super) fn used(&mut self, until: Instant, interrupt: &Interrupt) -> Result<Elsewhere, String> {
         self.look(Phase::Done);
         let Asked { opening, close } = std::mem::take(&mut self.level);
-        let until = Instant::now() + ANSWER_PATIENCE;
         let used = self.two_readings(opening, close, until, interrupt);
         match used {
             Ok(used) => used,
@@ -247,6 +262,7 @@ impl ServerAgent {
                     host,
                     opening_delay_ns_max: opening_delay.as_nanos() as u64,
                     close_delay_ns_max: close_delay.as_nanos() as u64,
+                    ..ServerHostUse::default()
                 },
                 server,
             }
@@ -329,30 +345,32 @@ fn unexpected(answer: &Answer) -> String {
     format!("broke the protocol: it answered {}", text.chars().take(40).collect::<String>())
 }
 
-/// What makes it doubtful that what the agent sees is the server.
-fn doubts(find: &Find, found: &Found) -> Vec<String> {
-    let mut doubts = Vec::new();
-    let strange: Vec<String> = found.strange.iter().map(IpAddr::to_string).collect();
-    if !strange.is_empty() {
-        doubts.push(format!(
+/// What makes it doubtful that what an agent sees is the server: its host does not have the target's addresses.
+pub(super) fn elsewhere(strange: &BTreeSet<IpAddr>) -> Option<String> {
+    let strange: Vec<String> = strange.iter().map(IpAddr::to_string).collect();
+    (!strange.is_empty()).then(|| {
+        format!(
             "the agent's host does not have the address {} that the load goes to; if it is not the server's host, its \
              figures are of another machine",
             strange.join(", ")
-        ));
-    }
-    let ports: Vec<String> = find.ports.iter().map(u16::to_string).collect();
+        )
+    })
+}
+
+/// Why the server's own figures are missing on a host, if they are.
+fn unseen(found: &Found) -> Option<String> {
+    let ports: Vec<String> = found.ports.iter().map(u16::to_string).collect();
     let port = format!("port {}", ports.join(", "));
     match &found.cpus {
-        Some(_) => {}
-        None if found.listens => doubts.push(format!(
+        Some(_) => None,
+        None if found.listens => Some(format!(
             "the agent is not allowed to see the processes that listen on {port}, so the server's own figures are missing; run it \
              as root or as the server's user, as in 'ssh root@HOST webstone agent'"
         )),
-        None => doubts.push(format!(
+        None => Some(format!(
             "nothing listens on {port} where the agent runs, so the server's own figures are missing"
         )),
     }
-    doubts
 }
 
 /// Whether a time between two readings, as the agent's clock has it, can be what lay between two moments here.

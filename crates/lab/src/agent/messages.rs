@@ -13,7 +13,7 @@ use super::load::{Echoed, LoadAnswer, LoadAsk};
 use webstone_model::record::{HostUse, ServerUse};
 
 /// Version of the protocol. Both sides must have the same.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// A message with its number, which its answer has too.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,8 +79,12 @@ pub(super) struct Behind {
 /// The server and its host, before the load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Found {
+    /// The ports that the server was looked for by: the agent's own where it was given some, else those of the question.
+    pub(super) ports: BTreeSet<u16>,
     /// Whether anything listens on the ports.
     pub(super) listens: bool,
+    /// What tells whether another agent on the same machine watches the same.
+    pub(super) identity: Identity,
     /// CPUs that the processes which listen may run on; `None` where they cannot be seen.
     pub(super) cpus: Option<Vec<u32>>,
     /// Which of the addresses that the load goes to this host does not have.
@@ -89,6 +93,17 @@ pub(super) struct Found {
     pub(super) boot: Option<String>,
     /// Facts about the host.
     pub(super) environment: BTreeMap<String, Value>,
+}
+
+/// What of a machine an agent watches, by numbers that the kernel gives once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Identity {
+    /// The network namespace that it counts in.
+    pub(super) network: Option<String>,
+    /// The server's listening sockets, by inode: unique on a machine, in whichever namespace.
+    pub(super) sockets: BTreeSet<u64>,
+    /// The server's processes, by their namespace and number.
+    pub(super) processes: BTreeSet<(String, u32)>,
 }
 
 /// What was used in a window.

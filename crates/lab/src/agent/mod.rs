@@ -7,7 +7,7 @@
 //! `Window` of. Or it *makes load*: the role itself is the runner's, which has what a load generator needs.
 //!
 //! `frames` is how messages travel, `messages` and `load` what they say, `serve` the agent, `process` this side's end of the
-//! stream, `link` who has a server watched, `generator` who has load made; `idle` keeps a container alive for agents to be started in it.
+//! stream, `link` who has a server watched on a host, `servers` on all of its hosts, `generator` who has load made; `idle` keeps a container alive for agents to be started in it.
 
 mod frames;
 mod generator;
@@ -17,13 +17,14 @@ pub mod load;
 mod messages;
 mod process;
 mod serve;
+mod servers;
 mod understood;
 
 pub use frames::Payload;
 pub use generator::{GeneratorAgent, Heard, Heartbeat};
 pub use idle::wait as wait_for_use;
-pub use link::{Elsewhere, ServerAgent, Setting};
 pub use messages::PROTOCOL;
 pub use process::AgentError;
 pub use serve::{LEASE, LoadRole, ServeError, Voice, serve};
+pub use servers::{Described, OnHosts, ServerAgents, Watched};
 pub use understood::{Understood, understood};

@@ -49,6 +49,12 @@ pub enum AgentError {
         /// Both versions.
         what: String,
     },
+    /// Two of them watch the same.
+    #[error("{what}: the server would be counted twice")]
+    Twice {
+        /// Which, and where.
+        what: String,
+    },
     /// It ended, hung, or made no sense.
     #[error("the agent `{command}` {}", .failure.how)]
     Failed {
@@ -101,6 +107,9 @@ impl AgentError {
                 "begin with a program of this host, as in 'ssh web1 webstone agent'".to_owned()
             }
             AgentError::Version { .. } => SAME_VERSION.to_owned(),
+            AgentError::Twice { .. } => {
+                "leave one out, or give each the port of its own server, as in 'ssh web1 webstone agent --port 8081'".to_owned()
+            }
             AgentError::Failed { command, failure } => match failure.cause {
                 Cause::Terminal => {
                     "start it without a terminal (no `ssh -t`): a terminal changes what is sent".to_owned()

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use webstone_model::record::HostUse;
 
 use super::frames::{FrameError, Frames, Greeting, greet, greeted, pieces, send};
 use super::load::{Echoed, LoadAnswer, LoadAsk};
-use super::messages::{Answer, Ask, Behind, Closed, Find, Found, Numbered, PROTOCOL};
+use super::messages::{Answer, Ask, Behind, Closed, Find, Found, Identity, Numbered, PROTOCOL};
 use crate::endpoint::is_this_host;
 use crate::environment;
 use crate::host_use::links_towards;
@@ -119,7 +120,8 @@ impl Voice {
     }
 }
 
-/// Answers until `input` ends. `version` is webstone's own; `load` makes the role that makes load, once it is wanted.
+/// Answers until `input` ends. `version` is webstone's own; `ports` are those of the server here, where they are not the target's;
+/// `load` makes the role that makes load, once it is wanted.
 ///
 /// An agent that makes load ends by itself where it hears nothing for [`LEASE`], because the end of a stream may never arrive.
 ///
@@ -129,6 +131,7 @@ pub fn serve(
     mut input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
     version: &str,
+    ports: BTreeSet<u16>,
     load: impl FnOnce(Voice) -> Box<dyn LoadRole> + Send + 'static,
 ) -> Result<(), ServeError> {
     let voice = Voice::new(output);
@@ -145,7 +148,7 @@ pub fn serve(
         });
     }
     let (sender, asks) = channel();
-    let mut looker = Looker { voice: voice.clone(), server: None };
+    let mut looker = Looker { voice: voice.clone(), ports, server: None };
     std::thread::Builder::new().name("looks".to_owned()).spawn(move || {
         // Where nothing can be said any more, the stream that is read ends, too.
         let _ = looker.answer_all(&asks);
@@ -224,6 +227,8 @@ struct Place {
 
 struct Looker {
     voice: Voice,
+    /// Where to look for the server; empty: where the question says.
+    ports: BTreeSet<u16>,
     server: Option<Place>,
 }
 
@@ -249,7 +254,10 @@ impl Looker {
         }
         let answer = match ask.message {
             Ask::Echo | Ask::Load(_) => return Ok(()),
-            Ask::Find(find) => {
+            Ask::Find(mut find) => {
+                if !self.ports.is_empty() {
+                    find.ports.clone_from(&self.ports);
+                }
                 let (place, found) = look_for(&find);
                 self.server = Some(place);
                 Answer::Found(Box::new(found))
@@ -265,11 +273,26 @@ impl Looker {
 fn look_for(find: &Find) -> (Place, Found) {
     let root = Root::default();
     let on_one_host = find.generator.iter().copied().all(is_this_host);
-    let links = links_towards(&root, find.generator.iter().copied(), on_one_host);
+    let strange: BTreeSet<IpAddr> =
+        find.addresses.iter().copied().filter(|address| !is_this_host(*address)).collect();
+    // What has the target's address elsewhere is a load balancer, and its traffic is the load here.
+    let towards = find.generator.iter().chain(&strange).copied();
+    let links = links_towards(&root, towards, on_one_host);
+    let sockets = listeners::inodes(&root, &find.ports);
+    let server = listeners::find(&root, &find.ports);
+    let namespace = |kind: &str| Some(root.link(&format!("/proc/self/ns/{kind}"))?.display().to_string());
+    let processes = server.iter().flat_map(|server| server.tree().all());
+    let of = namespace("pid").unwrap_or_default();
     let found = Found {
-        listens: listeners::is_listening(&root, &find.ports),
-        cpus: listeners::find(&root, &find.ports).map(|server| server.cpus),
-        strange: find.addresses.iter().copied().filter(|address| !is_this_host(*address)).collect(),
+        ports: find.ports.clone(),
+        listens: !sockets.is_empty(),
+        identity: Identity {
+            network: namespace("net"),
+            sockets,
+            processes: processes.map(|process| (of.clone(), process)).collect(),
+        },
+        cpus: server.map(|server| server.cpus),
+        strange,
         boot: environment::boot(&root),
         environment: environment::of_host(&root, &find.generator, on_one_host),
     };

@@ -27,7 +27,7 @@ fn greeting(protocol: u32) -> Vec<u8> {
 
 /// What an agent says to these bytes before its input ends.
 fn served(bytes: Vec<u8>) -> Result<(), ServeError> {
-    serve(Cursor::new(bytes), io::sink(), "9.9.9", idle)
+    serve(Cursor::new(bytes), io::sink(), "9.9.9", BTreeSet::new(), idle)
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn strangers_are_refused() {
 fn agent() -> UnixStream {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let input = theirs.try_clone().unwrap();
-    std::thread::spawn(move || serve(input, theirs, "9.9.9", idle));
+    std::thread::spawn(move || serve(input, theirs, "9.9.9", BTreeSet::new(), idle));
     ours
 }
 

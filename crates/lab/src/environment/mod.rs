@@ -39,8 +39,8 @@ pub struct Subject<'a> {
     pub configuration: Vec<Value>,
     /// Facts about the server, by name, where webstone started it.
     pub server: Vec<(&'static str, String)>,
-    /// Facts about the server's host, where an agent looked at it there.
-    pub server_host: Option<ServerHost>,
+    /// The server's hosts that agents looked at.
+    pub server_hosts: Vec<ServerHost>,
 }
 
 /// What an agent reports of its host.
@@ -80,7 +80,7 @@ pub fn gather(root: &Root, subject: Subject<'_>) -> BTreeMap<String, Value> {
 }
 
 fn gather_with(mut facts: Facts<'_>, subject: Subject<'_>, ask: network::Ask<'_>) -> BTreeMap<String, Value> {
-    let Subject { tool, target_is_this_host, addresses, configuration, server, server_host } = subject;
+    let Subject { tool, target_is_this_host, addresses, configuration, server, server_hosts } = subject;
     facts.add("tool", "this program", Some(json!(tool)));
     facts.add("architecture", "this program", Some(std::env::consts::ARCH));
     facts.add("target.this_host", "the target's addresses", Some(target_is_this_host));
@@ -96,12 +96,21 @@ fn gather_with(mut facts: Facts<'_>, subject: Subject<'_>, ask: network::Ask<'_>
     for (name, text) in server {
         facts.add(name, "the server's driver", Some(text));
     }
-    if let Some(ServerHost { facts: there, same_machine }) = server_host {
+    if !server_hosts.is_empty() {
+        let same = server_hosts.iter().map(|host| host.same_machine);
+        // One on this machine is enough; that none is must be known of all.
+        let same_machine = match same.clone().any(|same| same == Some(true)) {
+            true => Some(true),
+            false => same.collect::<Option<Vec<bool>>>().map(|_| false),
+        };
         facts.add(
             "target.same_machine",
             "/proc/sys/kernel/random/boot_id here and at the agent",
             same_machine,
         );
+    }
+    // Of several hosts, the record has each with its agent.
+    if let Ok([ServerHost { facts: there, .. }]) = <[ServerHost; 1]>::try_from(server_hosts) {
         let there: serde_json::Map<String, Value> = there.into_iter().collect();
         facts.add("server.environment", "the agent on the server's host (--server-agent)", Some(there));
     }
@@ -136,7 +145,7 @@ mod tests {
             addresses: &BTreeSet::new(),
             configuration: Vec::new(),
             server: Vec::new(),
-            server_host: None,
+            server_hosts: Vec::new(),
         };
         gather_with(Facts::below(root), subject, &|_, _| None)
     }

@@ -6,6 +6,7 @@ use super::quantity::Quantity;
 use super::table::{Better, Figure, Gate, Precision, some};
 use super::{quotient, seconds};
 use crate::record::{CpuUse, Disturbance, HostUse, IterationRecord, LinkUse, TcpUse};
+use crate::server_hosts::hosts_at_once;
 
 /// The counters of a host, summed over the windows in which they were read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,32 +53,39 @@ pub struct Links {
 impl HostFigures {
     /// Of the hosts that made the load, all together; `None` where the kernel of none was read in these iterations.
     pub fn of_generator(runs: &[&IterationRecord]) -> Option<HostFigures> {
-        HostFigures::over(runs, |run| {
-            run.load_makers().into_iter().filter_map(|maker| Some((maker.host?, maker.ended))).collect()
-        })
-    }
-
-    /// Of the server's host; `None` where no agent looked at it there.
-    pub fn of_server(runs: &[&IterationRecord]) -> Option<HostFigures> {
-        let mut sum = HostFigures::over(runs, |run| {
-            let there = run.server_host.as_ref();
-            there.map(|there| (&there.host, run.measured.counts.ended())).into_iter().collect()
-        })?;
-        for there in runs.iter().filter_map(|run| run.server_host.as_ref()) {
-            sum.opening_delay_ns_max = sum.opening_delay_ns_max.max(there.opening_delay_ns_max);
-            sum.close_delay_ns_max = sum.close_delay_ns_max.max(there.close_delay_ns_max);
-        }
-        Some(sum)
-    }
-
-    /// `of`: the hosts of a window, each with the requests that ended there.
-    fn over(
-        runs: &[&IterationRecord],
-        of: fn(&IterationRecord) -> Vec<(&HostUse, u64)>,
-    ) -> Option<HostFigures> {
         let mut sum: Option<HostFigures> = None;
-        for hosts in runs.iter().map(|run| of(run)).filter(|hosts| !hosts.is_empty()) {
-            sum.get_or_insert_default().add(&hosts);
+        for run in runs {
+            let makers = run.load_makers();
+            let hosts: Vec<(&HostUse, u64)> =
+                makers.iter().filter_map(|maker| Some((maker.host?, maker.ended))).collect();
+            if !hosts.is_empty() {
+                sum.get_or_insert_default().add(&hosts);
+            }
+        }
+        sum
+    }
+
+    /// Of the server's hosts, all together; `None` where no agent looked at one.
+    pub fn of_server(runs: &[&IterationRecord]) -> Option<HostFigures> {
+        let mut sum: Option<HostFigures> = None;
+        for run in runs {
+            let Some(host) = hosts_at_once(&run.server_hosts) else { continue };
+            let sum = sum.get_or_insert_default();
+            sum.add(&[(&host, run.measured.counts.ended())]);
+            for there in &run.server_hosts {
+                sum.opening_delay_ns_max = sum.opening_delay_ns_max.max(there.opening_delay_ns_max);
+                sum.close_delay_ns_max = sum.close_delay_ns_max.max(there.close_delay_ns_max);
+            }
+        }
+        sum
+    }
+
+    /// Of one of the server's hosts, by its agent.
+    pub fn on_host(runs: &[&IterationRecord], agent: u32) -> Option<HostFigures> {
+        let mut sum: Option<HostFigures> = None;
+        for run in runs {
+            let Some(there) = run.server_hosts.iter().find(|there| there.agent == agent) else { continue };
+            sum.get_or_insert_default().add(&[(&there.host, run.measured.counts.ended())]);
         }
         sum
     }

@@ -194,8 +194,9 @@ impl Run<'_> {
                 pages => pages,
             },
             connections: spec.client.connections,
-            cpus: of_list(&target.cpus)
-                .or_else(|| of_list(target.agent.as_ref().map_or(&[][..], |agent| &agent.cpus))),
+            cpus: of_list(&target.cpus).or_else(|| {
+                of_list(&target.agents.iter().flat_map(|agent| agent.cpus.clone()).collect::<Vec<_>>())
+            }),
             cache: spec.server.cache.or_else(|| own_cache.then(|| spec.server.reference_caches())),
             resolve_names: ours.then_some(spec.server.resolve_names),
             batch: spec.load.pages.filter(|_| spec.load.duration.0 == 0),

@@ -368,10 +368,14 @@ fn host(record: &RunRecord, found: &mut Vec<Caution>) {
             found.push(listen_queue(overflows, &named(generator)));
         }
     }
-    let there = record.iterations.iter().filter_map(|run| run.server_host.as_ref()).map(|there| &there.host);
-    let there = sum(&there.collect::<Vec<_>>(), |tcp| tcp.listen_overflows);
-    if there > 0 {
-        found.push(listen_queue(there, "the server's host"));
+    for agent in 0..record.target.agents.len() as u32 {
+        let there = record.iterations.iter().flat_map(|run| run.server_networks());
+        let there: Vec<&HostUse> =
+            there.filter(|there| there.agent == agent).map(|there| &there.host).collect();
+        let there = sum(&there, |tcp| tcp.listen_overflows);
+        if there > 0 {
+            found.push(listen_queue(there, &record.server_host_named(agent)));
+        }
     }
     for (generator, hosts) in &hosts {
         let syn = sum(hosts, |tcp| tcp.syn_retransmitted);

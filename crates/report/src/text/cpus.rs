@@ -23,7 +23,7 @@ pub(crate) fn sheet(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -
         return None;
     }
     let whose = if is_alone { "this host" } else { "the controller's host" };
-    let (table, explanation) = table(level, whose, of_generator, &|cpu| {
+    let (table, explanation) = table(level, whose, &of_generator, &|cpu| {
         let workers = level.runs.iter().filter(|_| is_alone).flat_map(|run| &run.measured.generator.workers);
         let worker = workers.into_iter().any(|worker| worker.cpu == Some(cpu));
         match (record.target.cpus.contains(&cpu), worker) {
@@ -47,29 +47,39 @@ pub(crate) fn sheet(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -
     Some(Sheet { notes, ..Sheet::new("CPUs", explanation, table) })
 }
 
-/// The same of the server's host, where an agent looked at it there.
+/// The same of the server's host, where an agent looked at it there; of several, of the busiest one.
 pub(crate) fn elsewhere(screen: &Screen, record: &RunRecord, levels: &[Level<'_>]) -> Option<Sheet> {
-    let agent = record.target.agent.as_ref()?;
     let level = &levels[summary::peak(levels).unwrap_or(0)];
-    let (table, explanation) = table(level, "the server's host", of_server, &|cpu| {
+    let busy = |agent: u32| {
+        let hosts = level.runs.iter().filter_map(|run| of_server(run, agent));
+        hosts.flat_map(|host| &host.cpus).map(|cpu| cpu.busy_ns).fold(0, u64::saturating_add)
+    };
+    let agents = record.target.agents.len() as u32;
+    let place = (0..agents).rev().max_by_key(|agent| busy(*agent))?;
+    let agent = &record.target.agents[place as usize];
+    let whose = match agents {
+        1 => record.server_host_named(place),
+        _ => screen.safe(&format!("{}, the busiest", record.server_host_named(place))),
+    };
+    let (table, explanation) = table(level, &whose, &|run| of_server(run, place), &|cpu| {
         if agent.cpus.contains(&cpu) { "server" } else { screen.dash() }
     })?;
     Some(Sheet::new("CPUs there", explanation, table))
 }
 
-pub(super) fn of_generator(run: &IterationRecord) -> Option<&HostUse> {
+fn of_generator(run: &IterationRecord) -> Option<&HostUse> {
     run.host.as_ref()
 }
 
-pub(super) fn of_server(run: &IterationRecord) -> Option<&HostUse> {
-    run.server_host.as_ref().map(|elsewhere| &elsewhere.host)
+fn of_server(run: &IterationRecord, agent: u32) -> Option<&HostUse> {
+    Some(&run.server_hosts.iter().find(|there| there.agent == agent)?.host)
 }
 
 /// A level's CPUs, and what the table is about. `given_to` names who was to run on a CPU.
 fn table(
     level: &Level<'_>,
     whose: &str,
-    of: fn(&IterationRecord) -> Option<&HostUse>,
+    of: &dyn Fn(&IterationRecord) -> Option<&HostUse>,
     given_to: &dyn Fn(u32) -> &'static str,
 ) -> Option<(Table, String)> {
     let mut uses: BTreeMap<u32, CpuUse> = BTreeMap::new();

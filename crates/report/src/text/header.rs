@@ -255,10 +255,17 @@ pub(crate) fn host(record: &RunRecord) -> Vec<String> {
     machine(&|name| record.environment.get(name))
 }
 
-/// The same of the server's, where an agent told of it.
+/// The same of the server's, where an agent told of it; of several, their names.
 pub(crate) fn server_host(record: &RunRecord) -> Vec<String> {
-    let facts = record.environment.get("server.environment").and_then(Value::as_object);
-    facts.map_or_else(Vec::new, |facts| machine(&|name| facts.get(name)))
+    match &record.server_environments()[..] {
+        [] => Vec::new(),
+        [(_, facts)] if record.target.agents.len() < 2 => machine(&|name| facts.get(name).copied()),
+        _ => {
+            let agents = 0..record.target.agents.len() as u32;
+            let names: Vec<String> = agents.map(|agent| record.server_host_name(agent)).collect();
+            vec![counted(names.len() as u64, "host", "hosts"), names.join(", ")]
+        }
+    }
 }
 
 /// A machine by its facts: name, processor, governor, memory, kernel; empty what is not known.

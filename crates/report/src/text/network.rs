@@ -25,7 +25,12 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
 /// The same seen from the server's host, where an agent looked at it there.
 pub(crate) fn elsewhere(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
     let (table, names) = table(screen, levels, |level| level.server_host.as_ref())?;
-    let explanation = format!("all traffic on {names}, as the server's host counts it");
+    let agents = levels.iter().flat_map(|level| &level.runs).flat_map(|run| &run.server_hosts);
+    let by = match agents.map(|there| there.agent).max() {
+        None | Some(0) => "the server's host counts it",
+        Some(_) => "the server's hosts count it",
+    };
+    let explanation = format!("all traffic on {names}, as {by}");
     Some(Sheet::new("Network there", explanation, table))
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
 /// What looking took of the host that the server runs on, and how late an agent's readings may have been.
 fn cost(screen: &Screen, levels: &[Level<'_>]) -> Option<String> {
     let runs = || levels.iter().flat_map(|level| &level.runs);
-    let elsewhere = || runs().filter_map(|run| run.server_host.as_ref());
+    let elsewhere = || runs().flat_map(|run| &run.server_hosts);
     let is_elsewhere = elsewhere().next().is_some();
     let hosts: Vec<&HostUse> = match is_elsewhere {
         true => elsewhere().map(|it| &it.host).collect(),
@@ -43,5 +43,7 @@ fn cost(screen: &Screen, levels: &[Level<'_>]) -> Option<String> {
     }
     let delays = elsewhere().flat_map(|it| [it.opening_delay_ns_max, it.close_delay_ns_max]);
     let late = crate::numbers::seconds(screen, delays.max().unwrap_or_default() as f64 / 1e9);
-    Some(format!("{note}, on the server's host; samples were at most {late} late"))
+    let agents = elsewhere().map(|there| there.agent).max().unwrap_or_default();
+    let hosts = if agents == 0 { "host" } else { "hosts" };
+    Some(format!("{note}, on the server's {hosts}; samples were at most {late} late"))
 }

@@ -24,13 +24,14 @@ pub fn fleet() -> RunRecord {
     environment.insert("target.this_host".to_owned(), json!(false));
     environment
         .insert("server.environment".to_owned(), json!({ "hostname": "web1", "cpu.model": "Server CPU 1" }));
-    record.target.agent = Some(AgentRecord {
+    record.target.agents = vec![AgentRecord {
         command: "ssh web1 webstone agent".to_owned(),
         version: "0.1.0".to_owned(),
         boot: Some("b0".to_owned()),
         round_trip_ns_min: 180_000,
         cpus: vec![0, 1, 2, 3],
-    });
+        ..AgentRecord::default()
+    }];
     let hosts = ["gen1", "gen2", "gen3"];
     let agents = hosts.map(|host| format!("ssh {host} webstone agent"));
     record.spec.generators = agents.clone().map(GeneratorHost::reached_by).to_vec();
@@ -157,7 +158,7 @@ fn together(
         ..sum
     });
     let there = HostUse { links: vec![link], disturbance: None, ..there };
-    run.server_host = Some(ServerHostUse { host: there, ..ServerHostUse::default() });
+    run.server_hosts = vec![ServerHostUse { host: there, ..ServerHostUse::default() }];
     run.parts = parts;
     let parts = webstone_model::identities::of_parts(&run);
     run.identities.extend(parts);

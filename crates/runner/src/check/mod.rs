@@ -98,7 +98,7 @@ fn rules(spec: &mut RunSpec, asked: &Asked) -> Result<(), SpecError> {
     client::check(&mut spec.client)?;
     tls::check(&spec.client.tls)?;
     cpus("generator.cpus", &spec.generator.cpus)?;
-    server::agent(spec)?;
+    server::agents(spec)?;
     generators::check(spec)?;
     match spec.target.first() {
         Some(url) => server::elsewhere(&spec.server, url, &asked.given),

@@ -6,6 +6,9 @@ use webstone_model::workload::{TlsPages, Workload};
 
 use super::{SpecError, cpus, server_url};
 
+/// Most hosts of a server that agents watch.
+const AGENTS_MAX: usize = 64;
+
 /// A server that webstone starts.
 pub(super) fn own(server: &mut ServerSpec) -> Result<(), SpecError> {
     reference(server)?;
@@ -93,12 +96,25 @@ fn listens(key: &str, text: &str) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// What is watched by an agent is elsewhere, and is found there by its port.
-pub(super) fn agent(spec: &RunSpec) -> Result<(), SpecError> {
-    let Some(command) = &spec.server.agent else { return Ok(()) };
-    if shlex::split(command).is_none_or(|words| words.is_empty()) {
-        let remedy = "write one, as in 'ssh root@web1 webstone agent'";
-        return Err(SpecError::value("server.agent", command, "not a command", remedy));
+/// What is watched by agents is elsewhere, and is found there by its port.
+pub(super) fn agents(spec: &RunSpec) -> Result<(), SpecError> {
+    let commands = &spec.server.agents;
+    for (place, command) in commands.iter().enumerate() {
+        if shlex::split(command).is_none_or(|words| words.is_empty()) {
+            let remedy = "write one, as in 'ssh root@web1 webstone agent'";
+            return Err(SpecError::value("server.agent", command, "not a command", remedy));
+        }
+        if commands[..place].contains(command) {
+            let remedy = "write it once: each agent is on a host of its own, or watches a port of its own";
+            return Err(SpecError::value("server.agent", command, "given twice", remedy));
+        }
+    }
+    if commands.len() > AGENTS_MAX {
+        let rule = format!("more than {AGENTS_MAX} hosts");
+        return Err(SpecError::value("server.agent", commands.len(), &rule, "leave some out"));
+    }
+    if commands.is_empty() {
+        return Ok(());
     }
     let instead = match (&spec.client.unix_socket, spec.target.first()) {
         (Some(_), _) => "is reached through client.unix_socket",

@@ -15,6 +15,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use webstone_model::errors::{ErrorCount, ErrorTable};
 use webstone_model::generators::{GeneratorLoss, GeneratorRecord};
+use webstone_model::record::AgentRecord;
 pub use webstone_model::redacted::REDACTED;
 use webstone_model::spec::RunSpec;
 use webstone_model::workload::Workload;
@@ -110,6 +111,14 @@ pub fn generators(generators: &mut [GeneratorRecord]) {
     for host in generators {
         host.command = text(&host.command).text;
         host.environment.values_mut().for_each(every_text);
+    }
+}
+
+/// What watched the server on its hosts, as a record keeps it.
+pub fn server_agents(agents: &mut [AgentRecord]) {
+    for agent in agents {
+        agent.command = text(&agent.command).text;
+        agent.environment.values_mut().for_each(every_text);
     }
 }
 

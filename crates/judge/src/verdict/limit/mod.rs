@@ -17,6 +17,7 @@ mod waiting;
 
 use super::bounds::{LINK_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, STOLEN_PERCENT_MAX, WORKER_CPU_PERCENT_MAX};
 use super::disturbance::losses;
+use super::server_hosts;
 use super::{LevelLimit, Limit, LimitingResource};
 use crate::calibration;
 use generator::Generator;
@@ -89,14 +90,44 @@ fn besides(texts: &[Option<String>]) -> String {
     if texts.is_empty() { String::new() } else { format!(" ({})", texts.join(", ")) }
 }
 
+/// A host of the server over all iterations of a level.
+struct Host {
+    agent: Option<u32>,
+    server: Option<Server>,
+    processors: Option<Processors>,
+}
+
+impl Host {
+    /// All hosts of the server, the busiest first: where any was at its limit, that one was.
+    fn all(record: &RunRecord, runs: &[&IterationRecord]) -> Vec<Host> {
+        let mut hosts: Vec<Host> = server_hosts::agents(record)
+            .into_iter()
+            .map(|agent| Host {
+                agent,
+                server: Server::of(record, runs, agent),
+                processors: Processors::of(record, runs, agent),
+            })
+            .collect();
+        hosts.sort_by(|a, b| b.busiest().total_cmp(&a.busiest()));
+        hosts
+    }
+
+    /// Its busiest CPU, or the most that a thread of the server wanted of one.
+    fn busiest(&self) -> f64 {
+        let of_cpus = self.processors.as_ref().map_or(0.0, |processors| processors.busiest);
+        of_cpus.max(self.server.as_ref().map_or(0.0, Server::wanted))
+    }
+}
+
 fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>) -> Limit {
     let at = runs[0].level().to_string();
     let generator = Generator::of(runs);
-    let server = Server::of(record, runs);
+    let hosts = Host::all(record, runs);
+    let busiest_host = &hosts[0];
     let origin = Server::of_origin(record, runs);
-    let link = network::link(runs);
+    let link = network::link(record, runs);
     let generator_text = generator.as_ref().map(Generator::text);
-    let server_text = server.as_ref().map(Server::text);
+    let server_text = busiest_host.server.as_ref().map(Server::text);
     let origin_text = origin.as_ref().map(Server::text);
     let link_text = link.as_ref().map(|link| link.text.clone());
 
@@ -120,15 +151,14 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
     if let Some(generator) = generator.as_ref().filter(|it| it.wanted() >= WORKER_CPU_PERCENT_MAX) {
         return unknown(&at, &generator.text());
     }
-    if let Some(found) = origin.as_ref().and_then(|it| origin::limits(record, it, server.as_ref(), &at)) {
+    let proxy = busiest_host.server.as_ref();
+    if let Some(found) = origin.as_ref().and_then(|it| origin::limits(record, it, proxy, &at)) {
         return found;
     }
-    let processors = Processors::of(record, runs);
-    if let Some(server) = &server {
-        let besides = besides(&[origin_text.clone(), generator_text.clone(), link_text.clone()]);
-        if let Some(found) = server.at_ceiling(&at, &besides) {
-            return found;
-        }
+    let besides_hosts = besides(&[origin_text.clone(), generator_text.clone(), link_text.clone()]);
+    let at_ceiling = |host: &Host| host.server.as_ref()?.at_ceiling(&at, &besides_hosts);
+    if let Some(found) = hosts.iter().find_map(at_ceiling) {
+        return found;
     }
     if let Some(link) = link.as_ref().filter(|link| link.used >= LINK_PERCENT_MAX) {
         let besides = besides(&[generator_text, server_text, origin_text]);
@@ -139,7 +169,7 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
     }
     let figures: Vec<String> = [
         server_text,
-        processors.as_ref().and_then(Processors::text),
+        busiest_host.processors.as_ref().and_then(Processors::text),
         origin_text,
         link_text,
         generator_text,
@@ -151,42 +181,59 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
     let figures = figures.join(", ");
     let trouble = network::trouble(record, runs).map_or(String::new(), |text| format!(", {text}"));
     let told = |why: &str| unknown(&at, &format!("{why}; {figures}{trouble}"));
-    let Some(server) = server else {
-        let seen = processors.as_ref().and_then(Processors::left_to_it).map(|text| format!(", {text}"));
-        let why = format!("the CPU time of the server was not measured{}", seen.unwrap_or_default());
+    if let Some(host) = hosts.iter().find(|host| host.server.is_none()) {
+        let left = host.processors.as_ref().and_then(Processors::left_to_it);
+        let seen = left.map_or(String::new(), |text| format!(", {text}"));
+        let who = server_hosts::named(record, host.agent);
+        let why = format!("the CPU time of {who} was not measured{seen}");
         return unknown(&at, &format!("{why}; {}; {figures}", network::kernel(record, runs)));
-    };
+    }
     let Some(generator) = generator else { return told("no worker of the generator is in the record") };
-    let Some(processors) = processors else { return told("what ran on the server's CPUs was not measured") };
-    if let Some((cpu, stolen)) =
-        processors.stolen.as_ref().filter(|(_, stolen)| *stolen >= STOLEN_PERCENT_MAX)
-    {
+    let known = |host: &'_ Host| host.processors.is_some();
+    if !hosts.iter().all(known) {
+        return told("what ran on the server's CPUs was not measured");
+    }
+    let processors = || hosts.iter().filter_map(|host| host.processors.as_ref());
+    let stolen = processors().filter_map(|it| it.stolen.as_ref()).max_by(|a, b| a.1.total_cmp(&b.1));
+    if let Some((cpu, stolen)) = stolen.filter(|(_, stolen)| *stolen >= STOLEN_PERCENT_MAX) {
         return told(&format!("the hypervisor gave {stolen:.0} % of {cpu} to others"));
     }
-    if let Some((cpu, busy)) = processors.shared.filter(|(_, busy)| *busy >= SERVER_CPU_PERCENT_MAX) {
+    let shared = processors().filter_map(|it| it.shared).max_by(|a, b| a.1.total_cmp(&b.1));
+    if let Some((cpu, busy)) = shared.filter(|(_, busy)| *busy >= SERVER_CPU_PERCENT_MAX) {
         return told(&format!("server and generator share CPU {cpu}, which was {busy:.0} % busy"));
     }
-    let busiest = processors.busiest.max(server.wanted());
-    if processors.others.is_some_and(|others| others >= OTHERS_PERCENT_MAX)
-        && busiest + generator.wanted() > IDLE_PERCENT_MAX
-    {
-        return told("other programs ran on the server's CPUs");
+    let by_others = hosts.iter().find(|host| {
+        let others = host.processors.as_ref().and_then(|it| it.others);
+        others.is_some_and(|others| others >= OTHERS_PERCENT_MAX)
+            && host.busiest() + generator.wanted() > IDLE_PERCENT_MAX
+    });
+    if let Some(host) = by_others {
+        let whose = match host.agent {
+            None => "the server's CPUs".to_owned(),
+            Some(_) => format!("CPUs of {}", server_hosts::named(record, host.agent)),
+        };
+        return told(&format!("other programs ran on {whose}"));
     }
     if let Some(loss) = runs.iter().find_map(|run| losses(record, run).into_iter().next()) {
         return told(&loss.sentence());
     }
-    // Alone on its CPUs, it can only have waited for itself.
-    let is_alone = processors.shared.is_none() && origin.is_none();
-    let in_its_own_way = || server.in_its_own_way(&at).filter(|_| is_alone && processors.others.is_some());
-    if let Some(found) = server.with_interrupts(&at, &processors).or_else(in_its_own_way) {
+    let of_itself = |host: &Host| {
+        let (server, processors) = (host.server.as_ref()?, host.processors.as_ref()?);
+        // Alone on its CPUs, it can only have waited for itself.
+        let is_alone = processors.shared.is_none() && origin.is_none();
+        let in_its_own_way =
+            || server.in_its_own_way(&at).filter(|_| is_alone && processors.others.is_some());
+        server.with_interrupts(&at, processors).or_else(in_its_own_way)
+    };
+    if let Some(found) = hosts.iter().find_map(of_itself) {
         return found;
     }
     let origin_busy = match (&origin, &record.target.origin) {
-        (Some(origin), _) => processors.origin_busiest.max(origin.wanted()),
+        (Some(origin), _) => processors().map(|it| it.origin_busiest).fold(origin.wanted(), f64::max),
         (None, Some(_)) => return told("the CPU time of the origin was not measured"),
         (None, None) => 0.0,
     };
-    if busiest + origin_busy + generator.wanted() > IDLE_PERCENT_MAX {
+    if busiest_host.busiest() + origin_busy + generator.wanted() > IDLE_PERCENT_MAX {
         return told("no CPU was clearly at its limit, but server and generator were not mostly idle either");
     }
     waiting::limits(record, runs, &at, &figures, plateau)

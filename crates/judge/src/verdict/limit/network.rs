@@ -16,13 +16,16 @@ pub(super) struct Link {
 }
 
 /// The fullest link over all iterations of a level. Nothing of a loopback, which has no speed.
-pub(super) fn link(runs: &[&IterationRecord]) -> Option<Link> {
+pub(super) fn link(record: &RunRecord, runs: &[&IterationRecord]) -> Option<Link> {
     let here = makers(runs).into_iter().filter_map(|(generator, hosts)| {
         let whose = generator.map(|number| format!("generator {}'s ", number + 1)).unwrap_or_default();
         fullest(&whose, hosts.into_iter())
     });
-    let there = runs.iter().filter_map(|run| Some(&run.server_host.as_ref()?.host));
-    let there = fullest("the server's ", there);
+    let there = servers(record, runs).into_iter().filter_map(|(agent, hosts)| {
+        let whose =
+            agent.map_or("the server's ".to_owned(), |it| format!("{}'s ", record.server_host_named(it)));
+        fullest(&whose, hosts.into_iter())
+    });
     here.chain(there).max_by(|a, b| a.used.total_cmp(&b.used))
 }
 
@@ -36,8 +39,8 @@ fn makers<'a>(runs: &[&'a IterationRecord]) -> BTreeMap<Option<u32>, Vec<&'a Hos
 }
 
 /// How much of its speed the fullest link uses, in percent.
-pub fn link_percent(runs: &[&IterationRecord]) -> Option<f64> {
-    link(runs).map(|link| link.used)
+pub fn link_percent(record: &RunRecord, runs: &[&IterationRecord]) -> Option<f64> {
+    link(record, runs).map(|link| link.used)
 }
 
 fn fullest<'a>(whose: &str, hosts: impl Iterator<Item = &'a HostUse>) -> Option<Link> {
@@ -70,20 +73,36 @@ fn fullest<'a>(whose: &str, hosts: impl Iterator<Item = &'a HostUse>) -> Option<
 pub(super) fn trouble(record: &RunRecord, runs: &[&IterationRecord]) -> Option<String> {
     let makers = makers(runs).into_values().flatten();
     let has_any = makers
-        .chain(servers(record, runs))
+        .chain(servers_kernels(record, runs).into_values().flatten())
         .filter_map(|host| host.tcp)
         .any(|tcp| tcp.listen_overflows + tcp.syn_retransmitted > 0);
     has_any.then(|| kernel(record, runs))
 }
 
-/// The server's host, where it is none of those that made the load and something looked at it.
-fn servers<'a>(record: &RunRecord, runs: &[&'a IterationRecord]) -> Vec<&'a HostUse> {
-    let is_controllers = !record.generators.is_empty() && this_host(record) == Some(true);
-    let there = |run: &&'a IterationRecord| match &run.server_host {
-        Some(there) => Some(&there.host),
-        None => run.host.as_ref().filter(|_| is_controllers),
-    };
-    runs.iter().filter_map(there).collect()
+/// The server's hosts that agents looked at, each network namespace once; of several by their agents.
+fn servers<'a>(record: &RunRecord, runs: &[&'a IterationRecord]) -> BTreeMap<Option<u32>, Vec<&'a HostUse>> {
+    let is_alone = record.target.agents.len() < 2;
+    let mut hosts: BTreeMap<Option<u32>, Vec<&HostUse>> = BTreeMap::new();
+    for there in runs.iter().flat_map(|run| run.server_networks()) {
+        hosts.entry((!is_alone).then_some(there.agent)).or_default().push(&there.host);
+    }
+    hosts
+}
+
+/// The same, and the controller's host where the server is there and other hosts made the load.
+fn servers_kernels<'a>(
+    record: &RunRecord,
+    runs: &[&'a IterationRecord],
+) -> BTreeMap<Option<u32>, Vec<&'a HostUse>> {
+    let mut hosts = servers(record, runs);
+    if !record.generators.is_empty() && this_host(record) == Some(true) {
+        let here = runs.iter().filter(|run| run.server_hosts.is_empty()).filter_map(|run| run.host.as_ref());
+        let here: Vec<&HostUse> = here.collect();
+        if !here.is_empty() {
+            hosts.entry(None).or_default().extend(here);
+        }
+    }
+    hosts
 }
 
 /// What the kernels counted that a server at its limit makes them count.
@@ -102,8 +121,20 @@ pub(super) fn kernel(record: &RunRecord, runs: &[&IterationRecord]) -> String {
             })
             .collect(),
     };
-    let all: Vec<String> =
-        of_makers.into_iter().chain(counters("the server's kernel", tcp(servers(record, runs)))).collect();
+    let servers = servers_kernels(record, runs);
+    let of_servers: Vec<String> = match servers.len() > KERNELS_MAX {
+        true => counters("the kernels of the server's hosts", tcp(servers.into_values().flatten().collect()))
+            .into_iter()
+            .collect(),
+        false => servers
+            .into_iter()
+            .filter_map(|(agent, hosts)| {
+                let whose = agent.map(|agent| format!("{}'s kernel", record.server_host_named(agent)));
+                counters(whose.as_deref().unwrap_or("the server's kernel"), tcp(hosts))
+            })
+            .collect(),
+    };
+    let all: Vec<String> = of_makers.into_iter().chain(of_servers).collect();
     match all.is_empty() {
         true => "the kernel's counters were not read".to_owned(),
         false => all.join(", "),

@@ -30,6 +30,5 @@ pub(super) fn limits(record: &RunRecord, origin: &Server, proxy: Option<&Server>
     }
     let besides = proxy.map_or(String::new(), |(_, text)| format!(" ({text})"));
     let found = origin.at_ceiling(at, &besides)?;
-    let sentence = found.sentence.replacen("The server's CPU", "The origin", 1);
-    Some(limit(LimitingResource::Origin, format!("{sentence} {beyond}")))
+    Some(limit(LimitingResource::Origin, format!("{} {beyond}", found.sentence)))
 }

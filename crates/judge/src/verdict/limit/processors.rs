@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::disturbance::are_numbered_alike;
 use super::super::rules::this_host;
+use super::super::server_hosts::are_numbered_alike;
 use crate::verdict::bounds::{counted, percent};
 use webstone_model::generators::LoadMaker;
 use webstone_model::record::{CpuUse, HostUse, IterationRecord, RunRecord, ServerUse};
@@ -32,22 +32,29 @@ pub(super) struct Processors {
     left: Option<(usize, f64)>,
 }
 
-/// CPUs that the server may run on, by the numbers of its own host. `None` where nothing is known of them.
-pub(super) fn of_server(record: &RunRecord) -> Option<Vec<u32>> {
-    let bound = record.target.agent.as_ref().map_or(&record.target.cpus, |agent| &agent.cpus);
+/// CPUs that the server may run on, by the numbers of its own host: the only one, or that of an agent. `None` where nothing is known
+/// of them.
+pub(super) fn of_server(record: &RunRecord, agent: Option<u32>) -> Option<Vec<u32>> {
+    let target = &record.target;
+    let bound = target.agents.get(agent.unwrap_or(0) as usize).map_or(&target.cpus, |agent| &agent.cpus);
     if !bound.is_empty() {
         return Some(bound.clone());
     }
     let text = record.environment.get("cpu.allowed")?.as_str()?;
-    parse_cpu_list(text).ok().filter(|_| record.target.agent.is_none() && this_host(record) == Some(true))
+    parse_cpu_list(text).ok().filter(|_| target.agents.is_empty() && this_host(record) == Some(true))
 }
 
-/// What the host that the server runs on counted.
-fn host<'a>(record: &RunRecord, run: &'a IterationRecord) -> Option<&'a HostUse> {
-    match record.target.agent {
-        Some(_) => run.server_host.as_ref().map(|elsewhere| &elsewhere.host),
-        None => run.host.as_ref(),
+/// What the host that the server runs on counted, and what the server used there.
+fn host<'a>(
+    record: &RunRecord,
+    run: &'a IterationRecord,
+    agent: Option<u32>,
+) -> Option<(&'a HostUse, Option<&'a ServerUse>)> {
+    if record.target.agents.is_empty() {
+        return Some((run.host.as_ref()?, run.server.as_ref()));
     }
+    let there = run.server_hosts.iter().find(|there| there.agent == agent.unwrap_or(0))?;
+    Some((&there.host, run.server_on(there)))
 }
 
 /// What a CPU did in all windows, in nanoseconds.
@@ -76,17 +83,22 @@ impl Sum {
 
 impl Processors {
     /// `None` where the host's CPUs were not read in every window.
-    pub(super) fn of(record: &RunRecord, runs: &[&IterationRecord]) -> Option<Processors> {
+    pub(super) fn of(
+        record: &RunRecord,
+        runs: &[&IterationRecord],
+        agent: Option<u32>,
+    ) -> Option<Processors> {
         // Of several hosts only those workers are looked at whose CPUs are numbered as the server's are.
-        let is_elsewhere = record.target.agent.is_some() && record.generators.is_empty();
+        let is_elsewhere = !record.target.agents.is_empty() && record.generators.is_empty();
         let mut sums: BTreeMap<u32, Sum> = BTreeMap::new();
         let mut pinned: BTreeMap<u32, f64> = BTreeMap::new();
         for run in runs {
-            let host = host(record, run).filter(|host| !host.cpus.is_empty())?;
+            let (host, _) = host(record, run, agent).filter(|(host, _)| !host.cpus.is_empty())?;
             host.cpus.iter().for_each(|cpu| sums.entry(cpu.cpu).or_default().add(cpu));
             let makers = run.load_makers();
-            let there =
-                |maker: &&LoadMaker<'_>| maker.generator.is_none() || are_numbered_alike(record, maker);
+            let there = |maker: &&LoadMaker<'_>| {
+                maker.generator.is_none() || are_numbered_alike(record, maker, agent)
+            };
             for worker in makers.iter().filter(there).flat_map(|maker| maker.workers) {
                 // Its whole CPU time, waiting awake too: what is left is what others had.
                 let used_ns = (worker.user_ns + worker.system_ns) as f64;
@@ -96,8 +108,8 @@ impl Processors {
         for (cpu, used_ns) in pinned.iter().filter(|_| !is_elsewhere) {
             sums.entry(*cpu).or_default().workers += used_ns;
         }
-        let mut found = Processors { stolen: stolen(runs, &sums, record), ..Processors::default() };
-        let Some(cpus) = of_server(record) else {
+        let mut found = Processors { stolen: stolen(runs, &sums, record, agent), ..Processors::default() };
+        let Some(cpus) = of_server(record, agent) else {
             let left = || sums.iter().filter(|(cpu, sum)| sum.all > 0.0 && !pinned.contains_key(cpu));
             let (busy, all) =
                 left().fold((0.0, 0.0), |total, (_, sum)| (total.0 + sum.busy, total.1 + sum.all));
@@ -124,7 +136,8 @@ impl Processors {
         for run in runs {
             let used = |server: &ServerUse| (server.user_ns + server.system_ns) as f64;
             let behind = run.origin.as_ref().and_then(|origin| origin.server.as_ref()).map_or(0.0, used);
-            known = known.zip(run.server.as_ref().map(used)).map(|(sum, own)| sum + own + behind);
+            let own = host(record, run, agent).and_then(|(_, server)| server);
+            known = known.zip(own.map(used)).map(|(sum, own)| sum + own + behind);
         }
         found.others = known.map(|known| percent((busy - interrupt - known).max(0.0), all));
         let behind = record.target.origin.as_ref();
@@ -161,6 +174,7 @@ fn stolen(
     runs: &[&IterationRecord],
     of_servers_host: &BTreeMap<u32, Sum>,
     record: &RunRecord,
+    agent: Option<u32>,
 ) -> Option<(String, f64)> {
     let mut workers: BTreeSet<(Option<u32>, u32)> = BTreeSet::new();
     let mut here: BTreeMap<(Option<u32>, u32), Sum> = BTreeMap::new();
@@ -170,12 +184,16 @@ fn stolen(
             here.entry((maker.generator, cpu.cpu)).or_default().add(cpu);
         }
     }
-    let servers = of_server(record).unwrap_or_default();
+    let servers = of_server(record, agent).unwrap_or_default();
     let theirs = of_servers_host.iter().filter(|(cpu, _)| servers.contains(cpu));
     let ours = here.iter().filter(|(place, _)| workers.contains(place));
     let is_fleet = !record.generators.is_empty();
     let theirs = theirs.map(|(cpu, sum)| {
-        let whose = if is_fleet { " of the server's host" } else { "" };
+        let whose = match agent {
+            Some(agent) => format!(" of the {}", record.server_host_named(agent)),
+            None if is_fleet => " of the server's host".to_owned(),
+            None => String::new(),
+        };
         (format!("CPU {cpu}{whose}"), sum)
     });
     let ours = ours.map(|((generator, cpu), sum)| {

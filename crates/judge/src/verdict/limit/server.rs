@@ -13,7 +13,9 @@ const COUNTED_TWICE_PERCENT_MAX: f64 = 2.0;
 
 /// A server over all iterations of a level.
 pub(super) struct Server {
-    who: &'static str,
+    who: String,
+    /// What of it is its bottleneck, at the beginning of a sentence.
+    possessive: String,
     /// CPUs that it may run on.
     allowed: usize,
     /// CPUs that it can use at the same time: no more than it has threads that work.
@@ -37,11 +39,19 @@ struct Thread {
 }
 
 impl Server {
-    /// `None` where its processes were not seen, or nothing is known of its CPUs.
-    pub(super) fn of(record: &RunRecord, runs: &[&IterationRecord]) -> Option<Server> {
+    /// On one of its hosts. `None` where its processes were not seen, or nothing is known of its CPUs.
+    pub(super) fn of(record: &RunRecord, runs: &[&IterationRecord], agent: Option<u32>) -> Option<Server> {
+        let allowed = Some(processors::of_server(record, agent)?.len()).filter(|cpus| *cpus > 0)?;
+        if let Some(agent) = agent {
+            let figures = ServerFigures::on_host(runs, agent)?;
+            let who = record.server_host_named(agent);
+            return Server::over(who, (allowed, allowed), figures, runs, |run| {
+                let there = run.server_hosts.iter().find(|there| there.agent == agent)?;
+                Some((there.host.elapsed_ns as f64, run.server_on(there)?))
+            });
+        }
         let who = if record.target.origin.is_some() { "proxy" } else { "server" };
         let figures = ServerFigures::of(runs)?;
-        let allowed = Some(processors::of_server(record)?.len()).filter(|cpus| *cpus > 0)?;
         let cpus = match record.spec.server.threads as usize {
             threads @ 1.. if record.target.embedded => allowed.min(threads),
             _ => match record.target.software.as_ref().and_then(|software| software.cpus_max) {
@@ -49,32 +59,46 @@ impl Server {
                 None => allowed,
             },
         };
-        Server::over(who, (allowed, cpus), figures, runs, |run| run.server.as_ref())
+        let used = |run| Some((while_read(run).0, run.server.as_ref()?));
+        Server::over(who.to_owned(), (allowed, cpus), figures, runs, used)
+            .map(|server| Server { possessive: "The server's CPU".to_owned(), ..server })
     }
 
     /// The origin behind a proxy.
     pub(super) fn of_origin(record: &RunRecord, runs: &[&IterationRecord]) -> Option<Server> {
         let cpus = Some(record.target.origin.as_ref()?.cpus.len()).filter(|cpus| *cpus > 0)?;
         let figures = ServerFigures::of_origin(runs)?;
-        Server::over("origin", (cpus, cpus), figures, runs, |run| run.origin.as_ref()?.server.as_ref())
+        let used = |run| Some((while_read(run).0, run.origin.as_ref()?.server.as_ref()?));
+        Server::over("origin".to_owned(), (cpus, cpus), figures, runs, used)
+            .map(|server| Server { possessive: "The origin".to_owned(), ..server })
     }
 
-    fn over(
-        who: &'static str,
+    fn over<'a>(
+        who: String,
         (allowed, cpus): (usize, usize),
         figures: ServerFigures,
-        runs: &[&IterationRecord],
-        of: fn(&IterationRecord) -> Option<&ServerUse>,
+        runs: &[&'a IterationRecord],
+        of: impl Fn(&'a IterationRecord) -> Option<(f64, &'a ServerUse)>,
     ) -> Option<Server> {
         let throttled_percent = figures.processes.and_then(|it| it.throttled_percent);
         let seen: Vec<(f64, &ProcessUse)> = runs
             .iter()
-            .filter_map(|run| Some((while_read(run).0, of(run)?.processes.as_ref()?)))
+            .filter_map(|run| of(run))
+            .filter_map(|(read_ns, used)| Some((read_ns, used.processes.as_ref()?)))
             .filter(|(_, processes)| !processes.busiest.is_empty())
             .collect();
         let threads = (0..ProcessUse::BUSIEST_MAX).map_while(|rank| Thread::of(&seen, rank)).collect();
         let cpu_percent = figures.cpu_percent;
-        (cpu_percent > 0.0).then_some(Server { who, allowed, cpus, cpu_percent, throttled_percent, threads })
+        let possessive = format!("The CPU of the {who}");
+        (cpu_percent > 0.0).then_some(Server {
+            who,
+            possessive,
+            allowed,
+            cpus,
+            cpu_percent,
+            throttled_percent,
+            threads,
+        })
     }
 
     /// CPU time in percent of the CPUs that it can use.
@@ -114,7 +138,8 @@ impl Server {
         // Threads that are fewer than the CPUs are told by their names.
         let are_all = self.cpus == self.allowed || busy.is_empty();
         if are_all && (self.used() >= SERVER_CPU_PERCENT_MAX || busy.len() >= self.cpus) {
-            let sentence = format!("The server's CPU is the bottleneck at {at}: {}{besides}.", self.text());
+            let sentence =
+                format!("{} is the bottleneck at {at}: {}{besides}.", self.possessive, self.text());
             return Some(limit(LimitingResource::Server, sentence));
         }
         if let Some(held) = self.throttled_percent.filter(|held| *held >= QUOTA_PERCENT_MAX) {
@@ -155,8 +180,8 @@ impl Server {
             return None;
         }
         let sentence = format!(
-            "The server's CPU is the bottleneck at {at}: {}, and with {interrupts:.0} % in interrupts {busy:.0} % were busy \
-             in all.",
+            "{} is the bottleneck at {at}: {}, and with {interrupts:.0} % in interrupts {busy:.0} % were busy in all.",
+            self.possessive,
             self.text()
         );
         Some(limit(LimitingResource::Server, sentence))

@@ -428,12 +428,12 @@ fn a_server_elsewhere_is_judged_by_what_its_agent_read() {
         record.environment.insert("server.environment".into(), facts);
         record.environment.insert("target.same_machine".into(), json!(false));
         // Two CPUs there, in an interval that is longer than the window; CPU 0 here is nobody's.
-        record.target.agent = Some(AgentRecord { cpus: vec![4, 5], ..AgentRecord::default() });
+        record.target.agents = vec![AgentRecord { cpus: vec![4, 5], ..AgentRecord::default() }];
         for run in &mut record.iterations {
             run.server = Some(ServerUse { user_ns: 1_212 * SECOND, ..ServerUse::default() });
             let tcp = Some(TcpUse { listen_overflows: 1, ..TcpUse::default() });
             let host = HostUse { elapsed_ns: 606 * SECOND, tcp, ..HostUse::default() };
-            run.server_host = Some(ServerHostUse { host, ..ServerHostUse::default() });
+            run.server_hosts = vec![ServerHostUse { host, ..ServerHostUse::default() }];
         }
     });
     assert_eq!((verdict.standing, verdict.limit.resource), (Standing::Valid, LimitingResource::Server));

@@ -1,0 +1,80 @@
+//! The hosts of the server under test, as the verdict looks at them: the only one, or each of several that agents watch.
+
+use super::bounds::counted;
+use super::rules::{Finding, met, nothing, this_host};
+use webstone_model::generators::LoadMaker;
+use webstone_model::record::{HostUse, IterationRecord, RunRecord, ServerUse};
+
+/// A host of the server in a window.
+#[derive(Clone, Copy)]
+pub(super) struct ServerHost<'a> {
+    /// Its agent, where it is one of several.
+    pub(super) agent: Option<u32>,
+    pub(super) host: &'a HostUse,
+    /// The server's CPUs there.
+    pub(super) cpus: &'a [u32],
+    /// What the server used there.
+    pub(super) server: Option<&'a ServerUse>,
+}
+
+/// The agents that are told apart: `None` alone where there is only one host.
+pub(super) fn agents(record: &RunRecord) -> Vec<Option<u32>> {
+    match record.target.agents.len() as u32 {
+        0 | 1 => vec![None],
+        agents => (0..agents).map(Some).collect(),
+    }
+}
+
+/// All that were looked at in a window.
+pub(super) fn in_window<'a>(record: &'a RunRecord, run: &'a IterationRecord) -> Vec<ServerHost<'a>> {
+    let target = &record.target;
+    if target.agents.is_empty() {
+        let host = run.host.as_ref().filter(|_| this_host(record) == Some(true));
+        let server = run.server.as_ref();
+        let only = host.map(|host| ServerHost { agent: None, host, cpus: &target.cpus, server });
+        return only.into_iter().collect();
+    }
+    let is_alone = target.agents.len() == 1;
+    let seen = |there: &'a webstone_model::record::ServerHostUse| {
+        let agent = target.agents.get(there.agent as usize)?;
+        Some(ServerHost {
+            agent: (!is_alone).then_some(there.agent),
+            host: &there.host,
+            cpus: &agent.cpus,
+            server: run.server_on(there),
+        })
+    };
+    run.server_hosts.iter().filter_map(seen).collect()
+}
+
+/// How it is called in a sentence: `the server`, or `the server host web2`.
+pub(super) fn named(record: &RunRecord, agent: Option<u32>) -> String {
+    agent.map_or_else(|| "the server".to_owned(), |agent| format!("the {}", record.server_host_named(agent)))
+}
+
+/// Whether the CPUs of a host that makes load are those that the server's are numbered with: CPU 1 of another host is another CPU.
+pub(super) fn are_numbered_alike(record: &RunRecord, maker: &LoadMaker<'_>, agent: Option<u32>) -> bool {
+    let generator = record.generator_of(maker);
+    match (maker.generator, agent) {
+        (None, _) => record.target.agents.is_empty(),
+        (Some(_), None) => generator.and_then(|host| host.has_server) == Some(true),
+        (Some(_), Some(agent)) => {
+            let boots = generator.zip(record.target.agents.get(agent as usize));
+            boots.is_some_and(|(maker, server)| maker.boot.is_some() && maker.boot == server.boot)
+        }
+    }
+}
+
+/// A host whose agent was lost may have been disturbed, and nobody knows.
+pub(super) fn all_monitored(record: &RunRecord) -> Finding {
+    let missing = record.iterations.iter().find_map(|run| Some((run.key(), run.server_missing.as_ref()?)));
+    match (missing, record.iterations.len()) {
+        (_, 0) => nothing(),
+        (Some((key, why)), _) => met(false, format!("{key}: {why}")),
+        (None, _) => met(true, counted(record.target.agents.len() as u64, "host", "hosts")),
+    }
+}
+
+#[cfg(test)]
+#[path = "server_hosts_tests.rs"]
+mod tests;
