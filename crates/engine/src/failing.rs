@@ -32,6 +32,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 
     /// A system call on an established connection failed.
+    #[cold]
     pub(crate) fn broken(&mut self, index: u32, error: &io::Error, now: u64) {
         self.lose(index, class_of(error, false), now, |exchange| {
             format!("{} after {} bytes of the answer", describe(error), exchange.received_bytes())
