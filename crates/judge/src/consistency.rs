@@ -6,6 +6,7 @@
 //! nothing was changed since.
 
 mod parts;
+mod server_hosts;
 mod times;
 
 use std::collections::BTreeSet;
@@ -59,6 +60,7 @@ pub fn check(record: &RunRecord) -> Consistency {
         times::of_iteration(&mut books, record, iteration);
         identities_again(&mut books, iteration, &together);
         parts::of_iteration(&mut books, record, iteration);
+        server_hosts::of_iteration(&mut books, record, iteration);
         if iteration.pages_at.is_some() {
             rows.iter().for_each(|row| stored.add_row(row));
         }
@@ -67,6 +69,7 @@ pub fn check(record: &RunRecord) -> Consistency {
         books.place = format!("{key} (void)");
         times::of_void(&mut books, record, void);
         parts::of_void(&mut books, record, void);
+        server_hosts::of_iteration(&mut books, record, void);
     }
     books.place = "the run".to_owned();
     totals(&mut books, &stored.totals, &record.pages.totals);

@@ -18,6 +18,7 @@ use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::cell::Cell;
 use crate::generators::{self, HostRow};
+use crate::server_hosts::{self, ServerHostRow};
 use crate::{CsvTable, ReportError, classic};
 
 /// The table, ending in CRLF. Pages are written iteration by iteration.
@@ -27,6 +28,7 @@ pub(crate) fn write(record: &RunRecord, table: CsvTable, out: &mut dyn io::Write
         CsvTable::Levels => levels(record, &mut writer)?,
         CsvTable::Pages => pages(record, &mut writer)?,
         CsvTable::Generators => generators(record, &mut writer)?,
+        CsvTable::ServerHosts => server_hosts(record, &mut writer)?,
     }
     Ok(writer.flush()?)
 }
@@ -239,6 +241,51 @@ pub(crate) fn generator_row(record: &RunRecord, run: &IterationRecord, row: Opti
     cells.push("opening_skew_s", "Opened late", "s", row.map(|row| row.opening_skew_ns as f64 / 1e9));
     cells.push("clock_bound_s", "Clock within", "s", row.map(|row| seconds(row.clock.bound_ns)));
     cells.push("clock_offset_s", "Clock ahead", "s", row.map(|row| row.clock.offset_ns as f64 / 1e9));
+    cells
+}
+
+fn server_hosts(record: &RunRecord, writer: &mut Writer<'_>) -> Result<(), ReportError> {
+    writer.write_record(server_host_row(record, &nothing(), None).names())?;
+    for run in &record.iterations {
+        for row in server_hosts::rows(record, &[run]) {
+            server_host_row(record, run, Some(&row)).write(writer)?;
+        }
+    }
+    Ok(())
+}
+
+/// What the server did on one of several hosts in a timed run.
+pub(crate) fn server_host_row(record: &RunRecord, run: &IterationRecord, row: Option<&ServerHostRow>) -> Row {
+    let agent = row.and_then(|row| record.target.agents.get(row.agent as usize));
+    let there = row.and_then(|row| run.server_hosts.iter().find(|there| there.agent == row.agent));
+    let used = there.and_then(|there| run.server_on(there));
+    let figures = row.and_then(|row| row.server);
+    let processes = figures.and_then(|figures| figures.processes);
+    let host = row.map(|row| &row.host);
+    let mut cells = Row::default();
+    identity_of(&mut cells, record, run);
+    cells.put("server_host", "Server host", row.map(|row| row.agent + 1));
+    cells.put("host", "Host", agent.map(|agent| &agent.name));
+    cells.put("command", "Command", agent.map(|agent| &agent.command));
+    cells.push("server_user_s", "Server user", "s", used.map(|used| seconds(used.user_ns)));
+    cells.push("server_system_s", "Server system", "s", used.map(|used| seconds(used.system_ns)));
+    cells.push("server_cpu_percent", "Server CPU", "%", figures.map(|it| it.cpu_percent));
+    let cost = figures.map(|it| it.cpu_per_1000_requests_s);
+    cells.push("server_cpu_per_1000_requests_s", "Server CPU per 1,000 requests", "s", cost);
+    cells.push(
+        "server_resident_max_bytes",
+        "Server memory",
+        "bytes",
+        figures.map(|it| it.resident_bytes_max),
+    );
+    cells.put("server_processes_max", "Server processes", processes.map(|it| it.processes_max));
+    cells.put("server_threads_max", "Server threads", processes.map(|it| it.threads_max));
+    cells.push("host_cpu_busy_percent", "All CPUs busy", "%", row.and_then(|row| row.busy_percent));
+    cells.push("link_max_percent", "Fullest link", "%", row.and_then(|row| row.link_percent_max));
+    let tcp = host.and_then(|host| host.tcp);
+    cells.put("listen_overflows", "Listen overflows", tcp.map(|tcp| tcp.listen_overflows));
+    cells.put("segments_retransmitted", "Segments retransmitted", tcp.map(|tcp| tcp.retransmitted));
+    cells.push("elapsed_s", "Time between the readings", "s", host.map(|host| host.elapsed_s));
     cells
 }
 

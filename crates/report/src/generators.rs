@@ -72,7 +72,7 @@ fn row(runs: &[&IterationRecord], generator: u32) -> Option<HostRow> {
 }
 
 /// The fullest link of a host in percent of its speed, in the busier direction; a loopback has none.
-fn link_percent(host: &HostUse) -> Option<f64> {
+pub(crate) fn link_percent(host: &HostUse) -> Option<f64> {
     let links = host.links.iter().filter(|link| !link.loopback);
     let shares = links.filter_map(|link| {
         let speed = link.speed_bps.filter(|speed| *speed > 0)?;

@@ -36,6 +36,7 @@ mod prometheus;
 mod screen;
 mod selection;
 mod series;
+mod server_hosts;
 mod summary;
 mod text;
 mod thresholds;
@@ -122,6 +123,8 @@ pub enum CsvTable {
     Pages,
     /// One row a host that made load in a level and iteration, where several did.
     Generators,
+    /// One row a host of the server in a level and iteration, where agents watched it.
+    ServerHosts,
 }
 
 /// Why no report could be made.

@@ -50,6 +50,9 @@ pub(crate) fn render(record: &RunRecord, verdict: &Verdict, options: &Options) -
         if let Some(sheet) = text::generators::sheet(&screen, record, &levels) {
             series::markdown::draw(&sheet, &mut out);
         }
+        if let Some(sheet) = text::server_hosts::sheet(&screen, record, &levels) {
+            series::markdown::draw(&sheet, &mut out);
+        }
         errors(record, &mut out);
     }
     facts(record, verdict, &mut out);

@@ -82,6 +82,24 @@ fn a_proxy_with_the_origin_behind_it() {
 }
 
 #[test]
+fn several_hosts_of_the_server() {
+    let record = records::server_hosts::server_hosts();
+    golden("server-hosts-80.txt", &text(&record, Format::Text, &Options::default()));
+    golden("server-hosts-full.txt", &text(&record, Format::Text, &Options { full: true, ..wide() }));
+    let hosts = Options { csv_table: CsvTable::ServerHosts, ..Options::default() };
+    let table = text(&record, Format::Csv, &hosts);
+    golden("server-hosts.csv", &table);
+    // A head, and two hosts in nine timed runs, of which one is missing once.
+    assert_eq!(table.lines().count(), 1 + 2 * 9 - 1);
+    let page = body(&text(&record, Format::Html, &Options::default()));
+    assert!(section(&page, "tables").contains("Server hosts"));
+    assert!(text(&record, Format::Markdown, &Options::default()).contains("Server hosts"));
+    let workbook = render(&record, Format::Xlsx, &Options::default()).unwrap();
+    let mut workbook = calamine::Xlsx::new(std::io::Cursor::new(workbook)).unwrap();
+    assert_eq!(workbook.worksheet_range("Server hosts").unwrap().height(), 2 * 9);
+}
+
+#[test]
 fn several_hosts_that_make_the_load() {
     let record = records::fleet::fleet();
     golden("fleet-80.txt", &text(&record, Format::Text, &Options::default()));

@@ -144,10 +144,13 @@ pub(super) fn csv_table() -> impl TypedValueParser<Value = CsvTable> {
         PossibleValue::new("pages").help("one row per page in a level and iteration"),
         PossibleValue::new("generators")
             .help("one row per host in a level and iteration, where several made the load"),
+        PossibleValue::new("server-hosts")
+            .help("one row per host of the server in a level and iteration, where agents monitored it"),
     ];
     PossibleValuesParser::new(values).map(|name| match name.as_str() {
         "pages" => CsvTable::Pages,
         "generators" => CsvTable::Generators,
+        "server-hosts" => CsvTable::ServerHosts,
         _ => CsvTable::Levels,
     })
 }

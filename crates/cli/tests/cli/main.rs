@@ -30,6 +30,7 @@ mod refuted;
 mod runs;
 mod series;
 mod server;
+mod server_hosts;
 mod server_tls;
 mod specification;
 mod transactions;

@@ -308,7 +308,8 @@ fn of_host(seat: &mut Seat<'_>, host: Option<&HostUse>, most_ns: u64) {
 fn used_there(record: &RunRecord, run: &IterationRecord, there: ServerHost<'_>) -> u64 {
     let of = |server: &webstone_model::record::ServerUse| server.user_ns.saturating_add(server.system_ns);
     let origin = run.origin.as_ref().and_then(|origin| origin.server.as_ref());
-    let servers = there.server.into_iter().chain(origin).map(of).fold(0, u64::saturating_add);
+    let own = server_hosts::used_ns(record, run, there.agent).unwrap_or(0);
+    let servers = origin.into_iter().map(of).fold(own, u64::saturating_add);
     let makers = run.load_makers();
     let makers = makers.iter().filter(|maker| are_numbered_alike(record, maker, there.agent));
     let workers = makers.flat_map(|maker| maker.workers);

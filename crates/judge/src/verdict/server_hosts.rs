@@ -3,7 +3,7 @@
 use super::bounds::counted;
 use super::rules::{Finding, met, nothing, this_host};
 use webstone_model::generators::LoadMaker;
-use webstone_model::record::{HostUse, IterationRecord, RunRecord, ServerUse};
+use webstone_model::record::{HostUse, IterationRecord, RunRecord, ServerHostUse, ServerUse};
 
 /// A host of the server in a window.
 #[derive(Clone, Copy)]
@@ -35,7 +35,7 @@ pub(super) fn in_window<'a>(record: &'a RunRecord, run: &'a IterationRecord) -> 
         return only.into_iter().collect();
     }
     let is_alone = target.agents.len() == 1;
-    let seen = |there: &'a webstone_model::record::ServerHostUse| {
+    let seen = |there: &'a ServerHostUse| {
         let agent = target.agents.get(there.agent as usize)?;
         Some(ServerHost {
             agent: (!is_alone).then_some(there.agent),
@@ -45,6 +45,24 @@ pub(super) fn in_window<'a>(record: &'a RunRecord, run: &'a IterationRecord) -> 
         })
     };
     run.server_hosts.iter().filter_map(seen).collect()
+}
+
+/// CPU time that the server used on a host, by its agent, and that servers of other agents on the same machine used, as far as they
+/// may run on the same CPUs: to each other they are no other programs. `None` where the former is not known.
+pub(super) fn used_ns(record: &RunRecord, run: &IterationRecord, agent: Option<u32>) -> Option<u64> {
+    let of = |server: &ServerUse| server.user_ns.saturating_add(server.system_ns);
+    let Some(there) = run.server_hosts.iter().find(|there| there.agent == agent.unwrap_or(0)) else {
+        let is_elsewhere = !record.target.agents.is_empty();
+        return run.server.as_ref().filter(|_| !is_elsewhere).map(of);
+    };
+    let cpus = |agent: u32| record.target.agents.get(agent as usize).map_or(&[][..], |agent| &agent.cpus);
+    let is_beside = |other: &&ServerHostUse| {
+        other.agent != there.agent
+            && other.machine() == there.machine()
+            && cpus(other.agent).iter().any(|cpu| cpus(there.agent).contains(cpu))
+    };
+    let beside = run.server_hosts.iter().filter(is_beside).filter_map(|other| run.server_on(other)).map(of);
+    Some(beside.fold(of(run.server_on(there)?), u64::saturating_add))
 }
 
 /// How it is called in a sentence: `the server`, or `the server host web2`.

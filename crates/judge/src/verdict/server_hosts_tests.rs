@@ -100,6 +100,30 @@ fn a_slow_cpu_is_compared_with_itself_and_not_with_another_hosts() {
     assert!(found[0].starts_with("CPU 4 of the server host web2 was 100 % slower"), "{found:?}");
 }
 
+#[test]
+fn servers_of_one_machine_are_no_other_programs_to_each_other() {
+    // Both on CPUs 4 and 5 of one machine, which their agents each read: half of each CPU is the one's, half the other's.
+    let mut record = two(300, 300);
+    for run in &mut record.iterations {
+        for there in &mut run.server_hosts {
+            there.host.cpus = vec![cpu(4, 600), cpu(5, 600)];
+            there.host.others = Some(OthersUse { cpu_ns: 600 * SECOND, ..OthersUse::default() });
+            let processes =
+                webstone_model::record::ProcessUse { run_queue_ns: Some(300 * SECOND), ..Default::default() };
+            there.server.as_mut().unwrap().processes = Some(processes);
+        }
+        run.server_hosts[1].same_machine_as = Some(0);
+    }
+    assert_eq!(losses(&record, &record.iterations[0]), []);
+    // On machines of their own, it was somebody else.
+    for run in &mut record.iterations {
+        run.server_hosts[1].same_machine_as = None;
+    }
+    let found = losses(&record, &record.iterations[0]);
+    assert_eq!(found.len(), 2);
+    assert!(found[0].sentence().ends_with("other programs used it"), "{found:?}");
+}
+
 fn limit(record: &RunRecord) -> (LimitingResource, String) {
     let limit = of(record).level_limits.swap_remove(0).limit;
     (limit.resource, limit.sentence)

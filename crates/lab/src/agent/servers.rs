@@ -20,14 +20,16 @@ const STARTED_AT_ONCE: usize = 8;
 /// Why an agent has figures of the host, and none of the server.
 const NOT_SEEN: &str = "it could not see the server's processes at both ends of the window";
 
+/// The first agent on the same machine, and in the same network namespace, where that is another.
+type Shared = (Option<u32>, Option<u32>);
+
 /// The agents on the server's hosts; none where it is watched from here.
 #[derive(Default)]
 pub struct ServerAgents {
     agents: Vec<ServerAgent>,
     /// How each host is called.
     names: Vec<String>,
-    /// The first agent on the same machine, and in the same network namespace, where that is another.
-    shared: Vec<(Option<u32>, Option<u32>)>,
+    shared: Vec<Shared>,
 }
 
 /// What agents report of the server's hosts when they are ready.
@@ -124,11 +126,7 @@ impl ServerAgents {
 }
 
 /// Of an only host everything is where it has always been; several have each its own, and the whole where none is missing.
-fn together(
-    used: Vec<Result<Elsewhere, String>>,
-    names: &[String],
-    shared: &[(Option<u32>, Option<u32>)],
-) -> OnHosts {
+fn together(used: Vec<Result<Elsewhere, String>>, names: &[String], shared: &[Shared]) -> OnHosts {
     let is_alone = used.len() == 1;
     let (mut seen, mut missing) = (OnHosts::default(), Vec::new());
     let mut lacks = |place: usize, why: String| {
@@ -162,10 +160,7 @@ fn together(
 ///
 /// # Errors
 /// Where two watch the same sockets or processes: the server would be counted twice.
-fn shared(
-    introduced: &[Introduced],
-    names: &[String],
-) -> Result<Vec<(Option<u32>, Option<u32>)>, AgentError> {
+fn shared(introduced: &[Introduced], names: &[String]) -> Result<Vec<Shared>, AgentError> {
     let mut shared = Vec::new();
     for (place, own) in introduced.iter().enumerate() {
         let (mut machine, mut network) = (None, None);

@@ -20,6 +20,7 @@ pub(crate) mod problems;
 mod remarkable;
 pub(crate) mod search;
 mod server;
+pub(crate) mod server_hosts;
 mod times;
 pub(crate) mod tls;
 
@@ -48,6 +49,7 @@ enum Part {
     Generators,
     Machines,
     Server,
+    ServerHosts,
     Origin,
     Cpus,
     CpusThere,
@@ -165,6 +167,7 @@ fn parts(
         (Part::Generators, generators::sheet(screen, record, levels)),
         (Part::Machines, machines::sheet(screen, levels)),
         (Part::Server, server::sheet(screen, levels)),
+        (Part::ServerHosts, server_hosts::sheet(screen, record, levels)),
         (Part::Origin, origin::sheet(screen, record, levels)),
         (Part::Cpus, cpus::sheet(screen, record, levels)),
         (Part::CpusThere, cpus::elsewhere(screen, record, levels)),

@@ -24,6 +24,8 @@ pub(super) fn is(part: Part, record: &RunRecord, levels: &[Level<'_>]) -> bool {
         Part::Tls => true,
         // Which hosts made the load, and whether one of them differs, belongs to what was measured.
         Part::Generators => true,
+        // So do the hosts of a server that has several.
+        Part::ServerHosts => true,
         Part::OpenLoop => levels.iter().any(is_late),
         Part::Http2 => levels.iter().any(was_refused_streams),
         Part::Network => levels.iter().any(|level| loses(level.host.as_ref())),

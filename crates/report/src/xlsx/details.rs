@@ -11,6 +11,7 @@ use super::book::{Line, Sheet};
 use super::levels::{MS, Run};
 use crate::definitions::{definition, definitions};
 use crate::generators::{self, HostRow};
+use crate::server_hosts;
 use crate::text::header;
 use crate::{classic, configuration, csv, summary};
 
@@ -288,6 +289,28 @@ fn host_line(record: &RunRecord, run: &IterationRecord, host: Option<&HostRow>) 
     line
 }
 
+/// `Server hosts`: what the server did on each of several hosts in each timed run.
+pub(super) fn server_hosts<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
+    let line = |row: csv::Row| {
+        let mut line = Line::default();
+        for (column, cell) in row.columns.into_iter().zip(row.cells) {
+            line.put(column.heading, column.unit, cell);
+        }
+        line
+    };
+    let blank = line(csv::server_host_row(runs[0].record, &csv::nothing(), None));
+    by_iteration(
+        "Server hosts",
+        blank,
+        runs,
+        |run| run.server_hosts.len(),
+        move |record, run| {
+            let hosts = server_hosts::rows(record, &[run]);
+            hosts.into_iter().map(move |host| line(csv::server_host_row(record, run, Some(&host))))
+        },
+    )
+}
+
 fn worker_line(record: &str, run: &IterationRecord, number: usize, worker: &WorkerUse) -> Line {
     let mut line = begun(record, run);
     let used_ns = worker.user_ns.saturating_add(worker.system_ns);
@@ -371,6 +394,11 @@ pub(super) fn environment<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
         for (place, host) in record.generators.iter().enumerate() {
             for (name, value) in &host.environment {
                 flatten(&format!("generator {}.{name}", place + 1), value, &mut facts);
+            }
+        }
+        for (place, agent) in record.target.agents.iter().enumerate() {
+            for (name, value) in &agent.environment {
+                flatten(&format!("server host {}.{name}", place + 1), value, &mut facts);
             }
         }
         facts

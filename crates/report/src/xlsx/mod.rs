@@ -43,6 +43,9 @@ pub(crate) fn render(records: &[Judged<'_>]) -> Result<Vec<u8>, XlsxError> {
     if runs.iter().any(|run| !run.record.generators.is_empty()) {
         book.sheet(details::generators(&runs))?;
     }
+    if runs.iter().any(|run| run.record.target.agents.len() > 1) {
+        book.sheet(details::server_hosts(&runs))?;
+    }
     book.sheet(details::environment(&runs))?;
     book.sheet(details::meanings())?;
 

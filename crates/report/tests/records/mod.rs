@@ -4,6 +4,7 @@
 
 pub mod fleet;
 pub mod paper;
+pub mod server_hosts;
 pub mod simulation;
 
 use serde_json::json;

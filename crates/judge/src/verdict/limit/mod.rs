@@ -189,9 +189,8 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
         return unknown(&at, &format!("{why}; {}; {figures}", network::kernel(record, runs)));
     }
     let Some(generator) = generator else { return told("no worker of the generator is in the record") };
-    let known = |host: &'_ Host| host.processors.is_some();
-    if !hosts.iter().all(known) {
-        return told("what ran on the server's CPUs was not measured");
+    if let Some(host) = hosts.iter().find(|host| host.processors.is_none()) {
+        return told(&format!("what ran on {} was not measured", cpus_of(record, host)));
     }
     let processors = || hosts.iter().filter_map(|host| host.processors.as_ref());
     let stolen = processors().filter_map(|it| it.stolen.as_ref()).max_by(|a, b| a.1.total_cmp(&b.1));
@@ -208,11 +207,7 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
             && host.busiest() + generator.wanted() > IDLE_PERCENT_MAX
     });
     if let Some(host) = by_others {
-        let whose = match host.agent {
-            None => "the server's CPUs".to_owned(),
-            Some(_) => format!("CPUs of {}", server_hosts::named(record, host.agent)),
-        };
-        return told(&format!("other programs ran on {whose}"));
+        return told(&format!("other programs ran on {}", cpus_of(record, host)));
     }
     if let Some(loss) = runs.iter().find_map(|run| losses(record, run).into_iter().next()) {
         return told(&loss.sentence());
@@ -237,6 +232,13 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
         return told("no CPU was clearly at its limit, but server and generator were not mostly idle either");
     }
     waiting::limits(record, runs, &at, &figures, plateau)
+}
+
+fn cpus_of(record: &RunRecord, host: &Host) -> String {
+    match host.agent {
+        None => "the server's CPUs".to_owned(),
+        Some(_) => format!("CPUs of {}", server_hosts::named(record, host.agent)),
+    }
 }
 
 fn of_calibration(record: &RunRecord, runs: &[&IterationRecord]) -> Option<String> {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::rules::this_host;
-use super::super::server_hosts::are_numbered_alike;
+use super::super::server_hosts::{self, are_numbered_alike};
 use crate::verdict::bounds::{counted, percent};
 use webstone_model::generators::LoadMaker;
 use webstone_model::record::{CpuUse, HostUse, IterationRecord, RunRecord, ServerUse};
@@ -44,17 +44,12 @@ pub(super) fn of_server(record: &RunRecord, agent: Option<u32>) -> Option<Vec<u3
     parse_cpu_list(text).ok().filter(|_| target.agents.is_empty() && this_host(record) == Some(true))
 }
 
-/// What the host that the server runs on counted, and what the server used there.
-fn host<'a>(
-    record: &RunRecord,
-    run: &'a IterationRecord,
-    agent: Option<u32>,
-) -> Option<(&'a HostUse, Option<&'a ServerUse>)> {
+/// What the host that the server runs on counted.
+fn host<'a>(record: &RunRecord, run: &'a IterationRecord, agent: Option<u32>) -> Option<&'a HostUse> {
     if record.target.agents.is_empty() {
-        return Some((run.host.as_ref()?, run.server.as_ref()));
+        return run.host.as_ref();
     }
-    let there = run.server_hosts.iter().find(|there| there.agent == agent.unwrap_or(0))?;
-    Some((&there.host, run.server_on(there)))
+    Some(&run.server_hosts.iter().find(|there| there.agent == agent.unwrap_or(0))?.host)
 }
 
 /// What a CPU did in all windows, in nanoseconds.
@@ -93,7 +88,7 @@ impl Processors {
         let mut sums: BTreeMap<u32, Sum> = BTreeMap::new();
         let mut pinned: BTreeMap<u32, f64> = BTreeMap::new();
         for run in runs {
-            let (host, _) = host(record, run, agent).filter(|(host, _)| !host.cpus.is_empty())?;
+            let host = host(record, run, agent).filter(|host| !host.cpus.is_empty())?;
             host.cpus.iter().for_each(|cpu| sums.entry(cpu.cpu).or_default().add(cpu));
             let makers = run.load_makers();
             let there = |maker: &&LoadMaker<'_>| {
@@ -136,8 +131,8 @@ impl Processors {
         for run in runs {
             let used = |server: &ServerUse| (server.user_ns + server.system_ns) as f64;
             let behind = run.origin.as_ref().and_then(|origin| origin.server.as_ref()).map_or(0.0, used);
-            let own = host(record, run, agent).and_then(|(_, server)| server);
-            known = known.zip(own.map(used)).map(|(sum, own)| sum + own + behind);
+            let own = server_hosts::used_ns(record, run, agent);
+            known = known.zip(own).map(|(sum, own)| sum + own as f64 + behind);
         }
         found.others = known.map(|known| percent((busy - interrupt - known).max(0.0), all));
         let behind = record.target.origin.as_ref();
