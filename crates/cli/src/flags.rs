@@ -85,6 +85,34 @@ fn is_of_key(c: char) -> bool {
     c.is_ascii_lowercase() || c == '_' || c == '.'
 }
 
+/// A text in which keys stand alone: what [`named`] added is taken out again, for whoever sees no flags.
+pub(crate) fn without_flags(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (index, part) in text.split('`').enumerate() {
+        if index > 0 {
+            out.push('`');
+        }
+        let mut rest = part;
+        while let Some((before, found)) = rest.split_once("--").filter(|_| index % 2 == 0) {
+            let flag = found.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(found.len());
+            let key = found[flag..].strip_prefix(" (").and_then(|rest| rest.split_once(')'));
+            out.push_str(before);
+            rest = match key.filter(|(key, _)| !key.is_empty() && key.chars().all(is_of_key)) {
+                Some((key, after)) => {
+                    out.push_str(key);
+                    after
+                }
+                None => {
+                    out.push_str("--");
+                    found
+                }
+            };
+        }
+        out.push_str(rest);
+    }
+    out
+}
+
 fn named_key(key: &str, command: &str) -> String {
     match flag(key, command) {
         Some(flag) => format!("--{flag} ({key})"),
@@ -94,6 +122,14 @@ fn named_key(key: &str, command: &str) -> String {
 
 /// The flag of a command that sets a key, without its hyphens.
 fn flag(key: &str, command: &str) -> Option<String> {
+    let flag = flag_if_any(key, command)?;
+    let commands = crate::args::command();
+    let mut typed = commands.find_subcommand(command)?.get_arguments();
+    typed.any(|argument| argument.get_long() == Some(&flag)).then_some(flag)
+}
+
+/// What the flag of a key is called where the command has one.
+pub(crate) fn flag_if_any(key: &str, command: &str) -> Option<String> {
     let (section, name) = key.split_once('.').unwrap_or(("", key));
     let is_series = ["servers", "scale", "spice"].contains(&command);
     let by_command = OF_COMMANDS.iter().find(|(of, known, _)| (*of, *known) == (command, key));
@@ -109,9 +145,7 @@ fn flag(key: &str, command: &str) -> Option<String> {
         }
         _ => return None,
     };
-    let commands = crate::args::command();
-    let mut typed = commands.find_subcommand(command)?.get_arguments();
-    typed.any(|argument| argument.get_long() == Some(&flag)).then_some(flag)
+    Some(flag)
 }
 
 #[cfg(test)]
@@ -139,6 +173,18 @@ mod tests {
             ),
         ] {
             assert_eq!(named(text, command), expected);
+        }
+    }
+
+    #[test]
+    fn flags_are_taken_out_again() {
+        for text in
+            ["load.pages, or `--a (load.pages)`.", "give load.pages.", "load.iterations: `1` is not load.aa"]
+        {
+            assert_eq!(without_flags(&named(text, "run")), text);
+        }
+        for text in ["a -- b", "--quiet", "--x (", "--x (Y)"] {
+            assert_eq!(without_flags(text), text);
         }
     }
 

@@ -78,6 +78,10 @@ export class Chart {
     this.legend.hidden = drawing.lines.length < 2;
     if (this.fold.open) this.tabulate();
     if (!this.width) return;
+    if (!drawing.places.length) {
+      this.plot.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
+      return put(this.plot, svg("text", { x: this.width / 2, y: HEIGHT / 2, "text-anchor": "middle" }, "no values yet"));
+    }
     const { places, lines, intervals = [], steps = [], mark } = drawing;
     const values = /** @type {number[]} */ ([...lines.flatMap((line) => line.values), ...intervals.flatMap((one) => [one.low, one.high])].filter((one) => one !== null));
     const high = values.reduce((most, one) => Math.max(most, one), 0);

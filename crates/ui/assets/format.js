@@ -12,10 +12,13 @@ export function figure(value) {
   return number(value, size === 0 || size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3);
 }
 
-/** Milliseconds with their unit. @param {number | null | undefined} value */
+/** Three significant digits as the terminal writes them: `0.50`, `12.6`, `40,894`. @param {number} value */
+export const short = (value) => (value === 0 ? "0" : number(value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0));
+
+/** Milliseconds with their unit, as the terminal writes them. @param {number | null | undefined} value */
 export function ms(value) {
   if (value === null || value === undefined) return "–";
-  return value >= 1000 ? figure(value / 1000) + " s" : value > 0 && value < 1 ? figure(value * 1000) + " µs" : figure(value) + " ms";
+  return value >= 1000 ? short(value / 1000) + " s" : value > 0 && value < 1 ? short(value * 1000) + " µs" : short(value) + " ms";
 }
 
 /** `+3.2 %`. @param {number} value */

@@ -89,7 +89,7 @@ export async function library(view) {
     const names = marks();
     compare.disabled = names.length < 2;
     clear.hidden = !names.length;
-    say(told, names.length ? `${counted(names.length, "run")} marked` : "mark runs with x to compare them");
+    say(told, names.length ? `${counted(names.length, "run")} marked` : "mark two runs to compare them");
     put(trouble, answer.problem && notice("uncertified", "This search cannot be read", el("p", {}, ...prose(answer.problem.message)), answer.problem.hint && el("p", { class: "note" }, ...prose(answer.problem.hint))));
     const typed = search.value.trim();
     say(count, answer.total === 0 ? "" : (typed ? `${number(answer.matched)} of ${counted(answer.total, "run")}` : counted(answer.total, "run")) + (answer.unread ? `; ${number(answer.unread)} are still being read` : ""));

@@ -4,7 +4,7 @@
 import { Chart } from "./chart.js";
 import { announce, button, el, failed, link, notice, prose, put, row, say, table, unseen } from "./dom.js";
 import { lines, named } from "./api.js";
-import { counted, figure, instant, ms, number, span } from "./format.js";
+import { counted, instant, ms, number, short, span } from "./format.js";
 
 /** Most points that are drawn of a level. */
 const POINTS_MAX = 600;
@@ -15,13 +15,19 @@ const STATES = /** @type {Record<string, string>} */ ({
 });
 const OVER = ["complete", "interrupted", "failed", "lost"];
 
+/** What a run tells of the latency of a window. */
+const PERCENTILES = ["p50", "p90", "p99", "p99.9", "max"];
+
+/** @param {number | null | undefined} value */
+const rate_of = (value) => (value === null || value === undefined ? "–" : short(value));
+
 /** What is on; the only one at once. @param {import("./view.js").View} view */
 export async function live(view) {
   view.head("Live", "Runs that are on, and the last that ended.");
   const { live: runs, queued } = await view.get("/api/live");
   const on = runs.filter((/** @type {any} */ one) => !OVER.includes(one.state));
   if (on.length === 1 && !queued.length && !view.query.has("all")) return view.go(named("/live/", on[0].id), true);
-  const of = (/** @type {any} */ one) => row([link(named("/live/", one.id), one.name || one.id), one.command, STATES[one.state] ?? one.state, instant(one.started), one.watched_in_terminal ? "terminal" : "here"]);
+  const of = (/** @type {any} */ one) => row([link(named("/live/", one.id), one.name || one.id), one.command, STATES[one.state] ?? one.state, instant(one.started), one.watched_in_terminal ? "in a terminal" : "in the front"]);
   const waiting = el("div");
   const draw = (/** @type {any[]} */ all) => put(waiting, all.length > 0 && table("Waiting for their turn", [{ text: "Name", class: "left" }, "Command", unseen("Remove")], all.map((one) => row([one.name || "–", one.command,
     button("Remove", () => view.attempt(async () => {
@@ -30,7 +36,7 @@ export async function live(view) {
       announce("removed from the queue");
     }), { class: "small", "aria-label": `Remove ${one.name} from the queue` })]))));
   draw(queued);
-  put(view.body, runs.length ? table("Runs", [{ text: "Name", class: "left" }, "Command", "State", "Started", "Started in"], runs.map(of), { class: "words rows" })
+  put(view.body, runs.length ? table("Runs", [{ text: "Run", class: "left" }, "Command", "State", "Started", "Where"], runs.map(of), { class: "words rows" })
     : el("div", { class: "empty" }, el("p", {}, "No run is on."), el("p", {}, link("/new", "Set up a run"), ", or start one in a terminal: ", el("code", {}, "webstone run"))), waiting);
 }
 
@@ -84,6 +90,7 @@ class LivePage {
     /** @type {Record<string, HTMLElement[]>} */
     this.tiles = Object.fromEntries(["rate", "mean", "p99", "errors", "offered", "cpu"].map((name) => [name, [el("dd", { class: "value" }, "–"), el("dd")]]));
     const tile = (/** @type {string} */ name, /** @type {string} */ title) => el("div", {}, el("dt", {}, title), ...this.tiles[name]);
+    this.percentiles = PERCENTILES.map(() => el("td", {}, "–"));
     this.offered = tile("offered", "Offered / due");
     this.rate = new Chart("Requests/s", "per second", "Second of the level");
     this.latency = new Chart("Latency", "milliseconds", "Second of the level");
@@ -96,6 +103,7 @@ class LivePage {
     this.facts = el("div");
     put(view.body, this.broken, this.end, el("section", { class: "now", "aria-label": "Progress" }, this.phase, this.bar, this.left, this.controls),
       el("dl", { class: "tiles live" }, tile("rate", "Requests/s"), tile("mean", "Latency mean"), tile("p99", "Latency p99"), tile("errors", "Errors/s"), this.offered, tile("cpu", "CPU of generator / server")),
+      table("Latency of this level so far", PERCENTILES, [el("tr", {}, ...this.percentiles)], { class: "percentiles" }),
       el("div", { class: "charts-head" }, el("h2", {}, "This level"), el("label", {}, "Level ", this.pick), el("label", {}, "Refresh ", this.every)),
       el("div", { class: "charts two" }, this.rate.figure, this.latency.figure), this.cells, this.ended, this.warnings, this.hosts, this.facts);
   }
@@ -135,8 +143,9 @@ class LivePage {
   head() {
     const all = this.snapshot;
     const command = (all.command_line ?? []).join(" ");
-    this.view.head(all.name || all.id, [all.workload, all.target && "on " + all.target].filter(Boolean).join(" "), all.started ? `; started ${instant(all.started)}` : "");
-    put(this.facts, command && el("p", { class: "note" }, el("code", {}, command)));
+    const what = [all.workload, all.target && "on " + all.target].filter(Boolean).join(" ");
+    this.view.head(all.name || all.id, [what, all.started && "started " + instant(all.started)].filter(Boolean).join("; "));
+    put(this.facts, command && el("p", { class: "note" }, all.watched_in_terminal ? "Started in a terminal: " : "Started as: ", el("code", {}, command)));
     this.offered.hidden = !all.open_loop;
   }
 
@@ -176,16 +185,17 @@ class LivePage {
     this.bar.hidden = whole === null && !all.steps;
     const share = all.finished ? 1 : whole ? all.elapsed_ms / whole : all.steps ? Math.max(0, all.step - 1) / all.steps : 0;
     if (Math.abs(this.bar.value - share) > 0.001) this.bar.value = Math.min(1, share);
-    say(this.left, `${span(all.elapsed_ms / 1000)} gone` + (all.finished ? "" : whole === null ? "; the end cannot be foreseen" : `, ${span(all.left_ms / 1000)} left`));
+    say(this.left, all.finished ? `took ${span(all.elapsed_ms / 1000)}` : `${span(all.elapsed_ms / 1000)} gone` + (whole === null ? "; the end cannot be foreseen" : `, ${span(all.left_ms / 1000)} left`));
     const level = all.levels[this.chosen ?? all.levels.length - 1];
     const points = level?.points ?? [];
     const [, rate, p99, mean, errors, due, offered] = points[points.length - 1] ?? [];
     const tell = (/** @type {string} */ name, /** @type {string} */ value, /** @type {string} */ more) => { say(this.tiles[name][0], value); say(this.tiles[name][1], more); };
-    tell("rate", figure(rate), counted(all.totals?.requests ?? 0, "request") + " in this level");
+    tell("rate", rate_of(rate), counted(all.totals?.requests ?? 0, "request") + " in this level");
     tell("mean", ms(mean), "of the last second");
     tell("p99", ms(p99), "of this level so far");
-    tell("errors", figure(errors), counted(all.totals?.errors ?? 0, "error") + " in this level");
-    tell("offered", `${figure(offered)} / ${figure(due)}`, offered < due * 0.99 ? "the generator is behind its schedule" : "arrivals per second");
+    this.percentiles.forEach((cell, n) => say(cell, ms(all.percentiles_ms?.[n])));
+    tell("errors", rate_of(errors), counted(all.totals?.errors ?? 0, "error") + " in this level");
+    tell("offered", `${rate_of(offered)} / ${rate_of(due)}`, offered < due * 0.99 ? "the generator is behind its schedule" : "arrivals per second");
     const share_of = (/** @type {number | null | undefined} */ value) => (value === null || value === undefined ? "–" : number(value) + " %");
     tell("cpu", `${share_of(all.cpu?.generator_percent)} / ${share_of(all.cpu?.server_percent)}`, "100 %: one CPU");
     this.tiles.errors[0].parentElement?.classList.toggle("bad", errors > 0);
@@ -195,19 +205,19 @@ class LivePage {
     const loop = all.open_loop ? [{ name: "due", style: 6, values: of(5) }, { name: "offered", style: 1, values: of(6) }] : [];
     this.rate.draw({ places, mark: second, lines: [{ name: "answered", style: 0, values: of(1) }, ...loop] });
     this.latency.draw({ places, mark: second, lines: [{ name: "mean", style: 0, values: of(3) }, { name: "p99", style: 2, values: of(2) }] });
-    const told = points.length ? `${level.label ?? ""}: ${figure(rate)} requests per second, p99 ${ms(p99)} after ${second(places[places.length - 1])}` : "no values yet";
+    const told = points.length ? `${level.label ?? ""}: ${rate_of(rate)} requests per second, p99 ${ms(p99)} after ${second(places[places.length - 1])}` : "no values yet";
     this.rate.describe(told);
     this.latency.describe(told);
     const hosts = all.hosts ?? [];
-    if (hosts.length) put(this.hosts, table("Hosts that make the load", [{ text: "Host", class: "left" }, "Requests/s", "p99", "CPU", unseen("Remark")], hosts.map((/** @type {any} */ one) => row([one.name, figure(one.rate), ms(one.p99_ms), share_of(one.cpu_percent), one.note]))));
+    if (hosts.length) put(this.hosts, table("Hosts that make the load", [{ text: "Host", class: "left" }, "Requests/s", "p99", "CPU", unseen("Remark")], hosts.map((/** @type {any} */ one) => row([one.name, rate_of(one.rate), ms(one.p99_ms), share_of(one.cpu_percent), one.note]))));
   }
 
   endedTable() {
     const rows = this.snapshot.ended;
     const cells = rows.some((/** @type {any} */ one) => one.cell);
     put(this.ended, rows.length > 0 && table("Levels that ended", [{ text: "Level", class: "left" }, cells && "Cell", "Iteration", "Requests/s", "Mean", "p50", "p99", "Errors", unseen("Remark")].filter(Boolean),
-      rows.map((/** @type {any} */ one) => row([one.label, cells && el("td", {}, one.cell ?? ""), one.iteration, figure(one.rate), ms(one.mean_ms), ms(one.p50_ms), ms(one.p99_ms), number(one.errors),
-        el("td", { class: "note" }, one.void ? "void: " + one.void : one.interrupted ? "interrupted" : "")].filter((cell) => cell !== false), { class: one.void ? "caution" : one.errors ? "alarm" : "" }))));
+      rows.map((/** @type {any} */ one) => row([one.label, cells && el("td", {}, one.cell ?? ""), one.iteration, rate_of(one.rate), ms(one.mean_ms), ms(one.p50_ms), ms(one.p99_ms), number(one.errors),
+        el("td", { class: "note remark" }, one.void ? "void: " + one.void : one.interrupted ? "interrupted" : "")].filter((cell) => cell !== false), { class: one.void ? "caution" : one.errors ? "alarm" : "" }))));
   }
 
   warningList() {
@@ -218,7 +228,7 @@ class LivePage {
   cellTable() {
     const cells = this.snapshot.cells;
     put(this.cells, cells && table("Cells of the series", [{ text: "Cell", class: "left" }, "Round", { text: "State", class: "left" }, "Requests/s at best"], cells.map((/** @type {any} */ one) => row([one.name, `${one.round} of ${one.rounds}`,
-      el("td", { class: "note" }, el("span", { class: "state " + (["waiting", "running", "done", "failed"].includes(one.state) ? one.state : "") }, one.state), one.error ? ": " + one.error : ""), figure(one.rate)], { class: one.state === "failed" ? "alarm" : "" }))));
+      el("td", { class: "note" }, el("span", { class: "state " + (["waiting", "running", "done", "failed"].includes(one.state) ? one.state : "") }, one.state), one.error ? ": " + one.error : ""), rate_of(one.rate)], { class: one.state === "failed" ? "alarm" : "" }))));
   }
 
   over() {
@@ -226,8 +236,8 @@ class LivePage {
     this.controls.hidden = true;
     const kind = finished.state === "complete" ? finished.standing ?? "valid" : finished.state === "interrupted" ? "uncertified" : "invalid";
     const title = { complete: "Complete", interrupted: "Interrupted; what was measured is kept", lost: "The run's process is gone" }[/** @type {string} */ (finished.state)] ?? "Failed";
-    const worth = { invalid: "INVALID: do not use these figures; the report says why.", disturbed: "DISTURBED: the machine was busy while it was measured; the report says how." }[/** @type {string} */ (finished.standing)];
-    put(this.end, notice(kind, title, worth && el("p", {}, worth), finished.message && el("p", {}, ...prose(finished.message)), finished.hint && el("p", { class: "note" }, ...prose(finished.hint)),
+    const worth = { invalid: "The run is complete. Do not use its figures; the report says why.", disturbed: "The run is complete. The machine was busy while it was measured; the report says how." }[/** @type {string} */ (finished.standing)];
+    put(this.end, notice(kind, worth ? finished.standing.toUpperCase() : title, worth && el("p", {}, worth), finished.message && el("p", {}, ...prose(finished.message)), finished.hint && el("p", { class: "note" }, ...prose(finished.hint)),
       el("p", {}, finished.run ? link(named("/run/", finished.run), "Open the report") : link("/library", "Library"))));
     announce(title);
   }

@@ -4,7 +4,7 @@
 import { announce, button, el, link, notice, prose, put } from "./dom.js";
 import { named } from "./api.js";
 import { Form } from "./form.js";
-import { Start, copier, facts } from "./plan.js";
+import { Start, copier, facts, saver, typed } from "./plan.js";
 import { flat } from "./schema.js";
 
 /** Time after the last key until what was typed is checked, in milliseconds. */
@@ -22,7 +22,7 @@ async function origin(view) {
     const draft = JSON.parse(sessionStorage.getItem(DRAFT) ?? "");
     return { command: String(draft.command), toml: String(draft.toml), from: null };
   } catch {
-    return { command: "run", toml: "", from: null };
+    return { command: "", toml: "", from: null };
   }
 }
 
@@ -32,6 +32,9 @@ export async function newRun(view) {
   view.head(view.query.get("from") ? (change === "aa" ? "A/A of a run" : change ? "A run with one change" : "Repeat a run") : "New run", "What will run, how long, and whether it will count.");
   const [about, status, begun] = await Promise.all([view.get("/api/form"), view.get("/api/status"), origin(view)]);
   const names = about.commands.map((/** @type {any} */ one) => one.name);
+  const [first] = about.presets;
+  const isFresh = !begun.command;
+  if (isFresh) Object.assign(begun, { command: first.command, toml: first.toml });
   let command = names.includes(begun.command) ? begun.command : names[0];
   /** @type {any} */
   let last = null;
@@ -45,11 +48,13 @@ export async function newRun(view) {
   const form = new Form(about, () => later("form"));
   const kind = el("fieldset", { class: "kinds" }, el("legend", {}, "What to do"), ...about.commands.map((/** @type {any} */ one) => el("label", {},
     el("input", { type: "radio", name: "command", value: one.name, onchange: () => choose(one.name) }), el("span", {}, el("strong", {}, one.title), el("span", { class: "note" }, one.about)))));
-  const presets = el("details", { class: "group presets", open: !begun.from && !begun.toml }, el("summary", {}, el("h2", {}, "Presets"), el("span", { class: "note" }, "a testbed to begin with")),
-    el("ul", {}, ...about.presets.map((/** @type {any} */ one) => el("li", {}, button(one.title, () => view.attempt(() => take(one.command, one.toml)), { class: "preset" }), one.about && el("p", { class: "note" }, ...prose(one.about))))));
+  const presets = el("details", { class: "group presets", open: isFresh }, el("summary", {}, el("h2", {}, "Presets"), el("span", { class: "note" }, "a testbed to begin with")),
+    el("ul", {}, ...about.presets.map((/** @type {any} */ one) => el("li", {}, button(one.title, () => view.attempt(() => take(one.command, one.toml)), { class: "preset" }), el("p", { class: "note" }, one.about)))));
   const text = el("textarea", { name: "testbed", rows: 14, spellcheck: "false", "aria-label": "Testbed file", autocomplete: "off", oninput: () => later("text") });
-  const editor = el("details", { class: "testbed" }, el("summary", {}, "Testbed file (edit as TOML)"), text, el("p", { class: "note" }, "The form follows, and the other way round. ", copier(() => text.value, "the testbed file")));
+  const editor = el("details", { class: "testbed" }, el("summary", {}, "Testbed file (edit as TOML)"), text, el("p", { class: "note" }, "The form follows, and the other way round. ", copier(() => text.value, "the testbed file"), " ", saver(() => text.value)));
   const line = el("code");
+  const needsFile = el("span", {});
+  const busy = el("p", { class: "note", hidden: true }, "checking …");
   const plan = el("div", { class: "plan-facts" });
   const trouble = el("div");
   const changes = el("div");
@@ -58,14 +63,15 @@ export async function newRun(view) {
     return { command, toml: last.toml };
   }, (answer) => { if (answer?.problem) { last = { ...answer, edited }; show(true); } });
   start.allow(status);
-  const aside = el("section", { class: "plan", "aria-label": "Plan" }, el("h2", {}, "Plan"), trouble, changes, plan, start.element,
-    el("div", { class: "line" }, el("p", { class: "note" }, "The same in a terminal, with the testbed file below: ", copier(() => line.textContent ?? "", "the command line")), el("pre", { tabindex: 0 }, line)), editor,
+  const aside = el("section", { class: "plan", "aria-label": "Plan" }, el("h2", {}, "Plan"), busy, trouble, changes, plan, start.element,
+    el("div", { class: "line" }, el("p", { class: "note" }, "The same in a terminal", needsFile, ": ", copier(() => line.textContent ?? "", "the command line")), el("pre", { tabindex: 0 }, line)), editor,
     ...status.advice.map((/** @type {string} */ one) => el("p", { class: "note" }, ...prose(one))));
   put(view.body, el("div", { class: "columns" }, el("div", { class: "left" }, kind, presets, form.element), aside));
 
   /** @param {"form" | "text"} what */
   function later(what) {
     edited = what;
+    busy.hidden = false;
     clearTimeout(timer);
     timer = setTimeout(() => view.attempt(verify), PAUSE);
   }
@@ -107,6 +113,7 @@ export async function newRun(view) {
 
   /** @param {boolean} moves Whether the focus goes to what is wrong. */
   function show(moves) {
+    busy.hidden = true;
     for (const input of kind.querySelectorAll("input")) input.checked = input.value === command;
     for (const key of form.entries.keys()) if (last.edited === "text") form.mark(key, null);
     const problem = last.problem;
@@ -116,7 +123,8 @@ export async function newRun(view) {
     put(trouble, problem && el("div", { role: moves ? "alert" : null }, notice("invalid", "Not ready", el("p", {}, ...prose(problem.message), where), problem.hint && el("p", { class: "note" }, ...prose(problem.hint)),
       key && el("p", {}, button("Go to the field", () => form.focus(key), { class: "small" })))));
     put(plan, ...facts(last, status));
-    put(line, (last.command_line ?? []).join(" "));
+    put(line, typed(last.command_line ?? []));
+    put(needsFile, last.command_line?.includes("-f") && ", with the testbed file below");
     put(changes, begun.from && differing());
     if (!moves || !problem) return;
     if (key) return form.focus(key);
@@ -139,7 +147,9 @@ export async function newRun(view) {
   await take(command, begun.toml);
   base = structuredClone(last?.spec ?? {});
   if (begun.from && change === "aa") {
-    form.fill({ ...base, load: { ...base.load, aa: true } });
+    // Two arms take turns, so that there is an even number of timed runs, and four at least.
+    const iterations = Math.max(4, 2 * Math.ceil(Number(base.load?.iterations ?? 1) / 2));
+    form.fill({ ...base, load: { ...base.load, aa: true, iterations } });
     edited = "form";
     await verify();
   } else {

@@ -16,7 +16,7 @@ export async function run(view) {
   const stored = await view.get(named("/api/runs/", name));
   const { verdict, notes } = stored;
   const one = stored.row ?? { name };
-  view.head(name, [one.workload, one.server && "on " + one.server].filter(Boolean).join(" "), one.started ? "; " + instant(one.started) : "", one.duration_s ? "; " + span(one.duration_s) : "");
+  view.head(name, [one.workload, one.server && (one.kind === "series" ? one.server : "on " + one.server)].filter(Boolean).join(one.kind === "series" ? ", " : " "), one.started ? "; " + instant(one.started) : "", one.duration_s ? "; " + span(one.duration_s) : "");
   const unreadable = one.unreadable ?? stored.unreadable;
   if (unreadable) {
     put(view.body, el("div", { role: "alert" }, notice("invalid", "This record cannot be read", el("p", {}, ...prose(unreadable)), stored.hint && el("p", { class: "note" }, ...prose(stored.hint)))), files(stored), remove());
@@ -27,6 +27,7 @@ export async function run(view) {
   const said = el("section", { class: `verdict ${one.standing || verdict?.standing || ""}`, "aria-label": "Verdict" },
     el("p", { class: "standing" }, el("strong", {}, verdict?.word ?? (one.verdict || (isSeries ? "Series" : one.state))), " ", ...prose(verdict?.sentences?.[0] ?? "")),
     states[one.state] && el("p", {}, states[one.state]),
+    stored.missing?.length > 0 && el("p", {}, `Not measured to their end: ${stored.missing.join(", ")}.`),
     (verdict?.sentences?.length ?? 0) > 1 && el("ul", {}, ...verdict.sentences.slice(1).map((/** @type {string} */ text) => el("li", {}, ...prose(text)))),
     one.rate !== null && one.rate !== undefined && el("p", {}, `Peak: ${figure(one.rate)} ${one.rate_unit ?? "requests/s"}`, one.at ? ` at ${one.at}` : "", one.p99_ms ? `, p99 ${ms(one.p99_ms)}` : "", "."));
   const others = marks().filter((other) => other !== name);
@@ -40,14 +41,32 @@ export async function run(view) {
   const done = el("div", { "aria-live": "polite" });
   const does = el("div", { class: "actions" },
     !isSeries && (others.length ? link(comparison([...others, name]), "Compare with ", others.length === 1 ? others[0] : "the marked runs") : marked),
-    ...(stored.spec_toml ? [link(from(""), "Repeat"), link(from("&change=one"), "One change"), link(from("&change=aa"), "A/A")] : []), !isSeries && link("/history?name=" + encodeURIComponent(name), "History"),
-    work("Verify", "verify", "Verified"), allowed("Archive", "archive", "Archived"), allowed("Certify", "certify", "Certified"));
+    ...(typeof stored.spec_toml === "string" ? [link(from(""), "Repeat"), link(from("&change=one"), "One change"), link(from("&change=aa"), "A/A")] : []), !isSeries && link("/history?name=" + encodeURIComponent(name), "History"),
+    stored.missing?.length > 0 && again(), work("Verify", "verify", "Verified"), allowed("Archive", "archive", "Archived"), allowed("Certify", "certify", "Certified"));
+  const rights = el("p", { class: "note" });
+  status.then((now) => put(rights, !now.read_only && !now.commands_allowed && el("span", {}, "Archive and Certify write files: start the front with ", el("code", {}, "--allow-commands"), ", or in a terminal: ", el("code", {}, "webstone archive " + name))), () => {});
   const report = el("section", { class: "framed", "aria-label": "Report" }, el("p", { class: "note" }, "The report is being rendered …"));
   const beside = new Notes(view, name, notes, () => {});
-  put(view.body, said, does, done, report,
+  put(view.body, said, does, rights, done, report,
     el("section", {}, el("h2", {}, "Notes and tags"), beside.element),
     el("details", { class: "group" }, el("summary", {}, el("h2", {}, "Testbed and files"), el("span", { class: "note" }, stored.directory)),
-      stored.spec_toml && el("p", {}, "What was asked for, as a testbed file: ", copier(() => stored.spec_toml, "the testbed file")), stored.spec_toml && el("pre", { tabindex: 0 }, stored.spec_toml), files(stored), remove()));
+      stored.spec_toml && el("p", {}, "What was asked for, as a testbed file: ", copier(() => stored.spec_toml, "the testbed file")), stored.spec_toml === "" && el("p", {}, "What was asked for are the defaults of a testbed file."), stored.spec_toml && el("pre", { tabindex: 0 }, stored.spec_toml), files(stored), remove()));
+
+  /** Makes what is missing of a series. */
+  function again() {
+    const pressed = button("Resume", async () => {
+      pressed.disabled = true;
+      try {
+        const { id } = await view.post(named("/api/runs/", name, "/resume"));
+        view.go(named("/live/", String(id)));
+      } catch (error) {
+        pressed.disabled = false;
+        if (!view.signal.aborted) put(done, failed(error));
+      }
+    });
+    status.then((now) => { pressed.disabled = now.read_only; }, () => {});
+    return pressed;
+  }
 
   /** Something that the program does with the run. @param {string} title @param {string} what @param {string} past @param {import("./dom.js").Attributes} [attributes] */
   function work(title, what, past, attributes = {}) {

@@ -2,7 +2,7 @@
 // `webstone servers`; everything else stays as the form of a new run has it.
 
 import { el, id, link, notice, prose, put, table } from "./dom.js";
-import { Start, copier, facts } from "./plan.js";
+import { Start, copier, facts, saver, typed } from "./plan.js";
 
 const PAUSE = 400;
 const PROFILES = ["stock", "tuned"];
@@ -33,7 +33,7 @@ export async function servers(view) {
 
   /** @param {string} key @param {string} title @param {{ value: string, about: string }[]} all @param {string} note */
   function axis(key, title, all, note) {
-    return all.length > 0 && el("fieldset", { class: "axis-of" }, el("legend", {}, title), ...all.map((one) => el("label", { title: one.about }, box(key, one.value, `${title}: ${one.value}`), one.value)), el("p", { class: "note" }, note));
+    return all.length > 0 && el("fieldset", { class: "axis-of" }, el("legend", {}, title), ...all.map((one) => el("label", { title: one.about }, box(key, one.value, `${title}: ${one.value}`, false, one.value === "keep-alive"), one.value)), el("p", { class: "note" }, note));
   }
 
   const profiles = (/** @type {any} */ one) => one.profile_names ?? (one.name === "reference" ? ["stock"] : PROFILES);
@@ -42,9 +42,9 @@ export async function servers(view) {
     el("td", { class: "note" }, one.installed ?? el("span", {}, "not installed", one.hint ? ": " : "", ...prose(one.hint ? "`" + one.hint + "`" : ""))));
   const counts = [];
   for (let n = 1; n <= status.cpus; n *= 2) counts.push({ value: String(n), about: "" });
-  const input = (/** @type {string} */ key, /** @type {string} */ label, /** @type {string} */ placeholder, /** @type {any[]} */ known = []) => {
+  const input = (/** @type {string} */ key, /** @type {string} */ label, /** @type {string} */ placeholder, /** @type {any[]} */ known = [], value = "") => {
     const name = id("setting");
-    const control = el("input", { id: name, name: key, placeholder, autocomplete: "off", spellcheck: "false", list: known.length ? name + "-l" : null, oninput: later });
+    const control = el("input", { id: name, name: key, value, placeholder, autocomplete: "off", spellcheck: "false", list: known.length ? name + "-l" : null, oninput: later });
     settings.push(control);
     return el("div", { class: "field" }, el("label", { for: name }, label, " ", el("code", {}, key)), control, known.length > 0 && el("datalist", { id: name + "-l" }, ...known.map((one) => el("option", { value: one.name }, one.about))));
   };
@@ -57,7 +57,7 @@ export async function servers(view) {
       axis("interfaces", "Interfaces", values(about.schema, "Delivery"), "None chosen: files only."),
       axis("caching", "Caching", values(about.schema, "Caching"), "None chosen: as the profile says."),
       axis("cpus", "Server CPUs", counts, "None chosen: set at the start.")),
-    el("div", { class: "fields" }, input("workload", "Workload", "standard", about.workloads), input("load.clients", "Clients", "5,10,20,40"), input("load.duration", "Duration", "6s"), input("load.iterations", "Rounds", "1")));
+    el("div", { class: "fields" }, input("workload", "Workload", "standard", about.workloads), input("load.clients", "Clients", "5,10,20,40"), input("load.duration", "Duration", "6s"), input("load.iterations", "Rounds", "1", [], "3")));
   const line_code = el("code");
   const text = el("pre", { tabindex: 0 });
   const plan = el("div");
@@ -70,7 +70,8 @@ export async function servers(view) {
   const form = link("/new", "Open in the form");
   form.addEventListener("click", () => sessionStorage.setItem("webstone-draft", JSON.stringify({ command: "servers", toml: last?.toml ?? "" })));
   put(view.body, el("div", { class: "columns" }, left, el("section", { class: "plan", "aria-label": "Plan" }, el("h2", {}, "Plan"), trouble, plan, start.element, el("p", {}, form),
-    el("details", { class: "testbed" }, el("summary", {}, "Testbed file"), text, copier(() => text.textContent ?? "", "the testbed file")), el("pre", { tabindex: 0 }, line_code),
+    el("details", { class: "testbed" }, el("summary", {}, "Testbed file"), text, copier(() => text.textContent ?? "", "the testbed file"), " ", saver(() => text.textContent ?? "")), el("pre", { tabindex: 0 }, line_code),
+    el("p", { class: "note" }, about.calibration ? "This host's load generator can do, at best: " + about.calibration + "." : "What this host's load generator can do is not known yet: ", !about.calibration && el("code", {}, "webstone calibrate"), !about.calibration && " measures it."),
     ...status.advice.map((/** @type {string} */ one) => el("p", { class: "note" }, ...prose(one))))));
 
   function spec() {
@@ -107,7 +108,7 @@ export async function servers(view) {
     put(trouble, problem && notice("invalid", "Not ready", el("p", {}, ...prose(problem.message)), problem.hint && el("p", { class: "note" }, ...prose(problem.hint))));
     put(plan, ...facts(last, status));
     put(text, last.toml);
-    put(line_code, (last.command_line ?? []).join(" "));
+    put(line_code, typed(last.command_line ?? []));
     start.button.disabled = Boolean(problem) || status.read_only;
   }
 

@@ -12,6 +12,17 @@ export const copier = (text, what) => button("Copy", async (event) => {
   announce(what + " copied");
 }, { class: "small", "aria-label": "Copy " + what });
 
+/** Saves a testbed file. @param {() => string} text */
+export const saver = (text) => button("Save", () => {
+  const href = URL.createObjectURL(new Blob([text()], { type: "application/toml" }));
+  const to = el("a", { href, download: "testbed.toml" });
+  to.click();
+  setTimeout(() => URL.revokeObjectURL(href), 1000);
+}, { class: "small", "aria-label": "Save the testbed file" });
+
+/** A command line as it is typed in a shell. @param {string[]} words */
+export const typed = (words) => words.map((one) => (/^[\w@%+=:,./-]+$/.test(one) ? one : "'" + one.replace(/'/g, "'\\''") + "'")).join(" ");
+
 /** The facts of a plan, and its rules. @param {any} checked What `/api/check` answered. @param {any} status */
 export function facts(checked, status) {
   const { plan, rules, warnings } = checked;
@@ -70,7 +81,7 @@ export class Start {
       if (error.status === 422) {
         this.refused(error.body);
       } else if (error.status === 409) {
-        put(this.told, el("div", { role: "alert" }, notice("uncertified", "Another run is on", el("p", {}, ...prose(error.hint ?? error.message)),
+        put(this.told, el("div", { role: "alert" }, notice("uncertified", "Another run is on", el("p", {}, ...prose(error.message + ".")),
           el("p", { class: "actions" }, button("Start when it has ended", () => this.start(true)), link("/live", "Show it")))));
       } else {
         put(this.told, failed(error));

@@ -23,6 +23,7 @@
       theme = theme === "" ? "light" : theme === "light" ? "dark" : "";
       apply();
       remember(theme);
+      dispatchEvent(new CustomEvent("themed"));
     });
   });
 })();

@@ -52,5 +52,11 @@ export class View {
   post(path, body) { return post(path, body, this.signal); }
 }
 
-/** A report, in an origin of its own that can reach neither these pages nor the token. @param {string} url @param {string} title */
-export const framed = (url, title) => el("iframe", { class: "report", sandbox: "allow-scripts", src: url, title });
+/** A report, in an origin of its own that can reach neither these pages nor the token; it is told which theme is chosen here. @param {string} url @param {string} title */
+export function framed(url, title) {
+  const tell = () => frame.contentWindow?.postMessage(document.documentElement.dataset.theme ?? "", "*");
+  const frame = el("iframe", { class: "report", sandbox: "allow-scripts", src: url, title, onload: tell });
+  const themed = () => { if (frame.isConnected) tell(); else removeEventListener("themed", themed); };
+  addEventListener("themed", themed);
+  return frame;
+}

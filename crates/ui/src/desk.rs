@@ -17,6 +17,8 @@ pub struct Planned {
     pub rounds: u32,
     /// What will not be as the user may think.
     pub warnings: Vec<String>,
+    /// What would be typed for the same, where flags alone can say it.
+    pub command_line: Option<Vec<String>>,
 }
 
 /// Why a testbed file cannot be run.
@@ -56,6 +58,9 @@ pub trait Desk: Send + Sync {
 
     /// The workloads that are built in: name, and what it is.
     fn workloads(&self) -> Vec<(String, String)>;
+
+    /// What this host's load generator can do at best, as it was measured; `None` where nobody has.
+    fn calibration(&self) -> Option<String>;
 
     /// The program's version, with its commit.
     fn version(&self) -> String;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use webstone_judge::verdict;
-use webstone_model::record::RunRecord;
+use webstone_model::record::{RunRecord, RunState};
 use webstone_model::spec::RunSpec;
 use webstone_runner::series;
 
@@ -18,9 +18,10 @@ pub(crate) fn of(directory: &Path) -> Result<Value, NoPage> {
     let files = files(directory);
     let directory_name = directory.display().to_string();
     if series::is_series(directory) {
-        return Ok(
-            json!({ "verdict": null, "spec_toml": null, "command": null, "files": files, "directory": directory_name }),
-        );
+        return Ok(json!({
+            "verdict": null, "spec_toml": null, "command": null, "files": files, "directory": directory_name,
+            "missing": missing(directory),
+        }));
     }
     let record = pages::load(directory)?;
     let verdict = verdict::of(&record);
@@ -31,6 +32,16 @@ pub(crate) fn of(directory: &Path) -> Result<Value, NoPage> {
         "files": files,
         "directory": directory_name,
     }))
+}
+
+/// The cells of a series that were not measured to their end. None where that cannot be read: its report says why.
+fn missing(directory: &Path) -> Vec<String> {
+    let Ok((directory, series)) = series::load(directory) else { return Vec::new() };
+    let Ok(records) = series::records(&directory, &series) else { return Vec::new() };
+    let is_whole =
+        |record: &Option<RunRecord>| record.as_ref().is_some_and(|record| record.state == RunState::Complete);
+    let cells = series.cells.into_iter().zip(&records);
+    cells.filter(|(_, record)| !is_whole(record)).map(|(cell, _)| cell.name).collect()
 }
 
 /// The plain files of a directory, by name.

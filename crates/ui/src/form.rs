@@ -19,58 +19,76 @@ pub(crate) const COMMANDS: [(&str, &str, &str); 5] = [
     ("spice", "Dynamic against static", "what dynamic pages cost"),
 ];
 
-/// Testbeds to begin with: name, title, command, text.
-const PRESETS: [(&str, &str, &str, &str); 10] = [
-    (
-        "first",
-        "First run: the embedded server, half a minute",
-        "run",
-        "[load]\nclients = \"5,10,20,40\"\nduration = \"6s\"\n\n[client]\nconnections = \"keep-alive\"\n",
-    ),
-    (
-        "https",
-        "HTTPS and HTTP/2 on the embedded server",
-        "run",
-        "[load]\nclients = \"10,40\"\nduration = \"6s\"\n\n[client]\nconnections = \"keep-alive\"\nhttp = \"2\"\n\n[server.tls]\n",
-    ),
-    (
-        "limit",
-        "Highest rate with 99 % below 50 ms",
-        "find",
-        "[find]\nslo = \"p(99)<50ms,errors<0.1%\"\n\n[load]\nduration = \"5s\"\n\n[client]\nconnections = \"keep-alive\"\n",
-    ),
-    (
-        "paper",
-        "WebStone's paper: two servers",
-        "servers",
-        include_str!("../../../examples/webstone-paper.toml"),
-    ),
-    ("wasd", "WASD: caching, scripts, look-ups", "servers", include_str!("../../../examples/wasd.toml")),
-    (
-        "fasttrack",
-        "WebStone 2: FastTrack's interfaces",
-        "spice",
-        include_str!("../../../examples/fasttrack.toml"),
-    ),
-    ("proliant", "ProLiant: SPICE over CPUs", "spice", include_str!("../../../examples/proliant.toml")),
-    (
-        "netserver",
-        "NetServer: WebBench static and dynamic",
-        "spice",
-        include_str!("../../../examples/netserver.toml"),
-    ),
-    (
-        "e-commerce",
-        "NetServer: e-commerce over TLS and CPUs",
-        "scale",
-        include_str!("../../../examples/netserver-ecommerce.toml"),
-    ),
-    (
-        "matrix",
-        "Servers × interfaces × connections",
-        "servers",
-        include_str!("../../../examples/matrix.toml"),
-    ),
+/// A testbed to begin with.
+struct Preset {
+    title: &'static str,
+    about: &'static str,
+    command: &'static str,
+    toml: &'static str,
+}
+
+/// The first is what a form that nobody has touched begins with.
+const PRESETS: [Preset; 10] = [
+    Preset {
+        title: "First run",
+        about: "The embedded server, 5 to 40 clients, half a minute.",
+        command: "run",
+        toml: "[load]\nclients = \"5,10,20,40\"\nduration = \"6s\"\n\n[client]\nconnections = \"keep-alive\"\n",
+    },
+    Preset {
+        title: "HTTPS and HTTP/2",
+        about: "The embedded server over TLS, with streams instead of connections.",
+        command: "run",
+        toml: "[load]\nclients = \"10,40\"\nduration = \"6s\"\n\n[client]\nconnections = \"keep-alive\"\nhttp = \"2\"\n\n[server.tls]\n",
+    },
+    Preset {
+        title: "Highest rate within an SLO",
+        about: "The most requests per second with 99 % of answers below 50 ms.",
+        command: "find",
+        toml: "[find]\nslo = \"p(99)<50ms,errors<0.1%\"\n\n[load]\nduration = \"5s\"\n\n[client]\nconnections = \"keep-alive\"\n",
+    },
+    Preset {
+        title: "WebStone's paper (1995)",
+        about: "Two servers, a new connection for each request, ten minutes a level.",
+        command: "servers",
+        toml: include_str!("../../../examples/webstone-paper.toml"),
+    },
+    Preset {
+        title: "FastTrack (1996)",
+        about: "Mindcraft's test of Netscape's server: files against CGI and modules.",
+        command: "spice",
+        toml: include_str!("../../../examples/fasttrack.toml"),
+    },
+    Preset {
+        title: "ProLiant 5000 (1996)",
+        about: "Compaq's server on 1, 2 and 4 CPUs: files, a module, CGI.",
+        command: "spice",
+        toml: include_str!("../../../examples/proliant.toml"),
+    },
+    Preset {
+        title: "NetServer LT 6000r (2000)",
+        about: "WebBench, static and dynamic, over CPUs.",
+        command: "spice",
+        toml: include_str!("../../../examples/netserver.toml"),
+    },
+    Preset {
+        title: "NetServer, e-commerce (2000)",
+        about: "WebBench's shop: pages over TLS, over CPUs.",
+        command: "scale",
+        toml: include_str!("../../../examples/netserver-ecommerce.toml"),
+    },
+    Preset {
+        title: "WASD's performance chapter",
+        about: "File cache on and off, scripts, look-ups of host names.",
+        command: "servers",
+        toml: include_str!("../../../examples/wasd.toml"),
+    },
+    Preset {
+        title: "Matrix",
+        about: "Servers × profiles × connections × CPUs.",
+        command: "servers",
+        toml: include_str!("../../../examples/matrix.toml"),
+    },
 ];
 
 /// Everything that the form is made of.
@@ -79,12 +97,9 @@ pub(crate) fn form(desk: &dyn Desk) -> Value {
         .iter()
         .map(|(name, title, about)| json!({ "name": name, "title": title, "about": about }))
         .collect();
-    let presets: Vec<Value> = PRESETS
-        .iter()
-        .map(|(name, title, command, toml)| {
-            json!({ "name": name, "title": title, "about": about(toml), "command": command, "toml": toml })
-        })
-        .collect();
+    let preset =
+        |it: &Preset| json!({ "title": it.title, "about": it.about, "command": it.command, "toml": it.toml });
+    let presets: Vec<Value> = PRESETS.iter().map(preset).collect();
     let workloads: Vec<Value> =
         desk.workloads().into_iter().map(|(name, about)| json!({ "name": name, "about": about })).collect();
     json!({
@@ -92,19 +107,9 @@ pub(crate) fn form(desk: &dyn Desk) -> Value {
         "commands": commands,
         "presets": presets,
         "servers": desk.servers(),
+        "calibration": desk.calibration(),
         "workloads": workloads,
     })
-}
-
-/// The first sentence of a testbed's leading comment.
-fn about(toml: &str) -> String {
-    let comment = toml.lines().take_while(|line| line.starts_with('#'));
-    let text: Vec<&str> = comment.map(|line| line.trim_start_matches('#').trim()).collect();
-    let text = text.join(" ");
-    match text.split_once(". ") {
-        Some((first, _)) => format!("{first}."),
-        None => text,
-    }
 }
 
 /// What a page sends to be checked, or started.
@@ -184,10 +189,11 @@ impl Filled {
             Ok(planned) => (None, Some(planned)),
             Err(problem) => (Some(placed(problem, &toml)), None),
         };
+        let typed = planned.as_ref().and_then(|planned| planned.command_line.clone());
         Ok(Checked {
             toml,
             spec,
-            command_line: command_line.to_vec(),
+            command_line: typed.unwrap_or_else(|| command_line.to_vec()),
             problem,
             plan: planned.as_ref().map(plan),
             rules: planned.as_ref().map(foreseen).unwrap_or_default(),
@@ -356,11 +362,11 @@ mod tests {
 
     #[test]
     fn each_preset_is_a_testbed_and_says_what_it_is() {
-        for (name, _, command, toml) in PRESETS {
-            let spec: RunSpec = toml::from_str(toml).unwrap_or_else(|error| panic!("{name}: {error}"));
-            assert!(COMMANDS.iter().any(|(known, ..)| *known == command), "{name}");
-            assert_eq!(command == "find", spec.find.is_some(), "{name}");
-            assert!(!toml.starts_with('#') || !about(toml).is_empty(), "{name}");
+        for Preset { title, about, command, toml } in PRESETS {
+            let spec: RunSpec = toml::from_str(toml).unwrap_or_else(|error| panic!("{title}: {error}"));
+            assert!(COMMANDS.iter().any(|(known, ..)| *known == command), "{title}");
+            assert_eq!(command == "find", spec.find.is_some(), "{title}");
+            assert!(about.ends_with('.') && about.len() < 80, "{title}");
         }
     }
 }

@@ -21,11 +21,23 @@ pub(crate) struct Order {
     pub(crate) command: String,
     /// The run's name.
     pub(crate) name: String,
-    /// The testbed file's text.
-    pub(crate) testbed: String,
+    /// What is run.
+    pub(crate) what: What,
+}
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// A testbed file, by its text.
+    Testbed(String),
+    /// What is missing of a series, by its directory.
+    Rest(PathBuf),
 }
 
 type Answer = io::Result<Place>;
+
+/// Name of the thread that starts runs.
+pub(crate) const THREAD: &str = "launcher";
 
 /// The thread that starts runs.
 #[derive(Clone, Debug)]
@@ -40,8 +52,14 @@ impl Launcher {
     /// If there can be no more threads.
     pub(crate) fn start(program: PathBuf, runs_dir: PathBuf) -> io::Result<Launcher> {
         let (orders, to_start) = channel();
-        let thread = std::thread::Builder::new().name("launcher".to_owned());
-        thread.spawn(move || obey(&to_start, &program, &runs_dir))?;
+        let (begins, begun) = channel();
+        let thread = std::thread::Builder::new().name(THREAD.to_owned());
+        thread.spawn(move || {
+            let _ = begins.send(());
+            obey(&to_start, &program, &runs_dir);
+        })?;
+        // A thread has its name, by which its CPUs are left alone, once it runs.
+        let _ = begun.recv();
         Ok(Launcher { orders })
     }
 
@@ -74,10 +92,16 @@ fn start(order: &Order, program: &Path, runs_dir: &Path) -> Answer {
         process: None,
     };
     let place = Place::create(runs_dir, &entry)?;
-    std::fs::write(place.testbed(), &order.testbed)?;
     let output = File::create(place.output())?;
     let mut run = Command::new(program);
-    run.arg(&order.command).arg("-f").arg(place.testbed());
+    run.arg(&order.command);
+    match &order.what {
+        What::Testbed(text) => {
+            std::fs::write(place.testbed(), text)?;
+            run.arg("-f").arg(place.testbed())
+        }
+        What::Rest(series) => run.arg("--resume").arg(series),
+    };
     run.arg("--events").arg(place.events()).arg("--runs-dir").arg(runs_dir);
     run.args(["--color", "never"]);
     // A group of its own: Ctrl-C in the front's terminal is the front's.
@@ -127,7 +151,8 @@ mod tests {
         let runs = directory.path().join("runs");
         let program = program(directory.path(), "echo \"$@\"; cat \"$3\"; echo gone >&2; exit 4");
         let launcher = Launcher::start(program, runs.clone()).unwrap();
-        let order = Order { command: "run".into(), name: "a".into(), testbed: "name = \"a\"\n".into() };
+        let order =
+            Order { command: "run".into(), name: "a".into(), what: What::Testbed("name = \"a\"\n".into()) };
         let place = launcher.launch(order).unwrap();
         assert_eq!(waited_for(&place), ProcessEnd { code: Some(4) });
         let printed = std::fs::read_to_string(place.output()).unwrap();
@@ -145,7 +170,7 @@ mod tests {
     fn what_cannot_be_started_is_told() {
         let directory = tempfile::tempdir().unwrap();
         let launcher = Launcher::start("/nonexistent".into(), directory.path().join("runs")).unwrap();
-        let order = Order { command: "run".into(), name: "a".into(), testbed: String::new() };
+        let order = Order { command: "run".into(), name: "a".into(), what: What::Testbed(String::new()) };
         assert_eq!(launcher.launch(order).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

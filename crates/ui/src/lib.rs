@@ -67,6 +67,7 @@ pub struct Bound {
     listener: TcpListener,
     front: Arc<Front>,
     url: String,
+    cpus: Vec<usize>,
 }
 
 impl std::fmt::Debug for Bound {
@@ -113,9 +114,10 @@ impl Bound {
         let launcher = Launcher::start(options.program.clone(), options.runs_dir.clone());
         let launcher = launcher.map_err(failed("cannot start a thread"))?;
         let runs = Runs::of(options.runs_dir.clone(), launcher);
-        let front = Front::new(options, Guard::new(port, token), runs, desk);
+        let cpus = manners::own_cpus();
+        let front = Front::new(options, Guard::new(port, token), runs, desk, cpus.len());
         let front = Arc::new(front.map_err(failed("cannot make a temporary directory"))?);
-        Ok(Bound { listener, front, url })
+        Ok(Bound { listener, front, url, cpus })
     }
 
     /// The address to open, with the token in its fragment, which browsers send to nobody.
@@ -135,14 +137,14 @@ impl Bound {
             let listener = tokio::net::TcpListener::from_std(self.listener).map_err(failed)?;
             tokio::select! {
                 served = server::serve(listener, Arc::clone(&self.front)) => served.map_err(failed),
-                () = look_after(&self.front, &is_over) => Ok(()),
+                () = look_after(&self.front, &self.cpus, &is_over) => Ok(()),
             }
         })
     }
 }
 
 /// Looks at the runs twice a second, until it is told to stop.
-async fn look_after(front: &Front, is_over: &impl Fn() -> bool) {
+async fn look_after(front: &Front, cpus: &[usize], is_over: &impl Fn() -> bool) {
     let mut looks = 0_u64;
     while !is_over() {
         let processes = front.refresh();
@@ -151,7 +153,7 @@ async fn look_after(front: &Front, is_over: &impl Fn() -> bool) {
         }
         // Where a run's workers are pinned shows some time after its start, and changes seldom.
         if looks.is_multiple_of(10) {
-            manners::keep_off(&processes);
+            manners::keep_off(&processes, cpus);
         }
         looks += 1;
         tokio::time::sleep(LOOK).await;

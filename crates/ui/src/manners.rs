@@ -1,13 +1,16 @@
 //! Staying out of the way of what is measured: the lowest priority, and none of the CPUs that a load generator's workers are pinned
 //! to; where there are others, none of the server's either.
 //!
-//! Both are of this thread and of those that it starts, not of the process: a run that is started from here has neither.
+//! Priority and CPUs are of threads, not of the process, and whoever starts a thread or a program hands on its own. The thread that
+//! starts runs keeps both as they were at the beginning, so that no run has the front's.
 
 use std::collections::BTreeSet;
 use std::fs;
 
-use rustix::process::setpriority_process;
+use rustix::process::{Pid, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::launch;
 
 /// Lowest priority that there is, setpriority(2).
 const NICE: i32 = 19;
@@ -20,9 +23,14 @@ pub(crate) fn step_back() {
     }
 }
 
-/// Keeps this thread off the CPUs that workers of these runs are pinned to.
-pub(crate) fn keep_off(runs: &[u32]) {
-    let all = online();
+/// The CPUs that this thread may use now: before [`keep_off`], all that the front was given.
+pub(crate) fn own_cpus() -> Vec<usize> {
+    let set = sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
+}
+
+/// Keeps the front's threads on those of its CPUs that no worker of these runs is pinned to; all of its CPUs where no run is on.
+pub(crate) fn keep_off(runs: &[u32], all: &[usize]) {
     let mut workers = BTreeSet::new();
     let mut servers = BTreeSet::new();
     for run in runs {
@@ -44,23 +52,26 @@ pub(crate) fn keep_off(runs: &[u32]) {
         cpus = free(&[&workers]);
     }
     if cpus.is_empty() {
-        cpus = all;
+        cpus = all.to_vec();
     }
     let mut set = CpuSet::new();
     cpus.into_iter().filter(|cpu| *cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(cpu));
-    if let Err(error) = sched_setaffinity(None, &set) {
-        tracing::debug!(%error, "the front keeps its CPUs");
+    for thread in own_threads() {
+        if let Err(error) = sched_setaffinity(Some(thread), &set) {
+            tracing::debug!(%error, "a thread of the front keeps its CPUs");
+        }
     }
 }
 
-/// CPUs that this process may use.
-fn online() -> Vec<usize> {
-    // The main thread's, since this one's change.
-    let own = allowed(&format!("/proc/{}/status", std::process::id()));
-    own.unwrap_or_else(|| {
-        let set = sched_getaffinity(None).unwrap_or_default();
-        (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
-    })
+/// All threads of the front but the one that starts runs. Those that read files for pages were started at any time, and have the CPUs
+/// of that time.
+fn own_threads() -> Vec<Pid> {
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().filter_map(Result::ok);
+    let is_other = |task: &fs::DirEntry| {
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim_end() != launch::THREAD)
+    };
+    let id = |task: fs::DirEntry| Pid::from_raw(task.file_name().to_str()?.parse().ok()?);
+    tasks.filter(is_other).filter_map(id).collect()
 }
 
 /// The CPUs of each thread of a process.
@@ -109,9 +120,24 @@ mod tests {
                     }
                     std::thread::sleep(std::time::Duration::from_millis(10));
                 }
-                keep_off(&[process]);
+                let all = own_cpus();
+                let launcher = std::thread::Builder::new().name(launch::THREAD.to_owned());
+                let (look, looked) = std::sync::mpsc::channel::<()>();
+                let (begins, begun) = std::sync::mpsc::channel::<()>();
+                let launcher = launcher.spawn(move || {
+                    begins.send(()).unwrap();
+                    looked.recv().unwrap();
+                    own_cpus()
+                });
+                begun.recv().unwrap();
+                // As the front does it: on the thread whose CPUs are meant, again and again.
+                keep_off(&[process], &all);
+                keep_off(&[process], &all);
                 let pinned = sched_getaffinity(None).unwrap();
-                keep_off(&[]);
+                look.send(()).unwrap();
+                let of_launcher = launcher.unwrap().join().unwrap();
+                keep_off(&[], &all);
+                assert_eq!(of_launcher, all, "what is started later gets all CPUs");
                 (pinned, sched_getaffinity(None).unwrap())
             }
         });

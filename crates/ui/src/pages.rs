@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use webstone_judge::comparison::{self, Comparison, Difference, Weight};
+use webstone_judge::comparison::{self, Comparison, Difference, ITERATIONS_MIN, Row, Weight, Why};
 use webstone_model::record::RunRecord;
 use webstone_report::{ComparisonFormat, Format, Options};
 use webstone_runner::series;
@@ -101,10 +101,17 @@ pub(crate) fn compare(paths: &[PathBuf], is_forced: bool) -> Result<ComparedRuns
         "verdicts": verdicts,
         "sentence": webstone_report::comparison_sentences(&compared).join(" "),
         "rows": rows(&compared),
+        "iterations_needed": has_too_few(&compared).then_some(ITERATIONS_MIN),
         "forbids": forbids,
         "differs": differs,
     });
     Ok(ComparedRuns { summary, page: Some(page.into_bytes()) })
+}
+
+/// Whether there is a figure of which nothing can be said for want of iterations.
+fn has_too_few(compared: &Comparison) -> bool {
+    let levels = compared.candidates.iter().flat_map(|candidate| &candidate.levels);
+    levels.flat_map(|level| &level.rows).any(|row: &Row| row.why == Some(Why::TooFewIterations))
 }
 
 fn rows(compared: &Comparison) -> Vec<Value> {
@@ -112,14 +119,17 @@ fn rows(compared: &Comparison) -> Vec<Value> {
     for candidate in &compared.candidates {
         for level in &candidate.levels {
             for row in &level.rows {
-                let Some(change) = &row.change else { continue };
+                if row.why == Some(Why::NotMeasured) {
+                    continue;
+                }
+                let change = row.change.as_ref();
                 rows.push(json!({
                     "run": compared.records[candidate.record].id,
                     "level": level.key().to_string(),
                     "figure": row.metric.to_string(),
-                    "change_percent": change.point,
-                    "low_percent": change.low,
-                    "high_percent": change.high,
+                    "change_percent": change.map(|change| change.point),
+                    "low_percent": change.map(|change| change.low),
+                    "high_percent": change.map(|change| change.high),
                     "unit": row.metric.unit_of_change(),
                     "finding": row.finding.word(row.metric),
                     "is_difference": row.finding.is_difference(),

@@ -12,12 +12,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
+use webstone_runner::series;
 
 use crate::answer::{self, Answer, Failed};
 use crate::desk::Desk;
 use crate::form::{self, Filled};
 use crate::guard::{Door, Guard};
-use crate::launch::Order;
+use crate::launch::{Order, What};
 use crate::library::{self, Shelf, Trouble};
 use crate::pages::{self, NoPage};
 use crate::runs::{Runs, Started};
@@ -31,13 +32,14 @@ const FRAME: Duration = Duration::from_secs(1);
 const ROWS: usize = 200;
 
 /// Addresses that change something.
-const CHANGES: [&str; 12] = [
+const CHANGES: [&str; 13] = [
     "/api/check",
     "/api/runs",
     "/api/live/*/stop",
     "/api/queue/*/remove",
     "/api/runs/*/notes",
     "/api/runs/*/trash",
+    "/api/runs/*/resume",
     "/api/runs/*/page",
     "/api/runs/*/verify",
     "/api/runs/*/archive",
@@ -99,6 +101,8 @@ pub(crate) struct Front {
     runs: Mutex<Runs>,
     tickets: Mutex<Tickets>,
     shelf: Shelf,
+    /// CPUs that the front was given at its start.
+    cpus: usize,
     scratch: TempDir,
     /// When something was last asked for.
     asked: Mutex<Instant>,
@@ -114,6 +118,7 @@ impl Front {
         guard: Guard,
         runs: Runs,
         desk: Arc<dyn Desk>,
+        cpus: usize,
     ) -> std::io::Result<Front> {
         let scratch = tempfile::Builder::new().prefix("webstone-ui-").tempdir()?;
         Ok(Front {
@@ -123,6 +128,7 @@ impl Front {
             runs: Mutex::new(runs),
             tickets: Mutex::default(),
             shelf: Shelf::default(),
+            cpus,
             scratch,
             asked: Mutex::new(Instant::now()),
         })
@@ -241,6 +247,9 @@ fn below(front: &Front, path: &str, body: &[u8]) -> Result<Answer, Failed> {
     if let Some(name) = captured("/api/runs/*/verify", path) {
         return printed(front, "verify", &name);
     }
+    if let Some(name) = captured("/api/runs/*/resume", path) {
+        return resume(front, &name);
+    }
     for (command, pattern) in [("archive", "/api/runs/*/archive"), ("certify", "/api/runs/*/certify")] {
         let Some(name) = captured(pattern, path) else { continue };
         changing(front)?;
@@ -255,12 +264,12 @@ fn below(front: &Front, path: &str, body: &[u8]) -> Result<Answer, Failed> {
 }
 
 fn status(front: &Front) -> Answer {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let cpus = front.cpus;
     let mut advice = Vec::new();
     if cpus <= 2 {
         advice.push(format!(
             "This host has {cpus} CPU{}: a browser on it takes time from what is measured. Watch from another host: \
-             ssh -L PORT:127.0.0.1:PORT, with the port of this address.",
+             `ssh -L PORT:127.0.0.1:PORT HOST`, with the port of this address.",
             if cpus == 1 { "" } else { "s" }
         ));
     }
@@ -343,24 +352,52 @@ fn start(front: &Front, filled: &Filled) -> Result<Answer, Failed> {
     if checked.problem.is_some() {
         return Ok(answer::value(StatusCode::UNPROCESSABLE_ENTITY, &checked));
     }
-    if !front.options.allow_commands
-        && let Some(key) = commands::first(&checked.toml)
-    {
-        return Err(Failed::new(
-            StatusCode::FORBIDDEN,
-            &format!("{key}: this front starts no testbed that names a command or a file to be written"),
-            Some("start it with --allow-commands, or run the testbed in a terminal"),
-        ));
+    permit(front, &toml::from_str(&checked.toml).unwrap_or_default())?;
+    let (command, what) = (filled.program_command().to_owned(), What::Testbed(checked.toml));
+    launch(front, Order { command, name: checked.name, what }, filled.queue)
+}
+
+/// Refuses what in a testbed needs a right that this front was not given.
+fn permit(front: &Front, spec: &Value) -> Result<(), Failed> {
+    let key = commands::first(spec).or_else(|| commands::distant(spec));
+    let key = key.filter(|_| !front.options.allow_commands);
+    key.map_or(Ok(()), |key| {
+        let message = format!(
+            "{key}: this front starts no testbed that names a command, a file to be written, or files to be shown"
+        );
+        let hint = "start it with --allow-commands, or run the testbed in a terminal";
+        Err(Failed::new(StatusCode::FORBIDDEN, &message, Some(hint)))
+    })
+}
+
+/// Makes what is missing of a series.
+fn resume(front: &Front, name: &str) -> Result<Answer, Failed> {
+    changing(front)?;
+    let directory = front.locate(name)?;
+    let refused = |message: &str, hint: Option<&str>| Failed::new(StatusCode::CONFLICT, message, hint);
+    let (_, series) =
+        series::load(&directory).map_err(|error| refused(&error.to_string(), error.hint().as_deref()))?;
+    if series.without_secrets {
+        let hint =
+            format!("in a terminal, the command line that began it, with --resume {}", directory.display());
+        return Err(refused("what this series needs is not stored: its requests have secrets", Some(&hint)));
     }
-    let order =
-        Order { command: filled.program_command().to_owned(), name: checked.name, testbed: checked.toml };
-    match front.runs().start(order, filled.queue) {
+    // What lies in the directory of runs may be somebody else's.
+    for cell in &series.cells {
+        permit(front, &json!(cell.spec))?;
+    }
+    let command = series.kind.command().to_owned();
+    launch(front, Order { command, name: series.id, what: What::Rest(directory) }, false)
+}
+
+fn launch(front: &Front, order: Order, may_wait: bool) -> Result<Answer, Failed> {
+    match front.runs().start(order, may_wait) {
         Ok(Started::Now(id)) => Ok(answer::value(StatusCode::CREATED, &json!({ "id": id }))),
         Ok(Started::Queued(id)) => Ok(answer::value(StatusCode::ACCEPTED, &json!({ "queued": id }))),
         Ok(Started::Busy(on)) => Err(Failed::new(
             StatusCode::CONFLICT,
-            "another run is on: two at a time would measure each other",
-            Some(&format!("wait for {}, stop it, or let this one wait for its turn", on.id)),
+            &format!("`{}` is on, and two at a time would measure each other", on.name),
+            Some("wait until it has ended, stop it, or let this one wait for its turn"),
         )),
         Err(error) => {
             let message = format!("the run cannot be started: {error}");
@@ -509,14 +546,23 @@ async fn live(front: &Arc<Front>, id: String) -> Answer {
 }
 
 mod commands {
-    //! What in a testbed executes a command or writes where it says.
+    //! What in a testbed executes a command, writes where it says, or lets others read what it names.
+
+    use std::path::{Component, Path};
 
     use serde_json::Value;
 
-    /// Keys whose values are programs, or files that are written.
-    const KEYS: [&str; 8] = [
+    /// Keys whose values are workloads: names, or files, of which a message may quote a line.
+    const WORKLOADS: [&str; 4] =
+        ["workload", "series.workloads", "series.dynamic_workload", "series.dynamic_workloads"];
+
+    /// Keys whose values are programs, files that are written, or files that a server or a record would show.
+    const KEYS: [&str; 11] = [
         "generators",
         "generator.record_all",
+        "client.tls.key_log",
+        "server_config",
+        "server.root",
         "server.command",
         "server.access_log",
         "server.program",
@@ -526,11 +572,27 @@ mod commands {
     ];
 
     /// The first of them that is set.
-    pub(super) fn first(toml: &str) -> Option<&'static str> {
-        let spec: Value = toml::from_str(toml).ok()?;
-        KEYS.into_iter().find(|key| {
-            let value = key.split('.').try_fold(&spec, |value, part| value.get(part));
-            value.is_some_and(|value| !matches!(value, Value::String(text) if text.is_empty()))
-        })
+    pub(super) fn first(spec: &Value) -> Option<&'static str> {
+        let is_said = |value: &Value| match value {
+            Value::Null => false,
+            Value::String(text) => !text.is_empty(),
+            Value::Array(items) => !items.is_empty(),
+            _ => true,
+        };
+        KEYS.into_iter()
+            .find(|key| key.split('.').try_fold(spec, |value, part| value.get(part)).is_some_and(is_said))
+    }
+
+    /// The first workload that lies outside of the directory of the front.
+    pub(super) fn distant(spec: &Value) -> Option<&'static str> {
+        let is_near = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+        let is_distant = |value: &Value| {
+            let one = value.as_str().into_iter();
+            let mut all = one.chain(value.as_array().into_iter().flatten().filter_map(Value::as_str));
+            all.any(|name| !Path::new(name).components().all(is_near))
+        };
+        WORKLOADS
+            .into_iter()
+            .find(|key| key.split('.').try_fold(spec, |value, part| value.get(part)).is_some_and(is_distant))
     }
 }

@@ -24,7 +24,7 @@ const OUTPUT_TAIL: u64 = 16 << 10;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Brief {
     pub(crate) id: String,
-    name: String,
+    pub(crate) name: String,
     command: String,
     pub(crate) state: State,
     started: String,
@@ -179,6 +179,10 @@ impl Runs {
         let Some(process) = run.entry.process else {
             return Some(Err(io::Error::from(io::ErrorKind::NotFound)));
         };
+        // One that is told again and again may have ended meanwhile.
+        if !process.is_alive() {
+            return Some(Err(io::Error::from(io::ErrorKind::NotFound)));
+        }
         // The first interrupt ends the level, the second stops at once; a third would end the process with nothing kept.
         let wanted = if at_once { 2 } else { 1 };
         while run.stops < wanted {

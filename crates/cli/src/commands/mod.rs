@@ -26,6 +26,7 @@ mod serve;
 mod servers;
 mod supervise;
 mod timeline;
+mod typed;
 mod ui;
 mod verify;
 mod workloads;

@@ -1,10 +1,9 @@
 //! `webstone ui`: the front for a browser, and what it asks of the command line.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use clap::FromArgMatches;
 use webstone_lab::servers;
 use webstone_model::series::Kind;
 use webstone_model::spec::{ServerSpec, Software};
@@ -12,12 +11,14 @@ use webstone_runner::series;
 use webstone_ui::{Bound, Desk, KnownServer, Options, Planned, Problem, UiError};
 use webstone_workload::builtins;
 
-use crate::args::{self, Cli, Command, SeriesArgs, UiArgs};
+use super::calibrate;
+use super::typed::Typist;
+use crate::args::{self, Command, SeriesArgs, UiArgs};
 use crate::console::{self, Console};
 use crate::failure::{Exit, Failure};
-use crate::intent::{self, RUNS_DIR, series_failure};
+use crate::intent::{self, Intent, RUNS_DIR, series_failure};
 use crate::signals::SignalWatch;
-use crate::version;
+use crate::{flags, version};
 
 /// What the first Ctrl-C is answered by.
 const ENDING: &str = "the front ends; runs that are on go on";
@@ -38,7 +39,7 @@ pub(super) fn execute(args: &UiArgs, console: &Console) -> Result<Exit, Failure>
         until_idle: args.until_idle,
     };
     let signals = SignalWatch::saying(ENDING)?;
-    let bound = Bound::new(options, Arc::new(CommandLine)).map_err(|error| failure(&error))?;
+    let bound = Bound::new(options, Arc::new(CommandLine::new())).map_err(|error| failure(&error))?;
     console::print(&format!("{}\n", bound.url()))?;
     console.note("open this address in a browser on this host; Ctrl-C ends the front, not the runs");
     bound.serve(|| signals.exit().is_some()).map_err(|error| failure(&error))?;
@@ -55,22 +56,31 @@ fn failure(error: &UiError) -> Failure {
 
 /// The command line, as the front asks it.
 #[derive(Debug)]
-struct CommandLine;
+struct CommandLine {
+    typist: Typist,
+}
+
+impl CommandLine {
+    fn new() -> CommandLine {
+        CommandLine { typist: Typist::new(args::command()) }
+    }
+}
 
 impl Desk for CommandLine {
     fn plan(&self, command: &str, testbed: &Path) -> Result<Planned, Problem> {
         let words = [OsString::from("webstone"), command.into(), "-f".into(), testbed.into()];
-        let parsed = args::command()
-            .try_get_matches_from(words)
-            .and_then(|matches| Cli::from_arg_matches(&matches))
-            .map_err(|error| Problem { message: error.to_string(), ..Problem::default() })?;
+        let parsed = self.typist.parsed(words);
+        let parsed = parsed.map_err(|error| Problem { message: error.to_string(), ..Problem::default() })?;
         let planned = match &parsed.command {
-            Command::Run(args) => intent::of_run(args).map(|intent| Planned {
-                spec: intent.spec,
-                cells: Vec::new(),
-                rounds: 0,
-                warnings: Vec::new(),
-            }),
+            Command::Run(args) => {
+                intent::of_run(args).and_then(of_a_workload_that_exists).map(|intent| Planned {
+                    command_line: self.typist.run(&intent.spec),
+                    spec: intent.spec,
+                    cells: Vec::new(),
+                    rounds: 0,
+                    warnings: Vec::new(),
+                })
+            }
             Command::Servers(args) => of_series(Kind::Servers, &args.series),
             Command::Scale(args) => of_series(Kind::Scale, args),
             Command::Spice(args) => of_series(Kind::Spice, args),
@@ -102,9 +112,31 @@ impl Desk for CommandLine {
         builtins().iter().map(|builtin| (builtin.name.to_owned(), builtin.summary.to_owned())).collect()
     }
 
+    fn calibration(&self) -> Option<String> {
+        let stored = webstone_runner::calibrate::read(&calibrate::file()?).ok().flatten()?;
+        let best = stored.rows.iter().max_by(|a, b| a.requests_per_s.total_cmp(&b.requests_per_s))?;
+        let shared = if stored.shared_cpus { ", sharing its CPUs with the server" } else { "" };
+        let day = stored.made_at.get(..10).unwrap_or_default();
+        Some(format!("{}{shared}; measured {day}", webstone_report::calibration_line(best)))
+    }
+
     fn version(&self) -> String {
         version::LINE.to_owned()
     }
+}
+
+/// Workloads are read when a run starts; whoever fills in a form should not have to wait for that. What lies outside of the directory
+/// of the front is not read for it: a message about a file may quote it.
+fn of_a_workload_that_exists(intent: Intent) -> Result<Intent, Failure> {
+    let name = Path::new(&intent.spec.workload);
+    let is_near = name.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    if intent.workload.is_none() && is_near {
+        super::load_workload(&intent.spec.workload).map_err(|mut failure| {
+            failure.message.insert_str(0, "workload: ");
+            failure
+        })?;
+    }
+    Ok(intent)
 }
 
 fn of_series(kind: Kind, args: &SeriesArgs) -> Result<Planned, Failure> {
@@ -116,16 +148,19 @@ fn of_series(kind: Kind, args: &SeriesArgs) -> Result<Planned, Failure> {
         cells: series.cells.iter().map(|cell| cell.name.clone()).collect(),
         rounds: series.rounds,
         warnings: series.warnings,
+        command_line: None,
     })
 }
 
-/// A message for people, taken apart for a form: the file's name says nothing there.
-fn problem(failure: Failure, testbed: &Path) -> Problem {
+/// A message for people, taken apart for a form: neither the file's name nor flags say anything there.
+fn problem(mut failure: Failure, testbed: &Path) -> Problem {
+    failure.message = flags::without_flags(&failure.message);
+    failure.hint = failure.hint.as_deref().map(flags::without_flags);
     let named = format!("testbed file {}", testbed.display());
     let Some(rest) = failure.message.strip_prefix(&named) else {
         // A rule that concerns no line begins with the key, or the flag that sets it.
         let key = failure.message.split_once(": ").map(|(key, _)| key.to_owned());
-        let key = key.filter(|key| key.contains('.') && !key.contains(' '));
+        let key = key.filter(|key| (key.contains('.') && !key.contains(' ')) || key == "workload");
         return Problem { key, line: None, message: failure.message, hint: failure.hint };
     };
     let line = rest.strip_prefix(", line ").and_then(|rest| {
@@ -144,7 +179,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("testbed.toml");
         std::fs::write(&file, text).unwrap();
-        CommandLine.plan(command, &file)
+        CommandLine::new().plan(command, &file)
     }
 
     #[test]
@@ -164,7 +199,9 @@ mod tests {
         assert!(wrong.hint.is_some());
         let slip = planned("run", "[load]\ncleints = \"1\"\n").unwrap_err();
         assert_eq!((slip.line, slip.hint.as_deref()), (Some(2), Some("did you mean `clients`?")), "{slip:?}");
-        let rule = planned("run", "[load]\niterations = 0\n").unwrap_err();
-        assert!(rule.line == Some(2) || rule.key.is_some(), "{rule:?}");
+        // A rule over several keys names no line.
+        let rule = planned("run", "[load]\naa = true\n").unwrap_err();
+        assert_eq!(rule.key.as_deref(), Some("load.iterations"), "{rule:?}");
+        assert!(!rule.message.contains("--") && rule.message.contains("load.aa"), "{rule:?}");
     }
 }

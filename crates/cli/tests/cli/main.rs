@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests: a panic is how they fail")]
 
 mod agents;
+#[allow(dead_code, reason = "shared with the front's own tests")]
+#[path = "../../../ui/tests/http/asker.rs"]
+mod asker;
 mod bottlenecks;
 mod cluster;
 mod comparison;
@@ -36,4 +39,5 @@ mod specification;
 mod transactions;
 mod trouble;
 mod trust;
+mod ui;
 mod workout;

@@ -24,6 +24,13 @@
     apply(theme);
     remember(theme);
   });
+  // Shown within the front, the page has the front's theme.
+  if (parent !== window) addEventListener("message", (event) => {
+    if (event.source !== parent || !Object.hasOwn(names, event.data)) return;
+    theme = event.data;
+    apply(theme);
+    button.hidden = true;
+  });
 
   // Level: shows the parts of one, and marks its rows.
   const level = document.getElementById("level");

@@ -173,6 +173,36 @@ mod tests {
     }
 
     #[test]
+    fn a_series_that_ended_leads_to_its_report() {
+        let mut feed = Feed::of(Path::new("/nonexistent"));
+        let turn =
+            Event::Turn { cell: "nginx".to_owned(), round: 1, rounds: 1, turns_left: 1, time_left_ns: None };
+        let cell = "runs/a-series/a-cell.partial";
+        let with_path = |text: String| {
+            let mut event: Value = serde_json::from_str(&text).unwrap();
+            if event["event"] == "run-started" {
+                event["path"] = json!(cell);
+            }
+            event.to_string()
+        };
+        let mut events = vec![line(0, turn)];
+        events.extend(a_run().into_iter().map(with_path));
+        let ended = Event::Finished { state: RunState::Partial, path: Some(cell.to_owned()) };
+        events.push(line(12, ended));
+        for text in events {
+            feed.picture.add(serde_json::from_str(&text).unwrap());
+        }
+        assert_eq!(seen(&feed)["finished"], Value::Null, "a cell's part of a round is no end");
+        feed.picture.end(State::Complete, None, None, None);
+        let seen = seen(&feed);
+        assert_eq!(
+            (&seen["finished"]["run"], &seen["cells"][0]["state"]),
+            (&json!("a-series"), &json!("done")),
+            "{seen}"
+        );
+    }
+
+    #[test]
     fn a_page_gets_no_more_points_than_it_draws() {
         let mut feed = Feed::of(Path::new("/nonexistent"));
         for second in 1..=2000 {

@@ -161,6 +161,8 @@ pub(crate) struct Scalars {
     elapsed_ms: u64,
     left_ms: Option<u64>,
     totals: Totals,
+    /// Of the response times of the window so far, in milliseconds: 50th, 90th, 99th, 99.9th, the longest.
+    percentiles_ms: Option<[f64; 5]>,
 }
 
 impl Scalars {
@@ -197,6 +199,9 @@ pub(crate) struct Picture {
     level_ms: u64,
     #[serde(skip)]
     stopping: bool,
+    /// Name of the series, where it is one.
+    #[serde(skip)]
+    series: Option<String>,
     #[serde(skip)]
     turn: Option<String>,
     #[serde(skip)]
@@ -218,7 +223,12 @@ impl Picture {
                 self.now.phase = what;
                 self.enter(State::Preparing);
             }
-            Event::RunStarted { target, workload, spec, steps, planned_ns, .. } => {
+            Event::RunStarted { target, workload, spec, steps, planned_ns, path, .. } => {
+                if self.cells.is_some() {
+                    // Cells lie in the series' directory.
+                    let directory = path.as_deref().and_then(|path| path.rsplit('/').nth(1));
+                    self.series = directory.map(str::to_owned).or(self.series.take());
+                }
                 self.target =
                     if target.embedded { "the embedded server".to_owned() } else { target.url.clone() };
                 self.workload = workload;
@@ -278,7 +288,7 @@ impl Picture {
         let before = self.finished.take().unwrap_or_default();
         let state = if before.state.is_over() { before.state } else { state };
         let message = message.or(before.message);
-        let (run, hint) = (before.run.or(run), hint.or(before.hint));
+        let (run, hint) = (before.run.or(run).or_else(|| self.series.clone()), hint.or(before.hint));
         self.finished = Some(Finished { state, run, message, hint, standing: None, verdict: None });
         self.now.state = state;
         self.now.left_ms = Some(0);
@@ -330,6 +340,7 @@ impl Picture {
         self.now.level = Some(label.clone());
         (self.now.step, self.now.steps, self.now.iteration) = (at.step, at.steps, at.iteration);
         self.now.totals = Totals::default();
+        self.now.percentiles_ms = None;
         self.now.phase = phase_name(Phase::Starting).to_owned();
         self.last = None;
         self.levels.push(LevelPoints { step: at.step, label, points: Vec::new() });
@@ -344,6 +355,9 @@ impl Picture {
         if phase != Phase::Measuring {
             return;
         }
+        let short_ms = |ns: u64| (ns as f64 / 1e3).round() / 1e3;
+        self.now.percentiles_ms =
+            live.response.map(|it| [it.p50_ns, it.p90_ns, it.p99_ns, it.p999_ns, it.max_ns].map(short_ms));
         let before = self.last.unwrap_or_default();
         if live.elapsed_ns < before.elapsed_ns {
             // The level is made again.

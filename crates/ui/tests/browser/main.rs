@@ -6,6 +6,7 @@
 #[allow(unreachable_pub, dead_code)] // shared with the reports' tests
 #[path = "../../../report/tests/browser/devtools.rs"]
 mod devtools;
+mod form;
 #[allow(unreachable_pub)] // shared by the file above alone
 mod stand_in;
 
@@ -16,7 +17,6 @@ use std::sync::Arc;
 use devtools::Browser;
 use serde_json::{Value, json};
 use stand_in::{Real, StandIn};
-use webstone_model::spec::RunSpec;
 
 const RUN: &str = "20261123T181614Z-webstone";
 
@@ -37,6 +37,7 @@ const PAGES: &[(&str, &[&str], &str, &str)] = &[
     ("live-running", &[], "/live/on", "main tbody tr"),
     ("live-preparing", &[], "/live/preparing", ".now .phase:not(:empty)"),
     ("live-open", &[], "/live/open", "main tbody tr"),
+    ("live-hosts", &[], "/live/hosts", "main tbody tr th"),
     ("live-series", &[], "/live/series", ".state.failed"),
     ("live-lost", &[], "/live/lost", "main .verdict.uncertified"),
     ("live-stopping", &[], "/live/stopping", "main tbody tr"),
@@ -47,11 +48,14 @@ const PAGES: &[(&str, &[&str], &str, &str)] = &[
     ("run-valid", &[], "/run/20261123T194402Z-webstone", "iframe"),
     ("run-invalid", &[], "/run/20261121T070000Z-errors", ".verdict.invalid"),
     ("run-series", &[], "/run/20261119T070000Z-matrix", "iframe"),
+    ("run-resume", &["unfinished"], "/run/20261119T070000Z-matrix", "iframe"),
+    ("run-looking", &["looking"], "/run/20261123T181614Z-webstone", "iframe"),
     ("run-cut", &[], "/run/20261118T070000Z-cut", "iframe"),
     ("run-damaged", &[], "/run/20261117T070000Z-damaged", "main [role=alert]"),
     ("run-none", &[], "/run/none", "main [role=alert]"),
     ("compare", &[], "/compare?run=a&run=b", ".forest"),
     ("compare-one", &[], "/compare?run=a", "main .empty"),
+    ("compare-few", &["few"], "/compare?run=a&run=b", "main details table"),
     ("compare-forbidden", &["forbidden"], "/compare?run=a&run=b", "main [role=alert] table"),
     ("compare-down", &["down"], "/compare?run=a&run=b", "main [role=alert]"),
     ("servers", &[], "/servers", ".plan .facts"),
@@ -393,55 +397,6 @@ fn notes_are_kept_and_a_run_goes_to_the_trash_and_back() {
     scene.browser.press("Enter");
     scene.browser.until("document.querySelectorAll('main tbody tr').length === 8");
     scene.complaints("library");
-    scene.finish();
-}
-
-/// Takes out what says nothing in a form: nulls, empty texts, lists and tables.
-fn said(value: &mut Value) {
-    if let Value::Object(map) = value {
-        map.values_mut().for_each(said);
-        map.retain(|_, value| {
-            !matches!(value, Value::Null) && *value != json!("") && *value != json!([]) && *value != json!({})
-        });
-    }
-}
-
-#[test]
-fn a_form_gives_back_what_any_testbed_says() {
-    let Some(mut scene) = Scene::start() else { return };
-    let mut testbeds = vec![(serde_json::to_value(RunSpec::default()).unwrap(), "run")];
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    for entry in std::fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path()) {
-        let Ok(text) = std::fs::read_to_string(&entry) else { continue };
-        if let Ok(spec) = toml::from_str::<RunSpec>(&text) {
-            let mut whole = serde_json::to_value(spec).unwrap();
-            whole["server"]["tls"] = json!({ "certificate": "rsa", "versions": ["1.3"] });
-            whole["generators"] = json!([{ "agent": "ssh gen1 webstone agent" }, {}]);
-            whole["client"]["headers"] = json!({ "Accept": "a = b", "X": "1" });
-            whole["disclosure"] = json!({ "sponsor": "nobody" });
-            let command = if whole["find"].is_object() { "find" } else { "servers" };
-            testbeds.push((whole, command));
-        }
-    }
-    assert!(testbeds.len() > 5, "{}", testbeds.len());
-    for (mut spec, command) in testbeds {
-        said(&mut spec);
-        let filled = format!(
-            "(async () => {{ const {{ Form }} = await import('/assets/form.js'); const {{ get }} = await import('/assets/api.js');
-                const form = new Form(await get('/api/form'), () => {{}}); form.build({}, {spec}); form.kept = {{}}; return form.spec(); }})()",
-            json!(command)
-        );
-        let mut back = scene.browser.evaluate(&filled);
-        said(&mut back);
-        let mut shown = spec;
-        for table in ["find", "series"] {
-            // The form of another command keeps them and has no fields for them.
-            if back.get(table).is_none() {
-                shown.as_object_mut().unwrap().remove(table);
-            }
-        }
-        assert_eq!(back, shown);
-    }
     scene.finish();
 }
 

@@ -26,7 +26,9 @@ impl Desk for Plain {
     fn plan(&self, _: &str, testbed: &Path) -> Result<Planned, Problem> {
         let text = std::fs::read_to_string(testbed).unwrap();
         match toml::from_str::<RunSpec>(&text) {
-            Ok(spec) => Ok(Planned { spec, cells: Vec::new(), rounds: 0, warnings: Vec::new() }),
+            Ok(spec) => {
+                Ok(Planned { spec, cells: Vec::new(), rounds: 0, warnings: Vec::new(), command_line: None })
+            }
             Err(error) => {
                 let line = error.span().map(|span| text[..span.start].lines().count().max(1));
                 Err(Problem { line, message: error.message().to_owned(), ..Problem::default() })
@@ -44,6 +46,10 @@ impl Desk for Plain {
 
     fn workloads(&self) -> Vec<(String, String)> {
         vec![("standard".to_owned(), "five files".to_owned())]
+    }
+
+    fn calibration(&self) -> Option<String> {
+        None
     }
 
     fn version(&self) -> String {

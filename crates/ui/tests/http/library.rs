@@ -111,6 +111,11 @@ fn two_runs_are_compared_and_what_forbids_it_comes_first() {
     let history = front.get(&format!("/api/history?name={after}")).1;
     let points = history["points"].as_array().unwrap().len() as u64 + history["excluded"].as_u64().unwrap();
     assert_eq!((points, &history["metric"]), (2, &json!("requests/s at 20 clients")), "{history}");
+    assert_eq!(compared["iterations_needed"], Value::Null);
+    let short = stored(directory.path(), "short", 120, &[1300.0]);
+    let (_, few) = front.post("/api/compare", &json!({ "runs": [before, short] }));
+    let rate = few["rows"].as_array().unwrap().iter().find(|row| row["figure"] == "rate").unwrap();
+    assert_eq!((&few["iterations_needed"], &rate["finding"]), (&json!(3), &json!("cannot tell")), "{few}");
     let (status, same) = front.post("/api/compare", &json!({ "runs": [before, before] }));
     assert!(status == 422 && same["error"].as_str().unwrap().contains("itself"), "{same}");
     assert_eq!(front.post("/api/compare", &json!({ "runs": [before] })).0, 422);

@@ -2,6 +2,7 @@
 //! run's events, so that each test knows what there is to see.
 #![allow(clippy::unwrap_used)] // a test that cannot go on may panic
 
+mod asker;
 mod front;
 mod library;
 
@@ -9,7 +10,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use front::{Running, split};
+use asker::split;
+use front::Running;
 use serde_json::{Value, json};
 use webstone_ui::registry::{Entry, Place};
 
@@ -298,7 +300,8 @@ fn nothing_is_told_to_whoever_has_no_token_or_comes_from_elsewhere() {
     let page =
         front.raw(&format!("GET / HTTP/1.1\r\nHost: {own}\r\nConnection: close\r\n\r\n")).to_lowercase();
     for field in [
-        "content-security-policy: default-src 'none'; script-src 'self'",
+        "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'",
+        "connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
         "x-content-type-options: nosniff",
         "referrer-policy: no-referrer",
         "cache-control: no-store",
@@ -306,6 +309,16 @@ fn nothing_is_told_to_whoever_has_no_token_or_comes_from_elsewhere() {
         assert!(page.contains(field), "{field}");
     }
     assert!(!page.contains("set-cookie") && !page.contains("access-control-allow"));
+}
+
+#[test]
+fn the_front_listens_on_the_loopback_address_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let front = Running::start(directory.path(), "/nonexistent".into(), false);
+    // Other loopback addresses reach a socket that listens on all.
+    assert!(std::net::TcpStream::connect(("127.0.0.2", front.port)).is_err());
+    assert!(std::net::TcpStream::connect(("::1", front.port)).is_err());
+    assert!(std::net::TcpStream::connect(("127.0.0.1", front.port)).is_ok());
 }
 
 #[test]
@@ -323,6 +336,11 @@ fn names_are_confined_and_commands_need_leave() {
         json!({ "server": { "software": "command", "command": "touch /tmp/x" } }),
         json!({ "server": { "agent": "touch /tmp/x" } }),
         json!({ "generator": { "record_all": "/etc/x" } }),
+        json!({ "client": { "tls": { "key_log": "/etc/x" } } }),
+        json!({ "server": { "access_log": "/etc/x" } }),
+        json!({ "server": { "root": "/etc" } }),
+        json!({ "server_config": ["/etc/shadow"] }),
+        json!({ "workload": "/etc/shadow" }),
     ] {
         let (status, said) = front.post("/api/runs", &json!({ "command": "run", "spec": spec }));
         assert_eq!(status, 403, "{spec}: {said}");
@@ -340,6 +358,11 @@ fn a_front_for_looking_changes_nothing() {
         ("/api/live/x/stop", json!({})),
         ("/api/queue/1/remove", json!({})),
         ("/api/runs/x/archive", json!({})),
+        ("/api/runs/x/certify", json!({})),
+        ("/api/runs/x/resume", json!({})),
+        ("/api/runs/x/trash", json!({})),
+        ("/api/runs/x/notes", json!({ "text": "", "tags": [] })),
+        ("/api/trash/x/restore", json!({})),
     ] {
         assert_eq!(front.post(path, &body).0, 403, "{path}");
     }

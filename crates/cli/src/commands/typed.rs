@@ -1,0 +1,142 @@
+//! A testbed as flags: what would be typed for the same run, where flags alone can say it. Whatever is found is read as any command
+//! line is, and counts only if it means the same run.
+
+use std::ffi::OsString;
+
+use clap::FromArgMatches;
+use serde_json::Value;
+use webstone_model::spec::RunSpec;
+
+use crate::args::{Cli, Command};
+use crate::{flags, intent};
+
+/// Finds flags. What may be typed is put together once: a form asks for a command line at every pause.
+#[derive(Debug)]
+pub(super) struct Typist {
+    commands: clap::Command,
+    /// What `webstone run` alone means.
+    base: Option<RunSpec>,
+}
+
+impl Typist {
+    /// Of all that may be typed.
+    pub(super) fn new(commands: clap::Command) -> Typist {
+        let mut typist = Typist { commands, base: None };
+        typist.base = typist.understood(&["webstone".to_owned(), "run".to_owned()]);
+        typist
+    }
+
+    /// The words of `webstone run …`; `None` if there are none for all of it.
+    pub(super) fn run(&self, wanted: &RunSpec) -> Option<Vec<String>> {
+        let (base, said) = (serde_json::to_value(&self.base).ok()?, serde_json::to_value(wanted).ok()?);
+        let mut words = vec!["webstone".to_owned(), "run".to_owned()];
+        for url in said["target"].as_array().into_iter().flatten() {
+            words.push(url.as_str()?.to_owned());
+        }
+        let server = (&said["server"]["software"], &said["server"]["profile"]);
+        if server != (&base["server"]["software"], &base["server"]["profile"]) {
+            let profile =
+                if server.1 == "stock" { String::new() } else { format!(":{}", server.1.as_str()?) };
+            words.extend(["--server".to_owned(), format!("{}{profile}", server.0.as_str()?)]);
+        }
+        self.differing("", &said, &base, &mut words);
+        (self.understood(&words)? == *wanted).then_some(words)
+    }
+
+    /// What a command line says.
+    pub(super) fn parsed(&self, words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+        Cli::from_arg_matches(&self.commands.clone().try_get_matches_from(words)?)
+    }
+
+    /// The run that a command line means.
+    fn understood(&self, words: &[String]) -> Option<RunSpec> {
+        match &self.parsed(words.iter().map(OsString::from)).ok()?.command {
+            Command::Run(args) => intent::of_run(args).ok().map(|intent| intent.spec),
+            _ => None,
+        }
+    }
+
+    /// Adds the flag of each key whose value is another.
+    fn differing(&self, key: &str, said: &Value, base: &Value, words: &mut Vec<String>) {
+        match said {
+            _ if said == base || ["target", "server.software", "server.profile"].contains(&key) => {}
+            Value::Object(headers) if key == "client.headers" => {
+                let text = |(name, value): (&String, &Value)| Some(format!("{name}: {}", value.as_str()?));
+                words.extend(headers.iter().filter_map(text).flat_map(|text| ["--header".to_owned(), text]));
+            }
+            Value::Object(map) => {
+                if key == "server.tls" && base.is_null() {
+                    words.push("--tls".to_owned());
+                }
+                for (name, value) in map {
+                    let below = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+                    self.differing(&below, value, &base[name], words);
+                }
+            }
+            _ => {
+                let Some(flag) = flags::flag_if_any(key, "run") else { return };
+                let run = self.commands.find_subcommand("run");
+                let argument =
+                    run.and_then(|run| run.get_arguments().find(|one| one.get_long() == Some(&flag)));
+                let Some(argument) = argument else { return };
+                words.push(format!("--{flag}"));
+                words.extend(argument.get_action().takes_values().then(|| value(said)));
+            }
+        }
+    }
+}
+
+/// What stands behind a flag.
+fn value(said: &Value) -> String {
+    match said {
+        Value::String(text) => text.clone(),
+        Value::Bool(is) => if *is { "on" } else { "off" }.to_owned(),
+        Value::Array(items) => items.iter().map(value).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(toml: &str) -> Option<String> {
+        let typist = Typist::new(crate::args::command());
+        typist.run(&toml::from_str(toml).unwrap()).map(|words| words.join(" "))
+    }
+
+    #[test]
+    fn what_flags_can_say_is_said_by_flags() {
+        // A testbed file without a policy has a new connection for each request; the command line keeps them.
+        for (toml, line) in [
+            ("", "webstone run --connections per-request"),
+            ("[client]\nconnections = \"keep-alive\"\n", "webstone run"),
+            (
+                "[client]\nconnections = \"keep-alive\"\nreset = true\n[load]\nclients = \"8,16\"\niterations = 4\naa = true\n",
+                "webstone run --clients 8,16 --iterations 4 --aa --reset",
+            ),
+            (
+                "target = [\"http://127.0.0.1:1/\"]\nworkload = \"webbench-static\"\n[client]\nconnections = \"keep-alive\"\n\
+                 [client.headers]\nAccept = \"a, b\"\n",
+                "webstone run http://127.0.0.1:1/ --header Accept: a, b --workload webbench-static",
+            ),
+            (
+                "[server]\nsoftware = \"nginx\"\nprofile = \"tuned\"\n[client]\nconnections = \"keep-alive\"\n",
+                "webstone run --server nginx:tuned",
+            ),
+        ] {
+            let found = words(toml).unwrap_or_else(|| panic!("{toml}"));
+            let sorted = |line: &str| {
+                let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+                words.sort();
+                words
+            };
+            assert_eq!(sorted(&found), sorted(line), "{found}");
+        }
+    }
+
+    #[test]
+    fn what_flags_cannot_say_is_left_to_the_file() {
+        assert_eq!(words("[disclosure]\nsponsor = \"nobody\"\n"), None);
+    }
+}
