@@ -20,7 +20,7 @@ mod serve;
 mod understood;
 
 pub use frames::Payload;
-pub use generator::{GeneratorAgent, Heard, Heartbeat};
+pub use generator::{GeneratorAgent, Heard, Heartbeat, listen};
 pub use idle::wait as wait_for_use;
 pub use link::{Elsewhere, ServerAgent, Setting};
 pub use messages::PROTOCOL;
