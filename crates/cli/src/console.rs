@@ -82,6 +82,12 @@ pub(crate) fn complain(text: impl Display) {
     let _ = writeln!(io::stderr(), "{}", indented(&lines(&text, |_| 0)));
 }
 
+/// Writes a failure to standard error that is not the command's last.
+pub(crate) fn fail(failure: &Failure) {
+    // It is harmless already, and its hint begins a line.
+    let _ = writeln!(io::stderr(), "{failure}");
+}
+
 /// What the user asks for by `COLUMNS`, whatever the terminal says and where there is none.
 pub(crate) fn columns() -> Option<usize> {
     std::env::var("COLUMNS").ok()?.trim().parse().ok().filter(|columns| (1..=COLUMNS_MAX).contains(columns))

@@ -144,9 +144,15 @@ fn failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
                 }
                 _ => Vec::new(),
             };
-            let example = command.and_then(crate::args::example);
-            Failure::usage(format!("{} is missing", missing.join(" and ")))
-                .hint(example.map_or(help, |example| format!("for example, {example}")))
+            let options: Vec<&str> = missing.iter().filter_map(|full| full.split(' ').next()).collect();
+            let options: Vec<&str> = options.into_iter().filter(|word| word.starts_with("--")).collect();
+            let example = command.and_then(|command| crate::args::example_with(command, &options));
+            let what = match missing.split_last() {
+                Some((last, [])) => format!("{last} is missing"),
+                Some((last, others)) => format!("{} and {last} are missing", others.join(", ")),
+                None => "an argument is missing".to_owned(),
+            };
+            Failure::usage(what).hint(example.map_or(help, |example| format!("for example, {example}")))
         }
         ErrorKind::ArgumentConflict => {
             let other = text(ContextKind::PriorArg).map(|full| option_name(&full)).unwrap_or_default();

@@ -1,7 +1,9 @@
 //! What a host's load generator can do, measured against a server that costs next to nothing, and which share of that a
 //! run asked of it. Whether a calibration fits a run is told from the record alone.
 //!
-//! Definitions: `docs/measurement.md`, "Calibration".
+//! Definitions: `docs/measurement.md`, "Calibration". Where several hosts make the load, `hosts` asks it of each.
+
+mod hosts;
 
 use std::collections::BTreeMap;
 
@@ -199,15 +201,21 @@ impl Calibration {
     }
 }
 
-/// The share of the generator's ability that a run asked of it.
+/// The share of the generator's ability that a run asked of it; where several hosts made the load, of the one with the highest share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quote {
-    /// When the calibration was made.
+    /// When the calibration was made; the oldest of several.
     pub made_at: String,
     /// Back end of the run and of the calibration.
     pub backend: String,
-    /// Workers of both.
+    /// Workers of both; of all hosts together.
     pub workers: u32,
+    /// Workers of the calibration where it has rows of fewer only: the generator can do at least that much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers_calibrated: Option<u32>,
+    /// Hosts that made the load, each with a calibration of its own; absent where one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generators: Option<u32>,
     /// Whether the generator can do more than was measured, so that the shares are upper bounds.
     pub at_most: bool,
     /// Whether null server and workers shared CPUs in the calibration.
@@ -226,6 +234,9 @@ pub struct LevelShare {
     pub rate: Option<RateProfile>,
     /// Percent of what the generator can do.
     pub percent: f64,
+    /// Which of several generators it is, from 0: the one with the highest share at this level. Absent where one host made the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator: Option<u32>,
 }
 
 impl LevelShare {
@@ -250,14 +261,19 @@ impl Quote {
             _ => format!(" at {}", peak.key()),
         };
         let workers = if self.workers == 1 { "worker" } else { "workers" };
+        let fewer = self.workers_calibrated.map(|with| format!(" with {with},")).unwrap_or_default();
+        let workers = format!("{} {workers}, {}; calibrated{fewer}", self.workers, self.backend);
         let shared = if self.shared_cpus { ", on CPUs that it shared with the null server" } else { "" };
-        format!(
-            "{bound}{} of what this generator can do here{at} ({} {workers}, {}; calibrated {}{shared})",
-            percent(peak.percent),
-            self.workers,
-            self.backend,
-            self.made_at.split('T').next().unwrap_or_default(),
-        )
+        let day = self.made_at.split('T').next().unwrap_or_default();
+        let percent = percent(peak.percent);
+        match (self.generators, peak.generator) {
+            (Some(hosts), Some(generator)) if hosts > 1 => format!(
+                "{bound}{percent} of what generator {} can do there{at}, the highest share of {hosts} generators ({workers} {day} or \
+                 later{shared})",
+                generator.saturating_add(1)
+            ),
+            _ => format!("{bound}{percent} of what this generator can do here{at} ({workers} {day}{shared})"),
+        }
     }
 }
 
@@ -279,12 +295,18 @@ struct Costs {
     byte_s: f64,
     small_bytes: f64,
     at_most: bool,
+    /// Workers of the rows: as many as asked for, or fewer.
+    workers: u32,
 }
 
 impl Costs {
-    /// From the rows of a back end and number of workers.
+    /// From the rows of a back end with so many workers, or the most below: a calibration needs CPUs for its server, so a run with a
+    /// server elsewhere has more workers, which can do at least as much.
     fn of(calibration: &Calibration, backend: &str, workers: u32, client: Asked) -> Option<Costs> {
         let Asked { open_loop, reset } = client;
+        let rows = calibration.rows.iter().filter(|row| row.backend == backend && row.workers <= workers);
+        let asked_for = workers;
+        let workers = rows.map(|row| row.workers).max()?;
         let small = calibration.row(Mode::KeepAlive, backend, workers)?;
         let asking =
             calibration.row(if open_loop { Mode::OpenLoop } else { Mode::KeepAlive }, backend, workers)?;
@@ -298,22 +320,72 @@ impl Costs {
             connection_s: (1.0 / connecting.requests_per_s - request_s).max(0.0),
             byte_s: ((1.0 / large.requests_per_s - request_s) / bytes).max(0.0),
             small_bytes: small.response_bytes,
-            at_most: [small, asking, connecting, large].iter().any(|row| row.ceiling == Ceiling::Elsewhere),
+            at_most: workers < asked_for
+                || [small, asking, connecting, large].iter().any(|row| row.ceiling == Ceiling::Elsewhere),
+            workers,
         })
     }
 
     /// The share of its time that the generator needs for a level, in percent.
-    fn percent(&self, figures: &Figures) -> f64 {
-        let more_bytes = figures.throughput_bps / 8.0 - figures.request_rate * self.small_bytes;
+    fn percent(&self, load: &LoadRates) -> f64 {
+        let more_bytes = load.bytes - load.requests * self.small_bytes;
         100.0
-            * (figures.request_rate * self.request_s
-                + figures.connection_rate * self.connection_s
+            * (load.requests * self.request_s
+                + load.connections * self.connection_s
                 + more_bytes.max(0.0) * self.byte_s)
     }
 }
 
-/// Why a load that several hosts made is no share of what a calibration says.
-pub(crate) const OF_OTHER_HOSTS: &str = "calibrations of other hosts are not known";
+/// What a generator made at a level, each per second.
+#[derive(Clone, Copy, Debug, Default)]
+struct LoadRates {
+    requests: f64,
+    connections: f64,
+    bytes: f64,
+}
+
+impl LoadRates {
+    fn of(figures: &Figures) -> LoadRates {
+        LoadRates {
+            requests: figures.request_rate,
+            connections: figures.connection_rate,
+            bytes: figures.throughput_bps / 8.0,
+        }
+    }
+}
+
+/// The calibration in the facts about a host, if it is that host's and this program's. `generator` names one of several.
+fn stored(
+    environment: &BTreeMap<String, Value>,
+    tool: &Tool,
+    generator: Option<usize>,
+) -> Result<Calibration, String> {
+    let number = generator.map(|place| place + 1);
+    let Some(value) = environment.get(KEY) else {
+        let why = environment.get(UNFIT_KEY).and_then(Value::as_str);
+        return Err(match (why, number) {
+            (Some(why), None) => {
+                format!("a calibration was found and not used: {why}; run `webstone calibrate`")
+            }
+            (None, None) => "this host's generator was not calibrated; run `webstone calibrate`".to_owned(),
+            (Some(why), Some(number)) => {
+                format!(
+                    "generator {number} has a calibration that was not used: {why}; run `webstone calibrate` there"
+                )
+            }
+            (None, Some(number)) => {
+                format!("generator {number} was not calibrated; run `webstone calibrate` there")
+            }
+        });
+    };
+    let of = number.map(|number| format!(" of generator {number}")).unwrap_or_default();
+    let calibration: Calibration = serde_json::from_value(value.clone())
+        .map_err(|error| format!("the calibration{of} in the record cannot be read: {error}"))?;
+    match calibration.unfit(&HostIdentity::of(environment), tool) {
+        Some(why) => Err(format!("the calibration{of} in the record does not fit: {why}")),
+        None => Ok(calibration),
+    }
+}
 
 /// The share of its generator's ability that a run asked for.
 ///
@@ -321,51 +393,56 @@ pub(crate) const OF_OTHER_HOSTS: &str = "calibrations of other hosts are not kno
 /// In words, why it cannot be told.
 pub fn quote(record: &RunRecord) -> Result<Quote, String> {
     if !record.generators.is_empty() {
-        return Err(OF_OTHER_HOSTS.to_owned());
+        return hosts::quote(record);
     }
-    let Some(value) = record.environment.get(KEY) else {
-        let why = record.environment.get(UNFIT_KEY).and_then(Value::as_str);
-        return Err(match why {
-            Some(why) => format!("a calibration was found and not used: {why}; run `webstone calibrate`"),
-            None => "this host's generator was not calibrated; run `webstone calibrate`".to_owned(),
-        });
-    };
-    let calibration: Calibration = serde_json::from_value(value.clone())
-        .map_err(|error| format!("the calibration in the record cannot be read: {error}"))?;
-    if let Some(why) = calibration.unfit(&HostIdentity::of(&record.environment), &record.tool) {
-        return Err(format!("the calibration in the record does not fit: {why}"));
-    }
+    let calibration = stored(&record.environment, &record.tool, None)?;
     let workers =
         record.iterations.first().map(|run| &run.measured.generator.workers[..]).unwrap_or_default();
     let Some(backend) = workers.first().map(|worker| worker.backend.clone()) else {
         return Err("no worker is in the record".to_owned());
     };
     let count = workers.len() as u32;
-    let asked = Asked { open_loop: record.spec.load.rate.is_some(), reset: record.spec.client.reset };
-    let Some(costs) = Costs::of(&calibration, &backend, count, asked) else {
-        let noun = if count == 1 { "worker" } else { "workers" };
-        return Err(format!("the calibration does not hold what {count} {noun} on {backend} can do"));
-    };
+    let costs = costs(record, &calibration, &backend, count, "the calibration")?;
     let levels = record.levels().into_iter().map(|(_, runs)| LevelShare {
         clients: runs[0].clients,
         rate: runs[0].rate,
-        percent: costs.percent(&Figures::of(&RunRecord::merged(&runs))),
+        percent: costs.percent(&LoadRates::of(&Figures::of(&RunRecord::merged(&runs)))),
+        generator: None,
     });
     Ok(Quote {
         made_at: calibration.made_at,
         backend,
         workers: count,
+        workers_calibrated: Some(costs.workers).filter(|calibrated| *calibrated < count),
+        generators: None,
         at_most: costs.at_most,
         shared_cpus: calibration.shared_cpus,
         levels: levels.collect(),
     })
 }
 
+/// What a run's requests cost, by a calibration. `whose` is its subject in an error.
+fn costs(
+    record: &RunRecord,
+    calibration: &Calibration,
+    backend: &str,
+    workers: u32,
+    whose: &str,
+) -> Result<Costs, String> {
+    let asked = Asked { open_loop: record.spec.load.rate.is_some(), reset: record.spec.client.reset };
+    Costs::of(calibration, backend, workers, asked).ok_or_else(|| {
+        let noun = if workers == 1 { "worker" } else { "workers" };
+        format!("{whose} does not hold what {workers} {noun} on {backend} can do")
+    })
+}
+
 /// What a report says of it: the share, or why a calibration that is there could not be used. `None` where there is none.
 pub fn said(record: &RunRecord) -> Option<String> {
+    let is_in = |facts: &BTreeMap<String, Value>| [KEY, UNFIT_KEY].iter().any(|key| facts.contains_key(*key));
     match quote(record) {
         Ok(quote) => Some(quote.sentence()),
-        Err(why) => [KEY, UNFIT_KEY].iter().any(|key| record.environment.contains_key(*key)).then_some(why),
+        Err(why) if record.generators.is_empty() => is_in(&record.environment).then_some(why),
+        Err(why) => record.generators.iter().any(|host| is_in(&host.environment)).then_some(why),
     }
 }
 
@@ -413,9 +490,8 @@ mod tests {
         }
     }
 
-    fn figures(request_rate: f64, connection_rate: f64, bytes: f64) -> Figures {
-        let throughput_bps = request_rate * bytes * 8.0;
-        Figures { request_rate, connection_rate, throughput_bps, ..Figures::of(&Default::default()) }
+    fn figures(requests: f64, connections: f64, bytes: f64) -> LoadRates {
+        LoadRates { requests, connections, bytes: requests * bytes }
     }
 
     #[test]
@@ -439,13 +515,30 @@ mod tests {
         let of = |calibration: &Calibration, backend, workers, open_loop, reset| {
             Costs::of(calibration, backend, workers, Asked { open_loop, reset })
         };
-        assert!(of(&calibration(), "epoll", 2, false, false).is_none());
+        assert!(of(&calibration(), "epoll", 0, false, false).is_none());
         assert!(of(&calibration(), "io-uring", 1, false, false).is_none());
         assert!(of(&calibration(), "epoll", 1, false, true).is_none(), "no row of resets");
         assert!(of(&calibration(), "epoll", 1, true, false).is_none(), "no row of open loops");
         let mut bound = calibration();
         bound.rows[2].ceiling = Ceiling::Elsewhere;
         assert!(of(&bound, "epoll", 1, false, false).unwrap().at_most);
+    }
+
+    #[test]
+    fn more_workers_than_were_calibrated_can_do_at_least_as_much() {
+        let mut calibration = calibration();
+        let rows = calibration.rows.clone();
+        let twice = |row: CalibrationRow| CalibrationRow {
+            workers: 2,
+            requests_per_s: 2.0 * row.requests_per_s,
+            ..row
+        };
+        calibration.rows.extend(rows.into_iter().map(twice));
+        let of = |workers| {
+            let costs = Costs::of(&calibration, "epoll", workers, Asked::default()).unwrap();
+            (costs.workers, costs.at_most, costs.percent(&figures(50_000.0, 0.0, 1000.0)).round())
+        };
+        assert_eq!([of(1), of(2), of(4)], [(1, false, 50.0), (2, false, 25.0), (2, true, 25.0)]);
     }
 
     #[test]

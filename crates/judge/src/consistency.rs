@@ -370,7 +370,7 @@ fn identities_again(books: &mut Books, iteration: &IterationRecord, pages: &Page
         &iteration.measured,
         pages,
         &Expectation {
-            clients: iteration.clients.into(),
+            clients: identities::clients_there(iteration),
             one_request_each: applied(2),
             server_bytes: sent.filter(|_| applied(4)),
         },

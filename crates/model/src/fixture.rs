@@ -118,6 +118,7 @@ pub fn split(record: &mut RunRecord, hosts: u32) {
                     host: run.host.clone(),
                     clock: ClockOffset { offset_ns: 3_600_000_000_000, bound_ns: 100_000 },
                     opening_skew_ns: 200_000,
+                    ..GeneratorPart::default()
                 }
             })
             .collect();

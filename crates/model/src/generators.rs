@@ -9,8 +9,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kubernetes::{PodRecord, PodsOfJob};
-use crate::metrics::{Counts, Moments, WorkerUse};
+use crate::metrics::{Counts, Histogram, Moments, WorkerUse};
 use crate::record::{HostUse, IterationRecord, RunRecord};
+
+/// Of so many hosts at most a record has the distribution of each one's response times: one is 1 to 5 kB a timed run.
+pub const DISTRIBUTIONS_OF_HOSTS_MAX: usize = 64;
 
 /// A host that makes load, or all pods of a Job that do, as they are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -90,6 +93,13 @@ pub struct GeneratorPart {
     pub response_p50_ns: u64,
     /// See `response_p50_ns`.
     pub response_p99_ns: u64,
+    /// Whether the distribution of its response times is in `histograms.hlog`. It is not where more than 64 hosts made the load, nor of
+    /// a void timed run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub has_distribution: bool,
+    /// That distribution.
+    #[serde(skip)]
+    pub distribution: Histogram,
     /// What its kernel counted while the window was open.
     pub host: Option<HostUse>,
     /// How its clock stood to the controller's.
@@ -99,6 +109,11 @@ pub struct GeneratorPart {
 }
 
 impl GeneratorPart {
+    /// Leaves its distribution out of the record.
+    pub fn forget_distribution(&mut self) {
+        (self.has_distribution, self.distribution) = (false, Histogram::default());
+    }
+
     /// How far from the agreed instant its window can have opened at most, in nanoseconds, by all that is known of its clock.
     pub fn apart_ns_max(&self) -> u64 {
         self.opening_skew_ns.unsigned_abs().saturating_add(self.clock.bound_ns)

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::generators::GeneratorPart;
-use crate::metrics::{Counts, Measured, Moments, PageTotals};
+use crate::metrics::{Counts, Histogram, Measured, Moments, PageTotals};
 use crate::record::IterationRecord;
 
 /// One identity, checked.
@@ -38,6 +38,14 @@ const LITTLE_TOLERANCE: f64 = 0.02;
 /// Time that each client may miss besides: in a window of milliseconds its very start, before the first requests are
 /// out, is more than that share.
 const LITTLE_TOLERANCE_NS: f64 = 2e6;
+
+/// How many clients a timed run had: those of its level, without those of a host that was lost.
+pub fn clients_there(run: &IterationRecord) -> u64 {
+    match run.lost {
+        Some(_) => run.measured.clients.len() as u64,
+        None => run.clients.into(),
+    }
+}
 
 /// Checks the first four identities; the fifth is [`of_parts`]. In open loop the first and the second have forms of their own.
 pub fn check(measured: &Measured, expected: &Expectation) -> Vec<IdentityCheck> {
@@ -181,6 +189,17 @@ pub fn of_parts(run: &IterationRecord) -> Vec<IdentityCheck> {
     }
     let (squares, all) = (response.sum_of_squares, measured.response.sum_of_squares);
     holds("squares of response times: hosts = total", squares == all, format!("{squares} and {all}"));
+    // Of more hosts than a record keeps distributions of, or in a record of an earlier version, there is none.
+    if parts.iter().all(|part| part.has_distribution) {
+        let mut together = Histogram::default();
+        parts.iter().for_each(|part| together.merge(&part.distribution));
+        let total = &measured.histograms.response;
+        let evidence = match together.first_difference(total) {
+            None => format!("{} and {} values", together.len(), total.len()),
+            Some((value, hosts, total)) => format!("at {value} ns {hosts} and {total} values"),
+        };
+        holds("distribution of response times: hosts = total", together == *total, evidence);
+    }
     checks
 }
 
@@ -321,6 +340,40 @@ mod tests {
         assert_eq!(
             broken(&|run| run.parts[1].response.sum_of_squares += 1),
             [of_times("squares of response times")]
+        );
+        // Where the record has the distribution of each host.
+        let distributed = |change: &dyn Fn(&mut IterationRecord)| {
+            broken(&|run| {
+                let mut whole = Histogram::default();
+                for (part, value) in run.parts.iter_mut().zip([7_000_u64, 7_000, 90_000]) {
+                    part.has_distribution = true;
+                    part.distribution.record(value);
+                    part.distribution.pack();
+                    whole.merge(&part.distribution);
+                }
+                run.measured.histograms.response = whole;
+                change(run);
+            })
+        };
+        let distribution = [of_times("distribution of response times")];
+        assert_eq!(distributed(&|_| ()), Vec::<String>::new());
+        assert_eq!(distributed(&|run| run.parts[1].distribution.record(7_000)), distribution);
+        assert_eq!(distributed(&|run| run.parts[2].distribution = Histogram::default()), distribution);
+        // As many values, elsewhere: no sum need tell.
+        assert_eq!(
+            distributed(&|run| {
+                run.parts[0].distribution = Histogram::default();
+                run.parts[0].distribution.record(8_000);
+            }),
+            distribution
+        );
+        assert_eq!(
+            distributed(&|run| {
+                run.parts[2].forget_distribution();
+                run.parts[0].distribution.record(1);
+            }),
+            Vec::<String>::new(),
+            "they cannot be compared where one is missing"
         );
         // Of a run that lost a host the others' clients are there, and no more.
         let lost = |run: &mut IterationRecord| {

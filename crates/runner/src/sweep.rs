@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use webstone_engine::{EngineError, LevelOutcome};
 use webstone_judge::verdict::{self, Loss, Worth};
 use webstone_model::event::{Ended, Event, Phase, Position};
+use webstone_model::generators::GeneratorPart;
 use webstone_model::identities::{self, Expectation};
 use webstone_model::keys::LevelKey;
 use webstone_model::record::{Disturbance, IterationRecord, RunRecord, RunState, ScheduleKept, ServerUse};
@@ -246,6 +247,7 @@ impl Sweep<'_> {
         measured.histograms = Default::default();
         (measured.pages, measured.clients, measured.page_histograms) = Default::default();
         (measured.seconds, measured.open_loop) = Default::default();
+        run.parts.iter_mut().for_each(GeneratorPart::forget_distribution);
         let why = verdict::losses(record, &run).first().map(Loss::sentence).unwrap_or_default();
         record.voids.push(run);
         let attempt = record.void_attempts().last().map(|(key, _)| key.to_string());
@@ -397,7 +399,8 @@ impl Sweep<'_> {
             measured.lifetime.cut_off == 0 && measured.counts.failed == 0 && self.interrupt.count() < 2;
         let counted = self.counted(whole.then_some(measured.lifetime.received_bytes));
         let expected = Expectation {
-            clients: step.clients.into(),
+            // Those of a host that was lost are missing.
+            clients: if lost.is_some() { measured.clients.len() as u64 } else { step.clients.into() },
             // Where pages end the level, clients that find none left stand still until the last one is done.
             one_request_each: self.spec.client.parallel <= 1 && self.spec.load.pages.is_none(),
             server_bytes: counted.as_ref().map(|counted| counted.bytes_sent).filter(|_| whole),

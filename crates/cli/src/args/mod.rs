@@ -396,13 +396,16 @@ pub struct HitArgs {
     pub store: bool,
 }
 
-/// A command line as its help shows it, for whoever typed too little; `None` of a command without examples.
-pub(crate) fn example(name: &str) -> Option<String> {
+/// A command line as its help shows it, for whoever typed too little: one with all of some options, as `--pods`, if there is one. `None` of a
+/// command without examples.
+pub(crate) fn example_with(name: &str, options: &[&str]) -> Option<String> {
     let all = command();
     let own = all.find_subcommand(name)?.get_after_long_help().map(ToString::to_string).unwrap_or_default();
     let begins = format!("webstone {name} ");
-    let mut lines = own.lines().chain(TOP_TEMPLATE.lines()).map(str::trim);
-    lines.find(|line| line.starts_with(&begins)).map(str::to_owned)
+    let lines = own.lines().chain(TOP_TEMPLATE.lines()).map(str::trim);
+    let lines: Vec<&str> = lines.filter(|line| line.starts_with(&begins)).collect();
+    let has_all = |line: &&&str| options.iter().all(|option| line.split(' ').any(|word| word == *option));
+    lines.iter().find(has_all).or(lines.first()).map(|line| (*line).to_owned())
 }
 
 /// The example of an option, `--clients` say, as its help shows it.

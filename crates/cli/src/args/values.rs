@@ -371,15 +371,30 @@ pub(super) fn pod_cpus(text: &str) -> Result<u32, String> {
     text.parse().ok().filter(|cpus| (1..=1_024).contains(cpus)).ok_or_else(wrong)
 }
 
+/// Less is too little for an agent: its program alone has 20 MB.
+const POD_BYTES_MIN: u128 = 64 << 20;
+
 /// An amount of memory as Kubernetes writes it.
 pub(super) fn memory(text: &str) -> Result<String, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let is_number = digits.parse::<u64>().is_ok_and(|number| number > 0);
     let is_unit = ["", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"].contains(&&text[digits.len()..]);
-    if is_number && is_unit && digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Ok(text.to_owned());
+    if !(is_number && is_unit && digits.bytes().all(|byte| byte.is_ascii_digit())) {
+        return Err(format!("`{text}` is not an amount of memory; write it as in 512Mi or 4Gi"));
     }
-    Err(format!("`{text}` is not an amount of memory; write it as in 512Mi or 4Gi"))
+    let scale: u128 = match &text[digits.len()..] {
+        "" => 1,
+        "k" => 1_000,
+        "Ki" => 1 << 10,
+        "M" => 1_000_000,
+        "Mi" => 1 << 20,
+        // From here on any number is enough.
+        _ => POD_BYTES_MIN,
+    };
+    match digits.parse::<u128>().is_ok_and(|number| number.saturating_mul(scale) >= POD_BYTES_MIN) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("`{text}` is less memory than an agent needs; write at least 64Mi")),
+    }
 }
 
 /// The name of an image, which Kubernetes itself checks: here only that it is one word.

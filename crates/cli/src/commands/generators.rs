@@ -9,7 +9,7 @@ use webstone_lab::interrupt::Interrupt;
 use webstone_runner::fleet::{CheckedHost, Job, JobError, check};
 
 use crate::args::{GeneratorsCheckArgs, GeneratorsJobArgs};
-use crate::console::print;
+use crate::console::{self, print};
 use crate::failure::{Exit, Failure};
 use crate::{intent, version};
 
@@ -34,15 +34,20 @@ pub(super) fn execute(args: &GeneratorsCheckArgs) -> Result<Exit, Failure> {
     }
     lines.extend(twice(&found));
     print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())?;
-    match errors.split_first() {
-        None => Ok(Exit::Done),
-        Some(((first, hint), others)) => {
-            let all: Vec<&str> =
-                std::iter::once(first.as_str()).chain(others.iter().map(|(text, _)| text.as_str())).collect();
-            let failure = Failure::failed(all.join("\nerror: "));
-            Err(hint.iter().cloned().fold(failure, Failure::hint))
-        }
-    }
+    let mut failures = in_turn(errors);
+    let last = failures.pop();
+    failures.iter().for_each(console::fail);
+    last.map_or(Ok(Exit::Done), Err)
+}
+
+/// Errors of several hosts, each with its hint unless the next has the same.
+fn in_turn(errors: Vec<(String, Option<String>)>) -> Vec<Failure> {
+    let hints: Vec<Option<String>> = errors.iter().map(|(_, hint)| hint.clone()).collect();
+    let failure = |(place, (text, hint)): (usize, (String, Option<String>))| {
+        let hint = hint.filter(|hint| hints.get(place + 1).and_then(Option::as_ref) != Some(hint));
+        hint.into_iter().fold(Failure::failed(text), Failure::hint)
+    };
+    errors.into_iter().enumerate().map(failure).collect()
 }
 
 /// Prints the manifest.
@@ -61,6 +66,12 @@ pub(super) fn job(args: GeneratorsJobArgs) -> Result<Exit, Failure> {
         host_network,
         share_nodes,
     } = args;
+    if idle > deadline {
+        return Err(Failure::usage(format!(
+            "--idle: pods would wait for {idle}, but the Job ends after {deadline} (--deadline)"
+        ))
+        .hint("write a longer --deadline, or a shorter --idle"));
+    }
     let job = Job {
         name,
         namespace,
@@ -121,4 +132,21 @@ fn twice<E>(found: &[Result<CheckedHost, E>]) -> Vec<String> {
             format!("note: generators {} are on one machine, and count as one host", numbers.join(", "))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_has_its_own_hint_and_none_stands_twice_in_a_row() {
+        let said = |errors: &[(&str, Option<&str>)]| {
+            let own = |(what, hint): &(&str, Option<&str>)| ((*what).to_owned(), hint.map(str::to_owned));
+            let failures = in_turn(errors.iter().map(own).collect());
+            failures.iter().map(Failure::to_string).collect::<Vec<_>>().join("\n")
+        };
+        assert_eq!(said(&[]), "");
+        let all = [("a", Some("x")), ("b", Some("x")), ("c", None), ("d", Some("y"))];
+        assert_eq!(said(&all), "error: a\nerror: b\nhint: x\nerror: c\nerror: d\nhint: y");
+    }
 }

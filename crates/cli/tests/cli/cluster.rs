@@ -188,6 +188,10 @@ fn two_pods_make_the_load_and_the_record_adds_up() {
         "{}",
         said.out
     );
+    // Each keeps its own, in a container where nothing but /tmp can be written.
+    for pod in cluster.kubectl(&["get", "pods", "--selector=job-name=whole", "--output=name"]).lines() {
+        cluster.kubectl(&["exec", pod, "--", "webstone", "calibrate", "-d", "200ms", "-i", "1"]);
+    }
     let load = ["-R", "300", "-c", "20", "-d", "5s", "-i", "2", "--warmup", "1s", "--retries", "0"];
     let said = cluster.webstone(&[&["run", "-f", "testbed.toml", "--format", "json"], &load[..]].concat());
     let record = json(&said);
@@ -232,6 +236,14 @@ fn two_pods_make_the_load_and_the_record_adds_up() {
     }
     let report = cluster.webstone(&["report", "last", "--full"]).out;
     assert!(report.contains("whole-1 on node1"), "{report}");
+    // Lines are wrapped anywhere.
+    let words = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(" the highest share of 2 generators "), "their calibrations are quoted: {report}");
+    let html = cluster.webstone(&["report", "last", "--format", "html", "-o", "report.html"]);
+    assert_eq!(html.code, 0, "{}", html.err);
+    if let Some(place) = std::env::var_os("WEBSTONE_CLUSTER_REPORT") {
+        fs::copy(cluster.work.path().join("report.html"), place).unwrap();
+    }
     println!("{report}");
     let rules = cluster.webstone(&["certify", "last"]);
     assert!(

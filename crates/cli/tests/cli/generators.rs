@@ -395,6 +395,18 @@ fn a_check_shows_every_host_and_every_error() {
     assert!(third.starts_with("generator 3: ") && third.contains("clock known within "), "{third}");
     assert_eq!(note, "note: generators 1, 3 are on one machine, and count as one host");
     assert!(said.err.starts_with("error: generator 2: the agent `sh -c 'exit 255'` ended: "), "{}", said.err);
+    // Each error begins a line, with a hint of its own.
+    let two = ["generators", "check", "--generator", "sh -c 'exit 127'", "--generator", "/nonexistent/agent"];
+    let said = webstone_in(dir.path(), &two);
+    let begins: Vec<&str> =
+        said.err.lines().filter_map(|line| line.split_once(": ").map(|(word, _)| word)).collect();
+    assert_eq!((said.code, &begins[..]), (1, &["error", "hint", "error", "hint"][..]), "{}", said.err);
+    assert!(
+        said.err.contains("\nhint: copy webstone to that host")
+            && said.err.contains("\nhint: begin with a program"),
+        "{}",
+        said.err
+    );
     let file = dir.path().join("testbed.toml");
     fs::write(&file, format!("[[generators]]\nagent = \"{agent}\"\n")).unwrap();
     let said = webstone_in(dir.path(), &["generators", "check", "-f", "testbed.toml"]);

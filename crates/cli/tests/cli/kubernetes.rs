@@ -299,6 +299,9 @@ fn a_manifest_is_printed_and_wrong_values_are_named() {
         (&["--name", "Web"][..], "--name: `Web` is not a name of lower-case letters, digits and hyphens"),
         (&["--name", &long], "is too long: pods are called by it"),
         (&["--memory", "lots"], "`lots` is not an amount of memory"),
+        (&["--memory", "2"], "`2` is less memory than an agent needs"),
+        (&["--memory", "65535Ki"], "`65535Ki` is less memory than an agent needs"),
+        (&["--idle", "2h"], "--idle: pods would wait for 2h, but the Job ends after 1h (--deadline)"),
         (&["--node-selector", "pool"], "`pool` is not a node's label"),
         (&["--deadline", "1500ms"], "`1500ms` is not a whole number of seconds"),
     ] {
@@ -306,4 +309,9 @@ fn a_manifest_is_printed_and_wrong_values_are_named() {
         assert_eq!((said.code, said.out.as_str()), (2, ""), "{}", said.err);
         assert!(said.err.contains(wanted) && said.err.contains("\nhint: "), "{wanted}: {}", said.err);
     }
+    let said = webstone_in(dir.path(), &["generators", "job"]);
+    let wanted = "error: --pods <N>, --cpus <N> and --image <IMAGE> are missing\nhint: for example, webstone generators job --pods ";
+    assert!(said.code == 2 && said.err.starts_with(wanted), "{}", said.err);
+    let least = webstone_in(dir.path(), &[&job[..], &["--memory", "64Mi"]].concat());
+    assert_eq!(least.code, 0, "{}", least.err);
 }

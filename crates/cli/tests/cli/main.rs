@@ -13,6 +13,7 @@ mod disturbance;
 mod events;
 mod files;
 mod find;
+mod fleet_numbers;
 mod full_link;
 mod generators;
 mod help;

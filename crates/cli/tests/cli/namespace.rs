@@ -57,14 +57,7 @@ impl Namespace {
 
     /// The reference server on port 8080 of the other side. It ends when its input does.
     pub(crate) fn serve(&self, arguments: &[&str]) -> Child {
-        let mut server = Command::new("ip");
-        server.args(["netns", "exec", &self.name, &program(), "serve", "--until-stdin-closes"]);
-        server.args(["--listen", &format!("{}:8080", self.address)]).args(arguments);
-        let mut server = server.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.starts_with("READY "), "{line}");
-        server
+        serve(&self.name, &self.address, arguments)
     }
 
     /// Holds what the other side sends to a rate, as a link of that speed would; false where this user may not.
@@ -74,6 +67,111 @@ impl Namespace {
         command.args(["rate", &format!("{mbit_per_second}mbit"), "burst", "64kb", "latency", "50ms"]);
         command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     }
+}
+
+/// A server and several load generators, each in a network namespace of its own, joined with this one by a bridge in the server's. Gone
+/// when this is dropped.
+pub(crate) struct Switch {
+    /// The server's namespace.
+    pub(crate) server: String,
+    /// Its bridge, with its address.
+    pub(crate) bridge: String,
+    pub(crate) address: String,
+    /// Names of the generators' namespaces, and their addresses.
+    pub(crate) generators: Vec<(String, String)>,
+    /// CPUs of this machine.
+    pub(crate) cpus: usize,
+}
+
+impl Switch {
+    /// With so many generators, four at most.
+    #[expect(clippy::print_stdout, reason = "a skipped test says why")]
+    pub(crate) fn of(generators: usize) -> Option<Switch> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let (pid, number) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        // Of the block for benchmarks of network devices (RFC 2544): eight addresses.
+        let block = pid % 4_096 * 8 + number % 2 * 32_768;
+        let host = |n: u32| format!("198.19.{}.{}", block / 256 % 256, block % 256 + n);
+        let server = format!("wsns{pid}-{number}");
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut switch = Switch {
+            server: server.clone(),
+            bridge: "br0".to_owned(),
+            address: host(1),
+            generators: Vec::new(),
+            cpus,
+        };
+        let ip = |line: String| {
+            let mut command = Command::new("ip");
+            command.args(line.split_whitespace()).stderr(Stdio::null());
+            command.status().is_ok_and(|status| status.success())
+        };
+        let mut made = vec![
+            format!("netns add {server}"),
+            format!("-n {server} link add br0 type bridge"),
+            format!("-n {server} addr add {}/29 dev br0", host(1)),
+            format!("-n {server} link set br0 up"),
+            format!("-n {server} link set lo up"),
+            // The controller looks what the server serves.
+            format!("link add wsc{pid}-{number} type veth peer name here netns {server}"),
+            format!("-n {server} link set here master br0"),
+            format!("-n {server} link set here up"),
+            format!("addr add {}/29 dev wsc{pid}-{number}", host(6)),
+            format!("link set wsc{pid}-{number} up"),
+        ];
+        for place in 0..generators as u32 {
+            let (name, port) = (format!("wsng{pid}-{number}-{place}"), format!("port{place}"));
+            made.extend([
+                format!("netns add {name}"),
+                format!("-n {name} link add eth0 type veth peer name {port} netns {server}"),
+                format!("-n {server} link set {port} master br0"),
+                format!("-n {server} link set {port} up"),
+                format!("-n {name} addr add {}/29 dev eth0", host(place + 2)),
+                format!("-n {name} link set eth0 up"),
+                format!("-n {name} link set lo up"),
+            ]);
+            switch.generators.push((name, host(place + 2)));
+        }
+        if !made.into_iter().all(ip) {
+            println!(
+                "skipped: this user may not make and join network namespaces (`ip netns add`, `ip link add`)"
+            );
+            return None;
+        }
+        Some(switch)
+    }
+
+    /// The reference server on port 8080. It ends when its input does.
+    pub(crate) fn serve(&self, arguments: &[&str]) -> Child {
+        serve(&self.server, &self.address, arguments)
+    }
+
+    /// A command for an agent in each generator's namespace, on CPUs in turn.
+    pub(crate) fn agents(&self) -> Vec<String> {
+        let agent = |(place, (name, _)): (usize, &(String, String))| {
+            format!("ip netns exec {name} taskset -c {} {} agent", place % self.cpus, program())
+        };
+        self.generators.iter().enumerate().map(agent).collect()
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        for name in self.generators.iter().map(|(name, _)| name).chain([&self.server]) {
+            let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
+        }
+    }
+}
+
+fn serve(namespace: &str, address: &str, arguments: &[&str]) -> Child {
+    let mut server = Command::new("ip");
+    server.args(["netns", "exec", namespace, &program(), "serve", "--until-stdin-closes"]);
+    server.args(["--listen", &format!("{address}:8080")]).args(arguments);
+    let mut server = server.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("READY "), "{line}");
+    server
 }
 
 impl Drop for Namespace {

@@ -1,6 +1,6 @@
 //! What several hosts had of a timed run, held against the whole and against the hosts that the record names.
 
-use super::Books;
+use super::{Books, distribution};
 use webstone_model::generators::GeneratorPart;
 use webstone_model::identities;
 use webstone_model::record::{IterationRecord, RunRecord};
@@ -14,6 +14,7 @@ pub(super) fn of_iteration(books: &mut Books, record: &RunRecord, run: &Iteratio
     for check in identities::of_parts(run) {
         books.holds(&check.rule, check.holds, || check.evidence);
     }
+    run.parts.iter().filter(|part| part.has_distribution).for_each(|part| distributed(books, part));
     if run.measured.histograms.response.is_empty() {
         return;
     }
@@ -40,6 +41,16 @@ pub(super) fn of_iteration(books: &mut Books, record: &RunRecord, run: &Iteratio
                 format!("generator {number}: {} and {} ns", part.response_p50_ns, part.response_p99_ns)
             },
         );
+    }
+}
+
+/// A host whose distribution is in the record.
+fn distributed(books: &mut Books, part: &GeneratorPart) {
+    let name = format!("response times of generator {}", part.generator.saturating_add(1));
+    distribution(books, &name, &part.response, &part.distribution);
+    for (percentile, stored) in [(50.0, part.response_p50_ns), (99.0, part.response_p99_ns)] {
+        let again = part.distribution.value_at_percentile(percentile);
+        books.equal(&format!("{name}: the {percentile}th percentile is their distribution's"), stored, again);
     }
 }
 
@@ -113,6 +124,7 @@ mod tests {
     use super::super::{Books, Consistency};
     use super::*;
     use webstone_model::generators::GeneratorLoss;
+    use webstone_model::metrics::{Histogram, Moments};
 
     fn broken(change: impl FnOnce(&mut RunRecord)) -> Vec<String> {
         let mut record = webstone_model::fixture::record("a", &[]);
@@ -146,6 +158,45 @@ mod tests {
         for (what, change) in changes {
             assert!(!broken(change).is_empty(), "{what} was not noticed");
         }
+    }
+
+    #[test]
+    fn distributions_of_hosts_that_are_changed_contradict_the_rest() {
+        // Three requests of 1, 2 and 3 ms, one of each host.
+        let distributed = |change: fn(&mut RunRecord)| {
+            broken(|record| {
+                for (part, nanos) in
+                    record.iterations[0].parts.iter_mut().zip([1_000_000, 2_000_000, 3_000_000])
+                {
+                    let mut response = Moments::default();
+                    response.record(nanos);
+                    part.response = response;
+                    (part.response_p50_ns, part.response_p99_ns) = (nanos, nanos);
+                    part.has_distribution = true;
+                    part.distribution.record(nanos);
+                }
+                change(record);
+            })
+        };
+        assert_eq!(distributed(|_| ()), Vec::<String>::new());
+        type Change = fn(&mut RunRecord);
+        let changes: [(&str, Change); 4] = [
+            ("a value more", |r| r.iterations[0].parts[1].distribution.record(2_000_000)),
+            ("another value", |r| {
+                r.iterations[0].parts[1].distribution = Histogram::default();
+                r.iterations[0].parts[1].distribution.record(2_100_000);
+            }),
+            ("no line of it", |r| r.iterations[0].parts[1].distribution = Histogram::default()),
+            ("another percentile", |r| r.iterations[0].parts[1].response_p99_ns = 2_900_000),
+        ];
+        for (what, change) in changes {
+            assert!(!distributed(change).is_empty(), "{what} was not noticed");
+        }
+        let percentile = distributed(|r| r.iterations[0].parts[1].response_p50_ns = 1_900_000);
+        assert_eq!(
+            percentile,
+            ["response times of generator 2: the 50th percentile is their distribution's"]
+        );
     }
 
     #[test]

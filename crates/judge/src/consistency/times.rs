@@ -78,7 +78,8 @@ pub(super) fn of_void(books: &mut Books, record: &RunRecord, run: &IterationReco
 /// The window against the plan, and against the clock that the host was read by.
 fn window(books: &mut Books, record: &RunRecord, run: &IterationRecord) {
     let (load, window_ns) = (&record.spec.load, run.measured.window_ns);
-    let ends_early = run.interrupted || load.pages.is_some();
+    // A host that is lost ends the window of the others.
+    let ends_early = run.interrupted || load.pages.is_some() || run.lost.is_some();
     books.holds(
         "the window is as long as was planned",
         load.duration.0 == 0 || window_ns == load.duration.0 || ends_early && window_ns < load.duration.0,
@@ -311,6 +312,20 @@ mod tests {
         of_run(&mut books, &record);
         record.iterations.iter().for_each(|run| of_iteration(&mut books, &record, run));
         books.found.contradictions.into_iter().map(|found| found.rule).collect()
+    }
+
+    #[test]
+    fn the_others_end_early_where_a_host_was_lost() {
+        let rule = "the window is as long as was planned";
+        let with_window = |of: fn(u64) -> u64| {
+            broken(|record| {
+                let run = &mut record.iterations[0];
+                run.lost = Some(webstone_model::generators::GeneratorLoss::default());
+                run.measured.window_ns = of(run.measured.window_ns);
+            })
+        };
+        assert!(!with_window(|ns| ns / 2).iter().any(|found| found == rule));
+        assert!(with_window(|ns| ns * 2).iter().any(|found| found == rule));
     }
 
     #[test]

@@ -36,8 +36,11 @@ pub fn apart_ns_max(window_ns: u64) -> u64 {
     APART_NS_MIN.max(window_ns / APART_SHARE)
 }
 
-/// When a host opened its window: `7.300 ms late, within 0.100 ms`.
+/// When a host opened its window: `7.300 ms late, within 0.100 ms`. On the instant itself only the clock can be in doubt.
 fn opening(part: &GeneratorPart) -> String {
+    if part.opening_skew_ns == 0 {
+        return format!("on time by a clock that is known within {}", time(part.clock.bound_ns as f64));
+    }
     let way = if part.opening_skew_ns < 0 { "early" } else { "late" };
     let skew = time(part.opening_skew_ns.unsigned_abs() as f64);
     format!("{skew} {way}, within {}", time(part.clock.bound_ns as f64))

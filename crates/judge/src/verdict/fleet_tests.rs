@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::disturbance::losses;
 use super::tests::{SECOND, valid};
 use super::*;
+use crate::calibration;
 use serde_json::json;
 use webstone_model::fixture::split;
 use webstone_model::generators::{GeneratorHost, GeneratorLoss};
@@ -52,6 +53,54 @@ fn nothing_that_went_wrong_is_clean() {
     assert_eq!(told(|_| ()), []);
     let verdict = of(&fleet());
     assert_eq!((verdict.reasons, verdict.doubts), (vec![], vec![]));
+}
+
+/// Separate hosts, each calibrated, that met every rule.
+fn certifiable() -> RunRecord {
+    let mut record = fleet();
+    // The controller's calibration is not a generator's; these hosts are like it.
+    let calibration = record.environment.remove(calibration::KEY).unwrap();
+    for host in &mut record.generators {
+        host.environment.insert(calibration::KEY.to_owned(), calibration.clone());
+    }
+    record
+}
+
+#[test]
+fn a_run_from_separate_hosts_that_meets_every_rule_is_valid() {
+    let verdict = of(&certifiable());
+    assert_eq!((verdict.standing, verdict.unmet_rules), (Standing::Valid, vec![]));
+    let all = rules(&certifiable());
+    assert_eq!(all.len(), rules(&valid()).len() + 2);
+    // And with one host that shares the server's kernel, or is not calibrated, it is not.
+    let unmet = |change: &dyn Fn(&mut RunRecord)| {
+        let mut record = certifiable();
+        change(&mut record);
+        let verdict = of(&record);
+        assert_eq!(verdict.standing, Standing::Uncertified);
+        verdict
+            .unmet_rules
+            .into_iter()
+            .map(|rule| (rule.id, rule.standing, rule.evidence))
+            .collect::<Vec<_>>()
+    };
+    let of_one = |id: &str, standing, evidence: &str| vec![(id.to_owned(), standing, evidence.to_owned())];
+    assert_eq!(
+        unmet(&|record| record.generators[1].boot = Some("the server's".into())),
+        of_one(
+            "separate-hosts",
+            RuleStanding::NotMet,
+            "the server's agent runs on the machine of generator 2"
+        )
+    );
+    assert_eq!(
+        unmet(&|record| drop(record.generators[2].environment.remove(calibration::KEY))),
+        of_one(
+            "calibration",
+            RuleStanding::NotMet,
+            "generator 3 was not calibrated; run `webstone calibrate` there"
+        )
+    );
 }
 
 #[test]
@@ -160,7 +209,10 @@ fn windows_that_open_apart_make_the_run_void() {
                 .replace("0.100 ms", "100.0 µs")
         )]
     );
-    assert_eq!(apart(0, 5_000_001, SECOND).len(), 1, "a clock that is not known well enough");
+    assert_eq!(
+        apart(0, 10_120_000, SECOND)[0].1,
+        "generator 2 opened its window on time by a clock that is known within 10.120 ms (limit 5.000 ms)"
+    );
     assert_eq!(apart(i64::MIN, u64::MAX, SECOND).len(), 1);
     let mut record = fleet();
     record.iterations[0].parts[2].opening_skew_ns = -700_000_000;
@@ -296,8 +348,8 @@ fn rules_count_hosts_and_compare_their_programs_and_openings() {
         RuleStanding::CannotTell
     );
     assert_eq!(
-        of(&|_| (), "calibration"),
-        (RuleStanding::CannotTell, "calibrations of other hosts are not known".to_owned())
+        of(&|_| (), "calibration").1,
+        "generator 1 was not calibrated; run `webstone calibrate` there"
     );
     let alone = rules(&valid());
     assert!(alone.iter().all(|rule| rule.id != "same-program" && rule.id != "aligned-windows"));

@@ -1,7 +1,7 @@
 //! This side of an agent that makes load. Whatever comes from it goes to one place, with the moment at which it came; what it is
 //! told is written by a thread of its own, because an agent that stands still must not hold up the others.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::ChildStdin;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -11,7 +11,7 @@ use webstone_store::redaction;
 use super::frames::{FrameError, Greeting, pieces, send};
 use super::load::{Echoed, LoadAnswer, LoadAsk};
 use super::messages::{Answer, Ask, Numbered};
-use super::process::{AgentError, AgentProcess, Arrival, Asking, Failure, plain, same_protocol};
+use super::process::{AgentError, AgentProcess, Arrival, Asking, Failure, hand_over, plain, same_protocol};
 
 /// What an agent said, or what became of it.
 #[derive(Debug)]
@@ -145,6 +145,11 @@ impl Drop for GeneratorAgent {
         // The end of its input first, so that it ends by itself.
         self.tell = None;
     }
+}
+
+/// Reads all that a generator's stream has, as [`GeneratorAgent::start`] does of a process, until `hear` returns `false`.
+pub fn listen(stream: impl Read, mut hear: impl FnMut(Heard) -> bool) {
+    hand_over(stream, move |arrival| hear(heard(arrival)));
 }
 
 fn heard(arrival: Arrival) -> Heard {

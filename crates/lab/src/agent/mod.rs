@@ -21,7 +21,7 @@ mod servers;
 mod understood;
 
 pub use frames::Payload;
-pub use generator::{GeneratorAgent, Heard, Heartbeat};
+pub use generator::{GeneratorAgent, Heard, Heartbeat, listen};
 pub use idle::wait as wait_for_use;
 pub use messages::PROTOCOL;
 pub use process::AgentError;

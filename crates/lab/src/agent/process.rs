@@ -1,8 +1,8 @@
 //! The process at whose end an agent speaks: started, listened to on a thread of its own, and told of in words where it fails.
 
 use std::fmt;
-use std::io::{self, BufReader};
-use std::process::{ChildStdin, ChildStdout, Command};
+use std::io::{self, BufReader, Read};
+use std::process::{ChildStdin, Command};
 use std::time::{Duration, Instant};
 
 use webstone_engine::Control;
@@ -243,7 +243,7 @@ pub(super) fn plain(text: &str) -> String {
 }
 
 /// Reads what the agent says, and stamps it, until it makes no more sense.
-fn hand_over(stdout: ChildStdout, mut hear: impl FnMut(Arrival) -> bool) {
+pub(super) fn hand_over(stdout: impl Read, mut hear: impl FnMut(Arrival) -> bool) {
     let mut stdout = BufReader::new(stdout);
     let broken = match greeted(&mut stdout) {
         Ok(greeting) => {

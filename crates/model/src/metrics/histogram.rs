@@ -121,6 +121,24 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
+    /// The lowest value at which two differ, with how many each counted there; 0 and 0 where only the exact maximum differs. `None`
+    /// where they are equal.
+    pub fn first_difference(&self, other: &Histogram) -> Option<(u64, u64, u64)> {
+        let (mut ours, mut theirs) = (self.buckets().peekable(), other.buckets().peekable());
+        loop {
+            let lowest = match (ours.peek(), theirs.peek()) {
+                (None, None) => return (self.max != other.max).then_some((self.max.max(other.max), 0, 0)),
+                (Some((value, ..)), None) | (None, Some((value, ..))) => *value,
+                (Some((one, ..)), Some((other, ..))) => *one.min(other),
+            };
+            let of_ours = ours.next_if(|(value, ..)| *value == lowest).map_or(0, |(.., count)| count);
+            let of_theirs = theirs.next_if(|(value, ..)| *value == lowest).map_or(0, |(.., count)| count);
+            if of_ours != of_theirs {
+                return Some((lowest, of_ours, of_theirs));
+            }
+        }
+    }
+
     /// The value at a quantile from 0 to 1: the highest value equivalent to the first bucket whose cumulative count
     /// reaches `quantile × len`, and never more than [`Histogram::max`]. 0 where there are no values.
     pub fn value_at_quantile(&self, quantile: f64) -> u64 {
@@ -303,6 +321,25 @@ mod tests {
             let exact_max = *values.iter().max().unwrap();
             prop_assert_eq!(ours.max(), exact_max);
             prop_assert_eq!(ours.value_at_quantile(quantile), theirs.value_at_quantile(quantile).min(exact_max));
+        }
+
+        #[test]
+        fn the_first_difference_is_where_one_value_was_added(
+            mut values in prop::collection::vec(0..VALUE_MAX, 1..50),
+            value in 0..VALUE_MAX,
+        ) {
+            let fill = |values: &[u64]| {
+                let mut histogram = Histogram::new();
+                values.iter().for_each(|value| histogram.record(*value));
+                histogram
+            };
+            let (one, mut packed) = (fill(&values), fill(&values));
+            packed.pack();
+            prop_assert_eq!(one.first_difference(&packed), None);
+            values.push(value);
+            let (at, of_one, of_other) = one.first_difference(&fill(&values)).unwrap();
+            prop_assert!(at <= value && position(at) == position(value));
+            prop_assert_eq!(of_one + 1, of_other);
         }
 
         #[test]

@@ -135,6 +135,7 @@ fn together(
                 bound_ns: 75_000 + 5_000 * u64::from(generator),
             },
             opening_skew_ns: [210_000, -90_000, 340_000][generator as usize] + i64::from(iteration) * 10_000,
+            ..GeneratorPart::default()
         });
         match &mut whole {
             None => whole = Some(measured),

@@ -102,6 +102,8 @@ spec:
       - name: {CONTAINER}
         image: {quoted_image}
         command: [webstone, agent, --idle, {idle}]
+        # Where `webstone calibrate` in this pod leaves what agents look for: a certified run needs it.
+        env: [{{name: XDG_DATA_HOME, value: /tmp}}]
         # Requests equal to limits, and whole CPUs: nodes with the static CPU manager give each pod CPUs of its own.
         resources:
           requests: {{cpu: \"{cpus}\", memory: {quoted_memory}}}
@@ -191,6 +193,7 @@ mod tests {
             "  activeDeadlineSeconds: 3600\n  ttlSecondsAfterFinished: 60\n",
             "      restartPolicy: Never\n",
             "        command: [webstone, agent, --idle, 2m]\n",
+            "        env: [{name: XDG_DATA_HOME, value: /tmp}]\n",
             "          requests: {cpu: \"8\", memory: \"2Gi\"}\n          limits: {cpu: \"8\", memory: \"2Gi\"}\n",
             "          requiredDuringSchedulingIgnoredDuringExecution:\n          - topologyKey: kubernetes.io/hostname\n",
         ] {

@@ -126,7 +126,7 @@ impl<'a> Kubectl<'a> {
         let said = err.recv_timeout(REST_PATIENCE).unwrap_or_default();
         info!(command = shown, %status, bytes = answer.len(), "kubectl was asked");
         if !status.success() {
-            let said = in_one_line(&String::from_utf8_lossy(&said));
+            let said = in_one_line(&without_log(&String::from_utf8_lossy(&said)));
             return Err(match said.contains("(NotFound)") {
                 true => Unanswered::NotFound,
                 false if said.is_empty() => failed(format!("failed: {status}"), BY_HAND),
@@ -171,6 +171,20 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
+/// What kubectl said without the lines of its log (`E1124 14:53:03.856594 30327 memcache.go:265] …`), which say the same at length
+/// before the sentence that is meant for people; all of it where there is no such sentence.
+fn without_log(said: &str) -> String {
+    let is_log = |line: &&str| {
+        let head = line.split(' ').next().unwrap_or_default();
+        let digits = head.get(1..).unwrap_or_default();
+        head.starts_with(['I', 'W', 'E', 'F'])
+            && digits.len() == 4
+            && digits.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let lines: Vec<&str> = said.lines().filter(|line| !is_log(line) && !line.trim().is_empty()).collect();
+    if lines.is_empty() { said.to_owned() } else { lines.join("\n") }
+}
+
 /// What somebody else said, harmless to a terminal, shortened.
 pub(super) fn in_one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -178,5 +192,19 @@ pub(super) fn in_one_line(text: &str) -> String {
     match line.char_indices().nth(SAID_CHARS_MAX) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sentence_for_people_is_shown_and_not_the_log_before_it() {
+        let log = "E1124 14:53:03.856594   30327 memcache.go:265] \"Unhandled Error\" err=\"couldn't get current server API group list\"\n";
+        let sentence = "The connection to the server localhost:8080 was refused - did you specify the right host or port?\n";
+        assert_eq!(without_log(&format!("{log}{log}{sentence}")), sentence.trim());
+        assert_eq!(without_log(log), log, "there is nothing else");
+        assert_eq!(without_log("Error from server (NotFound): x\n"), "Error from server (NotFound): x");
     }
 }

@@ -101,7 +101,7 @@ impl FleetLevel {
             Some(HostResult { generator, ended, measured, clock: clocks[generator] })
         });
         let open_ns = course.open_ns();
-        let (measured, parts) = merge(results.collect(), open_ns);
+        let (measured, parts) = merge(results.collect(), open_ns, members.hosts.len());
         let opened_at = open_ns.map_or_else(SystemTime::now, |open_ns| {
             SystemTime::now() - Duration::from_nanos(Control::now_ns().saturating_sub(open_ns))
         });

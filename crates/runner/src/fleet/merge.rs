@@ -1,8 +1,8 @@
 //! What several hosts measured, as one window; and what each had of it.
 
 use webstone_lab::agent::load::Ended;
-use webstone_model::generators::{ClockOffset, GeneratorPart};
-use webstone_model::metrics::Measured;
+use webstone_model::generators::{ClockOffset, DISTRIBUTIONS_OF_HOSTS_MAX, GeneratorPart};
+use webstone_model::metrics::{Histogram, Measured};
 
 /// What came from one host.
 pub(super) struct HostResult {
@@ -13,13 +13,23 @@ pub(super) struct HostResult {
 }
 
 /// Adds up the windows in the order of the hosts: as workers of one host are added up, so that nothing tells the two apart.
-/// `open_ns` is the agreed instant.
-pub(super) fn merge(results: Vec<HostResult>, open_ns: Option<u64>) -> (Measured, Vec<GeneratorPart>) {
+/// `open_ns` is the agreed instant, `hosts` how many the fleet has.
+pub(super) fn merge(
+    results: Vec<HostResult>,
+    open_ns: Option<u64>,
+    hosts: usize,
+) -> (Measured, Vec<GeneratorPart>) {
+    let has_distribution = hosts <= DISTRIBUTIONS_OF_HOSTS_MAX;
     let (mut whole, mut parts) = (Measured::default(), Vec::new());
     for HostResult { generator, ended, measured, clock } in results {
         let response = &measured.histograms.response;
         let opened_ns = (ended.opened_ns > 0).then(|| super::clock::here(clock, ended.opened_ns));
         let skew = opened_ns.zip(open_ns).map(|(opened_ns, open_ns)| opened_ns.wrapping_sub(open_ns) as i64);
+        let mut distribution = Histogram::default();
+        if has_distribution {
+            distribution.clone_from(response);
+            distribution.pack();
+        }
         parts.push(GeneratorPart {
             generator: generator as u32,
             first_client: ended.first_client,
@@ -29,6 +39,8 @@ pub(super) fn merge(results: Vec<HostResult>, open_ns: Option<u64>) -> (Measured
             response: measured.response.clone(),
             response_p50_ns: response.value_at_percentile(50.0),
             response_p99_ns: response.value_at_percentile(99.0),
+            has_distribution,
+            distribution,
             host: Some(ended.host),
             clock,
             opening_skew_ns: skew.unwrap_or_default(),

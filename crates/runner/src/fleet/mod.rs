@@ -18,6 +18,8 @@ mod merge;
 mod pods;
 mod role;
 mod start;
+#[cfg(test)]
+mod thousand_tests;
 
 use std::sync::{Arc, Mutex};
 

@@ -203,6 +203,12 @@ fn made_by(asked: &PodsOfJob) -> String {
     )
 }
 
+fn again(asked: &PodsOfJob) -> String {
+    let namespace = asked.namespace.as_ref().map(|namespace| format!(" --namespace {namespace}"));
+    let delete = format!("kubectl delete job {}{}", asked.job, namespace.unwrap_or_default());
+    format!("start it again: {delete}; {}", made_by(asked))
+}
+
 fn no_job(asked: &PodsOfJob) -> FleetError {
     refused(format!("there is no {}", &named(asked)[4..]), format!("start it: {}", made_by(asked)))
 }
@@ -210,27 +216,22 @@ fn no_job(asked: &PodsOfJob) -> FleetError {
 /// That the Job can have as many pods as are asked for.
 fn can_have(asked: &PodsOfJob, job: &Value) -> Result<(), FleetError> {
     let named = named(asked);
-    let again = || {
-        let namespace = asked.namespace.as_ref().map(|namespace| format!(" --namespace {namespace}"));
-        let delete = format!("kubectl delete job {}{}", asked.job, namespace.unwrap_or_default());
-        format!("start it again: {delete}; {}", made_by(asked))
-    };
     if job["spec"]["completionMode"] != "Indexed" {
-        return Err(refused(format!("{named} is not an Indexed Job"), again()));
+        return Err(refused(format!("{named} is not an Indexed Job"), again(asked)));
     }
     let conditions = job["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let is_end =
         |it: &&Value| matches!(it["type"].as_str(), Some("Complete" | "Failed")) && it["status"] == "True";
     if let Some(end) = conditions.iter().find(is_end) {
         let reason = end["reason"].as_str().map(|reason| format!(" ({})", in_one_line(reason)));
-        return Err(refused(format!("{named} has ended{}", reason.unwrap_or_default()), again()));
+        return Err(refused(format!("{named} has ended{}", reason.unwrap_or_default()), again(asked)));
     }
     let at_once = ["completions", "parallelism"].map(|key| job["spec"][key].as_u64().unwrap_or(1));
     let most = at_once.into_iter().min().unwrap_or_default();
     if most < u64::from(asked.pods) {
         return Err(refused(
             format!("{named} runs {most} pods at a time, but {} are to make load", asked.pods),
-            format!("ask for at most {most} (pods = {most}), or {}", again()),
+            format!("ask for at most {most} (pods = {most}), or {}", again(asked)),
         ));
     }
     Ok(())
@@ -240,11 +241,7 @@ fn gone(asked: &PodsOfJob, pod: &Found) -> FleetError {
     let Standing::Ended(how) = &pod.standing else { return no_job(asked) };
     refused(
         format!("pod {} of {} has ended: {how}", pod.name, named(asked)),
-        format!(
-            "pods end by themselves where no run uses them for a while; start the Job again: kubectl delete job {}; {}",
-            asked.job,
-            made_by(asked)
-        ),
+        format!("pods end by themselves where no run uses them for a while; {}", again(asked)),
     )
 }
 

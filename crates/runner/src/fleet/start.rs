@@ -13,7 +13,7 @@ use webstone_lab::cpus::cpu_list;
 use webstone_lab::environment;
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::machine::Root;
-use webstone_model::generators::{ClockOffset, GeneratorHost, GeneratorRecord};
+use webstone_model::generators::{ClockOffset, DISTRIBUTIONS_OF_HOSTS_MAX, GeneratorHost, GeneratorRecord};
 use webstone_model::kubernetes::PodRecord;
 use webstone_model::record::Tool;
 use webstone_model::spec::RunSpec;
@@ -137,6 +137,7 @@ pub(crate) fn start(
     notes.extend(own_network(&hosts));
     let mut warnings = gathered(&notes);
     warnings.extend(apart(&hosts)?);
+    warnings.extend(without_distributions(hosts.len()));
     let records: Vec<GeneratorRecord> = hosts.iter().map(|host: &Member| host.record.clone()).collect();
     let slots = weigh(&records, spec.client.connections);
     let plan_in_words = in_words(&records, &slots);
@@ -433,6 +434,16 @@ fn own_network(hosts: &[Member]) -> impl Iterator<Item = (u32, String)> {
     behind.map(move |(place, _)| (place as u32 + 1, note.to_owned()))
 }
 
+/// What the record lacks of so many hosts.
+fn without_distributions(hosts: usize) -> Option<String> {
+    (hosts > DISTRIBUTIONS_OF_HOSTS_MAX).then(|| {
+        format!(
+            "the record has the 50th and the 99th percentile of each of {hosts} generators, and no distributions: it keeps those of at \
+             most {DISTRIBUTIONS_OF_HOSTS_MAX}"
+        )
+    })
+}
+
 /// What is to be said of single hosts, by their numbers; once, where it is the same of several.
 fn gathered(notes: &[(u32, String)]) -> Vec<String> {
     let mut of_note: Vec<(&str, Vec<u32>)> = Vec::new();
@@ -501,6 +512,13 @@ fn apart(hosts: &[Member]) -> Result<Vec<String>, FleetError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_record_says_where_it_lacks_distributions_of_hosts() {
+        assert_eq!(without_distributions(64), None);
+        let said = without_distributions(65).unwrap();
+        assert!(said.contains("each of 65 generators") && said.ends_with("at most 64"), "{said}");
+    }
 
     #[test]
     fn what_is_the_same_of_several_hosts_is_said_once() {

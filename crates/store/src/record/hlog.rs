@@ -2,7 +2,8 @@
 //! of HdrHistogram; `docs/measurement.md` has the names).
 //!
 //! A line is one distribution of one iteration: `Tag=clients=20;iteration=1;kind=response,START,LENGTH,MAX,HISTOGRAM`.
-//! START and LENGTH are seconds since the base time and of the window. MAX is in milliseconds, as the original has it,
+//! That of one of several hosts has its place among them, `kind=response;generator=1`. START and LENGTH are seconds since the base time
+//! and of the window. MAX is in milliseconds, as the original has it,
 //! but with all six decimals: it is the exact maximum, which the encoding rounds. Empty distributions have no line, but for a
 //! page's response.
 
@@ -22,6 +23,8 @@ const SCHEDULE_LAG: &str = "schedule-lag";
 const UNCORRECTED: &str = "uncorrected-";
 const RECEIVE_LAG: &str = "receive-lag";
 const CONNECT_LAG: &str = "connect-lag";
+/// Name of what a host has a distribution of.
+const RESPONSE: &str = "response";
 /// Name of the times of TLS handshakes.
 const TLS_HANDSHAKE: &str = "tls-handshake";
 
@@ -47,7 +50,7 @@ pub(super) fn lines(iteration: &IterationRecord, start: Duration) -> String {
     let mut text = String::new();
     let mut line = |kind: &str, page: Option<u32>, histogram: &Histogram| {
         // One line of a page stays even when it is empty: it says that the page has distributions of its own.
-        if histogram.is_empty() && !(page.is_some() && kind == "response") {
+        if histogram.is_empty() && !(page.is_some() && kind == RESPONSE) {
             return;
         }
         let page = page.map(|page| format!(";page={page}")).unwrap_or_default();
@@ -76,6 +79,9 @@ pub(super) fn lines(iteration: &IterationRecord, start: Duration) -> String {
             line(kind, Some(page.page), histogram);
         }
     }
+    for part in iteration.parts.iter().filter(|part| part.has_distribution) {
+        line(&format!("{RESPONSE};generator={}", part.generator), None, &part.distribution);
+    }
     text
 }
 
@@ -99,6 +105,7 @@ pub(super) struct Line {
     pub(super) key: IterationKey,
     kind: String,
     page: Option<u32>,
+    generator: Option<u32>,
     histogram: Histogram,
 }
 
@@ -132,14 +139,27 @@ impl Line {
             key: IterationKey::new(LevelKey::new(required("clients")?, rate), required("iteration")?),
             kind: value("kind").ok_or_else(|| format!("the tag `{tag}` has no kind="))?.to_owned(),
             page: number("page")?,
+            generator: number("generator")?,
             histogram,
         }))
     }
 
-    /// Puts the distribution where it belongs in its iteration's measurement, which has `pages` pages.
-    pub(super) fn restore(self, measured: &mut Measured, pages: usize) -> Result<(), String> {
-        let Line { kind, page, histogram, .. } = self;
+    /// Puts the distribution where it belongs in its iteration, whose workload has `pages` pages.
+    pub(super) fn restore(self, iteration: &mut IterationRecord, pages: usize) -> Result<(), String> {
+        let Line { kind, page, generator, histogram, .. } = self;
         let unknown = || format!("`{kind}` is not a kind of distribution that this version knows");
+        if let Some(generator) = generator {
+            let part = iteration.parts.iter_mut().find(|part| part.generator == generator);
+            let part = part.filter(|part| part.has_distribution);
+            let part = part.ok_or_else(|| format!("generator {generator} has no distribution here"))?;
+            // What every version has of a host.
+            if kind != RESPONSE || page.is_some() {
+                return Err(unknown());
+            }
+            part.distribution = histogram;
+            return Ok(());
+        }
+        let measured = &mut iteration.measured;
         let slot = match page {
             Some(page) if page as usize >= pages => {
                 return Err(format!("page {page} is not one of the workload's {pages} pages"));
@@ -193,6 +213,7 @@ mod tests {
     use crate::tests::iteration;
     use hdrhistogram::serialization::Deserializer;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+    use webstone_model::generators::GeneratorPart;
 
     /// What HdrHistogram's own reader finds in the log.
     #[test]
@@ -249,13 +270,26 @@ mod tests {
     fn lines_read_back_exactly() {
         let mut wanted = iteration(3, 2);
         wanted.measured.page_histograms.push(PageHistograms { page: 1, ..PageHistograms::default() });
-        let mut measured = Measured::default();
+        let part = |generator: u32, values: &[u64]| {
+            let mut part = GeneratorPart { generator, has_distribution: true, ..GeneratorPart::default() };
+            values.iter().for_each(|value| part.distribution.record(*value));
+            part
+        };
+        // One of three has no values, and one no distribution.
+        let mut third = part(2, &[]);
+        third.forget_distribution();
+        wanted.parts = vec![part(0, &[5_000, 70_001]), part(1, &[]), third];
+        let mut read = IterationRecord { parts: wanted.parts.clone(), ..IterationRecord::default() };
+        read.parts.iter_mut().for_each(|part| part.distribution = Histogram::default());
         for text in (header(Duration::ZERO, "x") + &lines(&wanted, Duration::ZERO)).lines() {
             if let Some(line) = Line::parse(text).unwrap() {
                 assert_eq!(line.key, wanted.key());
-                line.restore(&mut measured, 2).unwrap();
+                line.restore(&mut read, 2).unwrap();
             }
         }
+        assert_eq!(read.parts, wanted.parts);
+        assert_eq!(read.parts[0].distribution.max(), 70_001);
+        let measured = read.measured;
         assert_eq!(measured.histograms, wanted.measured.histograms);
         assert_eq!(measured.page_histograms, wanted.measured.page_histograms);
         assert_eq!(measured.generator.loop_delay, wanted.measured.generator.loop_delay);
@@ -272,14 +306,14 @@ mod tests {
         open_loop.lag_histogram.record(812);
         open_loop.uncorrected.response.record(4000);
         open_loop.uncorrected.first_byte.record(3000);
-        let mut measured = Measured::default();
+        let mut read = IterationRecord::default();
         let text = lines(&wanted, Duration::ZERO);
         assert!(text.contains("Tag=clients=3;rate=1000..2500/1m;iteration=2;kind=schedule-lag,"), "{text}");
         for line in text.lines().filter_map(|text| Line::parse(text).unwrap()) {
             assert_eq!(line.key, wanted.key());
-            line.restore(&mut measured, 2).unwrap();
+            line.restore(&mut read, 2).unwrap();
         }
-        assert_eq!(measured.open_loop, wanted.measured.open_loop);
+        assert_eq!(read.measured.open_loop, wanted.measured.open_loop);
     }
 
     #[test]
@@ -316,12 +350,18 @@ mod tests {
             let error = Line::parse(&text).unwrap_err();
             assert!(error.contains(what), "{error}");
         }
-        for (tag, what) in
-            [("kind=colour", "`colour` is not a kind"), ("kind=page;page=7", "page 7 is not one")]
-        {
+        let part = GeneratorPart { has_distribution: true, ..GeneratorPart::default() };
+        for (tag, what) in [
+            ("kind=colour", "`colour` is not a kind"),
+            ("kind=page;page=7", "page 7 is not one"),
+            ("kind=response;generator=1", "generator 1 has no distribution"),
+            ("kind=page;generator=0", "`page` is not a kind"),
+        ] {
             let text = format!("Tag=clients=1;iteration=1;{tag},0.0,1.0,0.0,{encoded}");
             let line = Line::parse(&text).unwrap().unwrap();
-            let error = line.restore(&mut Measured::default(), 2).unwrap_err();
+            let error = line
+                .restore(&mut IterationRecord { parts: vec![part.clone()], ..IterationRecord::default() }, 2)
+                .unwrap_err();
             assert!(error.contains(what), "{error}");
         }
     }

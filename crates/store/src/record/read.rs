@@ -48,7 +48,7 @@ pub(super) fn load(path: &Path, page_distributions: PageDistributions) -> Result
         }
         let Some(line) = hlog::Line::parse(line)? else { return Ok(()) };
         match places.find(line.key)? {
-            Some(place) => line.restore(&mut record.iterations[place].measured, pages),
+            Some(place) => line.restore(&mut record.iterations[place], pages),
             None => Ok(()),
         }
     })?;
