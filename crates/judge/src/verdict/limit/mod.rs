@@ -189,8 +189,8 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
         return unknown(&at, &format!("{why}; {}; {figures}", network::kernel(record, runs)));
     }
     let Some(generator) = generator else { return told("no worker of the generator is in the record") };
-    if let Some(host) = hosts.iter().find(|host| host.processors.is_none()) {
-        return told(&format!("what ran on {} was not measured", cpus_of(record, host)));
+    if hosts.iter().any(|host| host.processors.is_none()) {
+        return told("what ran on the server's CPUs was not measured");
     }
     let processors = || hosts.iter().filter_map(|host| host.processors.as_ref());
     let stolen = processors().filter_map(|it| it.stolen.as_ref()).max_by(|a, b| a.1.total_cmp(&b.1));
