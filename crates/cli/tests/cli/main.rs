@@ -32,6 +32,7 @@ mod proxies;
 #[path = "../../../judge/tests/refuted/mod.rs"]
 mod refuted;
 mod runs;
+mod separate_hosts;
 mod series;
 mod server;
 mod server_hosts;

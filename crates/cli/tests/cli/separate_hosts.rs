@@ -1,0 +1,139 @@
+//! Which run rules a run from separate hosts meets: hosts in network namespaces, each with a boot of its own in place of this kernel's,
+//! because a machine under test has only one. What is in the record is whole, and another reader finds it so.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::namespace::Switch;
+use crate::program::{command, program, webstone_in};
+use crate::trust::mend_manifest;
+
+/// Runs the rest of its arguments where the file that is its first stands for the boot of the kernel.
+const WITH_BOOT: &str = r#"mount --bind "$1" /proc/sys/kernel/random/boot_id || exit 77; shift; exec "$@""#;
+
+/// An agent in a namespace with a boot and a directory of its own.
+fn on_its_own(dir: &Path, namespace: &str, cpu: usize, arguments: &str) -> String {
+    let place = dir.join(namespace);
+    fs::create_dir_all(&place).unwrap();
+    let boot = place.join("boot");
+    fs::write(&boot, format!("{namespace}\n")).unwrap();
+    format!(
+        "unshare --mount sh -c '{WITH_BOOT}' sh {} env XDG_DATA_HOME={} ip netns exec {namespace} taskset -c {cpu} {} {arguments}",
+        boot.display(),
+        place.display(),
+        program()
+    )
+}
+
+fn may_mount(dir: &Path, namespace: &str) -> bool {
+    let words = shlex::split(&on_its_own(dir, namespace, 0, "--version")).unwrap();
+    let output = std::process::Command::new(&words[0]).args(&words[1..]).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+#[test]
+fn separate_hosts_meet_the_rules_that_are_about_them() {
+    let Some(hosts) = Switch::of(2) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    if hosts.cpus < 2 || !may_mount(dir.path(), &hosts.server) {
+        println!(
+            "skipped: this user may not mount a file over another (`unshare --mount`), or there is one CPU"
+        );
+        return;
+    }
+    let mut server = hosts.serve(&["--threads", "1"]);
+    let url = format!("http://{}:8080", hosts.address);
+    // Each calibrated where it makes the load.
+    let calibrating: Vec<_> = hosts
+        .generators
+        .iter()
+        .enumerate()
+        .map(|(cpu, (name, _))| {
+            let words = on_its_own(dir.path(), name, cpu, "calibrate -d 100ms -i 1");
+            std::process::Command::new("sh").args(["-c", &words]).output()
+        })
+        .collect();
+    for output in calibrating {
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let agent = |(cpu, (name, _)): (usize, &(String, String))| on_its_own(dir.path(), name, cpu, "agent");
+    let agents: Vec<String> = hosts.generators.iter().enumerate().map(agent).collect();
+    let of_server = on_its_own(dir.path(), &hosts.server, 0, "agent");
+    let mut arguments = vec!["run", &url, "--server-agent", &of_server];
+    agents.iter().for_each(|agent| arguments.extend(["--generator", agent]));
+    arguments.extend([
+        "-c",
+        "4",
+        "-d",
+        "1s",
+        "-i",
+        "3",
+        "--warmup",
+        "0s",
+        "--connections",
+        "per-request",
+        "-q",
+    ]);
+    let said = webstone_in(dir.path(), &arguments);
+    drop(server.stdin.take());
+    server.wait().unwrap();
+    assert!([0, 4].contains(&said.code), "{}", said.err);
+
+    let said = webstone_in(dir.path(), &["certify", "last", "--uncertified"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let run = fs::read_dir(dir.path().join("runs")).unwrap().flatten().map(|entry| entry.path());
+    let run = run.filter(|path| path.is_dir()).find(|path| path.join("certificate.json").exists()).unwrap();
+    let certificate: Value =
+        serde_json::from_slice(&fs::read(run.join("certificate.json")).unwrap()).unwrap();
+    let rules: BTreeMap<&str, (&str, &str)> = certificate["rules"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|rule| ["id", "standing", "evidence"].map(|key| rule[key].as_str().unwrap()))
+        .map(|[id, standing, evidence]| (id, (standing, evidence)))
+        .collect();
+    let evidence = |id: &str| {
+        let (standing, evidence) = rules[id];
+        assert_eq!(standing, "met", "{id}: {evidence}");
+        evidence
+    };
+    assert!(evidence("load-generators").starts_with("2 hosts, 2 workers, "), "{rules:?}");
+    assert_eq!(
+        evidence("separate-hosts"),
+        "the server's agent runs on another machine than every load generator"
+    );
+    assert!(evidence("same-program").ends_with("… on 2 load generators"), "{rules:?}");
+    assert!(
+        evidence("calibration").contains("the highest share of 2 generators (2 workers, epoll; calibrated ")
+    );
+    // A busy machine may be late, and is then told so.
+    assert_ne!(rules["aligned-windows"].0, "cannot-tell", "{rules:?}");
+    for id in ["ten-minutes", "client-range", "topology"] {
+        assert_eq!(rules[id].0, "not-met", "{id}");
+    }
+
+    // What each host measured is in the record, and adds up.
+    let log = fs::read_to_string(run.join("histograms.hlog")).unwrap();
+    let of = |tag: &str| log.lines().filter(|line| line.split(',').next().unwrap().ends_with(tag)).count();
+    // Of a run that lost a host, on a machine that stood still, there are the other's alone.
+    assert!(of(";kind=response;generator=0") > 0 && of(";kind=response;generator=1") > 0, "{log}");
+    let verify = |expected: i32| {
+        let output = command(dir.path(), &["verify", "last"]).output().unwrap();
+        let said =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(expected), "{said}");
+        said
+    };
+    verify(0);
+    // Without the lines of one host, and with check sums that are right again.
+    let changed: String =
+        log.lines().filter(|line| !line.contains(";generator=0,")).map(|line| format!("{line}\n")).collect();
+    fs::write(run.join("histograms.hlog"), changed).unwrap();
+    mend_manifest(&run);
+    let said = verify(6);
+    assert!(said.contains("distribution of response times: hosts = total"), "{said}");
+}
