@@ -14,6 +14,8 @@ use crate::launch;
 
 /// Lowest priority that there is, setpriority(2).
 const NICE: i32 = 19;
+/// What the names of the load generator's workers begin with.
+const WORKER: &str = "worker-";
 
 /// Takes the lowest priority. That it cannot be had stops nothing.
 pub(crate) fn step_back() {
@@ -34,14 +36,20 @@ pub(crate) fn keep_off(runs: &[u32], all: &[usize]) {
     let mut workers = BTreeSet::new();
     let mut servers = BTreeSet::new();
     for run in runs {
-        for thread in threads(*run) {
-            // A worker has one CPU; what may run anywhere is not pinned.
-            if let [cpu] = thread.as_slice() {
+        for (name, cpus) in threads(*run) {
+            // The run's other threads are kept off the workers' CPUs, so that on two CPUs they have one, too.
+            if let ([cpu], true) = (cpus.as_slice(), name.starts_with(WORKER)) {
                 workers.insert(*cpu);
             }
         }
         for child in children(*run) {
-            servers.extend(threads(child).into_iter().filter(|cpus| cpus.len() < all.len()).flatten());
+            servers.extend(
+                threads(child)
+                    .into_iter()
+                    .map(|(_, cpus)| cpus)
+                    .filter(|cpus| cpus.len() < all.len())
+                    .flatten(),
+            );
         }
     }
     let free = |taken: &[&BTreeSet<usize>]| -> Vec<usize> {
@@ -74,10 +82,14 @@ fn own_threads() -> Vec<Pid> {
     tasks.filter(is_other).filter_map(id).collect()
 }
 
-/// The CPUs of each thread of a process.
-fn threads(process: u32) -> Vec<Vec<usize>> {
+/// Name and CPUs of each thread of a process.
+fn threads(process: u32) -> Vec<(String, Vec<usize>)> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().filter_map(Result::ok);
-    tasks.filter_map(|task| allowed(&task.path().join("status").to_string_lossy())).collect()
+    let look = |task: fs::DirEntry| {
+        let name = fs::read_to_string(task.path().join("comm")).ok()?;
+        Some((name, allowed(&task.path().join("status").to_string_lossy())?))
+    };
+    tasks.filter_map(look).collect()
 }
 
 fn children(process: u32) -> Vec<u32> {
@@ -106,8 +118,13 @@ mod tests {
             return;
         }
         // A program that is pinned as a worker is.
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("worker-0");
+        std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
         let mut pinned = std::process::Command::new("taskset")
-            .args(["-c", &cpus[0].to_string(), "sleep", "60"])
+            .args(["-c", &cpus[0].to_string()])
+            .arg(&program)
+            .arg("60")
             .spawn()
             .unwrap();
         let left = std::thread::spawn({
@@ -115,7 +132,8 @@ mod tests {
             move || {
                 // Pinned some time after it was started.
                 for _ in 0..6000 {
-                    if threads(process).iter().any(|cpus| cpus.len() == 1) {
+                    if threads(process).iter().any(|(name, cpus)| name.starts_with(WORKER) && cpus.len() == 1)
+                    {
                         break;
                     }
                     std::thread::sleep(std::time::Duration::from_millis(10));
