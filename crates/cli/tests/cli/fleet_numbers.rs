@@ -80,8 +80,8 @@ fn kill_one(number: usize, url: &str) -> Duration {
 fn loads_of_two_hosts_begin_at_one_moment_by_an_outside_witness() {
     let Some(hosts) = Switch::of(2) else { return };
     let dir = tempfile::tempdir().unwrap();
-    let mut server = hosts.serve(&["--threads", "1"]);
     let Some(mut witness) = Witness::start(&hosts, &dir.path().join("packets")) else { return };
+    let mut server = hosts.serve(&["--threads", "1"]);
     let url = format!("http://{}:8080", hosts.address);
     let agents = hosts.agents();
     let mut arguments = vec!["run", &url];
