@@ -40,7 +40,12 @@ impl Typist {
             words.extend(["--server".to_owned(), format!("{}{profile}", server.0.as_str()?)]);
         }
         self.differing("", &said, &base, &mut words);
-        (self.understood(&words)? == *wanted).then_some(words)
+        let mut found = self.understood(&words)?;
+        // The command line leaves out the slash behind a host, which changes nothing.
+        let bare = |url: &String| url.trim_end_matches('/').to_owned();
+        let is_target = found.target.iter().map(bare).eq(wanted.target.iter().map(bare));
+        found.target.clone_from(&wanted.target);
+        (is_target && found == *wanted).then_some(words)
     }
 
     /// What a command line says.
