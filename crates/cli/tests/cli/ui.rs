@@ -199,7 +199,7 @@ fn what_is_wrong_is_told_at_its_key() {
         (json!({ "client": { "http": "4" } }), "client.http"),
         (json!({ "workload": "no-such" }), "workload"),
         (json!({ "target": ["nonsense"] }), "target"),
-        (json!({ "server": { "cpus": "900" } }), "server.cpus"),
+        (json!({ "server": { "cpus": "first" } }), "server.cpus"),
         (json!({ "generator": { "workers": "many" } }), "generator.workers"),
     ] {
         let (status, checked) = front.asker.post("/api/check", &json!({ "command": "run", "spec": spec }));
