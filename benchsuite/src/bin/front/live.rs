@@ -104,10 +104,11 @@ pub fn cpu(webstone: &Path, with_browser: bool) -> Result<Vec<Found>, String> {
     std::thread::sleep(Duration::from_secs(10));
     let runs = front.get("/api/live")?;
     let run = run_process(directory.path(), &id).ok_or_else(|| format!("the run has no process: {runs}"))?;
+    // Of the run's threads, those of workers alone: the others are kept off the workers' CPUs, and so are pinned, too.
     let workers: Vec<String> = threads(run)
         .into_iter()
+        .filter(|(name, cpus, _)| name.starts_with("worker-") && cpus.parse::<u32>().is_ok())
         .map(|(_, cpus, _)| cpus)
-        .filter(|cpus| cpus.parse::<u32>().is_ok())
         .collect();
     let (began, before) = (Instant::now(), cpu_seconds(front.id()).ok_or("the front is gone")?);
     let used = |threads: Vec<(String, String, u64)>| -> u64 {

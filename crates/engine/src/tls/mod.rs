@@ -1,4 +1,4 @@
-//! TLS: what a plan says of it, each worker's sessions, and the [`Layer`](crate::layer::Layer) over a link. Handshakes are
+//! TLS: what a plan says of it, each worker's sessions, and the `Layer` over a link. Handshakes are
 //! rustls's, which nothing outside of this folder names; the records behind them are our own (`records`, `traffic`).
 
 #[cfg(test)]
