@@ -4,7 +4,7 @@
 //! nobody owns any more at the end. Miri knows none of the system calls that this code is about.
 
 use crate::programs;
-use crate::steps::{Failure, Outcome, cargo, failure, run};
+use crate::steps::{Failure, Outcome, cargo, failure, run, threads};
 use crate::tree::root;
 
 /// The sanitizers' runtime is part of every toolchain for this target; elsewhere the step is skipped.
@@ -28,6 +28,7 @@ pub fn sanitize() -> Outcome {
         program.command.args(skipped.into_iter().flat_map(|name| ["--skip", name]));
         program
             .command
+            .env("RUST_TEST_THREADS", threads())
             .env("ASAN_OPTIONS", "detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1");
     }
     let at_once = programs.len();

@@ -13,9 +13,10 @@ use crate::tally::Tally;
 use crate::tree::{Tree, root};
 
 /// The test programs that take longest, which are begun first: what is begun last decides when all have ended.
-const LONGEST: [&str; 9] = [
+const LONGEST: [&str; 10] = [
     "crates/cli/tests/cli/main.rs",
     "crates/cli/tests/hostile/main.rs",
+    "crates/ui/tests/browser/main.rs",
     EXAMPLES,
     "crates/engine/src/lib.rs",
     "crates/engine/tests/cases/main.rs",
@@ -221,21 +222,17 @@ pub fn tests(arguments: &[String]) -> Outcome {
     let mut tally = Tally::default();
     let mut failed = Vec::new();
     for (programs, at_once) in [(together, cpus + 1), (alone, 1)] {
-        programs::run(
-            programs.into_iter().map(|program| shown(program, cpus)).collect(),
-            at_once,
-            &mut |ran| {
-                println!("\n--- {}: {:.1} s", ran.name, ran.seconds);
-                for line in String::from_utf8_lossy(&ran.output).lines() {
-                    if tally.line(line) {
-                        println!("{line}");
-                    }
+        programs::run(programs.into_iter().map(|program| shown(program)).collect(), at_once, &mut |ran| {
+            println!("\n--- {}: {:.1} s", ran.name, ran.seconds);
+            for line in String::from_utf8_lossy(&ran.output).lines() {
+                if tally.line(line) {
+                    println!("{line}");
                 }
-                if !ran.status.success() {
-                    failed.push(format!("{}: {}", ran.name, ran.status));
-                }
-            },
-        )?;
+            }
+            if !ran.status.success() {
+                failed.push(format!("{}: {}", ran.name, ran.status));
+            }
+        })?;
     }
     println!();
     tally.details().iter().for_each(|line| println!("{line}"));
@@ -253,15 +250,19 @@ pub fn tests(arguments: &[String]) -> Outcome {
 
 /// Has a program say which tests passed over themselves, and why. Most of the time that the longest ones take they wait, so
 /// each runs more tests at a time than there are CPUs.
-fn shown(mut program: Program, cpus: usize) -> Program {
+fn shown(mut program: Program) -> Program {
     if program.name == EXAMPLES {
         program.command.arg("--");
     }
     program.command.arg("--show-output");
-    if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        program.command.env("RUST_TEST_THREADS", (2 * cpus).to_string());
-    }
+    program.command.env("RUST_TEST_THREADS", threads());
     program
+}
+
+/// How many tests of a program run at a time, unless `RUST_TEST_THREADS` says it.
+pub(crate) fn threads() -> String {
+    std::env::var("RUST_TEST_THREADS")
+        .unwrap_or_else(|_| (2 * std::thread::available_parallelism().map_or(1, usize::from)).to_string())
 }
 
 /// Cargo, in the repository's root.

@@ -1,5 +1,5 @@
 //! Soak: full rate with every fault that the reference server can play, under all connection policies, for as long as is
-//! asked (`cargo xtask soak --minutes 10`; 10 seconds otherwise). Nothing may leak: neither memory nor descriptors nor
+//! asked (`cargo xtask soak --minutes 10`; 5 seconds otherwise). Nothing may leak: neither memory nor descriptors nor
 //! threads nor connections that only the kernel still knows; every identity holds; every error is in its class and comes as
 //! often as it was injected.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
@@ -163,7 +163,7 @@ fn nothing_leaks_and_no_error_goes_astray() {
         return;
     }
     raise_descriptors();
-    let seconds: f64 = std::env::var(SECONDS).map_or(10.0, |text| text.parse().unwrap());
+    let seconds: f64 = std::env::var(SECONDS).map_or(5.0, |text| text.parse().unwrap());
     let served = Served::start();
     soak(&served.url, Duration::from_secs_f64(seconds));
 }

@@ -121,7 +121,7 @@ fn borne(more: &[&str]) -> (BTreeMap<String, [u64; 5]>, Value) {
         "-c",
         "4",
         "-d",
-        "1s",
+        "500ms",
         "--rounds",
         "2",
         "--offenders",

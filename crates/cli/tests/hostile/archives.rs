@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use crate::program::webstone_in;
-use crate::records::{confined, run, text};
+use crate::records::{ADDRESS_SPACE_KIB, confined, run, text};
 
 fn tar_gz(path: &Path, write: impl FnOnce(&mut tar::Builder<GzEncoder<File>>)) {
     let mut tar = tar::Builder::new(GzEncoder::new(File::create(path).unwrap(), Compression::fast()));
@@ -41,7 +41,10 @@ fn a_tar_whose_names_and_attributes_fill_memory() {
         ("pax-global", tar::EntryType::XGlobalHeader),
     ] {
         let path = dir.path().join(format!("{name}.tar.gz"));
-        tar_gz(&path, |tar| entry(tar, kind, "x", 2 << 30, std::io::repeat(b'a')));
+        // More than it may have of memory.
+        tar_gz(&path, |tar| {
+            entry(tar, kind, "x", (ADDRESS_SPACE_KIB << 10) + (64 << 20), std::io::repeat(b'a'))
+        });
         for command in ["verify", "report"] {
             let said = confined(dir.path(), &[command, text(&path)]);
             assert!((1..=6).contains(&said.code), "{name}, {command}: {said:?}");

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use crate::program::{Said, command, only_entry, webstone_in};
 
 /// Memory that the program may ask the kernel for, in KiB; its code, its threads' stacks and what it works with are a fraction.
-const ADDRESS_SPACE_KIB: u64 = 1 << 20;
+pub(crate) const ADDRESS_SPACE_KIB: u64 = 1 << 20;
 
 /// A stored run of two levels.
 pub(crate) fn run(dir: &Path) -> PathBuf {
