@@ -41,7 +41,7 @@ pub struct AgentArgs {
     /// Port of the server on this host, where it is not the target's, as behind a load balancer; repeat it for more
     ///
     /// Default: the port of the target's URL. Example: --port 8080
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), conflicts_with = "idle")]
+    #[arg(long, value_name = "PORT", value_parser = values::port, conflicts_with = "idle")]
     pub port: Vec<u16>,
 }
 

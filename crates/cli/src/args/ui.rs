@@ -4,13 +4,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::values;
+
 /// `webstone ui`.
 #[derive(Args, Debug)]
 pub struct UiArgs {
     /// Port on 127.0.0.1
     ///
     /// Default: a free one. Example: --port 8080
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = values::port)]
     pub port: Option<u16>,
 
     /// Directory of the stored runs

@@ -406,6 +406,14 @@ pub(super) fn image(text: &str) -> Result<String, String> {
     Err(format!("`{text}` is not the name of an image; write it as in registry.example/webstone:1"))
 }
 
+/// A TCP port.
+pub(super) fn port(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(port) if port > 0 => Ok(port),
+        _ => Err(format!("`{text}` is not a port from 1 to 65535; write it as in 8080")),
+    }
+}
+
 fn narrow(text: &str, value: u64) -> Result<u32, String> {
     u32::try_from(value).map_err(|_| format!("`{text}` is too many; write at most {}", u32::MAX))
 }
@@ -458,6 +466,14 @@ mod tests {
         assert_eq!(header("X-Empty:"), Ok(("X-Empty".into(), String::new())));
         for wrong in ["Accept", ": x", "a b: c", "X: a\nY: b"] {
             assert!(header(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_port_is_what_can_be_listened_on() {
+        assert_eq!((port("1"), port("65535")), (Ok(1), Ok(65535)));
+        for wrong in ["0", "65536", "-1", "nonsense", ""] {
+            assert!(port(wrong).is_err(), "{wrong:?}");
         }
     }
 
