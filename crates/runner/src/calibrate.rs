@@ -356,17 +356,29 @@ pub(crate) fn with_calibration(
     path: Option<&Path>,
     tool: &Tool,
 ) -> BTreeMap<String, Value> {
-    let Some(path) = path else { return environment };
-    let fact = match read(path) {
-        Ok(None) => return environment,
-        Ok(Some(calibration)) => match calibration.unfit(&HostIdentity::of(&environment), tool) {
-            None => (KEY, serde_json::to_value(calibration).unwrap_or_default()),
-            Some(why) => (UNFIT_KEY, why.into()),
-        },
-        Err(error) => (UNFIT_KEY, format!("{} cannot be read: {error}", path.display()).into()),
+    let fact = match stored(path, &environment, tool) {
+        None => return environment,
+        Some(Ok(calibration)) => (KEY, serde_json::to_value(calibration).unwrap_or_default()),
+        Some(Err(why)) => (UNFIT_KEY, why.into()),
     };
     environment.insert(fact.0.to_owned(), fact.1);
     environment
+}
+
+/// The calibration that is stored there, if it is of this host and program, or why it does not count.
+pub(crate) fn stored(
+    path: Option<&Path>,
+    environment: &BTreeMap<String, Value>,
+    tool: &Tool,
+) -> Option<Result<Calibration, String>> {
+    let path = path?;
+    match read(path) {
+        Ok(calibration) => calibration.map(|it| match it.unfit(&HostIdentity::of(environment), tool) {
+            None => Ok(it),
+            Some(why) => Err(why),
+        }),
+        Err(error) => Some(Err(format!("{} cannot be read: {error}", path.display()))),
+    }
 }
 
 #[cfg(test)]

@@ -226,10 +226,12 @@ fn prepare(
     observer.event(&Event::Preparing { what: "looking at this machine and the target".to_owned() });
     let ours = spec.target.is_empty();
     let embedded = ours && spec.server.software == Software::Reference;
-    let mut facts = if ours {
-        TargetFacts { this_host: true, ..TargetFacts::default() }
-    } else {
-        target::locate(&spec, &workload)?
+    // A server that other hosts load is asked by them: this one may know it by no name, and reach it by no way.
+    let asked_elsewhere = !ours && !spec.generators.is_empty();
+    let mut facts = match (ours, asked_elsewhere) {
+        (true, _) => TargetFacts { this_host: true, ..TargetFacts::default() },
+        (_, true) => target::locate_from_elsewhere(&spec, &workload)?,
+        _ => target::locate(&spec, &workload)?,
     };
     let mut effective = spec.clone();
     let at = ServerPlace::of(ours, facts.this_host);
@@ -283,9 +285,11 @@ fn prepare(
     // A server of ours has its address only now.
     let targets =
         if ours { target::locate(&effective, &workload)?.addresses } else { facts.addresses.clone() };
-    target::reach_hosts(&effective, &workload)?;
-    going_on()?;
-    if check_target {
+    if !asked_elsewhere {
+        target::reach_hosts(&effective, &workload)?;
+        going_on()?;
+    }
+    if check_target && !asked_elsewhere {
         observer.event(&Event::Preparing { what: "asking the target for its files".to_owned() });
         let fetch = ByProbe::like(&effective);
         let since = Instant::now();
@@ -302,17 +306,6 @@ fn prepare(
         checked?;
         warnings.append(&mut facts.warnings);
     }
-    match spec.server.agents.len() {
-        0 => {}
-        1 => observer.event(&Event::Preparing { what: "starting the agent on the server's host".to_owned() }),
-        _ => {
-            observer.event(&Event::Preparing { what: "starting the agents on the server's hosts".to_owned() })
-        }
-    }
-    let started = ServerAgents::start(&spec.server.agents, &tool.version, &facts.addresses, interrupt);
-    going_on()?;
-    let (agents, mut described) = started?;
-    warnings.append(&mut described.warnings);
     let (mut dealt, mut generators) = (None, Vec::new());
     let generator = match effective.generators.is_empty() {
         true => compile(&effective, &workload)?,
@@ -327,15 +320,31 @@ fn prepare(
                 spec: &of_hosts,
                 workload: &workload,
                 server: server.map(|boot| (boot, placement.server.clone())),
-                is_loopback: targets.iter().all(|address| address.ip().is_loopback()),
+                is_loopback: !targets.is_empty() && targets.iter().all(|address| address.ip().is_loopback()),
+                check_files: check_target && asked_elsewhere,
             };
             let mut waits = |what: String| observer.event(&Event::Preparing { what });
             let fleet = fleet::start(&setting, interrupt, &mut waits)?;
             warnings.extend(fleet.warnings.iter().cloned());
+            if asked_elsewhere {
+                facts.addresses.extend(&fleet.addresses);
+                facts.server.clone_from(&fleet.server);
+            }
             (dealt, generators) = (Some(fleet.plan_in_words.clone()), fleet.records.clone());
             Box::new(fleet) as Box<dyn LoadGenerator>
         }
     };
+    match spec.server.agents.len() {
+        0 => {}
+        1 => observer.event(&Event::Preparing { what: "starting the agent on the server's host".to_owned() }),
+        _ => {
+            observer.event(&Event::Preparing { what: "starting the agents on the server's hosts".to_owned() })
+        }
+    }
+    let started = ServerAgents::start(&spec.server.agents, &tool.version, &facts.addresses, interrupt);
+    going_on()?;
+    let (agents, mut described) = started?;
+    warnings.append(&mut described.warnings);
     let record_all = match &spec.generator.record_all {
         Some(path) => Some(RecordAll::create(path.as_ref())?),
         None => None,

@@ -100,9 +100,14 @@ fn line(number: usize, host: &CheckedHost) -> String {
         || "its agent does not echo".to_owned(),
         |clock| format!("clock known within {}", shown(clock.bound_ns)),
     );
+    let calibration = match &described.calibration {
+        Some(Ok(made_at)) => format!("calibrated {}", made_at.get(..10).unwrap_or(made_at)),
+        Some(Err(why)) => format!("calibration not used: {why}"),
+        None => "not calibrated".to_owned(),
+    };
     let pod = pod.as_ref().map(|pod| format!(" ({})", pod.in_words())).unwrap_or_default();
     format!(
-        "generator {number}: {}{pod}, webstone {}, {cpus} {} ({}), round trip {}, {clock}",
+        "generator {number}: {}{pod}, webstone {}, {cpus} {} ({}), {calibration}, round trip {}, {clock}",
         described.name,
         described.version,
         if cpus == 1 { "CPU" } else { "CPUs" },

@@ -69,7 +69,7 @@ impl Namespace {
     }
 }
 
-/// A server and several load generators, each in a network namespace of its own, joined with this one by a bridge in the server's. Gone
+/// A server and several load generators, each in a network namespace of its own, joined by a bridge in the server's, and not with this one. Gone
 /// when this is dropped.
 pub(crate) struct Switch {
     /// The server's namespace.
@@ -112,12 +112,6 @@ impl Switch {
             format!("-n {server} addr add {}/29 dev br0", host(1)),
             format!("-n {server} link set br0 up"),
             format!("-n {server} link set lo up"),
-            // The controller looks what the server serves.
-            format!("link add wsc{pid}-{number} type veth peer name here netns {server}"),
-            format!("-n {server} link set here master br0"),
-            format!("-n {server} link set here up"),
-            format!("addr add {}/29 dev wsc{pid}-{number}", host(6)),
-            format!("link set wsc{pid}-{number} up"),
         ];
         for place in 0..generators as u32 {
             let (name, port) = (format!("wsng{pid}-{number}-{place}"), format!("port{place}"));

@@ -1,5 +1,6 @@
 //! Which run rules a run from separate hosts meets: hosts in network namespaces, each with a boot of its own in place of this kernel's,
-//! because a machine under test has only one. What is in the record is whole, and another reader finds it so.
+//! because a machine under test has only one. Only they know the server's name, and the controller has no way to it. What is in the
+//! record is whole, and another reader finds it so.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,25 +12,28 @@ use crate::namespace::Switch;
 use crate::program::{command, program, webstone_in};
 use crate::trust::mend_manifest;
 
-/// Runs the rest of its arguments where the file that is its first stands for the boot of the kernel.
-const WITH_BOOT: &str = r#"mount --bind "$1" /proc/sys/kernel/random/boot_id || exit 77; shift; exec "$@""#;
+/// Runs the rest of its arguments where the files in the directory that is its first stand for the boot of the kernel, and for the
+/// names of hosts.
+const WITH_BOOT: &str = r#"mount --bind "$1/boot" /proc/sys/kernel/random/boot_id && mount --bind "$1/hosts" /etc/hosts || exit 77
+shift; exec "$@""#;
+const NAME: &str = "web.webstone.test";
 
-/// An agent in a namespace with a boot and a directory of its own.
-fn on_its_own(dir: &Path, namespace: &str, cpu: usize, arguments: &str) -> String {
+/// An agent in a namespace with a boot and a directory of its own, and the server's address in its table of hosts.
+fn on_its_own(hosts: &Switch, dir: &Path, namespace: &str, cpu: usize, arguments: &str) -> String {
     let place = dir.join(namespace);
     fs::create_dir_all(&place).unwrap();
-    let boot = place.join("boot");
-    fs::write(&boot, format!("{namespace}\n")).unwrap();
+    fs::write(place.join("boot"), format!("{namespace}\n")).unwrap();
+    fs::write(place.join("hosts"), format!("127.0.0.1 localhost\n{} {NAME}\n", hosts.address)).unwrap();
     format!(
         "unshare --mount sh -c '{WITH_BOOT}' sh {} env XDG_DATA_HOME={} ip netns exec {namespace} taskset -c {cpu} {} {arguments}",
-        boot.display(),
+        place.display(),
         place.display(),
         program()
     )
 }
 
-fn may_mount(dir: &Path, namespace: &str) -> bool {
-    let words = shlex::split(&on_its_own(dir, namespace, 0, "--version")).unwrap();
+fn may_mount(hosts: &Switch, dir: &Path) -> bool {
+    let words = shlex::split(&on_its_own(hosts, dir, &hosts.server, 0, "--version")).unwrap();
     let output = std::process::Command::new(&words[0]).args(&words[1..]).output();
     output.is_ok_and(|output| output.status.success())
 }
@@ -38,21 +42,21 @@ fn may_mount(dir: &Path, namespace: &str) -> bool {
 fn separate_hosts_meet_the_rules_that_are_about_them() {
     let Some(hosts) = Switch::of(2) else { return };
     let dir = tempfile::tempdir().unwrap();
-    if hosts.cpus < 2 || !may_mount(dir.path(), &hosts.server) {
+    if hosts.cpus < 2 || !may_mount(&hosts, dir.path()) {
         println!(
             "skipped: this user may not mount a file over another (`unshare --mount`), or there is one CPU"
         );
         return;
     }
     let mut server = hosts.serve(&["--threads", "1"]);
-    let url = format!("http://{}:8080", hosts.address);
+    let url = format!("http://{NAME}:8080");
     // Each calibrated where it makes the load.
     let calibrating: Vec<_> = hosts
         .generators
         .iter()
         .enumerate()
         .map(|(cpu, (name, _))| {
-            let words = on_its_own(dir.path(), name, cpu, "calibrate -d 100ms -i 1");
+            let words = on_its_own(&hosts, dir.path(), name, cpu, "calibrate -d 100ms -i 1");
             std::process::Command::new("sh").args(["-c", &words]).output()
         })
         .collect();
@@ -60,9 +64,13 @@ fn separate_hosts_meet_the_rules_that_are_about_them() {
         let output = output.unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
-    let agent = |(cpu, (name, _)): (usize, &(String, String))| on_its_own(dir.path(), name, cpu, "agent");
+    let agent =
+        |(cpu, (name, _)): (usize, &(String, String))| on_its_own(&hosts, dir.path(), name, cpu, "agent");
     let agents: Vec<String> = hosts.generators.iter().enumerate().map(agent).collect();
-    let of_server = on_its_own(dir.path(), &hosts.server, 0, "agent");
+    let checked = ["generators", "check", "--generator", &agents[0]];
+    let said = webstone_in(dir.path(), &checked);
+    assert!(said.out.contains(", calibrated 20"), "{}{}", said.out, said.err);
+    let of_server = on_its_own(&hosts, dir.path(), &hosts.server, 0, "agent");
     let mut arguments = vec!["run", &url, "--server-agent", &of_server];
     agents.iter().for_each(|agent| arguments.extend(["--generator", agent]));
     arguments.extend([
@@ -87,6 +95,9 @@ fn separate_hosts_meet_the_rules_that_are_about_them() {
     assert_eq!(said.code, 0, "{}", said.err);
     let run = fs::read_dir(dir.path().join("runs")).unwrap().flatten().map(|entry| entry.path());
     let run = run.filter(|path| path.is_dir()).find(|path| path.join("certificate.json").exists()).unwrap();
+    // Heard by the first generator, when it asked for the files.
+    let record = fs::read_to_string(run.join("record.json")).unwrap();
+    assert!(record.contains("\"server\": \"webstone/"), "{record}");
     let certificate: Value =
         serde_json::from_slice(&fs::read(run.join("certificate.json")).unwrap()).unwrap();
     let rules: BTreeMap<&str, (&str, &str)> = certificate["rules"]

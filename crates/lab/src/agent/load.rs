@@ -28,6 +28,8 @@ pub enum LoadAsk {
     Describe,
     /// What will be made; the payload is a [`Plan`] as JSON. Nothing is sent to a server yet but a connection, to see that it can be reached.
     Prepare(Payload),
+    /// To ask the target for the workload's files, as a run does that makes its load itself; after [`LoadAsk::Prepare`].
+    CheckFiles,
     /// A level: its workers are set up, and wait.
     Arm(Arm),
     /// When the load begins.
@@ -78,6 +80,8 @@ pub enum LoadAnswer {
     Described(Box<Described>),
     /// To [`LoadAsk::Prepare`].
     Prepared(Box<Prepared>),
+    /// To [`LoadAsk::CheckFiles`].
+    FilesChecked(Box<FilesChecked>),
     /// To [`LoadAsk::Arm`]: workers are set up.
     Armed,
     /// Warm-up is over, and every worker has had an answer.
@@ -105,6 +109,9 @@ pub struct Described {
     pub boot: Option<String>,
     /// CPUs that the agent may run on.
     pub cpus: Vec<u32>,
+    /// When its calibration was made, or why the one that is there does not count; `None` where there is none.
+    #[serde(default)]
+    pub calibration: Option<Result<String, String>>,
 }
 
 /// What a host will make its part with.
@@ -122,6 +129,17 @@ pub struct Prepared {
     pub environment: BTreeMap<String, Value>,
     /// What the user should know.
     pub warnings: Vec<String>,
+}
+
+/// How the target answered when it was asked for the workload's files.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FilesChecked {
+    /// `Server` field of its first answer.
+    pub server: Option<String>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+    /// Why it cannot be put under load, and what to do about it.
+    pub refused: Option<(String, String)>,
 }
 
 /// How a level goes on a host.

@@ -67,6 +67,15 @@ pub fn of_host(root: &Root, towards: &BTreeSet<IpAddr>, here: bool) -> BTreeMap<
     facts.finish()
 }
 
+/// What tells one host from another: program, kernel and processor, which are read at once.
+pub fn identifying(root: &Root) -> BTreeMap<String, Value> {
+    let mut facts = Facts::below(root);
+    facts.add("architecture", "this program", Some(std::env::consts::ARCH));
+    kernel::gather(&mut facts);
+    processor::gather(&mut facts);
+    facts.finish()
+}
+
 /// Which boot of which kernel this is: the same in every container and network namespace of a machine.
 pub fn boot(root: &Root) -> Option<String> {
     root.text("/proc/sys/kernel/random/boot_id").filter(|boot| !boot.is_empty())

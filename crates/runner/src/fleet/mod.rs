@@ -21,6 +21,8 @@ mod start;
 #[cfg(test)]
 mod thousand_tests;
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use webstone_model::generators::GeneratorRecord;
@@ -46,6 +48,10 @@ pub(crate) struct Fleet {
     pub(crate) warnings: Vec<String>,
     /// Which host has which share of the load.
     pub(crate) plan_in_words: String,
+    /// Where the target is, seen from the hosts.
+    pub(crate) addresses: BTreeSet<SocketAddr>,
+    /// `Server` field of its answer to the first of them, if that asked.
+    pub(crate) server: Option<String>,
     _pinger: Pinger,
 }
 

@@ -10,11 +10,15 @@ use std::time::{Duration, Instant};
 use sha2::{Digest, Sha256};
 use tracing::{info, warn};
 use webstone_engine::{Control, InstantError, LevelJob, LevelOutcome, Opening, Plan, Seats, run_level};
-use webstone_lab::agent::load::{self, Arm, Beat, Described, Ended, LoadAnswer, LoadAsk, Prepared};
+use webstone_lab::agent::load::{
+    self, Arm, Beat, Described, Ended, FilesChecked, LoadAnswer, LoadAsk, Prepared,
+};
 use webstone_lab::agent::{LoadRole, Payload, Voice};
 use webstone_lab::cpus::cpu_list;
 use webstone_lab::environment;
+use webstone_lab::fetch::ByProbe;
 use webstone_lab::host_use::links_towards;
+use webstone_lab::interrupt::Interrupt;
 use webstone_lab::machine::{Root, allowed_cpus, cpus};
 use webstone_lab::thread_share::ThreadShare;
 use webstone_lab::window::{Watched, Window};
@@ -25,10 +29,10 @@ use webstone_model::workload::Workload;
 use webstone_store::clock::since_epoch;
 
 use super::carried::{Unpacked, unpack};
-use crate::calibrate::with_calibration;
+use crate::calibrate::{stored, with_calibration};
 use crate::placement::{ServerPlace, place};
 use crate::preflight::needs::Load;
-use crate::preflight::target;
+use crate::preflight::target::{self, TargetFacts};
 use crate::run::foresee;
 use crate::sweep::looked_for;
 
@@ -116,8 +120,9 @@ impl Maker {
     fn serve(mut self, asks: &Receiver<(u64, LoadAsk, Vec<u8>)>) {
         while let Ok((number, ask, payload)) = asks.recv() {
             let said = match ask {
-                LoadAsk::Describe => Ok((LoadAnswer::Described(Box::new(described(&self.tool))), Vec::new())),
+                LoadAsk::Describe => Ok((LoadAnswer::Described(Box::new(self.described())), Vec::new())),
                 LoadAsk::Prepare(announced) => self.prepare(&announced, payload),
+                LoadAsk::CheckFiles => self.check_files(),
                 LoadAsk::Arm(arm) => self.level(number, arm, asks),
                 LoadAsk::Go(_) | LoadAsk::Open(_) => continue,
                 LoadAsk::End | LoadAsk::Abort => continue,
@@ -130,6 +135,23 @@ impl Maker {
                 return;
             }
         }
+    }
+
+    fn described(&self) -> Described {
+        let known = environment::identifying(&Root::default());
+        let calibration = stored(self.calibration.as_deref(), &known, &self.tool);
+        Described { calibration: calibration.map(|it| it.map(|it| it.made_at)), ..described(&self.tool) }
+    }
+
+    fn check_files(&self) -> Said {
+        let Ready { spec, workload, .. } = self.ready.as_ref().ok_or("nothing is prepared")?;
+        let mut facts = TargetFacts::default();
+        // Who is not wanted any more is killed, or loses its stream: nobody else interrupts an agent.
+        let checked =
+            target::check_answers(spec, workload, &ByProbe::like(spec), &Interrupt::default(), &mut facts);
+        let refused = checked.err().map(|error| (error.what, error.hint));
+        let TargetFacts { server, warnings, .. } = facts;
+        Ok((LoadAnswer::FilesChecked(Box::new(FilesChecked { server, warnings, refused })), Vec::new()))
     }
 
     fn prepare(&mut self, announced: &Payload, payload: Vec<u8>) -> Said {
@@ -335,7 +357,7 @@ fn beat_of(control: &Control, busiest_worker: Option<f64>) -> Beat {
 type Said = Result<(LoadAnswer, Vec<u8>), String>;
 
 /// This host, and the program that runs here.
-pub(super) fn described(tool: &Tool) -> Described {
+fn described(tool: &Tool) -> Described {
     let root = Root::default();
     Described {
         name: root.text("/proc/sys/kernel/hostname").unwrap_or_default(),
@@ -343,6 +365,7 @@ pub(super) fn described(tool: &Tool) -> Described {
         program_sha256: program_sha256().unwrap_or_default(),
         boot: environment::boot(&root),
         cpus: allowed_cpus(&root),
+        calibration: None,
     }
 }
 

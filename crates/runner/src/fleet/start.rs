@@ -2,12 +2,13 @@
 //! its part. A run has all of its hosts, or does not begin.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tracing::info;
-use webstone_lab::agent::load::{Described, LoadAnswer, LoadAsk, Plan, Prepared};
+use webstone_lab::agent::load::{Described, FilesChecked, LoadAnswer, LoadAsk, Plan, Prepared};
 use webstone_lab::agent::{AgentError, Heard, Payload};
 use webstone_lab::cpus::cpu_list;
 use webstone_lab::environment;
@@ -81,6 +82,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) server: Option<(String, Vec<u32>)>,
     /// Whether every address of the target is a loopback's.
     pub(crate) is_loopback: bool,
+    /// Whether the first host asks the target for the workload's files.
+    pub(crate) check_files: bool,
 }
 
 /// Starts every host of the specification.
@@ -92,7 +95,7 @@ pub(crate) fn start(
     interrupt: &Interrupt,
     tell: &mut dyn FnMut(String),
 ) -> Result<Fleet, FleetError> {
-    let Setting { tool, spec, workload, server, is_loopback } = setting;
+    let Setting { tool, spec, workload, server, is_loopback, check_files } = setting;
     let files = carried::pack(spec).map_err(|(path, error)| FleetError::Refused {
         what: format!("{path}: {error}"),
         hint: "generators get a copy of it: name a file that can be read here".to_owned(),
@@ -114,11 +117,12 @@ pub(crate) fn start(
     };
     let numbered: Vec<(usize, &Launch)> = launches.iter().enumerate().collect();
     let (mut hosts, mut notes) = (Vec::new(), Vec::new());
+    let mut addresses = BTreeSet::new();
     // Those that are there must not take the time that others need for a controller that has gone.
     let links = Arc::new(Mutex::new(Vec::new()));
     let pinger = Pinger::start(Arc::clone(&links));
     for some in numbered.chunks(STARTED_AT_ONCE) {
-        let started: Vec<Result<(Member, Vec<String>), FleetError>> = std::thread::scope(|scope| {
+        let started: Vec<Result<(Member, Ready), FleetError>> = std::thread::scope(|scope| {
             let threads: Vec<_> = some
                 .iter()
                 .map(|(place, launch)| {
@@ -129,13 +133,22 @@ pub(crate) fn start(
             threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
         });
         for member in started {
-            let (member, said) = member?;
-            notes.extend(said.into_iter().map(|note| (hosts.len() as u32 + 1, note)));
+            let (member, ready) = member?;
+            notes.extend(ready.warnings.into_iter().map(|note| (hosts.len() as u32 + 1, note)));
+            addresses.extend(ready.addresses);
             hosts.push(member);
         }
     }
+    let answered = match hosts.first().filter(|_| *check_files) {
+        Some(first) => {
+            tell("asking the target for its files, from generator 1".to_owned());
+            begin.files_checked(1, first)?
+        }
+        None => FilesChecked::default(),
+    };
     notes.extend(own_network(&hosts));
     let mut warnings = gathered(&notes);
+    warnings.extend(answered.warnings);
     warnings.extend(apart(&hosts)?);
     warnings.extend(without_distributions(hosts.len()));
     let records: Vec<GeneratorRecord> = hosts.iter().map(|host: &Member| host.record.clone()).collect();
@@ -163,7 +176,15 @@ pub(crate) fn start(
         clients_per_connection: spec.client.clients_per_connection.max(1),
         number: 0,
     };
-    Ok(Fleet { members: Arc::new(Mutex::new(members)), records, warnings, plan_in_words, _pinger: pinger })
+    Ok(Fleet {
+        members: Arc::new(Mutex::new(members)),
+        records,
+        warnings,
+        plan_in_words,
+        addresses,
+        server: answered.server,
+        _pinger: pinger,
+    })
 }
 
 /// A host that could make load, as [`check`] finds it.
@@ -210,6 +231,14 @@ pub fn check(
         })
     };
     Ok(numbered.chunks(STARTED_AT_ONCE).flat_map(of_some).collect())
+}
+
+/// What a host says when it is ready.
+struct Ready {
+    /// What the user should know.
+    warnings: Vec<String>,
+    /// Where the target is, seen from there.
+    addresses: BTreeSet<SocketAddr>,
 }
 
 /// What is needed to start a host, or to start it again.
@@ -294,7 +323,7 @@ impl Begin<'_> {
         launch: &Launch,
         ring: Sender<usize>,
         there: impl FnOnce(Arc<Link>),
-    ) -> Result<(Member, Vec<String>), FleetError> {
+    ) -> Result<(Member, Ready), FleetError> {
         let number = place + 1;
         let failed = |source| FleetError::Agent { number, source };
         let (mut member, described) = self.described(place, launch, ring)?;
@@ -323,10 +352,25 @@ impl Begin<'_> {
             other => return Err(failed(refused(&member, &strange(&other)))),
         };
         member.link.echoes(self.interrupt);
-        let notes = prepared.warnings.clone();
+        let ready = Ready { warnings: prepared.warnings.clone(), addresses: prepared.addresses.clone() };
         member.record = record(&member, described, prepared);
         info!(generator = number, name = member.record.name, workers = member.record.workers, "is ready");
-        Ok((member, notes))
+        Ok((member, ready))
+    }
+
+    /// What a host that is ready hears from the target.
+    fn files_checked(&self, number: usize, member: &Member) -> Result<FilesChecked, FleetError> {
+        let failed = |source| FleetError::Agent { number, source };
+        match self.answer(member, 3, LoadAsk::CheckFiles, &[]).map_err(failed_or(number))? {
+            LoadAnswer::FilesChecked(checked) => match checked.refused {
+                Some((what, hint)) => Err(FleetError::Refused {
+                    what: format!("from generator {number} ({}): {what}", member.record.name),
+                    hint,
+                }),
+                None => Ok(*checked),
+            },
+            other => Err(failed(refused(member, &strange(&other)))),
+        }
     }
 
     fn is_same_build(&self, number: usize, described: &Described) -> Result<(), FleetError> {

@@ -53,6 +53,17 @@ pub(crate) fn locate(spec: &RunSpec, workload: &Workload) -> Result<TargetFacts,
     Ok(facts)
 }
 
+/// The same for a run whose load other hosts make: what this one cannot resolve, they may know.
+pub(crate) fn locate_from_elsewhere(spec: &RunSpec, workload: &Workload) -> Result<TargetFacts, TargetError> {
+    aimed(spec, workload)?;
+    let mut facts = TargetFacts::default();
+    for target in connected_to(spec, workload)? {
+        facts.addresses.extend(resolve(&target).unwrap_or_default());
+    }
+    facts.this_host = !facts.addresses.is_empty() && facts.addresses.iter().all(|it| is_this_host(it.ip()));
+    Ok(facts)
+}
+
 /// Refuses a workload that asks hosts which neither the target names nor the run allows, before anything is resolved or
 /// connected to.
 fn aimed(spec: &RunSpec, workload: &Workload) -> Result<(), TargetError> {
