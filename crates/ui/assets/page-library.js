@@ -7,7 +7,9 @@ import { Notes } from "./notes.js";
 import { brief, counted, figure, instant, ms, number } from "./format.js";
 
 /** Rows that are asked for, and drawn, at a time. */
-const ROWS = 200;
+const ROWS = 100;
+/** Of them so many at once while somebody types; the others follow. */
+const AT_ONCE = 25;
 /** Columns that the search can be narrowed to, and the words for them. */
 const FACETS = /** @type {[string, string][]} */ ([["server", "Server"], ["workload", "Workload"], ["host", "Host"], ["verdict", "Verdict"], ["tag", "Tag"]]);
 /** Most chips of a facet. */
@@ -35,7 +37,7 @@ export async function library(view) {
   let asked = new AbortController();
   let timer = 0;
 
-  const search = el("input", { type: "search", id: "search", placeholder: "Search: nginx standard tag:baseline", "aria-label": "Search runs", value: view.query.get("q") ?? "", autocomplete: "off", spellcheck: "false", oninput: () => view.attempt(() => load(0)) });
+  const search = el("input", { type: "search", id: "search", placeholder: "Search: nginx standard tag:baseline", "aria-label": "Search runs", value: view.query.get("q") ?? "", autocomplete: "off", spellcheck: "false", oninput: () => view.attempt(() => load(0, true)) });
   const chips = el("div", { class: "chips" });
   // Results before filters where there is little room.
   const filters = el("details", { class: "filters", open: innerWidth > 700 }, el("summary", {}, "Filters"), chips);
@@ -55,8 +57,8 @@ export async function library(view) {
 
   const here = () => document.activeElement?.closest("tr");
 
-  /** @param {number} offset */
-  async function load(offset) {
+  /** @param {number} offset @param {boolean} [typing] */
+  async function load(offset, typing) {
     asked.abort();
     const mine = asked = new AbortController();
     const q = search.value.trim();
@@ -66,7 +68,7 @@ export async function library(view) {
     answer = got;
     rows = offset ? [...rows, ...got.rows] : got.rows;
     history.replaceState(history.state, "", q ? "/library?q=" + encodeURIComponent(q) : "/library");
-    draw();
+    draw(typing);
     // Rows of a large directory come while it is read.
     clearTimeout(timer);
     if (got.unread && !view.signal.aborted) timer = setTimeout(() => { if (!view.signal.aborted && drawer.hidden && !list.contains(document.activeElement)) view.attempt(() => load(0)); }, 2000);
@@ -85,7 +87,8 @@ export async function library(view) {
     });
   }
 
-  function draw() {
+  /** @param {boolean} [typing] */
+  function draw(typing) {
     const names = marks();
     compare.disabled = names.length < 2;
     clear.hidden = !names.length;
@@ -110,7 +113,10 @@ export async function library(view) {
       sort: one.key === sort.key || one.below === sort.key ? (sort.falls ? "descending" : "ascending") : null,
       text: el("span", { class: "sorts" }, sorts(one.key, one.title, !one.left), one.below && sorts(one.below, one.below, one.below === "started")),
     }));
-    put(list, table("Stored runs", [unseen("Mark"), ...heads, { text: "Notes", class: "left" }], sorted().map(line), { class: "rows library" }));
+    const shown = sorted();
+    put(list, table("Stored runs", [unseen("Mark"), ...heads, { text: "Notes", class: "left" }], shown.slice(0, typing ? AT_ONCE : undefined).map(line), { class: "rows library" }));
+    const body = list.querySelector("tbody");
+    if (typing) setTimeout(() => { if (body?.isConnected) body.append(...shown.slice(AT_ONCE).map(line)); });
   }
 
   /** @param {any} one */

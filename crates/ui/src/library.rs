@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -17,7 +18,11 @@ use webstone_store::library::{
 /// Rows that are made before a page is answered; each may be a record of some megabytes that nobody has read before.
 const FIRST: usize = 100;
 /// Rows that are made at a time afterwards, while pages are answered from what there is.
-const MORE: usize = 25;
+const MORE: usize = 50;
+/// Between two of them.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Between two looks at the directory that searches cause.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Most rows of an answer.
 const ROWS_MAX: usize = 1000;
 
@@ -27,6 +32,10 @@ pub(crate) struct Shelf {
     library: Arc<Mutex<Option<Library>>>,
     /// Whether a thread reads what nobody has read yet.
     is_read_on: Arc<AtomicBool>,
+    /// Whether a thread looks what has changed.
+    is_looked_at: Arc<AtomicBool>,
+    /// Whether the front itself has changed something since it last looked.
+    is_changed: AtomicBool,
 }
 
 /// Why the library does not do what it is asked for.
@@ -71,7 +80,7 @@ impl Shelf {
         offset: usize,
         limit: usize,
     ) -> Result<Value, Trouble> {
-        let library = self.current(runs_dir)?;
+        let library = if search.trim().is_empty() { self.current(runs_dir)? } else { self.known(runs_dir)? };
         let Some(library) = library.as_ref() else {
             return Ok(json!({ "rows": [], "total": 0, "matched": 0, "unread": 0, "problem": null }));
         };
@@ -131,44 +140,87 @@ impl Shelf {
         })))
     }
 
+    /// The library as it last was: a search is answered while somebody types, and the directory looked at behind that.
+    fn known(&self, runs_dir: &Path) -> Result<MutexGuard<'_, Option<Library>>, Trouble> {
+        let library = self.library.lock().unwrap_or_else(PoisonError::into_inner);
+        if library.is_none() || self.is_changed.load(Ordering::Acquire) {
+            drop(library);
+            return self.current(runs_dir);
+        }
+        if !self.is_looked_at.swap(true, Ordering::AcqRel) {
+            let (shared, ends) = (Arc::clone(&self.library), Arc::clone(&self.is_looked_at));
+            let runs_dir = runs_dir.to_owned();
+            let looks = move || {
+                // The lock is only taken for what then is to be changed.
+                if let Ok(listing) = Library::look(&runs_dir)
+                    && let Some(library) = shared.lock().unwrap_or_else(PoisonError::into_inner).as_mut()
+                {
+                    library.refresh_from(listing, FIRST);
+                }
+                std::thread::sleep(LOOK_EVERY);
+                ends.store(false, Ordering::Release);
+            };
+            if let Err(error) = std::thread::Builder::new().name("library".to_owned()).spawn(looks) {
+                self.is_looked_at.store(false, Ordering::Release);
+                tracing::warn!(%error, "the library is not looked at");
+            }
+        }
+        Ok(library)
+    }
+
+    /// The front has changed a note, or what is in the trash.
+    pub(crate) fn changed(&self) {
+        self.is_changed.store(true, Ordering::Release);
+    }
+
     /// The library as it is now; `None` where there is no directory of runs yet.
     fn current(&self, runs_dir: &Path) -> Result<MutexGuard<'_, Option<Library>>, Trouble> {
-        let mut library = self.library.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_changed.store(false, Ordering::Release);
         if !runs_dir.exists() {
+            let mut library = self.library.lock().unwrap_or_else(PoisonError::into_inner);
             *library = None;
             return Ok(library);
         }
+        // Most of the time is this look, which keeps nobody from the library.
+        let listing = Library::look(runs_dir)?;
+        let mut library = self.library.lock().unwrap_or_else(PoisonError::into_inner);
         match library.as_mut() {
             Some(library) => {
-                library.refresh_newest(FIRST)?;
+                library.refresh_from(listing, FIRST);
             }
             None => *library = Some(Library::open_newest(runs_dir, FIRST)?),
         }
         if library.as_ref().is_some_and(|library| library.rows().iter().any(|row| row.unread)) {
-            self.read_on();
+            self.read_on(runs_dir);
         }
         Ok(library)
     }
 
     /// Makes the rows that are missing, a few at a time, so that pages are answered in between.
-    fn read_on(&self) {
+    fn read_on(&self, runs_dir: &Path) {
         if self.is_read_on.swap(true, Ordering::AcqRel) {
             return;
         }
         let (shared, ends) = (Arc::clone(&self.library), Arc::clone(&self.is_read_on));
+        let runs_dir = runs_dir.to_owned();
         let thread = std::thread::Builder::new().name("library".to_owned());
         let started = thread.spawn(move || {
             let mut rows = FIRST;
             let mut is_whole = false;
             while !is_whole {
                 rows += MORE;
+                let listing = Library::look(&runs_dir);
                 let mut library = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                is_whole = match library.as_mut() {
-                    Some(library) => {
-                        library.refresh_newest(rows).is_err() || !library.rows().iter().any(|row| row.unread)
+                is_whole = match (library.as_mut(), listing) {
+                    (Some(library), Ok(listing)) => {
+                        library.refresh_from(listing, rows);
+                        !library.rows().iter().any(|row| row.unread)
                     }
-                    None => true,
+                    _ => true,
                 };
+                drop(library);
+                // Who waits for an answer goes first: a lock is not fair.
+                std::thread::sleep(PAUSE);
             }
             ends.store(false, Ordering::Release);
         });

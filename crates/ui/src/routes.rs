@@ -227,6 +227,7 @@ fn below(front: &Front, path: &str, body: &[u8]) -> Result<Answer, Failed> {
         changing(front)?;
         let directory = front.locate(&name)?;
         let noted = library::note(&directory, parsed(body)?).map_err(troubled)?;
+        front.shelf.changed();
         return Ok(answer::value(StatusCode::OK, &noted));
     }
     if let Some(name) = captured("/api/runs/*/trash", path) {
@@ -235,11 +236,15 @@ fn below(front: &Front, path: &str, body: &[u8]) -> Result<Answer, Failed> {
         if front.runs().is_written(&directory) {
             return Err(Failed::new(StatusCode::CONFLICT, "this run is on", Some("stop it first")));
         }
-        return library::discard(&front.options.runs_dir, &name).map(|()| answer::done()).map_err(troubled);
+        library::discard(&front.options.runs_dir, &name).map_err(troubled)?;
+        front.shelf.changed();
+        return Ok(answer::done());
     }
     if let Some(name) = captured("/api/trash/*/restore", path) {
         changing(front)?;
-        return library::restore(&front.options.runs_dir, &name).map(|()| answer::done()).map_err(troubled);
+        library::restore(&front.options.runs_dir, &name).map_err(troubled)?;
+        front.shelf.changed();
+        return Ok(answer::done());
     }
     if let Some(name) = captured("/api/runs/*", path) {
         return stored_run(front, &name);

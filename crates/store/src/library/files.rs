@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -52,11 +52,13 @@ pub(super) struct Folder {
 
 /// What lies in a directory of runs.
 #[derive(Debug, Default)]
-pub(super) struct Listing {
+pub struct Listing {
     /// The newest first: names begin with the time.
     pub(super) folders: Vec<Folder>,
     /// Notes, by the name of their run.
     pub(super) notes: BTreeMap<String, Option<Stamp>>,
+    /// When the look began.
+    pub(super) begun: Option<Instant>,
 }
 
 /// Whether a name is of a run that has not ended.
@@ -71,7 +73,7 @@ pub(super) fn final_name(name: &str) -> &str {
 
 /// Looks at a directory of runs. What cannot be looked at is told by its row.
 pub(super) fn list(runs_dir: &Path) -> io::Result<Listing> {
-    let mut listing = Listing::default();
+    let mut listing = Listing { begun: Some(Instant::now()), ..Listing::default() };
     let now = clock::since_epoch(SystemTime::now()).as_nanos() as i64;
     for entry in fs::read_dir(runs_dir)? {
         let entry = entry?;

@@ -216,7 +216,7 @@ mod tests {
 
     fn library(rows: Vec<LibraryRow>) -> Library {
         let stamps = vec![None; rows.len()];
-        Library { runs_dir: PathBuf::new(), rows, stamps, notes: BTreeMap::new() }
+        Library { runs_dir: PathBuf::new(), rows, stamps, notes: BTreeMap::new(), begun: None }
     }
 
     #[test]

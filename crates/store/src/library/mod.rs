@@ -26,16 +26,18 @@ mod written;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use tracing::debug;
 
+pub use files::Listing;
 pub use history::{Histories, History, HistoryMetric, HistoryRun};
 pub use index::INDEX;
 pub use notes::{Notes, NotesError, TAG_BYTES_MAX, TAGS_MAX, TEXT_BYTES_MAX};
 pub use query::{Query, QueryError};
 pub use row::{Kept, LibraryRow, Peak, RowKind, SERIES};
 
-use files::{Folder, Listing, Stamp};
+use files::{Folder, Stamp};
 
 /// Why something of the library cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +99,8 @@ pub struct Library {
     rows: Vec<LibraryRow>,
     stamps: Vec<Option<Stamp>>,
     notes: BTreeMap<String, (Option<Stamp>, Result<Notes, String>)>,
+    /// When the look began that this is of.
+    begun: Option<Instant>,
 }
 
 impl Library {
@@ -117,7 +121,7 @@ impl Library {
     pub fn open_newest(runs_dir: &Path, rows: usize) -> Result<Library, LibraryError> {
         let kept = index::read(runs_dir);
         let (runs_dir, notes) = (runs_dir.to_owned(), BTreeMap::new());
-        let mut library = Library { runs_dir, rows: Vec::new(), stamps: Vec::new(), notes };
+        let mut library = Library { runs_dir, rows: Vec::new(), stamps: Vec::new(), notes, begun: None };
         library.take(kept, rows)?;
         Ok(library)
     }
@@ -170,11 +174,27 @@ impl Library {
     /// # Errors
     /// As [`Library::refresh`].
     pub fn refresh_newest(&mut self, rows: usize) -> Result<bool, LibraryError> {
-        let listing = self.listing()?;
+        let listing = Library::look(&self.runs_dir)?;
+        Ok(self.refresh_from(listing, rows))
+    }
+
+    /// What there is below a directory of runs: most of the time that a refresh takes, and no library is needed for it.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn look(runs_dir: &Path) -> Result<Listing, LibraryError> {
+        files::list(runs_dir).map_err(|error| LibraryError::io("read", runs_dir, error))
+    }
+
+    /// As [`Library::refresh_newest`], from what was there a moment ago; nothing, where the library is of a later look.
+    pub fn refresh_from(&mut self, listing: Listing, rows: usize) -> bool {
+        if listing.begun < self.begun {
+            return false;
+        }
         let stamps = std::mem::take(&mut self.stamps);
         let kept = std::mem::take(&mut self.rows).into_iter().zip(stamps);
         let kept = kept.map(|(row, stamp)| (row.name.clone(), (row, stamp))).collect();
-        Ok(self.fill(listing, kept, rows))
+        self.fill(listing, kept, rows)
     }
 
     /// Whether a name may be one of a run below the directory: no path, nothing hidden.
@@ -195,18 +215,15 @@ impl Library {
     }
 
     fn take(&mut self, kept: HashMap<String, index::Kept>, rows: usize) -> Result<(), LibraryError> {
-        let listing = self.listing()?;
+        let listing = Library::look(&self.runs_dir)?;
         self.fill(listing, kept, rows);
         Ok(())
-    }
-
-    fn listing(&self) -> Result<Listing, LibraryError> {
-        files::list(&self.runs_dir).map_err(|error| LibraryError::io("read", &self.runs_dir, error))
     }
 
     /// Makes the rows of a listing, from those that were kept where these are current.
     fn fill(&mut self, listing: Listing, mut kept: HashMap<String, index::Kept>, rows: usize) -> bool {
         let (mut changed, mut made) = (false, 0_usize);
+        self.begun = listing.begun;
         self.rows = Vec::with_capacity(listing.folders.len());
         self.stamps = Vec::with_capacity(listing.folders.len());
         for (place, folder) in listing.folders.iter().enumerate() {

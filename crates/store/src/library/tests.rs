@@ -210,6 +210,20 @@ fn rows_are_made_piece_by_piece_where_only_the_newest_are_wanted() {
 }
 
 #[test]
+fn an_earlier_look_does_not_undo_a_later_one() {
+    let runs = tempfile::tempdir().unwrap();
+    run(runs.path(), "a", "1");
+    let mut library = Library::open(runs.path()).unwrap();
+    let earlier = Library::look(runs.path()).unwrap();
+    run(runs.path(), "b", "1");
+    assert!(library.refresh().unwrap());
+    assert!(!library.refresh_from(earlier, usize::MAX));
+    assert_eq!(library.rows().len(), 2);
+    let later = Library::look(runs.path()).unwrap();
+    assert!(!library.refresh_from(later, usize::MAX), "nothing changed");
+}
+
+#[test]
 fn a_run_that_goes_on_is_followed() {
     let runs = tempfile::tempdir().unwrap();
     let mut record = record();
