@@ -222,7 +222,7 @@ pub fn tests(arguments: &[String]) -> Outcome {
     let mut tally = Tally::default();
     let mut failed = Vec::new();
     for (programs, at_once) in [(together, cpus + 1), (alone, 1)] {
-        programs::run(programs.into_iter().map(|program| shown(program)).collect(), at_once, &mut |ran| {
+        programs::run(programs.into_iter().map(shown).collect(), at_once, &mut |ran| {
             println!("\n--- {}: {:.1} s", ran.name, ran.seconds);
             for line in String::from_utf8_lossy(&ran.output).lines() {
                 if tally.line(line) {

@@ -168,9 +168,31 @@ impl Shelf {
         Ok(library)
     }
 
-    /// The front has changed a note, or what is in the trash.
-    pub(crate) fn changed(&self) {
+    /// Writes the notes of a run.
+    pub(crate) fn note(&self, directory: &Path, noted: Noted) -> Result<Value, Trouble> {
+        for tag in &noted.tags {
+            Notes::check_tag(tag)?;
+        }
+        let notes = Notes::edit(directory, |notes| {
+            notes.text = noted.text;
+            notes.tags = noted.tags.into_iter().collect();
+        })?;
         self.is_changed.store(true, Ordering::Release);
+        Ok(of_notes(&notes))
+    }
+
+    /// Moves a run to the trash.
+    pub(crate) fn discard(&self, runs_dir: &Path, name: &str) -> Result<(), Trouble> {
+        trash::discard(runs_dir, name)?;
+        self.is_changed.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Moves a run out of the trash.
+    pub(crate) fn restore(&self, runs_dir: &Path, name: &str) -> Result<(), Trouble> {
+        trash::restore(runs_dir, name)?;
+        self.is_changed.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// The library as it is now; `None` where there is no directory of runs yet.
@@ -307,30 +329,8 @@ pub(crate) fn notes(directory: &Path) -> Result<Value, Trouble> {
     Ok(of_notes(&Notes::load(directory)?))
 }
 
-/// Writes the notes of a run.
-pub(crate) fn note(directory: &Path, noted: Noted) -> Result<Value, Trouble> {
-    for tag in &noted.tags {
-        Notes::check_tag(tag)?;
-    }
-    let notes = Notes::edit(directory, |notes| {
-        notes.text = noted.text;
-        notes.tags = noted.tags.into_iter().collect();
-    })?;
-    Ok(of_notes(&notes))
-}
-
 fn of_notes(notes: &Notes) -> Value {
     json!({ "text": notes.text, "tags": notes.tags, "updated": notes.updated })
-}
-
-/// Moves a run to the trash.
-pub(crate) fn discard(runs_dir: &Path, name: &str) -> Result<(), Trouble> {
-    Ok(trash::discard(runs_dir, name)?)
-}
-
-/// Moves a run out of the trash.
-pub(crate) fn restore(runs_dir: &Path, name: &str) -> Result<(), Trouble> {
-    Ok(trash::restore(runs_dir, name)?)
 }
 
 /// What is in the trash.

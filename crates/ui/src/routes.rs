@@ -226,8 +226,7 @@ fn below(front: &Front, path: &str, body: &[u8]) -> Result<Answer, Failed> {
     if let Some(name) = captured("/api/runs/*/notes", path) {
         changing(front)?;
         let directory = front.locate(&name)?;
-        let noted = library::note(&directory, parsed(body)?).map_err(troubled)?;
-        front.shelf.changed();
+        let noted = front.shelf.note(&directory, parsed(body)?).map_err(troubled)?;
         return Ok(answer::value(StatusCode::OK, &noted));
     }
     if let Some(name) = captured("/api/runs/*/trash", path) {
@@ -236,14 +235,12 @@ fn below(front: &Front, path: &str, body: &[u8]) -> Result<Answer, Failed> {
         if front.runs().is_written(&directory) {
             return Err(Failed::new(StatusCode::CONFLICT, "this run is on", Some("stop it first")));
         }
-        library::discard(&front.options.runs_dir, &name).map_err(troubled)?;
-        front.shelf.changed();
+        front.shelf.discard(&front.options.runs_dir, &name).map_err(troubled)?;
         return Ok(answer::done());
     }
     if let Some(name) = captured("/api/trash/*/restore", path) {
         changing(front)?;
-        library::restore(&front.options.runs_dir, &name).map_err(troubled)?;
-        front.shelf.changed();
+        front.shelf.restore(&front.options.runs_dir, &name).map_err(troubled)?;
         return Ok(answer::done());
     }
     if let Some(name) = captured("/api/runs/*", path) {
