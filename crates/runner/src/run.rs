@@ -327,7 +327,8 @@ fn prepare(
             let fleet = fleet::start(&setting, interrupt, &mut waits)?;
             warnings.extend(fleet.warnings.iter().cloned());
             if asked_elsewhere {
-                facts.addresses.extend(&fleet.addresses);
+                // The load goes where the hosts see the target, whatever its name means here.
+                facts.addresses.clone_from(&fleet.addresses);
                 facts.server.clone_from(&fleet.server);
             }
             (dealt, generators) = (Some(fleet.plan_in_words.clone()), fleet.records.clone());

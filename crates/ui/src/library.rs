@@ -151,12 +151,14 @@ impl Shelf {
             let (shared, ends) = (Arc::clone(&self.library), Arc::clone(&self.is_looked_at));
             let runs_dir = runs_dir.to_owned();
             let looks = move || {
-                // The lock is only taken for what then is to be changed.
-                if let Ok(listing) = Library::look(&runs_dir)
-                    && let Some(library) = shared.lock().unwrap_or_else(PoisonError::into_inner).as_mut()
-                {
-                    library.refresh_from(listing, FIRST);
+                let listing = Library::look(&runs_dir);
+                let mut library = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                match (library.as_mut(), listing) {
+                    (Some(library), Ok(listing)) => drop(library.refresh_from(listing, FIRST)),
+                    // The next answer says what is wrong with the directory.
+                    _ => *library = None,
                 }
+                drop(library);
                 std::thread::sleep(LOOK_EVERY);
                 ends.store(false, Ordering::Release);
             };

@@ -69,8 +69,8 @@ impl Namespace {
     }
 }
 
-/// A server and several load generators, each in a network namespace of its own, joined by a bridge in the server's, and not with this one. Gone
-/// when this is dropped.
+/// A server and several load generators, each in a network namespace of its own, joined by a bridge in the server's. This one has no
+/// way to them. Gone when this is dropped.
 pub(crate) struct Switch {
     /// The server's namespace.
     pub(crate) server: String,

@@ -14,8 +14,20 @@ pub(crate) const ADDRESS_SPACE_KIB: u64 = 1 << 20;
 /// A stored run of two levels.
 pub(crate) fn run(dir: &Path) -> PathBuf {
     // A connection for each request, so that every time and count of connections is in it.
-    let arguments =
-        ["run", "-c", "1,3", "-d", "1s", "-i", "2", "--warmup", "50ms", "-q", "--connections", "per-request"];
+    let arguments = [
+        "run",
+        "-c",
+        "1,3",
+        "-d",
+        "300ms",
+        "-i",
+        "2",
+        "--warmup",
+        "50ms",
+        "-q",
+        "--connections",
+        "per-request",
+    ];
     let said = webstone_in(dir, &arguments);
     assert!(said.code == 0 || said.code == 4, "{said:?}");
     only_entry(&dir.join("runs"))

@@ -110,7 +110,6 @@ pub struct Described {
     /// CPUs that the agent may run on.
     pub cpus: Vec<u32>,
     /// When its calibration was made, or why the one that is there does not count; `None` where there is none.
-    #[serde(default)]
     pub calibration: Option<Result<String, String>>,
 }
 

@@ -1,7 +1,7 @@
 //! Stored runs through the front: found, noted, compared, thrown away; whatever is in them.
 
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 use webstone_model::fixture;
@@ -65,11 +65,40 @@ fn runs_are_listed_searched_noted_and_thrown_away() {
     assert!(run["files"].as_array().unwrap().iter().any(|file| file["name"] == "record.json"));
     assert!(Store::check(&runs.join(&older)).is_ok(), "notes leave the record as it is");
 
+    // A search answers from what the front knows, and that is what it did itself.
+    let searched = || front.get(&format!("/api/library?q={newer}")).1;
     assert_eq!(front.post(&format!("/api/runs/{newer}/trash"), &json!({})).0, 204);
+    assert_eq!(names(&searched()), [""; 0]);
     assert_eq!(names(&front.get("/api/library").1), [older.as_str()]);
     assert_eq!(names(&front.get("/api/trash").1), [newer.as_str()]);
     assert_eq!(front.post(&format!("/api/trash/{newer}/restore"), &json!({})).0, 204);
+    assert_eq!(names(&searched()), [newer.as_str()]);
     assert_eq!(names(&front.get("/api/library").1), [newer.as_str(), older.as_str()]);
+}
+
+#[test]
+fn what_somebody_else_does_with_the_runs_comes_into_a_search() {
+    let directory = tempfile::tempdir().unwrap();
+    let runs = directory.path().join("runs");
+    std::fs::create_dir(&runs).unwrap();
+    let first = stored(&runs, "baseline", 0, &[1000.0]);
+    let front = Running::start(&runs, "/nonexistent".into(), false);
+    let until = |wanted: &dyn Fn(&Value) -> bool| {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            let found = front.get("/api/library?q=baseline").1;
+            if wanted(&found) {
+                return;
+            }
+            assert!(Instant::now() < end, "{found}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    until(&|found| names(found) == [first.as_str()]);
+    let second = stored(&runs, "baseline", 1, &[1000.0]);
+    until(&|found| names(found) == [second.as_str(), first.as_str()]);
+    std::fs::remove_dir_all(&runs).unwrap();
+    until(&|found| found["total"] == 0);
 }
 
 #[test]
