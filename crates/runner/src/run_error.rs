@@ -112,7 +112,7 @@ impl RunError {
             | RunError::Fleet(FleetError::Interrupted)
             | RunError::Interrupted => Blame::User,
             RunError::Target(error) if error.is_usage => Blame::User,
-            RunError::Target(_) => Blame::Target,
+            RunError::Target(_) | RunError::Fleet(FleetError::Target { .. }) => Blame::Target,
             RunError::UnderTest(error) if matches!(**error, ServerError::Refused(_)) => Blame::User,
             _ => Blame::Generator,
         }

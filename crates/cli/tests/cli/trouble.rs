@@ -1,8 +1,9 @@
 //! Servers, files and directories that are not as they should be.
 
+use std::fs;
 use std::net::TcpListener;
 
-use crate::program::{Server, webstone, webstone_in};
+use crate::program::{Server, program, webstone, webstone_in};
 
 /// A port at which nothing listens: it was free a moment ago.
 fn dead_port() -> u16 {
@@ -293,4 +294,44 @@ fn contents_that_nobody_knows_are_not_said_to_be_checked_in_silence() {
     let checked = hit("content");
     assert!(checked.out.contains(said), "{}\n{}", checked.out, checked.err);
     assert!(!hit("status").out.contains(said));
+}
+
+#[test]
+fn what_is_wrong_with_a_server_is_told_by_the_first_generator() {
+    let dir = tempfile::tempdir().unwrap();
+    let agent = format!("{} agent", program());
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let told = |url: &str, more: &[&str]| {
+        let run = ["run", url, "--generator", &agent, "-w", "workout-16k", "-q"];
+        let said = webstone_in(dir.path(), &[&run[..], more].concat());
+        assert_eq!(said.code, 1, "{said:?}");
+        assert!(!dir.path().join("runs").exists());
+        let begin = format!("error: from generator 1 ({}): ", host.trim());
+        said.err.strip_prefix(&begin).unwrap_or_else(|| panic!("{said:?}")).to_owned()
+    };
+
+    let port = dead_port();
+    let said = told(&format!("http://127.0.0.1:{port}"), &[]);
+    assert!(said.starts_with(&format!("http://127.0.0.1:{port}: connection refused")), "{said}");
+    assert!(said.contains("\nhint: start the server, or check the port"), "{said}");
+
+    let said = told("http://no-such-host.invalid", &[]);
+    assert!(said.starts_with("the host `no-such-host.invalid` is unknown"), "{said}");
+
+    let server = Server::start(dir.path(), &["-w", "workout-0k"]);
+    let said = told(&server.url, &[]);
+    assert!(
+        said.starts_with("1 of the workload's 1 files is not served as the workload has them:\n"),
+        "{said}"
+    );
+
+    // It accepts connections and says nothing: no fault of the agent's.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let said = told(&url, &["--timeout", "200ms"]);
+    assert!(
+        said.contains(&format!("GET {url}/")) && said.contains("no complete answer within 200ms"),
+        "{said}"
+    );
+    assert!(said.contains("\nhint: the port is open, but nothing answers"), "{said}");
 }

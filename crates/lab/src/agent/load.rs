@@ -92,6 +92,13 @@ pub enum LoadAnswer {
     Beat(Box<Beat>),
     /// The level is over; the payload is a measured window.
     Ended(Box<Ended>),
+    /// To [`LoadAsk::Prepare`] and [`LoadAsk::CheckFiles`]: the target cannot be put under load.
+    NoTarget {
+        /// What was tried and what came of it.
+        what: String,
+        /// What to do about it.
+        hint: String,
+    },
     /// It could not be made.
     Failed(String),
 }
@@ -137,8 +144,6 @@ pub struct FilesChecked {
     pub server: Option<String>,
     /// What the user should know.
     pub warnings: Vec<String>,
-    /// Why it cannot be put under load, and what to do about it.
-    pub refused: Option<(String, String)>,
 }
 
 /// How a level goes on a host.

@@ -9,6 +9,7 @@ mod carried;
 mod clock;
 mod course;
 mod deal;
+mod fleet_error;
 mod job;
 mod kubectl;
 mod level;
@@ -32,10 +33,11 @@ use crate::generator::{Level, LoadGenerator, Outputs};
 use level::FleetLevel;
 use member::{Members, Pinger};
 
+pub use fleet_error::FleetError;
 pub use job::{Job, JobError};
 pub(crate) use role::program_sha256;
 pub use role::role;
-pub use start::{CheckedHost, FleetError, check};
+pub use start::{CheckedHost, check};
 pub(crate) use start::{Setting, start};
 
 /// Hosts that are ready to make load together.

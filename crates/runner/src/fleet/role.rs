@@ -32,7 +32,7 @@ use super::carried::{Unpacked, unpack};
 use crate::calibrate::{stored, with_calibration};
 use crate::placement::{ServerPlace, place};
 use crate::preflight::needs::Load;
-use crate::preflight::target::{self, TargetFacts};
+use crate::preflight::target::{self, TargetError, TargetFacts};
 use crate::run::foresee;
 use crate::sweep::looked_for;
 
@@ -149,9 +149,11 @@ impl Maker {
         // Who is not wanted any more is killed, or loses its stream: nobody else interrupts an agent.
         let checked =
             target::check_answers(spec, workload, &ByProbe::like(spec), &Interrupt::default(), &mut facts);
-        let refused = checked.err().map(|error| (error.what, error.hint));
+        if let Err(error) = checked {
+            return Ok(no_target(error));
+        }
         let TargetFacts { server, warnings, .. } = facts;
-        Ok((LoadAnswer::FilesChecked(Box::new(FilesChecked { server, warnings, refused })), Vec::new()))
+        Ok((LoadAnswer::FilesChecked(Box::new(FilesChecked { server, warnings })), Vec::new()))
     }
 
     fn prepare(&mut self, announced: &Payload, payload: Vec<u8>) -> Said {
@@ -162,7 +164,10 @@ impl Maker {
         let files =
             unpack(&files, &mut spec).map_err(|error| format!("cannot keep the plan's files: {error}"))?;
         let root = Root::default();
-        let facts = target::locate(&spec, &workload).map_err(|error| error.to_string())?;
+        let facts = match target::locate(&spec, &workload) {
+            Ok(facts) => facts,
+            Err(error) => return Ok(no_target(error)),
+        };
         let same_machine = server.filter(|(boot, _)| environment::boot(&root).as_ref() == Some(boot));
         if let Some((_, taken)) = same_machine.filter(|_| spec.generator.cpus.is_empty()) {
             let left: Vec<u32> = allowed_cpus(&root).into_iter().filter(|cpu| !taken.contains(cpu)).collect();
@@ -172,7 +177,9 @@ impl Maker {
         let placement = placed.map_err(|error| format!("{error}; {}", error.hint()))?;
         spec.generator.workers = placement.workers;
         spec.generator.cpus = cpu_list(&placement.workers_cpus);
-        target::reach_hosts(&spec, &workload).map_err(|error| error.to_string())?;
+        if let Err(error) = target::reach_hosts(&spec, &workload) {
+            return Ok(no_target(error));
+        }
         let plan = Plan::compile(&spec, &workload).map_err(|error| error.to_string())?;
         let towards: BTreeSet<IpAddr> = facts.addresses.iter().map(|address| address.ip()).collect();
         let prepared = Prepared {
@@ -355,6 +362,10 @@ fn beat_of(control: &Control, busiest_worker: Option<f64>) -> Beat {
 
 /// An answer with its payload, or why there is none.
 type Said = Result<(LoadAnswer, Vec<u8>), String>;
+
+fn no_target(error: TargetError) -> (LoadAnswer, Vec<u8>) {
+    (LoadAnswer::NoTarget { what: error.what, hint: error.hint }, Vec::new())
+}
 
 /// This host, and the program that runs here.
 fn described(tool: &Tool) -> Described {

@@ -22,6 +22,7 @@ use webstone_model::workload::Workload;
 
 use super::course::Times;
 use super::deal::{in_words, weigh};
+use super::fleet_error::FleetError;
 use super::member::{Link, Member, Members, Pinger, WAITING_MAX, lock};
 use super::pods::{Launch, SHARING, launches};
 use super::{Fleet, carried, role};
@@ -32,45 +33,13 @@ const STARTED_AT_ONCE: usize = 8;
 const GREETING_PATIENCE: Duration = Duration::from_secs(30);
 /// How long it may take to describe its host and to prepare its part: it reads its own program, and reaches the target.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
+/// Answers of the target that checking its files waits for, one after another: as many as files are checked, one for each of its
+/// hosts, and some to spare.
+const REQUESTS_IN_TURN_MAX: u32 = 100;
 /// Messages of an agent that answer nothing, before it is given up.
 const UNASKED_MAX: usize = 100;
 /// Between two looks whether the user wants an end of the waiting.
 const POLL: Duration = Duration::from_millis(50);
-
-/// Why a fleet cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub enum FleetError {
-    /// An agent did not start, or fell silent.
-    #[error("generator {number}: {source}")]
-    Agent {
-        /// Which, from 1.
-        number: usize,
-        /// Why.
-        source: AgentError,
-    },
-    /// A host cannot make its part, or must not.
-    #[error("{what}")]
-    Refused {
-        /// What is wrong.
-        what: String,
-        /// What to do about it.
-        hint: String,
-    },
-    /// The user wants no more.
-    #[error("interrupted before anything was measured")]
-    Interrupted,
-}
-
-impl FleetError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            FleetError::Agent { source, .. } => Some(source.hint()),
-            FleetError::Refused { hint, .. } => Some(hint.clone()),
-            FleetError::Interrupted => None,
-        }
-    }
-}
 
 /// What a fleet is started for.
 pub(crate) struct Setting<'a> {
@@ -142,7 +111,9 @@ pub(crate) fn start(
     let answered = match hosts.first().filter(|_| *check_files) {
         Some(first) => {
             tell("asking the target for its files, from generator 1".to_owned());
-            begin.files_checked(1, first)?
+            // It is the target's answers that may take so long, each of them.
+            let patience = ANSWER_PATIENCE + spec.client.request_timeout.as_duration() * REQUESTS_IN_TURN_MAX;
+            begin.files_checked(1, first, patience)?
         }
         None => FilesChecked::default(),
     };
@@ -343,6 +314,9 @@ impl Begin<'_> {
         let prepare = LoadAsk::Prepare(Payload::of(self.plan));
         let prepared = match self.answer(&member, 2, prepare, self.plan).map_err(failed_or(number))? {
             LoadAnswer::Prepared(prepared) => *prepared,
+            LoadAnswer::NoTarget { what, hint } => {
+                return Err(FleetError::Target { number, name: described.name, what, hint });
+            }
             LoadAnswer::Failed(why) => {
                 return Err(FleetError::Refused {
                     what: format!("generator {number} ({}) cannot make its part: {why}", described.name),
@@ -359,16 +333,18 @@ impl Begin<'_> {
     }
 
     /// What a host that is ready hears from the target.
-    fn files_checked(&self, number: usize, member: &Member) -> Result<FilesChecked, FleetError> {
+    fn files_checked(
+        &self,
+        number: usize,
+        member: &Member,
+        patience: Duration,
+    ) -> Result<FilesChecked, FleetError> {
         let failed = |source| FleetError::Agent { number, source };
-        match self.answer(member, 3, LoadAsk::CheckFiles, &[]).map_err(failed_or(number))? {
-            LoadAnswer::FilesChecked(checked) => match checked.refused {
-                Some((what, hint)) => Err(FleetError::Refused {
-                    what: format!("from generator {number} ({}): {what}", member.record.name),
-                    hint,
-                }),
-                None => Ok(*checked),
-            },
+        match self.answer_within(patience, member, 3, LoadAsk::CheckFiles, &[]).map_err(failed_or(number))? {
+            LoadAnswer::FilesChecked(checked) => Ok(*checked),
+            LoadAnswer::NoTarget { what, hint } => {
+                Err(FleetError::Target { number, name: member.record.name.clone(), what, hint })
+            }
             other => Err(failed(refused(member, &strange(&other)))),
         }
     }
@@ -393,9 +369,20 @@ impl Begin<'_> {
         ask: LoadAsk,
         payload: &[u8],
     ) -> Result<LoadAnswer, Option<AgentError>> {
+        self.answer_within(ANSWER_PATIENCE, member, number, ask, payload)
+    }
+
+    fn answer_within(
+        &self,
+        patience: Duration,
+        member: &Member,
+        number: u64,
+        ask: LoadAsk,
+        payload: &[u8],
+    ) -> Result<LoadAnswer, Option<AgentError>> {
         member.tell(number, ask, payload);
         for _ in 0..UNASKED_MAX {
-            match self.next(member, ANSWER_PATIENCE)? {
+            match self.next(member, patience)? {
                 Heard::Said { number: of, answer, .. } if of == number => return Ok(answer),
                 _ => {}
             }
