@@ -18,7 +18,9 @@ use webstone_ui::registry::{Entry, Place};
 /// A script in the place of webstone. `$5` is the file for events.
 fn program(directory: &Path, script: &str) -> PathBuf {
     let path = directory.join("program");
-    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    // A shell cannot trap what it was started to ignore, and the tests may run in the background of one that ignores interrupts.
+    let script = format!("#!/usr/bin/env -S --default-signal=INT sh\n{script}\n");
+    std::fs::write(&path, script).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     path
 }
