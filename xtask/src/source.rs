@@ -4,6 +4,9 @@
 //! of code from a word in a string, and test code from the rest. A real parser would cost a minute of compilation in
 //! front of every check.
 
+/// What a block of code in a comment is called that rustdoc compiles.
+const EXAMPLES: [&str; 6] = ["", "rust", "no_run", "should_panic", "compile_fail", "edition2024"];
+
 /// One file.
 #[derive(Debug)]
 pub struct Source {
@@ -42,6 +45,20 @@ impl Source {
     /// Line number of an offset, from 1.
     pub fn line(&self, offset: usize) -> usize {
         self.text.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count() + 1
+    }
+
+    /// Whether a doc comment has an example that rustdoc would run: a block of code that names no other language.
+    pub fn has_examples(&self) -> bool {
+        let mut inside = false;
+        self.text.lines().map(str::trim_start).any(|line| {
+            let Some(comment) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else {
+                inside = false;
+                return false;
+            };
+            let Some(language) = comment.trim().strip_prefix("```") else { return false };
+            inside = !inside;
+            inside && language.split(',').any(|word| EXAMPLES.contains(&word.trim()))
+        })
     }
 
     /// Whether an offset belongs to code that exists in tests only.
@@ -215,6 +232,25 @@ mod tests {
 
     fn code(text: &str) -> String {
         Source::new("crates/x/src/lib.rs", text.to_owned()).code
+    }
+
+    #[test]
+    fn examples_are_told_from_other_blocks() {
+        let source = |text: &str| Source::new("a.rs", text.to_owned());
+        for text in [
+            "/// Adds.\n/// ```\n/// add(1, 2);\n/// ```\nfn add() {}",
+            "//! ```rust,no_run\n//! x();\n//! ```",
+        ] {
+            assert!(source(text).has_examples(), "{text}");
+        }
+        for text in [
+            "//! ```text\n//! a\n//! ```\n",
+            "/// ```sh\n/// ls\n/// ```\n/// ```toml\n/// ```\n",
+            "// ```\n",
+            "",
+        ] {
+            assert!(!source(text).has_examples(), "{text}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::licences::Demands;
 use crate::packages;
 use crate::programs::{self, Program};
 use crate::rules::RULES;
+use crate::source::Source;
 use crate::tally::Tally;
 use crate::tree::{Tree, root};
 
@@ -103,8 +104,7 @@ pub fn documentation() -> Outcome {
 
 /// The house rules.
 pub fn house_rules() -> Outcome {
-    let tree =
-        Tree::read(&root()).map_err(|error| failure(format!("cannot read the repository: {error}"), ""))?;
+    let tree = read_tree()?;
     let mut broken = 0;
     for rule in RULES {
         let violations = (rule.check)(&tree);
@@ -113,6 +113,10 @@ pub fn house_rules() -> Outcome {
         broken += violations.len();
     }
     if broken == 0 { Ok(()) } else { Err(failure(format!("house rules broken in {broken} places"), "")) }
+}
+
+fn read_tree() -> Result<Tree, Failure> {
+    Tree::read(&root()).map_err(|error| failure(format!("cannot read the repository: {error}"), ""))
 }
 
 /// Licences, bans and sources of dependencies; advisories where `cargo-deny` is installed.
@@ -203,9 +207,12 @@ pub fn tests(arguments: &[String]) -> Outcome {
     let start = Instant::now();
     let locked: &[&str] = if has("--ci") { &["--locked"] } else { &[] };
     let mut waiting = programs::build(&[&["--workspace"], locked].concat(), None)?;
-    let mut examples = cargo(&["test", "--workspace", "--doc", "--no-fail-fast"]);
-    examples.args(locked);
-    waiting.push(Program { name: EXAMPLES.to_owned(), command: examples });
+    // Without an example, to look for one would build the documentation of every crate once more.
+    if read_tree()?.rust.iter().any(Source::has_examples) {
+        let mut examples = cargo(&["test", "--workspace", "--doc", "--no-fail-fast"]);
+        examples.args(locked);
+        waiting.push(Program { name: EXAMPLES.to_owned(), command: examples });
+    }
     // Stable, so that cargo's order stays where nothing else is known.
     waiting.sort_by_key(|program| {
         LONGEST.iter().position(|name| *name == program.name).unwrap_or(LONGEST.len())
