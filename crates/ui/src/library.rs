@@ -120,13 +120,16 @@ impl Shelf {
         let found = library.history_of(name, HistoryMetric::Rate);
         let excluded = found.as_ref().map_or(0, |found| found.left_out);
         let Some(line) = found.as_ref().and_then(|found| found.lines.first()) else {
-            let why = "a history is made of single runs that ended as planned and are not INVALID";
+            let why = "A history is made of single runs that ended as planned and are not INVALID";
             return Ok(Some(json!({
                 "server": run.server_or_target(), "points": [], "steps": [], "excluded": excluded, "why": why,
             })));
         };
         let points = line.runs.iter().map(|run| {
-            json!({ "run": run.name, "started": run.started, "value": run.value, "verdict": run.verdict })
+            json!({
+                "run": run.name, "started": run.started, "value": run.value, "verdict": run.verdict,
+                "low": run.interval.map(|ends| ends[0]), "high": run.interval.map(|ends| ends[1]),
+            })
         });
         let steps = line.steps.iter().flatten();
         Ok(Some(json!({
@@ -136,7 +139,7 @@ impl Shelf {
             "points": points.collect::<Vec<_>>(),
             "steps": steps.map(|step| of_step(step, line)).collect::<Vec<_>>(),
             "excluded": excluded,
-            "why": line.steps.is_none().then(|| format!("steps are looked for from {RUNS_MIN} runs on")),
+            "why": line.steps.is_none().then(|| format!("Steps are looked for in {RUNS_MIN} runs or more")),
         })))
     }
 

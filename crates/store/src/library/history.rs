@@ -27,6 +27,13 @@ impl HistoryMetric {
             HistoryMetric::P99 => level.p99_s,
         }
     }
+
+    fn interval_of(self, level: &Peak) -> Option<[f64; 2]> {
+        match self {
+            HistoryMetric::Rate => level.rate_interval,
+            HistoryMetric::P99 => None,
+        }
+    }
 }
 
 /// Comparable runs of a server, in the order of their time.
@@ -58,6 +65,9 @@ pub struct HistoryRun<'a> {
     pub server_version: &'a str,
     /// The figure: responses per second, or seconds.
     pub value: f64,
+    /// Both ends of the 95 % interval of its mean over the iterations; absent below two, and of a percentile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
     /// The verdict in a word.
     pub verdict: &'static str,
 }
@@ -155,6 +165,7 @@ fn line<'a>(conditions: &'a str, rows: Vec<&'a LibraryRow>, metric: HistoryMetri
         started: &row.started,
         server_version: &row.server_version,
         value: *value,
+        interval: row.level(level).and_then(|level| metric.interval_of(level)),
         verdict: row.verdict(),
     };
     Some(History {
@@ -187,7 +198,8 @@ mod tests {
     use std::sync::Arc;
 
     fn level(level: &str, rate_per_s: f64, p99_s: Option<f64>) -> Peak {
-        Peak { level: level.to_owned(), clients: 1, rate_per_s, p99_s }
+        let rate_interval = Some([rate_per_s - 1.0, rate_per_s + 1.0]);
+        Peak { level: level.to_owned(), clients: 1, rate_per_s, rate_interval, p99_s }
     }
 
     /// A run whose peak is at 20 clients for an even day, at 40 for an odd one.
@@ -254,6 +266,7 @@ mod tests {
         // Eleven odd days, ten even ones.
         assert_eq!((line.runs.len(), line.level), (21, "40 clients"));
         assert!(line.runs.is_sorted_by_key(|run| run.started));
+        assert!(line.runs.iter().all(|run| run.interval == Some([run.value - 1.0, run.value + 1.0])));
         let steps = line.steps.as_ref().unwrap();
         let [step] = steps.as_slice() else { panic!("{steps:?}") };
         assert_eq!(

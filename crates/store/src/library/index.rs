@@ -2,7 +2,7 @@
 //! noticed. Derived: it may be deleted at any time, and what of it cannot be used is made again without a word.
 //!
 //! ```text
-//! {"index":2,"version":"0.1.0"}
+//! {"index":3,"version":"0.1.0"}
 //! {"environment":{"kernel":"6.18.0", …}}                      numbered from 0, in order
 //! {"row":{…},"stamp":{"size":…,"changed_ns":…},"environments":[0]}   the row's own, then one for each cell
 //! ```
@@ -25,7 +25,7 @@ use crate::plain_file::{self, Links};
 /// Name of the file.
 pub const INDEX: &str = ".index.ndjson";
 /// Version of its form.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 /// Largest index that is read, in bytes: some 300,000 rows.
 const INDEX_BYTES_MAX: u64 = 256 << 20;
 

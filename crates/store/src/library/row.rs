@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use webstone_judge::search;
+use webstone_judge::statistics::mean_interval;
 use webstone_judge::steps;
 use webstone_judge::verdict::{self, LimitingResource, Standing};
 use webstone_model::figures::Reading;
@@ -137,6 +138,9 @@ pub struct Peak {
     pub clients: u32,
     /// Valid responses per second, over all its iterations.
     pub rate_per_s: f64,
+    /// Both ends of the 95 % interval of its mean over the iterations; absent below two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_interval: Option<[f64; 2]>,
     /// 99th percentile of the response time, in seconds; absent where nothing was answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_s: Option<f64>,
@@ -341,10 +345,13 @@ fn environment(record: &RunRecord) -> Arc<BTreeMap<String, String>> {
 fn levels(record: &RunRecord) -> Vec<Peak> {
     let level = |(key, runs): (LevelKey, Vec<&IterationRecord>)| {
         let reading = Reading::of_level(&runs);
+        let rates: Vec<f64> = runs.iter().map(|run| Reading::of(run).figures().request_rate).collect();
+        let interval = mean_interval(&rates).map(|interval| [interval.low, interval.high]);
         Peak {
             level: key.to_string(),
             clients: runs[0].clients,
             rate_per_s: finite(reading.figures().request_rate),
+            rate_interval: interval.filter(|ends| ends.iter().all(|end| end.is_finite())),
             p99_s: reading.distributions().response.as_ref().map(|times| times.p99_s),
         }
     };

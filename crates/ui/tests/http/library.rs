@@ -190,6 +190,10 @@ fn a_history_has_its_step() {
         (12, &json!(0)),
         "{history}"
     );
+    // Three iterations, a deviation of 1: Student's t of 2 degrees of freedom is 4.303, over the root of 3.
+    let seventh = &history["points"][6];
+    let [value, low, high] = ["value", "low", "high"].map(|end| seventh[end].as_f64().unwrap());
+    assert!((value - low - 2.484).abs() < 0.001 && (high - value - 2.484).abs() < 0.001, "{seventh}");
     let [step] = history["steps"].as_array().unwrap().as_slice() else { panic!("{history}") };
     assert_eq!(step["at_run"], history["points"][6]["run"]);
     assert!((step["change_percent"].as_f64().unwrap() - 10.0).abs() < 0.5, "{step}");
