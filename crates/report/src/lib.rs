@@ -53,7 +53,9 @@ use webstone_model::pages::PageRowsError;
 use webstone_model::record::RunRecord;
 
 pub use crate::calibration::{calibration_line, disturbance_line, render_calibration};
-pub use crate::comparison::{ComparisonFormat, comparison_schema, comparison_sentences, render_comparison};
+pub use crate::comparison::{
+    ComparisonFormat, compared_name, comparison_schema, comparison_sentences, render_comparison,
+};
 pub use crate::format::{Format, UnknownFormat};
 pub use crate::html::STYLE;
 pub use crate::json::{

@@ -17,14 +17,24 @@ export async function compare(view) {
     put(view.body, el("div", { class: "empty" }, el("p", {}, "Two runs are needed. Mark them in the ", link("/library", "library"), " with x, then press c."), el("p", {}, "In a terminal: ", el("code", {}, "webstone compare RUN RUN"))));
     return;
   }
-  view.head("Compare", "Baseline: ", link(named("/run/", runs[0]), runs[0]), "; against it: ", ...runs.slice(1).flatMap((name, n) => [n ? ", " : "", link(named("/run/", name), name)]));
+  head([]);
   await show(false);
+
+  /** @param {{ run: string, word: string }[]} verdicts */
+  function head(verdicts) {
+    const run = (/** @type {string} */ name) => {
+      const word = verdicts.find((one) => one.run === name)?.word;
+      return [link(named("/run/", name), name), word ? ` (${word})` : ""];
+    };
+    view.head("Compare", "Baseline: ", ...run(runs[0]), "; against it: ", ...runs.slice(1).flatMap((name, n) => [n ? ", " : "", ...run(name)]));
+  }
 
   /** @param {boolean} force */
   async function show(force) {
     put(view.body, el("p", { class: "note" }, "Comparing …"));
     const found = await view.post("/api/compare", { runs, force });
     const { forbids = [], differs = [], rows = [] } = found;
+    head(found.verdicts ?? []);
     const isReal = (/** @type {any} */ one) => one.is_difference ?? kind(one.finding) !== "";
     const real = rows.filter(isReal);
     const untold = rows.filter((/** @type {any} */ one) => one.finding === "cannot tell");
@@ -39,7 +49,7 @@ export async function compare(view) {
     const few = found.iterations_needed && notice("uncertified", "Too few iterations", el("p", {}, `A difference needs at least ${found.iterations_needed} iterations of each run. `,
       link("/new?from=" + encodeURIComponent(runs[0]), "Repeat the baseline"), " with more, then the other."));
     put(view.body, forbidden, doubt, few,
-      found.sentence && el("p", { class: "sentence" }, ...prose(found.sentence)),
+      found.sentence && el("p", { class: "sentence" }, ...prose(found.sentence[0].toUpperCase() + found.sentence.slice(1))),
       rows.length > 0 && (real.length ? el("section", {}, el("h2", {}, "Differences"), forest("Differences that were found", real, rows), el("p", { class: "note" }, "Bars: 95 % intervals of the change. To the right of the line: more than the baseline.")) : !forbids.length && !untold.length && el("p", {}, "No figure shows a difference.")),
       untold.length > 0 && el("details", { class: "group", open: !real.length && !rest.length }, el("summary", {}, el("h2", {}, "Cannot tell"), el("span", { class: "note" }, counted(untold.length, "figure"))), forest("Figures of which nothing can be said", untold, rows)),
       rest.length > 0 && el("details", { class: "group" }, el("summary", {}, el("h2", {}, "No difference shown"), el("span", { class: "note" }, counted(rest.length, "figure"))), forest("Figures without a difference", rest, rows)),

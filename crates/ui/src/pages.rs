@@ -126,7 +126,7 @@ fn rows(compared: &Comparison) -> Vec<Value> {
                 rows.push(json!({
                     "run": compared.records[candidate.record].id,
                     "level": level.key().to_string(),
-                    "figure": row.metric.to_string(),
+                    "figure": webstone_report::compared_name(row.metric),
                     "change_percent": change.map(|change| change.point),
                     "low_percent": change.map(|change| change.low),
                     "high_percent": change.map(|change| change.high),

@@ -7,8 +7,8 @@ use webstone_model::metric::Metric;
 use webstone_model::shown::shown;
 
 use super::{
-    decimals, fail_when, floor_source, gate_change, gate_word, iterations, letter, name, scaled, signed,
-    summary,
+    compared_name, decimals, fail_when, floor_source, gate_change, gate_word, iterations, letter, scaled,
+    signed, summary,
 };
 use crate::Options;
 use crate::markdown::safe;
@@ -27,7 +27,7 @@ pub(super) fn render(comparison: &Comparison) -> String {
         out.push(format!(
             "{gate}**webstone:** {} against A: {}",
             code(&comparison.records[candidate.record].name, &letter(candidate.record)),
-            safe(&summary(&screen, candidate))
+            safe(&summary(candidate))
         ));
         out.push(String::new());
         let forbidding = || candidate.differences.iter().filter(|one| one.weight == Weight::Forbids);
@@ -152,7 +152,7 @@ fn line(screen: &Screen, clients: u32, row: &Row, whole: bool) -> String {
     };
     format!(
         "| {clients} | {}, {unit} | {baseline} | {candidate} | {} | {interval} |{noise} {mark}{} |",
-        name(screen, row.metric),
+        compared_name(row.metric),
         row.point().map_or_else(dash, |point| signed(point, digits)),
         row.finding.word(row.metric)
     )

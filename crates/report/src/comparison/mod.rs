@@ -108,11 +108,10 @@ pub fn render_comparison(
 
 /// What came out, a sentence for each candidate, as the other formats say it.
 pub fn comparison_sentences(comparison: &Comparison) -> Vec<String> {
-    let screen = Screen::new(&Options::default());
     let several = comparison.candidates.len() > 1;
     let sentence = |candidate: &Candidate| match several {
-        true => format!("{}: {}.", comparison.records[candidate.record].id, summary(&screen, candidate)),
-        false => format!("{}.", summary(&screen, candidate)),
+        true => format!("{}: {}.", comparison.records[candidate.record].id, summary(candidate)),
+        false => format!("{}.", summary(candidate)),
     };
     comparison.candidates.iter().map(sentence).collect()
 }
@@ -200,7 +199,7 @@ pub(crate) fn tone_of(finding: Finding) -> Tone {
 }
 
 /// What came out, in one line: the request rate, and what else differs.
-pub(crate) fn summary(screen: &Screen, candidate: &Candidate) -> String {
+pub(crate) fn summary(candidate: &Candidate) -> String {
     let levels = candidate.levels.len();
     if levels == 0 {
         return "cannot tell: no level is in both".to_owned();
@@ -261,7 +260,7 @@ pub(crate) fn summary(screen: &Screen, candidate: &Candidate) -> String {
         .filter_map(|other| {
             let worse = found(other, Finding::Worse);
             let of = if levels > 1 { format!(" at {worse} of {levels} levels") } else { String::new() };
-            (worse > 0).then(|| format!("{} {}{of}", name(screen, other), Finding::Worse.word(other)))
+            (worse > 0).then(|| format!("{} {}{of}", compared_name(other), Finding::Worse.word(other)))
         })
         .collect();
     // What follows from the rate in a closed loop needs no mention where the rate says it.
@@ -271,8 +270,8 @@ pub(crate) fn summary(screen: &Screen, candidate: &Candidate) -> String {
     line
 }
 
-/// What a figure is called in tables: the name that conditions use.
-fn name(_: &Screen, metric: Metric) -> String {
+/// What a figure is called in tables: `rate`, `p99`.
+pub fn compared_name(metric: Metric) -> String {
     match metric {
         Metric::Percentile(percentile) if percentile != 50.0 => format!("p{percentile}"),
         other => other.to_string(),

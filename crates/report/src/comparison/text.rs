@@ -5,8 +5,8 @@ use webstone_judge::verdict::Standing;
 use webstone_model::metric::Metric;
 
 use super::{
-    because, decimals, floor_source, gates, is_known, iterations, letter, name, scaled, signed, summary,
-    tone_of,
+    because, compared_name, decimals, floor_source, gates, is_known, iterations, letter, scaled, signed,
+    summary, tone_of,
 };
 use webstone_model::keys::levels_named;
 
@@ -85,7 +85,7 @@ fn against(
     let worse =
         candidate.levels.iter().flat_map(|level| &level.rows).any(|row| row.finding == Finding::Worse);
     let tone = if worse { Tone::Caution } else { Tone::Strong };
-    let text = format!("{letter} against A: {}", summary(screen, candidate));
+    let text = format!("{letter} against A: {}", summary(candidate));
     labelled(screen, out, "", 0, &text, tone);
     for difference in &candidate.differences {
         let forbids = difference.weight == Weight::Forbids;
@@ -151,7 +151,7 @@ fn cells(screen: &Screen, row: &Row) -> Vec<String> {
         format!("{} to {}", signed(change.low, digits), signed(change.high, digits))
     });
     vec![
-        name(screen, row.metric),
+        compared_name(row.metric),
         unit,
         baseline,
         candidate,

@@ -54,7 +54,7 @@ pub(super) fn draw(
         let is_worse =
             candidate.levels.iter().flat_map(|level| &level.rows).any(|row| row.finding == Finding::Worse);
         html.raw(if is_worse { "<div class=\"verdict disturbed\">" } else { "<div class=\"verdict\">" });
-        html.element("p", &format!("{letter} against A: {}.", summary(screen, candidate)));
+        html.element("p", &format!("{letter} against A: {}.", summary(candidate)));
         if is_forbidden {
             html.element("p", "Not measured alike: what differs may be the cause of every change.");
         }
