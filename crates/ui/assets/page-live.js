@@ -186,7 +186,10 @@ class LivePage {
     const share = all.finished ? 1 : whole ? all.elapsed_ms / whole : all.steps ? Math.max(0, all.step - 1) / all.steps : 0;
     if (Math.abs(this.bar.value - share) > 0.001) this.bar.value = Math.min(1, share);
     say(this.left, all.finished ? `took ${span(all.elapsed_ms / 1000)}` : `${span(all.elapsed_ms / 1000)} gone` + (whole === null ? "; the end cannot be foreseen" : `, ${span(all.left_ms / 1000)} left`));
-    const level = all.levels[this.chosen ?? all.levels.length - 1];
+    const newest = all.levels[all.levels.length - 1];
+    // A level that warms up has no points yet, and those of the one before are not its own.
+    const running = all.finished || newest?.step === all.step ? newest : undefined;
+    const level = this.chosen === null ? running : all.levels[this.chosen];
     const points = level?.points ?? [];
     const [, rate, p99, mean, errors, due, offered] = points[points.length - 1] ?? [];
     const tell = (/** @type {string} */ name, /** @type {string} */ value, /** @type {string} */ more) => { say(this.tiles[name][0], value); say(this.tiles[name][1], more); };

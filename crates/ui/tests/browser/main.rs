@@ -38,6 +38,7 @@ const PAGES: &[(&str, &[&str], &str, &str)] = &[
     ("live-empty", &["empty"], "/live", "main .empty"),
     ("live-running", &[], "/live/on", "main tbody tr"),
     ("live-preparing", &[], "/live/preparing", ".now .phase:not(:empty)"),
+    ("live-warming", &[], "/live/warming", ".now .phase:not(:empty)"),
     ("live-open", &[], "/live/open", "main tbody tr"),
     ("live-hosts", &[], "/live/hosts", "main tbody tr th"),
     ("live-series", &[], "/live/series", ".state.failed"),
@@ -335,6 +336,11 @@ fn a_live_page_stops_in_two_steps_and_comes_back_after_a_loss() {
     scene.browser.until("document.querySelector('.now button.danger').disabled");
     scene.browser.until("document.querySelector('.now').textContent.includes('Stopping at once')");
     assert_eq!(scene.front.sent("POST /api/live/on/stop").unwrap(), json!({ "now": true }));
+    // The next level warms up: the figures of the one before are not its own.
+    let rate = "document.querySelector('.tiles.live .value').textContent";
+    scene.expect("measuring", &format!("{rate} !== '–'"), &json!(true), "a rate");
+    scene.open(&[], "/live/warming", ".now .phase:not(:empty)");
+    scene.expect("warming", rate, &json!("–"), "the rate before there is one");
     // The stream breaks, is asked for again, and the page goes on with what comes then.
     scene.open(&[], "/live/lost", "main .verdict.uncertified");
     scene.expect(
