@@ -228,7 +228,8 @@ mod tests {
 
     fn library(rows: Vec<LibraryRow>) -> Library {
         let stamps = vec![None; rows.len()];
-        Library { runs_dir: PathBuf::new(), rows, stamps, notes: BTreeMap::new(), begun: None }
+        let (runs_dir, notes) = (PathBuf::new(), BTreeMap::new());
+        Library { runs_dir, rows, stamps, notes, begun: None, written: None, is_unwritten: false }
     }
 
     #[test]

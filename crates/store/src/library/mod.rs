@@ -26,7 +26,7 @@ mod written;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tracing::debug;
 
@@ -92,6 +92,9 @@ impl LibraryError {
     }
 }
 
+/// Between two writings of the index while rows are still unread.
+const WRITE_EVERY: Duration = Duration::from_secs(5);
+
 /// The runs and series of a directory.
 #[derive(Debug)]
 pub struct Library {
@@ -101,6 +104,9 @@ pub struct Library {
     notes: BTreeMap<String, (Option<Stamp>, Result<Notes, String>)>,
     /// When the look began that this is of.
     begun: Option<Instant>,
+    /// When the index was written last, and whether rows have changed since.
+    written: Option<Instant>,
+    is_unwritten: bool,
 }
 
 impl Library {
@@ -121,7 +127,9 @@ impl Library {
     pub fn open_newest(runs_dir: &Path, rows: usize) -> Result<Library, LibraryError> {
         let kept = index::read(runs_dir);
         let (runs_dir, notes) = (runs_dir.to_owned(), BTreeMap::new());
-        let mut library = Library { runs_dir, rows: Vec::new(), stamps: Vec::new(), notes, begun: None };
+        let (none, stamps) = (Vec::new(), Vec::new());
+        let mut library =
+            Library { runs_dir, rows: none, stamps, notes, begun: None, written: None, is_unwritten: false };
         library.take(kept, rows)?;
         Ok(library)
     }
@@ -251,7 +259,12 @@ impl Library {
             self.stamps.push(folder.stamp);
         }
         changed |= !kept.is_empty();
-        if changed {
+        self.is_unwritten |= changed;
+        // While thousands are read for the first time, the whole index would be written after every few of them.
+        let is_due = self.written.is_none_or(|written| written.elapsed() >= WRITE_EVERY)
+            || !self.rows.iter().any(|row| row.unread);
+        if self.is_unwritten && is_due {
+            (self.written, self.is_unwritten) = (Some(Instant::now()), false);
             let rows = self.rows.iter().zip(self.stamps.iter().copied()).filter(|(row, _)| !row.unread);
             written::tidy(&self.runs_dir);
             // Whoever may not write reads more slowly, and that is all.
