@@ -145,6 +145,13 @@ fn a_cpu_is_held_against_itself_at_its_best_in_the_level() {
     let sentence = "the server's CPU 0 was 10 % slower than at its best in this level: something shares its core or its \
                     caches, or its clock fell";
     assert_eq!(told.iter().map(Loss::sentence).collect::<Vec<_>>(), [sentence]);
+    let verdict = of(&slowed);
+    let causes = |reasons: &[Reason]| reasons.iter().map(|reason| reason.cause).collect::<Vec<_>>();
+    assert_eq!(
+        (causes(&verdict.reasons), causes(&verdict.doubts)),
+        (vec![Cause::Slowed], vec![Cause::Slowed; 2])
+    );
+    assert_eq!((&*verdict.reasons[0].measured, &*verdict.reasons[0].limit), ("10.4 %", "9 %"));
     // What only later windows show comes too late for a repetition, and still leaves doubt.
     let late = worked([(6_500, 6_400), (6_500, 6_400), (5_100, 5_000), (5_100, 5_000)]);
     assert_eq!(worths(&late), [Worth::Disturbed, Worth::Disturbed, Worth::Clean, Worth::Clean]);

@@ -127,6 +127,8 @@ pub enum Cause {
     WindowsApart,
     /// Others took CPU time from the generator or the server.
     Disturbed,
+    /// A CPU of the server did less in its time than at its best.
+    Slowed,
     /// Iterations of a level differ so much that nothing can be concluded.
     Imprecise,
 }

@@ -86,7 +86,8 @@ fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
         true => format!("{} %", if is_slow { slower } else { taken }),
         false => time(stall_ns as f64),
     };
-    to.push(of_run(run, Cause::Disturbed, measured, limit, &worst.sentence()));
+    let cause = if is_slow { Cause::Slowed } else { Cause::Disturbed };
+    to.push(of_run(run, cause, measured, limit, &worst.sentence()));
 }
 
 /// Iterations that differ so much that their mean says nothing.

@@ -206,6 +206,7 @@ fn name(cause: Cause) -> &'static str {
         Cause::ClientsStarved => "clients starved",
         Cause::WindowsApart => "hosts did not open their windows together",
         Cause::Disturbed => "other programs or the host took CPU time",
+        Cause::Slowed => "a CPU of the server was slower than at its best",
         Cause::Imprecise => "iterations differ too much to conclude anything",
     }
 }
@@ -219,4 +220,32 @@ fn says_disturbed(verdict: &Verdict) -> bool {
 fn says_bottleneck(verdict: &Verdict) -> bool {
     let is_saturated = |reason: &Reason| reason.cause == Cause::GeneratorSaturated;
     verdict.limit.resource == LimitingResource::Generator && verdict.reasons.iter().any(is_saturated)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_was_slow_is_not_said_to_have_been_taken() {
+        let record = webstone_model::fixture::record("a", &[(5, &[1_000.0]), (40, &[1_000.0])]);
+        let reason = |cause, clients, measured: &str, limit: &str| Reason {
+            cause,
+            clients: Some(clients),
+            rate: None,
+            iteration: Some(1),
+            measured: measured.to_owned(),
+            limit: limit.to_owned(),
+            sentence: String::new(),
+        };
+        let mut verdict = webstone_judge::verdict::of(&record);
+        verdict.reasons = Vec::new();
+        verdict.doubts =
+            vec![reason(Cause::Disturbed, 40, "2.5 %", "2 %"), reason(Cause::Slowed, 5, "6.4 %", "6 %")];
+        assert_eq!(
+            reasons_in_brief(&verdict),
+            "other programs or the host took CPU time at 40 clients: 2.5 % (limit 2 %); a CPU of the server was slower than at \
+             its best at 5 clients: 6.4 % (limit 6 %)"
+        );
+    }
 }
