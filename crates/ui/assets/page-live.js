@@ -189,9 +189,8 @@ class LivePage {
     const newest = all.levels[all.levels.length - 1];
     // A level that warms up has no points yet, and those of the one before are not its own.
     const running = all.finished || newest?.step === all.step ? newest : undefined;
-    const level = this.chosen === null ? running : all.levels[this.chosen];
-    const points = level?.points ?? [];
-    const [, rate, p99, mean, errors, due, offered] = points[points.length - 1] ?? [];
+    const last = (/** @type {any[]} */ points) => points[points.length - 1] ?? [];
+    const [, rate, p99, mean, errors, due, offered] = last(running?.points ?? []);
     const tell = (/** @type {string} */ name, /** @type {string} */ value, /** @type {string} */ more) => { say(this.tiles[name][0], value); say(this.tiles[name][1], more); };
     tell("rate", rate_of(rate), counted(all.totals?.requests ?? 0, "request") + " in this level");
     tell("mean", ms(mean), "of the last second");
@@ -202,13 +201,16 @@ class LivePage {
     const share_of = (/** @type {number | null | undefined} */ value) => (value === null || value === undefined ? "–" : number(value) + " %");
     tell("cpu", `${share_of(all.cpu?.generator_percent)} / ${share_of(all.cpu?.server_percent)}`, "100 %: one CPU");
     this.tiles.errors[0].parentElement?.classList.toggle("bad", errors > 0);
+    // The charts may be of another level.
+    const level = this.chosen === null ? running : all.levels[this.chosen];
+    const points = level?.points ?? [];
     const second = (/** @type {number} */ at) => (at / 1000).toFixed(at % 1000 ? 1 : 0) + " s";
     const of = (/** @type {number} */ column) => points.map((/** @type {any[]} */ point) => point[column] ?? null);
     const places = points.map((/** @type {any[]} */ point) => point[0]);
     const loop = all.open_loop ? [{ name: "due", style: 6, values: of(5) }, { name: "offered", style: 1, values: of(6) }] : [];
     this.rate.draw({ places, mark: second, lines: [{ name: "answered", style: 0, values: of(1) }, ...loop] });
     this.latency.draw({ places, mark: second, lines: [{ name: "mean", style: 0, values: of(3) }, { name: "p99", style: 2, values: of(2) }] });
-    const told = points.length ? `${level.label ?? ""}: ${rate_of(rate)} requests per second, p99 ${ms(p99)} after ${second(places[places.length - 1])}` : "no values yet";
+    const told = points.length ? `${level.label ?? ""}: ${rate_of(last(points)[1])} requests per second, p99 ${ms(last(points)[2])} after ${second(places[places.length - 1])}` : "no values yet";
     this.rate.describe(told);
     this.latency.describe(told);
     const hosts = all.hosts ?? [];

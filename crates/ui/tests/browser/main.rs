@@ -157,13 +157,14 @@ fn every_page_is_whole_in_every_state_width_and_theme() {
     let Some(mut scene) = Scene::start() else { return };
     let axe = module("axe-core/axe.min.js").map(|path| std::fs::read_to_string(path).unwrap());
     for (name, scenes, path, ready) in PAGES {
-        for width in [1280, 390] {
-            scene.browser.show_as(width, 900, "light");
+        // Each theme is once the one that the page is opened in.
+        for (width, themes) in [(1280, ["light", "dark"]), (390, ["dark", "light"])] {
+            scene.browser.show_as(width, 900, themes[0]);
             scene.open(scenes, path, ready);
             if let Some(axe) = &axe {
                 scene.browser.evaluate(&format!("{axe};0"));
             }
-            for (theme, rules) in [("light", ""), ("dark", COLOUR_RULES)] {
+            for (theme, rules) in themes.into_iter().zip(["", COLOUR_RULES]) {
                 scene.browser.show_as(width, 900, theme);
                 let at = format!("{name}, {width} px, {theme}");
                 let dark = "matchMedia('(prefers-color-scheme: dark)').matches";
@@ -336,8 +337,15 @@ fn a_live_page_stops_in_two_steps_and_comes_back_after_a_loss() {
     scene.browser.until("document.querySelector('.now button.danger').disabled");
     scene.browser.until("document.querySelector('.now').textContent.includes('Stopping at once')");
     assert_eq!(scene.front.sent("POST /api/live/on/stop").unwrap(), json!({ "now": true }));
-    // The next level warms up: the figures of the one before are not its own.
     let rate = "document.querySelector('.tiles.live .value').textContent";
+    // Another level's charts change nothing of what is said of the one that runs.
+    let now = scene.browser.evaluate(rate);
+    scene.browser.evaluate("(() => { const pick = document.querySelector('select[name=level]'); pick.value = '0'; pick.dispatchEvent(new Event('change')); })()");
+    scene
+        .browser
+        .until("[...document.querySelectorAll('figure')].some(it => it.innerHTML.includes('5 clients: '))");
+    scene.expect("another level", rate, &now, "the rate of the level that runs");
+    // The next level warms up: the figures of the one before are not its own.
     scene.expect("measuring", &format!("{rate} !== '–'"), &json!(true), "a rate");
     scene.open(&[], "/live/warming", ".now .phase:not(:empty)");
     scene.expect("warming", rate, &json!("–"), "the rate before there is one");
