@@ -199,6 +199,8 @@ mod tests {
         assert!(wrong.hint.is_some());
         let slip = planned("run", "[load]\ncleints = \"1\"\n").unwrap_err();
         assert_eq!((slip.line, slip.hint.as_deref()), (Some(2), Some("did you mean `clients`?")), "{slip:?}");
+        let cpus = planned("scale", "[series]\ncpus = [1, 4000]\n").unwrap_err();
+        assert_eq!(cpus.key.as_deref(), Some("series.cpus"), "{cpus:?}");
         // A rule over several keys names no line.
         let rule = planned("run", "[load]\naa = true\n").unwrap_err();
         assert_eq!(rule.key.as_deref(), Some("load.iterations"), "{rule:?}");

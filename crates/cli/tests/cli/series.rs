@@ -382,7 +382,7 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         ),
         (
             &["scale", "reference", "--cpus", "1,4000"],
-            "error: 4000 CPUs for the server: this process may run on",
+            "error: --cpus (series.cpus): 4000 CPUs for the server, but this process may run on",
         ),
     ];
     for (arguments, expected) in cases {

@@ -28,7 +28,7 @@ pub(super) fn share(cpus: &Cpus, numbers: &[u32], taken: &[u32]) -> Result<Share
     let all = order.len() as u32;
     if let Some(number) = numbers.iter().find(|number| **number > all) {
         return Err(format!(
-            "{number} CPUs for the server: this process may run on {} ({})",
+            "series.cpus: {number} CPUs for the server, but this process may run on {} ({})",
             cpus.all().len(),
             cpu_list(&cpus.all())
         ));
@@ -139,7 +139,7 @@ mod tests {
         assert!(shares.warnings[0].contains("with 4 CPUs") && shares.warnings.len() == 1);
         assert_eq!(
             share(&four, &[5], &[]).unwrap_err(),
-            "5 CPUs for the server: this process may run on 4 (0-3)"
+            "series.cpus: 5 CPUs for the server, but this process may run on 4 (0-3)"
         );
     }
 }
