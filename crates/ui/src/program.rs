@@ -24,7 +24,14 @@ pub(crate) struct Printed {
 /// If it cannot be started.
 pub(crate) fn run(program: &Path, command: &str, path: &Path) -> io::Result<Printed> {
     let mut run = Command::new(program);
-    run.args(["--color", "never", command]).arg("--").arg(path).stdin(Stdio::null());
+    run.args(["--color", "never", command]).stdin(Stdio::null());
+    if command == "archive" {
+        // A page does not know where the front was started: the whole path is what it prints.
+        let mut file = path.file_name().unwrap_or_default().to_owned();
+        file.push(".tar.gz");
+        run.arg("--output").arg(std::env::current_dir()?.join(file));
+    }
+    run.arg("--").arg(path);
     let done = run.output()?;
     let text = [done.stdout, done.stderr].concat();
     let lines = String::from_utf8_lossy(&text).lines().map(str::to_owned).collect();

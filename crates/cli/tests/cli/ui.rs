@@ -225,6 +225,9 @@ fn a_stored_run_is_verified_archived_and_certified_where_that_is_allowed() {
     for (what, good) in [("verify", true), ("archive", true)] {
         let (status, done) = front.asker.post(&format!("/api/runs/{name}/{what}"), &json!({}));
         assert_eq!((status, done["ok"].as_bool()), (200, Some(good)), "{what}: {done}");
+        let archive = dir.path().canonicalize().unwrap().join(format!("{name}.tar.gz"));
+        let says_where = done["lines"].to_string().contains(archive.to_str().unwrap());
+        assert_eq!((says_where, archive.is_file()), (what == "archive", what == "archive"), "{what}: {done}");
     }
     // A run of a fifth of a second breaks rules of publication: what `certify` says of that is shown.
     let (status, refused) = front.asker.post(&format!("/api/runs/{name}/certify"), &json!({}));
