@@ -5,7 +5,7 @@
 //! front of every check.
 
 /// What a block of code in a comment is called that rustdoc compiles.
-const EXAMPLES: [&str; 6] = ["", "rust", "no_run", "should_panic", "compile_fail", "edition2024"];
+const COMPILED: [&str; 6] = ["", "rust", "no_run", "should_panic", "compile_fail", "edition2024"];
 
 /// One file.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Source {
             };
             let Some(language) = comment.trim().strip_prefix("```") else { return false };
             inside = !inside;
-            inside && language.split(',').any(|word| EXAMPLES.contains(&word.trim()))
+            inside && language.split(',').any(|word| COMPILED.contains(&word.trim()))
         })
     }
 
