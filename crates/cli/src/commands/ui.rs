@@ -30,6 +30,10 @@ pub(super) fn execute(args: &UiArgs, console: &Console) -> Result<Exit, Failure>
     // Runs are started elsewhere, and pages name the directory.
     let runs_dir =
         std::path::absolute(&runs_dir).map_err(|error| Failure::file("find", &runs_dir, &error))?;
+    if runs_dir.exists() && !runs_dir.is_dir() {
+        let message = format!("--runs-dir: `{}` is not a directory", runs_dir.display());
+        return Err(Failure::usage(message).hint("name the directory with the runs; it may not exist yet"));
+    }
     let options = Options {
         port: args.port.unwrap_or(0),
         runs_dir,

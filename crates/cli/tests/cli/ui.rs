@@ -188,6 +188,17 @@ fn the_values_of_a_form_come_to_the_run_that_the_testbed_is() {
 }
 
 #[test]
+fn a_file_is_no_directory_of_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let said = webstone_in(dir.path(), &["ui", "--runs-dir", "file"]);
+    assert_eq!((said.code, said.out.as_str()), (2, ""), "{}", said.err);
+    let file = dir.path().canonicalize().unwrap().join("file");
+    let expected = format!("error: --runs-dir: `{}` is not a directory\nhint: name", file.display());
+    assert!(said.err.starts_with(&expected), "{}", said.err);
+}
+
+#[test]
 fn what_is_wrong_is_told_at_its_key() {
     let dir = tempfile::tempdir().unwrap();
     let front = Front::start(dir.path(), &[]);

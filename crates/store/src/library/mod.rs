@@ -78,6 +78,7 @@ impl LibraryError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             LibraryError::Io { doing: "read", .. } => None,
+            LibraryError::Io { source, .. } if notes::is_full(source) => Some("free some space"),
             LibraryError::Io { .. } => Some("name a directory that you may write to"),
             LibraryError::Name { .. } => {
                 Some("give the name of a directory below runs/, as `webstone list` prints it")

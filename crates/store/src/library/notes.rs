@@ -73,11 +73,17 @@ pub enum NotesError {
     TooLong(usize),
 }
 
+/// Whether there is no room for what was to be written.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 impl NotesError {
     /// What to do about it, where there is something.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             NotesError::Io { doing: "read", .. } => None,
+            NotesError::Io { source, .. } if is_full(source) => Some("free some space"),
             NotesError::Io { .. } => {
                 Some("notes lie beside the run's directory: that must be a place that you may write to")
             }
@@ -190,6 +196,15 @@ fn named(directory: &Path) -> Result<PathBuf, NotesError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_is_not_taken_for_a_place_that_nobody_may_write_to() {
+        let hint = |kind: io::ErrorKind| {
+            NotesError::Io { doing: "write", path: PathBuf::new(), source: kind.into() }.hint().unwrap()
+        };
+        assert_eq!(hint(io::ErrorKind::StorageFull), "free some space");
+        assert!(hint(io::ErrorKind::PermissionDenied).contains("may write to"));
+    }
 
     #[test]
     fn notes_lie_beside_the_record_and_go_when_they_are_empty() {
