@@ -261,18 +261,25 @@ impl Quote {
             _ => format!(" at {}", peak.key()),
         };
         let workers = if self.workers == 1 { "worker" } else { "workers" };
-        let fewer = self.workers_calibrated.map(|with| format!(" with {with},")).unwrap_or_default();
-        let workers = format!("{} {workers}, {}; calibrated{fewer}", self.workers, self.backend);
+        let workers = format!("{} {workers}, {}", self.workers, self.backend);
         let shared = if self.shared_cpus { ", on CPUs that it shared with the null server" } else { "" };
         let day = self.made_at.split('T').next().unwrap_or_default();
         let percent = percent(peak.percent);
         match (self.generators, peak.generator) {
-            (Some(hosts), Some(generator)) if hosts > 1 => format!(
-                "{bound}{percent} of what generator {} can do there{at}, the highest share of {hosts} generators ({workers} {day} or \
-                 later{shared})",
-                generator.saturating_add(1)
-            ),
-            _ => format!("{bound}{percent} of what this generator can do here{at} ({workers} {day}{shared})"),
+            (Some(hosts), Some(generator)) if hosts > 1 => {
+                let fewer = self.workers_calibrated.map(|with| format!(", with {with}")).unwrap_or_default();
+                format!(
+                    "{bound}{percent} of what generator {} can do there{at}, the highest share of {hosts} generators ({workers}; oldest \
+                     calibration {day}{fewer}{shared})",
+                    generator.saturating_add(1)
+                )
+            }
+            _ => {
+                let fewer = self.workers_calibrated.map(|with| format!(" with {with},")).unwrap_or_default();
+                format!(
+                    "{bound}{percent} of what this generator can do here{at} ({workers}; calibrated{fewer} {day}{shared})"
+                )
+            }
         }
     }
 }

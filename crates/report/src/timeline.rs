@@ -47,6 +47,8 @@ pub struct TimelineRun<'a> {
     pub version: &'a str,
     /// The figure.
     pub value: f64,
+    /// Both ends of its 95 % interval, where it has one.
+    pub interval: Option<[f64; 2]>,
     /// The word of the verdict.
     pub verdict: &'a str,
 }
@@ -71,7 +73,12 @@ fn one(timeline: &Timeline<'_>, screen: &Screen, out: &mut String) {
     let unit = if unit.is_empty() { scale.unit } else { unit };
     let mut table = Table::default();
     table.text("run", Room::Always).text("started", Room::Optional(1)).text("version", Room::Optional(2));
-    table.number("value", unit, Room::Always).text("verdict", Room::Optional(3));
+    table.number("value", unit, Room::Always);
+    let has_intervals = timeline.runs.iter().any(|run| run.interval.is_some());
+    if has_intervals {
+        table.number("95 % interval", unit, Room::Optional(4));
+    }
+    table.text("verdict", Room::Optional(3));
     let steps = timeline.steps.unwrap_or_default();
     if !steps.is_empty() {
         table.number("step", "", Room::Always);
@@ -83,10 +90,16 @@ fn one(timeline: &Timeline<'_>, screen: &Screen, out: &mut String) {
             None => "new".to_owned(),
         });
         let started = date_time(run.started);
-        let shown = [run.name, &started, run.version, &scale.show(run.value), run.verdict];
-        let cells = shown.into_iter().chain((!steps.is_empty()).then_some(size.as_str()));
+        let interval = run.interval.map_or_else(
+            || screen.dash().to_owned(),
+            |[low, high]| format!("{} to {}", scale.show(low).trim(), scale.show(high).trim()),
+        );
+        let mut cells = vec![run.name.to_owned(), started, run.version.to_owned(), scale.show(run.value)];
+        cells.extend(has_intervals.then_some(interval));
+        cells.push(run.verdict.to_owned());
+        cells.extend((!steps.is_empty()).then_some(size));
         let tone = if step.is_some() { Tone::Caution } else { Tone::Plain };
-        table.row_in(cells.map(|cell| screen.safe(cell)).collect(), tone, step.is_some());
+        table.row_in(cells.iter().map(|cell| screen.safe(cell)).collect(), tone, step.is_some());
     }
     table.draw(screen, out);
     if let Some(note) = table.dropped(screen) {
@@ -155,6 +168,7 @@ mod tests {
             started: "2026-01-01T00:00:00.000Z",
             version: "1.24.0",
             value: if place < 6 { 12_345.0 } else { 11_111.0 },
+            interval: (place == 6).then_some([11_000.0, 11_222.0]),
             verdict: "VALID",
         };
         (0..number).map(run).collect()
@@ -194,6 +208,7 @@ mod tests {
             text.lines().filter(|line| line.contains(" VALID ") && line.contains("-10.0 %")).collect();
         assert_eq!(marked.len(), 1, "{text}");
         assert!(marked[0].contains("11,111"), "{text}");
+        assert!(marked[0].contains(" 11,000 to 11,222 "), "{text}");
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in [
             "Looks like a step at 20260101T000000Z-night: 12,345/s over 6 runs before, 11,111/s over 6 runs from then on: \

@@ -66,6 +66,7 @@ fn timeline<'a>(history: &'a History<'a>) -> Timeline<'a> {
         started: run.started,
         version: run.server_version,
         value: run.value,
+        interval: run.interval,
         verdict: run.verdict,
     };
     Timeline {

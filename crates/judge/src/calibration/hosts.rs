@@ -140,7 +140,7 @@ mod tests {
         assert!((first - 5.0).abs() < 1e-9 && (second - 10.0).abs() < 1e-9, "{shares:?}");
         assert_eq!((quote.workers, quote.generators, &*quote.made_at), (3, Some(3), "2026-11-21T17:00:00Z"));
         let sentence = "10 % of what generator 2 can do there at 6 clients, the highest share of 3 generators (3 workers, epoll; \
-                        calibrated 2026-11-21 or later)";
+                        oldest calibration 2026-11-21)";
         assert_eq!(said(&record).as_deref(), Some(sentence));
     }
 
@@ -213,7 +213,7 @@ mod tests {
         let sentence = said(&more).unwrap();
         assert!(
             sentence.starts_with("at most 10 % of what generator 2 can do there")
-                && sentence.contains("(6 workers, epoll; calibrated with 3, 2026-11-21 or later)"),
+                && sentence.contains("(6 workers, epoll; oldest calibration 2026-11-21, with 3)"),
             "{sentence}"
         );
         let mut none = fleet();
