@@ -12,7 +12,8 @@ use webstone_engine::h1::request::{RequestParts, write_request};
 use webstone_engine::h1::response::ResponseParser;
 use webstone_engine::{Control, LevelJob, Plan, run_level};
 use webstone_model::metrics::Histogram;
-use webstone_model::spec::{ConnectionPolicy, HttpVersion, RunSpec};
+use webstone_model::spec::{ClientSpec, ConnectionPolicy, HttpVersion, RunSpec};
+use webstone_model::tls::TlsSpec;
 use webstone_model::units::Nanos;
 use webstone_model::workload::template::{RenderContext, Template};
 use webstone_model::workload::{FileRequest, Page, PageSequence, Sampler, Workload};
@@ -35,11 +36,15 @@ fn main() {
         ("render-request", []) => render_request(count),
         ("pick-page", []) => pick_page(count),
         ("record-latency", []) => record_latency(count),
-        ("keep-alive", [url]) => level(url, ConnectionPolicy::KeepAlive, count, 1),
+        ("keep-alive" | "https", [url]) => level(url, kept(HttpVersion::Http11), count, 1),
         ("keep-alive", [url, workers]) => {
-            level(url, ConnectionPolicy::KeepAlive, count, workers.parse().expect("a number of workers"));
+            level(url, kept(HttpVersion::Http11), count, workers.parse().expect("a number of workers"));
         }
-        ("per-request", [url]) => level(url, ConnectionPolicy::PerRequest, count, 1),
+        ("per-request", [url]) => {
+            let client = ClientSpec { connections: ConnectionPolicy::PerRequest, ..ClientSpec::default() };
+            level(url, client, count, 1);
+        }
+        ("h2c" | "h2", [url]) => level(url, kept(HttpVersion::Http2), count, 1),
         _ => panic!("{operation} is no operation, or a URL is missing or too much"),
     }
 }
@@ -128,14 +133,19 @@ fn record_latency(count: u64) {
     assert_eq!(histogram.len(), count);
 }
 
+/// Clients that keep their connections, whoever the server says it is.
+fn kept(http: HttpVersion) -> ClientSpec {
+    let tls = TlsSpec { verify: false, ..TlsSpec::default() };
+    ClientSpec { connections: ConnectionPolicy::KeepAlive, http, tls, ..ClientSpec::default() }
+}
+
 /// A level of `count` requests with everything that is measured by default.
-fn level(url: &str, connections: ConnectionPolicy, count: u64, workers: u32) {
-    let mut spec = RunSpec { target: vec![url.to_owned()], ..RunSpec::default() };
+fn level(url: &str, client: ClientSpec, count: u64, workers: u32) {
+    let mut spec = RunSpec { target: vec![url.to_owned()], client, ..RunSpec::default() };
     spec.load.duration = Nanos::ZERO;
     spec.load.warmup = Nanos::ZERO;
     spec.load.pages = Some(count);
     spec.generator.workers = workers;
-    spec.client.connections = connections;
     // Under callgrind everything takes fifty times as long.
     spec.client.request_timeout = Nanos::from_secs(600);
     spec.client.first_byte_timeout = Nanos::from_secs(600);

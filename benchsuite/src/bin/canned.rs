@@ -1,10 +1,13 @@
 //! The null server of `webstone_server` as a program of the suite: the same answer for every request, from one epoll loop
-//! a CPU. What it is loaded with shows a load generator's own ceiling.
+//! a CPU. What it is loaded with shows a load generator's own ceiling. Where TLS or HTTP/2 is wanted, the reference server in its
+//! place.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use webstone_server::{NullOptions, serve_null};
+use webstone_model::server_tls::ServerTls;
+use webstone_model::spec::ServerSpec;
+use webstone_server::{Fileset, NullOptions, ServeOptions, serve, serve_null};
 
 const HELP: &str = "\
 usage: webstone-canned [options]
@@ -13,6 +16,9 @@ usage: webstone-canned [options]
   --path PATH    the body is what webstone's generated fileset has at this path (/file500.html)
   --close        close each connection behind its first answer
   --cpus LIST    one event loop on each of these CPUs, separated by commas (one loop, not pinned)
+  --http2        alone: webstone's reference server on one thread, with /file0.html to /file4.html of 500 bytes,
+                 in HTTP/1 and HTTP/2
+  --tls          alone: the same over TLS
 
 Prints its address, http://127.0.0.1:PORT, and serves until it is ended.
 ";
@@ -20,23 +26,48 @@ Prints its address, http://127.0.0.1:PORT, and serves until it is ended.
 const CPU_MAX: u32 = 1023;
 
 fn main() -> ExitCode {
-    match parse(std::env::args().skip(1)) {
-        Ok(Some(options)) => match serve_null(&options, announce) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("error: {error}");
-                ExitCode::FAILURE
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let is_alone = |option: &str| matches!(&words[..], [only] if only == option);
+    let served = if is_alone("--http2") || is_alone("--tls") {
+        serve_reference(is_alone("--tls")).map_err(|error| error.to_string())
+    } else {
+        match parse(words.into_iter()) {
+            Ok(Some(options)) => serve_null(&options, announce).map_err(|error| error.to_string()),
+            Ok(None) => {
+                print!("{HELP}");
+                return ExitCode::SUCCESS;
             }
-        },
-        Ok(None) => {
-            print!("{HELP}");
-            ExitCode::SUCCESS
+            Err(error) => {
+                eprintln!("error: {error}\nhint: --help lists the options");
+                return ExitCode::from(2);
+            }
         }
+    };
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}\nhint: --help lists the options");
-            ExitCode::from(2)
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
         }
     }
+}
+
+/// The reference server on one thread, until a signal ends it.
+fn serve_reference(tls: bool) -> Result<(), webstone_server::ServeError> {
+    let spec = ServerSpec {
+        listen: "127.0.0.1:0".to_owned(),
+        threads: 1,
+        http2: true,
+        tls: tls.then(ServerTls::default),
+        ..ServerSpec::default()
+    };
+    let files = (0..5).map(|number| (format!("/file{number}.html"), 500)).collect();
+    let fileset = Fileset::from_entries(files, |_, _, out| out.fill(b'x'));
+    let announced = |ready: &webstone_server::Ready| {
+        // Nobody to tell: it is ended by a signal all the same.
+        let _ = announce(&ready.url);
+    };
+    serve(ServeOptions { fileset, ..ServeOptions::new(spec) }, announced).map(drop)
 }
 
 fn announce(url: &str) -> io::Result<()> {
@@ -66,6 +97,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<NullOptions>,
                     .filter(|cpus| cpus.iter().all(|cpu| *cpu <= CPU_MAX))
                     .ok_or_else(|| format!("--cpus {text}: not a list such as 0,1"))?;
             }
+            "--http2" | "--tls" => return Err(format!("{option} goes with no other option")),
             _ => return Err(format!("`{option}` is not an option")),
         }
     }
@@ -84,6 +116,7 @@ mod tests {
     fn wrong_options_name_themselves() {
         for (text, part) in [
             ("--bodies 3", "`--bodies` is not an option"),
+            ("--body 3 --tls", "--tls goes with no other option"),
             ("--body", "--body needs a value"),
             ("--body x", "--body x: not a number"),
             ("--cpus 0,x", "--cpus 0,x: not a list"),
