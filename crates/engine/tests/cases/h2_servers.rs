@@ -16,6 +16,21 @@ pub(super) struct Served {
     pub(super) url: String,
 }
 
+impl Served {
+    /// What it logged in a file of its directory, once there are so many lines or ten seconds have passed: nginx logs an answer
+    /// behind it.
+    pub(super) fn logged(&self, file: &str, lines: u64) -> String {
+        for _ in 0..1000 {
+            let log = std::fs::read_to_string(self.directory.join(file)).unwrap();
+            if log.lines().count() as u64 >= lines {
+                return log;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::fs::read_to_string(self.directory.join(file)).unwrap()
+    }
+}
+
 impl Drop for Served {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -121,7 +136,7 @@ fn counts_are_those_of_the_log() {
     assert_eq!(outcome.measured.counts.succeeded, 2_000);
     let http2 = outcome.measured.http2.unwrap();
     assert!(http2.goaways >= 18, "{http2:?}");
-    let log = std::fs::read_to_string(served.directory.join("access.log")).unwrap();
+    let log = served.logged("access.log", 2_000);
     let answered: Vec<&str> =
         log.lines().filter(|line| line.contains("GET /small HTTP/2.0 200 100")).collect();
     assert_eq!(answered.len(), 2_000);

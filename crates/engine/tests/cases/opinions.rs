@@ -134,15 +134,7 @@ fn nginx_logs_the_same_handshakes() {
                 let what = format!("{http:?} {version} {policy:?} {share}");
                 assert_eq!((errors(&outcome), outcome.measured.counts.succeeded), (vec![], PAGES), "{what}");
                 let found = outcome.measured.handshakes.as_ref().unwrap();
-                // The log of an answer may come a little behind it.
-                let mut log = String::new();
-                for _ in 0..200 {
-                    log = std::fs::read_to_string(served.directory.join("handshakes.log")).unwrap();
-                    if log.lines().count() as u64 >= found.ended() {
-                        break;
-                    }
-                    std::thread::sleep(Duration::from_millis(10));
-                }
+                let log = served.logged("handshakes.log", found.ended());
                 let count = |start: &str| log.lines().filter(|line| line.starts_with(start)).count() as u64;
                 assert_eq!(
                     (found.full, found.resumed, found.failed),
