@@ -28,7 +28,7 @@ use crate::worker::{Published, Seat, Shared, Worker};
 
 /// How often the level looks at its workers where something may have to be done, and where nothing but an interruption.
 const WATCH_EVERY: Duration = Duration::from_millis(5);
-const WATCH_SELDOM: Duration = Duration::from_millis(40);
+const WATCH_SELDOM: Duration = Duration::from_millis(100);
 /// How long the window waits, behind the warm-up, for clients that have had no answer yet. Then it opens without them:
 /// clients that starve are a result.
 const FIRST_ANSWERS_NS_MAX: u64 = 20_000_000_000;

@@ -26,8 +26,9 @@ use super::member::{Link, Members, lock};
 use super::merge::{HostResult, merge};
 use crate::generator::{Level, LevelError, Made};
 
-/// How long the course is left alone where nothing comes.
-const TICK: Duration = Duration::from_millis(10);
+/// How long the course is left alone where nothing comes: what a host says is heard at once, and this is soon enough for what it does not
+/// say, and for an interruption.
+const TICK: Duration = Duration::from_millis(100);
 
 /// One level, before, while and after it runs.
 pub(super) struct FleetLevel {

@@ -36,8 +36,8 @@ use crate::preflight::target::{self, TargetError, TargetFacts};
 use crate::run::foresee;
 use crate::sweep::looked_for;
 
-/// Between two looks at a running level.
-const LOOK: Duration = Duration::from_millis(40);
+/// Between two looks at a running level: each takes CPU time from its load.
+const LOOK: Duration = Duration::from_millis(250);
 /// The same before its window opens, and where it closes.
 const CLOSE_LOOK: Duration = Duration::from_millis(4);
 /// Between two signs of life while a level lasts.
