@@ -119,7 +119,8 @@ fn separate_hosts_meet_the_rules_that_are_about_them() {
     );
     assert!(evidence("same-program").ends_with("… on 2 load generators"), "{rules:?}");
     assert!(
-        evidence("calibration").contains("the highest share of 2 generators (2 workers, epoll; calibrated ")
+        evidence("calibration")
+            .contains("the highest share of 2 generators (2 workers, epoll; oldest calibration ")
     );
     // A busy machine may be late, and is then told so.
     assert_ne!(rules["aligned-windows"].0, "cannot-tell", "{rules:?}");
