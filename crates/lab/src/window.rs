@@ -261,7 +261,7 @@ impl<'a> Window<'a> {
         let ended = own_cpu_time();
         self.looks += 1;
         self.cost += ended.saturating_sub(began);
-        // Readings of the whole host, at both ends of the window, are dearer, and are not what comes again.
+        // Readings of the whole host, at both ends of the window, cost more, and are not what comes again.
         self.next_look = Instant::now() + pause_after(ended.saturating_sub(looked));
     }
 

@@ -67,6 +67,17 @@ pub(crate) fn measured(dir: &Path, server: &str, more: &[&str]) -> Value {
     record
 }
 
+/// Whether what the server used was read where the window opened and where it closed. On a busy machine a short window may be over
+/// before anybody looks; the record says so then, and has no figures.
+#[expect(clippy::print_stdout, reason = "a skipped test says why")]
+pub(crate) fn was_read(iteration: &Value) -> bool {
+    let why = iteration["server_missing"].as_str();
+    if let Some(why) = why {
+        println!("skipped: what the server used: {why}");
+    }
+    why.is_none()
+}
+
 fn port(url: &str) -> u16 {
     url.rsplit_once(':').unwrap().1.parse().unwrap()
 }
@@ -94,7 +105,11 @@ fn serves(server: &str, program: &str, package: &str) {
             for fact in ["server.logging", "server.dns", "server.processes", "server.software"] {
                 assert!(record["environment"][fact].is_string(), "{server}: {fact}");
             }
-            let used = &record["iterations"][0]["server"];
+            let iteration = &record["iterations"][0];
+            if !was_read(iteration) {
+                continue;
+            }
+            let used = &iteration["server"];
             assert!(used["resident_bytes_max"].as_u64().unwrap() > 0, "{server}: {used}");
         }
     }
@@ -234,7 +249,8 @@ fn a_daemon_is_a_server_too_and_does_not_get_away() {
     let line = format!("/usr/bin/python3 {}/daemon.py {{address}} {{port}} {{root}}", dir.path().display());
     let record = measured(dir.path(), "command", &["--server-command", &line]);
     assert_eq!(record["target"]["software"]["name"], "command");
-    assert!(record["iterations"][0]["server"]["user_ns"].as_u64().unwrap() > 0);
+    let iteration = &record["iterations"][0];
+    assert!(!was_read(iteration) || iteration["server"]["user_ns"].as_u64().unwrap() > 0);
     killed_with(dir.path(), "command", &["--server-command", &line]);
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::own_servers::{directory, is_installed, run_in};
+use crate::own_servers::{directory, is_installed, run_in, was_read};
 use crate::program::Server;
 
 /// The files and their sizes.
@@ -90,8 +90,10 @@ fn a_proxy_without_a_cache_asks_for_everything() {
             assert!(origin["url"].as_str().unwrap() != record["target"]["url"].as_str().unwrap());
             // It is a process of its own, and neither's memory is in the other's.
             let of = |whose: &str| record["iterations"][0][whose].clone();
-            assert_eq!(of("origin")["server"]["processes"]["processes_max"], 1, "{choice}");
-            assert!(of("origin")["server"]["resident_bytes_max"].as_u64().unwrap() > 0);
+            if was_read(&record["iterations"][0]) {
+                assert_eq!(of("origin")["server"]["processes"]["processes_max"], 1, "{choice}");
+                assert!(of("origin")["server"]["resident_bytes_max"].as_u64().unwrap() > 0);
+            }
             assert!(of("server")["requests"].is_null(), "the proxy counts nothing itself");
         }
     }
