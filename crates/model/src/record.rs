@@ -430,6 +430,14 @@ pub struct ServerUse {
     pub processes: Option<ProcessUse>,
 }
 
+impl ServerUse {
+    /// Whether its processes were read where the window opened and where it closed. If not, it has nothing but what the server counted
+    /// itself, and its zeros were never measured.
+    pub fn was_read(&self) -> bool {
+        self.processes.is_some() || self.user_ns > 0 || self.system_ns > 0 || self.resident_bytes_max > 0
+    }
+}
+
 /// What the server behind a proxy did while a window was open.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

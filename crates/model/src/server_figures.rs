@@ -68,7 +68,7 @@ impl ServerFigures {
     /// Over these iterations; those for which the server was not looked at would dilute its share, and are left out. `None`
     /// where there is no other.
     pub fn of(runs: &[&IterationRecord]) -> Option<ServerFigures> {
-        ServerFigures::over(runs, |run| Some(Seen { read: while_read(run), used: run.server.as_ref()? }))
+        ServerFigures::over(runs, |run| Some(Seen { read: while_read(run), used: run.server_used()? }))
     }
 
     /// The same of one of the server's hosts, by its agent; requests are those of all hosts.
@@ -480,7 +480,11 @@ mod tests {
             }),
             ..ServerUse::default()
         };
-        let runs = [run(Some(used(3_000, 9))), run(None), run(Some(used(5_000, 7)))];
+        // Of one that was not read in time there is what it counted itself, and none of its zeros.
+        let unread = ServerUse { sent_bytes: Some(48), ..ServerUse::default() };
+        let runs =
+            [run(Some(used(3_000, 9))), run(None), run(Some(unread.clone())), run(Some(used(5_000, 7)))];
+        assert_eq!(ServerFigures::of(&[&run(Some(unread))]), None);
         let figures = ServerFigures::of(&runs.iter().collect::<Vec<_>>()).unwrap();
         assert_eq!(
             (figures.cpu_user_percent, figures.cpu_system_percent, figures.cpu_percent),
@@ -518,7 +522,14 @@ mod tests {
     #[test]
     fn nothing_measured_gives_nothing() {
         assert_eq!(ServerFigures::of(&[&run(None)]), None);
-        let empty = IterationRecord { server: Some(ServerUse::default()), ..IterationRecord::default() };
-        assert_eq!(ServerFigures::of(&[&empty]), Some(ServerFigures::default()));
+        let of_no_time = |used| {
+            let run = IterationRecord { server: Some(used), ..IterationRecord::default() };
+            ServerFigures::of(&[&run])
+        };
+        assert_eq!(of_no_time(ServerUse::default()), None);
+        let idle = ServerUse { processes: Some(ProcessUse::default()), ..ServerUse::default() };
+        let none =
+            ServerFigures { processes: of_no_time(idle.clone()).unwrap().processes, ..Default::default() };
+        assert_eq!(of_no_time(idle), Some(none));
     }
 }

@@ -132,11 +132,16 @@ pub fn host_name(agents: &[AgentRecord], agent: u32) -> String {
 }
 
 impl IterationRecord {
+    /// What the server's processes used in the window; `None` where they were not read, even if the server counted its requests.
+    pub fn server_used(&self) -> Option<&ServerUse> {
+        self.server.as_ref().filter(|used| used.was_read())
+    }
+
     /// What the server used on one of its hosts, where its processes could be seen there.
     pub fn server_on<'a>(&'a self, there: &'a ServerHostUse) -> Option<&'a ServerUse> {
         match &self.server_hosts[..] {
             // Where others are missing, the whole is as well.
-            [_] => there.server.as_ref().or(self.server.as_ref()),
+            [_] => there.server.as_ref().or(self.server_used()),
             _ => there.server.as_ref(),
         }
     }

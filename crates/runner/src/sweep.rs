@@ -411,6 +411,7 @@ impl Sweep<'_> {
             requests: counted.as_ref().map(|counted| counted.requests),
             ..used.server
         });
+        let server = server.filter(|used| used.was_read() || used.accepted.is_some());
         let OnHosts { server, hosts: server_hosts, missing: server_missing } = match elsewhere {
             None => OnHosts { server, missing: late, ..OnHosts::default() },
             Some(watched) => self.agents.on_hosts(watched, measured.window_ns),

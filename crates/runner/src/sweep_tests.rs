@@ -441,6 +441,7 @@ fn a_server_that_is_read_at_other_times_has_no_figures() {
     let [iteration] = &record.iterations[..] else { panic!("{:?}", record.iterations) };
     let server = iteration.server.as_ref().unwrap();
     assert_eq!((server.user_ns, &server.processes, server.sent_bytes), (0, &None, Some(48)));
+    assert_eq!(iteration.server_used(), None);
     let why = iteration.server_missing.as_deref().unwrap();
     assert!(why.starts_with("its counters were read over 0.") && why.ends_with("1.00 s long"), "{why}");
     let told =

@@ -30,7 +30,7 @@ pub(super) fn in_window<'a>(record: &'a RunRecord, run: &'a IterationRecord) -> 
     let target = &record.target;
     if target.agents.is_empty() {
         let host = run.host.as_ref().filter(|_| this_host(record) == Some(true));
-        let server = run.server.as_ref();
+        let server = run.server_used();
         let only = host.map(|host| ServerHost { agent: None, host, cpus: &target.cpus, server });
         return only.into_iter().collect();
     }
@@ -53,7 +53,7 @@ pub(super) fn used_ns(record: &RunRecord, run: &IterationRecord, agent: Option<u
     let of = |server: &ServerUse| server.user_ns.saturating_add(server.system_ns);
     let Some(there) = run.server_hosts.iter().find(|there| there.agent == agent.unwrap_or(0)) else {
         let is_elsewhere = !record.target.agents.is_empty();
-        return run.server.as_ref().filter(|_| !is_elsewhere).map(of);
+        return run.server_used().filter(|_| !is_elsewhere).map(of);
     };
     let cpus = |agent: u32| record.target.agents.get(agent as usize).map_or(&[][..], |agent| &agent.cpus);
     let is_beside = |other: &&ServerHostUse| {

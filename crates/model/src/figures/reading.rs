@@ -102,7 +102,7 @@ impl<'a> Reading<'a> {
 
     /// What the server's processes used, over all windows in which they could be seen.
     pub fn server_use(&self) -> Option<&ServerUse> {
-        self.server_use.get_or_init(|| server_use(&self.runs, |run| run.server.as_ref())).as_ref()
+        self.server_use.get_or_init(|| server_use(&self.runs, IterationRecord::server_used)).as_ref()
     }
 
     /// What the server behind a proxy did.

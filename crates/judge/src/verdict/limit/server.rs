@@ -59,7 +59,7 @@ impl Server {
                 None => allowed,
             },
         };
-        let used = |run| Some((while_read(run).0, run.server.as_ref()?));
+        let used = |run| Some((while_read(run).0, run.server_used()?));
         Server::over(who.to_owned(), (allowed, cpus), figures, runs, used)
             .map(|server| Server { possessive: "The server's CPU".to_owned(), ..server })
     }
