@@ -152,6 +152,8 @@ fn a_cpu_is_held_against_itself_at_its_best_in_the_level() {
         (vec![Cause::Slowed], vec![Cause::Slowed; 2])
     );
     assert_eq!((&*verdict.reasons[0].measured, &*verdict.reasons[0].limit), ("10.4 %", "9 %"));
+    let barely = of(&worked([(5_200, 5_000), (5_302, 5_100), (5_200, 5_000), (5_200, 5_000)]));
+    assert_eq!((&*barely.doubts[0].measured, &*barely.doubts[0].limit), ("6.04 %", "6 %"), "not 6.0 %");
     // What only later windows show comes too late for a repetition, and still leaves doubt.
     let late = worked([(6_500, 6_400), (6_500, 6_400), (5_100, 5_000), (5_100, 5_000)]);
     assert_eq!(worths(&late), [Worth::Disturbed, Worth::Disturbed, Worth::Clean, Worth::Clean]);

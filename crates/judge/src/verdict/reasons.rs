@@ -74,17 +74,16 @@ fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
     }
     let is_slow = worst.kind == LossKind::Slow;
     let by_share = is_slow || worst.percent >= TAKEN_PERCENT_CLEAN;
-    let measured = match by_share {
-        true => format!("{:.1} %", worst.percent),
-        false => time(worst.stalled_ns_max as f64),
-    };
     let (to, taken, slower, stall_ns) = match worst.worth {
         Worth::Void => (reasons, TAKEN_PERCENT_VOID, SLOWER_PERCENT_VOID, STALL_NS_VOID),
         _ => (doubts, TAKEN_PERCENT_CLEAN, SLOWER_PERCENT_CLEAN, STALL_NS_CLEAN),
     };
-    let limit = match by_share {
-        true => format!("{} %", if is_slow { slower } else { taken }),
-        false => time(stall_ns as f64),
+    let (measured, limit) = match by_share {
+        true => {
+            let limit = if is_slow { slower } else { taken };
+            (rounded(worst.percent, limit), format!("{limit} %"))
+        }
+        false => (time(worst.stalled_ns_max as f64), time(stall_ns as f64)),
     };
     let cause = if is_slow { Cause::Slowed } else { Cause::Disturbed };
     to.push(of_run(run, cause, measured, limit, &worst.sentence()));
@@ -354,8 +353,8 @@ fn starved(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>)
     reasons.push(of_run(run, Cause::ClientsStarved, measured, "0 clients".to_owned(), &sentence));
 }
 
-/// A percentage above a limit, with as many decimals as it takes not to look equal to it.
+/// A percentage at its limit or beyond, with as many decimals as it takes not to look equal to it where it is not.
 fn rounded(value: f64, limit: f64) -> String {
     let decimals = (1..6).find(|decimals| format!("{value:.decimals$}") != format!("{limit:.decimals$}"));
-    format!("{value:.*} %", decimals.unwrap_or(6))
+    format!("{value:.*} %", decimals.unwrap_or(1))
 }
