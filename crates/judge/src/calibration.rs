@@ -267,7 +267,10 @@ impl Quote {
         let percent = percent(peak.percent);
         match (self.generators, peak.generator) {
             (Some(hosts), Some(generator)) if hosts > 1 => {
-                let fewer = self.workers_calibrated.map(|with| format!(", with {with}")).unwrap_or_default();
+                let fewer = self
+                    .workers_calibrated
+                    .map(|with| format!(", with {with} workers in all"))
+                    .unwrap_or_default();
                 format!(
                     "{bound}{percent} of what generator {} can do there{at}, the highest share of {hosts} generators ({workers}; oldest \
                      calibration {day}{fewer}{shared})",

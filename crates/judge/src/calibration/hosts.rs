@@ -213,7 +213,8 @@ mod tests {
         let sentence = said(&more).unwrap();
         assert!(
             sentence.starts_with("at most 10 % of what generator 2 can do there")
-                && sentence.contains("(6 workers, epoll; oldest calibration 2026-11-21, with 3)"),
+                && sentence
+                    .contains("(6 workers, epoll; oldest calibration 2026-11-21, with 3 workers in all)"),
             "{sentence}"
         );
         let mut none = fleet();
