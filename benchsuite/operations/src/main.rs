@@ -133,7 +133,7 @@ fn record_latency(count: u64) {
     assert_eq!(histogram.len(), count);
 }
 
-/// Clients that keep their connections, whoever the server says it is.
+/// Clients that keep their connections and verify no certificate.
 fn kept(http: HttpVersion) -> ClientSpec {
     let tls = TlsSpec { verify: false, ..TlsSpec::default() };
     ClientSpec { connections: ConnectionPolicy::KeepAlive, http, tls, ..ClientSpec::default() }

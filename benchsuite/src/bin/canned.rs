@@ -16,31 +16,34 @@ usage: webstone-canned [options]
   --path PATH    the body is what webstone's generated fileset has at this path (/file500.html)
   --close        close each connection behind its first answer
   --cpus LIST    one event loop on each of these CPUs, separated by commas (one loop, not pinned)
-  --http2        alone: webstone's reference server on one thread, with /file0.html to /file4.html of 500 bytes,
-                 in HTTP/1 and HTTP/2
-  --tls          alone: the same over TLS
+  --http2        (alone) webstone's reference server in its place, on one thread, in HTTP/1 and HTTP/2, with
+                 /file0.html to /file4.html of 500 bytes
+  --tls          (alone) the same over TLS
 
-Prints its address, http://127.0.0.1:PORT, and serves until it is ended.
+Prints its address, such as http://127.0.0.1:PORT, and serves until it is ended.
 ";
 /// Largest number of a CPU that can be pinned to.
 const CPU_MAX: u32 = 1023;
 
+/// What the arguments ask for.
+#[derive(Debug, PartialEq, Eq)]
+enum Asked {
+    Help,
+    Null(NullOptions),
+    Reference { tls: bool },
+}
+
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let is_alone = |option: &str| matches!(&words[..], [only] if only == option);
-    let served = if is_alone("--http2") || is_alone("--tls") {
-        serve_reference(is_alone("--tls")).map_err(|error| error.to_string())
-    } else {
-        match parse(words.into_iter()) {
-            Ok(Some(options)) => serve_null(&options, announce).map_err(|error| error.to_string()),
-            Ok(None) => {
-                print!("{HELP}");
-                return ExitCode::SUCCESS;
-            }
-            Err(error) => {
-                eprintln!("error: {error}\nhint: --help lists the options");
-                return ExitCode::from(2);
-            }
+    let served = match parse(&std::env::args().skip(1).collect::<Vec<_>>()) {
+        Ok(Asked::Null(options)) => serve_null(&options, announce).map_err(|error| error.to_string()),
+        Ok(Asked::Reference { tls }) => serve_reference(tls).map_err(|error| error.to_string()),
+        Ok(Asked::Help) => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprintln!("error: {error}\nhint: --help lists the options");
+            return ExitCode::from(2);
         }
     };
     match served {
@@ -75,12 +78,18 @@ fn announce(url: &str) -> io::Result<()> {
     io::stdout().flush()
 }
 
-fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<NullOptions>, String> {
+fn parse(words: &[String]) -> Result<Asked, String> {
+    match words {
+        [only] if only == "--http2" => return Ok(Asked::Reference { tls: false }),
+        [only] if only == "--tls" => return Ok(Asked::Reference { tls: true }),
+        _ => {}
+    }
     let mut options = NullOptions::default();
+    let mut words = words.iter().cloned();
     while let Some(option) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{option} needs a value"));
         match option.as_str() {
-            "--help" | "-h" => return Ok(None),
+            "--help" | "-h" => return Ok(Asked::Help),
             "--close" => options.close = true,
             "--path" => options.path = value()?,
             "--body" => {
@@ -101,15 +110,15 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<NullOptions>,
             _ => return Err(format!("`{option}` is not an option")),
         }
     }
-    Ok(Some(options))
+    Ok(Asked::Null(options))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn options(text: &str) -> Result<Option<NullOptions>, String> {
-        parse(text.split_whitespace().map(str::to_owned))
+    fn options(text: &str) -> Result<Asked, String> {
+        parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
@@ -124,6 +133,6 @@ mod tests {
             let error = options(text).unwrap_err();
             assert!(error.contains(part), "{error}");
         }
-        assert_eq!(options("--help"), Ok(None));
+        assert_eq!(options("--help"), Ok(Asked::Help));
     }
 }
