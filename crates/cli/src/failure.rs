@@ -84,6 +84,9 @@ impl Failure {
             std::io::ErrorKind::PermissionDenied => {
                 failure.hint("change the permissions, or name a place that you may use")
             }
+            std::io::ErrorKind::NotADirectory => {
+                failure.hint("name a directory: a file of that name is there")
+            }
             std::io::ErrorKind::StorageFull => failure.hint("free some space, or name another disk"),
             _ => failure,
         }

@@ -196,6 +196,13 @@ fn a_file_is_no_directory_of_runs() {
     let file = dir.path().canonicalize().unwrap().join("file");
     let expected = format!("error: --runs-dir: `{}` is not a directory\nhint: name", file.display());
     assert!(said.err.starts_with(&expected), "{}", said.err);
+    for command in
+        [&["list"][..], &["history", "--server", "nginx"], &["report", "last"], &["compare", "last", "last"]]
+    {
+        let said = webstone_in(dir.path(), &[command, &["--runs-dir", "file"]].concat());
+        let expected = "error: cannot read file: Not a directory\nhint: name a directory: a file of that name is there\n";
+        assert_eq!((said.err.as_str(), said.out.as_str()), (expected, ""), "{command:?}");
+    }
 }
 
 #[test]

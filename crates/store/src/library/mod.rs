@@ -77,6 +77,9 @@ impl LibraryError {
     /// What to do about it, where there is something.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            LibraryError::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
+                Some("name a directory: a file of that name is there")
+            }
             LibraryError::Io { doing: "read", .. } => None,
             LibraryError::Io { source, .. } if notes::is_full(source) => Some("free some space"),
             LibraryError::Io { .. } => Some("name a directory that you may write to"),
