@@ -85,7 +85,7 @@ impl Failure {
                 failure.hint("change the permissions, or name a place that you may use")
             }
             std::io::ErrorKind::NotADirectory => {
-                failure.hint("name a directory: a file of that name is there")
+                failure.hint("part of this path is a file where a directory is needed")
             }
             std::io::ErrorKind::StorageFull => failure.hint("free some space, or name another disk"),
             _ => failure,

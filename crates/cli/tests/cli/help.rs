@@ -132,5 +132,6 @@ fn a_directory_that_cannot_be_made_is_named() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("file"), "").unwrap();
     let said = webstone_in(dir.path(), &["man", "file/below"]);
-    assert_eq!((said.code, said.err.as_str()), (1, "error: cannot create file/below: Not a directory\n"));
+    let expected = "error: cannot create file/below: Not a directory\nhint: part of this path is a file where a directory is needed\n";
+    assert_eq!((said.code, said.err.as_str()), (1, expected));
 }

@@ -200,7 +200,7 @@ fn a_file_is_no_directory_of_runs() {
         [&["list"][..], &["history", "--server", "nginx"], &["report", "last"], &["compare", "last", "last"]]
     {
         let said = webstone_in(dir.path(), &[command, &["--runs-dir", "file"]].concat());
-        let expected = "error: cannot read file: Not a directory\nhint: name a directory: a file of that name is there\n";
+        let expected = "error: cannot read file: Not a directory\nhint: part of this path is a file where a directory is needed\n";
         assert_eq!((said.err.as_str(), said.out.as_str()), (expected, ""), "{command:?}");
     }
 }

@@ -78,7 +78,7 @@ impl LibraryError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             LibraryError::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
-                Some("name a directory: a file of that name is there")
+                Some("part of this path is a file where a directory is needed")
             }
             LibraryError::Io { doing: "read", .. } => None,
             LibraryError::Io { source, .. } if notes::is_full(source) => Some("free some space"),
