@@ -1,5 +1,6 @@
 //! Which flag sets a key of the specification: rules name keys, and whoever typed flags looks for flags.
 
+use clap::CommandFactory;
 use webstone_runner::check::SpecError;
 
 use crate::failure::Failure;
@@ -123,7 +124,7 @@ fn named_key(key: &str, command: &str) -> String {
 /// The flag of a command that sets a key, without its hyphens.
 fn flag(key: &str, command: &str) -> Option<String> {
     let flag = flag_if_any(key, command)?;
-    let commands = crate::args::command();
+    let commands = crate::args::Cli::command();
     let mut typed = commands.find_subcommand(command)?.get_arguments();
     typed.any(|argument| argument.get_long() == Some(&flag)).then_some(flag)
 }

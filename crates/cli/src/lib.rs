@@ -21,9 +21,6 @@ mod watch;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::FromArgMatches;
-
-use crate::args::Cli;
 use crate::console::Console;
 use crate::failure::{Exit, Failure};
 use crate::usage::Usage;
@@ -35,9 +32,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     }
     let rewritten = usage::help_command(arguments);
     let arguments = rewritten.as_deref().unwrap_or(arguments);
-    let parsed =
-        args::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
-    let result = match parsed.map_err(|error| Usage::of(error, arguments)) {
+    let result = match args::parse(arguments).map_err(|error| Usage::of(error, arguments)) {
         Ok(cli) => {
             let console = Console::new(cli.color, cli.quiet);
             log::start(cli.log.as_deref()).and_then(|()| commands::execute(cli.command, arguments, &console))

@@ -41,9 +41,10 @@ pub use workout::WorkoutArgs;
 
 use examples::*;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -415,6 +416,18 @@ pub(crate) fn option_example(name: &str, option: &str) -> Option<String> {
     let argument = all.find_subcommand(name)?.get_arguments().find(|it| it.get_long() == Some(option))?;
     let help = argument.get_long_help()?.to_string();
     Some(help.rsplit_once("Example: ")?.1.lines().next()?.trim().to_owned())
+}
+
+/// Parses a command line.
+///
+/// # Errors
+/// Help that is asked for, or what is wrong.
+pub fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    let parse = |command: clap::Command| {
+        command.try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches))
+    };
+    // To write the defaults into the help takes longer than everything else of a start, and few read it.
+    parse(Cli::command()).or_else(|_| parse(command()))
 }
 
 /// The definition of the command line, with the defaults of the specification written into the help of each flag.
