@@ -190,6 +190,25 @@ fn ranks_are_ranges_and_who_cannot_be_told_apart_is_said() {
 }
 
 #[test]
+fn what_is_wrong_with_several_cells_is_told_once() {
+    let scattered = &[10, 10_000, 20, 12, 9_000][..];
+    let (series, records) = with(
+        "servers = ['nginx', 'caddy', 'apache', 'lighttpd']",
+        Kind::Servers,
+        &[scattered, scattered, &[65_000, 65_900, 64_100, 66_600, 63_400], scattered],
+    );
+    for (format, raw) in in_every_form(&series, &records) {
+        if matches!(format, Format::Json | Format::Csv) {
+            continue;
+        }
+        let text = flat(&raw);
+        let told = "nginx, caddy and lighttpd are DISTURBED: 10 clients: nothing can be concluded";
+        assert!(text.contains(told), "{format}: {text}");
+        assert!(!text.contains("nginx is DISTURBED"), "{format}: {text}");
+    }
+}
+
+#[test]
 fn what_cannot_be_is_an_alarm_in_every_form() {
     let (series, records) = with(
         "servers = ['nginx']\ncpus = [1, 2]",

@@ -182,11 +182,7 @@ impl Report<'_> {
             );
             notes.push((Tone::Caution, text));
         }
-        for (place, cell) in cells.iter().enumerate().filter(|(_, cell)| !cell.reasons.is_empty()) {
-            let word = cell.standing.map_or("", |standing| standing.word());
-            let tone = if cell.counts() { Tone::Caution } else { Tone::Alarm };
-            notes.push((tone, format!("{} is {word}: {}", cell.name, why(place, &cell.reasons))));
-        }
+        notes.extend(self.standings(why));
         notes.extend(self.summary.alarms.iter().map(|alarm| (Tone::Alarm, format!("{}.", alarm.sentence))));
         if self.summary.alarms.iter().any(|alarm| alarm.kind == AlarmKind::Inconclusive) {
             let text = "For narrower intervals stop other programs, or use longer windows (-d) or more iterations (-i).";
@@ -207,6 +203,29 @@ impl Report<'_> {
             }
         }
         notes
+    }
+
+    /// Which cells are worth less than they seem, and why. What is so of several cells is told once.
+    fn standings(&self, why: &dyn Fn(usize, &[String]) -> String) -> Vec<(Tone, String)> {
+        let mut groups: Vec<(Tone, Vec<&str>, String)> = Vec::new();
+        for (place, cell) in
+            self.summary.cells.iter().enumerate().filter(|(_, cell)| !cell.reasons.is_empty())
+        {
+            let word = cell.standing.map_or("", |standing| standing.word());
+            let tone = if cell.counts() { Tone::Caution } else { Tone::Alarm };
+            let said = format!("{word}: {}", why(place, &cell.reasons));
+            match groups.iter_mut().find(|(_, _, of_others)| *of_others == said) {
+                Some((_, names, _)) => names.push(&cell.name),
+                None => groups.push((tone, vec![&cell.name], said)),
+            }
+        }
+        let sentence = |(tone, names, said): (Tone, Vec<&str>, String)| match names.split_last() {
+            Some((last, others)) if !others.is_empty() => {
+                (tone, format!("{} and {last} are {said}", others.join(", ")))
+            }
+            _ => (tone, format!("{} is {said}", names.concat())),
+        };
+        groups.into_iter().map(sentence).collect()
     }
 
     /// What the report is made from, in a line.
