@@ -37,7 +37,7 @@ export async function live(view) {
     }), { class: "small", "aria-label": `Remove ${one.name} from the queue` })]))));
   draw(queued);
   put(view.body, runs.length ? table("Runs", [{ text: "Run", class: "left" }, "Command", "State", "Started", "Where"], runs.map(of), { class: "words rows" })
-    : el("div", { class: "empty" }, el("p", {}, "No run is on."), el("p", {}, link("/new", "Set up a run"), ", or start one in a terminal: ", el("code", {}, "webstone run"))), waiting);
+    : el("div", { class: "empty" }, el("p", {}, "No run is on."), el("p", {}, link("/new", "Set up a run"), ", or start one in a terminal: ", el("code", {}, "webstone run --watch"))), waiting);
 }
 
 /** @param {import("./view.js").View} view */
@@ -190,11 +190,12 @@ class LivePage {
     // A level that warms up has no points yet, and those of the one before are not its own.
     const running = all.finished || newest?.step === all.step ? newest : undefined;
     const last = (/** @type {any[]} */ points) => points[points.length - 1] ?? [];
-    const [, rate, p99, mean, errors, due, offered] = last(running?.points ?? []);
+    const [, rate, , mean, errors, due, offered] = last(running?.points ?? []);
     const tell = (/** @type {string} */ name, /** @type {string} */ value, /** @type {string} */ more) => { say(this.tiles[name][0], value); say(this.tiles[name][1], more); };
     tell("rate", rate_of(rate), counted(all.totals?.requests ?? 0, "request") + " in this level");
     tell("mean", ms(mean), "of the last second");
-    tell("p99", ms(p99), "of this level so far");
+    // From where the table has it, which is newer than the last point: one figure, one value.
+    tell("p99", ms(all.percentiles_ms?.[PERCENTILES.indexOf("p99")]), "of this level so far");
     this.percentiles.forEach((cell, n) => say(cell, ms(all.percentiles_ms?.[n])));
     tell("errors", rate_of(errors), counted(all.totals?.errors ?? 0, "error") + " in this level");
     tell("offered", `${rate_of(offered)} / ${rate_of(due)}`, offered < due * 0.99 ? "the generator is behind its schedule" : "arrivals per second");

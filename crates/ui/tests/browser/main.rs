@@ -338,6 +338,8 @@ fn a_live_page_stops_in_two_steps_and_comes_back_after_a_loss() {
     scene.browser.until("document.querySelector('.now').textContent.includes('Stopping at once')");
     assert_eq!(scene.front.sent("POST /api/live/on/stop").unwrap(), json!({ "now": true }));
     let rate = "document.querySelector('.tiles.live .value').textContent";
+    let p99s = "['.tiles.live > :nth-child(3) .value', 'table.percentiles td:nth-child(3)'].map(it => document.querySelector(it).textContent)";
+    scene.expect("live", p99s, &json!(["7.20 ms", "7.20 ms"]), "one value of one figure");
     // Another level's charts change nothing of what is said of the one that runs.
     let now = scene.browser.evaluate(rate);
     scene.browser.evaluate("(() => { const pick = document.querySelector('select[name=level]'); pick.value = '0'; pick.dispatchEvent(new Event('change')); })()");
