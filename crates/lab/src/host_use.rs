@@ -14,6 +14,7 @@ use webstone_model::record::{CpuUse, HostUse, LinkUse, PairPorts, TcpUse};
 
 use crate::control_group::throttled_ns;
 use crate::limits;
+use crate::link_speed::link_speed_mbps;
 use crate::machine::Root;
 use crate::others::OthersReading;
 use crate::pair_ports::fullest;
@@ -21,7 +22,6 @@ use crate::process_use::TICK_NS;
 
 /// The two clocks are read one after the other: what lies between them by less than this, in nanoseconds, is no suspend.
 const SUSPEND_NS_MIN: u64 = 10_000_000;
-/// `/sys/class/net/<name>/speed` is in Mbit/s.
 const MEGABIT: u64 = 1_000_000;
 
 /// One reading of every counter.
@@ -232,11 +232,7 @@ fn link(root: &Root, name: &str) -> Option<LinkUse> {
     Some(LinkUse {
         name: name.to_owned(),
         loopback: name == LOOPBACK,
-        // Virtual interfaces refuse to tell, or tell -1.
-        speed_bps: root
-            .number(&format!("{directory}/speed"))
-            .filter(|speed| *speed > 0)
-            .map(|speed| speed * MEGABIT),
+        speed_bps: link_speed_mbps(root, name).map(|speed| speed * MEGABIT),
         received_bytes: counter("rx_bytes")?,
         sent_bytes: counter("tx_bytes")?,
         received_packets: counter("rx_packets").unwrap_or(0),
@@ -386,6 +382,7 @@ mod tests {
                 ("/sys/class/net/eth0/statistics/rx_bytes", format!("{bytes}\n")),
                 ("/sys/class/net/eth0/statistics/tx_bytes", "10\n".to_owned()),
                 ("/sys/class/net/eth0/speed", "1000\n".to_owned()),
+                ("/sys/class/net/eth0/device/vendor", "0x8086\n".to_owned()),
             ]
         };
         let read = |files: &[(&str, String)]| {

@@ -21,6 +21,7 @@ pub mod fixture;
 pub mod host_use;
 pub mod interrupt;
 pub mod limits;
+mod link_speed;
 pub mod listeners;
 mod listening_sockets;
 pub mod machine;

@@ -24,13 +24,16 @@ fn a_full_link_is_the_bottleneck_by_its_name() {
         return skipped("this user may not shape traffic (`tc qdisc add … tbf`)");
     }
     let dir = tempfile::tempdir().unwrap();
-    let speed = dir.path().join("speed");
-    fs::write(&speed, format!("{MBIT_PER_SECOND}\n")).unwrap();
+    fs::write(dir.path().join("speed"), format!("{MBIT_PER_SECOND}\n")).unwrap();
+    fs::create_dir(dir.path().join("device")).unwrap();
+    fs::create_dir(dir.path().join("statistics")).unwrap();
     let mut server = namespace.serve(&["--threads", "1"]);
-    // A pair of interfaces claims 10 Gbit/s whatever it carries. For this program alone it claims what it carries.
-    let script = r#"mount --bind "$1" "/sys/class/net/$2/speed" || exit 77; shift 2; exec "$@""#;
+    // A pair of interfaces is no hardware, and has no speed. For this program alone it is, of what it carries.
+    let script = r#"net=/sys/class/net/$2
+        mount --bind "$net/statistics" "$1/statistics" && mount --rbind "$1" "$net" || exit 77
+        shift 2; exec "$@""#;
     let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", script, "sh"]).arg(&speed).args([&namespace.here, &program()]);
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(dir.path()).args([&namespace.here, &program()]);
     command.args(["run", &format!("http://{}:8080", namespace.address), "-K"]);
     command.args([
         "-c",

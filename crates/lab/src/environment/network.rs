@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::facts::{Facts, object, words};
 use crate::host_use::links_towards;
+use crate::link_speed::link_speed_mbps;
 use crate::machine::Root;
 
 /// Asks a program that may not be installed: its standard output, if it succeeded.
@@ -48,8 +49,6 @@ fn describe(root: &Root, name: &str, towards: Vec<String>, ask: Ask<'_>) -> Valu
     let base = format!("/sys/class/net/{name}");
     let text = |file: &str| root.text(&format!("{base}/{file}")).filter(|text| !text.is_empty());
     let number = |file: &str| text(file).and_then(|text| text.parse::<i64>().ok());
-    // The kernel says −1 where a link has no speed.
-    let speed = number("speed").filter(|speed| *speed > 0);
     let asked = |option: &str| -> Value {
         match ask("ethtool", &[option, name]) {
             Some(text) => Value::Object(pairs(&text)),
@@ -77,8 +76,8 @@ fn describe(root: &Root, name: &str, towards: Vec<String>, ask: Ask<'_>) -> Valu
     all.insert("loopback".to_owned(), (name == "lo").into());
     all.insert(
         "speed_mbps".to_owned(),
-        speed.map_or_else(
-            || "unknown: the network interface has none, or does not report it".into(),
+        link_speed_mbps(root, name).map_or_else(
+            || "unknown: the network interface is virtual, or does not report it".into(),
             Value::from,
         ),
     );
@@ -124,6 +123,7 @@ mod tests {
             (ROUTES, "head\neth0 00000000 00000000 0001 0 0 0 00000000 0 0 0\n"),
             ("/sys/class/net/eth0/mtu", "9000\n"),
             ("/sys/class/net/eth0/speed", "25000\n"),
+            ("/sys/class/net/eth0/device/vendor", "0x15b3\n"),
             ("/sys/class/net/eth0/queues/rx-0/rps_cpus", "0\n"),
             ("/sys/class/net/eth0/queues/rx-1/rps_cpus", "0\n"),
             ("/sys/class/net/eth0/queues/tx-0/xps_cpus", "0\n"),
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(facts["network.interfaces"][0]["loopback"], true);
         assert_eq!(
             facts["network.interfaces"][0]["speed_mbps"],
-            "unknown: the network interface has none, or does not report it"
+            "unknown: the network interface is virtual, or does not report it"
         );
     }
 }
