@@ -17,15 +17,29 @@ pub struct Tally {
     skips: BTreeSet<(String, String)>,
     /// Tests that skipped themselves, by number of the program and name: one may say so twice.
     skipped_tests: BTreeSet<(u64, String)>,
-    in_successes: bool,
+    section: Section,
     current: String,
+    /// What each failed test said, shortened.
+    said: Vec<(String, Vec<String>)>,
 }
+
+/// Part of what a test program prints behind its list of tests.
+#[derive(Debug, Default, PartialEq)]
+enum Section {
+    #[default]
+    Tests,
+    Successes,
+    Failures,
+}
+
+/// Lines of a failed test that are shown once more at the end: the message stands first, behind it the stack.
+const SAID_LINES: usize = 20;
 
 impl Tally {
     /// Takes one line of output; tells whether it should be shown.
     pub fn line(&mut self, line: &str) -> bool {
         if let Some(result) = line.strip_prefix("test result: ") {
-            self.in_successes = false;
+            self.section = Section::Tests;
             self.programs += 1;
             for part in result.split(['.', ';']) {
                 let Some((number, what)) = part.trim().split_once(' ') else { continue };
@@ -40,13 +54,24 @@ impl Tally {
             return true;
         }
         match line {
-            "successes:" => self.in_successes = true,
-            "failures:" => self.in_successes = false,
+            "successes:" => self.section = Section::Successes,
+            // Their names follow under the same word.
+            "failures:" if self.section == Section::Failures => self.section = Section::Tests,
+            "failures:" => self.section = Section::Failures,
             _ => {}
         }
-        if self.in_successes {
-            if let Some(name) = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"))
-            {
+        let heading = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"));
+        if self.section == Section::Failures {
+            match (heading, self.said.last_mut()) {
+                (Some(name), _) => self.said.push((name.to_owned(), Vec::new())),
+                (None, Some((_, lines))) if lines.len() < SAID_LINES && is_said(line) => {
+                    lines.push(line.to_owned());
+                }
+                _ => {}
+            }
+        }
+        if self.section == Section::Successes {
+            if let Some(name) = heading {
                 self.current = name.to_owned();
             } else if let Some(why) = line.trim().strip_prefix("skipped: ") {
                 self.skips.insert((self.current.clone(), why.to_owned()));
@@ -76,11 +101,17 @@ impl Tally {
         self.programs == 0
     }
 
-    /// What was skipped and why, and what failed, a line each.
+    /// What was skipped and why, a line each, and what failed with the first lines that it said: a log of which only the end
+    /// is kept must show them.
     pub fn details(&self) -> Vec<String> {
-        let skipped = self.skips.iter().map(|(name, why)| format!("skipped {name}: {why}"));
-        let failed = self.failures.iter().map(|name| format!("FAILED  {name}"));
-        skipped.chain(failed).collect()
+        let mut details: Vec<String> =
+            self.skips.iter().map(|(name, why)| format!("skipped {name}: {why}")).collect();
+        for name in &self.failures {
+            details.push(format!("FAILED  {name}"));
+            let said = self.said.iter().filter(|(failed, _)| failed == name);
+            details.extend(said.flat_map(|(_, lines)| lines).map(|line| format!("        {line}")));
+        }
+        details
     }
 
     /// The closing line: `N passed, N failed, N skipped`.
@@ -89,6 +120,10 @@ impl Tally {
         let passed = self.passed.saturating_sub(skipped_inside);
         format!("{passed} passed, {} failed, {} skipped", self.failed, self.ignored + skipped_inside)
     }
+}
+
+fn is_said(line: &str) -> bool {
+    !line.trim().is_empty() && line != "stack backtrace:"
 }
 
 #[cfg(test)]
@@ -116,6 +151,17 @@ failures:
 
 ---- wrong stdout ----
 thread panicked: skipped: not this one
+stack backtrace:
+   0: one
+   1: two
+   2: three
+   3: four
+   4: five
+   5: six
+   6: seven
+   7: eight
+   8: nine
+   9: ten
 
 failures:
     wrong
@@ -141,10 +187,18 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         let mut tally = Tally::default();
         let shown: Vec<&str> = OUTPUT.lines().filter(|line| tally.line(line)).collect();
         assert_eq!(tally.closing(), "2 passed, 1 failed, 2 skipped");
+        let details = tally.details();
         assert_eq!(
-            tally.details(),
-            ["skipped a::b: nginx is not installed", "skipped slow: a benchmark", "FAILED  wrong"]
+            details[..5],
+            [
+                "skipped a::b: nginx is not installed",
+                "skipped slow: a benchmark",
+                "FAILED  wrong",
+                "        thread panicked: skipped: not this one",
+                "           0: one",
+            ]
         );
+        assert_eq!((details.len(), details[13].trim()), (14, "9: ten"));
         assert!(tally.has_failures() && !tally.is_empty());
         assert!(shown.contains(&"thread panicked: skipped: not this one"));
         assert!(!shown.contains(&"plain output") && !shown.contains(&"    a::c"));
