@@ -88,7 +88,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                     link.resolved = Some(Box::new(address));
                     self.connect_to_address(answer.connection, now);
                 }
-                Err(what) => self.fail_link(answer.connection, ErrorClass::Dns, now, |_| what.clone()),
+                Err(what) => self.fail_link(answer.connection, ErrorClass::Dns, now, &|_| what.clone()),
             }
         }
     }
@@ -189,8 +189,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             match received {
                 Ok(Received::WouldBlock) => is_asked = false,
                 Ok(Received::End) => {
-                    let failure = Failure::EndInHandshake;
-                    return self.fail_link(index, failure.class(), now, |e| failure.describe(e));
+                    return self.link_failed(index, Failure::EndInHandshake, now);
                 }
                 Err(error) => return self.broken(index, &error, now),
                 Ok(Received::Bytes(n)) => {
@@ -206,7 +205,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                     if let Err(failure) = heard {
                         // The layer tells the server why; if the socket does not take it, it has to do without.
                         let _ = self.send_for_layer(index);
-                        return self.fail_link(index, failure.class(), now, |e| failure.describe(e));
+                        return self.link_failed(index, failure, now);
                     }
                     if is_open {
                         let connection = self.links[index].connection;
@@ -264,6 +263,6 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 
     pub(crate) fn fail_to_connect(&mut self, index: u32, error: &io::Error, now: u64) {
-        self.fail_link(index, class_of(error, true), now, |_| describe(error));
+        self.fail_link(index, class_of(error, true), now, &|_| describe(error));
     }
 }

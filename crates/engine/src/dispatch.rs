@@ -95,7 +95,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         match self.links[index].state {
             LinkState::Resolving | LinkState::Connecting | LinkState::Handshaking => {
                 let limit = self.plan.connect_timeout_ns;
-                self.fail_link(index, ErrorClass::ConnectTimeout, now, |_| after(limit));
+                self.fail_link(index, ErrorClass::ConnectTimeout, now, &|_| after(limit));
             }
             LinkState::Lingering => {
                 self.recorder.lingered();
@@ -109,12 +109,12 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     fn exchange_timed_out(&mut self, at: ExchangeId, now: u64) {
         let limit = self.plan.request_timeout_ns;
         if now - self.links.exchange(at).start_ns >= limit {
-            return self.fail(at, ErrorClass::RequestTimeout, now, |exchange| {
+            return self.fail(at, ErrorClass::RequestTimeout, now, &|exchange| {
                 format!("{}, with {} bytes received", after(limit), exchange.received_bytes())
             });
         }
         let limit = self.plan.first_byte_timeout_ns;
-        self.fail(at, ErrorClass::FirstByteTimeout, now, |_| after(limit));
+        self.fail(at, ErrorClass::FirstByteTimeout, now, &|_| after(limit));
     }
 }
 

@@ -10,9 +10,13 @@ use crate::exchange::{Exchange, ExchangeId, Exchanges, Progress};
 use crate::failure::{class_of, describe};
 use crate::layer::Layer;
 use crate::link::LinkState;
-use crate::session::Session;
+use crate::session::{Failure, Session};
 use crate::sys::Backend;
 use crate::worker::Worker;
+
+/// What an error's example says besides its class; asked only of the first of a class. Of one type, or each place where something
+/// can fail would have the way to the counters compiled for itself.
+pub(crate) type Detail<'a> = &'a dyn Fn(&Exchange) -> String;
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// A whole response that is not the one asked for: an error, but the link is sound.
@@ -22,7 +26,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         class: ErrorClass,
         ended: bool,
         now: u64,
-        detail: impl FnOnce(&Exchange) -> String,
+        detail: Detail<'_>,
     ) {
         let client = self.links.exchange(at).client;
         self.record_failure(at, class, now, detail);
@@ -34,7 +38,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// A system call on an established connection failed.
     #[cold]
     pub(crate) fn broken(&mut self, index: u32, error: &io::Error, now: u64) {
-        self.lose(index, class_of(error, false), now, |exchange| {
+        self.lose(index, class_of(error, false), now, &|exchange| {
             format!("{} after {} bytes of the answer", describe(error), exchange.received_bytes())
         });
     }
@@ -43,14 +47,14 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     #[cold]
     pub(crate) fn keys_spent(&mut self, index: u32, now: u64) {
         self.say_last_words(index);
-        self.lose(index, ErrorClass::TlsKeyLimit, now, |_| {
+        self.lose(index, ErrorClass::TlsKeyLimit, now, &|_| {
             "the connection's keys have sealed as many records as they may, and TLS 1.2 has no others"
                 .to_owned()
         });
     }
 
     /// A link can go on no more: what is in progress on it is asked for again where the standard lets it.
-    fn lose(&mut self, index: u32, class: ErrorClass, now: u64, detail: impl Fn(&Exchange) -> String) {
+    fn lose(&mut self, index: u32, class: ErrorClass, now: u64, detail: Detail<'_>) {
         self.no_more_on(index);
         self.note_failed_handshake(index);
         for slot in 0..self.links[index].exchanges.slots() {
@@ -61,7 +65,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             if self.may_retry(at) {
                 self.retry(at, now);
             } else {
-                self.end_in_error(at, class, now, &detail);
+                self.end_in_error(at, class, now, detail);
             }
         }
         self.drop_link(index);
@@ -109,13 +113,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 
     /// Ends an exchange in an error, and its link with it where that cannot go on.
-    pub(crate) fn fail(
-        &mut self,
-        at: ExchangeId,
-        class: ErrorClass,
-        now: u64,
-        detail: impl Fn(&Exchange) -> String,
-    ) {
+    pub(crate) fn fail(&mut self, at: ExchangeId, class: ErrorClass, now: u64, detail: Detail<'_>) {
         let link = &mut self.links[at.link];
         if !P::Exchanges::MANY || !link.state.is_up() {
             return self.fail_link(at.link, class, now, detail);
@@ -126,13 +124,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 
     /// Ends a link, and each exchange on it in an error.
-    pub(crate) fn fail_link(
-        &mut self,
-        index: u32,
-        class: ErrorClass,
-        now: u64,
-        detail: impl Fn(&Exchange) -> String,
-    ) {
+    pub(crate) fn fail_link(&mut self, index: u32, class: ErrorClass, now: u64, detail: Detail<'_>) {
         match self.links[index].state {
             LinkState::Resolving | LinkState::Connecting => self.recorder.connection_failed(),
             _ => self.note_failed_handshake(index),
@@ -142,10 +134,23 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         for slot in 0..self.links[index].exchanges.slots() {
             if self.links[index].exchanges.at(slot).progress != Progress::Over {
-                self.end_in_error(ExchangeId { link: index, slot }, class, now, &detail);
+                self.end_in_error(ExchangeId { link: index, slot }, class, now, detail);
             }
         }
         self.drop_link(index);
+    }
+
+    /// The same for what a layer or a session found wrong. It comes by value, so that none has to be in memory on the way of a
+    /// request that does well.
+    #[cold]
+    pub(crate) fn link_failed(&mut self, index: u32, failure: Failure, now: u64) {
+        self.fail_link(index, failure.class(), now, &|exchange| failure.describe(exchange));
+    }
+
+    /// Ends one exchange by what its session found wrong, and leaves its link to the caller.
+    #[cold]
+    pub(crate) fn exchange_failed(&mut self, at: ExchangeId, failure: Failure, now: u64) {
+        self.end_in_error(at, failure.class(), now, &|exchange| failure.describe(exchange));
     }
 
     /// Counts the handshake of a connection that ends in an error, where that is what it ends in. With early data, requests are
@@ -169,13 +174,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     }
 
     /// Ends an exchange in an error, and leaves its link to the caller.
-    pub(crate) fn end_in_error(
-        &mut self,
-        at: ExchangeId,
-        class: ErrorClass,
-        now: u64,
-        detail: impl FnOnce(&Exchange) -> String,
-    ) {
+    pub(crate) fn end_in_error(&mut self, at: ExchangeId, class: ErrorClass, now: u64, detail: Detail<'_>) {
         self.record_failure(at, class, now, detail);
         let exchanges = &mut self.links[at.link].exchanges;
         let client = exchanges.at(at.slot).client;
@@ -203,13 +202,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         any_held
     }
 
-    fn record_failure(
-        &mut self,
-        at: ExchangeId,
-        class: ErrorClass,
-        now: u64,
-        detail: impl FnOnce(&Exchange) -> String,
-    ) {
+    fn record_failure(&mut self, at: ExchangeId, class: ErrorClass, now: u64, detail: Detail<'_>) {
         if self.observer.is_there() {
             self.note_ended(at, Some(class), class.name(), now);
         }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::Check;
 
-use crate::exchange::{Exchange, ExchangeId, Exchanges, Progress};
+use crate::exchange::{ExchangeId, Exchanges, Progress};
 use crate::layer::Layer;
 use crate::link::{Family, HeldOver, LinkState};
 use crate::session::{Failure, Heard, Session, Sink};
@@ -64,8 +64,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 Ok(Received::Bytes(n)) => {
                     match if skips { self.skip(index, n, now) } else { self.hear(index, 0..n, now) } {
                         Err(failure) => {
-                            let detail = |exchange: &Exchange| failure.describe(exchange);
-                            return self.fail_link(index, failure.class(), now, detail);
+                            return self.link_failed(index, failure, now);
                         }
                         // What clients did next may have ended the connection.
                         Ok(_) if P::Exchanges::MANY && !self.is_still_up(index, connection) => return,
@@ -210,7 +209,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             Heard::Nothing => {}
             Heard::Whole(slot) => self.finish(at(slot), false, now),
             Heard::Failed(slot, failure) => {
-                self.end_in_error(at(slot), failure.class(), now, |exchange| failure.describe(exchange));
+                self.exchange_failed(at(slot), failure, now);
                 self.settle(index, now);
             }
             Heard::Refused(slot) => {
@@ -243,8 +242,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             let is_cut = !link.layer.may_end();
             match link.session.end(slot, &link.exchanges) {
                 Ok(()) if is_cut => {
-                    let failure = Failure::Cut;
-                    self.end_in_error(at, failure.class(), now, |e| failure.describe(e));
+                    self.exchange_failed(at, Failure::Cut, now);
                 }
                 Ok(()) => return self.finish(at, true, now),
                 Err(_) if self.may_retry(at) => self.retry(at, now),
@@ -254,7 +252,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                         _ if is_cut => Failure::Cut,
                         failure => failure,
                     };
-                    self.end_in_error(at, failure.class(), now, |e| failure.describe(e));
+                    self.exchange_failed(at, failure, now);
                 }
             }
         }
@@ -269,19 +267,19 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             return self.answered_early(at, now);
         }
         if !status_fits(request.status, exchange.status) {
-            return self.refuse(at, ErrorClass::WrongStatus, ended, now, |e| {
+            return self.refuse(at, ErrorClass::WrongStatus, ended, now, &|e| {
                 format!("status {} instead of {}", e.status, expected(request.status))
             });
         }
         if request.size != u64::MAX && exchange.body_bytes != request.size {
-            return self.refuse(at, ErrorClass::WrongLength, ended, now, |e| {
+            return self.refuse(at, ErrorClass::WrongLength, ended, now, &|e| {
                 format!("a body of {} bytes instead of {}", e.body_bytes, request.size)
             });
         }
         if let Some(contents) = &self.plan.contents
             && !contents.accepts(exchange.request, exchange.body_sum.as_ref().map_or(0, |sum| sum.value()))
         {
-            return self.refuse(at, ErrorClass::WrongContent, ended, now, |e| {
+            return self.refuse(at, ErrorClass::WrongContent, ended, now, &|e| {
                 format!("a body of {} bytes whose content differs from the generated file", e.body_bytes)
             });
         }
@@ -303,7 +301,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let exchange = self.links.exchange(at);
         let request = self.plan.requests[exchange.request as usize];
         if !status_fits(request.status, exchange.status) {
-            return self.fail(at, ErrorClass::WrongStatus, now, |e| {
+            return self.fail(at, ErrorClass::WrongStatus, now, &|e| {
                 format!(
                     "status {} instead of {}, before the whole request was sent",
                     e.status,
@@ -312,7 +310,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             });
         }
         if exchange.status < 400 {
-            return self.fail(at, ErrorClass::AnsweredEarly, now, |e| {
+            return self.fail(at, ErrorClass::AnsweredEarly, now, &|e| {
                 format!("status {} after only {} bytes of the request were sent", e.status, e.sent)
             });
         }

@@ -153,7 +153,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             counts.retried += u64::from(was_sent && !is_given_up);
         }
         if is_given_up {
-            return self.end_in_error(at, class, now, |_| {
+            return self.end_in_error(at, class, now, &|_| {
                 format!("the server refused the request {refusals} times without processing it")
             });
         }

@@ -89,11 +89,11 @@ impl Level {
     /// The same over another layer, or in another protocol.
     fn run_over<L: Layer, P: Session>(
         &self,
-        peer: impl Peer,
+        mut peer: impl Peer,
         transactions: Option<SyncSender<Vec<Transaction>>>,
     ) -> Measured {
         let job = self.job(1);
-        self.run_seat::<L, P>(&job, job.dealt().unwrap()[0], peer, transactions)
+        self.run_seat::<L, P>(&job, job.dealt().unwrap()[0], &mut peer, transactions)
     }
 
     /// The level as a host of so many workers makes it alone.
@@ -108,7 +108,7 @@ impl Level {
         &self,
         job: &LevelJob,
         seat: Seat,
-        peer: impl Peer,
+        peer: &mut dyn Peer,
         transactions: Option<SyncSender<Vec<Transaction>>>,
     ) -> Measured {
         let seat = Seat { number: 0, ..seat };

@@ -41,7 +41,7 @@ fn made_by(level: &Level, hosts: &[Seats]) -> (Measured, Vec<Transaction>) {
         let mut here = Measured::default();
         for seat in job.dealt().unwrap() {
             let (sender, receiver) = sync_channel(1024);
-            here.merge_parallel(level.run_seat::<Plain, Http1>(&job, seat, peer(), Some(sender)));
+            here.merge_parallel(level.run_seat::<Plain, Http1>(&job, seat, &mut peer(), Some(sender)));
             all.1.extend(receiver.try_iter().flatten());
         }
         assert_eq!(here.clients.len(), job.clients_here().len(), "{seats:?}");
