@@ -52,6 +52,8 @@ pub(super) struct Peer {
     pub(super) log: Arc<Mutex<Log>>,
 }
 
+type Script = Arc<dyn Fn(&Seen) -> Vec<Act> + Send + Sync>;
+
 impl Peer {
     /// A peer that writes `greeting` on each connection, and does what the script says about each request that came whole.
     pub(super) fn start(
@@ -61,7 +63,12 @@ impl Peer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let log = Arc::new(Mutex::new(Log::default()));
-        let (script, shared) = (Arc::new(script), log.clone());
+        // Of one type, or the threads would be compiled for each script.
+        Peer::listen(listener, log.clone(), greeting, Arc::new(script));
+        Peer { url, log }
+    }
+
+    fn listen(listener: TcpListener, shared: Arc<Mutex<Log>>, greeting: Vec<u8>, script: Script) {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (log, script, greeting) = (shared.clone(), script.clone(), greeting.clone());
@@ -70,7 +77,6 @@ impl Peer {
                 });
             }
         });
-        Peer { url, log }
     }
 }
 
@@ -222,13 +228,16 @@ fn get(size: Option<u64>) -> Vec<FileRequest> {
 
 const END: u8 = flag::END_STREAM;
 
+type Written = Arc<dyn Fn(&Seen) -> Vec<u8> + Send + Sync>;
+
 /// What a peer that begins well writes about each request makes two pages fail in `class`, under every policy. The GOAWAY or
 /// RST_STREAM that the peer hears: its code, where there is to be one.
-fn fails(
-    class: ErrorClass,
-    told: Option<u32>,
-    written: impl Fn(&Seen) -> Vec<u8> + Send + Sync + Clone + 'static,
-) {
+fn fails(class: ErrorClass, told: Option<u32>, written: impl Fn(&Seen) -> Vec<u8> + Send + Sync + 'static) {
+    let written: Written = Arc::new(written);
+    fails_as_written(class, told, &written);
+}
+
+fn fails_as_written(class: ErrorClass, told: Option<u32>, written: &Written) {
     for policy in [PerRequest, PerPage, KeepAlive] {
         let script = written.clone();
         // Who closes at once hears no more.

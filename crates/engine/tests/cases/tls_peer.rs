@@ -144,7 +144,17 @@ impl TlsPeer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let seen = Arc::new(Mutex::new(Seen::default()));
-        let (told, config) = (seen.clone(), Arc::new(config));
+        // Of one type, or the threads would be compiled for each script.
+        TlsPeer::listen(listener, Arc::new(config), seen.clone(), Box::new(script));
+        TlsPeer { url: format!("https://127.0.0.1:{port}"), port, seen }
+    }
+
+    fn listen(
+        listener: TcpListener,
+        config: Arc<ServerConfig>,
+        told: Arc<Mutex<Seen>>,
+        script: Box<dyn Fn(usize) -> Script + Send>,
+    ) {
         std::thread::spawn(move || {
             for (number, stream) in listener.incoming().enumerate() {
                 let (stream, config, told, script) =
@@ -152,7 +162,6 @@ impl TlsPeer {
                 std::thread::spawn(move || drop(serve(stream, config, &told, &script)));
             }
         });
-        TlsPeer { url: format!("https://127.0.0.1:{port}"), port, seen }
     }
 
     pub(crate) fn seen(&self) -> Seen {

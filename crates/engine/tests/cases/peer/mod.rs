@@ -37,6 +37,8 @@ pub(crate) struct Peer {
     pub(crate) requests: Arc<Mutex<Vec<String>>>,
 }
 
+type Script = Arc<dyn Fn(&str) -> Vec<Act> + Send + Sync>;
+
 impl Peer {
     /// Starts a peer; its threads end with the test's process.
     pub(crate) fn start(script: Vec<Act>) -> Peer {
@@ -48,14 +50,18 @@ impl Peer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let (log, script) = (requests.clone(), Arc::new(script));
+        // Of one type, or the threads would be compiled for each script.
+        Peer::listen(listener, requests.clone(), Arc::new(script));
+        Peer { url, requests }
+    }
+
+    fn listen(listener: TcpListener, log: Arc<Mutex<Vec<String>>>, script: Script) {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (stream, log, script) = (stream.unwrap(), log.clone(), script.clone());
                 std::thread::spawn(move || serve(stream, &log, &*script));
             }
         });
-        Peer { url, requests }
     }
 }
 
