@@ -57,7 +57,7 @@ impl Child {
     pub fn told() -> io::Result<Child> {
         let mut line = String::new();
         io::stdin().lock().read_line(&mut line)?;
-        Ok(serde_json::from_str(&line)?)
+        Ok(serde_json::from_slice(line.as_bytes())?)
     }
 }
 

@@ -11,7 +11,7 @@
 //!   ended.json      how the process ended, where its front was still there to see it
 //! ```
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -124,12 +124,12 @@ impl Place {
 
     /// What is known of the run.
     pub(crate) fn entry(&self) -> io::Result<Entry> {
-        Ok(serde_json::from_reader(File::open(self.directory.join("run.json"))?)?)
+        Ok(serde_json::from_slice(&fs::read(self.directory.join("run.json"))?)?)
     }
 
     /// How the process ended, where that was seen.
     pub(crate) fn process_end(&self) -> Option<ProcessEnd> {
-        serde_json::from_reader(File::open(self.directory.join("ended.json")).ok()?).ok()
+        serde_json::from_slice(&fs::read(self.directory.join("ended.json")).ok()?).ok()
     }
 
     /// Notes how the process ended.

@@ -20,7 +20,7 @@ mod interfaces;
 mod replan;
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -185,10 +185,9 @@ impl SeriesStore {
             series.without_secrets |= stored.spec != cell.spec;
         }
         stored.without_secrets = series.without_secrets;
-        replace(&directory.join(SERIES), |writer| {
-            serde_json::to_writer_pretty(&mut *writer, &stored)?;
-            writer.write_all(b"\n")
-        })?;
+        let mut text = serde_json::to_vec_pretty(&stored).expect("series have text keys");
+        text.push(b'\n');
+        replace(&directory.join(SERIES), &text)?;
         sync_directory(&directory)?;
         sync_directory(runs)?;
         Ok(SeriesStore { directory, series, _lock: lock })
@@ -370,7 +369,7 @@ pub fn load(path: &Path) -> Result<(PathBuf, Series), SeriesError> {
     })?;
     let content =
         |line: usize, what: String| StoreError::Content { file: file.clone(), line: line as u64, what };
-    let series: Series = serde_json::from_str(&text).map_err(|error| {
+    let series: Series = serde_json::from_slice(text.as_bytes()).map_err(|error| {
         let what = error.to_string();
         let what = what.split(" at line ").next().unwrap_or_default().to_owned();
         content(error.line(), format!("column {}: {what}", error.column()))

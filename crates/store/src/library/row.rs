@@ -280,7 +280,8 @@ fn series(folder: &Folder, path: &Path) -> Result<LibraryRow, String> {
     let file = path.join(SERIES);
     let text = plain_file::read_text(&file, Links::Refused, PLAN_BYTES_MAX)
         .map_err(|error| format!("cannot read {SERIES}: {}", crate::without_number(&error)))?;
-    let series: Series = serde_json::from_str(&text).map_err(|error| format!("{SERIES}: {error}"))?;
+    let series: Series =
+        serde_json::from_slice(text.as_bytes()).map_err(|error| format!("{SERIES}: {error}"))?;
     if series.schema > SERIES_SCHEMA {
         return Err(format!(
             "{SERIES} has schema {}; schemas up to {SERIES_SCHEMA} are known",

@@ -2,7 +2,7 @@
 //! of, and replacing a file as a whole.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -89,18 +89,14 @@ impl AppendFile {
 }
 
 /// Replaces a file: readers see the old content or the new, never a part. The old one survives every error.
-pub fn replace(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
-) -> Result<(), StoreError> {
+pub fn replace(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     let temporary = temporary(path);
     let attempt = || -> io::Result<()> {
         // One that a killed writer left behind, or that somebody else put there: never written through.
         remove_if_there(&temporary)?;
         steps::next()?;
-        let mut writer = BufWriter::new(OpenOptions::new().write(true).create_new(true).open(&temporary)?);
-        write(&mut writer)?;
-        let file = writer.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+        file.write_all(content)?;
         file.sync_all()?;
         steps::next()?;
         std::fs::rename(&temporary, path)
@@ -164,14 +160,17 @@ mod tests {
     fn replacing_keeps_the_old_content_when_it_fails() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        replace(&path, |writer| writer.write_all(b"old")).unwrap();
-        let failing = |writer: &mut BufWriter<File>| {
-            writer.write_all(b"new")?;
-            Err(io::ErrorKind::StorageFull.into())
-        };
-        assert!(replace(&path, failing).is_err());
-        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
-        let names: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
-        assert_eq!(names, ["file"]);
+        replace(&path, b"old").unwrap();
+        replace(&path, b"new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        // Written, and then it cannot take the place.
+        let taken = directory.path().join("taken");
+        fs::create_dir_all(taken.join("inside")).unwrap();
+        assert!(replace(&taken, b"new").is_err());
+        let mut names: Vec<_> =
+            fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["file", "taken"]);
+        assert!(taken.join("inside").is_dir());
     }
 }

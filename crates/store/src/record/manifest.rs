@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -54,7 +54,7 @@ pub(super) fn write(directory: &Path) -> Result<(), StoreError> {
         let sum = check_sum(&path).map_err(|error| StoreError::io("read", &path, error))?;
         text += &format!("{sum}  {name}\n");
     }
-    replace(&directory.join(MANIFEST), |writer| writer.write_all(text.as_bytes()))
+    replace(&directory.join(MANIFEST), text.as_bytes())
 }
 
 /// Holds every file of a directory against the manifest: changed, missing, surplus, not a file.

@@ -35,7 +35,8 @@ pub(super) fn load(path: &Path, page_distributions: PageDistributions) -> Result
     if partial && record.iterations.is_empty() {
         let file = directory.join(ITERATIONS);
         lines(&file, partial, &mut |_, line| {
-            let iteration: IterationRecord = serde_json::from_str(line).map_err(|error| error.to_string())?;
+            let iteration: IterationRecord =
+                serde_json::from_slice(line.as_bytes()).map_err(|error| error.to_string())?;
             record.iterations.push(iteration);
             Ok(())
         })?;
@@ -53,7 +54,8 @@ pub(super) fn load(path: &Path, page_distributions: PageDistributions) -> Result
         }
     })?;
     lines(&directory.join(INTERVALS), partial, &mut |_, line| {
-        let line: IntervalLine = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let line: IntervalLine =
+            serde_json::from_slice(line.as_bytes()).map_err(|error| error.to_string())?;
         let Some(place) = places.find(line.key())? else { return Ok(()) };
         let seconds = &mut record.iterations[place].measured.seconds.0;
         if line.second != seconds.len() {
@@ -174,11 +176,11 @@ fn read_record(file: &Path) -> Result<RunRecord, StoreError> {
         StoreError::content(file, error.line() as u64, format!("column {}: {what}", error.column()))
     };
     let newer = |found| StoreError::Newer { file: file.to_owned(), found, known: SCHEMA_VERSION };
-    match serde_json::from_str::<RunRecord>(&text) {
+    match serde_json::from_slice::<RunRecord>(text.as_bytes()) {
         Ok(record) if record.schema > SCHEMA_VERSION => Err(newer(record.schema)),
         Ok(record) => Ok(record),
         // A newer one may well look different; of a large one a second reading takes its time.
-        Err(error) => match serde_json::from_str::<Version>(&text) {
+        Err(error) => match serde_json::from_slice::<Version>(text.as_bytes()) {
             Ok(version) if version.schema > SCHEMA_VERSION => Err(newer(version.schema)),
             _ => Err(wrong(error)),
         },

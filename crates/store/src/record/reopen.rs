@@ -46,7 +46,7 @@ impl Store {
             line.starts_with(['#', '"']) || hlog::owner(line).is_some_and(|key| known.contains(&key))
         };
         let of_intervals = |line: &str| {
-            let line = serde_json::from_str::<IntervalLine>(line);
+            let line = serde_json::from_slice::<IntervalLine>(line.as_bytes());
             line.is_ok_and(|line| known.contains(&line.key()))
         };
         let log = |name: &str, is_kept: &dyn Fn(&str) -> bool| -> Result<AppendFile, StoreError> {

@@ -1,7 +1,7 @@
 //! Writing a run's directory while the run lasts. The layout and its reasons are in the module above.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -118,14 +118,14 @@ impl Store {
     pub fn certify(directory: &Path, certificate: &[u8]) -> Result<(), StoreError> {
         let signature = directory.join(SIGNATURE);
         remove_if_there(&signature).map_err(|error| StoreError::io("remove", &signature, error))?;
-        replace(&directory.join(CERTIFICATE), |writer| writer.write_all(certificate))?;
+        replace(&directory.join(CERTIFICATE), certificate)?;
         manifest::write(directory)?;
         sync_directory(directory)
     }
 
     /// Puts a signature beside the check sums that it signs.
     pub fn sign(directory: &Path, signature: &[u8]) -> Result<(), StoreError> {
-        replace(&directory.join(SIGNATURE), |writer| writer.write_all(signature))?;
+        replace(&directory.join(SIGNATURE), signature)?;
         sync_directory(directory)
     }
 
@@ -198,10 +198,10 @@ impl Store {
             self.append(record)?;
         }
         let sums = pages::totals_text(&record.pages.totals);
-        replace(&self.directory.join(PAGES), |writer| writer.write_all(sums.as_bytes()))?;
+        replace(&self.directory.join(PAGES), sums.as_bytes())?;
         write_json(&self.directory.join(RECORD), record)?;
         for file in derived {
-            replace(&self.directory.join(file.name), |writer| writer.write_all(&file.bytes))?;
+            replace(&self.directory.join(file.name), &file.bytes)?;
         }
         let iterations = self.iterations.path();
         remove_if_there(iterations).map_err(|error| StoreError::io("remove", iterations, error))?;
@@ -232,7 +232,7 @@ impl Store {
         remove_if_there(&manifest).map_err(|error| StoreError::io("remove", &manifest, error))?;
         let mut lines = Vec::new();
         record.iterations.iter().for_each(|iteration| json_line(&mut lines, iteration));
-        replace(&directory.join(ITERATIONS), |writer| writer.write_all(&lines))?;
+        replace(&directory.join(ITERATIONS), &lines)?;
         record.state = RunState::Partial;
         record.finished_at = None;
         write_json(&directory.join(RECORD), &record.without_iterations())
@@ -281,10 +281,9 @@ fn json_line(out: &mut Vec<u8>, value: &impl Serialize) {
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
-    replace(path, |writer| {
-        serde_json::to_writer_pretty(&mut *writer, value)?;
-        writer.write_all(b"\n")
-    })
+    let mut text = serde_json::to_vec_pretty(value).expect("records have text keys");
+    text.push(b'\n');
+    replace(path, &text)
 }
 
 #[cfg(test)]
