@@ -231,7 +231,7 @@ fn a_handshake_may_be_cut_at_every_byte() {
     let mut spec = trusting(&peer, &identity, PerRequest, pages);
     spec.client.tls.versions = vec![TlsVersion::Tls13];
     let outcome = run(&spec, &one_page(vec![file("/x", None)]), 300);
-    assert_eq!(errors(&outcome), [(ErrorClass::TlsHandshake, pages)]);
+    assert_eq!(errors(&outcome), [(ErrorClass::TlsHandshake, pages)], "{:?}", outcome.measured.errors);
     assert_eq!((handshakes(&outcome).failed, handshakes(&outcome).ended()), (pages, 0));
 }
 

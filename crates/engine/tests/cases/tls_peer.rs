@@ -142,6 +142,8 @@ impl TlsPeer {
         script: impl Fn(usize) -> Script + Send + Sync + 'static,
     ) -> TlsPeer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // Of the connections that find its queue of 128 full, the kernel resets some: a longer one.
+        rustix::net::listen(&listener, 1024).unwrap();
         let port = listener.local_addr().unwrap().port();
         let seen = Arc::new(Mutex::new(Seen::default()));
         // Of one type, or the threads would be compiled for each script.
