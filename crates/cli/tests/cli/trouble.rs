@@ -80,7 +80,7 @@ fn a_record_that_is_none_is_explained() {
     assert_eq!((said.code, said.out.as_str()), (1, ""));
     assert_eq!(
         said.err,
-        "error: . is not a record: it has no record.json\nhint: give a directory below runs/, or its record.json\n"
+        "error: . is not a record: it is a directory without record.json\nhint: give a directory below runs/, or its record.json\n"
     );
 }
 

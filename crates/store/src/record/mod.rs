@@ -150,7 +150,7 @@ pub enum StoreError {
     #[error(transparent)]
     PageRows(#[from] PageRowsError),
     /// The path is not a record.
-    #[error("{path} is not a record: it has no {RECORD}")]
+    #[error("{path} is not a record: it is {}", of_no_record(.path))]
     NoRecord {
         /// The path.
         path: PathBuf,
@@ -185,6 +185,14 @@ impl StoreError {
 
     fn content(file: &Path, line: u64, what: impl Into<String>) -> StoreError {
         StoreError::Content { file: file.to_owned(), line, what: what.into() }
+    }
+}
+
+/// What a path is that is no record.
+fn of_no_record(path: &Path) -> String {
+    match path.is_dir() {
+        true => format!("a directory without {RECORD}"),
+        false => format!("a file, and a record is a directory with {RECORD}"),
     }
 }
 

@@ -344,7 +344,10 @@ mod tests {
     fn what_is_no_record_is_told_with_line_and_remedy() {
         let runs = tempfile::tempdir().unwrap();
         let (_, finished, _) = two_runs(runs.path());
-        assert!(error_of(runs.path()).contains("is not a record"));
+        assert!(error_of(runs.path()).ends_with("is not a record: it is a directory without record.json"));
+        let report = runs.path().join("report.json");
+        fs::write(&report, "{}").unwrap();
+        assert!(error_of(&report).ends_with("it is a file, and a record is a directory with record.json"));
         assert!(error_of(&runs.path().join("nothing")).contains("No such file or directory"));
         fs::write(finished.join(RECORD), "{\n \"schema\": 1,\n oops").unwrap();
         assert!(
