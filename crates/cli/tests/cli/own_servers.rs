@@ -2,7 +2,6 @@
 //! run ends.
 
 use std::fs;
-use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -45,15 +44,27 @@ pub(crate) fn run_in(dir: &Path, arguments: &[&str]) -> Said {
     }
 }
 
-fn assert_nothing_is_left(dir: &Path, port: u16) {
+/// No file, and no process: all that are started know a directory below this one by a variable or on their command line. That the
+/// port is free again would not tell, because a server of another test may have been given it by now.
+fn assert_nothing_is_left(dir: &Path) {
     let left: Vec<_> = fs::read_dir(dir.join("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(left.is_empty(), "{left:?}");
-    // A server of a test beside this one may have been given the same port by now, and will be gone in a moment.
-    let until = Instant::now() + PATIENCE;
-    while TcpStream::connect(("127.0.0.1", port)).is_ok() {
-        assert!(Instant::now() < until, "something still listens on port {port}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let processes = knowing(dir);
+    assert!(processes.is_empty(), "{processes:?} still run");
+}
+
+/// Processes that have a directory's path in their environment or on their command line.
+fn knowing(dir: &Path) -> Vec<String> {
+    let path = dir.to_str().unwrap();
+    let knows = |process: &Path| {
+        ["environ", "cmdline"].iter().any(|file| {
+            let text = fs::read(process.join(file)).unwrap_or_default();
+            String::from_utf8_lossy(&text).contains(path)
+        })
+    };
+    let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    let processes = processes.filter(|process| process.join("stat").is_file() && knows(process));
+    processes.map(|process| fs::read_to_string(process.join("stat")).unwrap_or_default()).collect()
 }
 
 /// The record of a run of a few pages, every answer of which was checked byte by byte and none of which failed. Pages end it,
@@ -68,7 +79,7 @@ pub(crate) fn measured(dir: &Path, server: &str, more: &[&str]) -> Value {
     let counts = &iteration["measured"]["counts"];
     assert_eq!(counts["failed"], 0, "{server} {more:?}: {}", iteration["measured"]["errors"]);
     assert!(counts["succeeded"].as_u64().unwrap() > 0, "{server} {more:?}: {counts}");
-    assert_nothing_is_left(dir, port(record["target"]["url"].as_str().unwrap()));
+    assert_nothing_is_left(dir);
     record
 }
 
@@ -81,10 +92,6 @@ pub(crate) fn was_read(iteration: &Value) -> bool {
         println!("skipped: what the server used: {why}");
     }
     why.is_none()
-}
-
-fn port(url: &str) -> u16 {
-    url.rsplit_once(':').unwrap().1.parse().unwrap()
 }
 
 /// Both profiles, every connection policy.
@@ -285,7 +292,7 @@ fn killed_with(dir: &Path, server: &str, more: &[&str]) {
     run.wait_for("[3 ");
     let processes = descendants(run.child.id());
     // The supervisor and the server at least.
-    assert!(processes.len() >= 2, "{processes:?}");
+    assert!(processes.len() >= 2 && knowing(dir).len() >= 2, "{processes:?}");
     run.signal("KILL");
     let _ = run.end();
     let is_alive = |pid: &u32| {
