@@ -189,7 +189,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             match received {
                 Ok(Received::WouldBlock) => is_asked = false,
                 Ok(Received::End) => {
-                    return self.link_failed(index, Failure::EndInHandshake, now);
+                    return self.fail_link_by(index, Failure::EndInHandshake, now);
                 }
                 Err(error) => return self.broken(index, &error, now),
                 Ok(Received::Bytes(n)) => {
@@ -205,7 +205,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                     if let Err(failure) = heard {
                         // The layer tells the server why; if the socket does not take it, it has to do without.
                         let _ = self.send_for_layer(index);
-                        return self.link_failed(index, failure, now);
+                        return self.fail_link_by(index, failure, now);
                     }
                     if is_open {
                         let connection = self.links[index].connection;

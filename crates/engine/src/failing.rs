@@ -14,8 +14,8 @@ use crate::session::{Failure, Session};
 use crate::sys::Backend;
 use crate::worker::Worker;
 
-/// What an error's example says besides its class; asked only of the first of a class. Of one type, or each place where something
-/// can fail would have the way to the counters compiled for itself.
+/// What an error's example says besides its class; asked only of the first of a class. Not generic: everything behind it would be
+/// compiled anew for each place where something can fail.
 pub(crate) type Detail<'a> = &'a dyn Fn(&Exchange) -> String;
 
 impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
@@ -140,16 +140,16 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         self.drop_link(index);
     }
 
-    /// The same for what a layer or a session found wrong. It comes by value, so that none has to be in memory on the way of a
-    /// request that does well.
+    /// The same for what a layer or a session found wrong. Taken by value: one that is borrowed must be in memory, which costs the
+    /// requests that succeed as well.
     #[cold]
-    pub(crate) fn link_failed(&mut self, index: u32, failure: Failure, now: u64) {
+    pub(crate) fn fail_link_by(&mut self, index: u32, failure: Failure, now: u64) {
         self.fail_link(index, failure.class(), now, &|exchange| failure.describe(exchange));
     }
 
     /// Ends one exchange by what its session found wrong, and leaves its link to the caller.
     #[cold]
-    pub(crate) fn exchange_failed(&mut self, at: ExchangeId, failure: Failure, now: u64) {
+    pub(crate) fn end_in_error_by(&mut self, at: ExchangeId, failure: Failure, now: u64) {
         self.end_in_error(at, failure.class(), now, &|exchange| failure.describe(exchange));
     }
 

@@ -64,7 +64,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                 Ok(Received::Bytes(n)) => {
                     match if skips { self.skip(index, n, now) } else { self.hear(index, 0..n, now) } {
                         Err(failure) => {
-                            return self.link_failed(index, failure, now);
+                            return self.fail_link_by(index, failure, now);
                         }
                         // What clients did next may have ended the connection.
                         Ok(_) if P::Exchanges::MANY && !self.is_still_up(index, connection) => return,
@@ -209,7 +209,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             Heard::Nothing => {}
             Heard::Whole(slot) => self.finish(at(slot), false, now),
             Heard::Failed(slot, failure) => {
-                self.exchange_failed(at(slot), failure, now);
+                self.end_in_error_by(at(slot), failure, now);
                 self.settle(index, now);
             }
             Heard::Refused(slot) => {
@@ -242,7 +242,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             let is_cut = !link.layer.may_end();
             match link.session.end(slot, &link.exchanges) {
                 Ok(()) if is_cut => {
-                    self.exchange_failed(at, Failure::Cut, now);
+                    self.end_in_error_by(at, Failure::Cut, now);
                 }
                 Ok(()) => return self.finish(at, true, now),
                 Err(_) if self.may_retry(at) => self.retry(at, now),
@@ -252,7 +252,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
                         _ if is_cut => Failure::Cut,
                         failure => failure,
                     };
-                    self.exchange_failed(at, failure, now);
+                    self.end_in_error_by(at, failure, now);
                 }
             }
         }

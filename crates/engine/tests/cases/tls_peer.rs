@@ -142,11 +142,11 @@ impl TlsPeer {
         script: impl Fn(usize) -> Script + Send + Sync + 'static,
     ) -> TlsPeer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        // Of the connections that find its queue of 128 full, the kernel resets some: a longer one.
+        // The standard library's queue has 128 places, and the kernel resets some connections that find it full.
         rustix::net::listen(&listener, 1024).unwrap();
         let port = listener.local_addr().unwrap().port();
         let seen = Arc::new(Mutex::new(Seen::default()));
-        // Of one type, or the threads would be compiled for each script.
+        // Not generic over the script: each test would compile the threads anew.
         TlsPeer::listen(listener, Arc::new(config), seen.clone(), Box::new(script));
         TlsPeer { url: format!("https://127.0.0.1:{port}"), port, seen }
     }

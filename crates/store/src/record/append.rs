@@ -163,7 +163,12 @@ mod tests {
         replace(&path, b"old").unwrap();
         replace(&path, b"new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
-        // Written, and then it cannot take the place.
+        // Not begun, because its place is taken; written, and then not moved.
+        let temporary = temporary(&path);
+        fs::create_dir(&temporary).unwrap();
+        assert!(replace(&path, b"newer").is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        fs::remove_dir(&temporary).unwrap();
         let taken = directory.path().join("taken");
         fs::create_dir_all(taken.join("inside")).unwrap();
         assert!(replace(&taken, b"new").is_err());

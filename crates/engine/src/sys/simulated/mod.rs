@@ -132,7 +132,7 @@ enum Happening {
     Reset,
 }
 
-/// See the module comment. Of one type whatever the peer, or each test would have the whole worker compiled for itself.
+/// See the module comment. Not generic over the peer: each test would compile the whole worker anew.
 pub(crate) struct Simulated<'a> {
     peer: &'a mut dyn Peer,
     wire: Wire,

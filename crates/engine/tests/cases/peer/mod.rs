@@ -50,7 +50,7 @@ impl Peer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
-        // Of one type, or the threads would be compiled for each script.
+        // Not generic over the script: each test would compile the threads anew.
         Peer::listen(listener, requests.clone(), Arc::new(script));
         Peer { url, requests }
     }
