@@ -5,6 +5,7 @@
 
 use crate::programs;
 use crate::steps::{Failure, Outcome, cargo, failure, run, threads};
+use crate::tally::Tally;
 use crate::tree::root;
 
 /// The sanitizers' runtime is part of every toolchain for this target; elsewhere the step is skipped.
@@ -32,13 +33,18 @@ pub fn sanitize() -> Outcome {
             .env("ASAN_OPTIONS", "detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1");
     }
     let at_once = programs.len();
-    let mut failed = Vec::new();
+    let (mut failed, mut tally) = (Vec::new(), Tally::default());
     programs::run(programs, at_once, &mut |ran| {
-        println!("\n--- {}: {:.1} s\n{}", ran.name, ran.seconds, String::from_utf8_lossy(&ran.output));
-        if !ran.status.success() {
-            failed.push(format!("{}: {}", ran.name, ran.status));
+        println!("\n--- {}: {:.1} s", ran.name, ran.seconds);
+        let output = String::from_utf8_lossy(&ran.output);
+        let shown = output.lines().filter(|line| tally.line(line));
+        if ran.status.success() {
+            return shown.filter(|line| line.starts_with("test result")).for_each(|line| println!("{line}"));
         }
+        shown.for_each(|line| println!("{line}"));
+        failed.push(format!("{}: {}", ran.name, ran.status));
     })?;
+    tally.details().iter().for_each(|line| println!("{line}"));
     let hint = "the report above names the access or the leak, and where the memory came from";
     if failed.is_empty() { Ok(()) } else { Err(failure(failed.join("\n"), hint)) }
 }
