@@ -61,6 +61,10 @@ impl Clients {
         self.started_from_ns = now;
     }
 
+    pub(crate) fn started_from_ns(&self) -> u64 {
+        self.started_from_ns
+    }
+
     /// The next client to start: a few hundred may wait for their first answer at a time, so that a listen queue is not flooded,
     /// but a slow server holds nobody back for long.
     #[inline]

@@ -96,7 +96,11 @@ impl Control {
     /// Begins a level whose instants are agreed on, at an instant of [`Control::now_ns`]. Once, when it is armed, and 30 ms ahead at
     /// least. Without a warm-up the window opens at the same instant.
     pub fn go_at(&self, at_ns: u64) -> Result<(), InstantError> {
-        self.decide(at_ns, Course::may_begin, Course::begin)
+        self.decide(at_ns, Course::may_begin, |course, state| {
+            course.begin(state, at_ns);
+            // This thread may have stood still meanwhile, and workers wake shortly before the instant.
+            in_time(at_ns, TICK_NS).is_ok()
+        })
     }
 
     /// Whether the warm-up is over and every client has had an answer, or has waited 20 s for it: the window may open, or does
@@ -108,14 +112,14 @@ impl Control {
     /// Opens the window of a level whose instants are agreed on, at an instant of [`Control::now_ns`]. Once, when it is warm, and
     /// 30 ms ahead at least.
     pub fn open_at(&self, at_ns: u64) -> Result<(), InstantError> {
-        self.decide(at_ns, Course::may_open, |course, _, at_ns| course.open(at_ns))
+        self.decide(at_ns, Course::may_open, |course, _| course.shared.opening.announce(at_ns, now_ns))
     }
 
     fn decide(
         &self,
         at_ns: u64,
         may: impl Fn(&Course, &State) -> Result<(), InstantError>,
-        act: impl Fn(&Course, &mut State, u64),
+        act: impl Fn(&Course, &mut State) -> bool,
     ) -> Result<(), InstantError> {
         let course = self.course.get().ok_or(InstantError::NotReady)?;
         let mut state = course.lock();
@@ -124,14 +128,15 @@ impl Control {
         }
         may(course, &state)?;
         in_time(at_ns, ANNOUNCE_NS)?;
-        act(course, &mut state, at_ns);
-        // This thread may have stood still meanwhile; workers look once a tick.
-        in_time(at_ns, TICK_NS)
+        if act(course, &mut state) {
+            return Ok(());
+        }
+        Err(InstantError::Late { by_ns: (now_ns() + ANNOUNCE_NS).saturating_sub(at_ns) })
     }
 
     /// How long it is until the window opens, once that is known: nothing from then on.
     pub fn opens_in(&self) -> Option<Duration> {
-        let open_ns = self.course.get()?.shared.open_ns.load(Ordering::Relaxed);
+        let open_ns = self.course.get()?.shared.opening.get();
         (open_ns != u64::MAX).then(|| Duration::from_nanos(open_ns.saturating_sub(now_ns())))
     }
 
@@ -142,8 +147,8 @@ impl Control {
         let sum = |field: fn(&Published) -> &AtomicU64| {
             shared.workers.iter().map(|worker| field(worker).load(Ordering::Relaxed)).sum()
         };
-        let open_ns = shared.open_ns.load(Ordering::Relaxed);
-        let end_ns = now_ns().min(shared.close_ns.load(Ordering::Relaxed));
+        let open_ns = shared.opening.get();
+        let end_ns = now_ns().min(shared.close_ns());
         Live {
             elapsed_ns: end_ns.saturating_sub(open_ns),
             planned: sum(|w| &w.planned),
@@ -187,7 +192,6 @@ pub(crate) struct Course {
     pub(crate) shared: Arc<Shared>,
     opening: Opening,
     warmup_ns: u64,
-    duration_ns: u64,
     state: Mutex<State>,
 }
 
@@ -203,13 +207,7 @@ pub(crate) struct State {
 
 impl Course {
     pub(crate) fn new(plan: &Plan, opening: Opening, shared: Arc<Shared>) -> Arc<Course> {
-        Arc::new(Course {
-            shared,
-            opening,
-            warmup_ns: plan.warmup_ns,
-            duration_ns: plan.duration_ns,
-            state: Mutex::default(),
-        })
+        Arc::new(Course { shared, opening, warmup_ns: plan.warmup_ns, state: Mutex::default() })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -236,7 +234,8 @@ impl Course {
 
     fn begin(&self, state: &mut State, at_ns: u64) {
         if self.warmup_ns == 0 {
-            self.open(at_ns);
+            // Workers wait for their word.
+            self.shared.opening.set(at_ns);
         }
         state.go_ns = Some(at_ns);
         for word in &state.words {
@@ -245,11 +244,13 @@ impl Course {
         }
     }
 
-    /// All clients have had their answers: the window may open, at once where that is the level's own business.
-    pub(crate) fn warm(&self, now: u64) {
+    /// All clients have had their answers: the window may open, at once where that is the level's own business. Where its instant was
+    /// announced too late, to be called again.
+    pub(crate) fn warm(&self, clock: impl Fn() -> u64) {
         let mut state = self.lock();
-        if !state.is_over && !std::mem::replace(&mut state.is_warm, true) && self.opening == Opening::Own {
-            self.open(now + ANNOUNCE_NS);
+        state.is_warm |= !state.is_over;
+        if !state.is_over && self.opening == Opening::Own && !self.is_opening() {
+            self.shared.opening.announce(clock() + ANNOUNCE_NS, clock);
         }
     }
 
@@ -261,31 +262,23 @@ impl Course {
         }
     }
 
-    fn open(&self, at_ns: u64) {
-        // The end first: a worker that sees the window open must know when it closes.
-        if self.duration_ns > 0 {
-            self.shared.close_ns.store(at_ns.saturating_add(self.duration_ns), Ordering::SeqCst);
-        }
-        self.shared.open_ns.store(at_ns, Ordering::SeqCst);
-    }
-
     /// Whether it is known when the window opens.
     pub(crate) fn is_opening(&self) -> bool {
-        self.shared.open_ns.load(Ordering::Relaxed) != u64::MAX
+        self.shared.opening.get() != u64::MAX
     }
 
     /// The level ends shortly, whatever was decided.
-    pub(crate) fn end(&self, now: u64) {
+    pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.is_over = true;
         state.words.clear();
-        self.shared.close_ns.fetch_min(now + ANNOUNCE_NS, Ordering::Relaxed);
+        self.shared.end_ns.fetch_min(now_ns() + ANNOUNCE_NS, Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU32;
+    use std::cell::Cell;
 
     use webstone_model::spec::RunSpec;
     use webstone_model::units::Nanos;
@@ -299,16 +292,8 @@ mod tests {
         let files = vec![FileRequest { url: "/".into(), ..FileRequest::default() }];
         let page = Page { weight: 1, files, think: Nanos::ZERO };
         let workload = Workload { name: "w".into(), pages: vec![page], ..Workload::default() };
-        let shared = Shared {
-            open_ns: AtomicU64::new(u64::MAX),
-            close_ns: AtomicU64::new(u64::MAX),
-            abort: AtomicBool::new(false),
-            settle: AtomicBool::new(false),
-            pages_left: AtomicU64::new(u64::MAX),
-            traced: AtomicU32::new(0),
-            workers: Vec::new(),
-        };
-        Course::new(&Plan::compile(&spec, &workload).unwrap(), opening, Arc::new(shared))
+        let plan = Plan::compile(&spec, &workload).unwrap();
+        Course::new(&plan, opening, Arc::new(Shared::new(&plan, u64::MAX, 0)))
     }
 
     /// An end between the last look at the clients and the opening must not be lost: the window would last its whole time.
@@ -322,14 +307,14 @@ mod tests {
             let go_at = control.go_at(now_ns() + 1_000_000_000);
             assert_eq!(go_at.is_ok(), opening == Opening::Agreed);
             if opening == Opening::Agreed {
-                course.warm(now_ns());
+                course.warm(now_ns);
             }
             let before_ns = now_ns();
-            course.end(before_ns);
-            course.warm(now_ns());
+            course.end();
+            course.warm(now_ns);
             assert_eq!(control.open_at(now_ns() + 1_000_000_000), Err(InstantError::Ended));
             assert!(!course.is_opening());
-            assert_eq!(course.shared.close_ns.load(Ordering::Relaxed), before_ns + ANNOUNCE_NS);
+            assert!((before_ns..now_ns()).contains(&(course.shared.close_ns() - ANNOUNCE_NS)));
         }
     }
 
@@ -339,8 +324,20 @@ mod tests {
             let course = course(opening);
             course.armed(Vec::new());
             assert_eq!(course.lock().go_ns.is_some(), opening == Opening::Own);
-            course.warm(5);
+            course.warm(|| 5);
             assert_eq!(course.is_opening(), opening == Opening::Own);
         }
+    }
+
+    /// Whoever watches the level loses its CPU in the moment in which it announces the opening.
+    #[test]
+    fn a_level_that_could_not_say_when_it_opens_says_so_again() {
+        let course = course(Opening::Own);
+        course.armed(Vec::new());
+        let now = Cell::new(5);
+        course.warm(|| now.replace(5 + ANNOUNCE_NS));
+        assert!(!course.is_opening());
+        course.warm(|| now.get());
+        assert_eq!(course.shared.opening.get(), 5 + 2 * ANNOUNCE_NS);
     }
 }

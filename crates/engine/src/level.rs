@@ -1,7 +1,7 @@
 //! One level: start the workers, open and close the measured window, gather what they measured.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -141,27 +141,19 @@ pub fn run_level(job: &LevelJob, control: &Arc<Control>) -> Result<LevelOutcome,
     let plan = &job.plan;
     let dealt = job.dealt()?;
     let pages_left = plan.page_limit.map(|pages| pages_of(pages, &job.clients_here(), job.clients));
-    let shared = Arc::new(Shared {
-        open_ns: AtomicU64::new(u64::MAX),
-        close_ns: AtomicU64::new(u64::MAX),
-        abort: AtomicBool::new(false),
-        settle: AtomicBool::new(false),
-        pages_left: AtomicU64::new(pages_left.unwrap_or(u64::MAX)),
-        traced: AtomicU32::new(0),
-        workers: dealt.iter().map(|_| Published::default()).collect(),
-    });
+    let shared = Arc::new(Shared::new(plan, pages_left.unwrap_or(u64::MAX), dealt.len()));
     let (running, words) = start_workers(job, &shared, dealt)?;
     let course = Course::new(plan, job.opening, shared);
     control.watches(&course);
     match words {
         Some(words) => course.armed(words),
-        None => course.end(now_ns()),
+        None => course.end(),
     }
     if job.opening == Opening::Own {
         control.enter(Phase::WarmUp);
     }
     let interrupted = watch(plan, &course, control, &running);
-    let open_ns = course.shared.open_ns.load(Ordering::Relaxed);
+    let open_ns = course.shared.opening.get();
     let opened_at = wall_clock_of(open_ns);
     // Without workers there is nobody who would not have opened.
     let is_open_without = running.is_empty() && !interrupted;
@@ -273,17 +265,14 @@ fn start_workers(job: &LevelJob, shared: &Arc<Shared>, dealt: Vec<Seat>) -> Resu
 
 /// How long a level needs no watching: each look takes a CPU from something, from a worker perhaps.
 fn quiet_time(plan: &Plan, shared: &Shared) -> Duration {
-    let is_open = shared.open_ns.load(Ordering::Relaxed) != u64::MAX;
+    let is_open = shared.opening.get() != u64::MAX;
     if !is_open || plan.page_limit.is_some() {
         return WATCH_EVERY;
     }
-    let (now, open_ns) = (now_ns(), shared.open_ns.load(Ordering::Relaxed));
+    let (now, open_ns) = (now_ns(), shared.opening.get());
     // Not in the moment in which workers open, but soon behind it.
-    let next_ns = if now < open_ns {
-        open_ns.saturating_add(WATCH_EVERY.as_nanos() as u64)
-    } else {
-        shared.close_ns.load(Ordering::Relaxed)
-    };
+    let next_ns =
+        if now < open_ns { open_ns.saturating_add(WATCH_EVERY.as_nanos() as u64) } else { shared.close_ns() };
     Duration::from_nanos(next_ns.saturating_sub(now)).clamp(WATCH_EVERY, WATCH_SELDOM)
 }
 
@@ -294,7 +283,7 @@ fn watch<T>(plan: &Plan, course: &Course, control: &Control, running: &[JoinHand
     let all =
         |flag: fn(&Published) -> &AtomicBool| shared.workers.iter().all(|w| flag(w).load(Ordering::Relaxed));
     let is_draining = || !running.is_empty() && all(|w| &w.draining);
-    let is_open = || now_ns() >= shared.open_ns.load(Ordering::Relaxed);
+    let is_open = || now_ns() >= shared.opening.get();
     // Where there are no workers, there is an opening to wait for all the same.
     let is_done = |interrupted| match running {
         [] => interrupted || is_open(),
@@ -311,20 +300,20 @@ fn watch<T>(plan: &Plan, course: &Course, control: &Control, running: &[JoinHand
             if is_warm {
                 shared.settle.store(plan.page_limit.is_some(), Ordering::Relaxed);
                 if plan.page_limit.is_none() || all(|w| &w.settled) {
-                    course.warm(now);
+                    course.warm(now_ns);
                 }
             }
         }
         if control.end.load(Ordering::SeqCst) && !interrupted && !is_draining() {
             interrupted = true;
-            course.end(now);
+            course.end();
         }
         if control.abort.load(Ordering::Relaxed) {
             shared.abort.store(true, Ordering::Relaxed);
         }
         if is_draining() {
             control.enter(Phase::Draining);
-        } else if now >= shared.open_ns.load(Ordering::Relaxed) {
+        } else if now >= shared.opening.get() {
             control.enter(Phase::Measuring);
         } else if go_ns.is_some_and(|go_ns| now >= go_ns) {
             control.enter(Phase::WarmUp);

@@ -4,6 +4,7 @@
 //! level against the target, or one host's part of it, and returns what one measured window left behind. [`Control`] is how
 //! another thread ends it early, watches it live, and gives the instants that hosts agreed on. Protocols are machines without I/O (`h1`); system calls and all unsafe live in `sys`.
 
+mod announced;
 mod body_sum;
 mod client;
 mod clients;

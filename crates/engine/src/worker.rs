@@ -11,6 +11,7 @@ use webstone_model::arrivals::Slots;
 use webstone_model::metrics::{Measured, WorkerUse};
 use webstone_model::rate::RateProfile;
 
+use crate::announced::Announced;
 use crate::client::Doing;
 use crate::clients::Clients;
 use crate::exchange::{Exchanges, Progress};
@@ -36,10 +37,12 @@ pub(crate) const TICKER_TOKEN: u64 = u64::MAX - 1;
 /// What the level and its workers tell each other.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// When the window opens; [`u64::MAX`] until that is known.
-    pub(crate) open_ns: AtomicU64,
-    /// When it closes.
-    pub(crate) close_ns: AtomicU64,
+    /// When the window opens.
+    pub(crate) opening: Announced,
+    /// How long it is open, unless it ends early; [`u64::MAX`] where its pages end it.
+    pub(crate) duration_ns: u64,
+    /// When it ends early; [`u64::MAX`] where it does not.
+    pub(crate) end_ns: AtomicU64,
     /// Finish at once, without a drain.
     pub(crate) abort: AtomicBool,
     /// In page-limited runs: clients begin no page until the window opens.
@@ -50,6 +53,32 @@ pub(crate) struct Shared {
     pub(crate) traced: AtomicU32,
     /// What each worker publishes.
     pub(crate) workers: Vec<Published>,
+}
+
+impl Shared {
+    /// Of a level that has not begun.
+    pub(crate) fn new(plan: &Plan, pages_left: u64, workers: usize) -> Shared {
+        Shared {
+            opening: Announced::none(),
+            duration_ns: if plan.duration_ns > 0 { plan.duration_ns } else { u64::MAX },
+            end_ns: AtomicU64::new(u64::MAX),
+            abort: AtomicBool::new(false),
+            settle: AtomicBool::new(false),
+            pages_left: AtomicU64::new(pages_left),
+            traced: AtomicU32::new(0),
+            workers: (0..workers).map(|_| Published::default()).collect(),
+        }
+    }
+
+    /// When the window closes; [`u64::MAX`] while that is not known.
+    pub(crate) fn close_ns(&self) -> u64 {
+        self.closes_ns(self.opening.get())
+    }
+
+    /// The same of a window that opens at an instant.
+    fn closes_ns(&self, open_ns: u64) -> u64 {
+        open_ns.saturating_add(self.duration_ns).min(self.end_ns.load(Relaxed))
+    }
 }
 
 /// One worker's totals, for the live display. On cache lines of its own.
@@ -212,7 +241,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             self.flush();
         }
         let count = self.wait(until, now)?;
-        self.clock.reported(self.backend.now_ns(), count, || self.shared.close_ns.load(Relaxed));
+        self.clock.reported(self.backend.now_ns(), count, || self.shared.close_ns());
         for index in 0..count {
             let event = self.backend.event(index);
             self.handle(event);
@@ -245,7 +274,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// The ticker woke the loop.
     pub(crate) fn ticked(&mut self) {
         if let Some(ticks) = self.backend.take_ticks() {
-            self.clock.ticked(&ticks, self.shared.close_ns.load(Relaxed));
+            self.clock.ticked(&ticks, self.shared.close_ns());
         }
         // Its instants and the loop's own drift against each other; what is nearly due need not wait for the next.
         let now = self.backend.now_ns();
@@ -260,7 +289,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     pub(crate) fn now(&mut self) -> u64 {
         let now = self.backend.now_ns();
         if self.clock.stands_still(now) {
-            self.clock.stood_still(now, self.shared.close_ns.load(Relaxed));
+            self.clock.stood_still(now, self.shared.close_ns());
         }
         self.clock.set(now);
         if now >= self.clock.tick_ns() {
@@ -277,8 +306,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     #[cold]
     fn tick(&mut self, now: u64) {
-        let open_ns = self.shared.open_ns.load(Relaxed);
-        let close_ns = self.shared.close_ns.load(Relaxed);
+        let open_ns = self.shared.opening.look(now);
+        let close_ns = self.shared.closes_ns(open_ns);
         if self.stage < Stage::Draining {
             self.pacing.window_is(open_ns, close_ns);
         }
@@ -311,7 +340,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         }
         let next_ns = now + TICK_NS;
         self.clock.tick_at(match self.stage {
-            Stage::WarmUp => next_ns.min(open_ns.max(now + 1)),
+            Stage::WarmUp => next_ns.min(self.shared.opening.soonest().max(now + 1)),
             Stage::Measuring => {
                 let next_ns = next_ns.min(self.recorder.second_end_ns()).min(close_ns).max(now + 1);
                 // The end of the last page is not known ahead; look for it more often.
@@ -343,8 +372,10 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             self.recorder.in_flight(exchange.start_ns, at_ns);
         }
         for client in self.clients.iter() {
-            if client.doing == Doing::Waiting {
-                self.recorder.waited(client.waiting_since_ns, at_ns);
+            match client.doing {
+                Doing::NotStarted => self.recorder.waited(self.clients.started_from_ns(), at_ns),
+                Doing::Waiting => self.recorder.waited(client.waiting_since_ns, at_ns),
+                Doing::Page | Doing::Free | Doing::Stopped => {}
             }
             self.recorder.waited(client.held_since_ns, at_ns);
         }
@@ -397,6 +428,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let mut any = false;
         while let Some(client) = self.clients.next_to_start(now) {
             any = true;
+            // Without a warm-up the window is open by now.
+            self.recorder.waited(self.clients.started_from_ns(), now);
             self.start_page(client, now, now);
         }
         any

@@ -6,6 +6,7 @@ mod draw;
 mod layers;
 mod machine;
 mod open_loop;
+mod opening;
 mod pages;
 mod schedules;
 mod several_hosts;
@@ -14,7 +15,6 @@ mod tls;
 mod trouble;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use webstone_model::errors::ErrorClass;
@@ -34,7 +34,7 @@ use crate::session::Session;
 use crate::sys::Address;
 use crate::sys::simulated::{Act, Attempt, BEGIN_NS, Peer, Simulated, Wire};
 use crate::transactions::Transaction;
-use crate::worker::{Published, Seat, Shared, Worker};
+use crate::worker::{Seat, Shared, Worker};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -111,18 +111,22 @@ impl Level {
         peer: &mut dyn Peer,
         transactions: Option<SyncSender<Vec<Transaction>>>,
     ) -> Measured {
+        let shared = Arc::new(Shared::new(&job.plan, u64::MAX, 1));
+        shared.opening.set(BEGIN_NS + job.plan.warmup_ns);
+        self.run_told_of::<L, P>(job, seat, shared, peer, transactions)
+    }
+
+    /// The same, told of its window through `shared`.
+    fn run_told_of<L: Layer, P: Session>(
+        &self,
+        job: &LevelJob,
+        seat: Seat,
+        shared: Arc<Shared>,
+        peer: &mut dyn Peer,
+        transactions: Option<SyncSender<Vec<Transaction>>>,
+    ) -> Measured {
         let seat = Seat { number: 0, ..seat };
         let plan = job.plan.clone();
-        let open_ns = BEGIN_NS + plan.warmup_ns;
-        let shared = Arc::new(Shared {
-            open_ns: AtomicU64::new(open_ns),
-            close_ns: AtomicU64::new(open_ns + plan.duration_ns),
-            abort: AtomicBool::new(false),
-            settle: AtomicBool::new(false),
-            pages_left: AtomicU64::new(u64::MAX),
-            traced: AtomicU32::new(0),
-            workers: vec![Published::default()],
-        });
         let network = Simulated::new(peer, self.wire.clone());
         let observer = Observer::new(None, transactions);
         let worker = Worker::<_, L, P>::new(plan.clone(), shared, seat, network, observer).unwrap();

@@ -143,6 +143,28 @@ fn random_schedules_in_open_loop_are_as_modelled() {
     });
 }
 
+/// On a machine that others use, time passes between any two looks at the clock, and no model knows how much. What must hold all
+/// the same: every nanosecond of every client is booked, and the identities.
+#[test]
+fn random_schedules_on_a_busy_machine_are_booked_whole() {
+    for is_open in [false, true] {
+        each_seed(|seed| {
+            let schedule = Schedule::new(seed, is_open);
+            let mut level = schedule.level();
+            level.wire.interrupted = Some(seed);
+            level.wire.call_ns = seed % 7 * US;
+            if seed % 2 == 0 {
+                // Where no deadline is near, the loop waits without a time-out.
+                let client = &mut level.spec.client;
+                client.connect_timeout.0 += SECOND;
+                client.first_byte_timeout.0 += SECOND;
+                client.request_timeout.0 += SECOND;
+            }
+            level.run(&schedule);
+        });
+    }
+}
+
 /// Whether what happens at an instant is counted.
 fn is_in(schedule: &Schedule, at_ns: u64) -> bool {
     (schedule.warmup_ns..schedule.close_ns()).contains(&at_ns)

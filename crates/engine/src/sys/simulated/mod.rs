@@ -7,6 +7,7 @@
 
 mod link;
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::io;
@@ -99,6 +100,8 @@ pub(crate) struct Wire {
     pub(crate) call_ns: u64,
     /// Spans in which the machine stands still, from [`BEGIN_NS`] on: who would wake in one wakes at its end.
     pub(crate) stalls: Vec<(u64, u64)>,
+    /// Time passes between any two looks at the clock, mostly a little, as on a machine that others use: drawn from this seed.
+    pub(crate) interrupted: Option<u64>,
 }
 
 impl Default for Wire {
@@ -111,6 +114,7 @@ impl Default for Wire {
             receives_most: 16 * 1024,
             call_ns: 0,
             stalls: Vec::new(),
+            interrupted: None,
         }
     }
 }
@@ -136,7 +140,9 @@ enum Happening {
 pub(crate) struct Simulated<'a> {
     peer: &'a mut dyn Peer,
     wire: Wire,
-    now_ns: u64,
+    now_ns: Cell<u64>,
+    /// State of what is drawn for the next interruption.
+    draws: Cell<u64>,
     /// Links by their number; a number is given once.
     links: Vec<Link>,
     /// Order of happenings: by instant, then as they were scheduled.
@@ -164,9 +170,10 @@ impl<'a> Simulated<'a> {
     pub(crate) fn new(peer: &'a mut dyn Peer, wire: Wire) -> Simulated<'a> {
         Simulated {
             buffer: vec![0; wire.receives_most],
+            draws: Cell::new(wire.interrupted.unwrap_or(0)),
             peer,
             wire,
-            now_ns: BEGIN_NS,
+            now_ns: Cell::new(BEGIN_NS),
             links: Vec::new(),
             schedule: BinaryHeap::new(),
             happenings: BTreeMap::new(),
@@ -193,9 +200,9 @@ impl<'a> Simulated<'a> {
 
     /// Moves the clock, and has everything happen that is due by then, each at its own instant.
     fn pass_to(&mut self, at_ns: u64) {
-        self.now_ns = self.now_ns.max(at_ns);
+        self.now_ns.set(self.now_ns.get().max(at_ns));
         while let Some(Reverse((at, number))) = self.schedule.peek().copied() {
-            if at > self.now_ns {
+            if at > self.now_ns.get() {
                 break;
             }
             self.schedule.pop();
@@ -206,9 +213,28 @@ impl<'a> Simulated<'a> {
         }
     }
 
+    /// Lets time pass before the clock is read, where interruptions are asked for: up to 200 ns, every tenth time up to 20 µs, every
+    /// hundredth up to 15 ms.
+    fn interrupt(&self) {
+        if self.wire.interrupted.is_none() {
+            return;
+        }
+        // Linear congruential, by D. Knuth (MMIX); its upper bits are good enough.
+        let draw =
+            self.draws.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.draws.set(draw);
+        let (kind, span) = ((draw >> 48) % 100, (draw >> 20) & 0xfff_ffff);
+        let most_ns = match kind {
+            0 => 15_000_000,
+            1..10 => 20_000,
+            _ => 200,
+        };
+        self.now_ns.set(self.now_ns.get() + span % most_ns);
+    }
+
     /// A call on a socket.
     fn call(&mut self) {
-        self.pass_to(self.now_ns + self.wire.call_ns);
+        self.pass_to(self.now_ns.get() + self.wire.call_ns);
     }
 
     fn happen(&mut self, at_ns: u64, number: usize, happening: Happening) {
@@ -292,7 +318,7 @@ impl<'a> Simulated<'a> {
     fn gather(&mut self) {
         self.events.clear();
         if let Some(ticker) = &mut self.ticker
-            && ticker.due_ns <= self.now_ns
+            && ticker.due_ns <= self.now_ns.get()
             && !std::mem::replace(&mut ticker.was_told, true)
         {
             self.events.push(Event { token: ticker.token, readable: true, ..Event::default() });
@@ -320,7 +346,8 @@ impl Backend for Simulated<'_> {
     const NAME: &'static str = "simulated";
 
     fn now_ns(&self) -> u64 {
-        self.now_ns
+        self.interrupt();
+        self.now_ns.get()
     }
 
     fn sleep_until(&mut self, at_ns: u64) {
@@ -329,7 +356,7 @@ impl Backend for Simulated<'_> {
 
     fn spin_until(&mut self, at_ns: u64) -> u64 {
         self.pass_to(self.awake_ns(at_ns));
-        self.now_ns
+        self.now_ns.get()
     }
 
     fn watch(&mut self, _: impl AsFd, _: u64) -> io::Result<()> {
@@ -337,12 +364,13 @@ impl Backend for Simulated<'_> {
     }
 
     fn tick_every(&mut self, period_ns: u64, token: u64) -> io::Result<()> {
-        self.ticker = Some(Ticker { period_ns, token, due_ns: self.now_ns + period_ns, was_told: false });
+        self.ticker =
+            Some(Ticker { period_ns, token, due_ns: self.now_ns.get() + period_ns, was_told: false });
         Ok(())
     }
 
     fn take_ticks(&mut self) -> Option<Ticks> {
-        let now_ns = self.now_ns;
+        let now_ns = self.now_ns.get();
         let ticker = self.ticker.as_mut().filter(|ticker| ticker.due_ns <= now_ns)?;
         let count = (now_ns - ticker.due_ns) / ticker.period_ns + 1;
         let ticks = Ticks { due_ns: ticker.due_ns, count };
@@ -364,7 +392,7 @@ impl Backend for Simulated<'_> {
 
     fn connect(&mut self, socket: &usize, address: &Address) -> io::Result<Connect> {
         self.call();
-        let now = self.now_ns;
+        let now = self.now_ns.get();
         match self.peer.connect(now, address) {
             Attempt::Stands { handshake_ns, served_ns } => {
                 self.links[*socket].connects(handshake_ns);
@@ -398,7 +426,7 @@ impl Backend for Simulated<'_> {
 
     fn send(&mut self, socket: &usize, bytes: &[u8]) -> io::Result<usize> {
         self.call();
-        let now = self.now_ns;
+        let now = self.now_ns.get();
         let link = &mut self.links[*socket];
         let taken = link.send(bytes.len())?;
         if taken > 0 {
@@ -420,7 +448,7 @@ impl Backend for Simulated<'_> {
     fn receive_stamped(&mut self, socket: &usize) -> io::Result<(Received, Option<u64>)> {
         self.call();
         let (received, arrived_ns) = self.links[*socket].receive(&mut self.buffer)?;
-        Ok((received, arrived_ns.map(|arrived_ns| self.now_ns - arrived_ns)))
+        Ok((received, arrived_ns.map(|arrived_ns| self.now_ns.get() - arrived_ns)))
     }
 
     fn receives_most(&self) -> usize {
@@ -460,8 +488,8 @@ impl Backend for Simulated<'_> {
     }
 
     fn wait(&mut self, timeout_ns: u64) -> io::Result<usize> {
-        self.pass_to(self.now_ns);
-        let begun_ns = self.now_ns;
+        self.pass_to(self.now_ns.get());
+        let begun_ns = self.now_ns.get();
         let until_ns = match timeout_ns {
             WITHOUT_END => u64::MAX,
             0 if self.polls >= POLLS_MAX => begun_ns + POLL_NS,
@@ -469,14 +497,14 @@ impl Backend for Simulated<'_> {
         };
         loop {
             self.gather();
-            if !self.events.is_empty() || self.now_ns >= until_ns {
+            if !self.events.is_empty() || self.now_ns.get() >= until_ns {
                 break;
             }
             let next_ns = self.next_ns().min(until_ns);
             assert!(next_ns < u64::MAX, "someone waits for what will never happen");
             self.pass_to(self.awake_ns(next_ns));
         }
-        let in_vain = timeout_ns == 0 && self.now_ns == begun_ns && self.events.is_empty();
+        let in_vain = timeout_ns == 0 && self.now_ns.get() == begun_ns && self.events.is_empty();
         self.polls = if in_vain { self.polls + 1 } else { 0 };
         Ok(self.events.len())
     }
