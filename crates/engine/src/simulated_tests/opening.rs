@@ -1,11 +1,12 @@
-//! When a window opens, where whoever announces it is kept off its CPU.
+//! When a window opens, and what is booked of clients that have not started by then.
 
 use webstone_model::spec::ConnectionPolicy::KeepAlive;
 
 use super::*;
 
-/// An opening at 30 ms is proposed at 5 ms, and settled at 60 ms only, by a clock that was read at 6 ms: the worker has passed it by
-/// then and counted nothing, so it must not hold. The next, at 90 ms, does. Each answer takes 1 ms.
+/// Whoever announces the opening is kept off its CPU: one at 30 ms is proposed at 5 ms, and settled at 60 ms only, by a clock that was
+/// read at 6 ms. The worker has passed it by then and counted nothing, so it must not hold. The next, at 90 ms, does. Each answer
+/// takes 1 ms.
 #[test]
 fn what_is_announced_late_opens_no_window() {
     const FIRST_NS: u64 = BEGIN_NS + 30 * MS;
@@ -16,9 +17,7 @@ fn what_is_announced_late_opens_no_window() {
         let job = level.job(1);
         let shared = Arc::new(Shared::new(&job.plan, u64::MAX, 1));
         let announcer = shared.clone();
-        let mut asked = 0;
         let mut peer = server(0, |now_ns, _| {
-            asked += 1;
             match now_ns / MS {
                 5 => announcer.opening.propose(FIRST_NS),
                 60 if announcer.opening.soonest() != SECOND_NS => {
@@ -33,4 +32,17 @@ fn what_is_announced_late_opens_no_window() {
         let measured = level.run_told_of::<Plain, Http1>(&job, seat, shared, &mut peer, None);
         assert_eq!((measured.counts.started, measured.counts.carried_in), (100, 1), "{rate:?}");
     }
+}
+
+/// Without a warm-up, the first 256 clients start as the window opens, each further one a millisecond behind the one before, and
+/// those beyond number 999 not within its second. Answers come behind it.
+#[test]
+fn clients_wait_on_purpose_until_they_are_started() {
+    let mut level = Level::new(KeepAlive, &["/"], SECOND);
+    level.clients = 1_300;
+    let counts = level.run(steady(0, 10 * SECOND, 10)).counts;
+    let late_ns: u64 = (257..1_000).map(|millisecond| millisecond * MS).sum();
+    assert_eq!((counts.started, counts.in_flight), (999, 999));
+    assert_eq!(counts.idle_ns, late_ns + (1_300 - 999) * SECOND);
+    assert_eq!(counts.busy_ns, 999 * SECOND - late_ns);
 }
