@@ -160,7 +160,8 @@ fn incomplete(record: &RunRecord, reasons: &mut Vec<Reason>) {
             ("a search that came to its end".to_owned(), format!("the search ended after {measured}: {why}"))
         }
         None => {
-            let due = counted(planned, "planned timed run", "planned timed runs");
+            // "1 of 1 planned timed runs": the word belongs to all of them, however few.
+            let due = counted(planned, "planned timed runs", "planned timed runs");
             // One that ended badly may have done so behind its last timed run.
             let sentence = match whole >= planned && whole > 0 {
                 true => format!("{whole} of {due} were completed, but {why}"),
