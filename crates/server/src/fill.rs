@@ -4,16 +4,17 @@
 //! way to fill the same buffer.
 
 use std::cell::Cell;
+use std::sync::LazyLock;
 
 use bytes::Bytes;
 
 /// First character of a fill; with [`CHARACTERS`] that gives `?` to `X`, as `rand() % 26 + 63` does.
 const FIRST: u8 = 63;
 const CHARACTERS: u8 = 26;
-/// Constant bodies are slices of this, without any copy.
-static CONSTANT: [u8; FRAME_BYTES] = [FIRST; FRAME_BYTES];
+/// Constant bodies are slices of this, without any copy. Made when first asked for, so that the program's file need not hold it.
+static CONSTANT: LazyLock<Vec<u8>> = LazyLock::new(|| vec![FIRST; FRAME_BYTES]);
 /// Content that no fill makes.
-static WRONG: [u8; FRAME_BYTES] = [b'!'; FRAME_BYTES];
+static WRONG: LazyLock<Vec<u8>> = LazyLock::new(|| vec![b'!'; FRAME_BYTES]);
 
 /// Most bytes made at once.
 pub(crate) const FRAME_BYTES: usize = 256 * 1024;
