@@ -101,9 +101,12 @@ pub fn spec(spec: &RunSpec) -> RunSpec {
     // Whatever else holds a text: targets, names, commands, what is disclosed, and what will be added.
     let whole = serde_json::to_value(&kept).ok().and_then(|mut value| {
         every_text(&mut value);
-        serde_json::from_value(value).ok()
+        serde_json::from_slice::<RunSpec>(&serde_json::to_vec(&value).ok()?).ok()
     });
-    whole.unwrap_or(kept)
+    let Some(mut whole) = whole else { return kept };
+    // They are sent in the order in which they were given, which a tree of values does not keep.
+    whole.client.headers.sort_by_cached_key(|name, _| kept.client.headers.get_index_of(name));
+    whole
 }
 
 /// The hosts that made a load, as a record keeps them: the commands that started their agents, and what they said of themselves.

@@ -382,6 +382,10 @@ fn a_record_keeps_no_secret_of_specification_or_workload() {
     let kept = spec(&asked);
     assert!(!format!("{kept:?}").contains("c2VjcmV0"), "{kept:?}");
     assert_eq!(kept.client.headers["Accept"], "*/*");
+    assert!(
+        kept.client.headers.keys().eq(["authorization", "Accept"]),
+        "in the order in which they are sent"
+    );
     assert!(format!("{asked:?}").contains("c2VjcmV0"), "what is sent is untouched");
 
     let mut detail = RequestDetail::default();
