@@ -139,6 +139,14 @@ pub struct CalibrationRow {
 }
 
 impl Calibration {
+    /// Reads what a host's environment holds under [`KEY`].
+    ///
+    /// # Errors
+    /// If it is not a calibration of this version.
+    pub fn read(value: &Value) -> Result<Calibration, serde_json::Error> {
+        serde_json::from_slice(&serde_json::to_vec(value)?)
+    }
+
     /// Whether others took so much of the generator's CPUs, before the measurement or in it, that it could have done more.
     pub fn is_disturbed(&self) -> bool {
         self.disturbance.is_some_and(is_disturbing) || self.rows.iter().any(CalibrationRow::is_disturbed)
@@ -389,7 +397,7 @@ fn stored(
         });
     };
     let of = number.map(|number| format!(" of generator {number}")).unwrap_or_default();
-    let calibration: Calibration = serde_json::from_value(value.clone())
+    let calibration = Calibration::read(value)
         .map_err(|error| format!("the calibration{of} in the record cannot be read: {error}"))?;
     match calibration.unfit(&HostIdentity::of(environment), tool) {
         Some(why) => Err(format!("the calibration{of} in the record does not fit: {why}")),

@@ -2,7 +2,9 @@
 //! same. `docs/events.md` is for readers.
 
 use schemars::JsonSchema;
+use serde::de::{DeserializeOwned, Deserializer, Error};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::figures::Figures;
 use crate::generators::ClockOffset;
@@ -187,10 +189,12 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         path: Option<String>,
         /// The server under test.
+        #[serde(deserialize_with = "of_a_record")]
         target: Box<TargetRecord>,
         /// Name of the workload.
         workload: String,
         /// What was asked for, with every default filled in and without secrets.
+        #[serde(deserialize_with = "of_a_record")]
         spec: Box<RunSpec>,
         /// Steps of the sweep.
         steps: usize,
@@ -272,6 +276,12 @@ pub enum Event {
         /// Why.
         error: String,
     },
+}
+
+/// Reads what records hold too as it is read there, from JSON: a tagged event's fields would compile all of it once more.
+fn of_a_record<'de, T: DeserializeOwned, D: Deserializer<'de>>(from: D) -> Result<Box<T>, D::Error> {
+    let json = serde_json::to_vec(&Value::deserialize(from)?).map_err(D::Error::custom)?;
+    serde_json::from_slice(&json).map(Box::new).map_err(D::Error::custom)
 }
 
 /// A line of `--events`: one event and when it happened.

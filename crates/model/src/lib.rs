@@ -39,5 +39,6 @@ pub mod spec;
 pub mod target;
 pub mod threshold;
 pub mod tls;
+pub mod toml_text;
 pub mod units;
 pub mod workload;

@@ -13,6 +13,7 @@ use std::sync::LazyLock;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
+use webstone_model::toml_text;
 
 pub use beside::{Apart, Beside, Comparison, apart, beside};
 pub use conditions::{Conditions, Other};
@@ -201,7 +202,8 @@ enum Column {
 }
 
 fn read(text: &str) -> Result<Vec<Published>, String> {
-    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    let file: File =
+        toml_text::read(text).map_err(|error| format!("line {}: {}", error.line(text), error.rule))?;
     file.result.into_iter().map(|entry| of_entry(entry, &file.document)).collect()
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use webstone_model::spec::RunSpec;
+use webstone_model::toml_text;
 use webstone_store::plain_file::{self, Links};
 
 /// Largest testbed file, in bytes: the largest body that one can hold, escaped, and room for the rest.
@@ -57,23 +58,19 @@ impl Testbed {
     /// # Errors
     /// If it is no specification.
     pub fn parse(name: &str, text: &str) -> Result<Testbed, TestbedError> {
-        let place = |start: Option<usize>| {
-            let place = start.map(|start| position(text, start));
-            let place = place.map(|(line, column)| format!(", line {line}, column {column}"));
-            format!("testbed file {name}{}", place.unwrap_or_default())
+        let place = |start: usize| {
+            let (line, column) = position(text, start);
+            format!("testbed file {name}, line {line}, column {column}")
         };
         let table = DeTable::parse(text).ok();
         let generator = table.as_ref().and_then(|table| table.get_ref().get("generator"));
         if let Some(DeValue::Table(generator)) = generator.map(Spanned::get_ref)
             && let Some(backend) = generator.get("backend")
         {
-            return Err(TestbedError::Gone { place: place(Some(backend.span().start)) });
+            return Err(TestbedError::Gone { place: place(backend.span().start) });
         }
-        let spec = toml::from_str(text).map_err(|error| {
-            // The parser's messages may have several lines; an error of ours has one.
-            let rule = error.message().lines().collect::<Vec<_>>().join(", ");
-            TestbedError::Wrong { place: place(error.span().map(|span| span.start)), rule }
-        })?;
+        let spec = toml_text::read(text)
+            .map_err(|error| TestbedError::Wrong { place: place(error.start), rule: error.rule })?;
         let mut lines = BTreeMap::new();
         if let Some(table) = &table {
             collect("", table.get_ref(), text, &mut lines);

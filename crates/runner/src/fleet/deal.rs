@@ -68,7 +68,7 @@ pub(super) fn weigh(hosts: &[GeneratorRecord], policy: ConnectionPolicy) -> Vec<
 /// Requests per second of one worker, as the host's calibration has it for these connections.
 fn rate_of_a_worker(host: &GeneratorRecord, policy: ConnectionPolicy) -> Option<f64> {
     let stored = host.environment.get(calibration::KEY)?;
-    let calibration: Calibration = serde_json::from_value(stored.clone()).ok()?;
+    let calibration = Calibration::read(stored).ok()?;
     let mode = match policy {
         ConnectionPolicy::PerRequest => Mode::PerRequest,
         _ => Mode::KeepAlive,

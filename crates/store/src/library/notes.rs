@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
+use webstone_model::toml_text;
 
 use super::files::{self, final_name};
 use super::written::write_beside;
@@ -120,11 +121,8 @@ impl Notes {
             Err(source) => return Err(NotesError::Io { doing: "read", path, source }),
         };
         let content = |what: String| NotesError::Content { path: path.clone(), what };
-        let notes: Notes = toml::from_str(&text).map_err(|error| {
-            let line =
-                error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
-            content(format!("line {line}: {}", error.message()))
-        })?;
+        let notes: Notes = toml_text::read(&text)
+            .map_err(|error| content(format!("line {}: {}", error.line(&text), error.rule)))?;
         notes.check().map_err(|error| content(error.to_string()))?;
         Ok(notes)
     }
