@@ -126,11 +126,13 @@ impl PageSequence {
     }
 
     /// A uniform number from 0 up to, and without, 1: all multiples of 2⁻⁵³ are equally likely.
+    #[inline]
     pub fn fraction(&mut self) -> f64 {
         (self.pages.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// A uniform integer from `low` to `high`, both included: the template `{{rand low high}}`.
+    #[inline]
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         match high.wrapping_sub(low).checked_add(1) {
             Some(span) => low + below(&mut self.pages, span),

@@ -96,6 +96,7 @@ impl Template {
 
     /// Appends the text with every place filled. A feed or column that the context lacks leaves its place empty; a
     /// workload that was read names none such.
+    #[inline]
     pub fn render(&self, out: &mut Vec<u8>, context: &mut RenderContext<'_>) {
         for part in &self.parts {
             match part {
@@ -113,6 +114,7 @@ impl Template {
 
 impl Feed {
     /// The value of a column in the row of that number, counted round and round.
+    #[inline]
     fn value(&self, row: u64, column: &str) -> Option<&str> {
         let column = self.columns.iter().position(|name| name == column)?;
         let row = row.checked_rem(self.rows.len() as u64)?;
@@ -173,6 +175,7 @@ fn placeholder(text: &str, start: usize) -> Result<(Part, usize), TemplateError>
     Ok((part, end))
 }
 
+#[inline]
 fn push_number(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0_u8; 20];
     let mut at = digits.len();
