@@ -6,6 +6,7 @@
 pub mod args;
 mod commands;
 mod console;
+mod defect;
 mod display;
 mod events;
 pub mod failure;
@@ -27,6 +28,7 @@ use crate::usage::Usage;
 
 /// The whole program: parses, does, says, and returns the exit code.
 pub fn main(arguments: &[OsString]) -> ExitCode {
+    defect::explain();
     if let Some(exit) = commands::as_cgi(arguments) {
         return exit;
     }
