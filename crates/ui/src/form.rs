@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use indexmap::IndexMap;
 use schemars::schema_for;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use webstone_model::spec::RunSpec;
 use webstone_model::units::grouped;
 
@@ -117,9 +118,9 @@ pub(crate) fn form(desk: &dyn Desk) -> Value {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Filled {
     pub(crate) command: String,
-    /// The form's values: what was said and nothing else.
+    /// The form's values.
     #[serde(default)]
-    spec: Option<Map<String, Value>>,
+    spec: Option<IndexMap<String, Said>>,
     /// Or the text of a testbed file.
     #[serde(default)]
     toml: Option<String>,
@@ -128,13 +129,45 @@ pub(crate) struct Filled {
     pub(crate) queue: bool,
 }
 
+/// A value of a form. Its keys stay in their order, in which header fields are sent.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Said {
+    Nothing(()),
+    Bool(bool),
+    Whole(i64),
+    Number(f64),
+    Text(String),
+    List(Vec<Said>),
+    Part(IndexMap<String, Said>),
+}
+
+impl Said {
+    /// As TOML, which has nothing for what was not said. An empty table may mean something (`[server.tls]`), so that it stays.
+    fn toml(&self) -> Option<toml::Value> {
+        Some(match self {
+            Said::Nothing(()) => return None,
+            Said::Bool(value) => (*value).into(),
+            Said::Whole(value) => (*value).into(),
+            Said::Number(value) => (*value).into(),
+            Said::Text(value) => value.as_str().into(),
+            Said::List(items) => toml::Value::Array(items.iter().filter_map(Said::toml).collect()),
+            Said::Part(parts) => toml::Value::Table(table(parts)),
+        })
+    }
+}
+
+fn table(parts: &IndexMap<String, Said>) -> toml::Table {
+    parts.iter().filter_map(|(key, part)| Some((key.clone(), part.toml()?))).collect()
+}
+
 /// What a filled form comes to.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Checked {
     /// As a testbed file.
     pub(crate) toml: String,
     /// As the form's values.
-    spec: Value,
+    spec: toml::Table,
     command_line: Vec<String>,
     pub(crate) problem: Option<Problem>,
     plan: Option<Plan>,
@@ -170,10 +203,10 @@ impl Filled {
     pub(crate) fn check(&self, desk: &dyn Desk, scratch: &Path) -> std::io::Result<Checked> {
         let toml = match (&self.toml, &self.spec) {
             (Some(toml), _) => toml.clone(),
-            (None, Some(spec)) => written(spec),
+            (None, Some(spec)) => table(spec).to_string(),
             (None, None) => String::new(),
         };
-        let spec = toml::from_str::<Value>(&toml).unwrap_or_else(|_| json!({}));
+        let spec = toml.parse::<toml::Table>().unwrap_or_default();
         let known = COMMANDS.iter().any(|(name, ..)| *name == self.command);
         let file = scratch.join("testbed.toml");
         std::fs::write(&file, &toml)?;
@@ -203,7 +236,8 @@ impl Filled {
     }
 
     /// What the command cannot do without, and a testbed file can.
-    fn needed(&self, spec: &Value) -> Option<Problem> {
+    fn needed(&self, spec: &toml::Table) -> Option<Problem> {
+        let said = |part: &str, key: &str| spec.get(part)?.get(key);
         let missing = |key: &str, message: &str, hint: &str| {
             Some(Problem {
                 key: Some(key.to_owned()),
@@ -213,43 +247,27 @@ impl Filled {
             })
         };
         match self.command.as_str() {
-            "find" if spec["find"]["slo"].as_str().is_none_or(str::is_empty) => missing(
+            "find" if said("find", "slo").and_then(toml::Value::as_str).is_none_or(str::is_empty) => missing(
                 "find.slo",
                 "find.slo: a search needs the conditions that a level has to keep",
                 "write them as in p(99)<50ms,errors<0.1%",
             ),
-            "run" if spec.get("series").is_some() => missing(
+            "run" if spec.contains_key("series") => missing(
                 "series",
                 "series: a single run has no matrix",
                 "choose `Compare servers`, `Scale over CPUs` or `Dynamic against static`, or take [series] out",
             ),
-            "servers" if spec["series"]["servers"].as_array().is_none_or(Vec::is_empty) => missing(
-                "series.servers",
-                "series.servers: no server is given",
-                "name those to be compared, such as reference and nginx:tuned",
-            ),
+            "servers"
+                if said("series", "servers").and_then(toml::Value::as_array).is_none_or(Vec::is_empty) =>
+            {
+                missing(
+                    "series.servers",
+                    "series.servers: no server is given",
+                    "name those to be compared, such as reference and nginx:tuned",
+                )
+            }
             _ => None,
         }
-    }
-}
-
-/// As a testbed file: what is empty was not said.
-fn written(spec: &Map<String, Value>) -> String {
-    let mut spec = Value::Object(spec.clone());
-    prune(&mut spec);
-    toml::to_string(&spec).unwrap_or_else(|error| format!("# cannot be written as TOML: {error}\n"))
-}
-
-/// Takes out what says nothing: nulls, and parts that hold nothing else. An empty table may mean something (`[server.tls]`), so that
-/// one that was sent empty stays.
-fn prune(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, value| !value.is_null());
-            map.values_mut().for_each(prune);
-        }
-        Value::Array(items) => items.iter_mut().for_each(prune),
-        _ => {}
     }
 }
 
@@ -347,17 +365,27 @@ mod tests {
     fn what_was_said_is_written_and_nothing_else() {
         let spec = json!({
             "name": "a", "workload": null, "target": ["http://a"],
-            "load": { "clients": "5,10", "iterations": 3, "pages": null },
+            "load": { "clients": "5,10", "iterations": 3, "pages": null, "drain": 0.5 },
             "server": { "tls": {} },
         });
-        let text = written(spec.as_object().unwrap());
+        let spec: IndexMap<String, Said> = serde_json::from_value(spec).unwrap();
         assert_eq!(
-            toml::from_str::<Value>(&text).unwrap(),
+            toml::from_str::<Value>(&table(&spec).to_string()).unwrap(),
             json!({
-                "name": "a", "target": ["http://a"], "load": { "clients": "5,10", "iterations": 3 },
+                "name": "a", "target": ["http://a"], "load": { "clients": "5,10", "iterations": 3, "drain": 0.5 },
                 "server": { "tls": {} },
             })
         );
+    }
+
+    #[test]
+    fn header_fields_stay_in_their_order() {
+        let text = r#"{"command": "run", "spec": {"client": {"headers": {"B": "1", "C": "2", "A": "3"}}}}"#;
+        let filled: Filled = serde_json::from_str(text).unwrap();
+        let toml = table(filled.spec.as_ref().unwrap()).to_string();
+        assert_eq!(toml, "[client.headers]\nB = \"1\"\nC = \"2\"\nA = \"3\"\n");
+        let again = serde_json::to_string(&toml.parse::<toml::Table>().unwrap()).unwrap();
+        assert_eq!(again, r#"{"client":{"headers":{"B":"1","C":"2","A":"3"}}}"#);
     }
 
     #[test]
