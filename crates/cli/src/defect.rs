@@ -5,7 +5,7 @@ use std::panic;
 use crate::console;
 
 /// Has a panic say, below its own message, whose fault it is and what becomes of the measurements. In a package's program (profile
-/// `dist`) it ends the program at once: levels that were measured are on disk by then, and servers are stopped by another process.
+/// `dist`) it ends the program at once: completed timed runs are on disk by then, and servers are stopped by another process.
 pub(crate) fn explain() {
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |panicked| {
