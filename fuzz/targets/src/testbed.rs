@@ -4,13 +4,14 @@ use std::net::IpAddr;
 
 use webstone_engine::Plan;
 use webstone_model::spec::RunSpec;
+use webstone_model::toml_text;
 use webstone_model::workload::Workload;
 use webstone_workload::read;
 
 /// A testbed file that reads is compiled or refused with a message; never is a name resolved or a connection made here.
 pub(crate) fn testbed(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let Ok(mut spec) = toml::from_str::<RunSpec>(text) else { return };
+    let Ok(mut spec) = toml_text::read::<RunSpec>(text) else { return };
     // Names would be asked of the network, and each address would take a socket.
     spec.target.retain(|url| has_address(url));
     if spec.target.is_empty() {
