@@ -12,7 +12,32 @@ pub(crate) fn explain() {
         before(panicked);
         console::complain(
             "error: this is a defect of webstone; please report it with the lines above\n\
-             hint: timed runs that were completed are kept: `webstone list` shows them",
+             hint: a stored run keeps the timed runs that were completed; `webstone list` names it",
         );
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_says_whose_fault_it_is_and_what_is_kept() {
+        const IS_TO_PANIC: &str = "WEBSTONE_TEST_IS_TO_PANIC";
+        if env::var_os(IS_TO_PANIC).is_some() {
+            explain();
+            panic!("planted");
+        }
+        let test = "defect::tests::a_panic_says_whose_fault_it_is_and_what_is_kept";
+        let mut itself = Command::new(env::current_exe().unwrap());
+        let said = itself.args(["--exact", test, "--nocapture"]).env(IS_TO_PANIC, "1").output().unwrap();
+        let err = String::from_utf8_lossy(&said.stderr);
+        let (theirs, ours) =
+            err.split_once("error: this is a defect of webstone").unwrap_or_else(|| panic!("{err}"));
+        assert!(!said.status.success() && theirs.contains("planted"), "{err}");
+        assert!(ours.contains("hint: a stored run keeps the timed runs that were completed"), "{err}");
+    }
 }

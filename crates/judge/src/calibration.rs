@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::verdict::{DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, RUN_QUEUE_PERCENT_MAX};
 use webstone_model::figures::Figures;
+use webstone_model::json_tree;
 use webstone_model::keys::LevelKey;
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{Disturbance, RunRecord, Tool};
@@ -144,7 +145,7 @@ impl Calibration {
     /// # Errors
     /// If it is not a calibration of this version.
     pub fn read(value: &Value) -> Result<Calibration, serde_json::Error> {
-        serde_json::from_slice(&serde_json::to_vec(value)?)
+        json_tree::read(value)
     }
 
     /// Whether others took so much of the generator's CPUs, before the measurement or in it, that it could have done more.

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::figures::Figures;
 use crate::generators::ClockOffset;
+use crate::json_tree;
 use crate::keys::LevelKey;
 use crate::metrics::Histogram;
 use crate::rate::RateProfile;
@@ -278,10 +279,9 @@ pub enum Event {
     },
 }
 
-/// Reads what records hold too as it is read there, from JSON: a tagged event's fields would compile all of it once more.
+/// Reads what records hold too. As a field of a tagged event it would be read by a reader of its own ([`json_tree::read`]).
 fn of_a_record<'de, T: DeserializeOwned, D: Deserializer<'de>>(from: D) -> Result<Box<T>, D::Error> {
-    let json = serde_json::to_vec(&Value::deserialize(from)?).map_err(D::Error::custom)?;
-    serde_json::from_slice(&json).map(Box::new).map_err(D::Error::custom)
+    json_tree::read(&Value::deserialize(from)?).map(Box::new).map_err(D::Error::custom)
 }
 
 /// A line of `--events`: one event and when it happened.

@@ -17,6 +17,7 @@ pub mod generators;
 pub mod http2_settings;
 pub mod identities;
 pub mod interfaces;
+pub mod json_tree;
 pub mod keys;
 pub mod kubernetes;
 pub mod metric;

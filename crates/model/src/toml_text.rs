@@ -1,5 +1,5 @@
-//! Reads what a type describes from TOML, by way of JSON: how a type is read is compiled for each format it is read from, and records
-//! are JSON. With `toml::from_str` a specification and all that it holds would be in the program once more.
+//! Reads TOML by way of JSON. serde compiles the reading of a type once for each format, and records are JSON: with `toml::from_str`
+//! that of specifications would be in the program twice.
 
 use std::fmt;
 
@@ -47,7 +47,8 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, TomlError> {
         let mut rule = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
         rule.truncate(rule.len() - if rule.ends_with(&place) { place.len() } else { 0 });
-        // A value that its type's own parser refuses is told where the reader has got to, which may be past the ends of tables.
+        // serde_json tells an error without a place of its own, such as that of a value's parser, where the reader has got to, which may
+        // be past the ends of tables. Only a missing field is about a table itself.
         let is_of_table = rule.starts_with("missing field ");
         TomlError { start: json.start_of(error.column(), is_of_table), rule }
     })

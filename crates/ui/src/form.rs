@@ -143,7 +143,7 @@ enum Said {
 }
 
 impl Said {
-    /// As TOML, which has nothing for what was not said. An empty table may mean something (`[server.tls]`), so that it stays.
+    /// As TOML, which has no null. An empty table may mean something (`[server.tls]`), so that it stays.
     fn toml(&self) -> Option<toml::Value> {
         Some(match self {
             Said::Nothing(()) => return None,

@@ -15,6 +15,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use webstone_model::errors::{ErrorCount, ErrorTable};
 use webstone_model::generators::{GeneratorLoss, GeneratorRecord};
+use webstone_model::json_tree;
 use webstone_model::record::AgentRecord;
 pub use webstone_model::redacted::REDACTED;
 use webstone_model::spec::RunSpec;
@@ -101,7 +102,7 @@ pub fn spec(spec: &RunSpec) -> RunSpec {
     // Whatever else holds a text: targets, names, commands, what is disclosed, and what will be added.
     let whole = serde_json::to_value(&kept).ok().and_then(|mut value| {
         every_text(&mut value);
-        serde_json::from_slice::<RunSpec>(&serde_json::to_vec(&value).ok()?).ok()
+        json_tree::read::<RunSpec>(&value).ok()
     });
     let Some(mut whole) = whole else { return kept };
     // They are sent in the order in which they were given, which a tree of values does not keep.
