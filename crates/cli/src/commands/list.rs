@@ -65,7 +65,9 @@ fn result(row: &LibraryRow) -> String {
     match (&row.kept, &row.peak) {
         (Some(Kept { over: Over::Rate, load }), _) => format!("SLO kept at {}/s", grouped(*load)),
         (Some(Kept { over, load }), _) => format!("SLO kept with {}", over.level(*load)),
-        (None, Some(peak)) => format!("{}/s at {}", grouped(peak.rate_per_s.round() as u64), peak.level),
+        (None, Some(peak)) => {
+            format!("{}/s at {}", grouped(peak.rate_per_s.round_ties_even() as u64), peak.level)
+        }
         (None, None) if row.voids == 0 => String::new(),
         (None, None) => "void windows only".to_owned(),
     }

@@ -10,7 +10,8 @@ pub(super) fn rate(value: f64) -> String {
         0.0 => "0".to_owned(),
         v if v < 9.995 => format!("{v:.2}"),
         v if v < 99.95 => format!("{v:.1}"),
-        v => grouped(v.round() as u64),
+        // As tables round: a window of 2 s has a half in every second rate.
+        v => grouped(v.round_ties_even() as u64),
     }
 }
 
@@ -46,8 +47,8 @@ mod tests {
     #[test]
     fn numbers_are_short_and_have_units() {
         assert_eq!(
-            [0.0, 5.714, 9.995, 12.34, 99.94, 99.95, 1234567.4].map(rate),
-            ["0", "5.71", "10.0", "12.3", "99.9", "100", "1,234,567"]
+            [0.0, 5.714, 9.995, 12.34, 99.94, 99.95, 1234567.4, 92988.5, 92989.5].map(rate),
+            ["0", "5.71", "10.0", "12.3", "99.9", "100", "1,234,567", "92,988", "92,990"]
         );
         assert_eq!([0, 999, 1000, 1234567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!(
