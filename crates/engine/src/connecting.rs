@@ -31,6 +31,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
         let (destination, source) = pair(client.next_rotation(), origin.addresses.len(), plan.source.len());
         link.address = destination as u32;
         link.source = source as u32;
+        link.answered = false;
         link.uses = 0;
         link.connection = connection;
         link.connect_begun_ns = now;

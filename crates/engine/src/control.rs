@@ -159,6 +159,12 @@ impl Control {
             pages: sum(|w| &w.pages),
             bytes: sum(|w| &w.bytes),
             response_ns: sum(|w| &w.response_ns),
+            oldest_in_flight_ns: shared
+                .workers
+                .iter()
+                .map(|worker| worker.oldest_in_flight_ns.load(Ordering::Relaxed))
+                .max()
+                .unwrap_or(0),
             response: self.merged.of(shared.workers.iter().map(|worker| &worker.copied)),
         }
     }

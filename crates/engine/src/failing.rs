@@ -126,7 +126,9 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     /// Ends a link, and each exchange on it in an error.
     pub(crate) fn fail_link(&mut self, index: u32, class: ErrorClass, now: u64, detail: Detail<'_>) {
         match self.links[index].state {
-            LinkState::Resolving | LinkState::Connecting => self.recorder.connection_failed(),
+            LinkState::Resolving | LinkState::Connecting => {
+                self.recorder.connection_failed(now.saturating_sub(self.links[index].connect_begun_ns));
+            }
             _ => self.note_failed_handshake(index),
         }
         if P::Exchanges::MANY {

@@ -80,6 +80,8 @@ pub(crate) struct Link<S, L, P: Session> {
     pub(crate) source: u32,
     /// Number of the connection: another each time that one is begun in this place.
     pub(crate) connection: u32,
+    /// A request on this connection had a valid answer.
+    pub(crate) answered: bool,
     /// Requests sent on this connection.
     pub(crate) uses: u32,
     /// The address found for this connection alone, where names are resolved for each.
@@ -105,6 +107,7 @@ impl<S, L: Layer, P: Session> Link<S, L, P> {
             address: 0,
             source: 0,
             connection: 0,
+            answered: false,
             uses: 0,
             resolved: None,
             connect_begun_ns: 0,

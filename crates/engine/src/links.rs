@@ -47,6 +47,12 @@ impl<S, L: Layer, P: Session> Links<S, L, P> {
         self.all.iter().flat_map(|link| (0..link.exchanges.slots()).map(|slot| link.exchanges.at(slot)))
     }
 
+    /// When each connection was begun that is still being made.
+    pub(crate) fn connecting(&self) -> impl Iterator<Item = u64> {
+        let connecting = |state| matches!(state, LinkState::Resolving | LinkState::Connecting);
+        self.all.iter().filter(move |link| connecting(link.state)).map(|link| link.connect_begun_ns)
+    }
+
     #[inline]
     pub(crate) fn exchange(&self, at: ExchangeId) -> &Exchange {
         self[at.link].exchanges.at(at.slot)

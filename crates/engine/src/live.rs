@@ -18,10 +18,11 @@ pub(crate) struct Copied {
 }
 
 impl Copied {
-    /// Leaves a copy, unless somebody reads the last one just now.
-    pub(crate) fn leave(&self, response: &Histogram) {
+    /// Leaves a copy with waits that have no answer so far, unless somebody reads the last one just now.
+    pub(crate) fn leave(&self, response: &Histogram, waits_ns: impl Iterator<Item = u64>) {
         if let Ok(mut copy) = self.response.try_lock() {
             copy.clone_from(response);
+            waits_ns.for_each(|wait_ns| copy.record(wait_ns));
             self.copies.fetch_add(1, Relaxed);
         }
     }
@@ -80,17 +81,17 @@ mod tests {
         assert_eq!(merged.of(workers.iter()), None);
         let mut response = Histogram::default();
         response.record_n(1_000, 90);
-        workers[0].leave(&response);
+        workers[0].leave(&response, std::iter::empty());
         let first = merged.of(workers.iter()).unwrap();
         assert_eq!((first.count, first.p50_ns, first.max_ns), (90, 1_000, 1_000));
         let mut slow = Histogram::default();
         slow.record_n(2_000, 10);
-        workers[1].leave(&slow);
+        workers[1].leave(&slow, std::iter::empty());
         let both = merged.of(workers.iter()).unwrap();
         assert_eq!((both.count, both.p50_ns, both.p99_ns, both.max_ns), (100, 1_000, 2_000, 2_000));
         // Whoever reads does not hold a worker up.
         let reading = workers[0].response.lock().unwrap();
-        workers[0].leave(&slow);
+        workers[0].leave(&slow, std::iter::empty());
         drop(reading);
         assert_eq!(merged.of(workers.iter()).unwrap(), both);
         assert_eq!(LivePercentiles::of(&merged.response(workers.iter())), Some(both));

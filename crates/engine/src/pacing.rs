@@ -327,12 +327,15 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     pub(crate) fn close_schedule(&mut self, at_ns: u64) {
         let Some(pacer) = &mut self.pacing.pacer else { return };
         pacer.window_is(self.recorder.open_ns(), at_ns);
-        let mut unseen = 0;
+        while let Some(due_ns) = pacer.take_waiting() {
+            self.recorder.arrival_left(true, at_ns.saturating_sub(due_ns));
+        }
         while pacer.due_ns() != u64::MAX {
-            unseen += u64::from(pacer.upcoming.in_window);
+            if pacer.upcoming.in_window {
+                self.recorder.arrival_left(false, at_ns.saturating_sub(pacer.due_ns()));
+            }
             pacer.upcoming.advance(&pacer.course);
         }
-        self.recorder.arrivals_left(unseen, pacer.queued);
         for client in &pacer.idle {
             self.recorder.was_free(self.clients[*client].waiting_since_ns, at_ns);
         }

@@ -284,13 +284,21 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             });
         }
         let client = exchange.client;
-        self.recorder.succeeded(&self.plan, exchange, now);
+        self.record_success(at, now);
         if self.observer.is_there() {
             self.note_ended(at, None, "whole", now);
         }
         self.part(at, ended, now);
         self.clients.request_ended(client, true);
         self.advance(client, now);
+    }
+
+    /// Counts a request that ended with a valid answer.
+    #[inline(always)]
+    fn record_success(&mut self, at: ExchangeId, now: u64) {
+        let link = &mut self.links[at.link];
+        let is_first = !std::mem::replace(&mut link.answered, true);
+        self.recorder.succeeded(&self.plan, link.exchanges.at(at.slot), is_first, now);
     }
 
     /// A whole answer came while the request was still being written. The server has decided without having read it, so
@@ -315,7 +323,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             });
         }
         let client = exchange.client;
-        self.recorder.succeeded(&self.plan, exchange, now);
+        self.record_success(at, now);
         if self.observer.is_there() {
             self.note_ended(at, None, "whole", now);
         }

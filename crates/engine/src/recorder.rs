@@ -3,7 +3,7 @@
 
 use webstone_model::errors::{ErrorClass, ErrorExample};
 use webstone_model::metrics::{
-    ClientTotals, Handshake, Handshakes, Histogram, Http2Counts, Measured, OpenLoop, PageHistograms,
+    ClientTotals, Handshake, Handshakes, Histogram, Http2Counts, Measured, Moments, OpenLoop, PageHistograms,
     PageTotals, Second, Statuses, WorkerUse,
 };
 use webstone_model::units::NANOS_PER_SECOND;
@@ -140,13 +140,14 @@ impl Recorder {
         }
     }
 
-    /// Response times so far, where a copy of them is due.
-    pub(crate) fn copy_due(&mut self, now: u64) -> Option<&Histogram> {
+    /// Response times so far, and those of failed requests, where a copy of them is due.
+    pub(crate) fn copy_due(&mut self, now: u64) -> Option<(&Moments, &Histogram, &Histogram)> {
         if !self.is_open || now < self.copied_ns + COPIED_EVERY_NS {
             return None;
         }
         self.copied_ns = now;
-        Some(&self.measured.histograms.response)
+        let Measured { response, histograms, unanswered, .. } = &self.measured;
+        Some((response, &histograms.response, &unanswered.histograms.response))
     }
 
     /// What became of arrivals, in open loop.
@@ -238,10 +239,11 @@ impl Recorder {
         }
     }
 
-    /// A connection could not be made.
-    pub(crate) fn connection_failed(&mut self) {
+    /// A connection could not be made, after so long.
+    pub(crate) fn connection_failed(&mut self, waited_ns: u64) {
         if self.is_open {
             self.measured.counts.connections_failed += 1;
+            self.measured.unanswered.connect(waited_ns);
         }
     }
 
@@ -309,9 +311,9 @@ impl Recorder {
         }
     }
 
-    /// A request ended with a valid response.
+    /// A request ended with a valid response, perhaps the first on its connection.
     #[inline]
-    pub(crate) fn succeeded(&mut self, plan: &Plan, exchange: &Exchange, now: u64) {
+    pub(crate) fn succeeded(&mut self, plan: &Plan, exchange: &Exchange, is_first: bool, now: u64) {
         if !self.is_open {
             return;
         }
@@ -324,6 +326,7 @@ impl Recorder {
         let measured = &mut self.measured;
 
         measured.counts.succeeded += 1;
+        measured.counts.connections_answered += u64::from(is_first);
         self.statuses[usize::from(exchange.status) % STATUSES] += 1;
         measured.counts.head_bytes += exchange.head_bytes;
         measured.counts.framing_bytes += exchange.framing_bytes;
@@ -380,10 +383,25 @@ impl Recorder {
         if exchange.status != 0 {
             self.statuses[usize::from(exchange.status) % STATUSES] += 1;
         }
-        self.measured.counts.busy_ns += self.clipped(exchange.start_ns, now);
         self.measured.pages[plan.requests[exchange.request as usize].page as usize].errors += 1;
         self.measured.clients[exchange.client as usize].errors += 1;
         self.measured.errors.add(class, example);
+        let waited_ns = self.unanswered(plan, exchange, now);
+        self.measured.unanswered.request(waited_ns, exchange.first_byte_ns != 0);
+    }
+
+    /// A request has had no valid answer by now: for how long.
+    fn unanswered(&mut self, plan: &Plan, exchange: &Exchange, now: u64) -> u64 {
+        let waited_ns = now.saturating_sub(exchange.intended_ns);
+        self.measured.counts.busy_ns += self.clipped(exchange.start_ns, now);
+        let page = &mut self.measured.pages[plan.requests[exchange.request as usize].page as usize];
+        page.unanswered += 1;
+        page.unanswered_ns += waited_ns;
+        page.unanswered_ns_max = page.unanswered_ns_max.max(waited_ns);
+        let client = &mut self.measured.clients[exchange.client as usize];
+        client.unanswered += 1;
+        client.unanswered_ns += waited_ns;
+        waited_ns
     }
 
     /// A page ended: whole, or with a file failed.
@@ -405,6 +423,7 @@ impl Recorder {
         if !ok {
             totals.failed += 1;
             measured.counts.pages_failed += 1;
+            measured.unanswered.page(now - intended_ns);
             return;
         }
         let took = now - intended_ns;
@@ -451,11 +470,14 @@ impl Recorder {
         }
     }
 
-    /// As the window closes: arrivals that were due and not seen to, and arrivals that wait.
-    pub(crate) fn arrivals_left(&mut self, unseen: u64, waiting: u64) {
+    /// As the window closes: an arrival has been due for so long, and no client has taken it. One that was not even seen to is
+    /// counted here as planned.
+    pub(crate) fn arrival_left(&mut self, was_seen: bool, waited_ns: u64) {
         if let Some(open_loop) = &mut self.measured.open_loop {
-            open_loop.planned += unseen;
-            open_loop.queued = waiting + unseen;
+            open_loop.planned += u64::from(!was_seen);
+            open_loop.queued += 1;
+            self.measured.unanswered.request_in_flight(waited_ns, false);
+            self.measured.unanswered.page(waited_ns);
         }
     }
 
@@ -478,9 +500,23 @@ impl Recorder {
     }
 
     /// A request is in progress as the window closes.
-    pub(crate) fn in_flight(&mut self, start_ns: u64, close_ns: u64) {
+    pub(crate) fn in_flight(&mut self, plan: &Plan, exchange: &Exchange, close_ns: u64) {
+        if !COUNTS {
+            return;
+        }
         self.measured.counts.in_flight += 1;
-        self.measured.counts.busy_ns += self.clipped(start_ns, close_ns);
+        let waited_ns = self.unanswered(plan, exchange, close_ns);
+        self.measured.unanswered.request_in_flight(waited_ns, exchange.first_byte_ns != 0);
+    }
+
+    /// A connection is being made as the window closes.
+    pub(crate) fn connecting(&mut self, begun_ns: u64, close_ns: u64) {
+        self.measured.unanswered.connect(close_ns.saturating_sub(begun_ns));
+    }
+
+    /// A page is in progress as the window closes.
+    pub(crate) fn page_in_progress(&mut self, intended_ns: u64, close_ns: u64) {
+        self.measured.unanswered.page(close_ns.saturating_sub(intended_ns));
     }
 }
 
@@ -488,7 +524,7 @@ impl Recorder {
 fn bytes_max(plan: &Plan, clients: usize, seconds: u64, is_open_loop: bool) -> u64 {
     let open_loop = if is_open_loop { 4 } else { 0 };
     let handshakes = usize::from(plan.tls.is_some());
-    let histograms = (7 + handshakes + open_loop + 4 * plan.histogram_pages.len()) * Histogram::bytes_max();
+    let histograms = (11 + handshakes + open_loop + 4 * plan.histogram_pages.len()) * Histogram::bytes_max();
     let totals = plan.pages.len() * size_of::<PageTotals>() + clients * size_of::<ClientTotals>();
     (histograms + totals + STATUSES * size_of::<u64>()) as u64 + seconds * size_of::<Second>() as u64
 }

@@ -97,6 +97,7 @@ pub(crate) struct Published {
     pub(crate) pages: AtomicU64,
     pub(crate) bytes: AtomicU64,
     pub(crate) response_ns: AtomicU64,
+    pub(crate) oldest_in_flight_ns: AtomicU64,
     pub(crate) copied: Copied,
 }
 
@@ -335,9 +336,7 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             self.drain_end_ns = now;
         }
         self.publish();
-        if let Some(response) = self.recorder.copy_due(now) {
-            self.shared.workers[self.seat.number].copied.leave(response);
-        }
+        self.leave_copy(now);
         let next_ns = now + TICK_NS;
         self.clock.tick_at(match self.stage {
             Stage::WarmUp => next_ns.min(self.shared.opening.soonest().max(now + 1)),
@@ -348,6 +347,21 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
             }
             Stage::Draining | Stage::Done => next_ns.min(self.drain_end_ns.max(now + 1)),
         });
+    }
+
+    /// Leaves a copy of the response times for who watches, once a second. Waits that have no answer are among them where they are
+    /// longer than the mean one: others would only hide how long answers take.
+    fn leave_copy(&mut self, now: u64) {
+        let Some((moments, response, failed)) = self.recorder.copy_due(now) else { return };
+        let mean_ns = moments.mean() as u64;
+        let in_flight = || {
+            let exchanges = self.links.exchanges().filter(|exchange| exchange.progress != Progress::Over);
+            exchanges.map(|exchange| now.saturating_sub(exchange.intended_ns))
+        };
+        let failed = failed.buckets().flat_map(|(wait_ns, _, count)| (0..count).map(move |_| wait_ns));
+        let published = &self.shared.workers[self.seat.number];
+        published.oldest_in_flight_ns.store(in_flight().max().unwrap_or(0), Relaxed);
+        published.copied.leave(response, in_flight().chain(failed).filter(|wait_ns| *wait_ns > mean_ns));
     }
 
     fn is_out_of_pages(&self) -> bool {
@@ -369,13 +383,17 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
 
     fn close(&mut self, at_ns: u64) {
         for exchange in self.links.exchanges().filter(|exchange| exchange.progress != Progress::Over) {
-            self.recorder.in_flight(exchange.start_ns, at_ns);
+            self.recorder.in_flight(&self.plan, exchange, at_ns);
+        }
+        for begun_ns in self.links.connecting() {
+            self.recorder.connecting(begun_ns, at_ns);
         }
         for client in self.clients.iter() {
             match client.doing {
                 Doing::NotStarted => self.recorder.waited(self.clients.started_from_ns(), at_ns),
                 Doing::Waiting => self.recorder.waited(client.waiting_since_ns, at_ns),
-                Doing::Page | Doing::Free | Doing::Stopped => {}
+                Doing::Page => self.recorder.page_in_progress(client.intended_ns, at_ns),
+                Doing::Free | Doing::Stopped => {}
             }
             self.recorder.waited(client.held_since_ns, at_ns);
         }

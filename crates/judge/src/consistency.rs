@@ -196,18 +196,24 @@ fn open_loop(books: &mut Books, iteration: &IterationRecord) {
 
 /// Exact sums against the distributions of the same values.
 fn moments(books: &mut Books, measured: &Measured) {
-    let histograms = &measured.histograms;
+    let (histograms, waits) = (&measured.histograms, &measured.unanswered);
     for (name, moments, histogram) in [
         ("connect times", &measured.connect, &histograms.connect),
         ("times to the first byte", &measured.first_byte, &histograms.first_byte),
         ("response times", &measured.response, &histograms.response),
         ("page times", &measured.page, &histograms.page),
+        ("waits for a connection", &waits.connect, &waits.histograms.connect),
+        ("waits for a first byte", &waits.first_byte, &waits.histograms.first_byte),
+        ("waits for a response", &waits.response, &waits.histograms.response),
+        ("waits for a page", &waits.page, &waits.histograms.page),
     ] {
         distribution(books, name, moments, histogram);
     }
-    for (name, moments) in
-        [("response sizes", &measured.response_bytes), ("body sizes", &measured.body_bytes)]
-    {
+    for (name, moments) in [
+        ("response sizes", &measured.response_bytes),
+        ("body sizes", &measured.body_bytes),
+        ("waits in flight", &waits.in_flight),
+    ] {
         sound(books, name, moments);
     }
     if let Some(handshakes) = &measured.handshakes {
@@ -451,6 +457,7 @@ mod tests {
             started: 3,
             succeeded: 3,
             connections: 3,
+            connections_answered: 3,
             pages_completed: 3,
             ..Counts::default()
         };

@@ -55,7 +55,9 @@ pub struct Live {
     pub bytes: u64,
     /// Σ response time, in nanoseconds.
     pub response_ns: u64,
-    /// Percentiles of the response time so far, renewed once a second; absent in the first second of a window. Of several hosts, they
+    /// How long the oldest request in flight had waited when the percentiles were last renewed, in nanoseconds; 0 where none was.
+    pub oldest_in_flight_ns: u64,
+    /// Percentiles of the response time so far, with the waits of requests without an answer that are longer than the mean one. Renewed once a second; absent in the first second of a window. Of several hosts, they
     /// are rounded up by at most 3 %.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<LivePercentiles>,

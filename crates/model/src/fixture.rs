@@ -53,7 +53,13 @@ pub fn measured(rate: f64, failed: u64) -> Measured {
     let succeeded = (rate * SECONDS as f64).round() as u64;
     let mut measured = Measured {
         window_ns: SECONDS * NANOS_PER_SECOND,
-        counts: Counts { succeeded, failed, connections: succeeded + failed, ..Counts::default() },
+        counts: Counts {
+            succeeded,
+            failed,
+            connections: succeeded + failed,
+            connections_answered: succeeded,
+            ..Counts::default()
+        },
         ..Measured::default()
     };
     if succeeded == 0 {
@@ -93,6 +99,7 @@ pub fn split(record: &mut RunRecord, hosts: u32) {
     for run in &mut record.iterations {
         let workers = run.measured.generator.workers.clone();
         let response = run.measured.response.clone();
+        let unanswered = run.measured.unanswered.response.clone();
         let mut first_client = 0;
         run.parts = (0..hosts)
             .map(|place| {
@@ -100,21 +107,15 @@ pub fn split(record: &mut RunRecord, hosts: u32) {
                 let clients = of(run.clients.into()) as u32;
                 first_client += clients;
                 let count = of(response.count);
+                let waits = of(unanswered.count);
                 GeneratorPart {
                     generator: place,
                     first_client: first_client - clients,
                     clients,
                     workers: workers.len() as u32,
                     counts: shared(&run.measured.counts, place, hosts),
-                    response: match count {
-                        0 => Moments::default(),
-                        _ => Moments {
-                            count,
-                            sum: part_of(response.sum.into(), count, &response, place) as u64,
-                            sum_of_squares: part_of(response.sum_of_squares, count, &response, place),
-                            ..response.clone()
-                        },
-                    },
+                    response: part_of_moments(&response, count, place),
+                    unanswered: part_of_moments(&unanswered, waits, place),
                     response_p50_ns: run.measured.histograms.response.value_at_percentile(50.0),
                     response_p99_ns: run.measured.histograms.response.value_at_percentile(99.0),
                     host: run.host.clone(),
@@ -131,6 +132,18 @@ pub fn split(record: &mut RunRecord, hosts: u32) {
 /// What is left over goes to the first.
 fn share(value: u64, place: u32, hosts: u32) -> u64 {
     value / u64::from(hosts) + u64::from(u64::from(place) < value % u64::from(hosts))
+}
+
+fn part_of_moments(of: &Moments, count: u64, place: u32) -> Moments {
+    match count {
+        0 => Moments::default(),
+        _ => Moments {
+            count,
+            sum: part_of(of.sum.into(), count, of, place) as u64,
+            sum_of_squares: part_of(of.sum_of_squares, count, of, place),
+            ..of.clone()
+        },
+    }
 }
 
 /// What so many of the values add up to, on the mean; what does not divide is the first's.

@@ -89,6 +89,9 @@ pub struct GeneratorPart {
     pub counts: Counts,
     /// Response time in nanoseconds, of its succeeded requests.
     pub response: Moments,
+    /// Waits of its requests that had no valid answer, in nanoseconds.
+    #[serde(skip_serializing_if = "Moments::is_empty")]
+    pub unanswered: Moments,
     /// The 50th and the 99th percentile of its response times, in nanoseconds.
     pub response_p50_ns: u64,
     /// See `response_p50_ns`.

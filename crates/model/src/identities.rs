@@ -102,6 +102,30 @@ pub fn check_with(measured: &Measured, pages: &PageTotals, expected: &Expectatio
     equal(3, "bytes: pages = total", pages.body_bytes.saturating_add(pages.head_bytes), bytes);
     equal(3, "bytes: clients = total", clients(|c| c.bytes), bytes);
     equal(3, "bytes: intervals = total", seconds.bytes, bytes);
+    let waits = &measured.unanswered;
+    let without_answer = counts.failed.saturating_add(counts.in_flight);
+    let queued = measured.open_loop.as_ref().map_or(0, |open_loop| open_loop.queued);
+    equal(
+        3,
+        "waits without an answer = failed + in flight + queued",
+        waits.response.count,
+        without_answer.saturating_add(queued),
+    );
+    equal(
+        3,
+        "waits in flight = in flight + queued",
+        waits.in_flight.count,
+        counts.in_flight.saturating_add(queued),
+    );
+    equal(
+        3,
+        "waits without an answer: histogram = total",
+        waits.histograms.response.len(),
+        waits.response.count,
+    );
+    equal(3, "requests without an answer: clients = total", clients(|c| c.unanswered), without_answer);
+    equal(3, "requests without an answer: pages = total", pages.unanswered, without_answer);
+    equal(3, "time without an answer: clients = pages", clients(|c| c.unanswered_ns), pages.unanswered_ns);
     equal(3, "response times: histogram = total", measured.histograms.response.len(), counts.succeeded);
     if let Some(open_loop) = &measured.open_loop {
         let uncorrected = open_loop.uncorrected.response.len();
@@ -169,9 +193,11 @@ pub fn of_parts(run: &IterationRecord) -> Vec<IdentityCheck> {
     holds("clients of each host follow those of the one before", follow, numbers.join(", "));
     let mut counts = Counts::default();
     let mut response = Moments::default();
+    let mut unanswered = Moments::default();
     for part in parts {
         counts.merge(&part.counts);
         response.merge(&part.response);
+        unanswered.merge(&part.unanswered);
     }
     let differs = differing(&counts, &measured.counts);
     holds(
@@ -183,6 +209,8 @@ pub fn of_parts(run: &IterationRecord) -> Vec<IdentityCheck> {
         ("response times: hosts = total", response.count, measured.response.count),
         ("sum of response times: hosts = total", response.sum, measured.response.sum),
         ("longest response: hosts = total", response.max, measured.response.max),
+        ("waits without an answer: hosts = total", unanswered.count, measured.unanswered.response.count),
+        ("sum of waits without an answer: hosts = total", unanswered.sum, measured.unanswered.response.sum),
         ("shortest response: hosts = total", response.min_or_zero(), measured.response.min_or_zero()),
     ] {
         holds(rule, hosts == total, format!("{hosts} and {total}"));
@@ -214,7 +242,7 @@ fn differing(a: &Counts, b: &Counts) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::{ClientTotals, Counts, OpenLoop, PageTotals, Second, Seconds};
+    use crate::metrics::{ClientTotals, Counts, OpenLoop, PageTotals, Second, Seconds, Unanswered};
 
     fn sound() -> Measured {
         let mut measured = Measured {
@@ -235,6 +263,9 @@ mod tests {
                 connects: 3,
                 body_bytes: 20,
                 head_bytes: 4,
+                unanswered: 1,
+                unanswered_ns: 10,
+                unanswered_ns_max: 10,
                 ..Default::default()
             }],
             clients: vec![ClientTotals {
@@ -242,6 +273,8 @@ mod tests {
                 requests: 2,
                 connects: 3,
                 bytes: 24,
+                unanswered: 1,
+                unanswered_ns: 10,
                 ..Default::default()
             }],
             seconds: Seconds(vec![Second {
@@ -257,6 +290,7 @@ mod tests {
             measured.response_bytes.record(12);
             measured.histograms.response.record(400);
         }
+        measured.unanswered.request_in_flight(10, false);
         measured.lifetime.received_bytes = 24;
         measured
     }
@@ -278,6 +312,8 @@ mod tests {
         };
         (0..2).for_each(|_| open_loop.uncorrected.response.record(400));
         measured.open_loop = Some(open_loop);
+        // Of the arrival that waits.
+        measured.unanswered.request_in_flight(20, false);
         measured
     }
 
@@ -285,8 +321,7 @@ mod tests {
     fn an_open_loop_has_its_own_forms() {
         assert_eq!(broken(&sound_open_loop()), Vec::<u8>::new());
         type Lie = fn(&mut OpenLoop);
-        let lies: [(Lie, u8); 4] = [
-            (|o| o.queued = 0, 1),
+        let lies: [(Lie, u8); 3] = [
             (|o| o.free_ns = 600_000_000, 2),
             (|o| o.uncorrected.response.record(1), 3),
             (|o| o.lag.record(1), 3),
@@ -296,6 +331,9 @@ mod tests {
             lie(measured.open_loop.as_mut().unwrap());
             assert_eq!(broken(&measured), [number]);
         }
+        let mut forgotten = sound_open_loop();
+        forgotten.open_loop.as_mut().unwrap().queued = 0;
+        assert_eq!(broken(&forgotten), [1, 3, 3]);
         let mut skipped = sound_open_loop();
         skipped.open_loop.as_mut().unwrap().skipped = 2;
         assert_eq!(broken(&skipped), [1, 1]);
@@ -387,8 +425,16 @@ mod tests {
     #[test]
     fn each_lie_breaks_its_own_identity() {
         let mut lost = sound();
-        lost.counts.in_flight = 0;
+        lost.counts.carried_in = 1;
         assert_eq!(broken(&lost), [1]);
+
+        let mut never_waited = sound();
+        never_waited.unanswered = Unanswered::default();
+        assert_eq!(broken(&never_waited), [3, 3]);
+
+        let mut shorter_wait = sound();
+        shorter_wait.clients[0].unanswered_ns -= 1;
+        assert_eq!(broken(&shorter_wait), [3]);
 
         let mut unmeasured_time = sound();
         unmeasured_time.counts.busy_ns = 970_000_000;

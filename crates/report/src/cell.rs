@@ -92,7 +92,7 @@ impl From<Value> for Cell {
     fn from(value: Value) -> Cell {
         match value {
             Value::Count(count) => count.into(),
-            Value::Number(number) => number.into(),
+            Value::Number(number) | Value::AtLeast(number) => number.into(),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! What both classic texts of WebStone and the per-page table need: sizes of pages, names of client hosts, and text
 //! that stays on its line.
 
-use webstone_model::metrics::{Moments, PageTotals};
+use webstone_model::metrics::{Measured, Moments, PageTotals};
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::shown::shown;
+
+use crate::summary::quotient;
 
 /// Body bytes of a whole page: what the workload states, or else what its files were on average. `None` where
 /// neither is known.
@@ -15,6 +17,11 @@ pub(crate) fn page_size(record: &RunRecord, index: usize, totals: &PageTotals) -
     }
     let mean = (totals.requests > 0).then(|| totals.body_bytes as f64 / totals.requests as f64)?;
     Some((mean * files.len().max(1) as f64).round() as u64)
+}
+
+/// What a waiting client received, in bytes/s: WebStone divides by the response times of completed requests alone.
+pub(crate) fn thruput(measured: &Measured) -> f64 {
+    quotient(measured.response_bytes.sum as f64 * 1e9, measured.response.sum as f64)
 }
 
 /// Name of the host that the clients ran on.

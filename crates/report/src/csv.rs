@@ -200,8 +200,9 @@ fn page_row(record: &RunRecord, run: &IterationRecord, index: usize, page: &Page
     row.put("requests", "", page.requests);
     row.put("errors", "", page.errors);
     row.put("latency_total_s", "", seconds(page.response_ns));
-    row.put("latency_mean_s", "", mean_s(page.response_ns, page.requests));
-    row.put("latency_max_s", "", seconds(page.response_ns_max));
+    let mean = page.response_mean();
+    row.put("latency_mean_s", "", mean.map(|mean| mean.ns / NANOS_PER_SECOND as f64));
+    row.put("latency_max_s", "", seconds(page.longest_ns()));
     row.put("connects", "", page.connects);
     row.put("connect_total_s", "", seconds(page.connect_ns));
     row.put("connect_mean_s", "", mean_s(page.connect_ns, page.connects));

@@ -6,8 +6,8 @@
 
 use webstone_judge::verdict::Verdict;
 use webstone_model::errors::ErrorClass;
-use webstone_model::metrics::Moments;
-use webstone_model::metrics::Statuses;
+use webstone_model::figures::Value;
+use webstone_model::metrics::{Mean, Moments, Statuses, longest};
 use webstone_model::record::RunRecord;
 use webstone_model::units::NANOS_PER_SECOND;
 
@@ -19,7 +19,9 @@ use crate::screen::{Screen, Tone};
 use crate::summary::{self, Level};
 use crate::text::problems::Depth;
 use crate::text::{errors, header, problems, tls};
+use webstone_model::figures::PERCENTILES;
 use webstone_model::figures::distributions::{Distribution, Distributions};
+use webstone_model::figures::unanswered::OLDEST_IN_FLIGHT;
 
 /// Bars of the histogram.
 const BARS: usize = 8;
@@ -116,14 +118,17 @@ fn times(screen: &Screen, level: &Level<'_>, out: &mut String) {
         measured.page.count != measured.response.count || measured.page.sum != measured.response.sum;
     let none = Moments::default();
     let handshake = measured.handshakes.as_ref().map_or(&none, |handshakes| &handshakes.time);
-    let rows: [(&str, &Moments, bool); 5] = [
-        ("connect", &measured.connect, measured.connect.count > 0),
-        ("TLS handshake", handshake, handshake.count > 0),
-        ("first byte", &measured.first_byte, measured.first_byte.count > 0),
-        ("response", &measured.response, measured.response.count > 0),
-        ("page", &measured.page, measured.page.count > 0 && pages_differ),
+    let waits = &measured.unanswered;
+    let rows: [(&str, &Moments, &Moments, bool); 5] = [
+        ("connect", &measured.connect, &waits.connect, true),
+        ("TLS handshake", handshake, &none, true),
+        ("first byte", &measured.first_byte, &waits.first_byte, true),
+        ("response", &measured.response, &waits.response, true),
+        ("page", &measured.page, &waits.page, pages_differ),
     ];
-    if !rows.iter().any(|(_, _, shown)| *shown) {
+    let rows = rows.into_iter().filter(|(_, times, _, differs)| times.count > 0 && *differs);
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
         return;
     }
     let mut table = Table::default();
@@ -131,17 +136,20 @@ fn times(screen: &Screen, level: &Level<'_>, out: &mut String) {
     for name in ["mean", "std dev", "min", "max"] {
         table.number(name, "", Room::Always);
     }
-    for (name, moments, _) in rows.into_iter().filter(|(_, _, shown)| *shown) {
-        let to_seconds = |nanos: f64| nanos / NANOS_PER_SECOND as f64;
+    for (name, moments, waits, _) in rows {
+        let mean = Mean::of_moments(moments, waits).unwrap_or_default();
+        let (longest_ns, is_at_least) = longest(moments, waits);
         let values = [
-            to_seconds(moments.mean()),
-            to_seconds(classic::standard_deviation(moments)),
-            to_seconds(moments.min_or_zero() as f64),
-            to_seconds(moments.max as f64),
-        ];
-        let scale = Scale::seconds(screen, [values[0]]);
+            (mean.ns, mean.is_at_least),
+            (classic::standard_deviation(moments), false),
+            (moments.min_or_zero() as f64, false),
+            (longest_ns as f64, is_at_least),
+        ]
+        .map(|(ns, is_at_least)| Value::bounded(ns / NANOS_PER_SECOND as f64, is_at_least));
+        // Of answers: one client that waits for seconds would leave nothing of microseconds to see.
+        let scale = Scale::seconds(screen, [moments.mean() / NANOS_PER_SECOND as f64]);
         let mut cells = vec![name.to_owned(), scale.unit.to_owned()];
-        cells.extend(values.map(|value| scale.show(value)));
+        cells.extend(values.map(|value| scale.show_value(screen, value)));
         table.row(cells);
     }
     table.draw(screen, out);
@@ -156,17 +164,18 @@ fn distribution(screen: &Screen, distributions: &Distributions, out: &mut String
         None => "  Response time distribution",
     };
     push_line(out, &screen.paint(Tone::Strong, title));
-    let values = |d: &Distribution| [d.p50_s, d.p75_s, d.p90_s, d.p95_s, d.p99_s, d.p99_9_s, d.p99_99_s];
-    let scale = Scale::seconds(screen, [d.p50_s]);
-    let shown: Vec<String> = values(d).map(|value| scale.show(value)).to_vec();
-    let beside: Vec<String> =
-        actual.map(|d| values(d).map(|value| scale.show(value)).to_vec()).unwrap_or_default();
-    let width = |column: &[String]| column.iter().map(String::len).max().unwrap_or(0);
+    let column = |d: &Distribution| {
+        let scale = Scale::seconds(screen, [d.p50_s]);
+        (scale.unit, scale.show_percentiles(screen, d)[..PERCENTILES.len()].to_vec())
+    };
+    let ((unit, shown), (other_unit, beside)) = (column(d), actual.map(column).unwrap_or_default());
+    let width = |column: &[String]| column.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
     let (first, second) = (width(&shown), width(&beside));
-    for (index, name) in ["50", "75", "90", "95", "99", "99.9", "99.99"].into_iter().enumerate() {
+    for (index, percentile) in PERCENTILES.into_iter().enumerate() {
+        let name = percentile.to_string();
         let beside =
-            beside.get(index).map(|value| format!("  {value:>second$} {}", scale.unit)).unwrap_or_default();
-        push_line(out, &format!("    {name:>5}%  {:>first$} {}{beside}", shown[index], scale.unit));
+            beside.get(index).map(|value| format!("  {value:>second$} {other_unit}")).unwrap_or_default();
+        push_line(out, &format!("    {name:>5}%  {:>first$} {unit}{beside}", shown[index]));
     }
 }
 
@@ -181,11 +190,16 @@ fn expects_2xx(record: &RunRecord) -> bool {
 /// Bars whose ends grow by a factor, from the fastest answer to the slowest: of equal ranges, one slow answer would leave a single
 /// bar.
 fn histogram(screen: &Screen, level: &Level<'_>, out: &mut String) {
-    let Some(response) = &level.distributions.response else { return };
     let measured = summary::merged(&level.runs);
+    let answers = &measured.histograms.response;
+    if answers.is_empty() {
+        return;
+    }
     let low = measured.response.min_or_zero() as f64 / NANOS_PER_SECOND as f64;
-    let bars = bars(measured.histograms.response.buckets(), low, response.max_s);
-    let scale = Scale::seconds(screen, [response.p50_s]);
+    let [median, high] =
+        [answers.value_at_percentile(50.0), answers.max()].map(|ns| ns as f64 / NANOS_PER_SECOND as f64);
+    let bars = bars(answers.buckets(), low, high);
+    let scale = Scale::seconds(screen, [median]);
     let most = bars.iter().map(|(_, answers)| *answers).max().unwrap_or(0);
     if most == 0 {
         return;
@@ -295,9 +309,12 @@ fn outcome(screen: &Screen, level: &Level<'_>, out: &mut String) {
         bytes(counts.received_bytes())
     ));
     line(&format!(
-        "{} failed, {} in flight at the end",
+        "{} failed, {} in flight at the end{}",
         counted(counts.failed, "request", "requests"),
-        count(counts.in_flight)
+        count(counts.in_flight),
+        level.values.value(&OLDEST_IN_FLIGHT).map_or(String::new(), |oldest| {
+            format!(", the oldest for {}", seconds(screen, oldest.as_f64()))
+        })
     ));
     let mut connections = format!(
         "{} opened, {} failed",

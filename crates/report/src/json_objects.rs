@@ -43,7 +43,7 @@ fn number<S: Serializer, M: serde::ser::SerializeMap<Ok = S::Ok, Error = S::Erro
 fn in_json(value: Option<Value>) -> Json {
     match value {
         Some(Value::Count(count)) => count.into(),
-        Some(Value::Number(number)) => number.into(),
+        Some(Value::Number(number) | Value::AtLeast(number)) => number.into(),
         None => Json::Null,
     }
 }

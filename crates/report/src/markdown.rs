@@ -20,7 +20,7 @@ use crate::text::{self, figures, header, headline, problems};
 use crate::{Options, advice, configuration, definitions, series};
 
 /// What the table of levels shows the headline figures of, in its order.
-const GROUPS: [Group; 9] = [
+const GROUPS: [Group; 10] = [
     Group::Rates,
     Group::Latency,
     Group::Volume,
@@ -30,6 +30,7 @@ const GROUPS: [Group; 9] = [
     Group::Host,
     Group::Origin,
     Group::Tls,
+    Group::Unanswered,
 ];
 /// Errors named one by one.
 const ERRORS_MAX: usize = 20;
@@ -106,7 +107,7 @@ fn what_it_means(standing: Standing) -> &'static str {
 
 fn level_table(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
     let peak = summary::peak(levels);
-    let reused = levels.iter().any(|level| level.counts.connections != level.counts.succeeded);
+    let reused = levels.iter().any(|level| level.counts.connections_answered != level.counts.succeeded);
     let intervals: Vec<Option<Interval>> = levels.iter().map(|level| level.statistics.request_rate).collect();
     let repeated = intervals.iter().any(Option::is_some);
     let figures = headlines(levels, reused);
@@ -122,7 +123,7 @@ fn level_table(screen: &Screen, levels: &[Level<'_>], out: &mut String) {
         let mark = |text: String| if peak == Some(index) { format!("**{}**", text.trim()) } else { text };
         table.cell("clients", mark(level.load_cell()));
         for (figure, scale) in figures.iter().zip(&scales) {
-            let value = level.values.value(figure).map(|value| scale.show(value.as_f64()));
+            let value = level.values.value(figure).map(|value| scale.show_value(screen, value));
             let is_rate = **figure == REQUEST_RATE;
             let value = value.unwrap_or_default();
             table.cell(&heading(figure, scale), if is_rate { mark(value) } else { value });

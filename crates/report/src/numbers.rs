@@ -5,6 +5,9 @@
 
 pub(crate) use webstone_model::units::grouped as count;
 
+use webstone_model::figures::Value;
+use webstone_model::figures::distributions::Distribution;
+
 use crate::screen::Screen;
 
 /// A number with decimals, thousands set apart.
@@ -86,6 +89,23 @@ impl Scale {
         decimal(value * self.factor, self.decimals)
     }
 
+    /// A figure's value, marked where it is a lower bound.
+    pub(crate) fn show_value(&self, screen: &Screen, value: Value) -> String {
+        marked(screen, value.is_at_least(), self.show(value.as_f64()))
+    }
+
+    /// The same with its unit, for prose.
+    pub(crate) fn say_value(&self, screen: &Screen, value: Value) -> String {
+        marked(screen, value.is_at_least(), self.say(value.as_f64()))
+    }
+
+    /// The percentiles of a distribution and its longest time, those marked that are lower bounds.
+    pub(crate) fn show_percentiles(&self, screen: &Screen, times: &Distribution) -> [String; 8] {
+        times
+            .each()
+            .map(|(percentile, time_s)| marked(screen, times.is_at_least(percentile), self.show(time_s)))
+    }
+
     /// A value in base units as a number of this unit.
     pub(crate) fn in_unit(&self, value: f64) -> f64 {
         value * self.factor
@@ -130,6 +150,11 @@ impl Scale {
             if whole_only { 0 } else { (2.0 - magnitude).clamp(0.0, decimals_max as f64) as usize };
         Scale { unit, factor, decimals }
     }
+}
+
+/// A number as it is shown, after a sign where it is a lower bound.
+fn marked(screen: &Screen, is_at_least: bool, shown: String) -> String {
+    if is_at_least { format!("{}{shown}", screen.at_least()) } else { shown }
 }
 
 /// One duration in seconds with a unit of its own, three digits, for prose.

@@ -136,7 +136,9 @@ fn metrics(record: &RunRecord) -> Vec<Metric> {
 fn number(figure: &Figure, value: Value) -> Number {
     match value {
         Value::Count(count) => Number::Whole(count),
-        Value::Number(number) => Number::Double(number * figure.quantity.monitored().factor),
+        Value::Number(number) | Value::AtLeast(number) => {
+            Number::Double(number * figure.quantity.monitored().factor)
+        }
     }
 }
 

@@ -114,6 +114,11 @@ impl Screen {
         self.either("…", "...")
     }
 
+    /// Before a lower bound, on the same line as it.
+    pub(crate) fn at_least(&self) -> &'static str {
+        self.either("≥\u{a0}", ">=")
+    }
+
     pub(crate) fn plus_minus(&self) -> &'static str {
         self.either("±", "+-")
     }

@@ -5,7 +5,7 @@ use webstone_model::threshold::Outcome;
 
 use crate::Options;
 use crate::layout::{Room, Table, heading};
-use crate::numbers::{Scale, bytes, seconds};
+use crate::numbers::{Scale, bytes, percent, seconds};
 use crate::screen::{Screen, Tone};
 
 /// The table of thresholds, ending in a newline; nothing without any.
@@ -25,14 +25,23 @@ pub fn render_thresholds(outcomes: &[Outcome], options: &Options) -> String {
             word.to_owned(),
             outcome.threshold.clone(),
             outcome.level.to_string(),
-            outcome
-                .measured
-                .map_or_else(|| "not measured".to_owned(), |value| said(&screen, outcome.metric, value)),
+            measured(&screen, outcome),
         ];
         table.row_in(cells, tone, false);
     }
     table.draw(&screen, &mut out);
     out
+}
+
+/// The value, and what it leaves out where that is what breaks the limit.
+fn measured(screen: &Screen, outcome: &Outcome) -> String {
+    let value = outcome
+        .measured
+        .map_or_else(|| "not measured".to_owned(), |value| said(screen, outcome.metric, value));
+    match outcome.unanswered_percent {
+        Some(share) => format!("{value}, {} unanswered", percent(share)),
+        None => value,
+    }
 }
 
 pub(crate) fn passed(passed: bool) -> (&'static str, Tone) {

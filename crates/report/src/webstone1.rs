@@ -26,7 +26,7 @@ use webstone_model::record::{IterationRecord, RunRecord};
 
 use crate::ReportError;
 use crate::asctime::asctime;
-use crate::classic::{banner, client_host, one_line, page_size, timeval};
+use crate::classic::{banner, client_host, one_line, page_size, thruput, timeval};
 
 const RULE: &str = "================================================================================";
 const SHORT_RULE: &str = "==================================";
@@ -103,7 +103,8 @@ fn totals(out: &mut String, run: &IterationRecord) -> std::fmt::Result {
     writeln!(out, "Total cumulative time of test for all hosts (sec): {}", timeval(measured.response.sum))?;
     writeln!(out, "Total number of pages retrieved from server: {}", counts.pages_completed)?;
     writeln!(out, "Total number of errors to server: {}", counts.failed)?;
-    writeln!(out, "Total number of connects to server: {}", counts.connections)?;
+    // WebStone counts completed retrievals, each on a connection of its own.
+    writeln!(out, "Total number of connects to server: {}", counts.connections_answered)?;
     writeln!(out, "Average time per connect: {} seconds", timeval(whole(measured.connect.mean())))?;
     writeln!(out, "Maximum time to connect: {} seconds", timeval(measured.connect.max))?;
     writeln!(out, "Total mount of data moved: {all}")?;
@@ -111,7 +112,7 @@ fn totals(out: &mut String, run: &IterationRecord) -> std::fmt::Result {
     writeln!(out, "Total bytes of header moved {}", all.saturating_sub(bodies))?;
     writeln!(out, "Average body size: {} bytes.", whole(measured.body_bytes.mean()))?;
     writeln!(out, "Average retrieval size {}", whole(measured.response_bytes.mean()))?;
-    writeln!(out, "Thruput = {} bytes/sec", whole(figures.client_throughput_bps / 8.0))?;
+    writeln!(out, "Thruput = {} bytes/sec", whole(thruput(measured)))?;
     writeln!(out, "Average Response time: {} seconds", timeval(whole(measured.response.mean())))?;
     writeln!(out, "Maximum Response time: {} seconds", timeval(measured.response.max))
 }

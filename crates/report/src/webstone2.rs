@@ -33,7 +33,7 @@ use webstone_model::units::NANOS_PER_SECOND;
 
 use crate::ReportError;
 use crate::asctime::asctime;
-use crate::classic::{banner, client_host, one_line, page_size, standard_deviation, timeval};
+use crate::classic::{banner, client_host, one_line, page_size, standard_deviation, thruput, timeval};
 
 const RULE: &str = "===============================================================================";
 const TITLE: &str = "\n\t\t\t   Average      Std Dev      Minimum      Maximum\n";
@@ -134,9 +134,9 @@ fn results(out: &mut String, run: &IterationRecord) -> std::fmt::Result {
     writeln!(out, "Server error rate: \t\t{:.4} err/sec", figures.error_rate)?;
     writeln!(out, "Server thruput: \t\t{:.2} Mbit/sec", figures.throughput_bps / MEBI)?;
     writeln!(out, "Little's Load Factor: \t\t{:.2} ", figures.little)?;
-    writeln!(out, "Average response time: \t\t{:.4} millisec", figures.latency_mean_s * 1e3)?;
+    writeln!(out, "Average response time: \t\t{:.4} millisec", measured.response.mean() / 1e6)?;
     writeln!(out, "Error Level:\t\t\t{:.4} %", figures.error_level_percent)?;
-    writeln!(out, "Average client thruput: \t{:.4} Mbit/sec", figures.client_throughput_bps / MEBI)?;
+    writeln!(out, "Average client thruput: \t{:.4} Mbit/sec", 8.0 * thruput(measured) / MEBI)?;
     writeln!(out, "Sum of client response times:\t{} sec", timeval(measured.response.sum))?;
     writeln!(out, "Total number of pages read:\t{}\n", measured.counts.pages_completed)
 }
@@ -144,7 +144,7 @@ fn results(out: &mut String, run: &IterationRecord) -> std::fmt::Result {
 fn statistics(out: &mut String, run: &IterationRecord) -> std::fmt::Result {
     let measured = &run.measured;
     let counts = &measured.counts;
-    writeln!(out, "{} connection(s) to server, {} errors", counts.connections, counts.failed)?;
+    writeln!(out, "{} connection(s) to server, {} errors", counts.connections_answered, counts.failed)?;
     if counts.connections == 0 && counts.succeeded == 0 {
         return writeln!(out, "{NO_CONNECTIONS}");
     }

@@ -254,6 +254,7 @@ fn what_tls_costs_is_told_beside_the_same_without_it() {
         for run in &mut record.iterations {
             let ended = full + resumed;
             run.measured.counts.connections = 100;
+            run.measured.counts.connections_answered = 100;
             run.measured.handshakes = (ended > 0).then(|| webstone_model::metrics::Handshakes {
                 full,
                 resumed,

@@ -14,6 +14,8 @@ use super::numbers::{latency, rate, wait};
 
 /// Cells of the bar that shows how much of a window is over.
 const BAR_CELLS: usize = 16;
+/// A request in flight that has waited this long is worth a word.
+const WAITING_SHOWN_NS: u64 = 1_000_000_000;
 
 /// A level under way.
 #[derive(Clone, Copy, Debug)]
@@ -166,10 +168,19 @@ fn running_with(run: &Running, detail: Detail) -> String {
         .map_or(String::new(), |so_far| format!("  p99 {}", latency(so_far.p99_ns as f64 / 1e9)));
     let offered = if run.at.rate.is_some() { offered(run, seconds) } else { String::new() };
     format!(
-        "{place}  {state}  {offered}{} requests/s  {mean}{p99}  {}",
+        "{place}  {state}  {offered}{} requests/s  {mean}{p99}  {}{}",
         rate(per_second),
-        errors(run.live.errors)
+        errors(run.live.errors),
+        waiting(&run.live)
     )
+}
+
+/// The oldest request in flight, where it has waited long enough to be news.
+fn waiting(live: &Live) -> String {
+    match live.oldest_in_flight_ns {
+        ns if ns < WAITING_SHOWN_NS => String::new(),
+        ns => format!("  oldest waits {}", latency(ns as f64 / 1e9)),
+    }
 }
 
 /// In open loop: what was offered of what was due in the last second, so that a schedule that is not kept is seen.

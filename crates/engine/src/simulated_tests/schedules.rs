@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use webstone_model::figures::{Figures, PERCENTILES};
 use webstone_model::metrics::Second;
 use webstone_model::workload::{PageSequence, Sampler};
 
@@ -51,6 +52,7 @@ fn random_schedules_in_closed_loop_are_as_modelled() {
             .collect();
         same_requests(&schedule, &diaries, &transactions);
         agrees(&schedule, &diaries, &measured);
+        waits_are_told(&schedule, &diaries, &[], &measured);
         for (diary, client) in diaries.iter().zip(&measured.clients) {
             let ended = || diary.requests.iter().filter(|request| is_in(&schedule, request.end_ns));
             let right = || ended().filter(|request| request.error.is_none());
@@ -95,6 +97,45 @@ fn same_requests(schedule: &Schedule, diaries: &[Diary], transactions: &[Transac
     }
 }
 
+/// Requests without a valid answer are counted with the time that they waited, and no figure is below what all requests together give.
+/// `left` are the waits of arrivals that no client took.
+fn waits_are_told(schedule: &Schedule, diaries: &[Diary], left: &[u64], measured: &Measured) {
+    let close_ns = schedule.close_ns();
+    let waits = &measured.unanswered;
+    let requests = || diaries.iter().flat_map(|diary| &diary.requests);
+    let is_pending = |start_ns: u64, end_ns: u64| start_ns < close_ns && end_ns >= close_ns;
+    let pending = requests().filter(|request| is_pending(request.start_ns, request.end_ns));
+    let mut in_flight: Vec<u64> = pending.map(|request| close_ns - request.intended_ns).collect();
+    in_flight.extend(left);
+    let failed = ended(schedule, diaries).filter(|request| request.error.is_some());
+    let mut unanswered: Vec<u64> = failed.map(|request| request.end_ns - request.intended_ns).collect();
+    unanswered.extend(&in_flight);
+    let once = |times: &[u64]| times.iter().map(|time_ns| (*time_ns, 1)).collect::<Vec<_>>();
+    are("no answer", &waits.response, &waits.histograms.response, &once(&unanswered));
+    assert_eq!(
+        (waits.in_flight.count, waits.in_flight.sum),
+        (in_flight.len() as u64, in_flight.iter().sum())
+    );
+
+    let right = ended(schedule, diaries).filter(|request| request.error.is_none());
+    let mut all: Vec<u64> = right.map(|request| request.end_ns - request.intended_ns).collect();
+    if all.is_empty() {
+        return;
+    }
+    all.extend(&unanswered);
+    all.sort_unstable();
+    let figures = Figures::of(measured);
+    let mean_s = all.iter().sum::<u64>() as f64 / all.len() as f64 / 1e9;
+    assert!(figures.latency_mean_s >= mean_s * (1.0 - 1e-12), "mean {} < {mean_s}", figures.latency_mean_s);
+    for (percentile, found_s) in PERCENTILES.iter().zip(&figures.latency_percentiles_s) {
+        let rank = (percentile / 100.0 * all.len() as f64).ceil() as usize;
+        // To the precision of the histogram, which rounds up, but never above the longest.
+        let least_s = all[rank.clamp(1, all.len()) - 1] as f64 / 1e9;
+        assert!(*found_s >= least_s, "p{percentile}: {found_s} < {least_s}");
+    }
+    assert!(figures.latency_max_s >= *all.last().expect("not empty") as f64 / 1e9);
+}
+
 /// Clients without a memory are one like the other, so which of those that are free takes an arrival is all the same.
 #[test]
 fn random_schedules_in_open_loop_are_as_modelled() {
@@ -111,6 +152,7 @@ fn random_schedules_in_open_loop_are_as_modelled() {
         let mut free: BinaryHeap<Reverse<(u64, usize)>> =
             (0..schedule.clients).map(|number| Reverse((0, number))).collect();
         let (mut planned, mut started, mut skipped, mut waited) = (0, 0, 0, 0);
+        let mut left = Vec::new();
         for due_ns in arrivals {
             planned += u64::from(is_in(&schedule, due_ns));
             let Reverse((free_ns, client)) = *free.peek().expect("there are clients");
@@ -120,6 +162,7 @@ fn random_schedules_in_open_loop_are_as_modelled() {
             }
             let start_ns = due_ns.max(free_ns);
             if start_ns >= schedule.close_ns() {
+                left.push(schedule.close_ns() - due_ns);
                 continue;
             }
             started += u64::from(is_in(&schedule, start_ns));
@@ -130,6 +173,7 @@ fn random_schedules_in_open_loop_are_as_modelled() {
         let diaries: Vec<Diary> = clients.into_iter().map(|client| client.diary).collect();
         same_requests(&schedule, &diaries, &transactions);
         agrees(&schedule, &diaries, &measured);
+        waits_are_told(&schedule, &diaries, &left, &measured);
         let open_loop = measured.open_loop.as_ref().expect("an open loop");
         assert_eq!(
             (open_loop.planned, open_loop.started, open_loop.skipped, open_loop.waited),
@@ -222,6 +266,20 @@ fn agrees(schedule: &Schedule, diaries: &[Diary], measured: &Measured) {
     let idle_ns: u64 = pauses.map(|(from_ns, to_ns)| clipped(*from_ns, *to_ns)).sum();
     assert_eq!((counts.busy_ns, counts.idle_ns), (busy_ns, idle_ns));
     assert_eq!(measured.response_bytes.sum, right().map(|request| request.bytes).sum::<u64>());
+
+    let after_close = |at_ns: u64| at_ns >= schedule.close_ns();
+    let connects = diaries.iter().flat_map(|diary| &diary.connects);
+    let in_vain = connects.filter(|connect| {
+        let is_pending = after_close(connect.end_ns) && !after_close(connect.begun_ns);
+        is_pending || is_in(connect.end_ns) && !connect.stands
+    });
+    let times: Vec<_> =
+        in_vain.map(|connect| (connect.end_ns.min(schedule.close_ns()) - connect.begun_ns, 1)).collect();
+    are("no connection", &measured.unanswered.connect, &measured.unanswered.histograms.connect, &times);
+    if schedule.policy == ConnectionPolicy::PerRequest {
+        assert_eq!(counts.connections_answered, counts.succeeded);
+    }
+    assert!(counts.connections_answered <= counts.succeeded);
 
     // Second by second.
     let mut seconds = vec![Second::default(); schedule.duration_ns.div_ceil(SECOND) as usize];

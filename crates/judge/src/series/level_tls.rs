@@ -55,6 +55,7 @@ mod tests {
         let mut measured = Measured { handshakes: Some(handshakes), ..Measured::default() };
         // Counted when they begin, as a window may have them.
         measured.counts.connections = 49;
+        measured.counts.connections_answered = 49;
         let told = LevelTls::of(&measured).unwrap();
         assert_eq!((told.connections_percent, told.full_percent), (Some(8.0), 25.0));
         assert!((told.handshake_mean_s - 0.002).abs() < 1e-12);

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Interval, NoiseFloor, SteadyState, mean_interval, mser5, noise_floor, outliers};
+use webstone_model::metrics::Mean;
 use webstone_model::record::{Arm, IterationRecord};
 use webstone_model::units::NANOS_PER_SECOND;
 
@@ -32,8 +33,8 @@ impl LevelStatistics {
     pub fn of(runs: &[&IterationRecord]) -> LevelStatistics {
         let rates = sample(runs, |run| per_second(run, run.measured.counts.succeeded as f64));
         let latencies = sample(runs, |run| {
-            let response = &run.measured.response;
-            (response.count > 0).then(|| response.mean() / NANOS_PER_SECOND as f64)
+            let mean = Mean::of_moments(&run.measured.response, &run.measured.unanswered.response)?;
+            Some(mean.ns / NANOS_PER_SECOND as f64)
         });
         let interval = |sample: &[(usize, f64)]| mean_interval(&values(sample));
         let of =
@@ -46,7 +47,7 @@ impl LevelStatistics {
         apart.dedup();
         LevelStatistics {
             request_rate: interval(&rates),
-            connection_rate: of(|run| run.measured.counts.connections as f64),
+            connection_rate: of(|run| run.measured.counts.connections_answered as f64),
             latency_mean_s: interval(&latencies),
             throughput_bps: of(|run| run.measured.response_bytes.sum as f64 * 8.0),
             outliers: apart,

@@ -4,6 +4,8 @@ use webstone_model::metrics::WorkerUse;
 
 /// Failed requests in percent of a level's ended ones, above which it is invalid.
 pub const ERRORS_PERCENT_MAX: f64 = 1.0;
+/// Share of the load in requests that stalled, in percent, above which a level is invalid: its figures are lower bounds.
+pub const STALLED_PERCENT_MAX: f64 = 1.0;
 /// CPU time of a worker in percent of the window, from which on it counts as saturated.
 pub const WORKER_CPU_PERCENT_MAX: f64 = 90.0;
 /// The event loop's own median delay in percent of the median latency, above which reports warn. It makes no run invalid:

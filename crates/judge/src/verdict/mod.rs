@@ -33,8 +33,8 @@ pub use bounds::{
     APART_NS_MIN, DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, ERRORS_PERCENT_MAX, INTERVAL_PERCENT_MAX,
     JUDGED_WINDOW_NS_MIN, LINK_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, RATE_MISSED_PERCENT_MAX,
     RUN_QUEUE_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, SLOWER_PERCENT_CLEAN,
-    SLOWER_PERCENT_VOID, STALL_NS_CLEAN, STALL_NS_VOID, TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID,
-    WORKER_CPU_PERCENT_MAX, run_queue_percent,
+    SLOWER_PERCENT_VOID, STALL_NS_CLEAN, STALL_NS_VOID, STALLED_PERCENT_MAX, TAKEN_PERCENT_CLEAN,
+    TAKEN_PERCENT_VOID, WORKER_CPU_PERCENT_MAX, run_queue_percent,
 };
 pub use differing::{DIFFERS_PERCENT_MIN, Differing, differing};
 pub use disturbance::{Loss, LossKind, Worth, losses, worth};
@@ -115,6 +115,8 @@ pub enum Cause {
     NothingSucceeded,
     /// Too many requests failed.
     Errors,
+    /// Requests waited long and had no answer.
+    Unanswered,
     /// A worker used up its CPU.
     GeneratorSaturated,
     /// Open loop: requests were sent too late.

@@ -3,14 +3,15 @@
 use super::bounds::{
     ERRORS_PERCENT_MAX, GENERATOR_WINDOW_NS_MIN, INTERVAL_PERCENT_MAX, RATE_MISSED_PERCENT_MAX,
     SCHEDULE_LAG_PERCENT_MAX, SLOWER_PERCENT_CLEAN, SLOWER_PERCENT_VOID, STALL_NS_CLEAN, STALL_NS_VOID,
-    TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID, WORKER_CPU_PERCENT_MAX, counted, percent, run_queue_percent,
-    time, worker_percent,
+    STALLED_PERCENT_MAX, TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID, WORKER_CPU_PERCENT_MAX, counted, percent,
+    run_queue_percent, time, worker_percent,
 };
 use super::disturbance::{self, LossKind, Worth};
 use super::fleet;
 use super::{Cause, Reason};
 use crate::search;
 use crate::statistics;
+use webstone_model::figures::unanswered::{stalled_after_ns, stalled_share};
 use webstone_model::identities;
 use webstone_model::metrics::fairness;
 use webstone_model::record::{IterationRecord, RunRecord, RunState};
@@ -37,6 +38,7 @@ pub(super) fn reasons(record: &RunRecord) -> (Vec<Reason>, Vec<Reason>) {
     }
     for (_, runs) in record.levels() {
         errors(&runs, &mut reasons);
+        unanswered(&runs, &mut reasons);
     }
     sought(record, &mut reasons);
     incomplete(record, &mut reasons);
@@ -224,6 +226,49 @@ fn errors(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
     reasons.push(Reason { cause, clients, rate, iteration: None, measured, limit, sentence });
 }
 
+/// Requests that waited much longer than answered ones and had no valid answer. The server's doing: the figures say what it did, as
+/// lower bounds, and how far beyond them the truth lies is not known.
+fn unanswered(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
+    let share = stalled_share(runs) * 100.0;
+    let sum = |of: fn(&IterationRecord) -> u64| runs.iter().map(|run| of(run)).fold(0, u64::saturating_add);
+    // Of those without an answer at all it is said that nothing succeeded.
+    if share <= STALLED_PERCENT_MAX || sum(|run| run.measured.counts.succeeded) == 0 {
+        return;
+    }
+    let of_what = if runs[0].rate.is_some() { "arrivals" } else { "clients' time" };
+    let oldest_ns = runs.iter().map(|run| run.measured.unanswered.in_flight.max).max().unwrap_or(0);
+    let in_flight = match sum(|run| run.measured.unanswered.in_flight.count) {
+        0 => String::new(),
+        count => format!(
+            "; {} in flight at the end, the oldest for {}",
+            counted(count, "request", "requests"),
+            time(oldest_ns as f64)
+        ),
+    };
+    let failed = match sum(|run| run.measured.counts.failed) {
+        0 => String::new(),
+        count => format!("; {} failed", counted(count, "request", "requests")),
+    };
+    let sentence = format!(
+        "{}: {} of the {of_what} went to requests that had no valid answer after {}, ten times the mean response time (limit \
+         {STALLED_PERCENT_MAX} %){in_flight}{failed}",
+        runs[0].level(),
+        rounded(share, STALLED_PERCENT_MAX),
+        time(stalled_after_ns(runs) as f64),
+    );
+    let (clients, rate) = (Some(runs[0].clients), runs[0].rate);
+    let (measured, limit) = (rounded(share, STALLED_PERCENT_MAX), format!("{STALLED_PERCENT_MAX} %"));
+    reasons.push(Reason {
+        cause: Cause::Unanswered,
+        clients,
+        rate,
+        iteration: None,
+        measured,
+        limit,
+        sentence,
+    });
+}
+
 /// What was measured, what it has to be, and a sentence about it.
 fn nothing_succeeded(failed: u64) -> (String, String, String) {
     let what = match failed {
@@ -314,7 +359,9 @@ fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
         let Some(run) = run else { return true };
         let load = find.over.of(run);
         match reason.cause {
-            Cause::Errors | Cause::NothingSucceeded | Cause::ClientsStarved => load < edge,
+            Cause::Errors | Cause::NothingSucceeded | Cause::Unanswered | Cause::ClientsStarved => {
+                load < edge
+            }
             Cause::GeneratorSaturated => load == edge,
             // Arrivals that waited for a client, or found none, were the server's doing.
             Cause::RateMissed => load == edge && unserved(run).is_empty(),

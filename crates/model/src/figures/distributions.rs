@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::Value;
 use super::seconds;
-use crate::metrics::{GeneratorUse, Histogram, Measured, OpenLoop};
+use crate::metrics::{GeneratorUse, Histogram, Measured, OpenLoop, times_at};
 
 /// The four distributions of a window; null where nothing was counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -45,10 +46,11 @@ pub struct GeneratorDelays {
     pub connect_lag: Option<Distribution>,
 }
 
-/// Percentiles of a time, from its histogram: three significant digits, never above the maximum. Seconds.
+/// Percentiles of a time, from its histogram: three significant digits, never above the maximum. Seconds. Where requests were not
+/// answered, of the answered ones or of all with their waits so far, whichever is longer.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Distribution {
-    /// How many values.
+    /// How many values: of requests that were answered.
     pub count: u64,
     /// Half of the values are no longer.
     pub p50_s: f64,
@@ -66,20 +68,67 @@ pub struct Distribution {
     pub p99_99_s: f64,
     /// The longest, exactly.
     pub max_s: f64,
+    /// From which percentile on the values are lower bounds, because requests without an answer are among them; 100: only the
+    /// longest is. Absent where none is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_least_from_percentile: Option<f64>,
 }
+
+/// Percentiles of a distribution, and the longest.
+const AT: [f64; 8] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0];
 
 impl Distribution {
     /// The percentiles of a histogram in nanoseconds; `None` without values.
     pub fn of(histogram: &Histogram) -> Option<Distribution> {
-        if histogram.is_empty() {
+        Distribution::of_all(histogram, &Histogram::new())
+    }
+
+    /// The same where some requests were not answered; `None` where none was.
+    pub fn of_all(answered: &Histogram, unanswered: &Histogram) -> Option<Distribution> {
+        if answered.is_empty() {
             return None;
         }
-        let values =
-            histogram.values_at_quantiles(&[50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99].map(|p| p / 100.0));
-        let [p50_s, p75_s, p90_s, p95_s, p99_s, p99_9_s, p99_99_s] =
-            <[u64; 7]>::try_from(values).expect("as many as were asked for").map(seconds);
-        let (count, max_s) = (histogram.len(), seconds(histogram.max()));
-        Some(Distribution { count, p50_s, p75_s, p90_s, p95_s, p99_s, p99_9_s, p99_99_s, max_s })
+        let (times, bound) = times_at(answered, unanswered, &AT.map(|percentile| percentile / 100.0));
+        let [p50_s, p75_s, p90_s, p95_s, p99_s, p99_9_s, p99_99_s, max_s] =
+            <[u64; 8]>::try_from(times).expect("as many as were asked for").map(seconds);
+        let at_least_from_percentile = bound.map(|index| AT[index]);
+        Some(Distribution {
+            count: answered.len(),
+            p50_s,
+            p75_s,
+            p90_s,
+            p95_s,
+            p99_s,
+            p99_9_s,
+            p99_99_s,
+            max_s,
+            at_least_from_percentile,
+        })
+    }
+
+    /// The time at a percentile of those above, or at 100 the longest.
+    pub(crate) fn value(&self, percentile: f64, time_s: fn(&Distribution) -> f64) -> Value {
+        Value::bounded(time_s(self), self.is_at_least(percentile))
+    }
+
+    /// Each percentile that reports have with its time in seconds; 100 is the longest.
+    pub fn each(&self) -> [(f64, f64); 8] {
+        let times = [
+            self.p50_s,
+            self.p75_s,
+            self.p90_s,
+            self.p95_s,
+            self.p99_s,
+            self.p99_9_s,
+            self.p99_99_s,
+            self.max_s,
+        ];
+        std::array::from_fn(|at| (AT[at], times[at]))
+    }
+
+    /// Whether the time at a percentile is a lower bound.
+    pub fn is_at_least(&self, percentile: f64) -> bool {
+        self.at_least_from_percentile.is_some_and(|from| percentile >= from)
     }
 }
 
@@ -98,6 +147,7 @@ impl Distributions {
     /// Of a window, or of several merged.
     pub fn of(measured: &Measured) -> Distributions {
         let histograms = &measured.histograms;
+        let waits = &measured.unanswered.histograms;
         let of_open_loop = |histogram: fn(&OpenLoop) -> &Histogram| {
             measured.open_loop.as_ref().and_then(|open_loop| Distribution::of(histogram(open_loop)))
         };
@@ -106,10 +156,10 @@ impl Distributions {
             response_uncorrected: of_open_loop(|open_loop| &open_loop.uncorrected.response),
             page_uncorrected: of_open_loop(|open_loop| &open_loop.uncorrected.page),
             schedule_lag: of_open_loop(|open_loop| &open_loop.lag_histogram),
-            connect: Distribution::of(&histograms.connect),
-            first_byte: Distribution::of(&histograms.first_byte),
-            response: Distribution::of(&histograms.response),
-            page: Distribution::of(&histograms.page),
+            connect: Distribution::of_all(&histograms.connect, &waits.connect),
+            first_byte: Distribution::of_all(&histograms.first_byte, &waits.first_byte),
+            response: Distribution::of_all(&histograms.response, &waits.response),
+            page: Distribution::of_all(&histograms.page, &waits.page),
             tls_handshake: measured.handshakes.as_ref().and_then(|it| Distribution::of(&it.histogram)),
         }
     }

@@ -2,7 +2,8 @@
 
 use super::quantity::Quantity;
 use super::seconds;
-use super::table::{Better, Figure, Gate, Precision, some};
+use super::table::{Better, Figure, Gate, Precision, Value, some};
+use super::times::longest;
 
 const LEVEL: &str = "Figures";
 const FAIR: &str = "Fairness";
@@ -132,41 +133,41 @@ pub(super) static LATENCY: &[Figure] = &[
     .detail(),
     LATENCY_MIN,
     LATENCY_P50,
-    Figure::new("latency_p75_s", Quantity::Seconds, |r| some(r.distributions().response.as_ref()?.p75_s))
+    Figure::new("latency_p75_s", Quantity::Seconds, |r| r.latency(75.0, |it| it.p75_s))
         .called("Latency p75", "p75")
         .defined(LEVEL, "latency_percentiles_s")
         .json("figures.latency_percentiles_s")
         .detail(),
     LATENCY_P90,
-    Figure::new("latency_p95_s", Quantity::Seconds, |r| some(r.distributions().response.as_ref()?.p95_s))
+    Figure::new("latency_p95_s", Quantity::Seconds, |r| r.latency(95.0, |it| it.p95_s))
         .called("Latency p95", "p95")
         .defined(LEVEL, "latency_percentiles_s")
         .json("figures.latency_percentiles_s")
         .detail(),
     LATENCY_P99,
-    Figure::new("latency_p99_9_s", Quantity::Seconds, |r| some(r.distributions().response.as_ref()?.p99_9_s))
+    Figure::new("latency_p99_9_s", Quantity::Seconds, |r| r.latency(99.9, |it| it.p99_9_s))
         .called("Latency p99.9", "p99.9")
         .defined(LEVEL, "latency_percentiles_s")
         .json("figures.latency_percentiles_s"),
-    Figure::new("latency_p99_99_s", Quantity::Seconds, |r| {
-        some(r.distributions().response.as_ref()?.p99_99_s)
-    })
-    .called("Latency p99.99", "p99.99")
-    .defined(LEVEL, "latency_percentiles_s")
-    .json("figures.latency_percentiles_s")
-    .detail(),
+    Figure::new("latency_p99_99_s", Quantity::Seconds, |r| r.latency(99.99, |it| it.p99_99_s))
+        .called("Latency p99.99", "p99.99")
+        .defined(LEVEL, "latency_percentiles_s")
+        .json("figures.latency_percentiles_s")
+        .detail(),
     LATENCY_MAX,
 ];
 
 /// `avg`: mean response time.
-pub const LATENCY_MEAN: Figure =
-    Figure::new("latency_mean_s", Quantity::Seconds, |r| r.answered(r.figures().latency_mean_s))
-        .called("Latency mean", "latency mean")
-        .column("latency", "mean, *", Figure::ALWAYS)
-        .defined(LEVEL, "latency_mean_s")
-        .json("figures.latency_mean_s")
-        .gate(Gate::compared("avg", "mean response time"), Better::Less)
-        .headline();
+pub const LATENCY_MEAN: Figure = Figure::new("latency_mean_s", Quantity::Seconds, |r| {
+    let is_at_least = r.figures().latency_mean_is_at_least;
+    r.answered(Value::bounded(r.figures().latency_mean_s, is_at_least))
+})
+.called("Latency mean", "latency mean")
+.column("latency", "mean, *", Figure::ALWAYS)
+.defined(LEVEL, "latency_mean_s")
+.json("figures.latency_mean_s")
+.gate(Gate::compared("avg", "mean response time"), Better::Less)
+.headline();
 
 /// `min`: shortest response time, exactly.
 pub const LATENCY_MIN: Figure =
@@ -178,7 +179,7 @@ pub const LATENCY_MIN: Figure =
 
 /// The median response time.
 pub const LATENCY_P50: Figure =
-    Figure::new("latency_p50_s", Quantity::Seconds, |r| some(r.distributions().response.as_ref()?.p50_s))
+    Figure::new("latency_p50_s", Quantity::Seconds, |r| r.latency(50.0, |it| it.p50_s))
         .called("Latency p50", "p50")
         .defined(LEVEL, "latency_percentiles_s")
         .json("figures.latency_percentiles_s")
@@ -186,7 +187,7 @@ pub const LATENCY_P50: Figure =
 
 /// The 90th percentile of response times.
 pub const LATENCY_P90: Figure =
-    Figure::new("latency_p90_s", Quantity::Seconds, |r| some(r.distributions().response.as_ref()?.p90_s))
+    Figure::new("latency_p90_s", Quantity::Seconds, |r| r.latency(90.0, |it| it.p90_s))
         .called("Latency p90", "p90")
         .defined(LEVEL, "latency_percentiles_s")
         .json("figures.latency_percentiles_s")
@@ -194,7 +195,7 @@ pub const LATENCY_P90: Figure =
 
 /// The 99th percentile of response times.
 pub const LATENCY_P99: Figure =
-    Figure::new("latency_p99_s", Quantity::Seconds, |r| some(r.distributions().response.as_ref()?.p99_s))
+    Figure::new("latency_p99_s", Quantity::Seconds, |r| r.latency(99.0, |it| it.p99_s))
         .called("Latency p99", "p99")
         .column("latency", "p99, *", 26)
         .defined(LEVEL, "latency_percentiles_s")
@@ -202,13 +203,14 @@ pub const LATENCY_P99: Figure =
         .headline();
 
 /// `max`: longest response time, exactly.
-pub const LATENCY_MAX: Figure =
-    Figure::new("latency_max_s", Quantity::Seconds, |r| r.answered(r.figures().latency_max_s))
-        .called("Latency max", "max")
-        .defined(LEVEL, "latency_max_s")
-        .json("figures.latency_max_s")
-        .gate(Gate::named("max", "longest response time"), Better::Less)
-        .headline();
+pub const LATENCY_MAX: Figure = Figure::new("latency_max_s", Quantity::Seconds, |r| {
+    r.answered(longest(&r.measured().response, Some(&r.measured().unanswered.response)))
+})
+.called("Latency max", "max")
+.defined(LEVEL, "latency_max_s")
+.json("figures.latency_max_s")
+.gate(Gate::named("max", "longest response time"), Better::Less)
+.headline();
 
 /// The parts of a response time that have no columns of their own above.
 pub(super) static PARTS: &[Figure] = &[

@@ -12,11 +12,12 @@ pub mod reading;
 pub mod table;
 mod times;
 mod tls;
+pub mod unanswered;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::Measured;
+use crate::metrics::{Mean, Measured, times_at};
 use crate::units::NANOS_PER_SECOND;
 
 pub use quantity::Quantity;
@@ -31,7 +32,7 @@ pub const PERCENTILES: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 pub struct Figures {
     /// Length of the measured window, in seconds.
     pub test_time_s: f64,
-    /// Connections established per second.
+    /// Connections per second that had a valid response, the first one inside the window: WebStone's connections are completed retrievals.
     pub connection_rate: f64,
     /// Valid responses per second: requests that passed every check (goodput).
     pub request_rate: f64,
@@ -41,8 +42,11 @@ pub struct Figures {
     /// error level: "errors / connections").
     pub error_level_percent: f64,
     /// Mean response time in seconds: last byte − start, connecting included. In open loop, here and wherever a latency
-    /// is spoken of, the start is the intended one.
+    /// is spoken of, the start is the intended one. Of answered requests, or of all with their waits so far, whichever is longer.
     pub latency_mean_s: f64,
+    /// Whether the mean is a lower bound, because requests without an answer made it longer by more than 5 %.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub latency_mean_is_at_least: bool,
     /// Mean connect time in seconds.
     pub connect_mean_s: f64,
     /// Mean time to first byte in seconds: first byte − start, connecting included.
@@ -61,9 +65,13 @@ pub struct Figures {
     pub webstone_number: u64,
     /// 8 × bytes / Σ response time, in bit/s: what one client sees while it waits (WebStone's "Thruput").
     pub client_throughput_bps: f64,
-    /// Response time at each of [`PERCENTILES`], in seconds.
+    /// Response time at each of [`PERCENTILES`], in seconds. Of answered requests, or of all with their waits so far.
     pub latency_percentiles_s: Vec<f64>,
-    /// Longest response time, in seconds.
+    /// From which percentile on response times are lower bounds, because requests without an answer are among them; 100: only the
+    /// longest is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_at_least_from_percentile: Option<f64>,
+    /// Longest response time, or longest wait for one, in seconds.
     pub latency_max_s: f64,
     /// Client CPU time per ended request, in seconds, without waiting awake for arrivals.
     pub generator_cpu_per_request_s: f64,
@@ -77,21 +85,29 @@ impl Figures {
         let to_seconds = |nanos: f64| nanos / NANOS_PER_SECOND as f64;
         let counts = &measured.counts;
         let bits = measured.response_bytes.sum as f64 * 8.0;
-        let response_s = to_seconds(measured.response.sum as f64);
         let pages_per_minute = ratio(counts.pages_completed as f64 * 60.0, seconds);
         let cpu_ns: f64 = measured.generator.workers.iter().map(|w| w.worked_ns() as f64).sum();
         // One request, one connection: WebStone's own denominator. With reuse there may be no connection at all.
         let attempts = counts.connections.saturating_add(counts.connections_failed);
         let error_base = attempts.max(counts.ended());
+        let waits = &measured.unanswered;
+        let mean = Mean::of_moments(&measured.response, &waits.response).unwrap_or_default();
+        let mean_s = |answered, unanswered| {
+            Mean::of_moments(answered, unanswered).map_or(0.0, |mean| to_seconds(mean.ns))
+        };
+        let mut quantiles = PERCENTILES.map(|percentile| percentile / 100.0).to_vec();
+        quantiles.push(1.0);
+        let (times, bound) = times_at(&measured.histograms.response, &waits.histograms.response, &quantiles);
         Figures {
             test_time_s: seconds,
-            connection_rate: ratio(counts.connections as f64, seconds),
+            connection_rate: ratio(counts.connections_answered as f64, seconds),
             request_rate: ratio(counts.succeeded as f64, seconds),
             error_rate: ratio(counts.failed as f64, seconds),
             error_level_percent: ratio(counts.failed as f64 * 100.0, error_base as f64),
-            latency_mean_s: to_seconds(measured.response.mean()),
-            connect_mean_s: to_seconds(measured.connect.mean()),
-            first_byte_mean_s: to_seconds(measured.first_byte.mean()),
+            latency_mean_s: to_seconds(mean.ns),
+            latency_mean_is_at_least: mean.is_at_least,
+            connect_mean_s: mean_s(&measured.connect, &waits.connect),
+            first_byte_mean_s: mean_s(&measured.first_byte, &waits.first_byte),
             // A record written before first bytes had sums of their own has no transfer times either.
             transfer_mean_s: if measured.first_byte.count == measured.response.count {
                 to_seconds(measured.response.mean() - measured.first_byte.mean())
@@ -102,12 +118,17 @@ impl Figures {
             little: ratio(to_seconds(counts.busy_ns as f64), seconds),
             pages_per_minute,
             webstone_number: pages_per_minute as u64,
-            client_throughput_bps: ratio(bits, response_s),
-            latency_percentiles_s: PERCENTILES
+            // Time without an answer counts: a client that waits in vain receives nothing.
+            client_throughput_bps: ratio(bits, to_seconds(mean.ns) * measured.response.count as f64),
+            latency_percentiles_s: times[..PERCENTILES.len()]
                 .iter()
-                .map(|p| to_seconds(measured.histograms.response.value_at_percentile(*p) as f64))
+                .map(|ns| to_seconds(*ns as f64))
                 .collect(),
-            latency_max_s: to_seconds(measured.response.max as f64),
+            latency_at_least_from_percentile: bound.map(|at| PERCENTILES.get(at).copied().unwrap_or(100.0)),
+            latency_max_s: match measured.response.count {
+                0 => 0.0,
+                _ => to_seconds(measured.response.max.max(waits.response.max) as f64),
+            },
             generator_cpu_per_request_s: ratio(to_seconds(cpu_ns), counts.ended() as f64),
         }
     }

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
-use super::distributions::Distributions;
+use super::distributions::{Distribution, Distributions};
 use super::generator::{GeneratorFigures, OpenLoopFigures};
 use super::host::HostFigures;
 use super::{Figures, Value};
-use crate::metrics::{Fairness, Measured, fairness};
+use crate::metrics::{Fairness, Measured, fairness, times_at};
 use crate::origin_figures::OriginFigures;
 use crate::record::{IterationRecord, RunRecord, ServerUse};
 use crate::server_figures::{ServerFigures, server_use};
@@ -122,8 +122,15 @@ impl<'a> Reading<'a> {
 
     /// The response time at a percentile above 0 and at most 100, in seconds; `None` where nothing was answered.
     pub fn percentile(&self, percentile: f64) -> Option<f64> {
-        let histogram = &self.measured.histograms.response;
-        (!histogram.is_empty()).then(|| super::seconds(histogram.value_at_percentile(percentile)))
+        let (answered, unanswered) =
+            (&self.measured.histograms.response, &self.measured.unanswered.histograms.response);
+        let (times, _) = times_at(answered, unanswered, &[percentile / 100.0]);
+        (!answered.is_empty()).then(|| super::seconds(times[0]))
+    }
+
+    /// The response time at one of the percentiles that reports have.
+    pub(crate) fn latency(&self, percentile: f64, time_s: fn(&Distribution) -> f64) -> Option<Value> {
+        Some(self.distributions().response.as_ref()?.value(percentile, time_s))
     }
 
     /// A value of a window that had a length.

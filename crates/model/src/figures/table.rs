@@ -10,7 +10,7 @@ use std::fmt;
 use super::host::HostFigures;
 use super::quantity::Quantity;
 use super::reading::Reading;
-use super::{counters, generator, host, http2, level, times, tls};
+use super::{counters, generator, host, http2, level, times, tls, unanswered};
 use crate::{origin_figures, server_figures};
 
 /// A value, in the base unit of its quantity.
@@ -20,6 +20,8 @@ pub enum Value {
     Count(u64),
     /// Computed.
     Number(f64),
+    /// Computed of waits that had not ended: the true value is not below it.
+    AtLeast(f64),
 }
 
 impl Value {
@@ -27,8 +29,18 @@ impl Value {
     pub fn as_f64(self) -> f64 {
         match self {
             Value::Count(count) => count as f64,
-            Value::Number(number) => number,
+            Value::Number(number) | Value::AtLeast(number) => number,
         }
+    }
+
+    /// A computed value, which may be a lower bound.
+    pub fn bounded(number: f64, is_at_least: bool) -> Value {
+        if is_at_least { Value::AtLeast(number) } else { Value::Number(number) }
+    }
+
+    /// Whether the true value may be higher.
+    pub fn is_at_least(self) -> bool {
+        matches!(self, Value::AtLeast(_))
     }
 }
 
@@ -93,6 +105,8 @@ pub enum Group {
     Http2,
     /// What became of TLS handshakes.
     Tls,
+    /// Requests without a valid answer, and which response times are lower bounds because of them.
+    Unanswered,
 }
 
 /// How many decimals are shown.
@@ -383,7 +397,7 @@ impl Figure {
 }
 
 /// Every figure, group by group. A group may come more than once.
-pub static TABLE: [(Group, &[Figure]); 35] = [
+pub static TABLE: [(Group, &[Figure]); 36] = [
     (Group::Rates, level::RATES),
     (Group::Volume, level::VOLUME),
     (Group::Latency, level::LATENCY),
@@ -419,6 +433,7 @@ pub static TABLE: [(Group, &[Figure]); 35] = [
     (Group::Http2, http2::STREAMS),
     (Group::Tls, tls::HANDSHAKES),
     (Group::Tls, times::TLS_HANDSHAKE),
+    (Group::Unanswered, unanswered::UNANSWERED),
 ];
 
 /// Every figure, in the order of the table.

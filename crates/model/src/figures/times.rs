@@ -4,9 +4,9 @@ use super::distributions::Distribution;
 use super::quantity::Quantity;
 use super::reading::Reading;
 use super::seconds;
-use super::table::{Figure, some};
+use super::table::{Figure, Value, some};
 use super::tls;
-use crate::metrics::Moments;
+use crate::metrics::{self, Mean, Moments};
 
 /// One column of a kind of time.
 macro_rules! part {
@@ -22,16 +22,30 @@ macro_rules! part {
 macro_rules! percentiles {
     ($key:literal, $words:literal, $defined:expr, $moments:path, $distribution:path) => {
         [
-            part!($key, "p50", $words, "p50", $defined, |r| some($distribution(r)?.p50_s)),
-            part!($key, "p75", $words, "p75", $defined, |r| some($distribution(r)?.p75_s)),
-            part!($key, "p90", $words, "p90", $defined, |r| some($distribution(r)?.p90_s)),
-            part!($key, "p95", $words, "p95", $defined, |r| some($distribution(r)?.p95_s)),
-            part!($key, "p99", $words, "p99", $defined, |r| some($distribution(r)?.p99_s)),
-            part!($key, "p99_9", $words, "p99.9", $defined, |r| some($distribution(r)?.p99_9_s)),
-            part!($key, "p99_99", $words, "p99.99", $defined, |r| some($distribution(r)?.p99_99_s)),
+            part!($key, "p50", $words, "p50", $defined, |r| Some(
+                $distribution(r)?.value(50.0, |it| it.p50_s)
+            )),
+            part!($key, "p75", $words, "p75", $defined, |r| Some(
+                $distribution(r)?.value(75.0, |it| it.p75_s)
+            )),
+            part!($key, "p90", $words, "p90", $defined, |r| Some(
+                $distribution(r)?.value(90.0, |it| it.p90_s)
+            )),
+            part!($key, "p95", $words, "p95", $defined, |r| Some(
+                $distribution(r)?.value(95.0, |it| it.p95_s)
+            )),
+            part!($key, "p99", $words, "p99", $defined, |r| Some(
+                $distribution(r)?.value(99.0, |it| it.p99_s)
+            )),
+            part!($key, "p99_9", $words, "p99.9", $defined, |r| Some(
+                $distribution(r)?.value(99.9, |it| it.p99_9_s)
+            )),
+            part!($key, "p99_99", $words, "p99.99", $defined, |r| Some(
+                $distribution(r)?.value(99.99, |it| it.p99_99_s)
+            )),
             part!($key, "max", $words, "max", $defined, |r| {
-                let exact = $moments(r).map(|moments| seconds(moments.max));
-                some(exact.or($distribution(r).map(|d| d.max_s))?)
+                let exact = $moments(r).map(|times| times.max());
+                exact.or_else(|| Some($distribution(r)?.value(100.0, |it| it.max_s)))
             }),
         ]
     };
@@ -42,11 +56,11 @@ macro_rules! times {
     ($key:literal, $words:literal, $defined:expr, $moments:path, $distribution:path $(, $mean:ident $value:tt)*) => {{
         const P: [Figure; 8] = percentiles!($key, $words, $defined, $moments, $distribution);
         [
-            part!($key, "mean", $words, "mean", $defined, |r| some($moments(r)?.mean() / 1e9)) $(.$mean $value)*,
+            part!($key, "mean", $words, "mean", $defined, |r| $moments(r)?.mean()) $(.$mean $value)*,
             part!($key, "std_dev", $words, "std dev", $defined, |r| {
-                some($moments(r)?.standard_deviation() / 1e9)
+                some($moments(r)?.answered.standard_deviation() / 1e9)
             }),
-            part!($key, "min", $words, "min", $defined, |r| some(seconds($moments(r)?.min))),
+            part!($key, "min", $words, "min", $defined, |r| some(seconds($moments(r)?.answered.min))),
             P[0], P[1], P[2], P[3], P[4], P[5], P[6], P[7],
         ]
     }};
@@ -117,16 +131,46 @@ pub(super) static FIRST_BYTE_UNCORRECTED: &[Figure] = &times!(
     first_byte_uncorrected
 );
 
-fn known(moments: &Moments) -> Option<&Moments> {
-    (moments.count > 0).then_some(moments)
+/// A kind of time: of what was answered, and of waits that were not.
+#[derive(Clone, Copy)]
+struct Times<'r> {
+    answered: &'r Moments,
+    unanswered: Option<&'r Moments>,
 }
 
-fn no_moments<'r>(_: &'r Reading<'_>) -> Option<&'r Moments> {
+impl Times<'_> {
+    fn mean(&self) -> Option<Value> {
+        let unanswered = self.unanswered.map_or((0, 0), |waits| (waits.sum, waits.count));
+        let mean = Mean::of((self.answered.sum, self.answered.count), unanswered)?;
+        Some(Value::bounded(mean.ns / 1e9, mean.is_at_least))
+    }
+
+    fn max(&self) -> Value {
+        longest(self.answered, self.unanswered)
+    }
+}
+
+/// The longest of what was answered, or of waits that were not.
+pub(super) fn longest(answered: &Moments, unanswered: Option<&Moments>) -> Value {
+    let (ns, is_at_least) =
+        unanswered.map_or((answered.max, false), |waits| metrics::longest(answered, waits));
+    Value::bounded(seconds(ns), is_at_least)
+}
+
+fn known(answered: &Moments) -> Option<Times<'_>> {
+    (answered.count > 0).then_some(Times { answered, unanswered: None })
+}
+
+fn known_with<'r>(answered: &'r Moments, unanswered: &'r Moments) -> Option<Times<'r>> {
+    (answered.count > 0).then_some(Times { answered, unanswered: Some(unanswered) })
+}
+
+fn no_moments<'r>(_: &'r Reading<'_>) -> Option<Times<'r>> {
     None
 }
 
-fn connect_moments<'r>(r: &'r Reading<'_>) -> Option<&'r Moments> {
-    known(&r.measured().connect)
+fn connect_moments<'r>(r: &'r Reading<'_>) -> Option<Times<'r>> {
+    known_with(&r.measured().connect, &r.measured().unanswered.connect)
 }
 
 fn connect<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
@@ -137,15 +181,15 @@ fn first_byte<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
     r.distributions().first_byte.as_ref()
 }
 
-fn page_moments<'r>(r: &'r Reading<'_>) -> Option<&'r Moments> {
-    known(&r.measured().page)
+fn page_moments<'r>(r: &'r Reading<'_>) -> Option<Times<'r>> {
+    known_with(&r.measured().page, &r.measured().unanswered.page)
 }
 
 fn page<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
     r.distributions().page.as_ref()
 }
 
-fn lag_moments<'r>(r: &'r Reading<'_>) -> Option<&'r Moments> {
+fn lag_moments<'r>(r: &'r Reading<'_>) -> Option<Times<'r>> {
     known(&r.measured().open_loop.as_ref()?.lag)
 }
 
@@ -153,7 +197,7 @@ fn lag<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
     r.distributions().schedule_lag.as_ref()
 }
 
-fn uncorrected_moments<'r>(r: &'r Reading<'_>) -> Option<&'r Moments> {
+fn uncorrected_moments<'r>(r: &'r Reading<'_>) -> Option<Times<'r>> {
     known(&r.measured().open_loop.as_ref()?.response)
 }
 
@@ -161,7 +205,7 @@ fn uncorrected<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
     r.distributions().response_uncorrected.as_ref()
 }
 
-fn first_byte_uncorrected_moments<'r>(r: &'r Reading<'_>) -> Option<&'r Moments> {
+fn first_byte_uncorrected_moments<'r>(r: &'r Reading<'_>) -> Option<Times<'r>> {
     known(&r.measured().open_loop.as_ref()?.first_byte)
 }
 
@@ -169,7 +213,7 @@ fn first_byte_uncorrected<'r>(r: &'r Reading<'_>) -> Option<&'r Distribution> {
     r.distributions().first_byte_uncorrected.as_ref()
 }
 
-fn tls_moments<'r>(r: &'r Reading<'_>) -> Option<&'r Moments> {
+fn tls_moments<'r>(r: &'r Reading<'_>) -> Option<Times<'r>> {
     known(&tls::handshakes(r)?.time)
 }
 

@@ -31,6 +31,8 @@ pub struct Counts {
 
     /// Connections established inside the window.
     pub connections: u64,
+    /// Connections whose first valid response ended inside the window: what connections/s counts.
+    pub connections_answered: u64,
     /// Connection attempts that failed inside the window.
     pub connections_failed: u64,
     /// Requests retried on a fresh connection because a kept-alive one had been closed by the server before any
@@ -73,6 +75,7 @@ impl Counts {
         add(&mut self.failed, other.failed);
         add(&mut self.in_flight, other.in_flight);
         add(&mut self.connections, other.connections);
+        add(&mut self.connections_answered, other.connections_answered);
         add(&mut self.connections_failed, other.connections_failed);
         add(&mut self.stale_retries, other.stale_retries);
         add(&mut self.lingered, other.lingered);

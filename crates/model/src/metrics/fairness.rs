@@ -24,8 +24,7 @@ pub struct Fairness {
 /// Fairness over all clients of a level. `None` without clients or when nobody completed a page.
 pub fn fairness(clients: &[ClientTotals]) -> Option<Fairness> {
     let pages = |client: &ClientTotals| client.pages as f64;
-    let latencies: Vec<f64> =
-        clients.iter().filter(|c| c.requests > 0).map(|c| c.response_ns as f64 / c.requests as f64).collect();
+    let latencies: Vec<f64> = clients.iter().filter_map(|client| Some(client.response_mean()?.ns)).collect();
     if latencies.is_empty() || clients.iter().all(|c| c.pages == 0) {
         return None;
     }

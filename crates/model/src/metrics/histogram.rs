@@ -147,23 +147,32 @@ impl Histogram {
 
     /// The values at several quantiles, which ascend, read in one pass. See [`Histogram::value_at_quantile`].
     pub fn values_at_quantiles(&self, ascending: &[f64]) -> Vec<u64> {
-        // As HdrHistogram: at least one value must lie at or below the answer.
-        let rank = |quantile: &f64| {
-            ((quantile.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).clamp(1, self.count.max(1))
-        };
-        let mut wanted = ascending.iter().map(rank).peekable();
-        let mut values = Vec::with_capacity(ascending.len());
-        let mut seen = 0;
+        let mut reading = Quantiles::new(ascending, self.count, self.max);
         // Not a loop: what the counters come from is chained and flattened, which is slow when asked one by one.
-        let _ = self.buckets().try_for_each(|(lowest, width, count)| {
-            seen = u64::saturating_add(seen, count);
-            while wanted.next_if(|rank| seen >= *rank).is_some() {
-                values.push((lowest + width - 1).min(self.max));
+        let _ = self.bounds().try_for_each(|(highest, count)| reading.bucket(highest, count));
+        reading.values
+    }
+
+    /// The values at several quantiles, which ascend, of the values of two histograms together.
+    pub(super) fn values_at_quantiles_with(&self, other: &Histogram, ascending: &[f64]) -> Vec<u64> {
+        let (count, max) = (self.count.saturating_add(other.count), self.max.max(other.max));
+        let mut reading = Quantiles::new(ascending, count, max);
+        let (mut mine, mut theirs) = (self.bounds().peekable(), other.bounds().peekable());
+        while let Some((highest, count)) = match (mine.peek(), theirs.peek()) {
+            (Some((one, _)), Some((another, _))) if another < one => theirs.next(),
+            (None, _) => theirs.next(),
+            _ => mine.next(),
+        } {
+            if reading.bucket(highest, count).is_break() {
+                break;
             }
-            if wanted.peek().is_some() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
-        values.resize(ascending.len(), if self.count == 0 { 0 } else { self.max });
-        values
+        }
+        reading.values
+    }
+
+    /// The filled buckets from low to high: the highest value that can be in it, and the count.
+    fn bounds(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.buckets().map(|(lowest, width, count)| ((lowest + width - 1).min(self.max), count))
     }
 
     /// The value at a percentile from 0 to 100. See [`Histogram::value_at_quantile`].
@@ -249,6 +258,39 @@ impl Histogram {
         if self.count > 0 && position(max) == position(self.max) {
             self.max = max;
         }
+    }
+}
+
+/// Values at quantiles, read from buckets that come from low to high.
+struct Quantiles {
+    /// Ranks that are still to be reached, the next one last.
+    wanted: Vec<u64>,
+    seen: u64,
+    /// The values of ranks that were reached; of all others the maximum.
+    values: Vec<u64>,
+    reached: usize,
+}
+
+impl Quantiles {
+    fn new(ascending: &[f64], count: u64, max: u64) -> Quantiles {
+        // As HdrHistogram: at least one value must lie at or below the answer.
+        let rank =
+            |quantile: &f64| ((quantile.clamp(0.0, 1.0) * count as f64).ceil() as u64).clamp(1, count.max(1));
+        Quantiles {
+            wanted: ascending.iter().rev().map(rank).collect(),
+            seen: 0,
+            values: vec![max; ascending.len()],
+            reached: 0,
+        }
+    }
+
+    fn bucket(&mut self, highest: u64, count: u64) -> ControlFlow<()> {
+        self.seen = self.seen.saturating_add(count);
+        while self.wanted.pop_if(|rank| self.seen >= *rank).is_some() {
+            self.values[self.reached] = highest;
+            self.reached += 1;
+        }
+        if self.wanted.is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ClientTotals, Counts, Handshakes, Histogram, Http2Counts, Moments, OpenLoop, PageTotals, Seconds,
-    Statuses, add,
+    Statuses, Unanswered, add,
 };
 use crate::errors::ErrorTable;
 
@@ -165,6 +165,9 @@ pub struct Measured {
     pub response: Moments,
     /// Page time in nanoseconds, of pages fetched whole.
     pub page: Moments,
+    /// Waits that brought no valid answer.
+    #[serde(skip_serializing_if = "Unanswered::is_empty")]
+    pub unanswered: Unanswered,
     /// Bytes of a response, head included, of succeeded requests.
     pub response_bytes: Moments,
     /// Bytes of its body.
@@ -228,6 +231,7 @@ impl Measured {
         self.histograms
             .each_mut()
             .into_iter()
+            .chain(self.unanswered.histograms.each_mut())
             .chain([loop_delay, receive_lag, connect_lag])
             .chain(self.handshakes.iter_mut().map(|handshakes| &mut handshakes.histogram))
             .chain(open_loop)
@@ -253,12 +257,7 @@ impl Measured {
             self.clients.resize(other.clients.len(), ClientTotals::default());
         }
         for (mine, theirs) in self.clients.iter_mut().zip(&other.clients) {
-            add(&mut mine.pages, theirs.pages);
-            add(&mut mine.requests, theirs.requests);
-            add(&mut mine.errors, theirs.errors);
-            add(&mut mine.response_ns, theirs.response_ns);
-            add(&mut mine.bytes, theirs.bytes);
-            add(&mut mine.connects, theirs.connects);
+            mine.merge(theirs);
         }
         let mine = &mut self.generator.workers;
         if mine.len() < other.generator.workers.len() {
@@ -291,6 +290,7 @@ impl Measured {
         self.first_byte.merge(&other.first_byte);
         self.response.merge(&other.response);
         self.page.merge(&other.page);
+        self.unanswered.merge(&other.unanswered);
         self.response_bytes.merge(&other.response_bytes);
         self.body_bytes.merge(&other.body_bytes);
         self.errors.merge(&other.errors);

@@ -15,6 +15,7 @@ mod packed;
 mod seconds;
 mod statuses;
 mod totals;
+mod unanswered;
 mod wire;
 
 pub use counts::Counts;
@@ -28,6 +29,7 @@ pub use open_loop::OpenLoop;
 pub use seconds::{Second, Seconds};
 pub use statuses::Statuses;
 pub use totals::{ClientTotals, PageTotals};
+pub use unanswered::{Mean, Unanswered, longest, times_at};
 pub use wire::WireError;
 
 /// Adds to a total. What was measured never overflows 64 bits; what somebody wrote into a record may, and must neither

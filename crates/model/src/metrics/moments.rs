@@ -48,6 +48,11 @@ impl Moments {
         self.max = self.max.max(other.max);
     }
 
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// Arithmetic mean; 0 where there are no values.
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }

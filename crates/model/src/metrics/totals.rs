@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::add;
+use super::{Mean, add};
 
 /// What one page of the workload did (WebStone's "Page #" block).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +35,12 @@ pub struct PageTotals {
     pub body_bytes: u64,
     /// Head bytes (and chunk framing) of its succeeded requests.
     pub head_bytes: u64,
+    /// Requests for its files without a valid answer: those that failed, and those in flight when the window closed.
+    pub unanswered: u64,
+    /// Σ of their waits.
+    pub unanswered_ns: u64,
+    /// The longest of them.
+    pub unanswered_ns_max: u64,
 }
 
 impl PageTotals {
@@ -53,6 +59,19 @@ impl PageTotals {
         self.connect_ns_max = self.connect_ns_max.max(other.connect_ns_max);
         add(&mut self.body_bytes, other.body_bytes);
         add(&mut self.head_bytes, other.head_bytes);
+        add(&mut self.unanswered, other.unanswered);
+        add(&mut self.unanswered_ns, other.unanswered_ns);
+        self.unanswered_ns_max = self.unanswered_ns_max.max(other.unanswered_ns_max);
+    }
+
+    /// Mean response time; `None` without answers.
+    pub fn response_mean(&self) -> Option<Mean> {
+        Mean::of((self.response_ns, self.requests), (self.unanswered_ns, self.unanswered))
+    }
+
+    /// Longest response time, or longest wait for one.
+    pub fn longest_ns(&self) -> u64 {
+        self.response_ns_max.max(self.unanswered_ns_max)
     }
 }
 
@@ -72,4 +91,29 @@ pub struct ClientTotals {
     pub bytes: u64,
     /// Connections established.
     pub connects: u64,
+    /// Requests without a valid answer: those that failed, and those in flight when the window closed.
+    #[serde(skip_serializing_if = "crate::record::is_zero")]
+    pub unanswered: u64,
+    /// Σ of their waits, in nanoseconds.
+    #[serde(skip_serializing_if = "crate::record::is_zero")]
+    pub unanswered_ns: u64,
+}
+
+impl ClientTotals {
+    /// Adds another iteration's totals of the same client.
+    pub fn merge(&mut self, other: &ClientTotals) {
+        add(&mut self.pages, other.pages);
+        add(&mut self.requests, other.requests);
+        add(&mut self.errors, other.errors);
+        add(&mut self.response_ns, other.response_ns);
+        add(&mut self.bytes, other.bytes);
+        add(&mut self.connects, other.connects);
+        add(&mut self.unanswered, other.unanswered);
+        add(&mut self.unanswered_ns, other.unanswered_ns);
+    }
+
+    /// Mean response time; `None` without answers.
+    pub fn response_mean(&self) -> Option<Mean> {
+        Mean::of((self.response_ns, self.requests), (self.unanswered_ns, self.unanswered))
+    }
 }

@@ -115,6 +115,8 @@ mod tests {
             measured.response.record(value);
             measured.histograms.response.record(value);
             measured.histograms.connect.record(value / 3);
+            measured.unanswered.request_in_flight(value / 7, value % 2 == 0);
+            measured.unanswered.page(value / 5);
             measured.generator.loop_delay.record(value / 1_000);
             measured.generator.connect_lag.record(value % 77);
             if let Some(open_loop) = is_open.then(|| measured.open_loop.get_or_insert_default()) {
@@ -201,6 +203,6 @@ mod tests {
         let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
         encoder.write_all(&serde_json::to_vec(&wire).unwrap()).unwrap();
         let error = Measured::from_wire(&encoder.finish().unwrap()).unwrap_err();
-        assert_eq!(error.to_string(), "distribution 2 of 13: there are 1 distributions");
+        assert_eq!(error.to_string(), "distribution 2 of 17: there are 1 distributions");
     }
 }

@@ -1,10 +1,12 @@
 //! Limits for measured values, in the form of k6 (`p(99)<50ms`), and for changes between two records (`rate<-3%`):
 //! what they mean and whether a record keeps them. How they are read stands in [`grammar`](self).
 //!
-//! A threshold is checked against the figure that reports print, of every level that it selects; it knows no noise. Whether
+//! A threshold is checked against the figure that reports print, of every level that it selects, and against the requests without
+//! an answer, which that figure hardly shows in a closed loop; it knows no noise. Whether
 //! a *change* is shown at all is the matter of `webstone-judge`.
 
 mod grammar;
+mod unanswered;
 
 use std::fmt;
 
@@ -141,7 +143,11 @@ pub struct Outcome {
     pub measured: Option<f64>,
     /// The limit, in the same unit.
     pub limit: f64,
-    /// Whether the value keeps it. A value that was not measured keeps nothing.
+    /// Share of the load that waited for an answer in vain, in percent, where that breaks a limit that the value alone keeps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unanswered_percent: Option<f64>,
+    /// Whether the value keeps it. A value that was not measured keeps nothing, and neither does one that leaves out too
+    /// many requests without an answer.
     pub passed: bool,
 }
 
@@ -159,6 +165,7 @@ pub fn evaluate(thresholds: &[Threshold], record: &RunRecord) -> Vec<Outcome> {
             let reading = reading.get_or_insert_with(|| Reading::of_level(&runs));
             let measured = threshold.metric().value(reading);
             let limit = threshold.limit();
+            let unanswered_percent = unanswered::breaking(threshold, reading);
             let outcome = Outcome {
                 threshold: threshold.text().to_owned(),
                 metric: threshold.metric(),
@@ -166,7 +173,9 @@ pub fn evaluate(thresholds: &[Threshold], record: &RunRecord) -> Vec<Outcome> {
                 clients,
                 measured,
                 limit,
-                passed: measured.is_some_and(|value| threshold.relation().holds(value, limit)),
+                passed: measured.is_some_and(|value| threshold.relation().holds(value, limit))
+                    && unanswered_percent.is_none(),
+                unanswered_percent,
             };
             outcomes.push((index, outcome));
         }

@@ -1,8 +1,9 @@
 //! The grammar of conditions, its messages, and thresholds held against records.
 
 use super::*;
-use crate::metrics::{Counts, Measured};
+use crate::metrics::{ClientTotals, Counts, Measured};
 use crate::record::IterationRecord;
+use crate::units::NANOS_PER_SECOND;
 
 fn read(text: &str) -> Vec<Threshold> {
     text.parse::<Thresholds>().unwrap_or_else(|error| panic!("{error}")).0
@@ -184,4 +185,32 @@ fn a_threshold_is_held_against_each_level_as_a_whole() {
             ("p(99)<1s", 4, None, false),
         ]
     );
+}
+
+/// One of five clients that hangs hides behind the other four in every figure that counts requests.
+#[test]
+fn a_hung_client_breaks_what_the_others_keep() {
+    let mut run = IterationRecord { clients: 5, ..IterationRecord::default() };
+    run.measured.window_ns = 10 * NANOS_PER_SECOND;
+    run.measured.clients = vec![ClientTotals::default(); 5];
+    run.measured.counts.succeeded = 4_000;
+    for _ in 0..4_000 {
+        run.measured.response.record(10_000_000);
+        run.measured.histograms.response.record(10_000_000);
+    }
+    let outcomes = |run: &IterationRecord| {
+        let mut record = crate::fixture::record("r", &[]);
+        record.iterations.push(run.clone());
+        evaluate(&read("p(99)<50ms,errors<1%,avg<50ms,p(99)>0s"), &record)
+    };
+    assert!(outcomes(&run).iter().all(|outcome| outcome.passed && outcome.unanswered_percent.is_none()));
+    run.measured.unanswered.request_in_flight(10 * NANOS_PER_SECOND, false);
+    let found = outcomes(&run);
+    assert_eq!(found.iter().map(|outcome| outcome.passed).collect::<Vec<_>>(), [false, false, true, true]);
+    // By count it does not show; of the clients' time it had a fifth.
+    assert!(found[0].measured.is_some_and(|p99| p99 < 0.0101), "{found:?}");
+    for outcome in &found[..2] {
+        let share = outcome.unanswered_percent.unwrap();
+        assert!((share - 20.0).abs() < 0.1, "{outcome:?}");
+    }
 }

@@ -34,6 +34,11 @@ pub(super) fn value(level: &Level<'_>, figure: &Figure) -> Option<f64> {
     level.values.value(figure).map(|value| value.as_f64())
 }
 
+/// Its value at a level with its unit, marked where it is a lower bound.
+pub(super) fn said(screen: &Screen, level: &Level<'_>, figure: &Figure, scale: &Scale) -> String {
+    level.values.value(figure).map_or_else(String::new, |value| scale.say_value(screen, value))
+}
+
 /// The 95 % interval of its mean over the iterations of a level; `None` below two.
 pub(super) fn interval(level: &Level<'_>, figure: &Figure) -> Option<Interval> {
     if level.runs.len() < 2 {

@@ -16,7 +16,7 @@ use crate::screen::Screen;
 use crate::summary::Level;
 
 use super::Run;
-use super::figures::{definition, scale, title, value};
+use super::figures::{definition, said, scale, title, value};
 use super::markup::Html;
 
 /// Runs beyond which those with the same verdict share a line.
@@ -107,7 +107,8 @@ pub(super) fn peaks(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
         row.push(level.load());
         for (figure, scale) in &columns {
             let show = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| scale.show(value));
-            row.push(show(value(level, figure)));
+            let known = level.values.value(figure);
+            row.push(known.map_or_else(|| "–".to_owned(), |value| scale.show_value(screen, value)));
             if *figure == &REQUEST_RATE {
                 let interval = level.statistics.request_rate;
                 row.push(show(interval.map(|interval| interval.low.max(0.0))));
@@ -180,7 +181,7 @@ fn of_level(html: &mut Html, screen: &Screen, run: &Run<'_>, best: &Level<'_>) {
             }
             _ => within(interval, &scale),
         };
-        tile(html, figure, &scale.say(value), &more);
+        tile(html, figure, &said(screen, best, figure, &scale), &more);
     }
     let by_pages =
         |a: &&Level<'_>, b: &&Level<'_>| a.figures.pages_per_minute.total_cmp(&b.figures.pages_per_minute);
@@ -205,7 +206,7 @@ fn tail(screen: &Screen, level: &Level<'_>) -> String {
     let longer = [table::figure("latency_p99_9_s"), Some(&LATENCY_MAX)].into_iter().flatten();
     let said = longer.filter_map(|figure| {
         let value = value(level, figure)?;
-        Some(format!("{} {}", figure.short, scale(screen, figure, [value]).say(value)))
+        Some(format!("{} {}", figure.short, said(screen, level, figure, &scale(screen, figure, [value]))))
     });
     said.collect::<Vec<_>>().join(", ")
 }

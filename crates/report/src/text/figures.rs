@@ -82,7 +82,7 @@ pub(super) fn table(
     }
     for (place, level) in levels.iter().enumerate() {
         let cells = columns.iter().map(|column| match column.values[place] {
-            Some(value) => column.scale.show(value.as_f64()),
+            Some(value) => column.scale.show_value(screen, value),
             None => screen.dash().to_owned(),
         });
         table.row_in(std::iter::once(level.load_cell()).chain(cells).collect(), tone(level), false);

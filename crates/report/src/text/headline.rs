@@ -1,6 +1,10 @@
 //! The figures that people come for, in one line: those of the peak, or what a search found.
 
 use webstone_judge::search::{Answer, of_record};
+use webstone_judge::verdict::STALLED_PERCENT_MAX;
+use webstone_model::figures::level::{LATENCY_MAX, LATENCY_MEAN, LATENCY_P99};
+use webstone_model::figures::unanswered::{OLDEST_IN_FLIGHT, STALLED};
+use webstone_model::figures::{Figure, Value};
 use webstone_model::record::RunRecord;
 
 use crate::numbers::{Scale, counted, percent};
@@ -31,10 +35,23 @@ pub(crate) fn parts(screen: &Screen, record: &RunRecord, level: &Level<'_>) -> (
         Scale::plain(1, [figures.throughput_bps / 1e6]).say(figures.throughput_bps / 1e6)
     )];
     if level.counts.succeeded > 0 {
-        let of = |value: f64| crate::numbers::seconds(screen, value);
-        let tail = level.distributions.response.as_ref();
-        let tail = tail.map(|response| format!(", p99 {}, max {}", of(response.p99_s), of(response.max_s)));
-        parts.push(format!("latency mean {}{}", of(figures.latency_mean_s), tail.unwrap_or_default()));
+        let said = |figure: &Figure| {
+            let value = level.values.value(figure)?;
+            Some(Scale::seconds(screen, [value.as_f64()]).say_value(screen, value))
+        };
+        let tail = said(&LATENCY_P99).zip(said(&LATENCY_MAX));
+        let tail = tail.map(|(p99, max)| format!(", p99 {p99}, max {max}"));
+        let mean = said(&LATENCY_MEAN).unwrap_or_default();
+        parts.push(format!("latency mean {mean}{}", tail.unwrap_or_default()));
+    }
+    // As the few that are always under way are no news, those that have waited much longer than others.
+    let stalled = level.values.value(&STALLED).map_or(0.0, Value::as_f64);
+    if let Some(oldest) = level.values.value(&OLDEST_IN_FLIGHT).filter(|_| stalled > STALLED_PERCENT_MAX) {
+        parts.push(format!(
+            "{} in flight at the end, the oldest for {}",
+            counted(level.counts.in_flight, "request", "requests"),
+            crate::numbers::seconds(screen, oldest.as_f64())
+        ));
     }
     let counts = summary::counts(record);
     let share = summary::quotient(counts.failed as f64 * 100.0, counts.ended() as f64);

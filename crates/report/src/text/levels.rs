@@ -66,7 +66,7 @@ fn table(screen: &Screen, levels: &[Level<'_>], repeated: bool) -> Table {
     for (index, level) in levels.iter().enumerate() {
         let show = |figure: &Figure, scale: &Scale| {
             let value = level.values.value(figure);
-            value.map_or_else(|| screen.dash().to_owned(), |value| scale.show(value.as_f64()))
+            value.map_or_else(|| screen.dash().to_owned(), |value| scale.show_value(screen, value))
         };
         let interrupted = match (cut, level.interrupted()) {
             (false, _) => "",

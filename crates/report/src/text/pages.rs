@@ -129,7 +129,7 @@ fn page_mean(page: &PageTotals) -> f64 {
 
 /// Mean response time of one of its files, in seconds.
 pub(crate) fn response_mean(page: &PageTotals) -> f64 {
-    quotient(to_seconds(page.response_ns), page.requests as f64)
+    page.response_mean().map_or(0.0, |mean| mean.ns / NANOS_PER_SECOND as f64)
 }
 
 /// Mean connect time, in seconds.

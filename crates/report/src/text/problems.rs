@@ -200,6 +200,7 @@ fn name(cause: Cause) -> &'static str {
         Cause::IdentityBroken => "counters contradict each other",
         Cause::NothingSucceeded => "no request succeeded",
         Cause::Errors => "too many requests failed",
+        Cause::Unanswered => "requests stalled without an answer",
         Cause::GeneratorSaturated => "the load generator's CPU was the bottleneck",
         Cause::ScheduleLag => "requests were sent too late",
         Cause::RateMissed => "the offered rate missed its target",

@@ -70,10 +70,7 @@ pub(crate) fn sheet(screen: &Screen, levels: &[Level<'_>]) -> Option<Sheet> {
             let label = if several { level.load_cell() } else { name.to_owned() };
             let mut cells = vec![label, scale.unit.to_owned()];
             match of(&level.distributions) {
-                Some(d) => cells.extend(
-                    [d.p50_s, d.p75_s, d.p90_s, d.p95_s, d.p99_s, d.p99_9_s, d.p99_99_s, d.max_s]
-                        .map(|seconds| scale.show(seconds)),
-                ),
+                Some(d) => cells.extend(scale.show_percentiles(screen, d)),
                 None => cells.extend([screen.dash(); 8].map(str::to_owned)),
             }
             table.row(cells);

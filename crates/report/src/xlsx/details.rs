@@ -82,7 +82,11 @@ fn client_line(record: &str, run: &IterationRecord, number: usize, client: &Clie
     line.put("Requests", "", client.requests);
     line.put("Errors", "", client.errors);
     line.put("Request rate", "1/s", summary::quotient(client.requests as f64, window_s));
-    line.put(LATENCY_MEAN.long, "ms", mean_ms(client.response_ns, client.requests));
+    line.put(
+        LATENCY_MEAN.long,
+        "ms",
+        client.response_mean().map(|mean| mean.ns / NANOS_PER_SECOND as f64 * MS),
+    );
     line.put("Received", "bytes", client.bytes);
     line.put("Throughput", "bytes/s", summary::quotient(client.bytes as f64, window_s));
     line.put("Connections", "", client.connects);
@@ -128,8 +132,12 @@ fn page_line(record: &RunRecord, weights: u64, index: usize, page: &PageTotals) 
     line.put("Page time max", "ms", (page.hits > 0).then(|| ms(page.time_ns_max)));
     line.put("Requests", "", page.requests);
     line.put("Errors", "", page.errors);
-    line.put(LATENCY_MEAN.long, "ms", mean_ms(page.response_ns, page.requests));
-    line.put(LATENCY_MAX.long, "ms", (page.requests > 0).then(|| ms(page.response_ns_max)));
+    line.put(
+        LATENCY_MEAN.long,
+        "ms",
+        page.response_mean().map(|mean| mean.ns / NANOS_PER_SECOND as f64 * MS),
+    );
+    line.put(LATENCY_MAX.long, "ms", (page.requests > 0).then(|| ms(page.longest_ns())));
     line.put("Connections", "", page.connects);
     line.put("Connect mean", "ms", mean_ms(page.connect_ns, page.connects));
     line.put("Connect max", "ms", (page.connects > 0).then(|| ms(page.connect_ns_max)));

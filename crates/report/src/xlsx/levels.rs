@@ -46,7 +46,7 @@ pub(super) fn levels<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
 }
 
 /// What stands in `Levels`, in its order; raw numbers are in `Iterations`.
-const GROUPS: [Group; 15] = [
+const GROUPS: [Group; 16] = [
     Group::Rates,
     Group::Latency,
     Group::Parts,
@@ -62,6 +62,7 @@ const GROUPS: [Group; 15] = [
     Group::OriginUse,
     Group::Origin,
     Group::Tls,
+    Group::Unanswered,
 ];
 
 /// Figures whose 95 % intervals over iterations have columns, in the order of the charts.
@@ -94,7 +95,7 @@ pub(super) fn reaches(figure: &Figure) -> [String; 2] {
 pub(super) fn put(line: &mut Line, figure: &'static Figure, level: Option<&Level<'_>>) {
     let unit = figure.quantity.usual();
     let value = level.and_then(|level| level.values.value(figure)).map(|value| match value {
-        Value::Number(number) => Value::Number(number * unit.factor),
+        Value::Number(number) | Value::AtLeast(number) => Value::Number(number * unit.factor),
         count => count,
     });
     line.put(figure.long, unit.name, value);
@@ -171,6 +172,7 @@ pub(super) fn percentiles<'a>(runs: &'a [Run<'a>]) -> Sheet<'a> {
         p99_9_s: 0.0,
         p99_99_s: 0.0,
         max_s: 0.0,
+        at_least_from_percentile: None,
     };
     let nothing = csv::nothing();
     Sheet {

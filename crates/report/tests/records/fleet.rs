@@ -127,6 +127,7 @@ fn together(
             workers: 1,
             counts: measured.counts,
             response: measured.response.clone(),
+            unanswered: measured.unanswered.response.clone(),
             response_p50_ns: measured.histograms.response.value_at_percentile(50.0),
             response_p99_ns: measured.histograms.response.value_at_percentile(99.0),
             host: Some(host),

@@ -231,7 +231,10 @@ pub fn errors() -> RunRecord {
     lucky.requests += starved.requests;
     lucky.response_ns += starved.response_ns;
     lucky.bytes += starved.bytes;
-    run.measured.counts.in_flight -= 1;
+    lucky.unanswered += starved.unanswered;
+    lucky.unanswered_ns += starved.unanswered_ns;
+    run.measured.counts.planned += 1;
+    run.measured.counts.started += 1;
     run.identities = identities(&run.measured, 64);
     record.warnings.push("the limit of open files is 1,024; it was raised to 20,000".to_owned());
     record
@@ -298,6 +301,7 @@ pub fn without_histograms() -> RunRecord {
     let mut record = hit();
     for run in &mut record.iterations {
         run.measured.histograms = Histograms::default();
+        run.measured.unanswered.histograms = Histograms::default();
         run.measured.page_histograms.clear();
         run.measured.seconds = Seconds::default();
         run.measured.generator.loop_delay = Default::default();
@@ -494,6 +498,9 @@ fn host(measured: &Measured) -> HostUse {
     }
 }
 
+/// How long a request that fails had waited.
+const FAILED_AFTER_NS: u64 = 1_000_000;
+
 /// `n` requests that failed, spread over nobody in particular: client 0, page 0, the first second.
 pub fn fail(measured: &mut Measured, class: ErrorClass, n: u64, at_ns: u64, detail: &str) {
     for _ in 0..n {
@@ -513,6 +520,15 @@ pub fn fail(measured: &mut Measured, class: ErrorClass, n: u64, at_ns: u64, deta
     measured.pages[0].failed += n;
     measured.clients[0].errors += n;
     measured.seconds.0[0].errors += n;
+    for _ in 0..n {
+        measured.unanswered.request(FAILED_AFTER_NS, true);
+        measured.unanswered.page(FAILED_AFTER_NS);
+    }
+    measured.pages[0].unanswered += n;
+    measured.pages[0].unanswered_ns += n * FAILED_AFTER_NS;
+    measured.pages[0].unanswered_ns_max = measured.pages[0].unanswered_ns_max.max(FAILED_AFTER_NS);
+    measured.clients[0].unanswered += n;
+    measured.clients[0].unanswered_ns += n * FAILED_AFTER_NS;
 }
 
 fn identities(measured: &Measured, clients: u32) -> Vec<webstone_model::identities::IdentityCheck> {

@@ -115,6 +115,7 @@ fn record(command: &str, started_at: &str, pages: &[PageRow], totals: &Totals) -
         counts: Counts {
             pages_completed: totals.pages_completed,
             connections: totals.connects,
+            connections_answered: totals.connects,
             started: totals.connects,
             planned: totals.connects,
             succeeded: totals.connects,

@@ -109,6 +109,8 @@ impl Loop<'_> {
                 if now + response > window {
                     self.measured.counts.in_flight += 1;
                     self.measured.counts.busy_ns += window - now;
+                    self.unanswered(page, client, window - now);
+                    self.measured.unanswered.page(window - page_start);
                     return;
                 }
                 now += response;
@@ -116,6 +118,17 @@ impl Loop<'_> {
             }
             self.page(page, client, now, now - page_start);
         }
+    }
+
+    fn unanswered(&mut self, page: usize, client: usize, waited_ns: u64) {
+        let measured = &mut self.measured;
+        measured.unanswered.request_in_flight(waited_ns, false);
+        let (page, client) = (&mut measured.pages[page], &mut measured.clients[client]);
+        page.unanswered += 1;
+        page.unanswered_ns += waited_ns;
+        page.unanswered_ns_max = page.unanswered_ns_max.max(waited_ns);
+        client.unanswered += 1;
+        client.unanswered_ns += waited_ns;
     }
 
     fn request(&mut self, page: usize, client: usize, now: u64, connect: u64, wait: u64, body: u64) {
@@ -127,6 +140,7 @@ impl Loop<'_> {
         let interval = &mut measured.seconds.0[second];
         if !self.service.keep_alive {
             measured.counts.connections += 1;
+            measured.counts.connections_answered += 1;
             measured.connect.record(connect);
             measured.histograms.connect.record(connect);
             page.connects += 1;

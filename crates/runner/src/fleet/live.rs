@@ -72,6 +72,8 @@ impl Lives {
                 *sum = sum.saturating_add(one);
             }
         }
+        sum.oldest_in_flight_ns =
+            self.hosts.iter().map(|host| host.live.oldest_in_flight_ns).max().unwrap_or(0);
         sum.response = self.percentiles(now_ns);
         sum
     }

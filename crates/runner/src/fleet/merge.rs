@@ -37,6 +37,7 @@ pub(super) fn merge(
             workers: measured.generator.workers.len() as u32,
             counts: measured.counts,
             response: measured.response.clone(),
+            unanswered: measured.unanswered.response.clone(),
             response_p50_ns: response.value_at_percentile(50.0),
             response_p99_ns: response.value_at_percentile(99.0),
             has_distribution,

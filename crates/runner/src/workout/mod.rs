@@ -19,11 +19,12 @@ use webstone_engine::ProbeTls;
 use webstone_judge::verdict::DISTURBANCE_NS_MIN;
 use webstone_judge::workout::{Misdeed, Phase, PhaseRecord, Service, TIMED_RUNS_ALONE, Tally, Workout};
 use webstone_model::figures::Figures;
+use webstone_model::figures::distributions::Distribution;
 use webstone_model::metrics::fairness;
 use webstone_model::record::{Disturbance, RunRecord, Tool};
 use webstone_model::spec::{HttpVersion, RunSpec, ServerSpec};
 use webstone_model::target::{Scheme, Target};
-use webstone_model::units::{NANOS_PER_SECOND, Nanos};
+use webstone_model::units::Nanos;
 use webstone_model::workload::Workload;
 
 use crate::check::{check, for_workload};
@@ -196,9 +197,9 @@ fn service(
 
 fn seen(record: &RunRecord) -> Service {
     let merged = RunRecord::merged(&record.iterations.iter().collect::<Vec<_>>());
-    let at = |percentile| {
-        merged.histograms.response.value_at_percentile(percentile) as f64 / NANOS_PER_SECOND as f64
-    };
+    let distribution =
+        Distribution::of_all(&merged.histograms.response, &merged.unanswered.histograms.response);
+    let at = |time_s: fn(&Distribution) -> f64| distribution.as_ref().map_or(0.0, time_s);
     Service {
         succeeded: merged.counts.succeeded,
         failed: merged.counts.failed,
@@ -211,9 +212,9 @@ fn seen(record: &RunRecord) -> Service {
             .reduce(Disturbance::plus)
             .filter(|seen| seen.looked_ns >= DISTURBANCE_NS_MIN)
             .map(|seen| seen.taken_percent()),
-        latency_p50_s: at(50.0),
-        latency_p99_s: at(99.0),
-        latency_max_s: merged.response.max as f64 / NANOS_PER_SECOND as f64,
+        latency_p50_s: at(|times| times.p50_s),
+        latency_p99_s: at(|times| times.p99_s),
+        latency_max_s: at(|times| times.max_s),
         starved: fairness(&merged.clients).map_or(0, |served| served.starved),
         error: None,
     }

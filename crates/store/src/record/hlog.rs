@@ -23,6 +23,8 @@ const SCHEDULE_LAG: &str = "schedule-lag";
 const UNCORRECTED: &str = "uncorrected-";
 const RECEIVE_LAG: &str = "receive-lag";
 const CONNECT_LAG: &str = "connect-lag";
+/// What distributions of waits without a valid answer begin with.
+const UNANSWERED: &str = "unanswered-";
 /// Name of what a host has a distribution of.
 const RESPONSE: &str = "response";
 /// Name of the times of TLS handshakes.
@@ -61,6 +63,9 @@ pub(super) fn lines(iteration: &IterationRecord, start: Duration) -> String {
     };
     for (kind, histogram) in measured.histograms.named() {
         line(kind, None, histogram);
+    }
+    for (kind, histogram) in measured.unanswered.histograms.named() {
+        line(&format!("{UNANSWERED}{kind}"), None, histogram);
     }
     line(LOOP_DELAY, None, &measured.generator.loop_delay);
     if let Some(open_loop) = &measured.open_loop {
@@ -171,6 +176,9 @@ impl Line {
             }
             None if kind.starts_with(UNCORRECTED) => {
                 measured.open_loop.get_or_insert_default().uncorrected.named_mut(&kind[UNCORRECTED.len()..])
+            }
+            None if kind.starts_with(UNANSWERED) => {
+                measured.unanswered.histograms.named_mut(&kind[UNANSWERED.len()..])
             }
             None if kind == RECEIVE_LAG => Some(&mut measured.generator.receive_lag),
             None if kind == CONNECT_LAG => Some(&mut measured.generator.connect_lag),

@@ -29,9 +29,10 @@ use crate::plain_file::{self, Links};
 
 /// Columns of both files: names of [`PageTotals`], in nanoseconds and bytes.
 const COLUMNS: &str = "page,hits,failed,time_ns,time_ns_max,requests,errors,response_ns,response_ns_max,\
-                       connects,connect_ns,connect_ns_max,body_bytes,head_bytes";
-const NUMBERS: usize = 13;
-/// Bytes of a row, its newline included: a rate and 16 numbers of up to 20 digits.
+                       connects,connect_ns,connect_ns_max,body_bytes,head_bytes,unanswered,unanswered_ns,\
+                       unanswered_ns_max";
+const NUMBERS: usize = 16;
+/// Bytes of a row, its newline included: a rate and 19 numbers of up to 20 digits.
 const ROW_BYTES_MAX: u64 = 1 << 10;
 /// Those that say whose row it is.
 const ITERATION_COLUMNS: &str = "clients,rate,iteration";
@@ -119,6 +120,9 @@ fn numbers(totals: &mut PageTotals) -> [&mut u64; NUMBERS] {
         &mut totals.connect_ns_max,
         &mut totals.body_bytes,
         &mut totals.head_bytes,
+        &mut totals.unanswered,
+        &mut totals.unanswered_ns,
+        &mut totals.unanswered_ns_max,
     ]
 }
 
@@ -302,10 +306,10 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 1 + 2 * 240);
         assert_eq!(lines[0], format!("clients,rate,iteration,{COLUMNS}"));
-        assert_eq!(lines[1], "5,,1,4,4,0,4007,0,0,0,0,0,0,0,0,0,18446744073709551611");
-        assert_eq!(lines[241], "9,1000..2000/1m,1,4,4,0,4007,0,0,0,0,0,0,0,0,0,18446744073709551611");
+        assert_eq!(lines[1], "5,,1,4,4,0,4007,0,0,0,0,0,0,0,0,0,18446744073709551611,0,0,0");
+        assert_eq!(lines[241], "9,1000..2000/1m,1,4,4,0,4007,0,0,0,0,0,0,0,0,0,18446744073709551611,0,0,0");
         let totals = fs::read_to_string(path.join(PAGES)).unwrap();
-        assert_eq!(totals.lines().nth(4), Some("4,8,0,8014,0,0,0,0,0,0,0,0,0,18446744073709551615"));
+        assert_eq!(totals.lines().nth(4), Some("4,8,0,8014,0,0,0,0,0,0,0,0,0,18446744073709551615,0,0,0"));
     }
 
     #[test]
@@ -388,16 +392,16 @@ mod tests {
     fn what_is_no_row_is_refused() {
         let mut totals = vec![PageTotals::default(); 3];
         assert_eq!(read_total(1, COLUMNS, &mut totals), Ok(()));
-        assert_eq!(read_total(2, "2,1,0,0,0,0,0,0,0,0,0,0,0,9", &mut totals), Ok(()));
+        assert_eq!(read_total(2, "2,1,0,0,0,0,0,0,0,0,0,0,0,9,0,0,0", &mut totals), Ok(()));
         assert_eq!((totals[2].hits, totals[2].head_bytes), (1, 9));
         for (line, what) in [
-            ("2,1,0,0,0,0,0,0,0,0,0,0,0,9", "page 2 is listed twice"),
-            ("3,1,0,0,0,0,0,0,0,0,0,0,0,9", "expected a page number below 3"),
-            ("1,1,0,0,0,0,0,0,0,0,0,0,0", "13 numbers"),
-            ("1,1,0,0,0,0,0,0,0,0,0,0,0,9,9", "13 numbers"),
-            ("1,,0,0,0,0,0,0,0,0,0,0,0,9", "13 numbers"),
-            ("1,18446744073709551616,0,0,0,0,0,0,0,0,0,0,0,9", "13 numbers"),
-            ("", "13 numbers"),
+            ("2,1,0,0,0,0,0,0,0,0,0,0,0,9,0,0,0", "page 2 is listed twice"),
+            ("3,1,0,0,0,0,0,0,0,0,0,0,0,9,0,0,0", "expected a page number below 3"),
+            ("1,1,0,0,0,0,0,0,0,0,0,0,0", "16 numbers"),
+            ("1,1,0,0,0,0,0,0,0,0,0,0,0,9,9,9,9,9", "16 numbers"),
+            ("1,,0,0,0,0,0,0,0,0,0,0,0,9,9,9,9", "16 numbers"),
+            ("1,18446744073709551616,0,0,0,0,0,0,0,0,0,0,0,9,9,9,9", "16 numbers"),
+            ("", "16 numbers"),
         ] {
             let error = read_total(2, line, &mut totals).unwrap_err();
             assert!(error.contains(what), "{line}: {error}");

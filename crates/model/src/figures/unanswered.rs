@@ -1,0 +1,121 @@
+//! Requests without a valid answer: how many, for how long, and which response times are lower bounds because of them.
+
+use super::quantity::Quantity;
+use super::seconds;
+use super::table::{Figure, some};
+use crate::metrics::{Histogram, Moments};
+use crate::record::IterationRecord;
+
+const SECTION: &str = "Unanswered requests";
+
+/// A request has stalled when it has waited this many times as long as the mean of the answered ones, and is still without an
+/// answer.
+const STALLED_TIMES: u64 = 10;
+
+/// From which wait on a request without an answer has stalled, in nanoseconds, over all iterations of a level.
+pub fn stalled_after_ns(runs: &[&IterationRecord]) -> u64 {
+    let mut response = Moments::default();
+    runs.iter().for_each(|run| response.merge(&run.measured.response));
+    (response.mean() as u64).saturating_mul(STALLED_TIMES)
+}
+
+/// [`share`] of requests that stalled.
+pub fn stalled_share(runs: &[&IterationRecord]) -> f64 {
+    share(runs, stalled_after_ns(runs))
+}
+
+/// Which share of the load waited longer than so long without a valid answer, from 0 to 1. In closed loop of the clients' time: what
+/// somebody who came at any moment would have met. In open loop of the arrivals, as they come whether clients wait or not.
+pub fn share(runs: &[&IterationRecord], longer_than_ns: u64) -> f64 {
+    let (mut part, mut whole) = (0.0, 0.0);
+    for measured in runs.iter().map(|run| &run.measured) {
+        let waits = waits(&measured.unanswered.histograms.response, longer_than_ns);
+        match &measured.open_loop {
+            Some(open_loop) => {
+                part += waits.map(|(_, count)| count as f64).sum::<f64>();
+                whole += open_loop.carried_in as f64 + open_loop.planned as f64;
+            }
+            None => {
+                let within =
+                    |(wait_ns, count): (u64, u64)| wait_ns.min(measured.window_ns) as f64 * count as f64;
+                part += waits.map(within).sum::<f64>();
+                whole += measured.clients.len() as f64 * measured.window_ns as f64;
+            }
+        }
+    }
+    if whole > 0.0 { (part / whole).min(1.0) } else { 0.0 }
+}
+
+fn waits(histogram: &Histogram, longer_than_ns: u64) -> impl Iterator<Item = (u64, u64)> {
+    let buckets = histogram.buckets().map(|(lowest, _, count)| (lowest, count));
+    buckets.filter(move |(lowest, _)| *lowest > longer_than_ns)
+}
+
+/// The figures of the table.
+pub(super) static UNANSWERED: &[Figure] = &[OLDEST_IN_FLIGHT, STALLED, MEAN_AT_LEAST, AT_LEAST_FROM];
+
+/// How long the oldest request had waited that was in flight when a window closed.
+pub const OLDEST_IN_FLIGHT: Figure = Figure::new("oldest_in_flight_s", Quantity::Seconds, |r| {
+    let in_flight = &r.measured().unanswered.in_flight;
+    (in_flight.count > 0).then(|| seconds(in_flight.max).into())
+})
+.called("Oldest request in flight", "oldest in flight")
+.defined(SECTION, "oldest_in_flight_s")
+.prometheus("webstone_oldest_in_flight_seconds");
+
+/// Share of the load in requests that stalled.
+pub const STALLED: Figure =
+    Figure::new("stalled_percent", Quantity::Percent, |r| r.windowed(stalled_share(r.runs()) * 100.0))
+        .called("Stalled", "stalled")
+        .defined(SECTION, "stalled_percent")
+        .prometheus("webstone_stalled_ratio");
+
+/// Whether the mean response time is a lower bound.
+const MEAN_AT_LEAST: Figure = Figure::new("latency_mean_is_at_least", Quantity::Count, |r| {
+    some(u64::from(r.figures().latency_mean_is_at_least))
+})
+.called("Latency mean is a lower bound", "latency mean is a lower bound")
+.defined(SECTION, "latency_mean_is_at_least")
+.detail();
+
+/// From which percentile on response times are lower bounds.
+const AT_LEAST_FROM: Figure = Figure::new("latency_at_least_from_percentile", Quantity::Percent, |r| {
+    r.figures().latency_at_least_from_percentile.map(Into::into)
+})
+.called("Latency is a lower bound from percentile", "latency is a lower bound from percentile")
+.defined(SECTION, "latency_at_least_from_percentile")
+.detail();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{ClientTotals, OpenLoop};
+
+    fn run(window_ns: u64, clients: usize, waits_ns: &[u64]) -> IterationRecord {
+        let mut run = IterationRecord::default();
+        run.measured.window_ns = window_ns;
+        run.measured.clients = vec![ClientTotals::default(); clients];
+        waits_ns.iter().for_each(|wait| run.measured.unanswered.request_in_flight(*wait, false));
+        run
+    }
+
+    #[test]
+    fn in_closed_loop_it_is_a_share_of_the_clients_time() {
+        // Two of ten clients wait for eight of ten seconds, another since before the window opened.
+        let one = run(10_000, 10, &[8_000, 8_000, 50, 40_000]);
+        let part = share(&[&one], 100);
+        assert!((part - 0.26).abs() < 1e-3, "{part}");
+        // Beside an iteration in which nobody waits.
+        let part = share(&[&one, &run(10_000, 10, &[])], 100);
+        assert!((part - 0.13).abs() < 1e-3, "{part}");
+        assert_eq!(share(&[&one], 50_000), 0.0);
+        assert_eq!(share(&[], 0), 0.0);
+    }
+
+    #[test]
+    fn in_open_loop_it_is_a_share_of_the_arrivals() {
+        let mut one = run(10_000, 2_000, &[8_000; 30]);
+        one.measured.open_loop = Some(OpenLoop { planned: 95, carried_in: 5, ..OpenLoop::default() });
+        assert_eq!(share(&[&one], 7_000), 0.3);
+    }
+}

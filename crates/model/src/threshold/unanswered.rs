@@ -1,0 +1,26 @@
+//! Requests without an answer, seen by thresholds. A hung client of a closed loop sends one request and then none, so that by count
+//! the others hide it: one of five that hangs for the whole window moves no 99th percentile. What counts is the share of the clients'
+//! time, which is what somebody who came at any moment would have met (`docs/measurement.md`, "Unanswered requests").
+
+use super::{Relation, Threshold};
+use crate::figures::unanswered::{share, stalled_after_ns};
+use crate::metric::{Metric, Reading};
+use crate::units::NANOS_PER_SECOND;
+
+/// A request counts as an error while it is still in progress once it has stalled for this long.
+const ERROR_AFTER_NS: u64 = NANOS_PER_SECOND;
+
+/// Share of the load in requests without an answer, in percent, where it breaks an upper limit that the figure itself may keep.
+pub(super) fn breaking(threshold: &Threshold, reading: &Reading<'_>) -> Option<f64> {
+    if !matches!(threshold.relation(), Relation::Below | Relation::AtMost) {
+        return None;
+    }
+    let limit = threshold.limit();
+    let (at_least_ns, percent_max) = match threshold.metric() {
+        Metric::Percentile(percentile) => ((limit * NANOS_PER_SECOND as f64) as u64, 100.0 - percentile),
+        metric if metric == Metric::ERRORS => (ERROR_AFTER_NS, limit),
+        _ => return None,
+    };
+    let percent = share(reading.runs(), at_least_ns.max(stalled_after_ns(reading.runs()))) * 100.0;
+    (percent > percent_max).then_some(percent)
+}
