@@ -62,5 +62,6 @@ pub use plan::Plan;
 pub use plan_error::PlanError;
 pub use probe::{Probe, ProbeError, ProbeResponse, ProbeTls};
 pub use seats::Seats;
+pub use sys::thread::process_cpu_ns;
 pub use tls::TlsStream;
 pub use transactions::{TraceEvent, TraceKind, Transaction};

@@ -5,6 +5,8 @@
 //! It costs the CPU a tenth of a percent, and is there only on virtual machines: elsewhere clocks are the tester's own, and are
 //! recorded. A worker of the load generator sees by itself how its CPU stands still (`engine/src/stalls.rs`).
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -67,18 +69,19 @@ fn watch(cpu: u32, over: &AtomicBool) -> CpuWatch {
     let began = Instant::now();
     let mut seen = CpuWatch { cpu, ..CpuWatch::default() };
     let mut due = began + PERIOD;
-    let mut waited = run_queue();
+    let queue = RunQueue::open();
+    let mut before = queue.waited();
     let mut works = Histogram::default();
     while !over.load(Relaxed) {
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         let late = due.elapsed();
+        let now = queue.waited();
         if late >= LATE {
-            let now = run_queue();
-            let queued = waited.zip(now).map_or(Duration::ZERO, |(before, now)| now.saturating_sub(before));
-            waited = now;
-            note(&mut seen, late, queued);
+            note(&mut seen, late, now.saturating_sub(before));
         }
-        works.record(webstone_engine::fixed_work().as_nanos() as u64);
+        let work = webstone_engine::fixed_work();
+        before = queue.waited();
+        add(&mut works, work, before.saturating_sub(now));
         while due <= Instant::now() {
             due += PERIOD;
         }
@@ -102,10 +105,32 @@ fn note(seen: &mut CpuWatch, late: Duration, queued: Duration) {
     seen.stalled_ns_max = seen.stalled_ns_max.max(unknown.as_nanos() as u64);
 }
 
-/// How long this thread has stood in line for a CPU; `None` where the kernel does not count that.
-fn run_queue() -> Option<Duration> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    Some(Duration::from_nanos(text.split_whitespace().nth(1)?.parse().ok()?))
+/// The work took so long, and in the meantime this thread stood in line for its CPU: then something else ran in between, and the time
+/// says nothing of the CPU's speed.
+fn add(works: &mut Histogram, work: Duration, queued: Duration) {
+    if queued.is_zero() {
+        works.record(work.as_nanos() as u64);
+    }
+}
+
+/// What the kernel knows of this thread's waiting for a CPU. Only the thread that opened it may ask.
+struct RunQueue(Option<File>);
+
+impl RunQueue {
+    fn open() -> RunQueue {
+        RunQueue(File::open("/proc/thread-self/schedstat").ok())
+    }
+
+    /// How long it has stood in line so far; nothing where the kernel does not count that.
+    fn waited(&self) -> Duration {
+        let mut text = [0; 64];
+        let length = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
+        let nanos = std::str::from_utf8(&text[..length]).ok().and_then(|text| {
+            let mut numbers = text.split_whitespace();
+            numbers.nth(1)?.parse().ok()
+        });
+        Duration::from_nanos(nanos.unwrap_or(0))
+    }
 }
 
 #[cfg(test)]
@@ -138,6 +163,40 @@ mod tests {
         let (median, best) = speed(&works);
         assert!((1_499..=1_501).contains(&median), "{median}");
         assert!((1_000..=1_001).contains(&best), "{best}");
+    }
+
+    #[test]
+    fn work_in_which_something_else_ran_says_nothing_of_the_cpu() {
+        let mut works = Histogram::default();
+        (0..9).for_each(|_| add(&mut works, 9 * MS, Duration::from_nanos(1)));
+        assert_eq!(speed(&works), (0, 0));
+        add(&mut works, 2 * MS, Duration::ZERO);
+        assert_eq!(works.len(), 1);
+    }
+
+    #[test]
+    fn waiting_for_a_cpu_is_seen() {
+        let cpu =
+            (0..1024).find(|cpu| rustix::thread::sched_getaffinity(None).unwrap().is_set(*cpu)).unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&over);
+        let burner = std::thread::spawn(move || {
+            pin(cpu as u32);
+            while !is_over.load(Relaxed) {}
+        });
+        let waited = std::thread::spawn(move || {
+            pin(cpu as u32);
+            let queue = RunQueue::open();
+            let before = queue.waited();
+            let began = Instant::now();
+            while queue.waited() == before && began.elapsed() < Duration::from_secs(5) {}
+            queue.waited() - before
+        });
+        let waited = waited.join().unwrap();
+        over.store(true, Relaxed);
+        burner.join().unwrap();
+        // A kernel that keeps no account says zero.
+        assert!(!waited.is_zero() || RunQueue::open().waited().is_zero());
     }
 
     #[test]

@@ -63,6 +63,11 @@ impl HostReading {
         self.at
     }
 
+    /// Reads again what other programs have used.
+    pub(crate) fn others_again(&mut self, root: &Root) {
+        self.others = OthersReading::take(root);
+    }
+
     /// What was counted from this reading to a later one. `own`: processes that, with all that descend from them, are no others.
     pub(crate) fn until(&self, later: &HostReading, root: &Root, own: &BTreeSet<u32>) -> HostUse {
         let limits = limits::read(root);

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use webstone_engine::Control;
 use webstone_model::event::Phase;
 use webstone_model::record::{CpuWatch, HostUse, OriginCounts, OriginUse, ServerUse};
 use webstone_server::Counters;
@@ -24,6 +25,15 @@ use webstone_store::clock::own_cpu_time;
 const PAUSE: Duration = Duration::from_secs(1);
 /// A look's pause is at least so many times what it took of a CPU: its share stays below a thousandth.
 const PAUSE_PER_COST: u32 = 1000;
+/// Without a warm-up, what was read before the level is of the window if it opened so soon after: nothing has to be read while its
+/// clients are at work.
+const READ_BEFORE_MAX: Duration = Duration::from_millis(50);
+/// How long before the window opens servers are read.
+const SHORTLY: Duration = Duration::from_millis(2);
+/// A program that runs on another CPU is known as of its last timer interrupt (10 ms at most). In a window shorter than `SHORT`
+/// that matters, so what others used is read so much later there.
+const TIMER: Duration = Duration::from_millis(10);
+const SHORT: Duration = Duration::from_secs(1);
 /// The server's readings may lie further apart than the window's ends, or less far, by this share of the window and this much besides.
 const READ_APART_SHARE: u64 = 10;
 const READ_APART_NS: u64 = 100_000_000;
@@ -137,6 +147,11 @@ pub struct Window<'a> {
     origin: Processes,
     counted: Counted,
     host: HostReading,
+    /// When the server was read, by the clock that windows open by.
+    read_ns: u64,
+    is_virtual: bool,
+    /// How often it was read between the announcement of the window and its opening.
+    readings: u8,
     is_open: bool,
     watch: Option<Watch>,
     stalls: Vec<CpuWatch>,
@@ -151,6 +166,8 @@ pub struct Window<'a> {
 pub struct Used {
     /// By this host.
     pub host: HostUse,
+    /// When the first of the server's two readings had been taken, by [`Control::now_ns`].
+    pub read_ns: u64,
     /// By the server, without what it says of itself.
     pub server: ServerUse,
     /// Time between the two readings of the server's processes; `None` where they could not be seen.
@@ -194,6 +211,9 @@ impl<'a> Window<'a> {
             },
             host: HostReading::take(&Root::default(), watched.links, watched.targets),
             watched,
+            is_virtual: is_virtual(&Root::default()),
+            read_ns: Control::now_ns(),
+            readings: 0,
             is_open: false,
             watch: None,
             stalls: Vec::new(),
@@ -220,6 +240,34 @@ impl<'a> Window<'a> {
         }
     }
 
+    /// The window opens after this time. What it counts from is read now: reading takes milliseconds of a CPU, which are the
+    /// warm-up's to lose and not the window's. Servers, which take least, are read once more just before it opens.
+    pub fn opens_in(&mut self, left: Duration) {
+        let opens = Instant::now() + left;
+        let is_due = self.readings == 0 || self.readings == 1 && left <= SHORTLY;
+        if !is_due || left.is_zero() || self.is_open {
+            return;
+        }
+        let (server, origin) = (self.server.reading(), self.origin.reading());
+        let read_ns = Control::now_ns();
+        let host = (self.readings == 0)
+            .then(|| HostReading::take(&Root::default(), self.watched.links, self.watched.targets));
+        // Whoever was interrupted may have read what is the window's.
+        if Instant::now() > opens {
+            return;
+        }
+        self.readings = if left <= SHORTLY { 2 } else { 1 };
+        (self.server.opened, self.origin.opened, self.read_ns) = (server, origin, read_ns);
+        if let Some(host) = host {
+            self.host = host;
+        }
+    }
+
+    /// Until servers are to be read once more, where the window opens after this time.
+    pub fn until_read(&self, left: Duration) -> Option<Duration> {
+        (self.readings < 2 && !self.is_open && !left.is_zero()).then(|| left.saturating_sub(SHORTLY))
+    }
+
     /// The level is in this phase.
     pub fn look(&mut self, phase: Phase) {
         let began = own_cpu_time();
@@ -228,13 +276,17 @@ impl<'a> Window<'a> {
                 self.is_open = true;
                 // Late, where nobody was there in time.
                 self.opens();
-                // The servers first, so that what reading the rest takes is not in their window.
-                self.server.open();
-                self.origin.open();
-                self.host = HostReading::take(&Root::default(), self.watched.links, self.watched.targets);
-                self.watch = is_virtual(&Root::default()).then(|| Watch::begin(&self.watched.cpus));
+                let is_of_start = self.watched.from_start && self.host.at().elapsed() <= READ_BEFORE_MAX;
+                if self.readings == 0 && !is_of_start {
+                    // The servers first, so that what reading the rest takes is not in their window.
+                    self.server.open();
+                    self.origin.open();
+                    self.read_ns = Control::now_ns();
+                    self.host = HostReading::take(&Root::default(), self.watched.links, self.watched.targets);
+                }
                 (self.looks, self.cost) = Default::default();
                 self.count(began);
+                self.watch = self.is_virtual.then(|| Watch::begin(&self.watched.cpus));
             }
             Phase::Measuring if Instant::now() >= self.next_look => self.count(began),
             Phase::Draining | Phase::Done if self.host_closed.is_none() => self.close(),
@@ -270,9 +322,13 @@ impl<'a> Window<'a> {
         self.counted.closed = self.watched.origin.as_ref().and_then(View::counters);
         self.server.close();
         self.origin.close();
-        self.host_closed =
-            Some(HostReading::take(&Root::default(), self.watched.links, self.watched.targets));
+        let mut closed = HostReading::take(&Root::default(), self.watched.links, self.watched.targets);
         self.stalls = self.watch.take().map(Watch::end).unwrap_or_default();
+        if closed.at().saturating_duration_since(self.host.at()) < SHORT {
+            std::thread::sleep(TIMER.saturating_sub(closed.at().elapsed()));
+            closed.others_again(&Root::default());
+        }
+        self.host_closed = Some(closed);
         self.count(began);
         // Behind the window, because it takes longer than all the rest.
         self.server.weigh();
@@ -296,6 +352,7 @@ impl<'a> Window<'a> {
                 watched: std::mem::take(&mut self.stalls),
                 ..self.host.until(&closed, &Root::default(), &own)
             },
+            read_ns: self.read_ns,
             server: self.server.used(),
             server_read_for: self.server.read_for(),
             origin: self
@@ -341,7 +398,7 @@ mod tests {
         let links = BTreeSet::new();
         process(keep.path(), 1, 99, 99);
         let server = Some(ProcessTree::of(&root, 9));
-        let mut window = Window::before(watched(server, &links));
+        let mut window = Window::before(Watched { from_start: false, ..watched(server, &links) });
         process(keep.path(), 10, 2, 3);
         window.look(Phase::WarmUp);
         window.look(Phase::Measuring);
@@ -354,7 +411,7 @@ mod tests {
         window.look(Phase::Draining);
         process(keep.path(), 99, 99, 99);
         window.look(Phase::Done);
-        let Used { host, server, origin, server_read_for } = window.used();
+        let Used { host, server, origin, server_read_for, .. } = window.used();
         assert!(server_read_for.is_some());
         assert_eq!(origin, None);
         let processes = server.processes.unwrap();
@@ -365,6 +422,36 @@ mod tests {
         );
         assert_eq!(host.probes, 3);
         assert!(host.probe_cpu_ns > 0);
+    }
+
+    #[test]
+    fn what_a_window_counts_from_is_read_before_it_opens() {
+        let (keep, root) = root_with(&[("/proc/9/status", "VmHWM: 8 kB\nVmRSS: 4 kB\n")]);
+        let links = BTreeSet::new();
+        let ticks_from = |from_start: bool, announced: bool| {
+            process(keep.path(), 1, 1, 1);
+            let server = Some(ProcessTree::of(&root, 9));
+            let mut window = Window::before(Watched { from_start, ..watched(server, &links) });
+            if announced {
+                process(keep.path(), 10, 1, 1);
+                window.opens_in(Duration::from_secs(9));
+                assert_eq!(window.until_read(Duration::from_secs(9)), Some(Duration::from_secs(9) - SHORTLY));
+                process(keep.path(), 20, 1, 1);
+                // Only the last moment counts, and one that was over when the reading was.
+                window.opens_in(Duration::from_secs(8));
+                window.opens_in(Duration::from_nanos(1));
+            }
+            process(keep.path(), 30, 1, 1);
+            window.look(Phase::Measuring);
+            process(keep.path(), 40, 1, 1);
+            window.look(Phase::Draining);
+            window.used().server.user_ns / 10_000_000
+        };
+        assert_eq!(ticks_from(false, true), 30);
+        // Without an announcement, it is what was there before the level, or at the first look.
+        assert_eq!(ticks_from(false, false), 10);
+        let of_start = ticks_from(true, false);
+        assert!(of_start == 39 || of_start == 10, "{of_start}: on a busy machine, that was too long ago");
     }
 
     #[test]

@@ -232,6 +232,9 @@ pub enum Arm {
 pub struct HostUse {
     /// Time between the two readings, in nanoseconds: the window, within some milliseconds.
     pub elapsed_ns: u64,
+    /// How long the window had been open when the first of them was taken, in nanoseconds: 0 where it was taken before.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub opening_delay_ns: u64,
     /// Samples of this host and the server's processes: when the window opened, when it closed, and in between.
     #[serde(skip_serializing_if = "is_zero")]
     pub probes: u64,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
 use webstone_engine::{EngineError, LevelOutcome};
-use webstone_judge::verdict::{self, Loss, Worth};
+use webstone_judge::verdict::{self, Loss, LossKind, SHORT_WINDOW_NS, Worth};
 use webstone_model::event::{Ended, Event, Phase, Position};
 use webstone_model::generators::GeneratorPart;
 use webstone_model::identities::{self, Expectation};
@@ -221,12 +221,16 @@ impl Sweep<'_> {
     }
 
     /// Whether a timed run is void and one more attempt is left to its level. Nothing that it measured is looked at. Where every
-    /// transaction is written down, it is in the file already.
+    /// transaction is written down, it is in the file already. Short windows are judged on the sum of their level's: there is no
+    /// single one that could be replaced, but for a host that was lost or late.
     fn may_be_repeated(&self, record: &RunRecord, run: &IterationRecord) -> bool {
         !run.interrupted
             && self.record_all.is_none()
             && self.left(record, run.level()) > 0
-            && verdict::worth(record, run) == Worth::Void
+            && verdict::losses(record, run).iter().any(|loss| {
+                let is_fleets = matches!(loss.kind, LossKind::Gone | LossKind::Apart);
+                loss.worth == Worth::Void && (is_fleets || run.measured.window_ns >= SHORT_WINDOW_NS)
+            })
     }
 
     /// Attempts that a level has left.
@@ -320,8 +324,10 @@ impl Sweep<'_> {
             let thread = scope.spawn(move || drop(done.send(level.run())));
             loop {
                 let until_asked = window.waits_for_opening().then(|| self.until_asked(level)).flatten();
-                let patience = self.patience(level);
-                match is_done.recv_timeout(until_asked.map_or(patience, |left| left.min(patience))) {
+                let until_read = level.opens_in().and_then(|left| window.until_read(left));
+                let patience =
+                    [until_asked, until_read].into_iter().flatten().fold(self.patience(level), Duration::min);
+                match is_done.recv_timeout(patience) {
                     Ok(result) => break result,
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => {
@@ -336,6 +342,9 @@ impl Sweep<'_> {
                 if before != Some(phase) {
                     info!(level = %at.level(), iteration = at.iteration, ?phase, after = ?started.elapsed(), "phase");
                     before = Some(phase);
+                }
+                if let Some(left) = level.opens_in() {
+                    window.opens_in(left);
                 }
                 // Who is farther away is told first.
                 self.agents.look(phase);
@@ -390,9 +399,10 @@ impl Sweep<'_> {
     fn iteration(&self, step: Step, made: Made, seen: Seen) -> IterationRecord {
         let Made { outcome, parts, mut lost } = made;
         lost.iter_mut().for_each(redaction::loss);
-        let LevelOutcome { mut measured, opened_at, interrupted, .. } = outcome;
+        let LevelOutcome { mut measured, opened_at, opened_ns, interrupted, .. } = outcome;
         let Seen { here, elsewhere } = seen;
-        let (used, late) = here.on_time(measured.window_ns);
+        let (mut used, late) = here.on_time(measured.window_ns);
+        used.host.opening_delay_ns = opened_ns.map_or(0, |opened_ns| used.read_ns.saturating_sub(opened_ns));
         measured.errors = redaction::errors(std::mem::take(&mut measured.errors));
         // Bytes can be compared only where every answer was read to its end.
         let whole =

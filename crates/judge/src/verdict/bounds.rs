@@ -44,8 +44,9 @@ pub const SLOWER_PERCENT_CLEAN: f64 = 6.0;
 pub const SLOWER_PERCENT_VOID: f64 = 9.0;
 /// How busy a CPU must have been in the window, in percent, for its speed to be judged: an idle one may be slowed on purpose.
 pub(super) const SPEED_BUSY_PERCENT_MIN: f64 = 50.0;
-/// Shortest window, in nanoseconds, of which it is judged what others took: a shorter one can lie in one slice of theirs.
-pub const JUDGED_WINDOW_NS_MIN: u64 = 1_000_000_000;
+/// A window shorter than this, in nanoseconds, is judged together with the others of its level: by itself it can lie in one slice of
+/// another program. The kernel's ticks of 10 ms and the pieces of work of a hundredth of a second say little of it.
+pub const SHORT_WINDOW_NS: u64 = 1_000_000_000;
 /// A level's 95 % interval of the request rate, in percent of its value, from which on nothing can be concluded from it.
 pub const INTERVAL_PERCENT_MAX: f64 = 100.0;
 /// What others took of the generator's CPUs before the levels, in percent, from which on reports warn.

@@ -11,8 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::{
-    JUDGED_WINDOW_NS_MIN, STALL_NS_CLEAN, STALL_NS_VOID, TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID, percent,
-    time,
+    SHORT_WINDOW_NS, STALL_NS_CLEAN, STALL_NS_VOID, TAKEN_PERCENT_CLEAN, TAKEN_PERCENT_VOID, percent, time,
 };
 use super::rules::this_host;
 use super::server_hosts::{self, ServerHost, are_numbered_alike};
@@ -71,6 +70,8 @@ pub enum LossKind {
     Gone,
     /// A host that made load did not open its window with the others.
     Apart,
+    /// Nobody looked for so much of the window that it may have lost more than is known.
+    Unseen,
 }
 
 impl Loss {
@@ -80,7 +81,8 @@ impl Loss {
         match kind {
             LossKind::Gone => format!("{of} was lost: {by}"),
             LossKind::Apart => format!("{of} opened its window {by}"),
-            LossKind::Slow => format!("{of} was {percent:.0} % slower than at its best in this level: {by}"),
+            LossKind::Unseen => format!("what {of} lost cannot be judged: {by}"),
+            LossKind::Slow => format!("{of} lost {percent:.0} % to a slow CPU: {by}"),
             LossKind::Taken if *percent >= TAKEN_PERCENT_CLEAN => {
                 format!("{of} lost {percent:.1} % of its CPU time: {by}")
             }
@@ -93,30 +95,31 @@ impl Loss {
         match self.kind {
             LossKind::Gone => 0,
             LossKind::Apart => 1,
-            LossKind::Taken | LossKind::Slow => 2,
+            LossKind::Taken | LossKind::Slow | LossKind::Unseen => 2,
         }
     }
 }
 
 /// What was taken in a window from each worker on each host, from the server, and from the origin behind it, and which host was lost
-/// or late: the worst first, and only what matters.
+/// or late: the worst first, and only what matters. Of a short window it is what was taken in all short windows of its level together.
 pub fn losses(record: &RunRecord, run: &IterationRecord) -> Vec<Loss> {
-    let window_ns = run.measured.window_ns;
-    let mut found: Vec<Loss> = Vec::new();
-    for maker in run.load_makers() {
-        for (number, worker) in maker.workers.iter().enumerate() {
-            found.extend(of_worker(record, run, &maker, number, worker));
+    let mut seats: Vec<Seat<'_>> = Vec::new();
+    for run in judged_with(record, run) {
+        for seat in seats_of(record, run) {
+            match seats.iter_mut().find(|other| other.of == seat.of) {
+                Some(other) => other.add_window(seat),
+                None => seats.push(seat),
+            }
         }
     }
-    for there in server_hosts::in_window(record, run) {
-        found.extend(of_server(record, run, there));
-        found.extend(slowness::of_server(record, run, there));
+    let mut found: Vec<Loss> = seats.into_iter().map(Seat::loss).collect();
+    // A few pieces of work say nothing of a CPU's speed.
+    if run.measured.window_ns >= SHORT_WINDOW_NS {
+        let hosts = server_hosts::in_window(record, run);
+        found.extend(hosts.into_iter().filter_map(|there| slowness::of_server(record, run, there)));
     }
-    // Shorter windows can lie in a single slice of another program; nothing but a stop of the whole host is told of them.
-    found.retain(|loss| {
-        loss.worth > Worth::Clean
-            && (window_ns >= JUDGED_WINDOW_NS_MIN || loss.stalled_ns_max >= STALL_NS_VOID)
-    });
+    found.extend(judged_with(record, run).into_iter().find_map(|run| server_hosts::missing(record, run)));
+    found.retain(|loss| loss.worth > Worth::Clean);
     found.extend(fleet::losses(record, run));
     found.sort_by(|a, b| {
         b.worth.cmp(&a.worth).then(a.order().cmp(&b.order())).then(b.percent.total_cmp(&a.percent))
@@ -124,51 +127,116 @@ pub fn losses(record: &RunRecord, run: &IterationRecord) -> Vec<Loss> {
     found
 }
 
+/// The windows on whose sum one is judged: itself, or if it is short, all short ones of its level.
+pub(super) fn judged_with<'a>(record: &'a RunRecord, run: &'a IterationRecord) -> Vec<&'a IterationRecord> {
+    let is_short = |run: &IterationRecord| run.measured.window_ns < SHORT_WINDOW_NS;
+    let alike = record.iterations.iter().filter(|other| is_short(other) && other.level() == run.level());
+    let alike: Vec<&IterationRecord> = alike.collect();
+    // One that is not in the record, or not any more, stands by itself.
+    let is_one = is_short(run) && alike.iter().any(|other| std::ptr::eq(*other, run));
+    if is_one { alike } else { vec![run] }
+}
+
+fn seats_of<'a>(record: &'a RunRecord, run: &'a IterationRecord) -> Vec<Seat<'a>> {
+    let mut seats = Vec::new();
+    for maker in run.load_makers() {
+        for (number, worker) in maker.workers.iter().enumerate() {
+            seats.extend(of_worker(record, run, &maker, number, worker));
+        }
+    }
+    seats.extend(
+        server_hosts::in_window(record, run).into_iter().filter_map(|there| of_server(record, run, there)),
+    );
+    seats
+}
+
 /// What a window is worth: what the worst loss makes of it.
 pub fn worth(record: &RunRecord, run: &IterationRecord) -> Worth {
     losses(record, run).iter().map(|loss| loss.worth).max().unwrap_or(Worth::Clean)
 }
 
-/// Shares of one seat, being added up.
+/// What was taken of one worker or server, being added up: over takers, and over the windows that are judged together.
 struct Seat<'a> {
     of: String,
     /// CPU time that it could have had.
-    could_ns: f64,
-    taken: Vec<(Taker, f64)>,
+    could_ns: u64,
+    taken: Vec<(Taker, u64)>,
+    /// The part of the former in which nobody looked what was taken.
+    unseen_ns: u64,
     stalled_ns_max: u64,
     others: Option<&'a OthersUse>,
+    /// Whether all other programs are strangers to it: then what they take can make a window void.
+    is_ours: bool,
 }
 
-impl Seat<'_> {
+impl<'a> Seat<'a> {
     fn add(&mut self, taker: Taker, ns: u64) {
-        if ns > 0 {
-            self.taken.push((taker, percent(ns as f64, self.could_ns)));
+        match self.taken.iter_mut().find(|(other, _)| *other == taker) {
+            Some((_, all_ns)) => *all_ns = all_ns.saturating_add(ns),
+            None => self.taken.push((taker, ns)),
         }
     }
 
-    /// `void_at`: the share from which on the window is void; none where a loss leaves no more than doubt.
-    fn loss(self, void_at: Option<f64>) -> Loss {
-        let all: f64 = self.taken.iter().map(|(_, share)| share).sum();
-        let is_void = void_at.is_some_and(|bound| all >= bound) || self.stalled_ns_max >= STALL_NS_VOID;
-        let all = all.min(100.0);
-        let worth = match is_void {
-            true => Worth::Void,
-            false if all >= TAKEN_PERCENT_CLEAN || self.stalled_ns_max >= STALL_NS_CLEAN => Worth::Disturbed,
-            false => Worth::Clean,
+    /// The same seat in another window.
+    fn add_window(&mut self, other: Seat<'a>) {
+        self.could_ns = self.could_ns.saturating_add(other.could_ns);
+        self.unseen_ns = self.unseen_ns.saturating_add(other.unseen_ns);
+        self.stalled_ns_max = self.stalled_ns_max.max(other.stalled_ns_max);
+        other.taken.into_iter().for_each(|(taker, ns)| self.add(taker, ns));
+        let used = |others: Option<&OthersUse>| others.map(|others| others.cpu_ns);
+        if used(other.others) > used(self.others) {
+            self.others = other.others;
+        }
+    }
+
+    fn share(&self, of: impl Fn(Taker) -> bool) -> f64 {
+        let ns = self.taken.iter().filter(|(taker, _)| of(*taker)).map(|(_, ns)| *ns as f64).sum::<f64>();
+        percent(ns, self.could_ns as f64)
+    }
+
+    fn worth(&self, all: f64) -> Worth {
+        let can_be_void = self.is_ours || self.share(|taker| taker != Taker::Programs) >= TAKEN_PERCENT_VOID;
+        match () {
+            () if can_be_void && all >= TAKEN_PERCENT_VOID => Worth::Void,
+            () if self.stalled_ns_max >= STALL_NS_VOID => Worth::Void,
+            () if all >= TAKEN_PERCENT_CLEAN || self.stalled_ns_max >= STALL_NS_CLEAN => Worth::Disturbed,
+            () => Worth::Clean,
+        }
+    }
+
+    fn loss(self) -> Loss {
+        let all = self.share(|_| true);
+        let unseen = percent(self.unseen_ns as f64, self.could_ns as f64);
+        // What nobody saw may all have been taken.
+        let (seen, at_most) = (self.worth(all), self.worth(all + unseen));
+        let (kind, by) = match at_most > seen {
+            false => (LossKind::Taken, self.told()),
+            true => {
+                let known = if all >= 0.1 {
+                    format!(", and {all:.1} % was taken of the rest")
+                } else {
+                    String::new()
+                };
+                let by =
+                    format!("its counters were first read when {unseen:.1} % of the window was over{known}");
+                (LossKind::Unseen, by)
+            }
         };
-        let by = self.told();
+        let percent = if kind == LossKind::Unseen { all + unseen } else { all };
         Loss {
             of: self.of,
-            percent: all,
+            percent: percent.min(100.0),
             stalled_ns_max: self.stalled_ns_max,
-            worth,
+            worth: at_most,
             by,
-            kind: LossKind::Taken,
+            kind,
         }
     }
 
     fn told(&self) -> String {
-        let mut shares = self.taken.clone();
+        let share = |ns: u64| percent(ns as f64, self.could_ns as f64);
+        let mut shares: Vec<(Taker, f64)> =
+            self.taken.iter().map(|(taker, ns)| (*taker, share(*ns))).collect();
         shares.sort_by(|a, b| b.1.total_cmp(&a.1));
         // A tenth of a percent is nothing that anybody could look for.
         let several = shares.iter().filter(|(_, share)| *share >= 0.1).count() > 1;
@@ -214,27 +282,29 @@ impl Seat<'_> {
     }
 }
 
-fn of_worker(
+fn of_worker<'a>(
     record: &RunRecord,
     run: &IterationRecord,
-    maker: &LoadMaker<'_>,
+    maker: &LoadMaker<'a>,
     number: usize,
     worker: &WorkerUse,
-) -> Option<Loss> {
+) -> Option<Seat<'a>> {
     let window_ns = Some(run.measured.window_ns).filter(|window_ns| *window_ns > 0)?;
     let host = maker.host;
     let on = worker.cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
     let mut seat = Seat {
         of: format!("worker {number} of {}{on}", maker.name()),
-        could_ns: window_ns as f64,
+        could_ns: window_ns,
         taken: Vec::new(),
+        unseen_ns: 0,
         stalled_ns_max: worker.stalled_ns_max,
         others: host.and_then(|host| host.others.as_ref()),
+        is_ours: true,
     };
     let queued = worker.run_queue_ns.unwrap_or(0);
     let by_programs = match shares_its_cpu(record, maker, worker) {
         // Workers, or worker and server, wait for each other there, which is the test's own arrangement.
-        true => queued.min(seat.others.map_or(0, |others| others.cpu_ns)),
+        true => queued.min(host.map_or(0, used_by_others)),
         false => queued,
     };
     seat.add(Taker::Programs, by_programs);
@@ -243,22 +313,31 @@ fn of_worker(
     seat.add(Taker::Hypervisor, stolen.max(worker.stalled_ns.saturating_sub(queued)).min(window_ns));
     seat.add(Taker::Heat, told.map_or(0, |cpu| cpu.heat_ns).min(window_ns));
     of_host(&mut seat, host, window_ns);
-    Some(seat.loss(Some(TAKEN_PERCENT_VOID)))
+    Some(seat)
 }
 
-fn of_server(record: &RunRecord, run: &IterationRecord, there: ServerHost<'_>) -> Option<Loss> {
+/// CPU time that other programs may have used in the window: what they are known to have used, and all CPUs until somebody looked.
+fn used_by_others(host: &HostUse) -> u64 {
+    let unseen_ns = host.opening_delay_ns.saturating_mul(host.cpus.len() as u64);
+    host.others.as_ref().map_or(0, |others| others.cpu_ns.saturating_add(unseen_ns))
+}
+
+fn of_server<'a>(record: &RunRecord, run: &IterationRecord, there: ServerHost<'a>) -> Option<Seat<'a>> {
     let window_ns = Some(run.measured.window_ns).filter(|window_ns| *window_ns > 0)?;
-    let ServerHost { agent, host, cpus, server } = there;
+    let ServerHost { agent, host, cpus, server, delay_ns } = there;
     let of_server = host.cpus.iter().filter(|cpu| cpus.contains(&cpu.cpu));
     let could_use = record.target.software.as_ref().and_then(|software| software.cpus_max);
     let seats = could_use.map_or(cpus.len(), |most| cpus.len().min(most as usize)).max(1) as u64;
     let could_ns = seats * window_ns;
     let mut seat = Seat {
         of: server_hosts::named(record, agent),
-        could_ns: could_ns as f64,
+        could_ns,
         taken: Vec::new(),
+        unseen_ns: delay_ns.min(window_ns) * seats,
         stalled_ns_max: 0,
         others: host.others.as_ref(),
+        // Programs beside a server that webstone did not start may be a part of it: a database, a pool of processes.
+        is_ours: record.target.embedded || record.target.software.is_some(),
     };
     let processes = server.and_then(|server| server.processes.as_ref());
     if let (Some(queued), Some(others)) = (processes.and_then(|use_| use_.run_queue_ns), seat.others) {
@@ -266,7 +345,9 @@ fn of_server(record: &RunRecord, run: &IterationRecord, there: ServerHost<'_>) -
         // can have been taken by them, and not more than its CPUs were busy with anything else.
         let (busy, used) =
             (of_server.clone().map(|cpu| cpu.busy_ns).sum::<u64>(), used_there(record, run, there));
-        let elsewhere = if cpus.is_empty() { u64::MAX } else { busy.saturating_sub(used) };
+        // In a short window, ticks of 10 ms do not tell how busy they were.
+        let is_known = !cpus.is_empty() && window_ns >= SHORT_WINDOW_NS;
+        let elsewhere = if is_known { busy.saturating_sub(used) } else { u64::MAX };
         let by_all = queued.min(others.cpu_ns).min(elsewhere).min(could_ns);
         // One thread that does all the work loses as much as is taken of its one CPU.
         let by_one = busiest_alone(&processes?.busiest).min(others.cpu_ns).min(elsewhere).min(window_ns);
@@ -279,13 +360,7 @@ fn of_server(record: &RunRecord, run: &IterationRecord, there: ServerHost<'_>) -
     seat.add(Taker::Hypervisor, stolen.max(stalled).min(could_ns));
     seat.add(Taker::Heat, of_server.map(|cpu| cpu.heat_ns).sum::<u64>().min(could_ns));
     of_host(&mut seat, Some(host).filter(|_| !record.target.agents.is_empty()), could_ns);
-    // Programs beside a server that webstone did not start may be a part of it: a database, a pool of processes.
-    let is_ours = record.target.embedded || record.target.software.is_some();
-    let by_programs: f64 =
-        seat.taken.iter().filter(|(taker, _)| *taker == Taker::Programs).map(|(_, share)| share).sum();
-    let rest: f64 = seat.taken.iter().map(|(_, share)| share).sum::<f64>() - by_programs;
-    let can_be_void = is_ours || rest >= TAKEN_PERCENT_VOID;
-    Some(seat.loss(can_be_void.then_some(TAKEN_PERCENT_VOID)))
+    Some(seat)
 }
 
 /// How long the thread waited for a CPU that used more CPU time than all other threads of its server together; 0 where

@@ -126,6 +126,7 @@ fn worked(works: [(u64, u64); 4]) -> RunRecord {
     for (place, (run, (mean, best))) in record.iterations.iter_mut().zip(works).enumerate() {
         run.clients = 20;
         run.started_at = format!("2026-01-01T00:{:02}:00.000Z", 10 * place);
+        run.server.as_mut().unwrap().user_ns = 600 * SECOND;
         run.host.as_mut().unwrap().watched =
             vec![CpuWatch { cpu: 0, work_ns_median: mean, work_ns_best: best, ..CpuWatch::default() }];
     }
@@ -142,8 +143,8 @@ fn a_cpu_is_held_against_itself_at_its_best_in_the_level() {
     let slowed = worked([(5_200, 5_000), (5_300, 5_100), (5_520, 5_200), (5_449, 5_100)]);
     assert_eq!(worths(&slowed), [Worth::Clean, Worth::Disturbed, Worth::Void, Worth::Disturbed]);
     let told = losses(&slowed, &slowed.iterations[2]);
-    let sentence = "the server's CPU 0 was 10 % slower than at its best in this level: something shares its core or its \
-                    caches, or its clock fell";
+    let sentence = "the server lost 10 % to a slow CPU: CPU 0 was 10 % slower than at its best in this level, for the 100 % of \
+                    its time that the server wanted; something shares its core or its caches, or its clock fell";
     assert_eq!(told.iter().map(Loss::sentence).collect::<Vec<_>>(), [sentence]);
     let verdict = of(&slowed);
     let causes = |reasons: &[Reason]| reasons.iter().map(|reason| reason.cause).collect::<Vec<_>>();
@@ -168,6 +169,31 @@ fn a_cpu_is_held_against_itself_at_its_best_in_the_level() {
         run.host.as_mut().unwrap().cpus[0] = cpu(0, 299);
     }
     assert_eq!(worths(&idle), [Worth::Clean; 4]);
+}
+
+#[test]
+fn a_slow_cpu_counts_for_the_part_that_the_server_has_of_it() {
+    // As slow as it ever was seen to be.
+    let slow = worked([(5_000, 5_000), (5_000, 5_000), (5_000, 5_000), (19_895, 5_000)]);
+    let with = |used_s: u64, waited_s: u64| {
+        let mut record = slow.clone();
+        let server = record.iterations[3].server.as_mut().unwrap();
+        (server.user_ns, server.system_ns) = (used_s * SECOND, 0);
+        server.processes.as_mut().unwrap().run_queue_ns = Some(waited_s * SECOND);
+        losses(&record, &record.iterations[3])
+    };
+    assert_eq!(with(600, 0)[0].worth, Worth::Void);
+    assert_eq!(with(18, 0)[0].worth, Worth::Disturbed, "3 % of 298 % is 8.9 %");
+    assert_eq!(with(6, 0), [], "3 %");
+    let waited = with(6, 30);
+    assert_eq!(
+        (waited[0].worth, waited[0].percent.round()),
+        (Worth::Void, 18.0),
+        "what it waited, it wanted"
+    );
+    let mut unknown = slow.clone();
+    unknown.iterations[3].server = None;
+    assert_eq!(losses(&unknown, &unknown.iterations[3])[0].worth, Worth::Void);
 }
 
 /// Another program takes CPU time from the server.
@@ -221,17 +247,79 @@ fn workers_that_share_a_cpu_wait_for_each_other() {
     assert_eq!([share(0), share(60 * SECOND)], [Worth::Clean, Worth::Void]);
 }
 
+/// Four windows of a level of their own, all as long.
+fn short(window_ns: u64) -> RunRecord {
+    let mut record = here();
+    for run in record.iterations.iter_mut().take(4) {
+        run.clients = 21;
+        run.measured.window_ns = window_ns;
+        run.server.as_mut().unwrap().user_ns = window_ns / 2;
+        let worker = &mut run.measured.generator.workers[0];
+        (worker.user_ns, worker.system_ns) = (window_ns / 4, window_ns / 4);
+    }
+    record
+}
+
 #[test]
-fn short_windows_are_judged_by_stops_alone() {
-    let short = |stalled_ns_max: u64| {
-        of_first(|run| {
-            run.measured.window_ns = SECOND / 2;
-            let worker = &mut run.measured.generator.workers[0];
-            (worker.stalled_ns, worker.stalled_ns_max) = (stalled_ns_max, stalled_ns_max);
-        })
+fn a_window_of_any_length_is_judged_by_the_same_shares() {
+    for window_ns in [SECOND / 1000, SECOND / 20, SECOND - 1, SECOND, 600 * SECOND] {
+        let worth_of = |share: u64| {
+            let mut record = short(window_ns);
+            for run in record.iterations.iter_mut().take(4) {
+                run.measured.generator.workers[0].run_queue_ns = Some((window_ns * share).div_ceil(1000));
+            }
+            worth(&record, &record.iterations[0])
+        };
+        let worths = [19, 20, 49, 50].map(worth_of);
+        assert_eq!(worths, [Worth::Clean, Worth::Disturbed, Worth::Disturbed, Worth::Void], "{window_ns} ns");
+        // Of the server, too, whose CPUs' ticks say nothing of so short a time.
+        let mut record = short(window_ns);
+        record.iterations.iter_mut().take(4).for_each(|run| take_from_server(run, window_ns / 10));
+        assert_eq!(worth(&record, &record.iterations[0]), Worth::Void, "{window_ns} ns");
+    }
+}
+
+#[test]
+fn short_windows_of_a_level_are_judged_on_their_sum_and_told_once() {
+    let mut record = short(SECOND / 20);
+    // A tenth of one of four is 2.5 % of all.
+    record.iterations[2].measured.generator.workers[0].run_queue_ns = Some(SECOND / 200);
+    let verdict = of(&record);
+    assert_eq!((verdict.standing, verdict.reasons.len()), (Standing::Disturbed, 0), "{:?}", verdict.reasons);
+    let [doubt] = &verdict.doubts[..] else { panic!("{:?}", verdict.doubts) };
+    assert_eq!(
+        doubt.sentence,
+        "21 clients, all 4 timed runs: worker 0 of the load generator on CPU 1 lost 2.5 % of its CPU time: other programs used \
+         it"
+    );
+    assert_eq!((doubt.cause, doubt.iteration), (Cause::Disturbed, None));
+    // One that is void, and no iteration any more, is told for itself.
+    let void = record.iterations[2].clone();
+    assert_eq!(losses(&record, &void)[0].worth, Worth::Void);
+}
+
+#[test]
+fn what_nobody_saw_is_not_called_sound() {
+    let of_delay = |window_ns: u64, delay_ns: u64| {
+        let mut record = short(window_ns);
+        let runs = record.iterations.iter_mut().take(4);
+        runs.for_each(|run| run.host.as_mut().unwrap().opening_delay_ns = delay_ns);
+        of(&record)
     };
-    assert_eq!(short(SECOND / 4), []);
-    assert_eq!(short(SECOND)[0].worth, Worth::Void);
+    let told = |verdict: &Verdict| verdict.reasons.iter().chain(&verdict.doubts).map(|it| it.cause).next();
+    let ms = SECOND / 1000;
+    assert_eq!(told(&of_delay(500 * ms, 9 * ms)), None);
+    assert_eq!(of_delay(500 * ms, 10 * ms).standing, Standing::Disturbed);
+    let late = of_delay(50 * ms, 10 * ms);
+    assert_eq!((late.standing, told(&late)), (Standing::Invalid, Some(Cause::Unjudged)));
+    assert_eq!(
+        late.reasons[0].sentence,
+        "21 clients, all 4 timed runs: what the server lost cannot be judged: its counters were first read when 20.0 % of the \
+         window was over"
+    );
+    let mut record = here();
+    record.iterations[1].server_missing = Some("its counters were read over 4.20 s".to_owned());
+    assert_eq!(told(&of(&record)), Some(Cause::Unjudged));
 }
 
 #[test]
@@ -284,10 +372,13 @@ enum Happens {
     Quota(u64),
     Heat(u64),
     Suspend(u64),
+    /// Whoever looks at the server comes later.
+    Late(u64),
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
-    let ns = || 0..400 * SECOND;
+    // Any order of magnitude, as windows have any length.
+    let ns = || (0_u32..30, 0.0..400.0).prop_map(|(halvings, s)| (s * SECOND as f64) as u64 >> halvings);
     prop_oneof![
         ns().prop_map(Happens::ToWorker),
         ns().prop_map(Happens::ToServer),
@@ -299,6 +390,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         ns().prop_map(Happens::Quota),
         ns().prop_map(Happens::Heat),
         ns().prop_map(Happens::Suspend),
+        ns().prop_map(Happens::Late),
     ]
 }
 
@@ -325,6 +417,7 @@ fn disturb(run: &mut webstone_model::record::IterationRecord, what: &Happens) {
         Happens::Quota(ns) => *host.throttled_ns.get_or_insert(0) += ns,
         Happens::Heat(ns) => host.cpus[1].heat_ns += ns,
         Happens::Suspend(ns) => host.suspended_ns += ns,
+        Happens::Late(ns) => host.opening_delay_ns += ns,
     }
 }
 
@@ -334,9 +427,16 @@ proptest! {
     fn more_disturbance_never_gives_a_better_verdict(
         shares in any::<bool>(),
         ours in any::<bool>(),
+        lengths in prop::collection::vec(
+            prop_oneof![100_000..SECOND, SECOND..10 * SECOND, Just(600 * SECOND)], 4
+        ),
         happened in prop::collection::vec((0_usize..4, happens()), 1..12),
     ) {
         let mut record = here();
+        for (run, window_ns) in record.iterations.iter_mut().zip(lengths) {
+            run.clients = 20;
+            run.measured.window_ns = window_ns;
+        }
         if shares {
             record.target.cpus = vec![0, 1];
         }

@@ -31,8 +31,8 @@ use webstone_model::record::RunRecord;
 
 pub use bounds::{
     APART_NS_MIN, DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, ERRORS_PERCENT_MAX, INTERVAL_PERCENT_MAX,
-    JUDGED_WINDOW_NS_MIN, LINK_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, RATE_MISSED_PERCENT_MAX,
-    RUN_QUEUE_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, SLOWER_PERCENT_CLEAN,
+    LINK_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, RATE_MISSED_PERCENT_MAX, RUN_QUEUE_PERCENT_MAX,
+    SCHEDULE_LAG_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, SHORT_WINDOW_NS, SLOWER_PERCENT_CLEAN,
     SLOWER_PERCENT_VOID, STALL_NS_CLEAN, STALL_NS_VOID, STALLED_PERCENT_MAX, TAKEN_PERCENT_CLEAN,
     TAKEN_PERCENT_VOID, WORKER_CPU_PERCENT_MAX, run_queue_percent,
 };
@@ -131,6 +131,8 @@ pub enum Cause {
     Disturbed,
     /// A CPU of the server did less in its time than at its best.
     Slowed,
+    /// Nobody looked for so much of a window that it cannot be told what others took.
+    Unjudged,
     /// Iterations of a level differ so much that nothing can be concluded.
     Imprecise,
 }

@@ -51,7 +51,10 @@ pub(super) fn reasons(record: &RunRecord) -> (Vec<Reason>, Vec<Reason>) {
 /// What others took while the window was open: where it is void, and was not repeated, the run is invalid.
 fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>, doubts: &mut Vec<Reason>) {
     let losses = disturbance::losses(record, run);
-    // One sentence a window: the worst tells what to do, and the others would say the same of the next CPU.
+    let together = disturbance::judged_with(record, run);
+    let is_first = std::ptr::eq(together[0], run);
+    // One sentence a window, or for all that are judged together: the worst tells what to do, and the others would say the same of
+    // the next CPU.
     let Some(worst) = losses.first() else { return };
     match worst.kind {
         LossKind::Gone => {
@@ -72,10 +75,12 @@ fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
             let measured = time(most_ns as f64);
             return reasons.push(of_run(run, Cause::WindowsApart, measured, limit, &worst.sentence()));
         }
-        LossKind::Taken | LossKind::Slow => {}
+        // Told already.
+        LossKind::Taken | LossKind::Unseen if !is_first => return,
+        LossKind::Taken | LossKind::Slow | LossKind::Unseen => {}
     }
     let is_slow = worst.kind == LossKind::Slow;
-    let by_share = is_slow || worst.percent >= TAKEN_PERCENT_CLEAN;
+    let by_share = worst.kind != LossKind::Taken || worst.percent >= TAKEN_PERCENT_CLEAN;
     let (to, taken, slower, stall_ns) = match worst.worth {
         Worth::Void => (reasons, TAKEN_PERCENT_VOID, SLOWER_PERCENT_VOID, STALL_NS_VOID),
         _ => (doubts, TAKEN_PERCENT_CLEAN, SLOWER_PERCENT_CLEAN, STALL_NS_CLEAN),
@@ -87,8 +92,17 @@ fn disturbed(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason
         }
         false => (time(worst.stalled_ns_max as f64), time(stall_ns as f64)),
     };
-    let cause = if is_slow { Cause::Slowed } else { Cause::Disturbed };
-    to.push(of_run(run, cause, measured, limit, &worst.sentence()));
+    let cause = match worst.kind {
+        LossKind::Slow => Cause::Slowed,
+        LossKind::Unseen => Cause::Unjudged,
+        _ => Cause::Disturbed,
+    };
+    let mut reason = of_run(run, cause, measured, limit, &worst.sentence());
+    if together.len() > 1 {
+        reason.iteration = None;
+        reason.sentence = format!("{}, all {} timed runs: {}", run.level(), together.len(), worst.sentence());
+    }
+    to.push(reason);
 }
 
 /// Iterations that differ so much that their mean says nothing.

@@ -1,6 +1,7 @@
 //! The hosts of the server under test, as the verdict looks at them: the only one, or each of several that agents watch.
 
 use super::bounds::counted;
+use super::disturbance::{Loss, LossKind, Worth};
 use super::rules::{Finding, met, nothing, this_host};
 use webstone_model::generators::LoadMaker;
 use webstone_model::record::{HostUse, IterationRecord, RunRecord, ServerHostUse, ServerUse};
@@ -15,6 +16,8 @@ pub(super) struct ServerHost<'a> {
     pub(super) cpus: &'a [u32],
     /// What the server used there.
     pub(super) server: Option<&'a ServerUse>,
+    /// How long the window had been open, at most, when it was first looked at.
+    pub(super) delay_ns: u64,
 }
 
 /// The agents that are told apart: `None` alone where there is only one host.
@@ -31,7 +34,13 @@ pub(super) fn in_window<'a>(record: &'a RunRecord, run: &'a IterationRecord) -> 
     if target.agents.is_empty() {
         let host = run.host.as_ref().filter(|_| this_host(record) == Some(true));
         let server = run.server_used();
-        let only = host.map(|host| ServerHost { agent: None, host, cpus: &target.cpus, server });
+        let only = host.map(|host| ServerHost {
+            agent: None,
+            host,
+            cpus: &target.cpus,
+            server,
+            delay_ns: host.opening_delay_ns,
+        });
         return only.into_iter().collect();
     }
     let is_alone = target.agents.len() == 1;
@@ -42,9 +51,25 @@ pub(super) fn in_window<'a>(record: &'a RunRecord, run: &'a IterationRecord) -> 
             host: &there.host,
             cpus: &agent.cpus,
             server: run.server_on(there),
+            delay_ns: there.opening_delay_ns_max,
         })
     };
     run.server_hosts.iter().filter_map(seen).collect()
+}
+
+/// A window in which somebody was to look at the server and was too late, or did not come back: what it lost is not known. On this host
+/// that tells of a machine so busy that nothing measured on it counts.
+pub(super) fn missing(record: &RunRecord, run: &IterationRecord) -> Option<Loss> {
+    let why = run.server_missing.as_ref()?;
+    Some(Loss {
+        of: "the server".to_owned(),
+        // All of it may have been lost.
+        percent: 100.0,
+        stalled_ns_max: 0,
+        worth: if record.target.agents.is_empty() { Worth::Void } else { Worth::Disturbed },
+        by: why.clone(),
+        kind: LossKind::Unseen,
+    })
 }
 
 /// CPU time that the server used on a host, by its agent, and that servers of other agents on the same machine used, as far as they

@@ -5,6 +5,8 @@
 //! A CPU is held against itself at its best in windows of the same level: those put the same load on it, so whatever slows it
 //! down in all of them alike, as a clock that falls with the load does, is a property of the machine. A window is void by what was known when it ended,
 //! since it is repeated then or never; what later windows show can still leave doubt.
+//!
+//! It is weighed by the server's own share of the CPU: who has it for a thirtieth of the time loses a thirtieth of what it is slower.
 
 use webstone_model::record::{CpuWatch, HostUse, IterationRecord, RunRecord};
 
@@ -15,9 +17,10 @@ use super::server_hosts::{self, ServerHost};
 /// The server's CPU on a host that was slowed down most, if one was by more than a clean window has.
 pub(super) fn of_server(record: &RunRecord, run: &IterationRecord, there: ServerHost<'_>) -> Option<Loss> {
     let ServerHost { agent, host, cpus, .. } = there;
+    let share = share(record, run, there);
     let judged = host.watched.iter().filter(|watch| cpus.contains(&watch.cpu) && is_busy(host, watch.cpu));
     judged
-        .filter_map(|watch| of_cpu(record, run, agent, watch))
+        .filter_map(|watch| of_cpu(record, run, (agent, watch), share))
         .max_by(|a, b| a.percent.total_cmp(&b.percent))
 }
 
@@ -28,24 +31,47 @@ fn is_busy(host: &HostUse, cpu: u32) -> bool {
     })
 }
 
-fn of_cpu(record: &RunRecord, run: &IterationRecord, agent: Option<u32>, watch: &CpuWatch) -> Option<Loss> {
+/// The part of one CPU's time that the server, or the origin behind it, had or waited for, from 0 to 1. It may all have been this CPU's.
+/// What it waited counts, so that who takes the CPU from it does not make less of its being slow. 1 where nothing is known of it.
+fn share(record: &RunRecord, run: &IterationRecord, there: ServerHost<'_>) -> f64 {
+    let origin = run.origin.as_ref().and_then(|origin| origin.server.as_ref());
+    let (Some(used_ns), window_ns @ 1..) =
+        (server_hosts::used_ns(record, run, there.agent), run.measured.window_ns)
+    else {
+        return 1.0;
+    };
+    let servers = there.server.into_iter().chain(origin);
+    let waited_ns = servers.filter_map(|server| server.processes.as_ref()?.run_queue_ns);
+    let behind_ns = origin.map_or(0, |origin| origin.user_ns.saturating_add(origin.system_ns));
+    let wanted_ns = waited_ns.fold(used_ns.saturating_add(behind_ns), u64::saturating_add);
+    (wanted_ns as f64 / window_ns as f64).min(1.0)
+}
+
+fn of_cpu(
+    record: &RunRecord,
+    run: &IterationRecord,
+    (agent, watch): (Option<u32>, &CpuWatch),
+    share: f64,
+) -> Option<Loss> {
     let slower = |best: Option<u64>| {
         let best = best.filter(|best| *best > 0)? as f64;
         Some(percent(watch.work_ns_median as f64 - best, best))
     };
     let all = slower(best(record, run, (agent, watch.cpu), |_| true))?;
     let by_then = slower(best(record, run, (agent, watch.cpu), |other| other.started_at <= run.started_at))?;
-    let (percent, worth) = match () {
-        () if by_then >= SLOWER_PERCENT_VOID => (by_then, Worth::Void),
-        () if all >= SLOWER_PERCENT_CLEAN => (all, Worth::Disturbed),
+    let (slower, worth) = match () {
+        () if by_then * share >= SLOWER_PERCENT_VOID => (by_then, Worth::Void),
+        () if all * share >= SLOWER_PERCENT_CLEAN => (all, Worth::Disturbed),
         () => return None,
     };
-    let of = match agent {
-        None => format!("the server's CPU {}", watch.cpu),
-        Some(_) => format!("CPU {} of {}", watch.cpu, server_hosts::named(record, agent)),
-    };
-    let by = "something shares its core or its caches, or its clock fell".to_owned();
-    Some(Loss { of, percent, stalled_ns_max: 0, worth, by, kind: LossKind::Slow })
+    let by = format!(
+        "CPU {} was {slower:.0} % slower than at its best in this level, for the {:.0} % of its time that the server wanted; \
+         something shares its core or its caches, or its clock fell",
+        watch.cpu,
+        share * 100.0
+    );
+    let of = server_hosts::named(record, agent);
+    Some(Loss { of, percent: slower * share, stalled_ns_max: 0, worth, by, kind: LossKind::Slow })
 }
 
 /// The shortest that the piece of work took a CPU in windows of this level, the void ones too.

@@ -208,6 +208,7 @@ fn name(cause: Cause) -> &'static str {
         Cause::WindowsApart => "hosts did not open their windows together",
         Cause::Disturbed => "other programs or the host took CPU time",
         Cause::Slowed => "a CPU of the server was slower than at its best",
+        Cause::Unjudged => "what others took cannot be judged",
         Cause::Imprecise => "iterations differ too much to conclude anything",
     }
 }

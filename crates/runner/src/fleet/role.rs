@@ -246,7 +246,9 @@ impl Maker {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).level = None;
         let LevelOutcome { measured, opened_at, opened_ns, interrupted, .. } =
             outcome?.map_err(|error| error.to_string())?;
-        let host = HostUse { disturbance, ..window.used().host };
+        let used = window.used();
+        let opening_delay_ns = opened_ns.map_or(0, |opened_ns| used.read_ns.saturating_sub(opened_ns));
+        let host = HostUse { disturbance, opening_delay_ns, ..used.host };
         let payload = measured.to_wire();
         let ended = Ended {
             measured: Payload::of(&payload),
@@ -274,6 +276,9 @@ impl Maker {
         let mut late = None;
         loop {
             let phase = control.phase();
+            if let Some(left) = control.opens_in() {
+                window.opens_in(left);
+            }
             window.look(phase);
             if let Ok(result) = is_done.recv_timeout(self.patience(control, phase)) {
                 window.look(Phase::Done);
