@@ -11,7 +11,7 @@ pub const WORKER_CPU_PERCENT_MAX: f64 = 90.0;
 /// The event loop's own median delay in percent of the median latency, above which reports warn. It makes no run invalid:
 /// answers that come in bursts wait for one another in any client.
 pub const LOOP_DELAY_PERCENT_MAX: f64 = 10.0;
-/// Open loop: 99th percentile of the schedule lag in percent of the median latency.
+/// Open loop: by how much the schedule lag may make a percentile of the latency longer, in percent.
 pub const SCHEDULE_LAG_PERCENT_MAX: f64 = 10.0;
 /// Open loop: how much of the asked rate may be missed, in percent.
 pub const RATE_MISSED_PERCENT_MAX: f64 = 1.0;

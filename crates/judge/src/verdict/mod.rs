@@ -13,6 +13,7 @@ mod fleet_rules;
 #[cfg(test)]
 mod fleet_tests;
 mod foreseen;
+mod lateness;
 mod limit;
 mod reasons;
 mod rules;

@@ -59,11 +59,19 @@ fn was_refused_streams(level: &Level<'_>) -> bool {
 fn is_late(level: &Level<'_>) -> bool {
     let Some(open_loop) = &level.open_loop else { return false };
     let kept = open_loop.kept;
-    let p50_ns = level.distributions.response.as_ref().map_or(0.0, |response| response.p50_s * 1e9);
+    let times = &level.distributions;
+    let is_longer =
+        times.response.as_ref().zip(times.response_uncorrected.as_ref()).is_some_and(|(with, without)| {
+            let percentiles =
+                [(with.p50_s, without.p50_s), (with.p90_s, without.p90_s), (with.p99_s, without.p99_s)];
+            percentiles
+                .iter()
+                .any(|(with, without)| (with - without) * 100.0 >= without * SCHEDULE_LAG_PERCENT_MAX * NEAR)
+        });
     let missed = (kept.asked_rate - kept.offered_rate).abs();
     open_loop.skipped > 0
         || open_loop.queued > 0
-        || kept.lag_p99_ns as f64 * 100.0 >= p50_ns * SCHEDULE_LAG_PERCENT_MAX * NEAR
+        || is_longer
         || missed * 100.0 >= kept.asked_rate * RATE_MISSED_PERCENT_MAX * NEAR
 }
 
