@@ -190,7 +190,7 @@ impl TreeReading {
     /// processes at most, and their memory.
     pub fn until(&self, later: &TreeReading, present: Present, memory: Memory) -> ProcessUse {
         let mut switches = (0, 0);
-        let mut run_queue_ns = None;
+        let (mut run_queue_ns, mut threads_cpu_ns) = (None, None);
         let mut busiest = Vec::new();
         for (number, after) in &later.threads {
             // One that ended may have left its number to another.
@@ -208,6 +208,7 @@ impl TreeReading {
                 run_queue_ns: scheduled.run_queue_ns.saturating_sub(was.run_queue_ns),
             };
             run_queue_ns = Some(run_queue_ns.unwrap_or(0) + used.run_queue_ns);
+            threads_cpu_ns = Some(threads_cpu_ns.unwrap_or(0) + used.cpu_ns);
             busiest.push(used);
         }
         busiest.sort_by_key(|used| Reverse((used.cpu_ns, used.run_queue_ns)));
@@ -231,6 +232,7 @@ impl TreeReading {
             resident_bytes: memory.resident,
             proportional_bytes: memory.proportional,
             run_queue_ns,
+            threads_cpu_ns,
             busiest,
         }
     }

@@ -36,6 +36,9 @@ pub struct ProcessUse {
     /// where the kernel does not tell. Threads that ended before the window closed are not in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_queue_ns: Option<u64>,
+    /// CPU time of the threads that live when the window closes, of which the former is known, in nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads_cpu_ns: Option<u64>,
     /// The threads that used most CPU time, the busiest first; absent where the kernel does not tell.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub busiest: Vec<ThreadUse>,

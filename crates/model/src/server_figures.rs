@@ -154,6 +154,7 @@ fn together(a: ProcessUse, b: ProcessUse) -> ProcessUse {
         resident_bytes: a.resident_bytes.max(b.resident_bytes),
         proportional_bytes: a.proportional_bytes.max(b.proportional_bytes),
         run_queue_ns: sum(a.run_queue_ns, b.run_queue_ns),
+        threads_cpu_ns: sum(a.threads_cpu_ns, b.threads_cpu_ns),
         // Threads of two windows are not the same ones.
         busiest: Vec::new(),
     }

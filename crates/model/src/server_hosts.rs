@@ -190,6 +190,7 @@ fn processes_at_once(a: &ProcessUse, b: &ProcessUse) -> ProcessUse {
         resident_bytes: sum(|it| it.resident_bytes),
         proportional_bytes: both(|it| it.proportional_bytes),
         run_queue_ns: both(|it| it.run_queue_ns),
+        threads_cpu_ns: both(|it| it.threads_cpu_ns),
         // Their numbers say which thread it is on one host only; each host's own are with it.
         busiest: Vec::new(),
     }

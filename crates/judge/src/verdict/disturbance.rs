@@ -57,6 +57,8 @@ pub struct Loss {
     pub by: String,
     /// What became of it.
     pub kind: LossKind,
+    /// Whether other programs alone took what matters, for which it stood in line: the kernel of its host knows all of that.
+    pub by_programs: bool,
 }
 
 /// What became of whoever lost something.
@@ -223,6 +225,9 @@ impl<'a> Seat<'a> {
             }
         };
         let percent = if kind == LossKind::Unseen { all + unseen } else { all };
+        let by_programs = kind == LossKind::Taken
+            && self.share(|taker| taker != Taker::Programs) < TAKEN_PERCENT_CLEAN
+            && self.stalled_ns_max < STALL_NS_CLEAN;
         Loss {
             of: self.of,
             percent: percent.min(100.0),
@@ -230,6 +235,7 @@ impl<'a> Seat<'a> {
             worth: at_most,
             by,
             kind,
+            by_programs,
         }
     }
 

@@ -15,6 +15,7 @@ pub(super) fn losses(record: &RunRecord, run: &IterationRecord) -> Vec<Loss> {
         worth: Worth::Void,
         by,
         kind,
+        by_programs: false,
     };
     let gone = run
         .lost

@@ -69,6 +69,7 @@ pub(super) fn missing(record: &RunRecord, run: &IterationRecord) -> Option<Loss>
         worth: if record.target.agents.is_empty() { Worth::Void } else { Worth::Disturbed },
         by: why.clone(),
         kind: LossKind::Unseen,
+        by_programs: false,
     })
 }
 

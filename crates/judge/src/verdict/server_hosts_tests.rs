@@ -97,7 +97,10 @@ fn a_slow_cpu_is_compared_with_itself_and_not_with_another_hosts() {
     record.iterations[0].server_hosts[1].host.watched = vec![watch(4_000)];
     let found = all(&record);
     assert_eq!(found.len(), 1);
-    assert!(found[0].starts_with("CPU 4 of the server host web2 was 100 % slower"), "{found:?}");
+    assert!(
+        found[0].starts_with("the server host web2 lost 100 % to a slow CPU: CPU 4 was 100 % slower"),
+        "{found:?}"
+    );
 }
 
 #[test]

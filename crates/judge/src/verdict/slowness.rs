@@ -71,7 +71,15 @@ fn of_cpu(
         share * 100.0
     );
     let of = server_hosts::named(record, agent);
-    Some(Loss { of, percent: slower * share, stalled_ns_max: 0, worth, by, kind: LossKind::Slow })
+    Some(Loss {
+        of,
+        percent: slower * share,
+        stalled_ns_max: 0,
+        worth,
+        by,
+        kind: LossKind::Slow,
+        by_programs: false,
+    })
 }
 
 /// The shortest that the piece of work took a CPU in windows of this level, the void ones too.

@@ -16,7 +16,7 @@ mod tests;
 mod waiting;
 
 use super::bounds::{LINK_PERCENT_MAX, SERVER_CPU_PERCENT_MAX, STOLEN_PERCENT_MAX, WORKER_CPU_PERCENT_MAX};
-use super::disturbance::losses;
+use super::disturbance::{Loss, losses};
 use super::server_hosts;
 use super::{LevelLimit, Limit, LimitingResource};
 use crate::calibration;
@@ -112,10 +112,18 @@ impl Host {
         hosts
     }
 
-    /// Its busiest CPU, or the most that a thread of the server wanted of one.
+    /// Its busiest CPU, or the most that a thread of the server wanted of one; but no more than the server wanted in all, where that
+    /// is known: then it does not matter what else kept its CPUs busy.
     fn busiest(&self) -> f64 {
         let of_cpus = self.processors.as_ref().map_or(0.0, |processors| processors.busiest);
-        of_cpus.max(self.server.as_ref().map_or(0.0, Server::wanted))
+        let most = of_cpus.max(self.server.as_ref().map_or(0.0, Server::wanted));
+        self.wanted_in_all().map_or(most, |wanted| most.min(wanted))
+    }
+
+    /// What the server wanted of its CPUs, with their interrupts, which may be its own, in percent of one.
+    fn wanted_in_all(&self) -> Option<f64> {
+        let interrupts = self.processors.as_ref().map_or(0.0, |processors| processors.interrupts_most);
+        Some(self.server.as_ref()?.wanted_in_all()? + interrupts)
     }
 }
 
@@ -169,6 +177,7 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
     }
     let figures: Vec<String> = [
         server_text,
+        busiest_host.server.as_ref().and_then(Server::waited_text),
         busiest_host.processors.as_ref().and_then(Processors::text),
         origin_text,
         link_text,
@@ -197,8 +206,13 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
     if let Some((cpu, stolen)) = stolen.filter(|(_, stolen)| *stolen >= STOLEN_PERCENT_MAX) {
         return told(&format!("the hypervisor gave {stolen:.0} % of {cpu} to others"));
     }
+    // A server that neither ran nor waited for a CPU lacked none, whatever had them.
+    let is_idle = record.target.origin.is_none()
+        && hosts.iter().all(|host| {
+            host.wanted_in_all().is_some_and(|wanted| wanted + generator.wanted() <= IDLE_PERCENT_MAX)
+        });
     let shared = processors().filter_map(|it| it.shared).max_by(|a, b| a.1.total_cmp(&b.1));
-    if let Some((cpu, busy)) = shared.filter(|(_, busy)| *busy >= SERVER_CPU_PERCENT_MAX) {
+    if let Some((cpu, busy)) = shared.filter(|(_, busy)| *busy >= SERVER_CPU_PERCENT_MAX && !is_idle) {
         return told(&format!("server and generator share CPU {cpu}, which was {busy:.0} % busy"));
     }
     let by_others = hosts.iter().find(|host| {
@@ -209,7 +223,8 @@ fn of_level(record: &RunRecord, runs: &[&IterationRecord], plateau: Option<u32>)
     if let Some(host) = by_others {
         return told(&format!("other programs ran on {}", cpus_of(record, host)));
     }
-    if let Some(loss) = runs.iter().find_map(|run| losses(record, run).into_iter().next()) {
+    let matters = |loss: &Loss| !(is_idle && loss.by_programs);
+    if let Some(loss) = runs.iter().find_map(|run| losses(record, run).into_iter().find(matters)) {
         return told(&loss.sentence());
     }
     let of_itself = |host: &Host| {

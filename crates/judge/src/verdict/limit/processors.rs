@@ -21,6 +21,8 @@ pub(super) struct Processors {
     pub(super) all_busy: f64,
     /// Interrupts on all of them; `None` where they were not counted apart.
     pub(super) interrupts: Option<f64>,
+    /// Interrupts on the one that had most; 0 where they were not counted apart.
+    pub(super) interrupts_most: f64,
     /// What neither server, origin and generator nor interrupts had of the server's CPUs; `None` where the server's part is not
     /// known.
     pub(super) others: Option<f64>,
@@ -124,6 +126,7 @@ impl Processors {
         // Older records do not tell them apart.
         let are_known = total(|sum| sum.interrupt) > 0.0;
         found.interrupts = are_known.then(|| percent(interrupt, all));
+        found.interrupts_most = own().map(|(_, sum)| percent(sum.interrupt, sum.all)).fold(0.0, f64::max);
         let mut known = Some(
             total(|sum| sum.workers)
                 + if is_elsewhere { 0.0 } else { pinned.get(&u32::MAX).copied().unwrap_or_default() },

@@ -11,6 +11,9 @@ use webstone_model::server_figures::{ServerFigures, while_read};
 /// clear that a part was counted in both.
 const COUNTED_TWICE_PERCENT_MAX: f64 = 2.0;
 
+/// So much of the server's CPU time, in percent, must have been that of threads whose waiting is known.
+const KNOWN_PERCENT_MIN: f64 = 90.0;
+
 /// A server over all iterations of a level.
 pub(super) struct Server {
     who: String,
@@ -23,6 +26,8 @@ pub(super) struct Server {
     /// CPU time of its processes in percent of one CPU, as tables have it.
     cpu_percent: f64,
     throttled_percent: Option<f64>,
+    /// Time that its threads were ready to run and did not, in percent of one CPU; `None` where that is not known of all.
+    waited_percent: Option<f64>,
     /// By rank, the busiest first; empty where they were not measured.
     threads: Vec<Thread>,
 }
@@ -87,6 +92,7 @@ impl Server {
             .filter_map(|(read_ns, used)| Some((read_ns, used.processes.as_ref()?)))
             .filter(|(_, processes)| !processes.busiest.is_empty())
             .collect();
+        let waited_percent = waited(runs.iter().filter_map(|run| of(run)));
         let threads = (0..ProcessUse::BUSIEST_MAX).map_while(|rank| Thread::of(&seen, rank)).collect();
         let cpu_percent = figures.cpu_percent;
         let possessive = format!("The CPU of the {who}");
@@ -97,8 +103,14 @@ impl Server {
             cpus,
             cpu_percent,
             throttled_percent,
+            waited_percent,
             threads,
         })
+    }
+
+    /// CPU time that all of it had or waited for, in percent of one CPU. `None` where some of its waiting is not known.
+    pub(super) fn wanted_in_all(&self) -> Option<f64> {
+        Some(self.cpu_percent + self.waited_percent?)
     }
 
     /// CPU time in percent of the CPUs that it can use.
@@ -111,6 +123,12 @@ impl Server {
     pub(super) fn wanted(&self) -> f64 {
         let threads = self.threads.iter().map(|thread| thread.used + thread.waited);
         threads.reduce(f64::max).unwrap_or(self.cpu_percent).min(100.0)
+    }
+
+    /// What it waited for CPUs, where that is worth telling.
+    pub(super) fn waited_text(&self) -> Option<String> {
+        let waited = self.waited_percent.filter(|waited| *waited >= 1.0)?;
+        Some(format!("its threads waited for a CPU {waited:.0} % of the time in all"))
     }
 
     pub(super) fn text(&self) -> String {
@@ -203,6 +221,22 @@ impl Server {
         );
         Some(limit(LimitingResource::ServerThread, sentence))
     }
+}
+
+/// How long threads were ready to run and did not, in percent of one CPU. Of threads that have ended the kernel does not tell it, so
+/// those that live must have had nearly all of the CPU time.
+fn waited<'a>(uses: impl Iterator<Item = (f64, &'a ServerUse)>) -> Option<f64> {
+    let (mut waited_ns, mut read_ns) = (0.0, 0.0);
+    for (over_ns, server) in uses {
+        let processes = server.processes.as_ref()?;
+        let used_ns = server.user_ns.saturating_add(server.system_ns) as f64;
+        if percent(processes.threads_cpu_ns? as f64, used_ns) < KNOWN_PERCENT_MIN && used_ns > 0.0 {
+            return None;
+        }
+        waited_ns += processes.run_queue_ns? as f64;
+        read_ns += over_ns;
+    }
+    (read_ns > 0.0).then(|| percent(waited_ns, read_ns))
 }
 
 impl Thread {

@@ -7,8 +7,8 @@ use super::*;
 use crate::verdict::Standing;
 use webstone_model::rate::{Rate, RateProfile, Rates};
 use webstone_model::record::{
-    AgentRecord, CpuUse, HostUse, OriginRecord, OriginUse, ProcessUse, ScheduleKept, ServerHostUse,
-    ServerUse, TcpUse, ThreadUse,
+    AgentRecord, CpuUse, HostUse, OriginRecord, OriginUse, OthersUse, ProcessUse, ScheduleKept,
+    ServerHostUse, ServerUse, TcpUse, ThreadUse,
 };
 use webstone_model::spec::Levels;
 
@@ -67,8 +67,14 @@ fn threads(run: &mut IterationRecord, threads: &[(&str, u64, u64)]) {
     };
     let busiest: Vec<ThreadUse> = threads.iter().enumerate().map(of).collect();
     let run_queue_ns = Some(busiest.iter().map(|thread| thread.run_queue_ns).sum());
-    let processes =
-        ProcessUse { busiest, run_queue_ns, threads_max: threads.len() as u64, ..ProcessUse::default() };
+    let threads_cpu_ns = Some(busiest.iter().map(|thread| thread.cpu_ns).sum());
+    let processes = ProcessUse {
+        busiest,
+        run_queue_ns,
+        threads_cpu_ns,
+        threads_max: threads.len() as u64,
+        ..ProcessUse::default()
+    };
     run.server.as_mut().unwrap().processes = Some(processes);
 }
 
@@ -199,7 +205,7 @@ fn what_others_took_is_no_limit_of_the_server() {
         },
         LimitingResource::Unknown,
         "The bottleneck at 20 clients is unknown: other programs ran on the server's CPUs; the server \
-         used 50 % of its 1 CPU, its busiest CPU was busy 60 % of the time, other programs used 10 % of its \
+         used 50 % of its 1 CPU, its threads waited for a CPU 43 % of the time in all, its busiest CPU was busy 60 % of the time, other programs used 10 % of its \
          CPUs, the generator's worker used 25 % of CPU 1, 1 % of what it can do by its calibration.",
     );
     limited(
@@ -224,6 +230,42 @@ fn what_others_took_is_no_limit_of_the_server() {
          the server used 30 % of its 2 CPUs, its busiest CPU was busy 60 % of the time, other programs used 24 \
          % of its CPUs, the generator's worker used 50 % of CPU 1, 1 % of what it can do by its calibration.",
     );
+}
+
+/// A server of this host, whose CPU others keep busy.
+fn beside_others(run: &mut IterationRecord, used_s: u64, waited_s: u64) {
+    used(run, used_s, 0, 600 - used_s - 10, 60);
+    threads(run, &[("slow", used_s, waited_s)]);
+    let host = run.host.as_mut().unwrap();
+    host.others = Some(OthersUse { cpu_ns: (600 - used_s - 10) * SECOND, ..OthersUse::default() });
+}
+
+#[test]
+fn a_server_that_neither_ran_nor_waited_lacked_no_cpu_whatever_had_them() {
+    let of = |used_s, waited_s| {
+        limit_of(move |record, run| {
+            record.environment.insert("target.this_host".into(), json!(true));
+            record.target.embedded = true;
+            beside_others(run, used_s, waited_s);
+        })
+    };
+    let idle = of(18, 6);
+    assert_eq!(idle.resource, LimitingResource::None, "{}", idle.sentence);
+    assert!(idle.sentence.contains("a lock, a queue, a rate limit"), "{}", idle.sentence);
+    assert!(idle.sentence.contains("its threads waited for a CPU 1 % of the time"), "{}", idle.sentence);
+    // It lost 5 % of its CPU, which is why the run is INVALID, and still lacked none.
+    let disturbed = of(18, 36);
+    assert_eq!(disturbed.resource, LimitingResource::None, "{}", disturbed.sentence);
+    // What waited for a CPU most of the time may have been limited by that.
+    assert_eq!(of(18, 300).resource, LimitingResource::Unknown);
+    // Of threads that ended, nobody knows whether they waited.
+    let ended = limit_of(|record, run| {
+        record.environment.insert("target.this_host".into(), json!(true));
+        record.target.embedded = true;
+        beside_others(run, 18, 6);
+        run.server.as_mut().unwrap().user_ns = 36 * SECOND;
+    });
+    assert_eq!(ended.resource, LimitingResource::Unknown, "{}", ended.sentence);
 }
 
 #[test]
@@ -251,7 +293,7 @@ fn nothing_is_ruled_out_that_was_not_demonstrably_idle() {
         LimitingResource::None,
         "Neither CPU nor network is the bottleneck at 20 clients: the server used 10 % of its 1 CPU, its \
          busiest CPU was busy 11 % of the time, the generator's worker used 10 % of CPU 1, 1 % of what it can \
-         do by its calibration. Answers wait for a lock, a queue, a disk, a backend or a setting of the \
+         do by its calibration. Answers wait for a lock, a queue, a rate limit, a disk, a backend or a setting of the \
          server; or the clients are too few to keep it busy. Also seen: this host's kernel counted 0 \
          accept-queue overflows and 0 of 20000 segments retransmitted (0 of them SYN).",
     );
@@ -278,7 +320,7 @@ fn nothing_is_ruled_out_that_was_not_demonstrably_idle() {
         LimitingResource::None,
         "Neither CPU nor network is the bottleneck at 20 clients: the server used 10 % of its 1 CPU, its \
          busiest CPU was busy 11 % of the time, the generator's worker used 10 % of CPU 1, 1 % of what it can \
-         do by its calibration. Answers wait for a lock, a queue, a disk, a backend or a setting of the \
+         do by its calibration. Answers wait for a lock, a queue, a rate limit, a disk, a backend or a setting of the \
          server; or the clients are too few to keep it busy. Also seen: this host's kernel counted 12 \
          accept-queue overflows and 0 of 20000 segments retransmitted (0 of them SYN), disks read 4500.0 kB/s \
          for the server, 10.0 page faults per second waited for a disk, 20.0 requests in progress for 2 threads \

@@ -36,11 +36,11 @@ pub(super) fn limits(
     let whose = if record.target.origin.is_some() { "proxy or the origin" } else { "server" };
     let cause = match plateau {
         Some(fewer) => format!(
-            "A lock, a queue, a disk, a backend or a setting of the {whose} is the limit: {fewer} clients had the same rate to \
+            "A lock, a queue, a rate limit, a disk, a backend or a setting of the {whose} is the limit: {fewer} clients had the same rate to \
              within {SAME_RATE_PERCENT} %"
         ),
         None => format!(
-            "Answers wait for a lock, a queue, a disk, a backend or a setting of the {whose}; or the clients are too few to \
+            "Answers wait for a lock, a queue, a rate limit, a disk, a backend or a setting of the {whose}; or the clients are too few to \
              keep it busy"
         ),
     };
