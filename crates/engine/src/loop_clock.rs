@@ -20,6 +20,8 @@ pub(crate) struct LoopClock {
     sweep_at_ns: u64,
     sweep_every_ns: u64,
     round: u32,
+    /// How late the window was opened.
+    opening_delay_ns: u64,
     /// Since the window opened.
     loops: u64,
     events: u64,
@@ -37,6 +39,7 @@ impl LoopClock {
             sweep_at_ns: 0,
             sweep_every_ns: (shortest_timeout_ns / 20).clamp(1_000_000, 100_000_000),
             round: 0,
+            opening_delay_ns: 0,
             loops: 0,
             events: 0,
             stalls: Stalls::default(),
@@ -131,8 +134,9 @@ impl LoopClock {
         self.sweep_every_ns < TICK_NS
     }
 
-    /// The window opened.
+    /// The window, which was to open at this instant, is opened now.
     pub(crate) fn open(&mut self, open_ns: u64) {
+        self.opening_delay_ns = self.read_ns.saturating_sub(open_ns);
         self.stalls.open(open_ns);
         self.loops = 0;
         self.events = 0;
@@ -145,6 +149,7 @@ impl LoopClock {
             stalls: self.stalls.count,
             stalled_ns: self.stalls.all_ns,
             stalled_ns_max: self.stalls.longest_ns,
+            opening_delay_ns: self.opening_delay_ns,
             loops: self.loops,
             events: self.events,
             ..WorkerUse::default()

@@ -258,7 +258,8 @@ impl<B: Backend, L: Layer, P: Session> Worker<B, L, P> {
     fn minds_the_time(&self) -> bool {
         self.pacing.is_open_loop()
             || self.plan.page_limit.is_some()
-            || self.stage >= Stage::Draining
+            // A worker that sleeps through the opening of its window opens it late, whatever else it did not miss.
+            || self.stage != Stage::Measuring
             || self.clock.sweeps_between_ticks()
     }
 

@@ -34,6 +34,33 @@ fn what_is_announced_late_opens_no_window() {
     }
 }
 
+/// A worker says when it opened its window, and not when it was to: it stood still from 40 to 50 ms, and the window was to open at 43.
+/// One that only waits for its answers, and has nothing to do when the window opens, opens it on time.
+#[test]
+fn a_window_that_is_opened_late_is_told() {
+    const OPEN_NS: u64 = BEGIN_NS + 43 * MS;
+    let delay_of = |stalls: &[(u64, u64)], answer_ns: u64| {
+        let mut level = Level::new(KeepAlive, &["/"], 200 * MS);
+        level.wire.stalls = stalls.to_vec();
+        let job = level.job(1);
+        let shared = Arc::new(Shared::new(&job.plan, u64::MAX, 1));
+        let announcer = shared.clone();
+        let mut peer = server(0, |now_ns, _| {
+            if announcer.opening.soonest() == u64::MAX {
+                assert!(announcer.opening.announce(OPEN_NS, || BEGIN_NS + now_ns));
+            }
+            vec![Act::Wait(answer_ns), Act::Write(response(10))]
+        });
+        let seat = job.dealt().unwrap()[0];
+        let measured = level.run_told_of::<Plain, Http1>(&job, seat, shared, &mut peer, None);
+        measured.generator.workers[0].opening_delay_ns
+    };
+    assert_eq!(delay_of(&[], MS), 0);
+    assert_eq!(delay_of(&[], 150 * MS), 0);
+    assert_eq!(delay_of(&[(40 * MS, 50 * MS)], MS), 7 * MS);
+    assert_eq!(delay_of(&[(40 * MS, 50 * MS)], 150 * MS), 7 * MS);
+}
+
 /// Without a warm-up, the first 256 clients start as the window opens, each further one a millisecond behind the one before, and
 /// those beyond number 999 not within its second. Answers come behind it.
 #[test]

@@ -98,6 +98,9 @@ pub struct WorkerUse {
     /// The longest of them, in nanoseconds.
     #[serde(skip_serializing_if = "crate::record::is_zero")]
     pub stalled_ns_max: u64,
+    /// By how much it opened its window after the instant at which it was to, in nanoseconds.
+    #[serde(skip_serializing_if = "crate::record::is_zero")]
+    pub opening_delay_ns: u64,
     /// Rounds of its event loop.
     pub loops: u64,
     /// Events that it handled.
@@ -275,6 +278,7 @@ impl Measured {
             add(&mut mine.stalls, theirs.stalls);
             add(&mut mine.stalled_ns, theirs.stalled_ns);
             mine.stalled_ns_max = mine.stalled_ns_max.max(theirs.stalled_ns_max);
+            mine.opening_delay_ns = mine.opening_delay_ns.max(theirs.opening_delay_ns);
             add(&mut mine.loops, theirs.loops);
             add(&mut mine.events, theirs.events);
         }

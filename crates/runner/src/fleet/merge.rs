@@ -23,7 +23,10 @@ pub(super) fn merge(
     let (mut whole, mut parts) = (Measured::default(), Vec::new());
     for HostResult { generator, ended, measured, clock } in results {
         let response = &measured.histograms.response;
-        let opened_ns = (ended.opened_ns > 0).then(|| super::clock::here(clock, ended.opened_ns));
+        // The host's engine says what was agreed; when that was done, each worker knows, and the last of them is when all were open.
+        let delays = measured.generator.workers.iter().map(|worker| worker.opening_delay_ns);
+        let delay_ns = delays.max().unwrap_or(0);
+        let opened_ns = (ended.opened_ns > 0).then(|| super::clock::here(clock, ended.opened_ns) + delay_ns);
         let skew = opened_ns.zip(open_ns).map(|(opened_ns, open_ns)| opened_ns.wrapping_sub(open_ns) as i64);
         let mut distribution = Histogram::default();
         if has_distribution {

@@ -71,8 +71,10 @@ fn measured(host: usize) -> Measured {
         }
         measured.clients.push(totals);
     }
-    let worker = WorkerUse { user_ns: 1_000_000 * host as u64, ..WorkerUse::default() };
-    measured.generator.workers = vec![worker];
+    // One of its workers opened later than the other; the host's engine says what was agreed.
+    let opened = |opening_delay_ns| WorkerUse { opening_delay_ns, ..WorkerUse::default() };
+    let worker = WorkerUse { user_ns: 1_000_000 * host as u64, ..opened(skew_of(host)) };
+    measured.generator.workers = vec![worker, opened(skew_of(host) / 2)];
     measured
 }
 
@@ -89,7 +91,7 @@ fn skew_of(host: usize) -> u64 {
 fn ended(host: usize, wire: &[u8], open_ns: u64) -> LoadAnswer {
     LoadAnswer::Ended(Box::new(Ended {
         measured: Payload::of(wire),
-        opened_ns: there(clock_of(host), open_ns) + skew_of(host),
+        opened_ns: there(clock_of(host), open_ns),
         first_client: host as u32 * CLIENTS_EACH,
         host: HostUse { elapsed_ns: SECONDS * 1_000_000_000, ..HostUse::default() },
         ..Ended::default()
