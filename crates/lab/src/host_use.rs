@@ -15,6 +15,7 @@ use webstone_model::record::{CpuUse, HostUse, LinkUse, PairPorts, TcpUse};
 use crate::control_group::throttled_ns;
 use crate::limits;
 use crate::link_speed::link_speed_mbps;
+use crate::listening_sockets::dropped;
 use crate::machine::Root;
 use crate::others::OthersReading;
 use crate::pair_ports::fullest;
@@ -37,11 +38,19 @@ pub(crate) struct HostReading {
     /// How far the clock that runs on while the host is suspended is ahead of the one that does not.
     asleep_ns: u64,
     pair_ports: Option<PairPorts>,
+    /// Connection requests that the server's listening sockets have dropped, by inode.
+    dropped: Option<BTreeMap<u32, u32>>,
 }
 
 impl HostReading {
-    /// Reads everything; of links, those named, and of local ports, those taken towards the targets.
-    pub(crate) fn take(root: &Root, links: &BTreeSet<String>, targets: &BTreeSet<SocketAddr>) -> HostReading {
+    /// Reads everything; of links, those named, of local ports, those taken towards the targets, and of listening sockets, those of
+    /// these ports.
+    pub(crate) fn take(
+        root: &Root,
+        links: &BTreeSet<String>,
+        targets: &BTreeSet<SocketAddr>,
+        listening: &BTreeSet<u16>,
+    ) -> HostReading {
         let at = Instant::now();
         let tcp = tcp(root);
         HostReading {
@@ -53,6 +62,7 @@ impl HostReading {
             others: OthersReading::take(root),
             throttled_ns: throttled_ns(root, std::process::id()),
             asleep_ns: asleep_ns(),
+            dropped: if listening.is_empty() { None } else { dropped(listening).ok() },
             // Last, because it takes longest.
             pair_ports: tcp.filter(|tcp| may_lack_ports(root, tcp)).and_then(|_| fullest(targets).ok()?),
         }
@@ -128,6 +138,14 @@ impl HostReading {
                 .flatten()
                 .max_by_key(|pair| pair.used)
                 .cloned(),
+            listener_drops: (self.dropped.as_ref().zip(later.dropped.as_ref()))
+                .filter(|(_, later)| !later.is_empty())
+                .map(|(before, later)| {
+                    let since = |(inode, drops): (&u32, &u32)| {
+                        u64::from(drops.wrapping_sub(before.get(inode).copied().unwrap_or(0)))
+                    };
+                    later.iter().map(since).sum()
+                }),
             descriptors: self.descriptors.max(later.descriptors),
             descriptors_max: known(limits.descriptors),
             // Whoever looked knows what that cost.
@@ -247,7 +265,7 @@ fn link(root: &Root, name: &str) -> Option<LinkUse> {
 }
 
 /// Its name on every Linux.
-const LOOPBACK: &str = "lo";
+pub const LOOPBACK: &str = "lo";
 
 /// The interfaces that packets to these addresses take: the loopback where the target is this host, otherwise by the
 /// longest prefix in the kernel's main routing table, and by the least metric where several are as long.
@@ -398,6 +416,7 @@ mod tests {
                     &root,
                     &BTreeSet::from(["eth0".to_owned(), "gone".to_owned()]),
                     &BTreeSet::new(),
+                    &BTreeSet::new(),
                 ),
                 _keep,
                 root,
@@ -431,7 +450,12 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_left_out() {
         let (_keep, root) = root_with(&[]);
-        let reading = HostReading::take(&root, &BTreeSet::from(["eth0".to_owned()]), &BTreeSet::new());
+        let reading = HostReading::take(
+            &root,
+            &BTreeSet::from(["eth0".to_owned()]),
+            &BTreeSet::new(),
+            &BTreeSet::new(),
+        );
         let used = reading.until(&reading, &root, &BTreeSet::new());
         assert_eq!((used.tcp, used.cpus, used.links, used.ports), (None, vec![], vec![], None));
     }
@@ -447,10 +471,10 @@ mod tests {
             let open: Vec<_> = (0..100)
                 .map(|_| (std::net::TcpStream::connect(address).unwrap(), listener.accept().unwrap()))
                 .collect();
-            (HostReading::take(&Root::default(), &lo, &BTreeSet::new()), open.len())
+            (HostReading::take(&Root::default(), &lo, &BTreeSet::new(), &BTreeSet::new()), open.len())
         });
         let (reading, connections) = worker.join().unwrap();
-        let later = HostReading::take(&root, &BTreeSet::new(), &BTreeSet::new());
+        let later = HostReading::take(&root, &BTreeSet::new(), &BTreeSet::new(), &BTreeSet::new());
         let used = reading.until(&later, &root, &BTreeSet::new());
         assert!(used.descriptors > Some(2 * connections as u64), "{:?}", used.descriptors);
         assert!(used.tcp.unwrap().in_use >= 2 * connections as u64, "{:?}", used.tcp);
@@ -459,8 +483,10 @@ mod tests {
     #[test]
     fn this_machine_counts() {
         let root = Root::default();
-        let reading = HostReading::take(&root, &links_towards(&root, [], true), &BTreeSet::new());
-        let later = HostReading::take(&root, &BTreeSet::from(["lo".to_owned()]), &BTreeSet::new());
+        let reading =
+            HostReading::take(&root, &links_towards(&root, [], true), &BTreeSet::new(), &BTreeSet::new());
+        let later =
+            HostReading::take(&root, &BTreeSet::from(["lo".to_owned()]), &BTreeSet::new(), &BTreeSet::new());
         let used = reading.until(&later, &root, &BTreeSet::new());
         assert!(used.tcp.is_some() && !used.cpus.is_empty() && used.descriptors > Some(2));
         assert!(used.links[0].loopback);

@@ -1,13 +1,15 @@
-//! Who listens: inodes of listening TCP sockets, which `/proc/<pid>/fd` knows by the same number.
+//! Who listens: inodes of listening TCP sockets, which `/proc/<pid>/fd` knows by the same number; and how many connection requests
+//! each has dropped.
 //!
 //! The kernel is asked for listening sockets alone (`sock_diag(7)`). `/proc/net/tcp` would walk the table of all
 //! connections to tell the same, milliseconds of CPU time where it is large, and is read only where asking fails.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6};
-use netlink_packet_sock_diag::inet::StateFlags;
+use netlink_packet_sock_diag::inet::nlas::Nla;
+use netlink_packet_sock_diag::inet::{ExtensionFlags, StateFlags};
 
 use crate::machine::Root;
 use crate::sock_diag::tcp_sockets;
@@ -31,11 +33,32 @@ pub(crate) fn listening(root: &Root, ports: &BTreeSet<u16>) -> Option<Vec<u64>> 
 /// The same of one address family, from the kernel.
 fn asked(family: u8, ports: &BTreeSet<u16>) -> io::Result<Vec<u64>> {
     let mut found = Vec::new();
-    tcp_sockets(family, StateFlags::LISTEN, None, &mut |socket| {
-        if ports.contains(&socket.socket_id.source_port) {
-            found.push(u64::from(socket.inode));
+    tcp_sockets(family, StateFlags::LISTEN, None, ExtensionFlags::empty(), &mut |socket| {
+        if ports.contains(&socket.header.socket_id.source_port) {
+            found.push(u64::from(socket.header.inode));
         }
     })?;
+    Ok(found)
+}
+
+/// Connection requests that each socket listening on any of these ports has dropped so far (`sk_drops`), by inode: its accept queue was
+/// full, or it lacked memory. The kernel's `ListenOverflows` and `ListenDrops` are of all sockets of the host.
+///
+/// # Errors
+/// If the kernel does not tell.
+pub(crate) fn dropped(ports: &BTreeSet<u16>) -> io::Result<BTreeMap<u32, u32>> {
+    let mut found = BTreeMap::new();
+    for family in [AF_INET, AF_INET6] {
+        tcp_sockets(family, StateFlags::LISTEN, None, ExtensionFlags::SKMEMINFO, &mut |socket| {
+            let drops = socket.nlas.iter().find_map(|about| match about {
+                Nla::MemInfo(memory) => Some(memory.drops),
+                _ => None,
+            });
+            if let Some(drops) = drops.filter(|_| ports.contains(&socket.header.socket_id.source_port)) {
+                found.insert(socket.header.inode, drops);
+            }
+        })?;
+    }
     Ok(found)
 }
 
@@ -83,6 +106,32 @@ pub(crate) mod tests {
             }
             drop((connection, accepted));
         }
+    }
+
+    #[test]
+    fn what_one_socket_drops_is_not_anothers() {
+        let [full, other] = [(); 2].map(|()| {
+            let address: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
+            let kind = rustix::net::SocketType::STREAM;
+            let socket = rustix::net::socket(rustix::net::AddressFamily::INET, kind, None).unwrap();
+            rustix::net::bind(&socket, &address).unwrap();
+            // The kernel takes one connection more than it is told.
+            rustix::net::listen(&socket, 1).unwrap();
+            TcpListener::from(socket)
+        });
+        let address = |socket: &TcpListener| socket.local_addr().unwrap();
+        let dropped_by = |socket: &TcpListener| {
+            let dropped = dropped(&BTreeSet::from([address(socket).port()])).unwrap();
+            assert_eq!(dropped.len(), 1, "{dropped:?}");
+            dropped[&(inode(socket) as u32)]
+        };
+        assert_eq!((dropped_by(&full), dropped_by(&other)), (0, 0));
+        let brief = std::time::Duration::from_millis(50);
+        let kept: Vec<_> = (0..5).map(|_| TcpStream::connect_timeout(&address(&full), brief)).collect();
+        assert!(kept.iter().any(Result::is_err), "of a queue of two, three found no room");
+        assert!(dropped_by(&full) >= 3, "{}", dropped_by(&full));
+        assert_eq!(dropped_by(&other), 0);
+        assert_eq!(dropped(&BTreeSet::new()).unwrap(), BTreeMap::new());
     }
 
     fn inode(socket: &TcpListener) -> u64 {

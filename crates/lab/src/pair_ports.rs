@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, TCP_TIME_WAIT};
-use netlink_packet_sock_diag::inet::StateFlags;
+use netlink_packet_sock_diag::inet::{ExtensionFlags, StateFlags};
 use webstone_model::record::PairPorts;
 
 use crate::sock_diag::tcp_sockets;
@@ -25,13 +25,13 @@ pub(crate) fn fullest(targets: &BTreeSet<SocketAddr>) -> io::Result<Option<PairP
         .map(|target| (if target.is_ipv4() { AF_INET } else { AF_INET6 }, target.port()))
         .collect();
     for (family, port) in ports {
-        tcp_sockets(family, states.clone(), Some(port), &mut |socket| {
-            let id = &socket.socket_id;
+        tcp_sockets(family, states.clone(), Some(port), ExtensionFlags::empty(), &mut |socket| {
+            let id = &socket.header.socket_id;
             let target = SocketAddr::new(id.destination_address, id.destination_port);
             if targets.contains(&target) {
                 let (used, time_wait) = pairs.entry((id.source_address, target)).or_default();
                 *used += 1;
-                *time_wait += u64::from(socket.state == TCP_TIME_WAIT);
+                *time_wait += u64::from(socket.header.state == TCP_TIME_WAIT);
             }
         })?;
     }

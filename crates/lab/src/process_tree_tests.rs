@@ -72,6 +72,7 @@ fn what_was_used_is_the_difference_of_two_readings() {
         resident_bytes: (3 * 6) << 10,
         proportional_bytes: Some((3 * 3) << 10),
         run_queue_ns: None,
+        threads_cpu_ns: None,
         busiest: Vec::new(),
     };
     assert_eq!(used, expected);

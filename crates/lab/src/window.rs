@@ -52,6 +52,8 @@ pub struct Watched<'a> {
     pub cpus: Vec<u32>,
     /// Addresses of the target, where its clients are on this host.
     pub targets: &'a BTreeSet<SocketAddr>,
+    /// Ports that the server listens on, if it is on this host.
+    pub listening: BTreeSet<u16>,
 }
 
 /// The processes of a server over a window.
@@ -209,7 +211,7 @@ impl<'a> Window<'a> {
                 opened: behind.and_then(View::counters),
                 closed: None,
             },
-            host: HostReading::take(&Root::default(), watched.links, watched.targets),
+            host: host_reading(&watched),
             watched,
             is_virtual: is_virtual(&Root::default()),
             read_ns: Control::now_ns(),
@@ -250,8 +252,7 @@ impl<'a> Window<'a> {
         }
         let (server, origin) = (self.server.reading(), self.origin.reading());
         let read_ns = Control::now_ns();
-        let host = (self.readings == 0)
-            .then(|| HostReading::take(&Root::default(), self.watched.links, self.watched.targets));
+        let host = (self.readings == 0).then(|| host_reading(&self.watched));
         // Whoever was interrupted may have read what is the window's.
         if Instant::now() > opens {
             return;
@@ -282,7 +283,7 @@ impl<'a> Window<'a> {
                     self.server.open();
                     self.origin.open();
                     self.read_ns = Control::now_ns();
-                    self.host = HostReading::take(&Root::default(), self.watched.links, self.watched.targets);
+                    self.host = host_reading(&self.watched);
                 }
                 (self.looks, self.cost) = Default::default();
                 self.count(began);
@@ -322,7 +323,7 @@ impl<'a> Window<'a> {
         self.counted.closed = self.watched.origin.as_ref().and_then(View::counters);
         self.server.close();
         self.origin.close();
-        let mut closed = HostReading::take(&Root::default(), self.watched.links, self.watched.targets);
+        let mut closed = host_reading(&self.watched);
         self.stalls = self.watch.take().map(Watch::end).unwrap_or_default();
         if closed.at().saturating_duration_since(self.host.at()) < SHORT {
             std::thread::sleep(TIMER.saturating_sub(closed.at().elapsed()));
@@ -364,6 +365,10 @@ impl<'a> Window<'a> {
     }
 }
 
+fn host_reading(watched: &Watched<'_>) -> HostReading {
+    HostReading::take(&Root::default(), watched.links, watched.targets, &watched.listening)
+}
+
 /// How long to wait behind a look that took so much CPU time.
 fn pause_after(cost: Duration) -> Duration {
     PAUSE.max(cost * PAUSE_PER_COST)
@@ -376,7 +381,15 @@ mod tests {
 
     fn watched(server: Option<ProcessTree>, links: &BTreeSet<String>) -> Watched<'_> {
         static NO_TARGETS: BTreeSet<SocketAddr> = BTreeSet::new();
-        Watched { server, origin: None, from_start: true, links, cpus: Vec::new(), targets: &NO_TARGETS }
+        Watched {
+            server,
+            origin: None,
+            from_start: true,
+            links,
+            cpus: Vec::new(),
+            targets: &NO_TARGETS,
+            listening: BTreeSet::new(),
+        }
     }
 
     /// A process with so many ticks of user time, threads and descriptors.

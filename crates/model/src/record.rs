@@ -258,6 +258,10 @@ pub struct HostUse {
     pub suspended_ns: u64,
     /// Counters of TCP; absent where they could not be read.
     pub tcp: Option<TcpUse>,
+    /// Connection requests that the server's own listening sockets dropped, because an accept queue was full or for want of memory;
+    /// absent where the server is not on this host, or the kernel does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listener_drops: Option<u64>,
     /// CPU by CPU, in ascending order of number.
     pub cpus: Vec<CpuUse>,
     /// The network interfaces that packets to the target take.

@@ -27,6 +27,7 @@ use crate::order::{Course, Step};
 use crate::record_all::{RecordAll, RecordAllError};
 use crate::trace::TraceWriter;
 use webstone_lab::agent::{OnHosts, ServerAgents, Watched as WatchedElsewhere};
+use webstone_lab::host_use::LOOPBACK;
 use webstone_lab::interrupt::Interrupt;
 use webstone_lab::measured::MeasuredServer;
 use webstone_lab::origin::Origin;
@@ -315,6 +316,8 @@ impl Sweep<'_> {
             links: self.links,
             cpus: self.server_cpus.clone(),
             targets: self.targets,
+            // Only to a server on this host do requests go over its loopback.
+            listening: ports(self.targets, self.links.contains(LOOPBACK)),
         });
         let (started, mut ticked) = (Instant::now(), Instant::now());
         let (mut raised, mut before, mut hosts_at) = (0, None, Instant::now());
@@ -462,6 +465,11 @@ impl Sweep<'_> {
         }
         Some(counted)
     }
+}
+
+/// Ports of the target's addresses, if they are this host's.
+pub(crate) fn ports(targets: &BTreeSet<SocketAddr>, are_here: bool) -> BTreeSet<u16> {
+    targets.iter().filter(|_| are_here).map(SocketAddr::port).collect()
 }
 
 /// What others take of the generator's CPUs, of which its own share no counter need tell. Nothing where other hosts make the load.

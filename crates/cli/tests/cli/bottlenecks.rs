@@ -203,9 +203,11 @@ fn a_queue_that_is_too_short_is_seen_by_its_overflows() {
     let arguments = [&["-c", "32", "--warmup", "0s"][..], CLOSED].concat();
     let Some(record) = measured("queue", 1, &arguments) else { return };
     let [limit] = &limits(&record)[..] else { panic!("one level") };
-    let overflows = record.iterations[0].host.as_ref().unwrap().tcp.unwrap().listen_overflows;
-    assert!(overflows > 0, "31 clients find a queue of two full");
-    let told = format!("{overflows} accept-queue overflow");
+    let host = record.iterations[0].host.as_ref().unwrap();
+    let dropped = host.listener_drops.unwrap();
+    assert!(dropped > 0, "31 clients find a queue of two full");
+    assert!(host.tcp.unwrap().listen_drops >= dropped, "those of all sockets: {host:?}");
+    let told = format!("the server's listening sockets dropped {dropped} connection request");
     assert!(limit.sentence.contains(&told), "{}", limit.sentence);
     assert_told(&record, limit, LimitingResource::None, &["a lock, a queue"]);
 }

@@ -276,7 +276,7 @@ fn links_and_kernels_of_all_hosts_are_told() {
     }
     let sentence = of(&record).limit.sentence;
     assert!(
-        sentence.contains("generator 2's kernel counted 0 accept-queue overflows and 4 of "),
+        sentence.contains("generator 2's kernel counted 0 accept-queue overflows of any program and 4 of "),
         "{sentence}"
     );
     assert!(sentence.contains("generator 3's kernel counted"), "{sentence}");

@@ -323,6 +323,7 @@ fn level(
         links: &place.links,
         cpus,
         targets: &targets,
+        listening: place.ports.clone(),
     });
     voice.answer(number, Answer::Ready)?;
     loop {

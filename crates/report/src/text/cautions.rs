@@ -363,19 +363,13 @@ fn host(record: &RunRecord, found: &mut Vec<Caution>) {
         generator.map_or_else(|| "this host".to_owned(), |number| format!("generator {}", number + 1))
     };
     for (generator, hosts) in &hosts {
-        let overflows = sum(hosts, |tcp| tcp.listen_overflows);
-        if overflows > 0 {
-            found.push(listen_queue(overflows, &named(generator)));
-        }
+        found.extend(listen_queue(hosts, &named(generator)));
     }
     for agent in 0..record.target.agents.len() as u32 {
         let there = record.iterations.iter().flat_map(|run| run.server_networks());
         let there: Vec<&HostUse> =
             there.filter(|there| there.agent == agent).map(|there| &there.host).collect();
-        let there = sum(&there, |tcp| tcp.listen_overflows);
-        if there > 0 {
-            found.push(listen_queue(there, &record.server_host_named(agent)));
-        }
+        found.extend(listen_queue(&there, &record.server_host_named(agent)));
     }
     for (generator, hosts) in &hosts {
         let syn = sum(hosts, |tcp| tcp.syn_retransmitted);
@@ -388,9 +382,26 @@ fn host(record: &RunRecord, found: &mut Vec<Caution>) {
     pressure(&record.spec, &record.iterations, found);
 }
 
-fn listen_queue(overflows: u64, host: &str) -> Caution {
-    let what = format!("the listen queue of {host} was full {}", counted(overflows, "time", "times"));
-    Caution::new("LISTEN QUEUE", what).meaning("each such connection waits a second or more for its next SYN")
+/// What the server's listening sockets dropped; where the kernel did not tell, what those of all programs of the host did.
+fn listen_queue(hosts: &[&HostUse], host: &str) -> Option<Caution> {
+    let sum = |of: fn(&HostUse) -> u64| hosts.iter().map(|host| of(host)).fold(0, u64::saturating_add);
+    let (count, what) = match hosts.iter().all(|host| host.listener_drops.is_some()) {
+        true => {
+            let dropped = sum(|host| host.listener_drops.unwrap_or(0));
+            let requests = counted(dropped, "connection request", "connection requests");
+            (dropped, format!("the server's listening sockets dropped {requests}"))
+        }
+        false => {
+            let overflows = sum(|host| host.tcp.map_or(0, |tcp| tcp.listen_overflows));
+            let times = counted(overflows, "time", "times");
+            (
+                overflows,
+                format!("listen queues of {host}, the server's or another program's, were full {times}"),
+            )
+        }
+    };
+    let caution = Caution::new("LISTEN QUEUE", what);
+    (count > 0).then(|| caution.meaning("each such connection waits a second or more for its next SYN"))
 }
 
 /// Local ports and open files that were nearly used up.

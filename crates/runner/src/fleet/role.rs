@@ -34,7 +34,7 @@ use crate::placement::{ServerPlace, place};
 use crate::preflight::needs::Load;
 use crate::preflight::target::{self, TargetError, TargetFacts};
 use crate::run::foresee;
-use crate::sweep::looked_for;
+use crate::sweep::{looked_for, ports};
 
 /// Between two looks at a running level: each takes CPU time from its load.
 const LOOK: Duration = Duration::from_millis(250);
@@ -235,6 +235,7 @@ impl Maker {
             links: &ready.links,
             cpus: Vec::new(),
             targets: &ready.addresses,
+            listening: ports(&ready.addresses, ready.here),
         });
         let outcome = std::thread::scope(|scope| {
             let (done, is_done) = channel();

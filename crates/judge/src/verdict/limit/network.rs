@@ -74,8 +74,10 @@ pub(super) fn trouble(record: &RunRecord, runs: &[&IterationRecord]) -> Option<S
     let makers = makers(runs).into_values().flatten();
     let has_any = makers
         .chain(servers_kernels(record, runs).into_values().flatten())
-        .filter_map(|host| host.tcp)
-        .any(|tcp| tcp.listen_overflows + tcp.syn_retransmitted > 0);
+        .filter_map(|host| Some((host, host.tcp?)))
+        .any(|(host, tcp)| {
+            host.listener_drops.unwrap_or(tcp.listen_overflows) > 0 || tcp.syn_retransmitted > 0
+        });
     has_any.then(|| kernel(record, runs))
 }
 
@@ -107,30 +109,29 @@ fn servers_kernels<'a>(
 
 /// What the kernels counted that a server at its limit makes them count.
 pub(super) fn kernel(record: &RunRecord, runs: &[&IterationRecord]) -> String {
-    let tcp = |hosts: Vec<&HostUse>| hosts.into_iter().filter_map(|host| host.tcp).collect::<Vec<_>>();
     let makers = makers(runs);
     let of_makers: Vec<String> = match makers.len() > KERNELS_MAX {
-        true => counters("the load generators' kernels", tcp(makers.into_values().flatten().collect()))
+        true => counters("the load generators' kernels", makers.into_values().flatten().collect())
             .into_iter()
             .collect(),
         false => makers
             .into_iter()
             .filter_map(|(generator, hosts)| {
                 let whose = generator.map(|number| format!("generator {}'s kernel", number + 1));
-                counters(whose.as_deref().unwrap_or("this host's kernel"), tcp(hosts))
+                counters(whose.as_deref().unwrap_or("this host's kernel"), hosts)
             })
             .collect(),
     };
     let servers = servers_kernels(record, runs);
     let of_servers: Vec<String> = match servers.len() > KERNELS_MAX {
-        true => counters("the kernels of the server's hosts", tcp(servers.into_values().flatten().collect()))
+        true => counters("the kernels of the server's hosts", servers.into_values().flatten().collect())
             .into_iter()
             .collect(),
         false => servers
             .into_iter()
             .filter_map(|(agent, hosts)| {
                 let whose = agent.map(|agent| format!("{}'s kernel", record.server_host_named(agent)));
-                counters(whose.as_deref().unwrap_or("the server's kernel"), tcp(hosts))
+                counters(whose.as_deref().unwrap_or("the server's kernel"), hosts)
             })
             .collect(),
     };
@@ -141,20 +142,29 @@ pub(super) fn kernel(record: &RunRecord, runs: &[&IterationRecord]) -> String {
     }
 }
 
-fn counters(whose: &str, counted_in: Vec<TcpUse>) -> Option<String> {
-    let mut sum = TcpUse::default();
+/// What a kernel counted. Overflows are of all sockets of its host; where it told what the server's own dropped, that stands instead.
+fn counters(whose: &str, hosts: Vec<&HostUse>) -> Option<String> {
+    let (mut sum, mut dropped) = (TcpUse::default(), Some(0_u64));
     let mut known = false;
-    for tcp in counted_in {
+    for host in hosts {
+        let Some(tcp) = host.tcp else { continue };
         known = true;
-        sum.listen_overflows = sum.listen_overflows.saturating_add(tcp.listen_overflows);
-        sum.retransmitted = sum.retransmitted.saturating_add(tcp.retransmitted);
-        sum.syn_retransmitted = sum.syn_retransmitted.saturating_add(tcp.syn_retransmitted);
-        sum.segments_sent = sum.segments_sent.saturating_add(tcp.segments_sent);
+        sum = sum.plus(tcp);
+        dropped = dropped.zip(host.listener_drops).map(|(sum, more)| sum.saturating_add(more));
     }
+    let (queues, its) = match dropped {
+        Some(dropped) => {
+            let requests = counted(dropped, "connection request", "connection requests");
+            (format!("the server's listening sockets dropped {requests}, "), String::new())
+        }
+        None => {
+            let overflows = counted(sum.listen_overflows, "accept-queue overflow", "accept-queue overflows");
+            (String::new(), format!("{overflows} of any program and "))
+        }
+    };
     known.then(|| {
         format!(
-            "{whose} counted {} and {} of {} retransmitted ({} of them SYN)",
-            counted(sum.listen_overflows, "accept-queue overflow", "accept-queue overflows"),
+            "{queues}{whose} counted {its}{} of {} retransmitted ({} of them SYN)",
             sum.retransmitted,
             counted(sum.segments_sent, "segment", "segments"),
             sum.syn_retransmitted

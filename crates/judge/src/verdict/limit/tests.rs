@@ -232,6 +232,24 @@ fn what_others_took_is_no_limit_of_the_server() {
     );
 }
 
+#[test]
+fn only_what_the_servers_own_sockets_dropped_is_told_of_it() {
+    let of = |listener_drops: Option<u64>| {
+        let limit = limit_of(|_, run| {
+            used(run, 60, 6, 0, 60);
+            let host = run.host.as_mut().unwrap();
+            host.tcp = Some(TcpUse { listen_overflows: 3, ..TcpUse::default() });
+            host.listener_drops = listener_drops;
+        });
+        limit.sentence.split("Also seen: ").nth(1).unwrap().to_owned()
+    };
+    assert!(
+        of(None).starts_with("this host's kernel counted 12 accept-queue overflows of any program and 0 of")
+    );
+    let own = "the server's listening sockets dropped 8 connection requests, this host's kernel counted 0 of";
+    assert!(of(Some(2)).starts_with(own), "{}", of(Some(2)));
+}
+
 /// A server of this host, whose CPU others keep busy.
 fn beside_others(run: &mut IterationRecord, used_s: u64, waited_s: u64) {
     used(run, used_s, 0, 600 - used_s - 10, 60);
@@ -295,7 +313,7 @@ fn nothing_is_ruled_out_that_was_not_demonstrably_idle() {
          busiest CPU was busy 11 % of the time, the generator's worker used 10 % of CPU 1, 1 % of what it can \
          do by its calibration. Answers wait for a lock, a queue, a rate limit, a disk, a backend or a setting of the \
          server; or the clients are too few to keep it busy. Also seen: this host's kernel counted 0 \
-         accept-queue overflows and 0 of 20000 segments retransmitted (0 of them SYN).",
+         accept-queue overflows of any program and 0 of 20000 segments retransmitted (0 of them SYN).",
     );
     // Clients that think.
     limited(
@@ -322,7 +340,7 @@ fn nothing_is_ruled_out_that_was_not_demonstrably_idle() {
          busiest CPU was busy 11 % of the time, the generator's worker used 10 % of CPU 1, 1 % of what it can \
          do by its calibration. Answers wait for a lock, a queue, a rate limit, a disk, a backend or a setting of the \
          server; or the clients are too few to keep it busy. Also seen: this host's kernel counted 12 \
-         accept-queue overflows and 0 of 20000 segments retransmitted (0 of them SYN), disks read 4500.0 kB/s \
+         accept-queue overflows of any program and 0 of 20000 segments retransmitted (0 of them SYN), disks read 4500.0 kB/s \
          for the server, 10.0 page faults per second waited for a disk, 20.0 requests in progress for 2 threads \
          of the server.",
     );
