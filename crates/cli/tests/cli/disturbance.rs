@@ -53,6 +53,13 @@ fn causes(record: &Value) -> Vec<&str> {
     reasons.iter().map(|reason| reason["cause"].as_str().unwrap()).collect()
 }
 
+/// Noise is why, of whatever kind the worst of it was: what was taken, a CPU that was slow, or that nobody came to look in time.
+#[track_caller]
+fn is_noise(record: &Value, said: &Said) {
+    let kinds = ["disturbed", "slowed", "unjudged"];
+    assert!(causes(record).iter().any(|cause| kinds.contains(cause)), "{}", said.err);
+}
+
 #[test]
 fn a_neighbour_on_the_generators_cpu_the_servers_or_both_condemns() {
     if !two_cpus() {
@@ -62,7 +69,7 @@ fn a_neighbour_on_the_generators_cpu_the_servers_or_both_condemns() {
         let (said, record) = beside(burners, &["--retries", "1"]);
         assert_eq!(said.code, 4, "{burners:?}: {}", said.err);
         assert_eq!(record["computed"]["verdict"]["standing"], "invalid");
-        assert!(causes(&record).contains(&"disturbed"), "{burners:?}: {}", said.err);
+        is_noise(&record, &said);
         assert!(said.err.contains("void, will be repeated: "), "{}", said.err);
         // Every attempt is there, and the last one stands.
         let attempts = |list: &str| record[list].as_array().unwrap().len();
@@ -98,7 +105,7 @@ fn a_stop_of_the_program_in_a_window_condemns_it() {
     let said = run.end();
     let record: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err));
     assert_eq!(said.code, 4, "{}", said.err);
-    assert!(causes(&record).contains(&"disturbed"), "{}", said.err);
+    is_noise(&record, &said);
     let stalled = record["iterations"][0]["measured"]["generator"]["workers"][0]["stalled_ns_max"].as_u64();
     assert!(stalled >= Some(1_000_000_000), "{stalled:?}");
 }

@@ -38,11 +38,16 @@ fn a_stream_says_what_the_record_says() {
     // Percentiles come once a second, and of no more requests than there were in the end.
     let with_percentiles = |line: &&&Value| line["live"]["response"].is_object();
     let ticks = named(&lines, "tick");
-    let last = ticks.iter().rev().find(with_percentiles).expect("a window is longer than a second");
-    let response = &last["live"]["response"];
-    let nanos = |name: &str| response[name].as_u64().unwrap();
-    assert!(nanos("count") <= iterations[1]["measured"]["counts"]["succeeded"].as_u64().unwrap());
-    assert!(0 < nanos("p50_ns") && nanos("p50_ns") <= nanos("p99_ns") && nanos("p99_ns") <= nanos("max_ns"));
+    // On a busy machine, whoever would copy them may come too late in a window that is hardly longer than a second.
+    for tick in ticks.iter().filter(with_percentiles) {
+        let response = &tick["live"]["response"];
+        let nanos = |name: &str| response[name].as_u64().unwrap();
+        let of_level = |run: &&Value| run["clients"] == tick["at"]["clients"];
+        let counts = &iterations.iter().find(of_level).unwrap()["measured"]["counts"];
+        assert!(nanos("count") <= counts["succeeded"].as_u64().unwrap());
+        assert!(0 < nanos("p50_ns") && nanos("p50_ns") <= nanos("p99_ns"));
+        assert!(nanos("p99_ns") <= nanos("max_ns"));
+    }
     assert_eq!(lines.last().unwrap()["event"], "finished");
 }
 

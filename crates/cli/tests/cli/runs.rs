@@ -14,6 +14,11 @@ fn is_done(said: &Said) -> bool {
     said.code == 0 && said.err.is_empty() || said.code == 4 && said.err.starts_with("invalid: ")
 }
 
+/// Whether a run came to its end, whatever a busy machine made its figures worth.
+fn is_whole(said: &Said) -> bool {
+    said.code == 0 || said.code == 4 && said.err.contains("\ninvalid: ")
+}
+
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
@@ -37,7 +42,7 @@ fn a_run_prints_a_report_and_leaves_a_complete_record() {
     assert_eq!(record["iterations"].as_array().unwrap().len(), 2);
     assert_eq!(record["command_line"].as_array().unwrap().len(), 1 + SHORT.len());
 
-    let lines: Vec<&str> = said.err.lines().collect();
+    let lines: Vec<&str> = said.err.lines().filter(|line| !line.starts_with("invalid: ")).collect();
     assert_eq!(lines.len(), 5, "{}", said.err);
     assert!(lines[0].starts_with("standard on the embedded server at http://127.0.0.1:"), "{}", lines[0]);
     assert!(lines[0].ends_with(": 2 levels, about 1 s"), "{}", lines[0]);
@@ -114,7 +119,7 @@ fn pages_end_a_level_and_every_one_is_counted() {
         "per-request",
     ];
     let said = webstone_in(dir.path(), &arguments);
-    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(is_whole(&said), "{}", said.err);
     let report = json(&said.out);
     for iteration in report["iterations"].as_array().unwrap() {
         let counts = &iteration["measured"]["counts"];
@@ -134,7 +139,7 @@ fn a_hit_counts_its_requests_keeps_its_connections_and_stores_nothing() {
     let server = Server::start(dir.path(), &["--threads", "1"]);
     let url = format!("{}/file500.html", server.url);
     let said = webstone_in(dir.path(), &["hit", &url, "-n", "200", "-c", "4", "-t", "1", "--format", "json"]);
-    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(is_whole(&said), "{}", said.err);
     let report = json(&said.out);
     let counts = &report["iterations"][0]["measured"]["counts"];
     assert_eq!(counts["succeeded"], 200);
@@ -144,7 +149,7 @@ fn a_hit_counts_its_requests_keeps_its_connections_and_stores_nothing() {
 
     let said =
         webstone_in(dir.path(), &["hit", &url, "-n", "50", "-c", "2", "-K", "--latency", "--store", "-q"]);
-    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    assert!(is_done(&said), "{said:?}");
     assert!(said.out.lines().any(|line| line.starts_with("Requests/sec:")), "{}", said.out);
     let run = only_entry(&dir.path().join("runs"));
     assert!(run.file_name().unwrap().to_str().unwrap().ends_with("-hit"), "{}", run.display());
@@ -192,7 +197,7 @@ fn traces_go_to_standard_error() {
     let arguments = ["run", "-c", "1", "-n", "3", "-d", "0s", "--warmup", "0s", "--trace", "1", "--no-store"];
     let said =
         webstone_in(dir.path(), &[arguments.as_slice(), &["-H", "Authorization: Basic c2VjcmV0"]].concat());
-    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(is_whole(&said), "{}", said.err);
     assert!(said.err.contains("> GET /file") && said.err.contains("< HTTP/1.1 200"), "{}", said.err);
     assert!(!said.err.contains("c2VjcmV0"), "{}", said.err);
     assert!(!said.out.contains("GET /file500.html HTTP"), "{}", said.out);
