@@ -1,8 +1,10 @@
 //! `webstone servers`: what --server can name.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use webstone_lab::servers;
+use webstone_lab::servers::interfaces::Lacking;
 use webstone_model::spec::{Interface, ServerChoice, ServerSpec, Software};
 
 use crate::args::{ServersArgs, ServersCommand};
@@ -28,12 +30,18 @@ fn list() -> String {
         let _ = writeln!(out, "{name:<15} {version:<width$} {summary}");
     }
     out += "\nInterfaces, for --server-interface (in parentheses: the package to install):\n";
+    let mut unusable: BTreeSet<String> = BTreeSet::new();
+    unusable.extend(Software::ALL.into_iter().filter_map(servers::unusable).map(|found| found.to_string()));
     for software in Software::ALL {
         let names: Vec<String> = servers::interfaces::of(software)
             .iter()
             .map(|interface| match servers::interfaces::missing(software, *interface) {
                 None => interface.to_string(),
-                Some(package) => format!("{interface} ({package})"),
+                Some(Lacking { package, unusable: None }) => format!("{interface} ({package})"),
+                Some(Lacking { unusable: Some(found), .. }) => {
+                    unusable.insert(found.to_string());
+                    format!("{interface} (not for {})", found.user)
+                }
             })
             .collect();
         if !names.is_empty() {
@@ -43,6 +51,10 @@ fn list() -> String {
     out += "\nTLS (--tls) and HTTP/2 (--http 2):\n";
     for software in Software::ALL {
         out += &listed(software.name(), &[servers::tls::summary(software)]);
+    }
+    if !unusable.is_empty() {
+        out += "\nInstalled, but not for the user that servers run as:\n";
+        unusable.iter().for_each(|found| out += &format!("{found}\n"));
     }
     out + "\nAll but the first and the last have two profiles: stock, as Debian ships it, and\n:tuned. With --server-cache, a proxy caches answers.\n"
 }
@@ -70,10 +82,13 @@ fn version(software: Software) -> String {
         Software::Command => "yours".to_owned(),
         _ => match servers::find(&ServerSpec { software, ..ServerSpec::default() }) {
             Ok(installed) => installed.version,
-            Err(_) => {
-                let package = servers::driver(software).map_or("", |driver| driver.package());
-                format!("none: apt-get install {package}")
-            }
+            Err(_) => match servers::unusable(software) {
+                Some(found) => format!("not for {}", found.user),
+                None => {
+                    let package = servers::driver(software).map_or("", |driver| driver.package());
+                    format!("none: apt-get install {package}")
+                }
+            },
         },
     }
 }

@@ -101,10 +101,13 @@ impl Desk for CommandLine {
                     (Some(format!("webstone {}", env!("CARGO_PKG_VERSION"))), "embedded".to_owned())
                 }
                 (_, Ok(found)) => (Some(found.version), String::new()),
-                (_, Err(_)) => {
-                    let package = servers::driver(software).map_or("", |driver| driver.package());
-                    (None, format!("apt-get install {package}"))
-                }
+                (_, Err(_)) => match servers::unusable(software) {
+                    Some(found) => (None, found.to_string()),
+                    None => {
+                        let package = servers::driver(software).map_or("", |driver| driver.package());
+                        (None, format!("apt-get install {package}"))
+                    }
+                },
             };
             KnownServer { name: software.name(), installed, hint }
         };

@@ -18,6 +18,7 @@ mod nginx;
 mod nginx_proxy;
 mod problem;
 mod program;
+mod runnable;
 mod running;
 mod site;
 pub mod tls;
@@ -30,8 +31,8 @@ use webstone_model::spec::{Interface, Logging, Profile, ServerChoice, ServerSpec
 
 pub(crate) use answering::Asked;
 pub use problem::ServerError;
-pub use program::on_path;
-pub use program::{Installed, find};
+pub use program::{Installed, find, on_path, unusable};
+pub use runnable::Unusable;
 pub use running::{Launch, RunningServer, only_inherited};
 
 /// What a driver configures: a server's specification and its place on this host.

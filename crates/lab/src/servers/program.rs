@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use webstone_model::spec::{ServerSpec, Software};
 
+use super::runnable::{self, Unusable};
 use super::{Refusal, command, driver, only_inherited};
 
 /// Where servers are installed that are not on every user's path.
@@ -37,22 +38,35 @@ pub fn find(spec: &ServerSpec) -> Result<Installed, Refusal> {
         }
         _ => spec.program.clone(),
     };
-    let path = match &named {
-        Some(name) => on_path(name).ok_or_else(|| Refusal {
+    let refusal = |lack: Lack| match (lack, &named) {
+        (Lack::Unusable(unusable), _) => Refusal {
+            what: format!("the server {} cannot be run: {unusable}", spec.software.name()),
+            hint: Unusable::HINT.to_owned(),
+        },
+        (Lack::Missing, Some(name)) => Refusal {
             what: format!("there is no program `{name}` for the server {}", spec.software.name()),
             hint: match spec.software {
                 Software::Command => "name it with its path, or install it".to_owned(),
                 _ => "remove server.program: the program is then found by its name".to_owned(),
             },
-        })?,
-        None => driver.programs().iter().find_map(|name| on_path(name)).ok_or_else(|| Refusal {
-            what: format!("{} is not installed: there is no program {}", spec.software.name(), driver.programs().join(" or ")),
+        },
+        (Lack::Missing, None) => Refusal {
+            what: format!(
+                "{} is not installed: there is no program {}",
+                spec.software.name(),
+                driver.programs().join(" or ")
+            ),
             hint: format!(
                 "install it (Debian: apt-get install {}; its service need not run), or name the program with --server-program PATH",
                 driver.package()
             ),
-        })?,
+        },
     };
+    let path = match &named {
+        Some(name) => for_servers(&[name]),
+        None => for_servers(driver.programs()),
+    };
+    let path = path.map_err(refusal)?;
     let build = match driver.version_argument() {
         "" => String::new(),
         argument => asked(&path, argument),
@@ -60,15 +74,56 @@ pub fn find(spec: &ServerSpec) -> Result<Installed, Refusal> {
     Ok(Installed { version: version(&build), path, build })
 }
 
+/// The program of a server that is there and cannot be used; `None` where one is installed, and where none is.
+pub fn unusable(software: Software) -> Option<Unusable> {
+    match for_servers(driver(software)?.programs()) {
+        Err(Lack::Unusable(unusable)) => Some(unusable),
+        _ => None,
+    }
+}
+
+/// Why a server has no program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Lack {
+    /// There is none.
+    Missing,
+    /// The user that servers run as cannot use the first that there is, nor any other.
+    Unusable(Unusable),
+}
+
+/// The first of some programs, by their names or paths, that the user of servers can run.
+pub(super) fn for_servers(names: &[impl AsRef<str>]) -> Result<PathBuf, Lack> {
+    let mut lack = Lack::Missing;
+    for path in names.iter().flat_map(|name| all_on_path(name.as_ref())) {
+        match (runnable::runs(&path), &lack) {
+            (Ok(()), _) => return Ok(path),
+            (Err(unusable), Lack::Missing) => lack = Lack::Unusable(unusable),
+            (Err(_), Lack::Unusable(_)) => {}
+        }
+    }
+    Err(lack)
+}
+
 /// A program by its name or path, also where it is installed for administrators only.
 pub fn on_path(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        let path = std::path::absolute(name).ok()?;
-        return is_program(&path).then_some(path);
-    }
+    all_on_path(name).into_iter().next()
+}
+
+/// All that are there of one name, in the order of the path; one path is itself alone.
+fn all_on_path(name: &str) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = match name.contains('/') {
+        true => std::path::absolute(name).into_iter().collect(),
+        false => folders().map(|folder| folder.join(name)).collect(),
+    };
+    all.retain(|file| is_program(file));
+    all
+}
+
+/// Where programs are looked for.
+pub(super) fn folders() -> impl Iterator<Item = PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(SYSTEM_PATHS.iter().map(PathBuf::from));
-    folders.map(|folder| folder.join(name)).find(|file| is_program(file))
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    folders.into_iter().chain(SYSTEM_PATHS.iter().map(PathBuf::from))
 }
 
 fn is_program(path: &Path) -> bool {

@@ -85,10 +85,12 @@ fn lack(cell: &Cell) -> Option<String> {
     if !of(software).contains(&interface) {
         return Some(format!("{interface}: {name} has no such interface"));
     }
-    if let Some(package) = missing(software, interface) {
-        return Some(format!(
-            "{interface}: what {name} needs for it is not installed (Debian: apt-get install {package})"
-        ));
+    if let Some(lacking) = missing(software, interface) {
+        let remedy = match lacking.unusable {
+            None => format!(" (Debian: apt-get install {})", lacking.package),
+            Some(_) => String::new(),
+        };
+        return Some(format!("{interface}: {}{remedy}", lacking.sentence(software)));
     }
     // What cannot be read is told by the run.
     let workload = (!has_ready_heads(Some(interface))).then(|| load_workload(&cell.spec.workload).ok())??;

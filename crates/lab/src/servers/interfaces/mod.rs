@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 use webstone_model::spec::{Interface, ServerSpec, Software};
 
-use super::program::on_path;
+use super::program::{Lack, for_servers, on_path};
+use super::runnable::{self, Unusable};
 use super::{ERROR_LOG, Refusal, Setup, Site};
 
 /// Path of the handler.
@@ -43,12 +44,54 @@ pub struct Need {
     pub package: &'static str,
 }
 
+/// Something that an interface needs and does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lacking {
+    /// Debian's package.
+    pub package: &'static str,
+    /// What is there of it and cannot be used; `None` where nothing is.
+    pub unusable: Option<Unusable>,
+}
+
+impl Lacking {
+    /// `what nginx needs for it is not installed`.
+    pub fn sentence(&self, software: Software) -> String {
+        match &self.unusable {
+            None => format!("what {} needs for it is not installed", software.name()),
+            Some(unusable) => format!("what {} needs for it cannot be run: {unusable}", software.name()),
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> String {
+        match self.unusable {
+            None => format!("install it (Debian: apt-get install {})", self.package),
+            Some(_) => Unusable::HINT.to_owned(),
+        }
+    }
+}
+
 impl Need {
     /// Where it is.
     fn found(self) -> Option<PathBuf> {
-        self.any_of.iter().find_map(|name| match Path::new(name).is_absolute() {
-            true => Some(PathBuf::from(name)).filter(|path| path.is_file()),
-            false => on_path(name),
+        self.sought().ok()
+    }
+
+    fn sought(self) -> Result<PathBuf, Lacking> {
+        let lacking = |unusable| Lacking { package: self.package, unusable };
+        if self == APXS {
+            // webstone itself runs it, before the server is started.
+            return self.any_of.iter().find_map(|name| on_path(name)).ok_or(lacking(None));
+        }
+        if let Some(file) = self.any_of.iter().map(Path::new).find(|path| path.is_absolute()) {
+            if !file.is_file() {
+                return Err(lacking(None));
+            }
+            return runnable::reads(file).map(|()| file.to_owned()).map_err(|it| lacking(Some(it)));
+        }
+        for_servers(self.any_of).map_err(|lack| match lack {
+            Lack::Missing => lacking(None),
+            Lack::Unusable(unusable) => lacking(Some(unusable)),
         })
     }
 }
@@ -92,9 +135,9 @@ fn needs(software: Software, interface: Interface) -> &'static [Need] {
     }
 }
 
-/// The first package that an interface needs and that is not installed.
-pub fn missing(software: Software, interface: Interface) -> Option<&'static str> {
-    needs(software, interface).iter().find(|need| need.found().is_none()).map(|need| need.package)
+/// The first thing that an interface needs and that is not installed for servers.
+pub fn missing(software: Software, interface: Interface) -> Option<Lacking> {
+    needs(software, interface).iter().find_map(|need| need.sought().err())
 }
 
 /// Whether a number of processes, or of request slots, stands behind a server.
@@ -143,9 +186,9 @@ pub(super) fn check(spec: &ServerSpec) -> Result<(), Refusal> {
     }
     match missing(spec.software, interface) {
         None => Ok(()),
-        Some(package) => Err(Refusal {
-            what: format!("server.interface: `{interface}`: what {name} needs for it is not installed"),
-            hint: format!("install it (Debian: apt-get install {package})"),
+        Some(lacking) => Err(Refusal {
+            what: format!("server.interface: `{interface}`: {}", lacking.sentence(spec.software)),
+            hint: lacking.hint(),
         }),
     }
 }
