@@ -79,6 +79,7 @@ fn empty(name: &str, levels: u32, pages: u32) -> RunRecord {
         tool: Tool { name: "webstone".to_owned(), version, commit: None },
         started_at: String::new(),
         finished_at: None,
+        took_ns: None,
         state: RunState::Partial,
         command_line: Vec::new(),
         spec,

@@ -28,7 +28,9 @@ const MEGABIT: u64 = 1_000_000;
 /// One reading of every counter.
 #[derive(Clone, Debug)]
 pub(crate) struct HostReading {
-    at: Instant,
+    /// Before and after the CPUs' counters were read: on a busy machine, reading may itself be interrupted.
+    began: Instant,
+    ended: Instant,
     tcp: Option<TcpUse>,
     cpus: Vec<CpuUse>,
     links: Vec<LinkUse>,
@@ -51,12 +53,14 @@ impl HostReading {
         targets: &BTreeSet<SocketAddr>,
         listening: &BTreeSet<u16>,
     ) -> HostReading {
-        let at = Instant::now();
         let tcp = tcp(root);
+        let began = Instant::now();
+        let cpus = cpus(root);
         HostReading {
-            at,
+            began,
+            ended: Instant::now(),
             tcp,
-            cpus: cpus(root),
+            cpus,
             links: links.iter().filter_map(|name| link(root, name)).collect(),
             descriptors: root.fullest_table(),
             others: OthersReading::take(root),
@@ -68,9 +72,14 @@ impl HostReading {
         }
     }
 
-    /// When it was taken.
-    pub(crate) fn at(&self) -> Instant {
-        self.at
+    /// When it was begun.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// When it was whole.
+    pub(crate) fn ended(&self) -> Instant {
+        self.ended
     }
 
     /// Reads again what other programs have used.
@@ -83,7 +92,7 @@ impl HostReading {
         let limits = limits::read(root);
         let known = |limit: u64| Some(limit).filter(|limit| *limit < u64::MAX);
         HostUse {
-            elapsed_ns: (later.at - self.at).as_nanos() as u64,
+            elapsed_ns: (later.ended - self.began).as_nanos() as u64,
             others: self.others.until(&later.others, own),
             throttled_ns: self
                 .throttled_ns

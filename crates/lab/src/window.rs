@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use webstone_engine::Control;
+use webstone_judge::plausible;
 use webstone_model::event::Phase;
 use webstone_model::record::{CpuWatch, HostUse, OriginCounts, OriginUse, ServerUse};
 use webstone_server::Counters;
@@ -34,9 +35,6 @@ const SHORTLY: Duration = Duration::from_millis(2);
 /// that matters, so what others used is read so much later there.
 const TIMER: Duration = Duration::from_millis(10);
 const SHORT: Duration = Duration::from_secs(1);
-/// The server's readings may lie further apart than the window's ends, or less far, by this share of the window and this much besides.
-const READ_APART_SHARE: u64 = 10;
-const READ_APART_NS: u64 = 100_000_000;
 
 /// What a window monitors.
 pub struct Watched<'a> {
@@ -183,9 +181,7 @@ impl Used {
     /// nobody looked for a second would make another window's work this one's. Then also says why.
     pub fn on_time(self, window_ns: u64) -> (Used, Option<String>) {
         let Some(read_for) = self.server_read_for else { return (self, None) };
-        let apart_ns = (read_for.as_nanos() as u64).abs_diff(window_ns);
-        // A window that never opened has no figures anyway.
-        if window_ns == 0 || apart_ns <= window_ns / READ_APART_SHARE + READ_APART_NS {
+        if plausible::is_of_window(read_for.as_nanos() as u64, window_ns) {
             return (self, None);
         }
         let why = format!(
@@ -277,7 +273,7 @@ impl<'a> Window<'a> {
                 self.is_open = true;
                 // Late, where nobody was there in time.
                 self.opens();
-                let is_of_start = self.watched.from_start && self.host.at().elapsed() <= READ_BEFORE_MAX;
+                let is_of_start = self.watched.from_start && self.host.ended().elapsed() <= READ_BEFORE_MAX;
                 if self.readings == 0 && !is_of_start {
                     // The servers first, so that what reading the rest takes is not in their window.
                     self.server.open();
@@ -301,9 +297,9 @@ impl<'a> Window<'a> {
         open.then(|| self.next_look.saturating_duration_since(Instant::now()))
     }
 
-    /// When the last of its two readings was taken.
+    /// When the last of its two readings was taken: the end of the time that they lie apart that is known by now.
     pub(crate) fn read_at(&self) -> Instant {
-        self.host_closed.as_ref().unwrap_or(&self.host).at()
+        self.host_closed.as_ref().map_or(self.host.began(), HostReading::ended)
     }
 
     /// Counts what is there, and all that was done since `began` as one look.
@@ -325,8 +321,8 @@ impl<'a> Window<'a> {
         self.origin.close();
         let mut closed = host_reading(&self.watched);
         self.stalls = self.watch.take().map(Watch::end).unwrap_or_default();
-        if closed.at().saturating_duration_since(self.host.at()) < SHORT {
-            std::thread::sleep(TIMER.saturating_sub(closed.at().elapsed()));
+        if closed.began().saturating_duration_since(self.host.ended()) < SHORT {
+            std::thread::sleep(TIMER.saturating_sub(closed.began().elapsed()));
             closed.others_again(&Root::default());
         }
         self.host_closed = Some(closed);

@@ -32,6 +32,7 @@ pub fn record(id: &str, levels: &[(u32, &[f64])]) -> RunRecord {
         tool: Tool::default(),
         started_at: String::new(),
         finished_at: None,
+        took_ns: None,
         state: RunState::Complete,
         command_line: Vec::new(),
         iterations: iterations.collect(),

@@ -41,6 +41,10 @@ pub struct RunRecord {
     pub started_at: String,
     /// When it ended; absent while it runs, and for ever if it was killed.
     pub finished_at: Option<String>,
+    /// How long it took, in nanoseconds of the monotonic clock, which nobody can set: moments are labels, and only this is
+    /// compared. Time between the rounds of a series is not in it. Absent while the run lasts, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_ns: Option<u64>,
     /// How it ended.
     pub state: RunState,
     /// The command line, as typed.
@@ -176,6 +180,9 @@ pub struct IterationRecord {
     pub iteration: u32,
     /// When the measured window opened (RFC 3339, UTC).
     pub started_at: String,
+    /// The same in nanoseconds of the monotonic clock since the run began. Absent where no window opened, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opened_ns: Option<u64>,
     /// Whether the user ended it before its time; its figures are over the time that it ran.
     pub interrupted: bool,
     /// What was measured.
@@ -230,7 +237,8 @@ pub enum Arm {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HostUse {
-    /// Time between the two readings, in nanoseconds: the window, within some milliseconds.
+    /// Time from the first reading to the last, in nanoseconds: the window, within some milliseconds. On a machine so busy that
+    /// nobody looked in time it may be much more or less, and all counters are of this time.
     pub elapsed_ns: u64,
     /// How long the window had been open when the first of them was taken, in nanoseconds: 0 where it was taken before.
     #[serde(skip_serializing_if = "is_zero")]
@@ -501,6 +509,7 @@ impl RunRecord {
             tool: self.tool.clone(),
             started_at: self.started_at.clone(),
             finished_at: self.finished_at.clone(),
+            took_ns: self.took_ns,
             state: self.state,
             command_line: self.command_line.clone(),
             series: self.series.clone(),

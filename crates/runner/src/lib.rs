@@ -19,6 +19,7 @@ pub mod record_all;
 mod rounds;
 mod run;
 mod run_error;
+mod run_time;
 pub mod series;
 mod sweep;
 mod trace;

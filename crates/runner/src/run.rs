@@ -28,6 +28,7 @@ use crate::preflight::target::{self, TargetFacts};
 use crate::record_all::RecordAll;
 use crate::rounds;
 pub use crate::run_error::RunError;
+use crate::run_time::RunTime;
 use crate::sweep::{Sweep, SweepError};
 use crate::trace::{TraceWriter, nowhere};
 use crate::under_test::{self, Found, UnderTest};
@@ -385,6 +386,7 @@ fn prepare(
         tool,
         started_at: clock::rfc3339(started),
         finished_at: None,
+        took_ns: None,
         state: RunState::Partial,
         command_line: redaction::command_line(&command_line),
         series,
@@ -457,6 +459,7 @@ impl Prepared {
             dealt: self.dealt.take(),
         });
         let server_cpus = watched_cpus(&self.record, &self.effective);
+        let time = RunTime::begin(&self.record);
         let mut unstored = ();
         let (server, origin) = match (&mut self.server, &mut self.found) {
             (Some(under_test), _) => {
@@ -478,6 +481,7 @@ impl Prepared {
                 Some(store) => store,
                 None => &mut unstored,
             },
+            time,
             spec: &self.effective,
             course,
             only_whole: self.part != Part::Whole,
@@ -502,6 +506,7 @@ impl Prepared {
             find.fill(&mut self.record.spec.load, &loads);
         }
         self.record.finished_at = Some(clock::rfc3339(SystemTime::now()));
+        self.record.took_ns = Some(time.now());
         let mut error = error.map(RunError::from);
         let path = self.keep(&mut error);
         if self.record.is_empty() && state == RunState::Interrupted {

@@ -25,6 +25,7 @@ use crate::generator::{Level, LevelError, LoadGenerator, Made, Outputs};
 use crate::observer::Observer;
 use crate::order::{Course, Step};
 use crate::record_all::{RecordAll, RecordAllError};
+use crate::run_time::RunTime;
 use crate::trace::TraceWriter;
 use webstone_lab::agent::{OnHosts, ServerAgents, Watched as WatchedElsewhere};
 use webstone_lab::host_use::LOOPBACK;
@@ -128,6 +129,8 @@ pub(crate) struct Sweep<'a> {
     /// Addresses of the target.
     pub(crate) targets: &'a BTreeSet<SocketAddr>,
     pub(crate) sink: &'a mut dyn Sink,
+    /// By which windows are placed in the run.
+    pub(crate) time: RunTime,
     pub(crate) spec: &'a RunSpec,
     pub(crate) course: Course,
     /// Whether levels that the user cut off are left out of the record, to be made again.
@@ -435,6 +438,7 @@ impl Sweep<'_> {
             schedule: ScheduleKept::of(&measured),
             iteration: step.iteration,
             started_at: clock::rfc3339(opened_at),
+            opened_ns: opened_ns.map(|instant_ns| self.time.at(instant_ns)),
             interrupted,
             identities: identities::check(&measured, &expected),
             measured,

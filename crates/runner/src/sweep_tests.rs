@@ -301,6 +301,7 @@ impl Stage {
             agents: &mut agents,
             origin: None,
             sink: &mut self.sink,
+            time: crate::run_time::RunTime::begin(&record),
             spec: &self.spec,
             course,
             only_whole: self.only_whole,

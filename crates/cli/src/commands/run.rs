@@ -16,7 +16,7 @@ use webstone_runner::{RunError, RunnerOptions};
 use webstone_store::{Derived, FIGURES, REPORT};
 use webstone_ui::registry::watched_by;
 
-use super::{calibrate, gates};
+use super::{calibrate, gates, verify};
 use crate::console::{self, Console, Delivery};
 use crate::display::Display;
 use crate::events::{All, EventLines};
@@ -69,6 +69,7 @@ pub(super) fn execute(intent: Intent, console: &Console, command_line: Vec<Strin
             if page.exists() {
                 console.note(format!("report: {}", page.display()));
             }
+            verify::as_stored(path)?;
         }
     }
     match (outcome.error, signals.exit()) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use webstone_judge::verdict::{self, Standing};
-use webstone_model::record::RunRecord;
+use webstone_model::record::{RunRecord, RunState};
 use webstone_model::series::{Kind, Series};
 use webstone_model::spec::RunSpec;
 use webstone_model::units::Nanos;
@@ -16,7 +16,7 @@ use webstone_store::{REPORT, plain_file};
 use webstone_ui::registry::watched_by;
 
 use super::cell_links::cell_links;
-use super::{calibrate, run};
+use super::{calibrate, run, verify};
 use crate::args::SeriesArgs;
 use crate::console::{self, Console};
 use crate::display::Display;
@@ -99,6 +99,8 @@ pub(super) fn execute(
         deliver(store.path(), store.series(), &records, format, output, &options)?;
         store_page(store.path(), store.series(), &records)?;
         console.note(format!("report: {}", store.path().join(REPORT).display()));
+        let finished = records.iter().flatten().filter(|record| record.state != RunState::Partial);
+        finished.map(|record| store.path().join(&record.id)).try_for_each(|path| verify::as_stored(&path))?;
     }
     ended(&store, &outcome, &records, &signals, console)
 }

@@ -29,6 +29,10 @@ const PROBLEMS_MAX: usize = 40;
 /// Largest file of allowed signers, in bytes.
 const SIGNERS_BYTES_MAX: u64 = 16 << 20;
 
+/// Variable of the environment that has every run verify the record that it stored. The tests set it: what a test measures must
+/// verify, whatever the machine did meanwhile.
+const EVERY_RECORD: &str = "WEBSTONE_VERIFY_RECORDS";
+
 /// What was found of one record.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Found {
@@ -105,6 +109,27 @@ pub(super) fn execute(args: &VerifyArgs, console: &Console) -> Result<Exit, Fail
     }
     console.note(format!("{broken} of {} not verified", all.len()));
     Ok(Exit::Unverified)
+}
+
+/// Verifies a record that a run has just stored, where the environment asks for it. One that is partial has nothing to verify yet.
+pub(super) fn as_stored(directory: &Path) -> Result<(), Failure> {
+    if std::env::var_os(EVERY_RECORD).is_none_or(|value| value.is_empty())
+        || directory.extension().is_some_and(|end| end == "partial")
+    {
+        return Ok(());
+    }
+    let found = examine(directory);
+    if found.problems.is_empty() {
+        return Ok(());
+    }
+    Err(Failure {
+        exit: Exit::Unverified,
+        message: format!(
+            "the record that was just stored does not verify: {}",
+            text(directory, &found, &[]).trim_end()
+        ),
+        hint: Some("this is a defect of webstone, please report it".to_owned()),
+    })
 }
 
 /// A directory, or an archive unpacked for the time of looking at it.

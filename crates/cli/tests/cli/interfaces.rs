@@ -4,12 +4,12 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::own_servers::{directory, is_installed, measured, was_read};
-use crate::program::{Server, webstone};
+use crate::program::{Server, command, program, said, webstone};
 
 /// Longer than anything here takes on the slowest machine; a test that waits for it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -82,8 +82,9 @@ fn keeps_the_contract(server: &str, program: &str, package: &str) {
     let dir = directory();
     let workload = workload(dir.path());
     for interface in interfaces {
-        if let Some((name, package)) = interface.split_once(' ') {
-            println!("skipped: {name} of {server}: {package} is not installed");
+        // In parentheses: the package to install, or for which user it is not.
+        if let Some((name, why)) = interface.split_once(' ') {
+            println!("skipped: {name} of {server} is not available here: {why}");
             continue;
         }
         for profile in ["stock", "tuned"] {
@@ -154,6 +155,57 @@ fn the_reference_server_keeps_the_contract() {
         let said = server.end();
         assert_eq!((said.code, said.err.as_str()), (0, ""), "{interface}");
     }
+}
+
+/// uvicorn in a directory that nobody but root may enter, as where it was installed below root's home, is not there for servers: the
+/// list names it, a run refuses it, and a series leaves its cells out.
+#[test]
+fn a_program_that_the_servers_user_cannot_run_is_not_installed_for_servers() {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 || !is_installed("nginx", "nginx-light") {
+        println!("skipped: it takes root, who runs servers as another user, and nginx");
+        return;
+    }
+    let dir = directory();
+    let closed = dir.path().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+    let shim = closed.join("uvicorn");
+    fs::write(&shim, "#!/bin/sh\nexec true\n").unwrap();
+    fs::set_permissions(&shim, fs::Permissions::from_mode(0o755)).unwrap();
+    let in_closed = |arguments: &[&str]| {
+        let with_shim = command(dir.path(), arguments);
+        let mut command = std::process::Command::new(program());
+        command.args(with_shim.get_args().skip(2)).current_dir(dir.path());
+        with_shim.get_envs().for_each(|(name, value)| match value {
+            Some(value) => drop(command.env(name, value)),
+            None => drop(command.env_remove(name)),
+        });
+        said(command.env("PATH", &closed).env("TMPDIR", dir.path().join("tmp")))
+    };
+    let why = format!(", as which servers run, cannot enter {}", closed.display());
+    let listed = in_closed(&["servers"]).out;
+    assert!(listed.contains("asgi (not for "), "{listed}");
+    assert!(listed.contains(&format!("{}: ", shim.display())) && listed.contains(&why), "{listed}");
+    let refused = in_closed(&["run", "--server", "nginx", "--server-interface", "asgi", "--no-store"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(refused.err.contains("what nginx needs for it cannot be run: ") && refused.err.contains(&why));
+    assert!(refused.err.contains("hint: install it where every user can run it"), "{}", refused.err);
+    let series = [
+        "spice",
+        "--server",
+        "nginx",
+        "--interface",
+        "static,fastcgi,asgi",
+        "-c",
+        "1",
+        "-d",
+        "100ms",
+        "-i",
+        "1",
+    ];
+    let named = in_closed(&series);
+    assert_eq!(named.code, 2, "an interface that was named is not left out in silence: {}", named.err);
+    assert!(named.err.contains("asgi: what nginx needs for it cannot be run: "), "{}", named.err);
 }
 
 /// The module's ready-made head is all of the answer's head, whatever httpd would add, and the connection ends with it.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::program::{Running, Said, command, webstone, webstone_in};
+use crate::program::{Running, Said, command, said, webstone, webstone_in};
 
 /// Longer than anything here takes on the slowest machine; a test that waits for it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,12 +36,7 @@ pub(crate) fn directory() -> tempfile::TempDir {
 
 /// A run with its temporary files in the directory.
 pub(crate) fn run_in(dir: &Path, arguments: &[&str]) -> Said {
-    let output = command(dir, arguments).env("TMPDIR", dir.join("tmp")).output().unwrap();
-    Said {
-        code: output.status.code().expect("ended by itself"),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+    said(command(dir, arguments).env("TMPDIR", dir.join("tmp")))
 }
 
 /// No file, and no process: all that are started know a directory below this one by a variable or on their command line. That the

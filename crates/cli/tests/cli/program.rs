@@ -29,18 +29,32 @@ pub(crate) fn command(dir: &Path, arguments: &[&str]) -> Command {
     command.current_dir(dir).args(arguments).env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8");
     // No calibration of the machine's own is quoted.
     command.env("XDG_DATA_HOME", dir.join("data"));
+    // Every record that a test has measured must verify; those that a test forges or damages were sound before.
+    command.env("WEBSTONE_VERIFY_RECORDS", "1");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
 /// Calls the program in a directory.
 pub(crate) fn webstone_in(dir: &Path, arguments: &[&str]) -> Said {
-    let output = command(dir, arguments).output().unwrap();
-    Said {
+    said(&mut command(dir, arguments))
+}
+
+/// Runs a command to its end.
+pub(crate) fn said(command: &mut Command) -> Said {
+    let output = command.output().unwrap();
+    let said = Said {
         code: output.status.code().expect("ended by itself"),
         out: String::from_utf8(output.stdout).unwrap(),
         err: String::from_utf8(output.stderr).unwrap(),
-    }
+    };
+    assert_verified(&said);
+    said
+}
+
+/// Whatever a test expects, a record that does not verify is none that it may have.
+fn assert_verified(said: &Said) {
+    assert!(!said.err.contains("does not verify"), "{}", said.err);
 }
 
 /// Calls the program where it finds and leaves nothing.
@@ -133,7 +147,9 @@ impl Running {
         let err: Vec<String> = self.err.by_ref().map_while(Result::ok).collect();
         let out = reader.join().unwrap();
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
-        Said { code, out, err: err.join("\n") }
+        let said = Said { code, out, err: err.join("\n") };
+        assert_verified(&said);
+        said
     }
 }
 

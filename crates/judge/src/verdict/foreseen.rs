@@ -45,6 +45,7 @@ fn as_planned(spec: &RunSpec) -> RunRecord {
         tool: Tool::default(),
         started_at: String::new(),
         finished_at: None,
+        took_ns: None,
         state: RunState::Complete,
         command_line: Vec::new(),
         series: None,

@@ -94,6 +94,7 @@ pub(super) fn valid() -> RunRecord {
         tool: Tool { name: "webstone".into(), version: "1".into(), commit: Some("abc".into()) },
         started_at: String::new(),
         finished_at: None,
+        took_ns: None,
         state: RunState::Complete,
         command_line: vec!["webstone".into()],
         spec,

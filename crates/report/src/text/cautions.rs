@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use webstone_judge::plausible;
 use webstone_judge::statistics::Steadiness;
 use webstone_judge::verdict::{
     Cause, DISTURBANCE_NS_MIN, DISTURBED_PERCENT_MAX, LOOP_DELAY_PERCENT_MAX, Loss, LossKind,
@@ -114,6 +115,7 @@ pub(crate) fn of(
     noise(levels, &mut found);
     differing(record, &mut found);
     host(record, &mut found);
+    monitored(screen, record, &mut found);
     if !levels.is_empty()
         && levels.iter().all(|level| level.distributions.is_empty() && level.counts.succeeded > 0)
     {
@@ -402,6 +404,23 @@ fn listen_queue(hosts: &[&HostUse], host: &str) -> Option<Caution> {
     };
     let caution = Caution::new("LISTEN QUEUE", what);
     (count > 0).then(|| caution.meaning("each such connection waits a second or more for its next SYN"))
+}
+
+/// Timed runs in which this host was looked at too late, so that its counters are of another time than the window.
+fn monitored(screen: &Screen, record: &RunRecord, found: &mut Vec<Caution>) {
+    let late = record.iterations.iter().filter_map(|run| {
+        let (host, window_ns) = (run.host.as_ref()?, run.measured.window_ns);
+        let is_late = host.elapsed_ns > 0 && !plausible::is_of_window(host.elapsed_ns, window_ns);
+        let of = |nanos: u64| seconds(screen, nanos as f64 / 1e9);
+        is_late.then(|| format!("{} over {} of {}", run.key(), of(host.elapsed_ns), of(window_ns)))
+    });
+    let places: Vec<String> = late.collect();
+    if !places.is_empty() {
+        let caution = Caution::new("MONITORED LATE", "this host's counters are not of the window alone");
+        let caution =
+            caution.at(places).meaning("the machine was too busy to read them when it opened and closed");
+        found.push(caution.remedy("stop other programs, or use longer windows"));
+    }
 }
 
 /// Local ports and open files that were nearly used up.

@@ -383,6 +383,7 @@ pub fn empty(id: &str, levels: &[u32], iterations: u32) -> RunRecord {
         tool: Tool { name: "webstone".to_owned(), version: "0.1.0".to_owned(), commit: None },
         started_at: "2026-11-21T10:04:05Z".to_owned(),
         finished_at: Some("2026-11-21T10:04:48Z".to_owned()),
+        took_ns: None,
         state: RunState::Complete,
         command_line: words("webstone run -c 5,10,20 -i 2"),
         spec,

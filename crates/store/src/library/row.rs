@@ -397,6 +397,9 @@ fn command(words: &[String]) -> String {
 }
 
 fn duration(record: &RunRecord) -> Option<f64> {
+    if let Some(took_ns) = record.took_ns {
+        return Some(took_ns as f64 / 1e9);
+    }
     let started = clock::parse_rfc3339(&record.started_at)?;
     let finished = clock::parse_rfc3339(record.finished_at.as_deref()?)?;
     finished.duration_since(started).ok().map(|took| took.as_secs_f64())

@@ -231,6 +231,7 @@ pub(crate) mod tests {
             tool: Tool { name: "webstone".into(), version: "0.1.0".into(), commit: None },
             started_at: clock::rfc3339(started()),
             finished_at: None,
+            took_ns: None,
             state: RunState::Partial,
             command_line: vec!["webstone".into(), "run".into()],
             spec: RunSpec::default(),

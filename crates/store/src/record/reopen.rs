@@ -9,7 +9,6 @@ use std::ffi::OsStr;
 use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use webstone_model::keys::IterationKey;
 use webstone_model::record::{IterationRecord, RunRecord, RunState};
@@ -20,7 +19,6 @@ use super::{
     HISTOGRAMS, INTERVALS, ITERATION_LINE_BYTES_MAX, ITERATIONS, PAGE_ROWS, PARTIAL, RECORD, Store,
     StoreError, hlog, pages, read,
 };
-use crate::clock;
 use crate::plain_file::{self, Links};
 
 impl Store {
@@ -62,7 +60,6 @@ impl Store {
                 _ => ".".into(),
             },
             id: record.id.clone(),
-            base: clock::parse_rfc3339(&record.started_at).unwrap_or(SystemTime::UNIX_EPOCH),
             histograms: log(HISTOGRAMS, &of_histograms)?,
             intervals: log(INTERVALS, &of_intervals)?,
             page_rows: AppendFile::reopen(

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use webstone_model::metrics::Second;
@@ -32,7 +32,6 @@ pub struct Store {
     pub(super) id: String,
     /// This run's directory, as it is named now.
     pub(super) directory: PathBuf,
-    pub(super) base: SystemTime,
     pub(super) histograms: AppendFile,
     pub(super) intervals: AppendFile,
     pub(super) page_rows: AppendFile,
@@ -66,7 +65,6 @@ impl Store {
             let mut store = Store {
                 runs: runs.to_owned(),
                 id: id.clone(),
-                base: started,
                 histograms: log(HISTOGRAMS)?,
                 intervals: log(INTERVALS)?,
                 page_rows: log(PAGE_ROWS)?,
@@ -81,8 +79,6 @@ impl Store {
                 totals: Vec::new(),
                 source: Some(Arc::new(read::open_rows(&directory, record.workload.pages.len())?)),
             };
-            write_json(&directory.join(ENVIRONMENT), &record.environment)?;
-            // Last: a directory with a record in it is one that can be resumed.
             store.rewrite(record)?;
             sync_directory(&directory)?;
             sync_directory(runs)?;
@@ -141,7 +137,7 @@ impl Store {
 
     /// Writes everything of the record but its iterations, which stand in a file of their own until it is finished.
     pub fn rewrite(&self, record: &RunRecord) -> Result<(), StoreError> {
-        write_json(&self.directory.join(RECORD), &record.without_iterations())
+        write_record(&self.directory, &record.without_iterations())
     }
 
     /// Stores the first iteration of the record that is not stored yet, and lets go of what of it no report needs in memory.
@@ -174,8 +170,7 @@ impl Store {
             self.page_rows.append(&member)?;
             iteration.pages_at = Some(RowsPlace { offset, bytes: member.len() as u64, rows });
         }
-        let opened = clock::parse_rfc3339(&iteration.started_at).unwrap_or(self.base);
-        let start = opened.duration_since(self.base).unwrap_or_default();
+        let start = Duration::from_nanos(iteration.opened_ns.unwrap_or_default());
         self.histograms.append(hlog::lines(iteration, start).as_bytes())?;
 
         let mut seconds = Vec::new();
@@ -199,7 +194,7 @@ impl Store {
         }
         let sums = pages::totals_text(&record.pages.totals);
         replace(&self.directory.join(PAGES), sums.as_bytes())?;
-        write_json(&self.directory.join(RECORD), record)?;
+        write_record(&self.directory, record)?;
         for file in derived {
             replace(&self.directory.join(file.name), &file.bytes)?;
         }
@@ -235,7 +230,7 @@ impl Store {
         replace(&directory.join(ITERATIONS), &lines)?;
         record.state = RunState::Partial;
         record.finished_at = None;
-        write_json(&directory.join(RECORD), &record.without_iterations())
+        write_record(directory, &record.without_iterations())
     }
 
     /// Removes the directory, where nothing was measured that could be kept.
@@ -278,6 +273,14 @@ fn file_name(name: &str) -> String {
 fn json_line(out: &mut Vec<u8>, value: &impl Serialize) {
     serde_json::to_writer(&mut *out, value).expect("records have text keys, and a Vec accepts every write");
     out.push(b'\n');
+}
+
+/// Writes a record and its environment, which stands in a file of its own as well: the only place that writes either, so that
+/// what is added to a record after it was begun is in both.
+fn write_record(directory: &Path, record: &RunRecord) -> Result<(), StoreError> {
+    write_json(&directory.join(ENVIRONMENT), &record.environment)?;
+    // Last: a directory with a record in it is one that can be resumed.
+    write_json(&directory.join(RECORD), record)
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
@@ -324,6 +327,23 @@ mod tests {
         assert_eq!(names(&path), [MANIFEST, ENVIRONMENT, HISTOGRAMS, INTERVALS, PAGE_ROWS, PAGES, RECORD]);
         assert_eq!(Store::load(&path).unwrap(), record);
         assert_eq!(Store::load(&path.join(RECORD)).unwrap(), record);
+    }
+
+    #[test]
+    fn what_is_added_to_a_record_that_was_begun_is_in_both_of_its_files() {
+        let runs = tempfile::tempdir().unwrap();
+        let (store, mut record) = stored(runs.path(), 1);
+        let environment = |path: &Path| -> serde_json::Value {
+            serde_json::from_slice(&fs::read(path.join(ENVIRONMENT)).unwrap()).unwrap()
+        };
+        record.environment.insert("added".to_owned(), 1.into());
+        store.rewrite(&record).unwrap();
+        assert_eq!(environment(store.path())["added"], 1);
+        record.environment.insert("watched_by".to_owned(), 2.into());
+        record.state = RunState::Complete;
+        let path = store.finish(&mut record, &[]).unwrap();
+        assert_eq!(environment(&path), serde_json::to_value(&record.environment).unwrap());
+        assert_eq!(Store::load(&path).unwrap().environment, record.environment);
     }
 
     #[test]
