@@ -12,7 +12,7 @@ mod times;
 use std::collections::BTreeSet;
 
 use webstone_model::errors::ErrorClass;
-use webstone_model::identities::{self, Expectation};
+use webstone_model::identities::{self, ConnectionRules, Expectation};
 use webstone_model::metrics::{Histogram, Histograms, Measured, Moments, PageTotals};
 use webstone_model::pages::{PageRow, StoredPages};
 use webstone_model::record::{IterationRecord, RunRecord, RunState, ScheduleKept};
@@ -58,7 +58,7 @@ pub fn check(record: &RunRecord) -> Consistency {
         breakdowns(&mut books, &iteration.measured);
         seconds(&mut books, iteration);
         times::of_iteration(&mut books, record, iteration);
-        identities_again(&mut books, iteration, &together);
+        identities_again(&mut books, record, iteration, &together);
         parts::of_iteration(&mut books, record, iteration);
         server_hosts::of_iteration(&mut books, record, iteration);
         if iteration.pages_at.is_some() {
@@ -368,7 +368,7 @@ fn seconds(books: &mut Books, iteration: &IterationRecord) {
 }
 
 /// The identities, computed again, say what the record says.
-fn identities_again(books: &mut Books, iteration: &IterationRecord, pages: &PageTotals) {
+fn identities_again(books: &mut Books, record: &RunRecord, iteration: &IterationRecord, pages: &PageTotals) {
     let stored = &iteration.identities;
     let applied = |number: u8| stored.iter().any(|check| check.number == number);
     let sent = iteration.server.as_ref().and_then(|server| server.sent_bytes);
@@ -383,6 +383,17 @@ fn identities_again(books: &mut Books, iteration: &IterationRecord, pages: &Page
     );
     if applied(5) {
         again.extend(identities::of_parts(iteration));
+    }
+    let rules = ConnectionRules::of(&record.spec, record);
+    let clients = identities::clients_there(iteration);
+    let of_connections = identities::of_connections(&iteration.measured, clients, &rules);
+    if applied(6) {
+        again.extend(of_connections);
+    } else {
+        // Older records do not have it, and it is true of them as well.
+        for check in of_connections {
+            books.holds(&format!("identity 6: {}", check.rule), check.holds, || check.evidence);
+        }
     }
     books.equal("the identities are all there", stored.len() as u64, again.len() as u64);
     for (stored, again) in stored.iter().zip(&again) {
@@ -479,6 +490,7 @@ mod tests {
     fn rules_broken(change: impl FnOnce(&mut IterationRecord)) -> Vec<String> {
         let mut run = sound_run();
         change(&mut run);
+        let record = webstone_model::fixture::record("a", &[]);
         let mut books = Books { place: String::new(), found: Consistency::default() };
         moments(&mut books, &run.measured);
         let rows = by_hits(&run.measured.pages);
@@ -486,7 +498,7 @@ mod tests {
         pages(&mut books, &run.measured, &rows, &together);
         breakdowns(&mut books, &run.measured);
         seconds(&mut books, &run);
-        identities_again(&mut books, &run, &together);
+        identities_again(&mut books, &record, &run, &together);
         assert!(books.found.checked > 50, "{}", books.found.checked);
         books.found.contradictions.into_iter().map(|found| found.rule).collect()
     }
@@ -528,7 +540,7 @@ mod tests {
         let broken = rules_broken(|run| {
             run.measured.counts.started += 1;
         });
-        assert_eq!(broken.len(), 2, "both sides of what is started: {broken:?}");
+        assert_eq!(broken.len(), 3, "both sides of what is started, and its connection: {broken:?}");
         assert_eq!(rules_broken(|run| drop(run.identities.pop())).len(), 1);
         assert_eq!(rules_broken(|run| run.identities[0].holds = false).len(), 1);
     }

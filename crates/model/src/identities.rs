@@ -1,6 +1,10 @@
 //! The identities that every result must satisfy (`docs/measurement.md`, "Identities"). They are checked when a level
 //! ends, kept in the record and printed when broken: a broken one means that the figures cannot be trusted.
 
+mod connections;
+
+pub use connections::{ConnectionRules, of_connections};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +51,7 @@ pub fn clients_there(run: &IterationRecord) -> u64 {
     }
 }
 
-/// Checks the first four identities; the fifth is [`of_parts`]. In open loop the first and the second have forms of their own.
+/// Checks the first four identities; the fifth is [`of_parts`], the sixth [`of_connections`]. In open loop the first and the second have forms of their own.
 pub fn check(measured: &Measured, expected: &Expectation) -> Vec<IdentityCheck> {
     check_with(measured, &measured.pages_together(), expected)
 }

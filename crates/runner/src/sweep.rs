@@ -14,7 +14,7 @@ use webstone_engine::{EngineError, LevelOutcome};
 use webstone_judge::verdict::{self, Loss, LossKind, SHORT_WINDOW_NS, Worth};
 use webstone_model::event::{Ended, Event, Phase, Position};
 use webstone_model::generators::GeneratorPart;
-use webstone_model::identities::{self, Expectation};
+use webstone_model::identities::{self, ConnectionRules, Expectation};
 use webstone_model::keys::LevelKey;
 use webstone_model::record::{Disturbance, IterationRecord, RunRecord, RunState, ScheduleKept, ServerUse};
 use webstone_model::spec::{RunSpec, parse_cpu_list};
@@ -201,7 +201,10 @@ impl Sweep<'_> {
         // Ended before its window opened: there is nothing that could be kept.
         let cut_off_is_kept = outcome.measured.window_ns > 0 && !self.only_whole;
         if cut_off_is_kept || !outcome.interrupted {
-            let iteration = self.iteration(step, made, seen);
+            let mut iteration = self.iteration(step, made, seen);
+            let rules = ConnectionRules::of(self.spec, record);
+            let clients = identities::clients_there(&iteration);
+            iteration.identities.extend(identities::of_connections(&iteration.measured, clients, &rules));
             if self.may_be_repeated(record, &iteration) {
                 return self.void(at, step, iteration, record);
             }
