@@ -18,6 +18,10 @@ pub const RATE_KEPT: &str = "offered>=99%";
 /// Fewest and most clients that stand by at a level, where no number was given.
 const CLIENTS_MIN: f64 = 10.0;
 const CLIENTS_MAX: f64 = 1000.0;
+/// A range of rates wider than this is not doubled through from its lower end.
+const PROBED_RANGE_MIN: u64 = 16;
+/// Clients of the probe, where no number was given.
+const PROBE_CLIENTS: u32 = 64;
 
 /// What is searched for, and where.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +38,9 @@ pub struct SearchSpec {
     pub from: u64,
     /// The highest load that is tried.
     pub to: u64,
+    /// The load that is tried first; absent: over rates what a probe in closed loop tells ([`SearchSpec::is_probed`]), else `from`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub begin: Option<u64>,
     /// How close the highest load kept and the lowest broken have to be, in percent of the former.
     pub resolution_percent: f64,
     /// Most iterations of a level whose standing is in doubt; at least `webstone_judge::search::LOOK_FIRST`.
@@ -101,7 +108,34 @@ impl SearchSpec {
             Over::Clients => (1, 1024),
         };
         let (resolution_percent, repeats) = (5.0, 8);
-        SearchSpec { slo: String::new(), over, clients: None, from, to, resolution_percent, repeats }
+        SearchSpec {
+            slo: String::new(),
+            over,
+            clients: None,
+            from,
+            to,
+            begin: None,
+            resolution_percent,
+            repeats,
+        }
+    }
+
+    /// Whether the search asks the server first, in closed loop, how many pages per second it serves: over rates, in a range that is
+    /// wide.
+    pub fn is_probed(&self) -> bool {
+        self.over == Over::Rate && self.begin.is_none() && self.to / self.from.max(1) > PROBED_RANGE_MIN
+    }
+
+    /// Clients of the probe.
+    pub fn probe_clients(&self) -> u32 {
+        self.clients.unwrap_or(PROBE_CLIENTS)
+    }
+
+    /// Begins somewhat below a rate that a probe found, so that the first level is likely to be kept and the next is not. Of a probe
+    /// without an answer nothing is known.
+    pub fn begin_near(&mut self, pages_per_s: f64) {
+        let load = (pages_per_s * 0.75).round() as u64;
+        self.begin = Some(load.clamp(self.from, self.to)).filter(|_| load > 0);
     }
 
     /// Clients of a level. Over rates, unless a number was given, those of Little's law (rate × time) for the longest time

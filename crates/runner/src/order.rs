@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use webstone_judge::search::Search;
 use webstone_model::keys::{IterationKey, LevelKey};
 use webstone_model::rate::RateProfile;
-use webstone_model::record::{Arm, RunRecord};
+use webstone_model::record::{Arm, IterationRecord, RunRecord};
 use webstone_model::spec::{LoadSpec, Order, RunSpec};
 use webstone_model::threshold::GateError;
 use webstone_model::workload::PageSequence;
@@ -61,11 +61,27 @@ impl Course {
         }
     }
 
+    /// Whether a timed run that was void is of no use and made again. To a search, one that shows something in spite of it is.
+    pub(crate) fn repeats(&self, record: &RunRecord, run: &IterationRecord) -> bool {
+        match self {
+            Course::Listed(..) => true,
+            Course::Sought(search, _) => search.is_in_doubt(record, run),
+        }
+    }
+
     /// A step whose timed run was void: it is made again. Of a sweep at its end, behind all that is still to come, because what
     /// disturbed it may not be over; a search asks for the same load again by itself.
     pub(crate) fn again(&mut self, step: Step) {
         if let Course::Listed(steps, _) = self {
             steps.push(step);
+        }
+    }
+
+    /// The search, where it is one.
+    pub(crate) fn search(&mut self) -> Option<&mut Search> {
+        match self {
+            Course::Listed(..) => None,
+            Course::Sought(search, _) => Some(search),
         }
     }
 

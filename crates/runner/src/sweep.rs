@@ -46,6 +46,8 @@ const ASK_BEFORE: Duration = Duration::from_micros(400);
 /// The same where a number of pages ends the level: its clients stand still before the window opens, and a count that is taken
 /// then is exact. Less than the engine announces the opening ahead.
 const ASK_BEFORE_PAGES: Duration = Duration::from_millis(20);
+/// How long a probe's window is at most.
+const PROBE: Duration = Duration::from_secs(1);
 /// Between two ticks for the observer.
 const TICK: Duration = Duration::from_millis(100);
 /// Between two times that the observer hears of each host.
@@ -64,8 +66,8 @@ const COUNTER_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) trait Sink {
     /// Keeps the one that is the record's last.
     fn append(&mut self, record: &mut RunRecord) -> Result<(), StoreError>;
-    /// Keeps the void ones.
-    fn keep_voids(&mut self, record: &RunRecord) -> Result<(), StoreError>;
+    /// Keeps everything else of it: void ones, where a search begins.
+    fn rewrite(&mut self, record: &RunRecord) -> Result<(), StoreError>;
 }
 
 impl Sink for Store {
@@ -73,7 +75,7 @@ impl Sink for Store {
         Store::append(self, record)
     }
 
-    fn keep_voids(&mut self, record: &RunRecord) -> Result<(), StoreError> {
+    fn rewrite(&mut self, record: &RunRecord) -> Result<(), StoreError> {
         Store::rewrite(self, record)
     }
 }
@@ -84,7 +86,7 @@ impl Sink for () {
         Ok(())
     }
 
-    fn keep_voids(&mut self, _record: &RunRecord) -> Result<(), StoreError> {
+    fn rewrite(&mut self, _record: &RunRecord) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -159,6 +161,9 @@ impl Sweep<'_> {
 
     fn all_steps(&mut self, record: &mut RunRecord) -> (RunState, Option<SweepError>) {
         let (mut taken, before, voids_before) = (0, record.iterations.len(), record.voids.len());
+        if let Err(error) = self.probe(record) {
+            return (RunState::Failed, Some(error));
+        }
         while let Some(step) = self.course.next(record) {
             if self.interrupt.count() > 0 {
                 return (RunState::Interrupted, None);
@@ -179,6 +184,47 @@ impl Sweep<'_> {
         let whole = made.filter(|iteration| !iteration.interrupted).count();
         let whole = whole + record.voids.len() - voids_before;
         (if whole == taken { RunState::Complete } else { RunState::Interrupted }, None)
+    }
+
+    /// Asks the server, before a search over a wide range of rates, how many pages per second it serves a few clients that ask again
+    /// when they are answered. The search begins near that; what the probe measured is in no figure.
+    fn probe(&mut self, record: &mut RunRecord) -> Result<(), SweepError> {
+        let Some(search) = self.course.search().filter(|search| search.spec().is_probed()) else {
+            return Ok(());
+        };
+        let clients = search.spec().probe_clients();
+        let what = format!("asking the server in closed loop, with {clients} clients, how much it serves");
+        self.observer.event(&Event::Preparing { what });
+        if let Some(server) = &mut self.server {
+            server.level_starts();
+        }
+        let level = self.generator.level(clients, None, Outputs::default());
+        let length = self.spec.load.duration.as_duration().min(PROBE);
+        let interrupt = self.interrupt;
+        let made = std::thread::scope(|scope| {
+            let level = &*level;
+            let thread = scope.spawn(move || level.run());
+            while !thread.is_finished() {
+                let is_over = level.phase() == Phase::Measuring
+                    && Duration::from_nanos(level.live().elapsed_ns) >= length;
+                match interrupt.count() {
+                    0 if !is_over => {}
+                    0 => level.end_window(),
+                    _ => level.abort(),
+                }
+                std::thread::sleep(LOOK);
+            }
+            thread.join().unwrap_or_else(|_| Err(EngineError::WorkerPanicked(0).into()))
+        });
+        let level = LevelKey::Clients(clients);
+        let measured = made.map_err(|source| SweepError::Level { level, source })?.outcome.measured;
+        let pages_per_s = measured.counts.pages_completed as f64 * 1e9 / measured.window_ns.max(1) as f64;
+        info!(clients, pages_per_s, "probed");
+        if let (Some(search), Some(find)) = (self.course.search(), &mut record.spec.find) {
+            search.begin_near(pages_per_s);
+            find.begin_near(pages_per_s);
+        }
+        self.sink.rewrite(record).map_err(|source| SweepError::Store { source })
     }
 
     fn step(&mut self, at: Position, step: Step, record: &mut RunRecord) -> Result<(), SweepError> {
@@ -238,6 +284,7 @@ impl Sweep<'_> {
                 let is_fleets = matches!(loss.kind, LossKind::Gone | LossKind::Apart);
                 loss.worth == Worth::Void && (is_fleets || run.measured.window_ns >= SHORT_WINDOW_NS)
             })
+            && self.course.repeats(record, run)
     }
 
     /// Attempts that a level has left.
@@ -269,7 +316,7 @@ impl Sweep<'_> {
             "window is void and will be repeated"
         );
         self.course.again(step);
-        let stored = self.sink.keep_voids(record);
+        let stored = self.sink.rewrite(record);
         self.observer.event(&Event::Void { at, why });
         stored.map_err(|source| SweepError::Store { source })?;
         self.alive()

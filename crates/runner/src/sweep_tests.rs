@@ -232,7 +232,7 @@ impl Sink for Failing {
         Ok(())
     }
 
-    fn keep_voids(&mut self, record: &RunRecord) -> Result<(), StoreError> {
+    fn rewrite(&mut self, record: &RunRecord) -> Result<(), StoreError> {
         self.voids = record.voids.len();
         Ok(())
     }

@@ -37,7 +37,10 @@ pub struct FindArgs {
     #[arg(long, value_name = "LOAD", help_heading = "Search", value_parser = values::over())]
     pub over: Option<Over>,
 
-    /// The lowest load that is tried, in arrivals per second or clients; it is doubled until the SLO breaks
+    /// The lowest load that is tried, in arrivals per second or clients
+    ///
+    /// Over rates, where --to is more than 16 times as much, the search begins near what the server serves in a short closed loop.
+    /// Otherwise this is doubled until the SLO breaks.
     ///
     /// Default: 10 arrivals/s, or 1 client. Example: --from 100
     #[arg(long, value_name = "N", help_heading = "Search", value_parser = values::count_u32)]

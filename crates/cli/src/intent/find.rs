@@ -35,7 +35,7 @@ pub(crate) fn of_find(args: &FindArgs) -> Result<Intent, Failure> {
     spec.load.warmup = args.warmup.unwrap_or(spec.load.warmup);
     spec.load.arrivals = args.open_loop.arrivals.unwrap_or(spec.load.arrivals);
     spec.load.when_busy = args.open_loop.when_busy.unwrap_or(spec.load.when_busy);
-    spec.load.retries = args.retry.retries.unwrap_or(LoadSpec::default().retries);
+    spec.load.retries = args.retry.retries.unwrap_or(spec.load.retries);
     let search = search(args);
     // Room is foreseen for the highest load; the record lists the levels that were taken.
     search.fill(&mut spec.load, &[search.to]);
@@ -65,9 +65,11 @@ fn search(args: &FindArgs) -> SearchSpec {
 pub(crate) fn find_defaults(mut spec: RunSpec) -> RunSpec {
     spec.name = "find".to_owned();
     spec.load = LoadSpec {
-        duration: Nanos::from_secs(3),
+        duration: Nanos::from_secs(2),
         iterations: 1,
-        warmup: Nanos::from_secs(1),
+        warmup: Nanos::from_millis(500),
+        // A level in doubt is measured again anyway.
+        retries: 0,
         ..LoadSpec::default()
     };
     spec.find = Some(SearchSpec::default());

@@ -1,12 +1,15 @@
 //! Which timed runs cannot tell whether an SLO is kept, although a condition looks broken in them: the generator was late or at
 //! its limit, the machine was disturbed, or requests were too few for the percentile. None of these makes an SLO look kept that is broken, so a run that
-//! keeps every condition is never doubted.
+//! keeps every condition is never doubted. Nor is one in which a condition is broken by what a disturbance cannot do, however noisy it
+//! was: by refusals, wrong answers, or a queue that grows before a server that did not lack CPU time.
 
 use crate::verdict::{
-    RATE_MISSED_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX, WORKER_CPU_PERCENT_MAX, run_queue_percent,
+    RATE_MISSED_PERCENT_MAX, SCHEDULE_LAG_PERCENT_MAX, WORKER_CPU_PERCENT_MAX, Worth, run_queue_percent,
+    this_host, worth,
 };
-use webstone_model::metric::Metric;
-use webstone_model::record::IterationRecord;
+use webstone_model::errors::ErrorClass;
+use webstone_model::metric::{Metric, Quantity};
+use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::threshold::{Relation, Threshold};
 
 /// Why a timed run cannot tell.
@@ -30,44 +33,167 @@ impl Doubt {
     }
 }
 
-/// Why a run in which some conditions are not kept does not show that they are broken; `None` where it does.
-/// `shortest_s`: the shortest time that the SLO states. `is_disturbed`: whether something took CPU time from either side.
+/// What a timed run shows, besides its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// What its values say.
+    Plain,
+    /// Every condition is kept although the machine was disturbed, which only makes them harder to keep.
+    KeptInNoise,
+    /// A condition is broken by what no disturbance does.
+    BrokenForSure,
+}
+
+/// How much others disturbed a timed run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Noise {
+    /// Something took CPU time from either side.
+    pub(super) is_disturbed: bool,
+    /// What was taken may have lowered the rate that the server can carry: it used its CPUs, or nobody saw whether it did.
+    pub(super) may_limit: bool,
+}
+
+impl Noise {
+    pub(super) fn of(record: &RunRecord, run: &IterationRecord) -> Noise {
+        let is_disturbed = worth(record, run) > Worth::Clean;
+        Noise { is_disturbed, may_limit: is_disturbed && may_limit(record, run) }
+    }
+}
+
+/// Share of a CPU that a thread used or waited for, and of all CPUs of its host that a server used, in percent, from which on the CPU
+/// time that others took may have limited the server. Below, its threads waited for something else: whoever kept the CPUs busy, it
+/// was not bound by them. Beside a program for each CPU a server that could use all of them has half.
+const THREAD_PERCENT_MIN: f64 = 50.0;
+const CPUS_PERCENT_MIN: f64 = 25.0;
+/// Share of a window's arrivals, in percent, by which those that are not answered may grow in it without a queue: a stall just before
+/// the window closes leaves some.
+const GROWTH_PERCENT_MAX: f64 = 10.0;
+
+fn may_limit(record: &RunRecord, run: &IterationRecord) -> bool {
+    let window_ns = run.measured.window_ns.max(1) as f64;
+    let on_this_host = run.server.iter().map(|server| (server, run.host.as_ref()));
+    let elsewhere =
+        run.server_hosts.iter().filter_map(|there| Some((there.server.as_ref()?, Some(&there.host))));
+    let mut seen = on_this_host.chain(elsewhere).filter(|(server, _)| server.processes.is_some()).peekable();
+    if seen.peek().is_none() {
+        // A server on another host has CPUs of its own.
+        return this_host(record) != Some(false);
+    }
+    seen.any(|(server, host)| {
+        let busiest = server.processes.iter().flat_map(|processes| &processes.busiest);
+        let thread_ns = busiest.map(|thread| thread.cpu_ns.saturating_add(thread.run_queue_ns)).max();
+        let cpus = host.map_or(1, |host| host.cpus.len()).max(1) as f64;
+        let used_ns = server.user_ns.saturating_add(server.system_ns) as f64;
+        thread_ns.is_none_or(|ns| ns as f64 * 100.0 >= window_ns * THREAD_PERCENT_MIN)
+            || used_ns * 100.0 >= window_ns * cpus * CPUS_PERCENT_MIN
+    })
+}
+
+/// What a timed run shows of the conditions.
+/// `shortest_s`: the shortest time that the SLO states.
+///
+/// # Errors
+/// Why a run in which some conditions are not kept does not show that they are broken.
 pub(super) fn of(
     conditions: &[Threshold],
     values: &[Option<f64>],
     run: &IterationRecord,
     shortest_s: Option<f64>,
-    is_disturbed: bool,
-) -> Option<Doubt> {
+    noise: Noise,
+) -> Result<Shown, Doubt> {
     let is_broken = |(condition, value): &(&Threshold, &Option<f64>)| {
         !value.is_some_and(|value| condition.relation().holds(value, condition.limit()))
     };
-    let mut broken = conditions.iter().zip(values).filter(is_broken).peekable();
-    broken.peek()?;
-    if generator(run, shortest_s) {
-        return Some(Doubt::Generator);
+    let broken = || conditions.iter().zip(values).filter(is_broken);
+    if broken().next().is_none() {
+        return Ok(if noise.is_disturbed { Shown::KeptInNoise } else { Shown::Plain });
     }
-    if is_disturbed {
-        return Some(Doubt::Disturbed);
+    let is_sure = |(condition, value): (&Threshold, &Option<f64>)| {
+        value.is_some_and(|value| is_broken_for_sure(condition, value, run, noise))
+    };
+    if broken().any(is_sure) {
+        return Ok(Shown::BrokenForSure);
+    }
+    if generator(run, shortest_s) {
+        return Err(Doubt::Generator);
+    }
+    if noise.is_disturbed {
+        return Err(Doubt::Disturbed);
     }
     let requests = run.measured.counts.succeeded as f64;
     let too_few = |(condition, value): (&Threshold, &Option<f64>)| match condition.metric() {
         Metric::Percentile(percentile) => {
-            let is_upper = matches!(condition.relation(), Relation::Below | Relation::AtMost);
             // A server that answers nothing is no doubt.
-            value.is_some() && is_upper && requests * (100.0 - percentile) / 100.0 < 1.0 - 1e-9
+            value.is_some() && is_upper(condition) && requests * (100.0 - percentile) / 100.0 < 1.0 - 1e-9
         }
         _ => false,
     };
-    broken.all(too_few).then_some(Doubt::TooFew)
+    if broken().all(too_few) { Err(Doubt::TooFew) } else { Ok(Shown::Plain) }
+}
+
+pub(super) fn is_upper(condition: &Threshold) -> bool {
+    matches!(condition.relation(), Relation::Below | Relation::AtMost)
+}
+
+/// Whether a condition, which is not kept, is broken by what no disturbance does: answers that say no, or a queue that grows before a
+/// server that did not lack CPU time.
+fn is_broken_for_sure(condition: &Threshold, value: f64, run: &IterationRecord, noise: Noise) -> bool {
+    let breaks = |value: f64| !condition.relation().holds(value, condition.limit());
+    if condition.metric() == Metric::ERRORS && is_upper(condition) {
+        let errors = &run.measured.errors;
+        let refusals = REFUSALS.iter().map(|class| errors.count(*class)).fold(0, u64::saturating_add);
+        return refusals > 0 && breaks(value * refusals as f64 / run.measured.counts.failed.max(1) as f64);
+    }
+    let Some(open_loop) = run.measured.open_loop.as_ref().filter(|_| !noise.may_limit && !saturated(run))
+    else {
+        return false;
+    };
+    if condition.metric() == Metric::OFFERED && !is_upper(condition) {
+        // Arrivals that waited for a client, or found none. A stall of the generator, or one just before the end, leaves some.
+        let stalls = run.measured.generator.workers.iter().map(|worker| worker.stalled_ns_max);
+        let lag = run.schedule.map_or(0, |kept| kept.lag_max_ns);
+        let stalled_ns = stalls.max().unwrap_or(0).max(lag);
+        let stalled = stalled_ns as f64 * 100.0 / run.measured.window_ns.max(1) as f64;
+        return open_loop.skipped + open_loop.queued > 0 && breaks(value + stalled);
+    }
+    let counts = &run.measured.counts;
+    let (before, after) =
+        (open_loop.carried_in + counts.carried_in, open_loop.queued + open_loop.skipped + counts.in_flight);
+    let growth = after.saturating_sub(before) as f64 * 100.0;
+    condition.metric().quantity() == Quantity::Seconds
+        && is_upper(condition)
+        && growth > open_loop.planned as f64 * GROWTH_PERCENT_MAX
+}
+
+/// Errors that are answers, or a refusal by the server's own kernel: no machine makes them by being busy.
+const REFUSALS: [ErrorClass; 15] = [
+    ErrorClass::Refused,
+    ErrorClass::WrongStatus,
+    ErrorClass::WrongLength,
+    ErrorClass::WrongContent,
+    ErrorClass::AnsweredEarly,
+    ErrorClass::Malformed,
+    ErrorClass::H2NotSpoken,
+    ErrorClass::H2Protocol,
+    ErrorClass::H2FrameSize,
+    ErrorClass::H2FlowControl,
+    ErrorClass::H2Compression,
+    ErrorClass::TlsCertificate,
+    ErrorClass::TlsIncompatible,
+    ErrorClass::TlsRecord,
+    ErrorClass::Alpn,
+];
+
+fn saturated(run: &IterationRecord) -> bool {
+    let window_ns = run.measured.window_ns;
+    run.measured.generator.workers.iter().any(|worker| {
+        let used = worker.worked_ns() as f64 * 100.0 / window_ns.max(1) as f64;
+        used + run_queue_percent(worker, window_ns) >= WORKER_CPU_PERCENT_MAX
+    })
 }
 
 fn generator(run: &IterationRecord, shortest_s: Option<f64>) -> bool {
-    let window_ns = run.measured.window_ns;
-    let is_saturated = run.measured.generator.workers.iter().any(|worker| {
-        let used = worker.worked_ns() as f64 * 100.0 / window_ns.max(1) as f64;
-        used + run_queue_percent(worker, window_ns) >= WORKER_CPU_PERCENT_MAX
-    });
+    let is_saturated = saturated(run);
     let Some(kept) = run.schedule else { return is_saturated };
     let lag_s = kept.lag_p99_ns as f64 / 1e9;
     let is_late = shortest_s.is_some_and(|shortest| lag_s * 100.0 > shortest * SCHEDULE_LAG_PERCENT_MAX);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::doubt::Doubt;
 use super::standing::{Once, interval, judge};
-use super::{Edges, LevelStanding, Search, Walk, bracket, confidence, iterations_max, search_of};
+use super::{Edges, LevelStanding, Search, Walk, confidence, falling, iterations_max, rising, search_of};
 use crate::statistics::Interval;
 use webstone_model::figures::Figures;
 use webstone_model::metrics::fairness;
@@ -203,11 +203,9 @@ impl Search {
 
     /// Whether every level of the bracket looks broken.
     fn never_enough(&self) -> bool {
-        !bracket(&self.spec).into_iter().any(|load| self.looks_doubtful(load))
-            && bracket(&self.spec)
-                .into_iter()
-                .filter_map(|load| self.looks(load))
-                .all(|look| look != Once::Kept)
+        let bracket = || rising(&self.spec).into_iter().chain(falling(&self.spec));
+        !bracket().any(|load| self.looks_doubtful(load))
+            && bracket().filter_map(|load| self.looks(load)).all(|look| look != Once::Kept)
     }
 
     /// What counts as kept and broken although the search did not end.

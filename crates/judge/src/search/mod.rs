@@ -7,6 +7,8 @@
 
 mod doubt;
 mod finding;
+#[cfg(test)]
+mod noise_tests;
 mod standing;
 #[cfg(test)]
 mod tests;
@@ -16,10 +18,9 @@ use std::collections::BTreeMap;
 pub use finding::{Answer, ConditionFound, Finding, LevelFound, UsefulPeak, of_record};
 pub use standing::{LOOK_FIRST, LevelStanding, REPEATS_MAX, confidence};
 
-use crate::verdict::{Worth, worth};
-use doubt::Doubt;
+use doubt::{Doubt, Noise, Shown};
 use standing::{Once, judge, standing};
-use webstone_model::metric::Reading;
+use webstone_model::metric::{Metric, Reading};
 use webstone_model::record::{IterationRecord, RunRecord};
 use webstone_model::search::SearchSpec;
 use webstone_model::threshold::{GateError, Threshold};
@@ -28,12 +29,30 @@ use webstone_model::threshold::{GateError, Threshold};
 const STEPS_AWAY: u32 = 3;
 /// How often a level is measured until it looks kept or broken.
 const LOOKS_MAX: usize = 3;
+/// As many timed runs that cannot tell, and more than those that do, end the measuring of a level.
+const DOUBTS_MAX: usize = 4;
 
-/// The loads of the geometric bracket: `from`, doubled until `to`.
-fn bracket(spec: &SearchSpec) -> Vec<u64> {
-    let mut loads = vec![spec.from];
+/// The loads of the geometric bracket upwards: `from`, doubled until `to`. Where something is known of the limit, it begins near it
+/// with a smaller step.
+fn rising(spec: &SearchSpec) -> Vec<u64> {
+    let mut loads = vec![spec.begin.map_or(spec.from, |begin| begin.clamp(spec.from, spec.to))];
     while let Some(last) = loads.last().copied().filter(|last| *last < spec.to) {
-        loads.push(last.saturating_mul(2).min(spec.to));
+        let next = match spec.begin {
+            Some(_) if loads.len() == 1 => last.saturating_add(last.div_ceil(2)),
+            _ => last.saturating_mul(2),
+        };
+        loads.push(next.min(spec.to));
+    }
+    loads
+}
+
+/// The same downwards, for a beginning that is beyond the limit: halved until `from`.
+fn falling(spec: &SearchSpec) -> Vec<u64> {
+    let mut loads = Vec::new();
+    let mut last = rising(spec)[0];
+    while last > spec.from {
+        last = last.div_ceil(2).max(spec.from);
+        loads.push(last);
     }
     loads
 }
@@ -49,7 +68,7 @@ fn bisections(spec: &SearchSpec) -> u64 {
 
 /// The most iterations that the search can take, whatever it meets.
 pub fn iterations_max(spec: &SearchSpec) -> u64 {
-    let bracket = bracket(spec).len() as u64;
+    let bracket = (rising(spec).len() + falling(spec).len()) as u64;
     // A level of bracket or bisection that looks broken, or cannot tell, is measured up to three times.
     let bracket = LOOKS_MAX as u64 * bracket;
     let edges = 2 + 2 * u64::from(STEPS_AWAY);
@@ -58,8 +77,10 @@ pub fn iterations_max(spec: &SearchSpec) -> u64 {
 
 /// The iterations that a search takes where noise does no harm and the limit lies in the middle of its range.
 pub fn iterations_usual(spec: &SearchSpec) -> u64 {
-    let bracket = bracket(spec).len() as u64;
-    (bracket / 2 + 3 + 2 * bisections(spec) + 4 * u64::from(LOOK_FIRST)).min(iterations_max(spec))
+    // From a beginning near the limit, the second level or the third is beyond it.
+    let near = spec.is_probed() || spec.begin.is_some();
+    let bracket = if near { 2 } else { rising(spec).len() as u64 / 2 };
+    (bracket + 3 + 2 * bisections(spec) + 4 * u64::from(LOOK_FIRST)).min(iterations_max(spec))
 }
 
 /// A search with everything measured so far.
@@ -69,6 +90,8 @@ pub struct Search {
     conditions: Vec<Threshold>,
     /// By load: of each iteration, the value of each condition.
     levels: BTreeMap<u64, Vec<Vec<Option<f64>>>>,
+    /// What each of them shows besides its values, in the same order.
+    shown: BTreeMap<u64, Vec<Shown>>,
     /// By load: iterations that cannot tell, which are in no level.
     doubts: BTreeMap<u64, Vec<Doubt>>,
 }
@@ -94,8 +117,8 @@ impl Search {
     /// # Errors
     /// If the SLO is no list of thresholds.
     pub fn new(spec: &SearchSpec) -> Result<Search, GateError> {
-        let (levels, doubts) = Default::default();
-        Ok(Search { conditions: spec.conditions()?, spec: spec.clone(), levels, doubts })
+        let (levels, shown, doubts) = Default::default();
+        Ok(Search { conditions: spec.conditions()?, spec: spec.clone(), levels, shown, doubts })
     }
 
     /// What is searched for.
@@ -103,9 +126,19 @@ impl Search {
         &self.spec
     }
 
+    /// Begins near a rate that a probe found ([`SearchSpec::begin_near`]). Before anything is measured.
+    pub fn begin_near(&mut self, pages_per_s: f64) {
+        self.spec.begin_near(pages_per_s);
+    }
+
     /// Takes in one iteration: the value of each condition, in their order.
     pub fn observe(&mut self, load: u64, values: Vec<Option<f64>>) {
+        self.observe_as(load, values, Shown::Plain);
+    }
+
+    fn observe_as(&mut self, load: u64, values: Vec<Option<f64>>, shown: Shown) {
         self.levels.entry(load).or_default().push(values);
+        self.shown.entry(load).or_default().push(shown);
     }
 
     fn doubt(&mut self, load: u64, doubt: Doubt) {
@@ -117,15 +150,40 @@ impl Search {
         if run.interrupted {
             return;
         }
-        let reading = Reading::of(run);
-        let values: Vec<Option<f64>> =
-            self.conditions.iter().map(|condition| condition.metric().value(&reading)).collect();
+        let values = self.values(run);
         let (load, shortest_s) = (self.spec.over.of(run), self.spec.times().into_iter().reduce(f64::min));
-        let is_disturbed = worth(record, run) > Worth::Clean;
-        match doubt::of(&self.conditions, &values, run, shortest_s, is_disturbed) {
-            Some(doubt) => self.doubt(load, doubt),
-            None => self.observe(load, values),
+        match doubt::of(&self.conditions, &values, run, shortest_s, Noise::of(record, run)) {
+            Err(doubt) => self.doubt(load, doubt),
+            Ok(shown) => self.observe_as(load, values, shown),
         }
+    }
+
+    /// The value of each condition in a timed run: the only place where a search reads one, percentiles among them.
+    fn values(&self, run: &IterationRecord) -> Vec<Option<f64>> {
+        let reading = Reading::of(run);
+        self.conditions.iter().map(|condition| condition.metric().value(&reading)).collect()
+    }
+
+    /// Whether a timed run is one of this record's in which the level is broken by what no disturbance does.
+    pub fn is_broken_for_sure(&self, record: &RunRecord, run: &IterationRecord) -> bool {
+        self.shown(record, run) == Ok(Shown::BrokenForSure)
+    }
+
+    /// Whether the SLO has an upper limit of errors.
+    pub fn limits_errors(&self) -> bool {
+        self.conditions
+            .iter()
+            .any(|condition| condition.metric() == Metric::ERRORS && doubt::is_upper(condition))
+    }
+
+    /// Whether a timed run, of this record, shows neither that the level keeps the SLO nor that it breaks it.
+    pub fn is_in_doubt(&self, record: &RunRecord, run: &IterationRecord) -> bool {
+        self.shown(record, run).is_err()
+    }
+
+    fn shown(&self, record: &RunRecord, run: &IterationRecord) -> Result<Shown, Doubt> {
+        let shortest_s = self.spec.times().into_iter().reduce(f64::min);
+        doubt::of(&self.conditions, &self.values(run), run, shortest_s, Noise::of(record, run))
     }
 
     /// The load to be measured next; `None` when the search is over.
@@ -148,14 +206,28 @@ impl Search {
     /// that has to be measured to go on.
     fn bracketed(&self) -> Result<(Option<u64>, Option<u64>), u64> {
         let (mut low, mut high) = (None, None);
-        for load in bracket(&self.spec) {
-            match self.looks(load).ok_or(load)? {
-                Once::Kept => low = Some(load),
+        let rising = rising(&self.spec);
+        for load in &rising {
+            match self.looks(*load).ok_or(*load)? {
+                Once::Kept => low = Some(*load),
                 // More load is what it lacks.
                 Once::TooLittle if low.is_none() => {}
                 _ => {
-                    high = Some(load);
+                    high = Some(*load);
                     break;
+                }
+            }
+        }
+        if high == Some(rising[0]) {
+            // It began beyond the limit.
+            for load in falling(&self.spec) {
+                match self.looks(load).ok_or(load)? {
+                    Once::Kept => {
+                        low = Some(load);
+                        break;
+                    }
+                    Once::TooLittle => break,
+                    Once::Broken => high = Some(load),
                 }
             }
         }
@@ -284,14 +356,36 @@ impl Search {
     fn standing(&self, load: u64) -> LevelStanding {
         let runs = self.levels.get(&load).map_or(&[][..], Vec::as_slice);
         let is_doubtful = !self.doubts_at(load).is_empty();
+        if let Some(known) = self.shown_standing(load) {
+            return known;
+        }
         match standing(&self.conditions, runs, self.spec.repeats) {
             LevelStanding::Open if self.measured(load) >= self.spec.repeats.max(LOOK_FIRST) as usize => {
+                LevelStanding::CannotTell
+            }
+            // Mostly in doubt: more of the same would tell no more.
+            LevelStanding::Open if self.doubts_at(load).len() >= DOUBTS_MAX.max(runs.len() + 1) => {
                 LevelStanding::CannotTell
             }
             LevelStanding::Open if is_doubtful && self.looks_doubtful(load) && runs.is_empty() => {
                 LevelStanding::CannotTell
             }
             known => known,
+        }
+    }
+}
+
+impl Search {
+    /// What the runs of a level show besides their values, where as many as the first look takes agree: noise makes no SLO look
+    /// kept that is broken, so that no interval is needed where it was kept in spite of noise; and what no noise does breaks it.
+    fn shown_standing(&self, load: u64) -> Option<LevelStanding> {
+        let (runs, shown) = (self.levels.get(&load)?, self.shown.get(&load)?);
+        let kept = runs.iter().filter(|values| judge(&self.conditions, values) == Once::Kept).count();
+        let are = |what: Shown| shown.iter().filter(|shown| **shown == what).count() >= LOOK_FIRST as usize;
+        match (kept == runs.len(), kept == 0) {
+            (true, _) if are(Shown::KeptInNoise) => Some(LevelStanding::Kept),
+            (_, true) if are(Shown::BrokenForSure) => Some(LevelStanding::Broken),
+            _ => None,
         }
     }
 }

@@ -237,9 +237,11 @@ fn pure_noise_ends_in_bounded_time_and_decides_nothing_by_force() {
 
 #[test]
 fn the_bound_is_what_the_worst_server_takes_at_most() {
-    for to in [1, 2, 3, 10, 1000, 10_000_000] {
+    let ranges =
+        [1, 2, 3, 10, 1000, 10_000_000].into_iter().flat_map(|to| [(to, None), (to, Some(to / 3 + 1))]);
+    for (to, begin) in ranges {
         for resolution_percent in [0.01, 1.0, 5.0, 100.0] {
-            let spec = SearchSpec { to, resolution_percent, ..spec("p(99)<50ms,rate>10") };
+            let spec = SearchSpec { to, begin, resolution_percent, ..spec("p(99)<50ms,rate>10") };
             for seed in 0..20 {
                 let mut noise = Noise(PageSequence::new(seed, 9));
                 // `searched` fails if the bound is passed.
@@ -341,7 +343,7 @@ fn only_a_broken_run_is_doubted_and_only_for_what_the_server_has_not_done() {
         run.measured.window_ns = 10_000_000_000;
         run.measured.counts.succeeded = 1_000;
         change(&mut run);
-        doubt::of(&conditions, &[value], &run, Some(0.05), false)
+        doubt::of(&conditions, &[value], &run, Some(0.05), doubt::Noise::default()).err()
     };
     let worker = |run: &mut IterationRecord, user_ns, run_queue_ns| {
         let worker = webstone_model::metrics::WorkerUse {
@@ -377,7 +379,8 @@ fn only_a_broken_run_is_doubted_and_only_for_what_the_server_has_not_done() {
     assert_eq!(of(Some(0.06), &|run| run.measured.counts.succeeded = 99), Some(Doubt::TooFew));
     assert_eq!(of(Some(0.06), &|run| run.measured.counts.succeeded = 100), None);
     let run = IterationRecord::default();
-    assert_eq!(doubt::of(&conditions, &[Some(0.06)], &run, None, true), Some(Doubt::Disturbed));
-    assert_eq!(doubt::of(&conditions, &[Some(0.04)], &run, None, true), None);
+    let noise = doubt::Noise { is_disturbed: true, may_limit: false };
+    assert_eq!(doubt::of(&conditions, &[Some(0.06)], &run, None, noise), Err(Doubt::Disturbed));
+    assert_eq!(doubt::of(&conditions, &[Some(0.04)], &run, None, noise), Ok(Shown::KeptInNoise));
     assert_eq!(of(None, &|run| run.measured.counts.succeeded = 0), None, "a server that answers nothing");
 }

@@ -43,6 +43,7 @@ pub use fleet::apart_ns_max;
 pub use foreseen::foreseen;
 pub use limit::link_percent;
 pub use rules::rules;
+pub(crate) use rules::this_host;
 
 /// The verdict on a record.
 pub fn of(record: &RunRecord) -> Verdict {

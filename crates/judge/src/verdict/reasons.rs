@@ -358,6 +358,7 @@ fn schedule(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>
 /// all the same, so its faults count where they may be what broke the SLO.
 fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
     let (Some(find), Some(finding)) = (&record.spec.find, search::of_record(record)) else { return };
+    let Ok(search) = search::Search::new(find) else { return };
     // Where everything is kept, nothing that the generator did can have broken it.
     let edge = finding.edge().unwrap_or(u64::MAX);
     let shortest_s = find.times().into_iter().reduce(f64::min);
@@ -368,17 +369,20 @@ fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
         });
         let Some(run) = run else { return true };
         let load = find.over.of(run);
+        // What neither generator nor noise can break is broken by the server.
+        let may_have_broken = || load == edge && !search.is_broken_for_sure(record, run);
         match reason.cause {
-            Cause::Errors | Cause::NothingSucceeded | Cause::Unanswered | Cause::ClientsStarved => {
-                load < edge
-            }
-            Cause::GeneratorSaturated => load == edge,
+            // Where the SLO limits them, it is what judges them.
+            Cause::Errors => load < edge && !search.limits_errors(),
+            Cause::NothingSucceeded | Cause::Unanswered | Cause::ClientsStarved => load < edge,
+            // Noise only makes an SLO harder to keep, too.
+            Cause::GeneratorSaturated | Cause::Disturbed | Cause::Slowed => may_have_broken(),
             // Arrivals that waited for a client, or found none, were the server's doing.
-            Cause::RateMissed => load == edge && unserved(run).is_empty(),
+            Cause::RateMissed => may_have_broken() && unserved(run).is_empty(),
             Cause::ScheduleLag => {
                 let lag_s = run.schedule.map_or(0.0, |kept| kept.lag_p99_ns as f64 / 1e9);
                 let limit_s = shortest_s.unwrap_or(f64::INFINITY);
-                load == edge && percent(lag_s, limit_s) > SCHEDULE_LAG_PERCENT_MAX
+                may_have_broken() && percent(lag_s, limit_s) > SCHEDULE_LAG_PERCENT_MAX
             }
             _ => true,
         }

@@ -334,7 +334,7 @@ fn separate_hosts(record: &RunRecord) -> Finding {
 }
 
 /// Whether the target was on the generator's host.
-pub(super) fn this_host(record: &RunRecord) -> Option<bool> {
+pub(crate) fn this_host(record: &RunRecord) -> Option<bool> {
     match record.target.embedded {
         true => Some(true),
         false => record.environment.get("target.this_host").and_then(Value::as_bool),

@@ -188,6 +188,11 @@ fn search(find: &SearchSpec, load: &LoadSpec) -> Result<(), SpecError> {
         let remedy = "write the lowest load to be tried as find.from, the highest as find.to";
         return Err(SpecError::value("find.from", find.from, &is, remedy));
     }
+    if let Some(begin) = find.begin.filter(|begin| !(find.from..=find.to).contains(begin)) {
+        let is = format!("not from {} to {}", find.from, find.to);
+        let remedy = "remove it: the search then finds out where to begin";
+        return Err(SpecError::value("find.begin", begin, &is, remedy));
+    }
     let (most, name) = match find.over {
         Over::Rate => (RATE_MAX, "arrivals per second"),
         Over::Clients => (CLIENTS_MAX, "clients"),
