@@ -507,6 +507,10 @@ impl Prepared {
         }
         self.record.finished_at = Some(clock::rfc3339(SystemTime::now()));
         self.record.took_ns = Some(time.now());
+        if let Some(text) = time.clock_set() {
+            observer.event(&Event::Warning { text: text.clone() });
+            self.record.warnings.push(text);
+        }
         let mut error = error.map(RunError::from);
         let path = self.keep(&mut error);
         if self.record.is_empty() && state == RunState::Interrupted {
