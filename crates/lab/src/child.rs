@@ -7,6 +7,7 @@ use std::io::{self, BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 use webstone_model::spec::ServerSpec;
+use webstone_model::strict;
 use webstone_server::NullOptions;
 
 use crate::supervisor::Supervision;
@@ -57,7 +58,7 @@ impl Child {
     pub fn told() -> io::Result<Child> {
         let mut line = String::new();
         io::stdin().lock().read_line(&mut line)?;
-        Ok(serde_json::from_slice(line.as_bytes())?)
+        Ok(strict::json(line.as_bytes())?)
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use tracing::info;
 use webstone_model::spec::ServerSpec;
+use webstone_model::strict;
 use webstone_server::{COUNTERS_PATH, Counters, NullOptions};
 
 use crate::attended::{Attended, Exit, POLL, quoted};
@@ -184,11 +185,11 @@ impl EmbeddedServer {
                 patience: Duration::from_secs(2),
             };
             let (status, body) = asked.body(COUNTERS_PATH).ok()?;
-            return serde_json::from_slice(&body).ok().filter(|_| status == 200);
+            return strict::json(&body).ok().filter(|_| status == 200);
         }
         let probe = ByProbe::plain(Duration::from_secs(2));
         let answer = probe.fetch(&self.url, COUNTERS_PATH, &Default::default()).ok()?;
-        serde_json::from_slice(&answer.body).ok().filter(|_| answer.status == 200)
+        strict::json(&answer.body).ok().filter(|_| answer.status == 200)
     }
 }
 

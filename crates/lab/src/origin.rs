@@ -9,6 +9,7 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use webstone_model::record::OriginRecord;
+use webstone_model::strict;
 use webstone_model::target::Target;
 use webstone_server::{COUNTERS_PATH, Counters};
 
@@ -145,7 +146,7 @@ fn reach(url: &str) -> io::Result<Vec<SocketAddr>> {
 fn counters(url: &str) -> Option<Counters> {
     let probe = ByProbe::plain(COUNTERS_PATIENCE);
     let answer = probe.fetch(url, COUNTERS_PATH, &Default::default()).ok()?;
-    serde_json::from_slice(&answer.body).ok().filter(|_| answer.status == 200)
+    strict::json(&answer.body).ok().filter(|_| answer.status == 200)
 }
 
 #[cfg(test)]

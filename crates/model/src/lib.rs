@@ -37,6 +37,7 @@ pub mod server_tls;
 pub mod servers;
 pub mod shown;
 pub mod spec;
+pub mod strict;
 pub mod target;
 pub mod threshold;
 pub mod tls;

@@ -7,6 +7,8 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::strict;
+
 /// Why a text is not what a type describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TomlError {
@@ -43,14 +45,16 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, TomlError> {
     let table = DeTable::parse(text).map_err(|error| TomlError::of(&error))?;
     let mut json = Json::default();
     json.table(table.get_ref(), 0)?;
-    serde_json::from_slice(&json.bytes).map_err(|error| {
+    strict::json(&json.bytes).map_err(|error| {
         let mut rule = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
         rule.truncate(rule.len() - if rule.ends_with(&place) { place.len() } else { 0 });
         // serde_json tells an error without a place of its own, such as that of a value's parser, where the reader has got to, which may
         // be past the ends of tables. Only a missing field is about a table itself.
         let is_of_table = rule.starts_with("missing field ");
-        TomlError { start: json.start_of(error.column(), is_of_table), rule }
+        // A list in place of a table is refused when its bracket has been read.
+        let bracket = usize::from(rule.starts_with(strict::LIST_OF_A_STRUCT));
+        TomlError { start: json.start_of(error.column() - bracket, is_of_table), rule }
     })
 }
 
@@ -197,7 +201,6 @@ mod tests {
         for text in [
             "",
             "part = 1",
-            "part = []",
             "part = { count = -1 }",
             "part = { count = 1.5 }",
             "part = { count = '1' }",
@@ -222,6 +225,19 @@ mod tests {
         ] {
             let theirs = TomlError::of(&toml::from_str::<Whole>(text).unwrap_err());
             assert_eq!(read::<Whole>(text), Err(theirs), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_a_tables_values_is_not_the_table() {
+        for (text, list) in [
+            ("part = [1]", "[1]"),
+            ("name = 'x'\npart = []", "[]"),
+            ("part.count = 1\nparts = [[2]]", "[2]]"),
+        ] {
+            let error = read::<Whole>(text).unwrap_err();
+            assert_eq!(error.rule, "invalid type: sequence, expected struct Part");
+            assert_eq!(&text[error.start..], list);
         }
     }
 

@@ -21,6 +21,7 @@ use webstone_model::metrics::WorkerUse;
 use webstone_model::rate::{Rate, RateProfile, Rates};
 use webstone_model::record::{Disturbance, IterationRecord, RunRecord, Tool};
 use webstone_model::spec::{Check, ClientSpec, ConnectionPolicy, Levels, LoadSpec, RunSpec, ServerSpec};
+use webstone_model::strict;
 use webstone_model::units::{NANOS_PER_SECOND, Nanos};
 use webstone_model::workload::{FileRequest, Page, Workload};
 use webstone_server::NullOptions;
@@ -324,7 +325,7 @@ const CALIBRATION_BYTES_MAX: u64 = 16 << 20;
 /// If the file cannot be read or holds something else.
 pub fn read(path: &Path) -> io::Result<Option<Calibration>> {
     match plain_file::read(path, Links::Followed, CALIBRATION_BYTES_MAX) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(io::Error::from),
+        Ok(bytes) => strict::json(&bytes).map(Some).map_err(io::Error::from),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
+use webstone_model::strict;
 use webstone_store::clock;
 
 use crate::process::Process;
@@ -124,12 +125,12 @@ impl Place {
 
     /// What is known of the run.
     pub(crate) fn entry(&self) -> io::Result<Entry> {
-        Ok(serde_json::from_slice(&fs::read(self.directory.join("run.json"))?)?)
+        Ok(strict::json(&fs::read(self.directory.join("run.json"))?)?)
     }
 
     /// How the process ended, where that was seen.
     pub(crate) fn process_end(&self) -> Option<ProcessEnd> {
-        serde_json::from_slice(&fs::read(self.directory.join("ended.json")).ok()?).ok()
+        strict::json(&fs::read(self.directory.join("ended.json")).ok()?).ok()
     }
 
     /// Notes how the process ended.

@@ -9,6 +9,7 @@ use serde::Serialize;
 use webstone_judge::consistency;
 use webstone_model::record::{RunRecord, RunState, Tool};
 use webstone_model::shown::{self, Shown, shown};
+use webstone_model::strict;
 use webstone_report::{figures, markdown_text};
 use webstone_store::certify::signature::{self, Allowed, SignatureError, Signed};
 use webstone_store::certify::{Certificate, Differences, archive as packed};
@@ -255,7 +256,7 @@ fn recompute(directory: &Path, record: &RunRecord, found: &mut Found) {
         }
     }
     let Ok(bytes) = read_file(directory, CERTIFICATE) else { return };
-    match serde_json::from_slice::<Certificate>(&bytes) {
+    match strict::json::<Certificate>(&bytes) {
         Ok(certificate) => compare_certificate(&certificate, record, found),
         Err(error) => found.problem(CERTIFICATE, format!("cannot be read: {error}")),
     }

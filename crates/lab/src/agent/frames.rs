@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use webstone_model::strict;
 
 /// What a greeting begins with.
 pub(super) const GREETING: &str = "WEBSTONE-AGENT ";
@@ -110,6 +111,7 @@ pub(super) fn greeted(input: &mut impl Read) -> Result<Greeting, FrameError> {
 
 /// What a message says of the payload that came before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Payload {
     /// Its length in bytes.
     pub bytes: u64,
@@ -213,7 +215,7 @@ impl<R: Read> Frames<R> {
             let before = self.payload.len();
             self.body(length)?;
             let body = self.payload.split_off(before);
-            let message: T = serde_json::from_slice(&body).map_err(|error| {
+            let message: T = strict::json(&body).map_err(|error| {
                 // It quotes what it stumbled over, with its escapes undone.
                 let error = error.to_string();
                 FrameError::Garbled(format!("{} ({})", shown(&body), error.escape_debug()))

@@ -14,6 +14,7 @@ use super::frames::Payload;
 
 /// When an echo came and went again, on the agent's monotonic clock in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Echoed {
     /// When the question was read.
     pub received_ns: u64,
@@ -23,6 +24,7 @@ pub struct Echoed {
 
 /// What the role is told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum LoadAsk {
     /// To say what host it is on.
     Describe,
@@ -44,6 +46,7 @@ pub enum LoadAsk {
 
 /// What is made, the same on every host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Plan {
     /// The specification, completed.
     pub spec: webstone_model::spec::RunSpec,
@@ -58,6 +61,7 @@ pub struct Plan {
 
 /// An agent's part of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Arm {
     /// Clients of all hosts together.
     pub clients: u32,
@@ -75,6 +79,7 @@ pub struct Arm {
 
 /// What the role says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum LoadAnswer {
     /// To [`LoadAsk::Describe`].
     Described(Box<Described>),
@@ -105,6 +110,7 @@ pub enum LoadAnswer {
 
 /// A host that makes load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Described {
     /// The host's name.
     pub name: String,
@@ -122,6 +128,7 @@ pub struct Described {
 
 /// What a host will make its part with.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Prepared {
     /// CPUs of its workers, in turn.
     pub cpus: Vec<u32>,
@@ -139,6 +146,7 @@ pub struct Prepared {
 
 /// How the target answered when it was asked for the workload's files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FilesChecked {
     /// `Server` field of its first answer.
     pub server: Option<String>,
@@ -148,6 +156,7 @@ pub struct FilesChecked {
 
 /// How a level goes on a host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Beat {
     /// Totals over the open window so far.
     pub live: Live,
@@ -159,6 +168,7 @@ pub struct Beat {
 
 /// What a host did in a level, beside what it measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Ended {
     /// The window's measurements, as the payload has them.
     pub measured: Payload,

@@ -17,6 +17,7 @@ pub const PROTOCOL: u32 = 4;
 
 /// A message with its number, which its answer has too.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Numbered<T> {
     pub(super) number: u64,
     pub(super) message: T,
@@ -24,6 +25,7 @@ pub(super) struct Numbered<T> {
 
 /// What an agent is asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) enum Ask {
     /// Nothing but an answer, to time the way.
     Echo,
@@ -41,6 +43,7 @@ pub(super) enum Ask {
 
 /// Where the server is, seen from the generator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Find {
     /// Ports that it listens on.
     pub(super) ports: BTreeSet<u16>,
@@ -52,6 +55,7 @@ pub(super) struct Find {
 
 /// What it answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) enum Answer {
     /// To [`Ask::Echo`]; named otherwise, so that a program that repeats what it reads is not taken for an agent.
     Echoed(Echoed),
@@ -72,12 +76,14 @@ pub(super) enum Answer {
 /// How long before its answer was sent a reading was taken, by the agent's monotonic clock: the rest of a round trip bounds
 /// how late it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Behind {
     pub(super) nanos: u64,
 }
 
 /// The server and its host, before the load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Found {
     /// The ports that the server was looked for by: the agent's own where it was given some, else those of the question.
     pub(super) ports: BTreeSet<u16>,
@@ -97,6 +103,7 @@ pub(super) struct Found {
 
 /// What of a machine an agent watches, by numbers that the kernel gives once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Identity {
     /// The network namespace that it counts in.
     pub(super) network: Option<String>,
@@ -108,6 +115,7 @@ pub(super) struct Identity {
 
 /// What was used in a window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Closed {
     /// By the host.
     pub(super) host: HostUse,

@@ -79,7 +79,7 @@ impl Measured {
             return Err(WireError::Deflated(format!("it has more than {INFLATED_BYTES_MAX} bytes")));
         }
         let Wire { mut measured, pages, seconds, page_histograms, distributions } =
-            serde_json::from_slice(&json)?;
+            crate::strict::json(&json)?;
         measured.pages = pages;
         measured.seconds = seconds;
         let of_page = |page| PageHistograms { page, ..PageHistograms::default() };

@@ -25,6 +25,7 @@ use webstone_lab::window::{Watched, Window};
 use webstone_model::event::Phase;
 use webstone_model::record::{HostUse, Tool};
 use webstone_model::spec::RunSpec;
+use webstone_model::strict;
 use webstone_model::workload::Workload;
 use webstone_store::clock::since_epoch;
 
@@ -160,7 +161,7 @@ impl Maker {
         self.ready = None;
         let bytes = announced.check("the plan", payload).map_err(|error| error.to_string())?;
         let load::Plan { mut spec, workload, server, files } =
-            serde_json::from_slice(&bytes).map_err(|error| format!("cannot read the plan: {error}"))?;
+            strict::json(&bytes).map_err(|error| format!("cannot read the plan: {error}"))?;
         let files =
             unpack(&files, &mut spec).map_err(|error| format!("cannot keep the plan's files: {error}"))?;
         let root = Root::default();

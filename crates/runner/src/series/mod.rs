@@ -28,6 +28,7 @@ use webstone_model::event::Event;
 use webstone_model::record::{RunRecord, Tool};
 use webstone_model::series::{Cell, Kind, Matrix, SERIES_SCHEMA, Series};
 use webstone_model::spec::{RunSpec, parse_cpu_list};
+use webstone_model::strict;
 
 pub use interfaces::cells;
 
@@ -369,7 +370,7 @@ pub fn load(path: &Path) -> Result<(PathBuf, Series), SeriesError> {
     })?;
     let content =
         |line: usize, what: String| StoreError::Content { file: file.clone(), line: line as u64, what };
-    let series: Series = serde_json::from_slice(text.as_bytes()).map_err(|error| {
+    let series: Series = strict::json(text.as_bytes()).map_err(|error| {
         let what = error.to_string();
         let what = what.split(" at line ").next().unwrap_or_default().to_owned();
         content(error.line(), format!("column {}: {what}", error.column()))

@@ -16,6 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use webstone_model::strict;
 
 use super::files::Stamp;
 use super::row::LibraryRow;
@@ -58,14 +59,14 @@ pub(super) fn read(runs_dir: &Path) -> HashMap<String, Kept> {
         return HashMap::new();
     };
     let mut lines = bytes.split(|byte| *byte == b'\n');
-    let head = lines.next().and_then(|line| serde_json::from_slice::<Head>(line).ok());
+    let head = lines.next().and_then(|line| strict::json::<Head>(line).ok());
     if head.is_none_or(|head| head.index != FORMAT || head.version != env!("CARGO_PKG_VERSION")) {
         return HashMap::new();
     }
     let mut environments: Vec<Environment> = Vec::new();
     let mut rows = HashMap::new();
     for line in lines {
-        match serde_json::from_slice::<Line>(line) {
+        match strict::json::<Line>(line) {
             Ok(Line { environment: Some(environment), .. }) => environments.push(environment),
             Ok(Line { row: Some(row), stamp, environments: places, .. }) => {
                 rows.extend(

@@ -18,6 +18,7 @@ use webstone_model::record::{IterationRecord, RunRecord, RunState};
 use webstone_model::search::Over;
 use webstone_model::series::{Cell, SERIES_SCHEMA, Series};
 use webstone_model::spec::HttpVersion;
+use webstone_model::strict;
 
 use super::files::{Folder, is_partial};
 use crate::certify::{Certificate, signature};
@@ -268,7 +269,7 @@ fn run(name: &str, path: &Path) -> Result<LibraryRow, String> {
 /// Whether the certificate says so, and is one of the files whose check sums are signed.
 fn is_certified(path: &Path) -> bool {
     let says_so = read_file(path, CERTIFICATE)
-        .is_ok_and(|bytes| serde_json::from_slice::<Certificate>(&bytes).is_ok_and(|it| it.certified));
+        .is_ok_and(|bytes| strict::json::<Certificate>(&bytes).is_ok_and(|it| it.certified));
     let signed = || match (read_file(path, SIGNATURE), read_file(path, MANIFEST)) {
         (Ok(signature), Ok(manifest)) => signature::check(&signature, &manifest).is_ok(),
         _ => false,
@@ -280,8 +281,7 @@ fn series(folder: &Folder, path: &Path) -> Result<LibraryRow, String> {
     let file = path.join(SERIES);
     let text = plain_file::read_text(&file, Links::Refused, PLAN_BYTES_MAX)
         .map_err(|error| format!("cannot read {SERIES}: {}", crate::without_number(&error)))?;
-    let series: Series =
-        serde_json::from_slice(text.as_bytes()).map_err(|error| format!("{SERIES}: {error}"))?;
+    let series: Series = strict::json(text.as_bytes()).map_err(|error| format!("{SERIES}: {error}"))?;
     if series.schema > SERIES_SCHEMA {
         return Err(format!(
             "{SERIES} has schema {}; schemas up to {SERIES_SCHEMA} are known",

@@ -12,6 +12,7 @@ use webstone_model::metrics::{PageTotals, Second};
 use webstone_model::pages::{PageSource, StoredPages};
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION};
+use webstone_model::strict;
 
 use super::pages::{self, RowsFile};
 use super::{
@@ -36,7 +37,7 @@ pub(super) fn load(path: &Path, page_distributions: PageDistributions) -> Result
         let file = directory.join(ITERATIONS);
         lines(&file, partial, &mut |_, line| {
             let iteration: IterationRecord =
-                serde_json::from_slice(line.as_bytes()).map_err(|error| error.to_string())?;
+                strict::json(line.as_bytes()).map_err(|error| error.to_string())?;
             record.iterations.push(iteration);
             Ok(())
         })?;
@@ -54,8 +55,7 @@ pub(super) fn load(path: &Path, page_distributions: PageDistributions) -> Result
         }
     })?;
     lines(&directory.join(INTERVALS), partial, &mut |_, line| {
-        let line: IntervalLine =
-            serde_json::from_slice(line.as_bytes()).map_err(|error| error.to_string())?;
+        let line: IntervalLine = strict::json(line.as_bytes()).map_err(|error| error.to_string())?;
         let Some(place) = places.find(line.key())? else { return Ok(()) };
         let seconds = &mut record.iterations[place].measured.seconds.0;
         if line.second != seconds.len() {
@@ -176,11 +176,11 @@ fn read_record(file: &Path) -> Result<RunRecord, StoreError> {
         StoreError::content(file, error.line() as u64, format!("column {}: {what}", error.column()))
     };
     let newer = |found| StoreError::Newer { file: file.to_owned(), found, known: SCHEMA_VERSION };
-    match serde_json::from_slice::<RunRecord>(text.as_bytes()) {
+    match strict::json::<RunRecord>(text.as_bytes()) {
         Ok(record) if record.schema > SCHEMA_VERSION => Err(newer(record.schema)),
         Ok(record) => Ok(record),
         // A newer one may well look different; of a large one a second reading takes its time.
-        Err(error) => match serde_json::from_slice::<Version>(text.as_bytes()) {
+        Err(error) => match strict::json::<Version>(text.as_bytes()) {
             Ok(version) if version.schema > SCHEMA_VERSION => Err(newer(version.schema)),
             _ => Err(wrong(error)),
         },

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use webstone_model::keys::IterationKey;
 use webstone_model::record::{IterationRecord, RunRecord, RunState};
+use webstone_model::strict;
 
 use super::append::AppendFile;
 use super::read::IntervalLine;
@@ -44,7 +45,7 @@ impl Store {
             line.starts_with(['#', '"']) || hlog::owner(line).is_some_and(|key| known.contains(&key))
         };
         let of_intervals = |line: &str| {
-            let line = serde_json::from_slice::<IntervalLine>(line.as_bytes());
+            let line = strict::json::<IntervalLine>(line.as_bytes());
             line.is_ok_and(|line| known.contains(&line.key()))
         };
         let log = |name: &str, is_kept: &dyn Fn(&str) -> bool| -> Result<AppendFile, StoreError> {

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use webstone_model::event::EventLine;
+use webstone_model::strict;
 
 use super::state::Picture;
 
@@ -56,7 +57,7 @@ impl Feed {
                 self.rest.extend_from_slice(&bytes[..end]);
                 bytes = &bytes[end + 1..];
                 // What a later version writes may be more than is understood here: the rest is.
-                if let Ok(line) = serde_json::from_slice::<EventLine>(&self.rest) {
+                if let Ok(line) = strict::json::<EventLine>(&self.rest) {
                     self.picture.add(line);
                 }
                 self.rest.clear();

@@ -44,6 +44,7 @@ use super::{Feed, Workload, feed_file};
 use form::{Document, PageForm};
 use pieces::Pieces;
 use webstone_model::shown::quoted;
+use webstone_model::strict::Strict;
 
 pub use write::write;
 
@@ -166,7 +167,7 @@ impl Reader {
 }
 
 fn parse<T: DeserializeOwned>(text: &str, base: usize) -> Result<T, Fault> {
-    toml::from_str(text).map_err(|error: toml::de::Error| {
+    toml::Deserializer::parse(text).and_then(|from| T::deserialize(Strict(from))).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
         Fault::new(base + offset, error.message().trim_end().replace('\n', ": "))
     })

@@ -279,3 +279,16 @@ proptest! {
         prop_assert_eq!(&read_workload(crate::to_webstone1(&workload).unwrap(), "list").unwrap(), &workload);
     }
 }
+
+#[test]
+fn a_list_of_values_is_neither_a_page_nor_a_feed_nor_a_file() {
+    for (text, struct_name) in [
+        ("pages = [[1, \"1s\", [\"/a\"]]]", "PageForm"),
+        ("[feeds]\nf = [[\"c\"], [[\"v\"]]]\n[[pages]]\nurl = \"/a\"", "FeedForm"),
+        ("[[pages]]\nurl = \"/a\"\ndynamic = [1, 2]", "DynamicForm"),
+    ] {
+        let error = read_workload(text, "w.toml").unwrap_err().to_string();
+        assert!(error.contains(&format!("sequence, expected struct {struct_name}")), "{text}: {error}");
+    }
+    assert!(read_workload("[[pages]]\nfiles = [[\"/a\"]]", "w.toml").is_err());
+}
