@@ -25,6 +25,7 @@ pub mod metrics;
 mod one_or_several;
 pub mod origin_figures;
 pub mod pages;
+pub mod powers;
 mod process_use;
 pub mod rate;
 pub mod record;

@@ -362,6 +362,9 @@ pub struct ClientSpec {
     /// Hosts besides the target that the workload may ask, as `HOST` or `HOST:PORT`. Others are refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow_hosts: Vec<String>,
+    /// Whether feeds of the workload may be files outside of its own directory.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub allow_feeds: bool,
     /// Longest time for a connection to be established.
     pub connect_timeout: Nanos,
     /// Longest time from the request to the first byte of its answer.
@@ -413,6 +416,7 @@ impl Default for ClientSpec {
             source: Vec::new(),
             proxy: None,
             allow_hosts: Vec::new(),
+            allow_feeds: false,
             connect_timeout: Nanos::from_secs(10),
             first_byte_timeout: Nanos::from_secs(30),
             request_timeout: Nanos::from_secs(60),

@@ -30,4 +30,4 @@ pub mod workout;
 pub use generator::LevelError;
 pub use run::{Part, RunError, RunOutcome, RunnerOptions, resolve_workload, run};
 pub use sweep::SweepError;
-pub use workload_source::{WorkloadSourceError, load_workload};
+pub use workload_source::{Feeds, WorkloadSourceError, load_workload};

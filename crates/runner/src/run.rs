@@ -32,7 +32,7 @@ use crate::run_time::RunTime;
 use crate::sweep::{Sweep, SweepError};
 use crate::trace::{TraceWriter, nowhere};
 use crate::under_test::{self, Found, UnderTest};
-use crate::workload_source::{WorkloadSourceError, load_workload};
+use crate::workload_source::{Feeds, WorkloadSourceError, load_workload};
 use webstone_lab::agent::ServerAgents;
 use webstone_lab::cpus::cpu_list;
 use webstone_lab::embedded::EmbeddedServerError;
@@ -45,6 +45,7 @@ use webstone_lab::limits;
 use webstone_lab::machine::{Root, cpus};
 use webstone_lab::measured::MeasuredServer;
 use webstone_store::clock;
+use webstone_store::plain_file::{self, Links};
 use webstone_store::redaction;
 use webstone_store::{Derived, Store};
 
@@ -132,7 +133,7 @@ pub struct RunOutcome {
 
 /// The workload that a specification names.
 pub fn resolve_workload(spec: &RunSpec) -> Result<Workload, WorkloadSourceError> {
-    load_workload(&spec.workload)
+    load_workload(&spec.workload, Feeds::of(&spec.client))
 }
 
 /// Runs a specification to its end. Blocks; events arrive on this thread, `interrupt` may be raised from any.
@@ -555,7 +556,8 @@ impl Prepared {
 
 /// How many pages of a browser front watched at most, where any did.
 fn watched_by(file: &Path) -> Option<u64> {
-    std::fs::read_to_string(file).ok()?.trim().parse().ok().filter(|pages| *pages > 0)
+    let text = plain_file::read_text(file, Links::Refused, 64).ok()?;
+    text.trim().parse().ok().filter(|pages| *pages > 0)
 }
 
 /// CPUs of this host on which server and origin run, but those of the generator's workers, who watch their own.

@@ -7,8 +7,9 @@
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Component, Path};
 
 use rustix::fs::OFlags;
 
@@ -97,17 +98,45 @@ pub fn open_dense(path: &Path, links: Links, bytes_max: u64) -> io::Result<File>
 /// # Errors
 /// As [`open`], and if the file has more.
 pub fn read(path: &Path, links: Links, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let file = open(path, links)?;
+    read_opened(&open(path, links)?, bytes_max)
+}
+
+/// The same of a file that is open.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_opened(file: &File, bytes_max: u64) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
     if length > bytes_max {
         return Err(too_large(length, bytes_max));
     }
     // A file that grows meanwhile, or one of /proc that tells no length, is no way around the limit.
     let mut bytes = Vec::with_capacity(length as usize);
-    (&file).take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     match bytes.len() as u64 {
         read if read > bytes_max => Err(too_large(read, bytes_max)),
         _ => Ok(bytes),
+    }
+}
+
+/// Reads a plain file that belongs to what else is in a directory: one that is named relative to it and lies below it, wherever links
+/// lead, and that is not hidden (`.ssh/`, `.netrc`), because the directory may be somebody's home. `None`: it is none of these, and
+/// nothing of it was read.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_below(directory: &Path, name: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    if name.is_absolute() {
+        return Ok(None);
+    }
+    let file = open(&directory.join(name), Links::Followed)?;
+    // Where the opened file is, which no link can change any more.
+    let place = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let is_hidden = |part: Component<'_>| part.as_os_str().as_encoded_bytes().starts_with(b".");
+    match place.strip_prefix(directory.canonicalize()?) {
+        Ok(below) if !below.components().any(is_hidden) => read_opened(&file, bytes_max).map(Some),
+        _ => Ok(None),
     }
 }
 
@@ -129,8 +158,32 @@ pub fn read_end(path: &Path, links: Links, bytes_max: u64) -> io::Result<Vec<u8>
 /// # Errors
 /// As [`read`], and `InvalidData` if it is no UTF-8.
 pub fn read_text(path: &Path, links: Links, bytes_max: u64) -> io::Result<String> {
-    String::from_utf8(read(path, links, bytes_max)?)
+    text(read(path, links, bytes_max)?)
+}
+
+/// Bytes as text.
+///
+/// # Errors
+/// `InvalidData` if they are not UTF-8.
+pub fn text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8"))
+}
+
+/// Who besides this user and root may have written an open file, in words that follow its name; `None`: nobody.
+///
+/// # Errors
+/// What the operating system says.
+pub fn others_hand(file: &File) -> io::Result<Option<&'static str>> {
+    let found = file.metadata()?;
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    Ok(match found.mode() {
+        _ if found.uid() != user && found.uid() != 0 => Some("belongs to another user"),
+        mode if mode & 0o002 != 0 => Some("may be written by every user"),
+        // A group of one's own is usual where files are writable by their group.
+        mode if mode & 0o020 != 0 && found.gid() != group => Some("may be written by another group"),
+        _ => None,
+    })
 }
 
 /// Reads up to the next newline, which stays. A line of more bytes is an error, found before it is held.
@@ -224,6 +277,53 @@ mod tests {
         assert_eq!(fs::read(at("log")).unwrap(), b"");
         emptied(&at("new")).unwrap();
         assert_eq!(fs::read(at("new")).unwrap(), b"");
+    }
+
+    #[test]
+    fn what_lies_below_a_directory_is_told_by_where_links_lead() {
+        let parent = tempfile::tempdir().unwrap();
+        let at = |name: &str| parent.path().join(name);
+        fs::create_dir_all(at("list/in")).unwrap();
+        fs::create_dir(at("listed")).unwrap();
+        fs::create_dir(at("list/.ssh")).unwrap();
+        for (name, text) in [
+            ("list/own", "own"),
+            ("list/.ssh/id", "key"),
+            ("list/.env", "key"),
+            ("list/in/deep", "deep"),
+            ("out", "out"),
+            ("listed/x", "x"),
+        ] {
+            fs::write(at(name), text).unwrap();
+        }
+        for (name, to) in [("near", "in/deep"), ("open", ".ssh/id"), ("far", "../out"), ("up", "..")] {
+            std::os::unix::fs::symlink(to, at("list").join(name)).unwrap();
+        }
+        std::os::unix::fs::symlink(at("list"), at("alias")).unwrap();
+        let read = |directory: &str, name: &str| read_below(&at(directory), Path::new(name), 10).unwrap();
+        for directory in ["list", "alias"] {
+            assert_eq!(read(directory, "own").as_deref(), Some(&b"own"[..]));
+            for inside in ["in/deep", "near", "in/../own", "up/list/own"] {
+                assert!(read(directory, inside).is_some(), "{inside}");
+            }
+            for outside in [
+                "../out",
+                "far",
+                "up/out",
+                "../listed/x",
+                "in/../../out",
+                "/proc/self/status",
+                ".env",
+                ".ssh/id",
+                "open",
+            ] {
+                assert_eq!(read(directory, outside), None, "{outside}");
+            }
+            assert_eq!(read(directory, at("list/own").to_str().unwrap()), None, "by an absolute path");
+        }
+        assert!(read_below(&at("list"), Path::new("none"), 10).is_err());
+        assert!(read_below(&at("list"), Path::new("own"), 2).is_err());
+        assert!(read_below(Path::new(""), Path::new("Cargo.toml"), 1 << 20).unwrap().is_some());
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! What the front asks of the command line, which alone knows what is typed and what it means: so a form, a testbed file and flags
 //! are held against the same rules.
 
-use std::path::Path;
-
 use serde::Serialize;
 use webstone_model::spec::RunSpec;
 
@@ -47,11 +45,11 @@ pub struct KnownServer {
 
 /// The command line, as the front sees it.
 pub trait Desk: Send + Sync {
-    /// Reads a testbed file as `webstone COMMAND -f FILE` would.
+    /// Reads the text of a testbed file as `webstone COMMAND -f FILE` would.
     ///
     /// # Errors
     /// The first rule that it breaks.
-    fn plan(&self, command: &str, testbed: &Path) -> Result<Planned, Problem>;
+    fn plan(&self, command: &str, testbed: &str) -> Result<Planned, Problem>;
 
     /// The servers that can be named, and which are installed.
     fn servers(&self) -> Vec<KnownServer>;

@@ -1,15 +1,16 @@
 //! The form: the specification's own schema, so that a new key needs no work in the browser; what a filled form comes to; presets.
 
-use std::path::Path;
-
 use indexmap::IndexMap;
 use schemars::schema_for;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use webstone_model::powers::Power;
 use webstone_model::spec::RunSpec;
+use webstone_model::toml_text;
 use webstone_model::units::grouped;
 
 use crate::desk::{Desk, Planned, Problem};
+use crate::permission;
 
 /// The commands that the form can start.
 pub(crate) const COMMANDS: [(&str, &str, &str); 5] = [
@@ -175,6 +176,12 @@ pub(crate) struct Checked {
     rules: Vec<Value>,
     #[serde(skip)]
     pub(crate) name: String,
+    /// Whether the problem is that it may do more than the front allows.
+    #[serde(skip)]
+    pub(crate) refused: bool,
+    /// What runs, where there is no problem.
+    #[serde(skip)]
+    pub(crate) planned: Option<RunSpec>,
 }
 
 /// What will run, and how long.
@@ -196,26 +203,31 @@ impl Filled {
         if self.command == "find" { "run" } else { &self.command }
     }
 
-    /// Holds it against the rules of a testbed file. `scratch` is a directory for that file.
-    ///
-    /// # Errors
-    /// If the file cannot be written, which is no fault of the form's.
-    pub(crate) fn check(&self, desk: &dyn Desk, scratch: &Path) -> std::io::Result<Checked> {
+    /// Holds it against the rules of a testbed file, and against what one may do here. The command line is asked only about what
+    /// may be done: it may read files that a testbed names.
+    pub(crate) fn check(&self, desk: &dyn Desk, granted: &[Power]) -> Checked {
         let toml = match (&self.toml, &self.spec) {
             (Some(toml), _) => toml.clone(),
             (None, Some(spec)) => table(spec).to_string(),
             (None, None) => String::new(),
         };
-        let spec = toml.parse::<toml::Table>().unwrap_or_default();
         let known = COMMANDS.iter().any(|(name, ..)| *name == self.command);
-        let file = scratch.join("testbed.toml");
-        std::fs::write(&file, &toml)?;
-        let planned = match known {
-            true => self.needed(&spec).map_or_else(|| desk.plan(self.program_command(), &file), Err),
-            false => Err(Problem {
+        let mut refused = false;
+        let planned = match toml_text::read::<RunSpec>(&toml) {
+            _ if !known => Err(Problem {
                 message: format!("`{}` is no command that the front starts", self.command),
                 ..Problem::default()
             }),
+            // The command line says what is wrong with it, in its words.
+            Err(_) => desk.plan(self.program_command(), &toml),
+            Ok(spec) => {
+                let refusal = permission::refusal(&spec, granted);
+                refused = refusal.is_some();
+                match refusal.or_else(|| self.needed(&spec)) {
+                    Some(problem) => Err(problem),
+                    None => desk.plan(self.program_command(), &toml),
+                }
+            }
         };
         let command_line = ["webstone", self.program_command(), "-f", "testbed.toml"].map(str::to_owned);
         let (problem, planned) = match planned {
@@ -223,21 +235,23 @@ impl Filled {
             Err(problem) => (Some(placed(problem, &toml)), None),
         };
         let typed = planned.as_ref().and_then(|planned| planned.command_line.clone());
-        Ok(Checked {
+        Checked {
+            // For the form's fields; what runs is the text.
+            spec: toml.parse().unwrap_or_default(),
             toml,
-            spec,
             command_line: typed.unwrap_or_else(|| command_line.to_vec()),
             problem,
             plan: planned.as_ref().map(plan),
             rules: planned.as_ref().map(foreseen).unwrap_or_default(),
             name: planned.as_ref().map(|planned| planned.spec.name.clone()).unwrap_or_default(),
+            refused,
+            planned: planned.as_ref().map(|planned| planned.spec.clone()),
             warnings: planned.map(|planned| planned.warnings).unwrap_or_default(),
-        })
+        }
     }
 
     /// What the command cannot do without, and a testbed file can.
-    fn needed(&self, spec: &toml::Table) -> Option<Problem> {
-        let said = |part: &str, key: &str| spec.get(part)?.get(key);
+    fn needed(&self, spec: &RunSpec) -> Option<Problem> {
         let missing = |key: &str, message: &str, hint: &str| {
             Some(Problem {
                 key: Some(key.to_owned()),
@@ -247,25 +261,21 @@ impl Filled {
             })
         };
         match self.command.as_str() {
-            "find" if said("find", "slo").and_then(toml::Value::as_str).is_none_or(str::is_empty) => missing(
+            "find" if spec.find.as_ref().is_none_or(|find| find.slo.is_empty()) => missing(
                 "find.slo",
                 "find.slo: a search needs the conditions that a level has to keep",
                 "write them as in p(99)<50ms,errors<0.1%",
             ),
-            "run" if spec.contains_key("series") => missing(
+            "run" if spec.series.is_some() => missing(
                 "series",
                 "series: a single run has no matrix",
                 "choose `Compare servers`, `Scale over CPUs` or `Dynamic against static`, or take [series] out",
             ),
-            "servers"
-                if said("series", "servers").and_then(toml::Value::as_array).is_none_or(Vec::is_empty) =>
-            {
-                missing(
-                    "series.servers",
-                    "series.servers: no server is given",
-                    "name those to be compared, such as reference and nginx:tuned",
-                )
-            }
+            "servers" if spec.series.as_ref().is_none_or(|series| series.servers.is_empty()) => missing(
+                "series.servers",
+                "series.servers: no server is given",
+                "name those to be compared, such as reference and nginx:tuned",
+            ),
             _ => None,
         }
     }

@@ -2,13 +2,14 @@
 //! keeps those of the front's beginning. A run outlives the front.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::SystemTime;
 
+use rustix::fs::{MemfdFlags, Mode, fchmod, memfd_create};
 use webstone_store::clock;
 
 use crate::process::Process;
@@ -35,6 +36,10 @@ pub(crate) enum What {
 }
 
 type Answer = io::Result<Place>;
+
+/// Where a run finds its testbed: what it is given as standard input is a file without a name, which is gone with the run. So a
+/// secret in it is in memory only, and nobody has to remove it.
+const TESTBED: &str = "/dev/stdin";
 
 /// Name of the thread that starts runs.
 pub(crate) const THREAD: &str = "launcher";
@@ -92,20 +97,19 @@ fn start(order: &Order, program: &Path, runs_dir: &Path) -> Answer {
         process: None,
     };
     let place = Place::create(runs_dir, &entry)?;
-    let output = File::create(place.output())?;
+    let output = place.new_file(&place.output())?;
+    // The run would make it for everybody to read.
+    place.new_file(&place.events())?;
     let mut run = Command::new(program);
     run.arg(&order.command);
     match &order.what {
-        What::Testbed(text) => {
-            std::fs::write(place.testbed(), text)?;
-            run.arg("-f").arg(place.testbed())
-        }
-        What::Rest(series) => run.arg("--resume").arg(series),
+        What::Testbed(text) => run.args(["-f", TESTBED]).stdin(nameless(text)?),
+        What::Rest(series) => run.arg("--resume").arg(series).stdin(Stdio::null()),
     };
     run.arg("--events").arg(place.events()).arg("--runs-dir").arg(runs_dir);
     run.args(["--color", "never"]);
     // A group of its own: Ctrl-C in the front's terminal is the front's.
-    run.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).process_group(0);
+    run.stdout(output.try_clone()?).stderr(output).process_group(0);
     let words = std::iter::once(program.as_os_str()).chain(run.get_args());
     entry.command_line = words.map(|word| word.to_string_lossy().into_owned()).collect();
     let mut child = run.spawn()?;
@@ -119,6 +123,14 @@ fn start(order: &Order, program: &Path, runs_dir: &Path) -> Answer {
         }
     });
     waits.map(|_| place)
+}
+
+/// A text as a file in memory, for this user alone.
+fn nameless(text: &str) -> io::Result<File> {
+    let mut file = File::from(memfd_create("testbed", MemfdFlags::CLOEXEC)?);
+    fchmod(&file, Mode::RUSR | Mode::WUSR)?;
+    file.write_all(text.as_bytes())?;
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -149,7 +161,8 @@ mod tests {
     fn a_run_is_given_its_testbed_and_its_end_is_noted() {
         let directory = tempfile::tempdir().unwrap();
         let runs = directory.path().join("runs");
-        let program = program(directory.path(), "echo \"$@\"; cat \"$3\"; echo gone >&2; exit 4");
+        let program =
+            program(directory.path(), "echo \"$@\"; cat \"$3\"; stat -L -c %a \"$3\"; echo gone >&2; exit 4");
         let launcher = Launcher::start(program, runs.clone()).unwrap();
         let order =
             Order { command: "run".into(), name: "a".into(), what: What::Testbed("name = \"a\"\n".into()) };
@@ -157,13 +170,20 @@ mod tests {
         assert_eq!(waited_for(&place), ProcessEnd { code: Some(4) });
         let printed = std::fs::read_to_string(place.output()).unwrap();
         let words = format!(
-            "run -f {} --events {} --runs-dir {} --color never\nname = \"a\"\ngone\n",
-            place.testbed().display(),
+            "run -f /dev/stdin --events {} --runs-dir {} --color never\nname = \"a\"\n600\ngone\n",
             place.events().display(),
             runs.display()
         );
         assert_eq!(printed, words);
         assert!(!place.entry().unwrap().process.unwrap().is_alive());
+        // What a run was given, and what it says, is for its user alone.
+        for (path, mode) in [(place.output(), 0o600), (place.events(), 0o600), (runs.join(".live"), 0o700)] {
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode, "{path:?}");
+        }
+        assert_eq!(
+            std::fs::metadata(place.output().parent().unwrap()).unwrap().permissions().mode() & 0o777,
+            0o700
+        );
     }
 
     #[test]

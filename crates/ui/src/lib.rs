@@ -16,6 +16,7 @@ mod library;
 mod live;
 mod manners;
 mod pages;
+mod permission;
 mod process;
 mod program;
 pub mod registry;
@@ -115,8 +116,7 @@ impl Bound {
         let launcher = launcher.map_err(failed("cannot start a thread"))?;
         let runs = Runs::of(options.runs_dir.clone(), launcher);
         let cpus = manners::own_cpus();
-        let front = Front::new(options, Guard::new(port, token), runs, desk, cpus.len());
-        let front = Arc::new(front.map_err(failed("cannot make a temporary directory"))?);
+        let front = Arc::new(Front::new(options, Guard::new(port, token), runs, desk, cpus.len()));
         Ok(Bound { listener, front, url, cpus })
     }
 

@@ -4,27 +4,34 @@
 //! ```text
 //! .live/20260131T123005Z-webstone-4711/
 //!   run.json        what was started, as which process (Entry)
-//!   testbed.toml    what it was given, where a front started it
 //!   events.ndjson   what it tells (docs/events.md)
 //!   watched_by      how many pages at most watched it at a time, where any did
 //!   output.txt      what it printed
 //!   ended.json      how the process ended, where its front was still there to see it
 //! ```
 
-use std::fs;
-use std::io;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use webstone_model::strict;
 use webstone_store::clock;
+use webstone_store::plain_file::{self, Links};
 
 use crate::process::Process;
 
+/// What says that a directory is the place of a run.
+const RUN: &str = "run.json";
+/// Largest of it, in bytes: a command line may be long.
+const ENTRY_BYTES_MAX: u64 = 1 << 20;
 const WATCHED_BY: &str = "watched_by";
 /// Below the directory of runs.
 const DIRECTORY: &str = ".live";
+/// Places that are looked at: of more, those with the newest names.
+const PLACES_MAX: usize = 200;
 /// Runs that are over and still kept; older ones are in their records.
 const KEPT: usize = 20;
 
@@ -55,7 +62,7 @@ pub(crate) struct ProcessEnd {
 /// [`Place::watched_by`] of the run that writes these events, if they are written into a place.
 pub fn watched_by(events: &Path) -> Option<PathBuf> {
     let directory = events.parent()?;
-    directory.join("run.json").exists().then(|| directory.join(WATCHED_BY))
+    directory.join(RUN).exists().then(|| directory.join(WATCHED_BY))
 }
 
 /// The place of one.
@@ -74,10 +81,16 @@ impl Place {
         let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
         let name: String = entry.name.chars().take(60).map(safe).collect();
         let all = runs_dir.join(DIRECTORY);
-        fs::create_dir_all(&all)?;
+        fs::create_dir_all(runs_dir)?;
+        // What runs print and tell is for their user alone.
+        let private = |directory: &Path| DirBuilder::new().mode(0o700).create(directory);
+        match private(&all) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
         for number in 0..1000 {
             let directory = all.join(format!("{stamp}-{name}-{}", std::process::id() * 1000 + number));
-            match fs::create_dir(&directory) {
+            match private(&directory) {
                 Ok(()) => {
                     let place = Place { directory };
                     place.write(entry)?;
@@ -95,7 +108,7 @@ impl Place {
     /// # Errors
     /// If it cannot be written.
     pub fn write(&self, entry: &Entry) -> io::Result<()> {
-        self.replace("run.json", entry)
+        self.replace(RUN, entry)
     }
 
     /// Where the run writes its events.
@@ -108,9 +121,9 @@ impl Place {
         self.directory.join(WATCHED_BY)
     }
 
-    /// What the run is given.
-    pub(crate) fn testbed(&self) -> PathBuf {
-        self.directory.join("testbed.toml")
+    /// Keeps that number.
+    pub(crate) fn note_watched(&self, pages: u32) -> io::Result<()> {
+        self.replace(WATCHED_BY, &pages)
     }
 
     /// Where it prints.
@@ -125,12 +138,12 @@ impl Place {
 
     /// What is known of the run.
     pub(crate) fn entry(&self) -> io::Result<Entry> {
-        Ok(strict::json(&fs::read(self.directory.join("run.json"))?)?)
+        Ok(strict::json(&self.read(RUN)?)?)
     }
 
     /// How the process ended, where that was seen.
     pub(crate) fn process_end(&self) -> Option<ProcessEnd> {
-        strict::json(&fs::read(self.directory.join("ended.json")).ok()?).ok()
+        strict::json(&self.read("ended.json").ok()?).ok()
     }
 
     /// Notes how the process ended.
@@ -138,16 +151,40 @@ impl Place {
         self.replace("ended.json", end)
     }
 
+    /// Whether this user made it: others who may write to the directory of runs may say of any process that it is a run.
+    pub(crate) fn is_own(&self) -> bool {
+        let owner = |file: &Path| Some(file.symlink_metadata().ok()?.uid());
+        let own = Some(rustix::process::geteuid().as_raw());
+        owner(&self.directory) == own && owner(&self.directory.join(RUN)) == own
+    }
+
+    /// A new file of it, for this user alone.
+    pub(crate) fn new_file(&self, path: &Path) -> io::Result<File> {
+        File::options().write(true).create_new(true).mode(0o600).open(path)
+    }
+
+    fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        plain_file::read(&self.directory.join(name), Links::Refused, ENTRY_BYTES_MAX)
+    }
+
     /// A reader sees the old file or the new one.
     fn replace<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
         let new = self.directory.join(format!("{name}.new"));
-        fs::write(&new, serde_json::to_vec(value)?)?;
-        fs::rename(new, self.directory.join(name))
+        // One that was never finished, or a link that somebody else put there.
+        let _ = fs::remove_file(&new);
+        self.new_file(&new)?.write_all(&serde_json::to_vec(value)?)?;
+        fs::rename(&new, self.directory.join(name))
     }
 }
 
-/// All of a directory of runs, the newest first.
+/// Those of a directory of runs, the newest first.
 pub(crate) fn places(runs_dir: &Path) -> Vec<Place> {
+    let mut places = all_places(runs_dir);
+    places.truncate(PLACES_MAX);
+    places
+}
+
+fn all_places(runs_dir: &Path) -> Vec<Place> {
     let entries = fs::read_dir(runs_dir.join(DIRECTORY)).into_iter().flatten().filter_map(Result::ok);
     let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let mut places: Vec<Place> = directories.map(|entry| Place { directory: entry.path() }).collect();
@@ -161,7 +198,7 @@ pub(crate) fn tidy(runs_dir: &Path) {
         let process = place.entry().ok().and_then(|entry| entry.process);
         process.is_none_or(|process| !process.is_alive())
     };
-    for place in places(runs_dir).into_iter().filter(is_over).skip(KEPT) {
+    for place in all_places(runs_dir).into_iter().filter(is_over).skip(KEPT) {
         if let Err(error) = fs::remove_dir_all(&place.directory) {
             tracing::warn!(place = %place.directory.display(), %error, "not removed");
         }

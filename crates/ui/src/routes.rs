@@ -10,12 +10,13 @@ use hyper::{StatusCode, Uri};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::sync::mpsc;
+use webstone_model::spec::RunSpec;
+use webstone_model::strict;
 use webstone_runner::series;
 
 use crate::answer::{self, Answer, Failed};
-use crate::desk::Desk;
+use crate::desk::{Desk, Problem};
 use crate::form::{self, Filled};
 use crate::guard::{Door, Guard};
 use crate::launch::{Order, What};
@@ -23,7 +24,7 @@ use crate::library::{self, Shelf, Trouble};
 use crate::pages::{self, NoPage};
 use crate::runs::{Runs, Started};
 use crate::tickets::Tickets;
-use crate::{Options, assets, detail, program, stored};
+use crate::{Options, assets, detail, permission, program, stored};
 
 /// Time between two frames of a live page.
 const FRAME: Duration = Duration::from_secs(1);
@@ -103,25 +104,14 @@ pub(crate) struct Front {
     shelf: Shelf,
     /// CPUs that the front was given at its start.
     cpus: usize,
-    scratch: TempDir,
     /// When something was last asked for.
     asked: Mutex<Instant>,
 }
 
 impl Front {
     /// Of its parts.
-    ///
-    /// # Errors
-    /// If there can be no temporary directory.
-    pub(crate) fn new(
-        options: Options,
-        guard: Guard,
-        runs: Runs,
-        desk: Arc<dyn Desk>,
-        cpus: usize,
-    ) -> std::io::Result<Front> {
-        let scratch = tempfile::Builder::new().prefix("webstone-ui-").tempdir()?;
-        Ok(Front {
+    pub(crate) fn new(options: Options, guard: Guard, runs: Runs, desk: Arc<dyn Desk>, cpus: usize) -> Front {
+        Front {
             options,
             guard,
             desk,
@@ -129,9 +119,8 @@ impl Front {
             tickets: Mutex::default(),
             shelf: Shelf::default(),
             cpus,
-            scratch,
             asked: Mutex::new(Instant::now()),
-        })
+        }
     }
 
     pub(crate) fn guard(&self) -> &Guard {
@@ -338,38 +327,35 @@ fn troubled(trouble: Trouble) -> Failed {
 }
 
 fn check(front: &Front, filled: &Filled) -> Result<Answer, Failed> {
-    Ok(answer::value(StatusCode::OK, &checked(front, filled)?))
+    Ok(answer::value(StatusCode::OK, &checked(front, filled)))
 }
 
-fn checked(front: &Front, filled: &Filled) -> Result<form::Checked, Failed> {
-    filled.check(front.desk.as_ref(), front.scratch.path()).map_err(|error| {
-        let message = format!("the testbed cannot be checked: {error}");
-        Failed::new(StatusCode::INTERNAL_SERVER_ERROR, &message, None)
-    })
+fn checked(front: &Front, filled: &Filled) -> form::Checked {
+    filled.check(front.desk.as_ref(), front.options.granted())
 }
 
 fn start(front: &Front, filled: &Filled) -> Result<Answer, Failed> {
     changing(front)?;
-    let checked = checked(front, filled)?;
-    if checked.problem.is_some() {
-        return Ok(answer::value(StatusCode::UNPROCESSABLE_ENTITY, &checked));
-    }
-    permit(front, &toml::from_str(&checked.toml).unwrap_or_default())?;
+    let checked = checked(front, filled);
+    // What was read is what is started: nothing without a plan, and with all that the plan may do.
+    let Some(spec) = &checked.planned else {
+        return match checked.problem {
+            Some(problem) if checked.refused => Err(forbidden(&problem)),
+            _ => Ok(answer::value(StatusCode::UNPROCESSABLE_ENTITY, &checked)),
+        };
+    };
+    permit(front, spec)?;
     let (command, what) = (filled.program_command().to_owned(), What::Testbed(checked.toml));
     launch(front, Order { command, name: checked.name, what }, filled.queue)
 }
 
 /// Refuses what in a testbed needs a right that this front was not given.
-fn permit(front: &Front, spec: &Value) -> Result<(), Failed> {
-    let key = commands::first(spec).or_else(|| commands::distant(spec));
-    let key = key.filter(|_| !front.options.allow_commands);
-    key.map_or(Ok(()), |key| {
-        let message = format!(
-            "{key}: this front starts no testbed that names a command, a file to be written, or files to be shown"
-        );
-        let hint = "start it with --allow-commands, or run the testbed in a terminal";
-        Err(Failed::new(StatusCode::FORBIDDEN, &message, Some(hint)))
-    })
+fn permit(front: &Front, spec: &RunSpec) -> Result<(), Failed> {
+    permission::refusal(spec, front.options.granted()).map_or(Ok(()), |problem| Err(forbidden(&problem)))
+}
+
+fn forbidden(problem: &Problem) -> Failed {
+    Failed::new(StatusCode::FORBIDDEN, &problem.message, problem.hint.as_deref())
 }
 
 /// Makes what is missing of a series.
@@ -386,7 +372,7 @@ fn resume(front: &Front, name: &str) -> Result<Answer, Failed> {
     }
     // What lies in the directory of runs may be somebody else's.
     for cell in &series.cells {
-        permit(front, &json!(cell.spec))?;
+        permit(front, &cell.spec)?;
     }
     let command = series.kind.command().to_owned();
     launch(front, Order { command, name: series.id, what: What::Rest(directory) }, false)
@@ -480,7 +466,7 @@ fn changing(front: &Front) -> Result<(), Failed> {
 }
 
 fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failed> {
-    serde_json::from_slice(body).map_err(|error| {
+    strict::json(body).map_err(|error| {
         Failed::new(
             StatusCode::BAD_REQUEST,
             &format!("the body is not what is asked for here: {error}"),
@@ -545,56 +531,4 @@ async fn live(front: &Arc<Front>, id: String) -> Answer {
         }
     });
     answer::lines(to_send)
-}
-
-mod commands {
-    //! What in a testbed executes a command, writes where it says, or lets others read what it names.
-
-    use std::path::{Component, Path};
-
-    use serde_json::Value;
-
-    /// Keys whose values are workloads: names, or files, of which a message may quote a line.
-    const WORKLOADS: [&str; 4] =
-        ["workload", "series.workloads", "series.dynamic_workload", "series.dynamic_workloads"];
-
-    /// Keys whose values are programs, files that are written, or files that a server or a record would show.
-    const KEYS: [&str; 11] = [
-        "generators",
-        "generator.record_all",
-        "client.tls.key_log",
-        "server_config",
-        "server.root",
-        "server.command",
-        "server.access_log",
-        "server.program",
-        "server.agent",
-        "server.origin.command",
-        "series.builds",
-    ];
-
-    /// The first of them that is set.
-    pub(super) fn first(spec: &Value) -> Option<&'static str> {
-        let is_said = |value: &Value| match value {
-            Value::Null => false,
-            Value::String(text) => !text.is_empty(),
-            Value::Array(items) => !items.is_empty(),
-            _ => true,
-        };
-        KEYS.into_iter()
-            .find(|key| key.split('.').try_fold(spec, |value, part| value.get(part)).is_some_and(is_said))
-    }
-
-    /// The first workload that lies outside of the directory of the front.
-    pub(super) fn distant(spec: &Value) -> Option<&'static str> {
-        let is_near = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
-        let is_distant = |value: &Value| {
-            let one = value.as_str().into_iter();
-            let mut all = one.chain(value.as_array().into_iter().flatten().filter_map(Value::as_str));
-            all.any(|name| !Path::new(name).components().all(is_near))
-        };
-        WORKLOADS
-            .into_iter()
-            .find(|key| key.split('.').try_fold(spec, |value, part| value.get(part)).is_some_and(is_distant))
-    }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::{Value, json};
 use webstone_judge::verdict;
+use webstone_store::plain_file::{self, Links};
 
 use crate::launch::{Launcher, Order};
 use crate::live::{Feed, POINTS_MAX, State};
@@ -95,7 +96,7 @@ impl Runs {
             }
             // One that is being made has no entry yet; it has one at the next look.
             let Ok(entry) = place.entry() else { continue };
-            let feed = Feed::of(&place.events());
+            let feed = Feed::of(&place.events(), place.is_own());
             let (usage, shares) = (Usage::default(), Shares::default());
             self.watched.insert(
                 id,
@@ -176,6 +177,10 @@ impl Runs {
     /// Tells a run to end: after this level, or at once. `None`: there is no such run.
     pub(crate) fn stop(&mut self, id: &str, at_once: bool) -> Option<io::Result<()>> {
         let run = self.watched.get_mut(id)?;
+        // Somebody else's word is not enough to end a process.
+        if !run.place.is_own() {
+            return Some(Err(io::Error::from(io::ErrorKind::PermissionDenied)));
+        }
         let Some(process) = run.entry.process else {
             return Some(Err(io::Error::from(io::ErrorKind::NotFound)));
         };
@@ -280,7 +285,8 @@ impl Runs {
         run.pages = (now, most.max(now));
         if now > most
             && !run.is_over()
-            && let Err(error) = std::fs::write(run.place.watched_by(), now.to_string())
+            && run.place.is_own()
+            && let Err(error) = run.place.note_watched(now)
         {
             tracing::warn!(%error, "how many pages watch a run was not noted");
         }
@@ -369,7 +375,8 @@ impl Watched {
 
     /// The last complaint that the run printed, and the hint below it.
     fn complaint(&self) -> (Option<String>, Option<String>) {
-        let text = tail(&self.place.output()).unwrap_or_default();
+        let output = plain_file::read_end(&self.place.output(), Links::Refused, OUTPUT_TAIL);
+        let text = String::from_utf8_lossy(&output.unwrap_or_default()).into_owned();
         let lines: Vec<&str> = text.lines().collect();
         let hint = lines.iter().rposition(|line| line.starts_with("hint: "));
         let message = match hint {
@@ -380,15 +387,4 @@ impl Watched {
         let last = || lines.iter().rfind(|line| !line.trim().is_empty()).map(|line| (*line).to_owned());
         (told.or_else(last), hint.map(|at| lines[at].trim_start_matches("hint: ").to_owned()))
     }
-}
-
-/// The end of a file.
-fn tail(path: &Path) -> io::Result<String> {
-    use std::io::{Read, Seek, SeekFrom};
-    let mut file = std::fs::File::open(path)?;
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(OUTPUT_TAIL)))?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

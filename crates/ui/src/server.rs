@@ -1,25 +1,38 @@
 //! The front's sockets: HTTP/1.1 on the loopback address, by hyper.
+//!
+//! Every user of the host can connect. So whoever has shown no token costs little, and holds a place only as long as nobody else
+//! wants it: a head of 16 kB, no body, and a second before others may take the place.
 
 use std::io;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use hyper::body::{Body, Incoming};
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 
 use crate::answer::{self, Answer, Failed};
+use crate::guard::Door;
 use crate::routes::{self, Front};
 
 /// Connections at a time: some tabs, each with a stream and a few requests.
 const CONNECTIONS_MAX: usize = 64;
+/// How long a connection keeps its place without a token where others wait for one.
+const STRANGER: Duration = Duration::from_secs(1);
 /// Largest body of a request, in bytes: a testbed file with a body of some megabytes in it.
 const BODY_BYTES_MAX: u64 = 8 << 20;
+/// Largest head, in bytes. More of a body is not read ahead either.
+const HEAD_BYTES_MAX: usize = 16 << 10;
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long it may take to send the body, which only those with the token may.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Serves until the process ends.
 ///
@@ -27,8 +40,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// If the listening socket fails.
 pub(crate) async fn serve(listener: TcpListener, front: Arc<Front>) -> io::Result<()> {
     let free = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let visitors = Arc::new(Visitors::default());
     loop {
-        let place = Arc::clone(&free).acquire_owned().await.map_err(io::Error::other)?;
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             // One that was gone again, or no descriptor for now.
@@ -38,24 +51,65 @@ pub(crate) async fn serve(listener: TcpListener, front: Arc<Front>) -> io::Resul
                 continue;
             }
         };
-        let front = Arc::clone(&front);
-        tokio::spawn(async move {
-            connection(stream, front).await;
+        let place = loop {
+            match Arc::clone(&free).try_acquire_owned() {
+                Ok(place) => break place,
+                Err(_) => tokio::time::sleep(visitors.make_room()).await,
+            }
+        };
+        let (front, has_token) = (Arc::clone(&front), Arc::new(AtomicBool::new(false)));
+        let shown = Arc::clone(&has_token);
+        let task = tokio::spawn(async move {
+            connection(stream, front, shown).await;
             drop(place);
         });
+        visitors.add(Visitor { since: Instant::now(), has_token, task: task.abort_handle() });
     }
 }
 
-async fn connection(stream: TcpStream, front: Arc<Front>) {
+/// A connection.
+#[derive(Debug)]
+struct Visitor {
+    since: Instant,
+    has_token: Arc<AtomicBool>,
+    task: AbortHandle,
+}
+
+/// Those that are open, the oldest first.
+#[derive(Debug, Default)]
+struct Visitors(Mutex<Vec<Visitor>>);
+
+impl Visitors {
+    fn add(&self, visitor: Visitor) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|visitor| !visitor.task.is_finished());
+        all.push(visitor);
+    }
+
+    /// Ends the oldest connection that has shown no token for long enough; how long to wait until there is room, or another look.
+    fn make_room(&self) -> Duration {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|visitor| !visitor.task.is_finished());
+        let strange = all.iter().find(|visitor| !visitor.has_token.load(Relaxed));
+        let left = strange.map_or(STRANGER, |visitor| STRANGER.saturating_sub(visitor.since.elapsed()));
+        if let Some(visitor) = strange.filter(|_| left.is_zero()) {
+            visitor.task.abort();
+        }
+        left.max(Duration::from_millis(1))
+    }
+}
+
+async fn connection(stream: TcpStream, front: Arc<Front>, has_token: Arc<AtomicBool>) {
     // Events have to be seen when they happen; that they are not, is no reason to serve nothing.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
-        let front = Arc::clone(&front);
-        async move { Ok::<Answer, std::convert::Infallible>(answered(request, front).await) }
+        let (front, has_token) = (Arc::clone(&front), Arc::clone(&has_token));
+        async move { Ok::<Answer, std::convert::Infallible>(answered(request, front, &has_token).await) }
     });
     let served = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service)
         .await;
     if let Err(error) = served {
@@ -63,16 +117,44 @@ async fn connection(stream: TcpStream, front: Arc<Front>) {
     }
 }
 
-async fn answered(request: Request<Incoming>, front: Arc<Front>) -> Answer {
+async fn answered(request: Request<Incoming>, front: Arc<Front>, has_token: &AtomicBool) -> Answer {
     let (head, body) = request.into_parts();
     let door = routes::door(head.uri.path());
     if let Err(refusal) = front.guard().admit(door, &head.method, &head.uri, &head.headers) {
-        return answer::failure(refusal.status(), &refusal.to_string(), None);
+        return unread(answer::failure(refusal.status(), &refusal.to_string(), None), &body);
     }
-    match whole(body).await {
+    if matches!(door, Door::Read | Door::Change) {
+        has_token.store(true, Relaxed);
+    }
+    if door != Door::Change {
+        if !body.is_end_stream() {
+            let what = "a request for this address has no body";
+            return unread(answer::failure(StatusCode::BAD_REQUEST, what, None), &body);
+        }
+        let answer = routes::answer(&front, &head.uri, Vec::new()).await;
+        // The address of a report is a token of its own.
+        has_token.fetch_or(door == Door::Once && answer.status() == StatusCode::OK, Relaxed);
+        return answer;
+    }
+    let too_slow = || {
+        let what = format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs());
+        Err(Failed::new(StatusCode::REQUEST_TIMEOUT, &what, None))
+    };
+    match tokio::time::timeout(BODY_TIMEOUT, whole(body)).await.unwrap_or_else(|_| too_slow()) {
         Ok(body) => routes::answer(&front, &head.uri, body).await,
-        Err(failed) => failed.into(),
+        Err(failed) => ended(failed.into()),
     }
+}
+
+/// An answer to a request whose body, if it has one, nobody reads.
+fn unread(answer: Answer, body: &Incoming) -> Answer {
+    if body.is_end_stream() { answer } else { ended(answer) }
+}
+
+/// The last answer of a connection.
+fn ended(mut answer: Answer) -> Answer {
+    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    answer
 }
 
 /// A body, read to its end.

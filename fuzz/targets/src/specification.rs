@@ -1,13 +1,15 @@
 //! Testbed files: whole runs as TOML.
 
+use serde::Deserialize;
 use webstone_model::spec::RunSpec;
+use webstone_model::strict::Strict;
 use webstone_model::toml_text;
 
 /// A specification is what `toml` reads in its text, or wrong at a place within it; one that reads is written and read again as the
 /// same: what `--dump-spec` prints can be run.
 pub(crate) fn specification(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let theirs = toml::from_str::<RunSpec>(text);
+    let theirs = toml::Deserializer::parse(text).and_then(|from| RunSpec::deserialize(Strict(from)));
     let spec = match toml_text::read::<RunSpec>(text) {
         Ok(spec) => {
             assert_eq!(theirs.as_ref(), Ok(&spec));

@@ -6,6 +6,7 @@
 mod arrows;
 mod attributes;
 mod definitions;
+mod doors;
 mod effects;
 mod english;
 mod fuzzing;
@@ -41,13 +42,15 @@ pub struct Rule {
 }
 
 /// Every rule, in the order in which they are printed.
-pub const RULES: [Rule; 17] = [
+pub const RULES: [Rule; 19] = [
     Rule { name: "dependencies between crates follow the arrows", check: arrows::follow },
     Rule { name: "dependencies make no cycle, tests included", check: arrows::no_cycle },
     Rule { name: "every crate keeps the lints, and says why it allows one", check: arrows::lints },
     Rule { name: "model has no I/O, clock, thread or environment", check: effects::model_is_pure },
     Rule { name: "unsafe stands in engine/src/sys only", check: effects::unsafe_in_sys },
     Rule { name: "only cli prints or exits", check: effects::printing_in_cli },
+    Rule { name: "types are read by model::strict only", check: doors::strict_readers },
+    Rule { name: "files of records are opened by store::plain_file only", check: doors::one_door_to_records },
     Rule { name: "every file opens with a module comment", check: naming::module_comment },
     Rule { name: "no file or module is a drawer for anything", check: naming::no_drawers },
     Rule { name: "no getter starts with get_", check: naming::no_get },

@@ -134,6 +134,13 @@ pub struct ClientArgs {
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = values::host)]
     pub allow_hosts: Vec<String>,
 
+    /// Let feeds of the workload be files outside of its own directory
+    ///
+    /// Rows of a feed are sent to the server. Without this, files of feeds lie below the workload's directory, are named by relative
+    /// paths and are not hidden, so that a workload from somebody else cannot name files of yours.
+    #[arg(long)]
+    pub allow_feeds: bool,
+
     /// Maximum time to establish a connection
     ///
     /// Example: --connect-timeout 3s

@@ -62,6 +62,10 @@ pub struct CheckfilesArgs {
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = values::host)]
     pub allow_hosts: Vec<String>,
 
+    /// Let feeds of the workload be files outside of its own directory
+    #[arg(long)]
+    pub allow_feeds: bool,
+
     /// Maximum time for one file
     ///
     /// Example: --timeout 10s

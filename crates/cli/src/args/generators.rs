@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use webstone_model::powers::Power;
 use webstone_model::units::Nanos;
 
 use super::values;
@@ -43,6 +44,13 @@ pub struct AgentArgs {
     /// Default: the port of the target's URL. Example: --port 8080
     #[arg(long, value_name = "PORT", value_parser = values::port, conflicts_with = "idle")]
     pub port: Vec<u16>,
+
+    /// What the controller may have this agent do besides making load: `proxy` (send requests through a proxy), `write` (write the
+    /// file of --tls-key-log on this host)
+    ///
+    /// Default: none. Example: --allow proxy
+    #[arg(long, value_name = "POWERS", value_delimiter = ',', conflicts_with = "idle")]
+    pub allow: Vec<Power>,
 }
 
 /// `generators job`.

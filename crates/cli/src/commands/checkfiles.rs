@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use webstone_runner::check;
 use webstone_runner::checkfiles::{CheckOptions, FILES_HINT, check_files};
+use webstone_runner::{Feeds, check};
 use webstone_workload::aim;
 
 use super::load_workload;
@@ -19,7 +19,7 @@ pub(super) fn execute(args: &CheckfilesArgs, console: &Console) -> Result<Exit, 
     let base =
         check::server_url(&args.url).map_err(|error| Failure::usage(error.to_string()).hint(error.remedy))?;
     let name = intent::workload_name(args.workload.as_deref());
-    let workload = load_workload(&name)?;
+    let workload = load_workload(&name, if args.allow_feeds { Feeds::Anywhere } else { Feeds::Below })?;
     let strangers = aim::strangers(&workload, &[base.to_string()], &args.allow_hosts);
     if !strangers.is_empty() {
         let (what, hint) = aim::refusal(&workload.name, &strangers);

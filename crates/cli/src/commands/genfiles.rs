@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use webstone_lab::fileset::{FilesetOptions, FilesetReport, MANIFEST, generate};
 
+use webstone_runner::Feeds;
+
 use super::load_workload;
 use crate::args::GenfilesArgs;
 use crate::console::Console;
@@ -11,7 +13,7 @@ use crate::failure::{Exit, Failure};
 use crate::intent;
 
 pub(super) fn execute(args: &GenfilesArgs, console: &Console) -> Result<Exit, Failure> {
-    let workload = load_workload(&intent::workload_name(args.workload.as_deref()))?;
+    let workload = load_workload(&intent::workload_name(args.workload.as_deref()), Feeds::Anywhere)?;
     let options = FilesetOptions { force: args.force, default_size: args.default_size };
     let report = generate(&workload, &args.dir, &options)
         .map_err(|error| Failure { hint: error.hint(), ..Failure::failed(error.to_string()) })?;

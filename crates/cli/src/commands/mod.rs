@@ -36,6 +36,7 @@ use std::ffi::OsString;
 
 use webstone_model::series::Kind;
 use webstone_model::workload::Workload;
+use webstone_runner::Feeds;
 use webstone_store::StoreError;
 use webstone_store::library::LibraryError;
 
@@ -93,8 +94,8 @@ pub(crate) fn execute(command: Command, arguments: &[OsString], console: &Consol
 }
 
 /// The workload of a name or a file.
-fn load_workload(name: &str) -> Result<Workload, Failure> {
-    webstone_runner::load_workload(name)
+fn load_workload(name: &str, feeds: Feeds) -> Result<Workload, Failure> {
+    webstone_runner::load_workload(name, feeds)
         .map_err(|error| Failure { hint: error.hint(), ..Failure::usage(error.to_string()) })
 }
 

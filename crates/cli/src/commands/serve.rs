@@ -6,6 +6,7 @@ use std::path::Path;
 use webstone_lab::servers;
 use webstone_model::spec::{Interface, ServerSpec};
 use webstone_model::units::Nanos;
+use webstone_runner::Feeds;
 use webstone_server::{self as server, Fileset, GatewayOptions, ServeOptions, serve};
 use webstone_workload::content;
 
@@ -134,7 +135,7 @@ fn gateway(handler: &Handler<'_>, spec: &ServerSpec) -> Result<Option<GatewayOpt
 
 /// The generated files of a workload; what states no size is no file of it.
 fn fileset(name: &str) -> Result<Fileset, Failure> {
-    let workload = load_workload(name)?;
+    let workload = load_workload(name, Feeds::Anywhere)?;
     let files = workload.pages.iter().flat_map(|page| &page.files);
     let entries =
         files.filter_map(|file| Some((content::file_path(&file.url).into_owned(), file.size?))).collect();

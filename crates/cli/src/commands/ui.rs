@@ -1,13 +1,14 @@
 //! `webstone ui`: the front for a browser, and what it asks of the command line.
 
 use std::ffi::OsString;
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use webstone_lab::servers;
+use webstone_model::powers;
 use webstone_model::series::Kind;
 use webstone_model::spec::{ServerSpec, Software};
-use webstone_runner::series;
+use webstone_runner::{Feeds, series};
 use webstone_ui::{Bound, Desk, KnownServer, Options, Planned, Problem, UiError};
 use webstone_workload::builtins;
 
@@ -20,6 +21,8 @@ use crate::intent::{self, Intent, RUNS_DIR, series_failure};
 use crate::signals::SignalWatch;
 use crate::{flags, version};
 
+/// What a form's testbed is called; no file has to be of this name.
+const TESTBED: &str = "testbed.toml";
 /// What the first Ctrl-C is answered by.
 const ENDING: &str = "the front ends; runs that are on go on";
 
@@ -71,13 +74,13 @@ impl CommandLine {
 }
 
 impl Desk for CommandLine {
-    fn plan(&self, command: &str, testbed: &Path) -> Result<Planned, Problem> {
-        let words = [OsString::from("webstone"), command.into(), "-f".into(), testbed.into()];
+    fn plan(&self, command: &str, testbed: &str) -> Result<Planned, Problem> {
+        let words = ["webstone", command, "-f", TESTBED].map(OsString::from);
         let parsed = self.typist.parsed(words);
         let parsed = parsed.map_err(|error| Problem { message: error.to_string(), ..Problem::default() })?;
         let planned = match &parsed.command {
             Command::Run(args) => {
-                intent::of_run(args).and_then(of_a_workload_that_exists).map(|intent| Planned {
+                intent::of_run_of(args, testbed).and_then(of_a_workload_that_exists).map(|intent| Planned {
                     command_line: self.typist.run(&intent.spec),
                     spec: intent.spec,
                     cells: Vec::new(),
@@ -85,12 +88,12 @@ impl Desk for CommandLine {
                     warnings: Vec::new(),
                 })
             }
-            Command::Servers(args) => of_series(Kind::Servers, &args.series),
-            Command::Scale(args) => of_series(Kind::Scale, args),
-            Command::Spice(args) => of_series(Kind::Spice, args),
+            Command::Servers(args) => of_series(Kind::Servers, &args.series, testbed),
+            Command::Scale(args) => of_series(Kind::Scale, args, testbed),
+            Command::Spice(args) => of_series(Kind::Spice, args, testbed),
             _ => Err(Failure::usage(format!("`webstone {command}` takes no testbed file"))),
         };
-        planned.map_err(|failure| problem(failure, testbed))
+        planned.map_err(problem)
     }
 
     fn servers(&self) -> Vec<KnownServer> {
@@ -135,10 +138,9 @@ impl Desk for CommandLine {
 /// Workloads are read when a run starts; whoever fills in a form should not have to wait for that. What lies outside of the directory
 /// of the front is not read for it: a message about a file may quote it.
 fn of_a_workload_that_exists(intent: Intent) -> Result<Intent, Failure> {
-    let name = Path::new(&intent.spec.workload);
-    let is_near = name.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let is_near = powers::asked(&intent.spec).iter().all(|one| one.key != "workload");
     if intent.workload.is_none() && is_near {
-        super::load_workload(&intent.spec.workload).map_err(|mut failure| {
+        super::load_workload(&intent.spec.workload, Feeds::Below).map_err(|mut failure| {
             failure.message.insert_str(0, "workload: ");
             failure
         })?;
@@ -146,8 +148,8 @@ fn of_a_workload_that_exists(intent: Intent) -> Result<Intent, Failure> {
     Ok(intent)
 }
 
-fn of_series(kind: Kind, args: &SeriesArgs) -> Result<Planned, Failure> {
-    let intent = intent::of_series(kind, args)?;
+fn of_series(kind: Kind, args: &SeriesArgs, testbed: &str) -> Result<Planned, Failure> {
+    let intent = intent::of_series_of(kind, args, testbed)?;
     let series = series::plan(kind, &intent.matrix, &intent.spec, version::tool(), &[]);
     let series = series.map_err(|error| series_failure(&error, kind))?;
     Ok(Planned {
@@ -160,11 +162,11 @@ fn of_series(kind: Kind, args: &SeriesArgs) -> Result<Planned, Failure> {
 }
 
 /// A message for people, taken apart for a form: neither the file's name nor flags say anything there.
-fn problem(mut failure: Failure, testbed: &Path) -> Problem {
+fn problem(mut failure: Failure) -> Problem {
     failure.message = flags::without_flags(&failure.message);
     failure.hint = failure.hint.as_deref().map(flags::without_flags);
-    let named = format!("testbed file {}", testbed.display());
-    let Some(rest) = failure.message.strip_prefix(&named) else {
+    let rest = failure.message.strip_prefix("testbed file ").and_then(|rest| rest.strip_prefix(TESTBED));
+    let Some(rest) = rest else {
         // A rule that concerns no line begins with the key, or the flag that sets it.
         let key = failure.message.split_once(": ").map(|(key, _)| key.to_owned());
         let key = key.filter(|key| (key.contains('.') && !key.contains(' ')) || key == "workload");
@@ -183,10 +185,7 @@ mod tests {
     use super::*;
 
     fn planned(command: &str, text: &str) -> Result<Planned, Problem> {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("testbed.toml");
-        std::fs::write(&file, text).unwrap();
-        CommandLine::new().plan(command, &file)
+        CommandLine::new().plan(command, text)
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use webstone_model::workload::Workload;
+use webstone_runner::Feeds;
 use webstone_workload::builtins;
 
 use super::load_workload;
@@ -14,7 +15,7 @@ pub(super) fn execute(args: &WorkloadsArgs) -> Result<Exit, Failure> {
     let text = match &args.command {
         None | Some(WorkloadCommand::List) => list(),
         Some(WorkloadCommand::Show { workload, format }) => {
-            written(&load_workload(workload)?, format.unwrap_or_default())?
+            written(&load_workload(workload, Feeds::Anywhere)?, format.unwrap_or_default())?
         }
     };
     console::print(&text)?;

@@ -92,6 +92,7 @@ pub(super) fn client(args: &ClientArgs, spec: &mut ClientSpec) -> Result<(), Fai
     if !args.allow_hosts.is_empty() {
         spec.allow_hosts.clone_from(&args.allow_hosts);
     }
+    spec.allow_feeds |= args.allow_feeds;
     set(&args.connect_timeout, &mut spec.connect_timeout);
     set(&args.first_byte_timeout, &mut spec.first_byte_timeout);
     set(&args.request_timeout, &mut spec.request_timeout);

@@ -20,7 +20,7 @@ use webstone_model::tls::TlsSpec;
 use webstone_model::units::Nanos;
 use webstone_model::workload::Workload;
 use webstone_report::Format;
-use webstone_runner::check::{self, Asked, Checked};
+use webstone_runner::check::{self, Asked, Checked, Testbed};
 
 use crate::args::{GeneratorsCheckArgs, HitArgs, OutputArgs, RunArgs, ServeArgs, ThresholdArgs, TlsArgs};
 use crate::commands::gates;
@@ -28,7 +28,10 @@ use crate::failure::Failure;
 use crate::flags;
 
 pub(crate) use find::{find_defaults, of_find};
-pub(crate) use series::{SeriesIntent, is_plan, of_series, series_defaults, series_failure, series_format};
+pub(crate) use series::{
+    SeriesIntent, is_plan, of_series, of_series_of, series_defaults, series_failure, series_format,
+};
+pub(crate) use testbed::announce;
 pub(crate) use workout::of_workout;
 
 /// Where records go unless --runs-dir says otherwise.
@@ -63,7 +66,7 @@ pub(crate) struct Intent {
 
 /// The hosts of `generators check`.
 pub(crate) fn generators(args: &GeneratorsCheckArgs) -> Result<Vec<GeneratorHost>, Failure> {
-    let testbed = args.testbed.as_deref().map(testbed::read).transpose()?;
+    let testbed = testbed::read(args.testbed.as_deref())?;
     let mut hosts = testbed.map(|testbed| testbed.spec.generators).unwrap_or_default();
     apply::hosts(&args.generator, &mut hosts);
     check::hosts(&hosts).map_err(|error| flags::failure(&error, "generators"))?;
@@ -80,7 +83,16 @@ pub(crate) fn tls_of_checkfiles(args: &TlsArgs) -> Result<TlsSpec, Failure> {
 
 /// What `run` was asked for.
 pub(crate) fn of_run(args: &RunArgs) -> Result<Intent, Failure> {
-    let testbed = args.testbed.as_deref().map(testbed::read).transpose()?;
+    of_run_with(args, testbed::read(args.testbed.as_deref())?)
+}
+
+/// The same, with a testbed by its text instead of the file that was named.
+pub(crate) fn of_run_of(args: &RunArgs, text: &str) -> Result<Intent, Failure> {
+    let name = args.testbed.as_deref().unwrap_or(Path::new(""));
+    of_run_with(args, Some(testbed::parse(name, text)?))
+}
+
+fn of_run_with(args: &RunArgs, testbed: Option<Testbed>) -> Result<Intent, Failure> {
     let mut spec = testbed.as_ref().map_or_else(run_defaults, |testbed| testbed.spec.clone());
     let (urls, workload) = pages::apart(&args.target)?;
     target::newest(&urls, &args.server, &mut spec);

@@ -7,7 +7,7 @@ use webstone_model::series::{Kind, Matrix};
 use webstone_model::spec::{Levels, RunSpec};
 use webstone_model::units::Nanos;
 use webstone_report::Format;
-use webstone_runner::check::{self, Asked};
+use webstone_runner::check::{self, Asked, Testbed};
 use webstone_runner::series::SeriesError;
 
 use super::{RUNS_DIR, apply, format_of, given_load, run_defaults, testbed};
@@ -59,13 +59,27 @@ pub(crate) fn series_format(args: &SeriesArgs) -> Result<Format, Failure> {
 }
 
 pub(crate) fn of_series(kind: Kind, args: &SeriesArgs) -> Result<SeriesIntent, Failure> {
+    of_series_with(kind, args, || testbed::read(args.testbed.as_deref()))
+}
+
+/// The same, with a testbed by its text instead of the file that was named.
+pub(crate) fn of_series_of(kind: Kind, args: &SeriesArgs, text: &str) -> Result<SeriesIntent, Failure> {
+    let name = args.testbed.as_deref().unwrap_or(Path::new(""));
+    of_series_with(kind, args, || testbed::parse(name, text).map(Some))
+}
+
+fn of_series_with(
+    kind: Kind,
+    args: &SeriesArgs,
+    testbed: impl FnOnce() -> Result<Option<Testbed>, Failure>,
+) -> Result<SeriesIntent, Failure> {
     if kind == Kind::Servers && !args.names_servers() && args.testbed.is_none() {
         return Err(Failure::usage("no server is given").hint(match args.resume {
             None => "give them, as in `webstone servers nginx,apache:tuned`; `webstone servers` lists them",
             Some(_) => "give --resume alone, or with the whole command line of the series",
         }));
     }
-    let testbed = args.testbed.as_deref().map(testbed::read).transpose()?;
+    let testbed = testbed()?;
     let defaults = series_defaults(kind);
     let mut spec = testbed.as_ref().map_or_else(|| defaults.clone(), |testbed| testbed.spec.clone());
     if spec.name == RunSpec::default().name {

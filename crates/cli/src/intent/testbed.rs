@@ -3,14 +3,45 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use webstone_model::powers;
+use webstone_model::spec::RunSpec;
 use webstone_runner::check::{Testbed, TestbedError};
 
+use crate::console;
 use crate::failure::{Exit, Failure};
 use crate::usage::{BACKEND_GONE, split_remedy};
 
-/// Reads a testbed file.
-pub(super) fn read(path: &Path) -> Result<Testbed, Failure> {
-    Testbed::read(path).map_err(|error| match error {
+/// Reads the testbed file that was named, if one was. What one may do that somebody else may have written is said before it is used.
+pub(super) fn read(path: Option<&Path>) -> Result<Option<Testbed>, Failure> {
+    let Some(path) = path else { return Ok(None) };
+    let testbed = Testbed::read(path).map_err(|error| failure(error, path))?;
+    if let Some(others_hand) = testbed.others_hand {
+        announce(&format!("the testbed file {}", path.display()), others_hand, [&testbed.spec]);
+    }
+    Ok(Some(testbed))
+}
+
+/// Says what specifications may do in a file that somebody else may have written, and who: words that follow its name.
+pub(crate) fn announce<'a>(file: &str, others_hand: &str, specs: impl IntoIterator<Item = &'a RunSpec>) {
+    let mut lines: Vec<String> = Vec::new();
+    for line in specs.into_iter().flat_map(powers::asked).map(|asked| asked.to_string()) {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    if lines.is_empty() {
+        lines.push("names no host, command or file".to_owned());
+    }
+    console::complain(format!("warning: {file} {others_hand}. It\n{}", lines.join("\n")));
+}
+
+/// Reads a text as that of a testbed file.
+pub(super) fn parse(name: &Path, text: &str) -> Result<Testbed, Failure> {
+    Testbed::parse(&name.display().to_string(), text).map_err(|error| failure(error, name))
+}
+
+fn failure(error: TestbedError, path: &Path) -> Failure {
+    match error {
         TestbedError::Unreadable(error) => unreadable(path, &error),
         TestbedError::Gone { place } => {
             Failure::usage(format!("{place}: `backend` no longer exists")).hint(BACKEND_GONE)
@@ -22,7 +53,7 @@ pub(super) fn read(path: &Path) -> Result<Testbed, Failure> {
             let every_key = || "`webstone run --dump-spec` prints every key with its default".to_owned();
             Failure::usage(format!("{place}: {rule}")).hint(hint.unwrap_or_else(every_key))
         }
-    })
+    }
 }
 
 /// The key that an unknown one was meant to be: of those that the parser lists, the nearest that differs from it in at most two

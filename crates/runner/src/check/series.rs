@@ -5,8 +5,8 @@ use webstone_model::spec::RunSpec;
 use webstone_model::tls::Share;
 
 use super::{Asked, SpecError, check as check_run};
-use crate::load_workload;
 use crate::series::{SeriesError, cells};
+use crate::{Feeds, load_workload};
 
 /// Bytes of SPICE's dynamic answer.
 const SPICE_BYTES: f64 = 6_250.0;
@@ -58,7 +58,7 @@ fn spice(spec: &RunSpec, matrix: &mut Matrix) -> Result<(), SeriesError> {
         return Err(SpecError::new("server.interface", rule, remedy).into());
     }
     if matrix.dynamic_workload.is_none() && matrix.dynamic_workloads.is_empty() {
-        let files = load_workload(&spec.workload)?;
+        let files = load_workload(&spec.workload, Feeds::of(&spec.client))?;
         let mean = files.mean_size().ok_or_else(|| {
             SpecError::new(
                 "workload",

@@ -19,6 +19,8 @@ const TESTBED_BYTES_MAX: u64 = 128 << 20;
 pub struct Testbed {
     /// What it says.
     pub spec: RunSpec,
+    /// Who besides the user and root may have written it, in words that follow its name, where anybody may.
+    pub others_hand: Option<&'static str>,
     name: String,
     lines: BTreeMap<String, usize>,
 }
@@ -48,9 +50,13 @@ impl Testbed {
     /// # Errors
     /// If it cannot be read, or is no specification.
     pub fn read(path: &Path) -> Result<Testbed, TestbedError> {
-        let text = plain_file::read_text(path, Links::Followed, TESTBED_BYTES_MAX)
-            .map_err(TestbedError::Unreadable)?;
-        Testbed::parse(&path.display().to_string(), &text)
+        let read = || {
+            let file = plain_file::open(path, Links::Followed)?;
+            let text = plain_file::text(plain_file::read_opened(&file, TESTBED_BYTES_MAX)?)?;
+            Ok((text, plain_file::others_hand(&file)?))
+        };
+        let (text, others_hand) = read().map_err(TestbedError::Unreadable)?;
+        Ok(Testbed { others_hand, ..Testbed::parse(&path.display().to_string(), &text)? })
     }
 
     /// Reads a file's text.
@@ -75,7 +81,7 @@ impl Testbed {
         if let Some(table) = &table {
             collect("", table.get_ref(), text, &mut lines);
         }
-        Ok(Testbed { spec, name: name.to_owned(), lines })
+        Ok(Testbed { spec, others_hand: None, name: name.to_owned(), lines })
     }
 
     /// File and line of a key, where a specification's value of it is this file's.

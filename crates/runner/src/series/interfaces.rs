@@ -10,7 +10,7 @@ use webstone_model::workload::{TlsPages, Workload};
 use super::SeriesError;
 use crate::check::for_workload;
 use crate::check::handler::{asks_for_ready_heads, has_ready_heads};
-use crate::load_workload;
+use crate::{Feeds, load_workload};
 use webstone_lab::servers::interfaces::{missing, of};
 
 /// Mean answers that differ by more than this share are worth a warning: an efficiency compares rates, and rates depend on
@@ -37,7 +37,7 @@ pub fn cells(kind: Kind, matrix: &Matrix, base: &RunSpec) -> Result<(Vec<Cell>, 
     let mut left_out: Vec<(Option<Delivery>, String)> = Vec::new();
     for mut cell in cells {
         // What cannot be read is told by the run.
-        let of_file = || load_workload(&cell.spec.workload).ok();
+        let of_file = || load_workload(&cell.spec.workload, Feeds::of(&cell.spec.client)).ok();
         let workload = known.entry(cell.spec.workload.clone()).or_insert_with(of_file).as_ref();
         let why = match lack(&cell).or_else(|| workload.and_then(|workload| unencrypted(&cell, workload))) {
             Some(why) => (cell.at.interface, why),
@@ -93,7 +93,8 @@ fn lack(cell: &Cell) -> Option<String> {
         return Some(format!("{interface}: {}{remedy}", lacking.sentence(software)));
     }
     // What cannot be read is told by the run.
-    let workload = (!has_ready_heads(Some(interface))).then(|| load_workload(&cell.spec.workload).ok())??;
+    let workload = (!has_ready_heads(Some(interface)))
+        .then(|| load_workload(&cell.spec.workload, Feeds::of(&cell.spec.client)).ok())??;
     asks_for_ready_heads(&workload).then(|| {
         format!("{interface} under workloads that ask for a ready-made head (only `module` has one)")
     })
@@ -112,7 +113,10 @@ pub(super) fn unequal(cells: &[Cell]) -> Option<String> {
         let cell =
             cells.iter().find(|cell| cell.at.interface.is_some() && cell.at.is_dynamic() == dynamic)?;
         // What cannot be read is told by the run.
-        Some((&cell.spec.workload, load_workload(&cell.spec.workload).ok()?.mean_size()?))
+        Some((
+            &cell.spec.workload,
+            load_workload(&cell.spec.workload, Feeds::of(&cell.spec.client)).ok()?.mean_size()?,
+        ))
     };
     let ((files, static_bytes), (program, dynamic_bytes)) = (of_kind(false)?, of_kind(true)?);
     ((dynamic_bytes / static_bytes - 1.0).abs() > SAME_SIZE).then(|| {

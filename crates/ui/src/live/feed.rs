@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use webstone_model::event::EventLine;
 use webstone_model::strict;
+use webstone_store::plain_file::{self, Links};
 
 use super::state::Picture;
 
@@ -13,14 +14,18 @@ use super::state::Picture;
 pub(crate) const POINTS_MAX: usize = 600;
 /// Bytes read at once.
 const CHUNK: usize = 64 << 10;
+/// Bytes read at a look: as many as a run tells in a day. What is there besides is read at the next.
+const LOOK_MAX: usize = 64 << 20;
 /// Longest line. A run's specification may hold a body of some megabytes.
-const LINE_MAX: usize = 256 << 20;
+const LINE_MAX: usize = 32 << 20;
 
 /// What was read of a run's events.
 #[derive(Debug)]
 pub(crate) struct Feed {
     path: PathBuf,
     file: Option<File>,
+    /// Bytes that are still read: all of a run of this user's, and of somebody else's as many as at one look.
+    left: usize,
     /// The beginning of a line whose end is not there yet.
     rest: Vec<u8>,
     /// What the events come to.
@@ -29,8 +34,9 @@ pub(crate) struct Feed {
 
 impl Feed {
     /// Of a file that need not be there yet.
-    pub(crate) fn of(path: &Path) -> Feed {
-        Feed { path: path.to_owned(), file: None, rest: Vec::new(), picture: Picture::default() }
+    pub(crate) fn of(path: &Path, is_own: bool) -> Feed {
+        let left = if is_own { usize::MAX } else { LOOK_MAX };
+        Feed { path: path.to_owned(), file: None, left, rest: Vec::new(), picture: Picture::default() }
     }
 
     /// Reads what was added.
@@ -40,15 +46,16 @@ impl Feed {
     pub(crate) fn follow(&mut self) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
-            None => match File::open(&self.path) {
+            None => match plain_file::open(&self.path, Links::Refused) {
                 Ok(file) => self.file.insert(file),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
                 Err(error) => return Err(error),
             },
         };
         let mut chunk = vec![0; CHUNK];
-        loop {
-            let read = file.read(&mut chunk)?;
+        for _ in 0..LOOK_MAX / CHUNK {
+            let read = file.read(&mut chunk)?.min(self.left);
+            self.left -= read;
             if read == 0 {
                 return Ok(());
             }
@@ -66,6 +73,7 @@ impl Feed {
                 self.rest.extend_from_slice(bytes);
             }
         }
+        Ok(())
     }
 }
 
@@ -135,7 +143,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("events.ndjson");
         let text: String = a_run().concat();
-        let mut growing = Feed::of(&path);
+        let mut growing = Feed::of(&path, true);
         growing.follow().unwrap();
         assert_eq!(seen(&growing)["state"], json!("preparing"), "nothing is there yet");
         for piece in text.as_bytes().chunks(37) {
@@ -143,7 +151,7 @@ mod tests {
             file.write_all(piece).unwrap();
             growing.follow().unwrap();
         }
-        let mut later = Feed::of(&path);
+        let mut later = Feed::of(&path, true);
         later.follow().unwrap();
         assert_eq!(seen(&growing), seen(&later));
         let picture = seen(&later);
@@ -160,13 +168,13 @@ mod tests {
         let path = directory.path().join("events.ndjson");
         let ended = Event::Finished { state: RunState::Complete, path: Some("runs/a-run".to_owned()) };
         std::fs::write(&path, a_run().concat() + "no event\n" + &line(12, ended)).unwrap();
-        let mut feed = Feed::of(&path);
+        let mut feed = Feed::of(&path, true);
         feed.follow().unwrap();
         assert_eq!(seen(&feed)["finished"]["run"], json!("a-run"));
         feed.picture.end(State::Lost, None, Some("exit code 4".to_owned()), None);
         assert_eq!(seen(&feed)["state"], json!("complete"), "what it said itself counts");
         std::fs::write(&path, a_run().concat()).unwrap();
-        let mut feed = Feed::of(&path);
+        let mut feed = Feed::of(&path, true);
         feed.follow().unwrap();
         feed.picture.end(State::Lost, None, None, None);
         assert_eq!(seen(&feed)["state"], json!("lost"));
@@ -175,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_series_that_ended_leads_to_its_report() {
-        let mut feed = Feed::of(Path::new("/nonexistent"));
+        let mut feed = Feed::of(Path::new("/nonexistent"), true);
         let turn =
             Event::Turn { cell: "nginx".to_owned(), round: 1, rounds: 1, turns_left: 1, time_left_ns: None };
         let cell = "runs/a-series/a-cell.partial";
@@ -205,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_page_gets_no_more_points_than_it_draws() {
-        let mut feed = Feed::of(Path::new("/nonexistent"));
+        let mut feed = Feed::of(Path::new("/nonexistent"), true);
         for second in 1..=2000 {
             feed.picture.add(serde_json::from_str(&line(1, tick(second))).unwrap());
         }

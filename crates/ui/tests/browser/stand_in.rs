@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
 use webstone_model::spec::RunSpec;
+use webstone_model::toml_text;
 use webstone_ui::{Bound, Desk, KnownServer, Options, Planned, Problem};
 
 /// What a hostile record may have in the place of any text: markup, a script, an address, a change of direction.
@@ -23,15 +24,13 @@ const CHOSEN: [&str; 13] = [
 struct Plain;
 
 impl Desk for Plain {
-    fn plan(&self, _: &str, testbed: &Path) -> Result<Planned, Problem> {
-        let text = std::fs::read_to_string(testbed).unwrap();
-        match toml::from_str::<RunSpec>(&text) {
+    fn plan(&self, _: &str, text: &str) -> Result<Planned, Problem> {
+        match toml_text::read::<RunSpec>(text) {
             Ok(spec) => {
                 Ok(Planned { spec, cells: Vec::new(), rounds: 0, warnings: Vec::new(), command_line: None })
             }
             Err(error) => {
-                let line = error.span().map(|span| text[..span.start].lines().count().max(1));
-                Err(Problem { line, message: error.message().to_owned(), ..Problem::default() })
+                Err(Problem { line: Some(error.line(text)), message: error.rule, ..Problem::default() })
             }
         }
     }

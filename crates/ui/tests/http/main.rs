@@ -5,6 +5,7 @@
 mod asker;
 mod front;
 mod library;
+mod strangers;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,387 @@
+//! What a specification may do beyond measuring: the one answer that the browser front, agents, `-f` and `docs/security.md` use.
+//!
+//! Every part of a specification is taken apart field by field, without `..`: a new key does not compile until somebody says
+//! which power it has. Powers come from the typed specification, whatever it was written in, and not from the names in a text.
+//! What a text cannot say is not asked here: whether a file exists, or where a link leads.
+
+use std::fmt;
+use std::path::{Component, Path};
+use std::str::FromStr;
+
+use crate::generators::GeneratorHost;
+use crate::http2_settings::Http2Settings;
+use crate::kubernetes::PodsOfJob;
+use crate::search::SearchSpec;
+use crate::series::Matrix;
+use crate::server_tls::ServerTls;
+use crate::servers::{Logging, ServerSpec, Software};
+use crate::spec::{ClientSpec, GeneratorSpec, LoadSpec, RunSpec};
+use crate::tls::TlsSpec;
+
+/// What a specification may do, beginning with the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Power {
+    /// Sends requests to a host that it names, and says which files of it and how many.
+    Load,
+    /// Starts a server that is installed here, or one of webstone's own handlers.
+    Server,
+    /// Listens where other hosts or users can connect.
+    Listen,
+    /// Sends the requests to a proxy instead of their host.
+    Proxy,
+    /// Connects to a Unix socket.
+    Socket,
+    /// Reads files that it names: into requests, a record or a message, or for a server to show.
+    Read,
+    /// Writes files that it names.
+    Write,
+    /// Runs commands: programs that it names, on this host or another.
+    Run,
+}
+
+impl Power {
+    /// All, beginning with the least.
+    pub const ALL: [Power; 8] = [
+        Power::Load,
+        Power::Server,
+        Power::Listen,
+        Power::Proxy,
+        Power::Socket,
+        Power::Read,
+        Power::Write,
+        Power::Run,
+    ];
+    /// What the browser front does for whoever has its token, without `--allow-commands`.
+    pub const OF_FRONTS: [Power; 2] = [Power::Load, Power::Server];
+    /// What an agent does for a controller, without `--allow`.
+    pub const OF_AGENTS: [Power; 1] = [Power::Load];
+    /// What `webstone agent --allow` may add.
+    pub const ALLOWED_BY_AGENTS: [Power; 2] = [Power::Proxy, Power::Write];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Power::Load => "load",
+            Power::Server => "server",
+            Power::Listen => "listen",
+            Power::Proxy => "proxy",
+            Power::Socket => "socket",
+            Power::Read => "read",
+            Power::Write => "write",
+            Power::Run => "run",
+        }
+    }
+
+    /// What it does, in words that a value follows.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Power::Load => "sends requests to",
+            Power::Server => "starts",
+            Power::Listen => "listens for other hosts or users on",
+            Power::Proxy => "sends requests through the proxy",
+            Power::Socket => "connects to the Unix socket",
+            Power::Read => "reads",
+            Power::Write => "writes",
+            Power::Run => "runs",
+        }
+    }
+}
+
+impl FromStr for Power {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Power, String> {
+        let found = Power::ALLOWED_BY_AGENTS.into_iter().find(|power| power.name() == text);
+        found.ok_or_else(|| {
+            let known = Power::ALLOWED_BY_AGENTS.map(Power::name).join(", ");
+            format!("`{text}` cannot be allowed; write one of {known}")
+        })
+    }
+}
+
+/// A power that a specification asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// What it may do.
+    pub power: Power,
+    /// The key that asks for it: `client.tls.key_log`.
+    pub key: &'static str,
+    /// The value: a command, a file, a host.
+    pub value: String,
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ({})", self.power.in_words(), crate::shown::quoted(&self.value), self.key)
+    }
+}
+
+/// Everything that a specification asks for, in the order of its keys.
+pub fn asked(spec: &RunSpec) -> Vec<Asked> {
+    let mut asked = List(Vec::new());
+    let RunSpec {
+        // Part of a file's name, made harmless by the store.
+        name: _,
+        target,
+        workload,
+        server_config,
+        load,
+        client,
+        generator,
+        generators,
+        server,
+        find,
+        series,
+        // Text that is copied into the record.
+        disclosure: _,
+    } = spec;
+    asked.all(Power::Load, "target", target);
+    asked.distant("workload", workload);
+    asked.all(Power::Read, "server_config", server_config);
+    of_load(load);
+    of_client(client, &mut asked);
+    of_generator(generator, &mut asked);
+    generators.iter().for_each(|host| of_host(host, &mut asked));
+    of_server(server, &mut asked);
+    find.iter().for_each(of_search);
+    series.iter().for_each(|matrix| of_series(matrix, &mut asked));
+    asked.0
+}
+
+/// The greatest of those that are not among the powers `granted`, and of equals the first: the one that a refusal names.
+pub fn refused(spec: &RunSpec, granted: &[Power]) -> Option<Asked> {
+    let beyond = asked(spec).into_iter().filter(|one| !granted.contains(&one.power));
+    beyond.reduce(|most, one| if one.power > most.power { one } else { most })
+}
+
+struct List(Vec<Asked>);
+
+impl List {
+    fn add(&mut self, power: Power, key: &'static str, value: &str) {
+        self.0.push(Asked { power, key, value: value.to_owned() });
+    }
+
+    fn all<'a>(&mut self, power: Power, key: &'static str, values: impl IntoIterator<Item = &'a String>) {
+        values.into_iter().for_each(|value| self.add(power, key, value));
+    }
+
+    /// A workload: a name, or a file, of which a message may quote a line. One below the working directory asks for nothing.
+    fn distant(&mut self, key: &'static str, name: &str) {
+        let is_near = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+        if !Path::new(name).components().all(is_near) {
+            self.add(Power::Read, key, name);
+        }
+    }
+
+    /// Addresses to listen on: those of this host alone ask for nothing.
+    fn listens(&mut self, key: &'static str, addresses: &str) {
+        let is_of_this_host = |address: &&str| {
+            let host = address.rsplit_once(':').map_or(*address, |(host, _)| host);
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        };
+        for address in addresses.split(',').map(str::trim).filter(|address| !is_of_this_host(address)) {
+            self.add(Power::Listen, key, address);
+        }
+    }
+}
+
+/// How much load there is, is no power of its own.
+fn of_load(load: &LoadSpec) {
+    let LoadSpec {
+        clients: _,
+        rate: _,
+        arrivals: _,
+        when_busy: _,
+        duration: _,
+        pages: _,
+        repetitions: _,
+        iterations: _,
+        warmup: _,
+        drain: _,
+        order: _,
+        retries: _,
+        aa: _,
+    } = load;
+}
+
+fn of_client(client: &ClientSpec, asked: &mut List) {
+    let ClientSpec {
+        connections: _,
+        requests_per_connection: _,
+        parallel: _,
+        http: _,
+        streams: _,
+        http2_settings,
+        clients_per_connection: _,
+        // Method, header fields and body go to the target and nowhere else.
+        method: _,
+        headers: _,
+        body: _,
+        seed: _,
+        resolve: _,
+        unix_socket,
+        // Addresses that this host has already.
+        source: _,
+        proxy,
+        allow_hosts,
+        allow_feeds,
+        connect_timeout: _,
+        first_byte_timeout: _,
+        request_timeout: _,
+        check: _,
+        reset: _,
+        tls,
+    } = client;
+    let Http2Settings { header_table: _, window: _, frame: _, header_list: _, connection_window: _ } =
+        http2_settings;
+    asked.all(Power::Socket, "client.unix_socket", unix_socket);
+    asked.all(Power::Proxy, "client.proxy", proxy);
+    asked.all(Power::Load, "client.allow_hosts", allow_hosts);
+    if *allow_feeds {
+        asked.add(Power::Read, "client.allow_feeds", "files that the workload names");
+    }
+    of_tls(tls, asked);
+}
+
+fn of_tls(tls: &TlsSpec, asked: &mut List) {
+    let TlsSpec {
+        versions: _,
+        ciphers: _,
+        groups: _,
+        verify: _,
+        cacert,
+        pin: _,
+        cert,
+        key,
+        sni: _,
+        alpn: _,
+        key_log,
+        early_data: _,
+        resume: _,
+    } = tls;
+    asked.all(Power::Read, "client.tls.cacert", cacert);
+    asked.all(Power::Read, "client.tls.cert", cert);
+    asked.all(Power::Read, "client.tls.key", key);
+    asked.all(Power::Write, "client.tls.key_log", key_log);
+}
+
+fn of_generator(generator: &GeneratorSpec, asked: &mut List) {
+    let GeneratorSpec {
+        workers: _,
+        cpus: _,
+        pin: _,
+        spin: _,
+        backend: _,
+        page_histograms: _,
+        trace: _,
+        record_all,
+    } = generator;
+    asked.all(Power::Write, "generator.record_all", record_all);
+}
+
+fn of_host(host: &GeneratorHost, asked: &mut List) {
+    let GeneratorHost { agent, kubernetes } = host;
+    match kubernetes {
+        None => asked.add(Power::Run, "generators.agent", agent),
+        Some(PodsOfJob { job, pods: _, namespace: _, context: _, kubeconfig, wait: _, share_nodes: _ }) => {
+            // kubectl, with the rights of whoever runs it; its configuration may name programs besides.
+            asked.add(Power::Run, "generators.kubernetes.job", job);
+            asked.all(Power::Run, "generators.kubernetes.kubeconfig", kubeconfig);
+            asked.all(Power::Run, "generators.agent", Some(agent).filter(|agent| !agent.is_empty()));
+        }
+    }
+}
+
+fn of_server(server: &ServerSpec, asked: &mut List) {
+    let ServerSpec {
+        software,
+        profile: _,
+        program,
+        command,
+        origin,
+        origin_cpus: _,
+        listen,
+        root,
+        threads: _,
+        processes: _,
+        cpus: _,
+        cache: _,
+        keep_alive: _,
+        access_log: _,
+        resolve_names: _,
+        backlog: _,
+        interface,
+        handlers: _,
+        tls,
+        http2: _,
+        agents,
+    } = server;
+    if !matches!(software, Software::Reference | Software::Command) {
+        asked.add(Power::Server, "server.software", software.name());
+    }
+    asked.all(Power::Run, "server.program", program);
+    asked.all(Power::Run, "server.command", command);
+    asked.all(Power::Load, "server.origin", origin);
+    asked.listens("server.listen", listen);
+    asked.all(Power::Read, "server.root", root);
+    if let Logging::File(file) = server.logging() {
+        asked.add(Power::Write, "server.access_log", file);
+    }
+    if let Some(interface) = interface {
+        asked.add(Power::Server, "server.interface", interface.name());
+    }
+    if let Some(ServerTls { listen, certificate: _, cert, key, versions: _, tickets: _, session_cache: _ }) =
+        tls
+    {
+        listen.iter().for_each(|listen| asked.listens("server.tls.listen", listen));
+        asked.all(Power::Read, "server.tls.cert", cert);
+        asked.all(Power::Read, "server.tls.key", key);
+    }
+    asked.all(Power::Run, "server.agent", agents);
+}
+
+/// Where a search looks is how much load there is.
+fn of_search(find: &SearchSpec) {
+    let SearchSpec {
+        slo: _,
+        over: _,
+        clients: _,
+        from: _,
+        begin: _,
+        to: _,
+        resolution_percent: _,
+        repeats: _,
+    } = find;
+}
+
+fn of_series(matrix: &Matrix, asked: &mut List) {
+    let Matrix {
+        servers,
+        profiles: _,
+        builds,
+        interfaces,
+        workloads,
+        dynamic_workloads,
+        resolve_names: _,
+        dynamic_workload,
+        caching: _,
+        connections: _,
+        handshakes: _,
+        cpus: _,
+    } = matrix;
+    for choice in servers.iter().filter(|choice| choice.software != Software::Reference) {
+        asked.add(Power::Server, "series.servers", choice.software.name());
+    }
+    asked.all(Power::Run, "series.builds", builds);
+    for interface in interfaces {
+        asked.add(Power::Server, "series.interfaces", &interface.to_string());
+    }
+    workloads.iter().for_each(|name| asked.distant("series.workloads", name));
+    dynamic_workloads.iter().for_each(|name| asked.distant("series.dynamic_workloads", name));
+    dynamic_workload.iter().for_each(|name| asked.distant("series.dynamic_workload", name));
+}
+
+#[cfg(test)]
+#[path = "powers_tests.rs"]
+mod reference;
