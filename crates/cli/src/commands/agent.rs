@@ -16,7 +16,7 @@ use crate::version;
 pub(super) fn execute(args: &AgentArgs) -> Result<Exit, Failure> {
     match args.idle {
         Some(idle) => keep(idle),
-        None => serve_one(&args.port),
+        None => serve_one(args),
     }
 }
 
@@ -30,7 +30,7 @@ fn keep(idle: Nanos) -> Result<Exit, Failure> {
     Ok(signals.exit().unwrap_or(Exit::Done))
 }
 
-fn serve_one(ports: &[u16]) -> Result<Exit, Failure> {
+fn serve_one(args: &AgentArgs) -> Result<Exit, Failure> {
     if io::stdin().is_terminal() || io::stdout().is_terminal() {
         return Err(Failure::usage(
             "`webstone agent` is started by a run on another host, not by hand: its standard input and output must be connected to that run, but this is a terminal",
@@ -42,8 +42,9 @@ fn serve_one(ports: &[u16]) -> Result<Exit, Failure> {
     }
     // Not the locked handles: the threads that hear and answer outlive this call until the program ends.
     let tool = version::tool();
-    let (version, ports) = (tool.version.clone(), ports.iter().copied().collect());
-    match serve(io::stdin(), io::stdout(), &version, ports, role(tool, super::calibrate::file())) {
+    let (version, ports) = (tool.version.clone(), args.port.iter().copied().collect());
+    let role = role(tool, super::calibrate::file(), args.allow.clone());
+    match serve(io::stdin(), io::stdout(), &version, ports, role) {
         Ok(()) => Ok(Exit::Done),
         Err(error) => {
             let failure = Failure::failed(format!("agent: {error}"));

@@ -13,7 +13,7 @@ use super::load::{Echoed, LoadAnswer, LoadAsk};
 use webstone_model::record::{HostUse, ServerUse};
 
 /// Version of the protocol. Both sides must have the same.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// A message with its number, which its answer has too.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,10 +1,14 @@
-//! Files that a specification names on the controller's host and a load generator reads: they travel with the plan.
+//! What travels with the plan, and what a load generator accepts of it: of the specification no more than makes load, and the files that
+//! it names on the controller's host. A controller has load made, and no more than that unless the agent was started for it.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use webstone_lab::agent::load::Plan;
+use webstone_model::powers::{self, Power};
+use webstone_model::shown::quoted;
 use webstone_model::spec::RunSpec;
 use webstone_model::tls::TlsSpec;
 use webstone_store::scratch::Scratch;
@@ -19,6 +23,35 @@ pub(super) fn pack(spec: &RunSpec) -> Result<BTreeMap<String, Vec<u8>>, (String,
     paths(&mut tls)
         .map(|path| Ok((path.clone(), fs::read(&*path).map_err(|error| (path.clone(), error))?)))
         .collect()
+}
+
+/// The part of a specification that a load generator needs.
+pub(super) fn of_hosts(spec: &RunSpec) -> RunSpec {
+    let mut part = RunSpec {
+        target: spec.target.clone(),
+        load: spec.load.clone(),
+        client: spec.client.clone(),
+        generator: spec.generator.clone(),
+        ..RunSpec::default()
+    };
+    // The feeds travel with the workload.
+    part.client.allow_feeds = false;
+    part
+}
+
+/// Why a load generator does not do what a plan asks for: it was not started with this power among those `allowed`.
+pub(super) fn refusal(plan: &Plan, allowed: &[Power]) -> Option<String> {
+    let mut spec = plan.spec.clone();
+    for file in [&mut spec.client.tls.cacert, &mut spec.client.tls.cert, &mut spec.client.tls.key] {
+        // What came with the plan is read from there.
+        file.take_if(|path| plan.files.contains_key(path));
+    }
+    let asked = powers::refused(&spec, &[&Power::OF_AGENTS, allowed].concat())?;
+    let how = match Power::ALLOWED_BY_AGENTS.contains(&asked.power) {
+        true => format!("which needs `webstone agent --allow {}`", asked.power.name()),
+        false => "which an agent never does".to_owned(),
+    };
+    Some(format!("{}: it {} {}, {how}", asked.key, asked.power.in_words(), quoted(&asked.value)))
 }
 
 /// Files of the other host, as long as this lives.

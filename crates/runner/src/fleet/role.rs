@@ -23,13 +23,14 @@ use webstone_lab::machine::{Root, allowed_cpus, cpus};
 use webstone_lab::thread_share::ThreadShare;
 use webstone_lab::window::{Watched, Window};
 use webstone_model::event::Phase;
+use webstone_model::powers::Power;
 use webstone_model::record::{HostUse, Tool};
 use webstone_model::spec::RunSpec;
 use webstone_model::strict;
 use webstone_model::workload::Workload;
 use webstone_store::clock::since_epoch;
 
-use super::carried::{Unpacked, unpack};
+use super::carried::{Unpacked, refusal, unpack};
 use crate::calibrate::{stored, with_calibration};
 use crate::placement::{ServerPlace, place};
 use crate::preflight::needs::Load;
@@ -49,16 +50,18 @@ const BEAT_RESPONSE_BYTES_MAX: usize = 1_200;
 /// What the names of the engine's threads begin with.
 const WORKERS: &str = "worker-";
 
-/// Makes the role. `tool` is this program, `calibration` the file that holds this host's.
+/// Makes the role. `tool` is this program, `calibration` the file that holds this host's; controllers may use the powers `allowed`
+/// besides making load.
 pub fn role(
     tool: Tool,
     calibration: Option<PathBuf>,
+    allowed: Vec<Power>,
 ) -> impl FnOnce(Voice) -> Box<dyn LoadRole> + Send + 'static {
     move |voice| {
         let (sender, asks) = channel();
         let running = Arc::new(Mutex::new(Running::default()));
         let running_too = Arc::clone(&running);
-        let maker = Maker { voice, tool, calibration, running: running_too, ready: None };
+        let maker = Maker { voice, tool, calibration, allowed, running: running_too, ready: None };
         std::thread::spawn(move || maker.serve(&asks));
         Box::new(Role { asks: sender, running })
     }
@@ -113,6 +116,7 @@ struct Maker {
     voice: Voice,
     tool: Tool,
     calibration: Option<PathBuf>,
+    allowed: Vec<Power>,
     running: Arc<Mutex<Running>>,
     ready: Option<Ready>,
 }
@@ -160,8 +164,12 @@ impl Maker {
     fn prepare(&mut self, announced: &Payload, payload: Vec<u8>) -> Said {
         self.ready = None;
         let bytes = announced.check("the plan", payload).map_err(|error| error.to_string())?;
-        let load::Plan { mut spec, workload, server, files } =
+        let plan: load::Plan =
             strict::json(&bytes).map_err(|error| format!("cannot read the plan: {error}"))?;
+        if let Some(refusal) = refusal(&plan, &self.allowed) {
+            return Err(refusal);
+        }
+        let load::Plan { mut spec, workload, server, files } = plan;
         let files =
             unpack(&files, &mut spec).map_err(|error| format!("cannot keep the plan's files: {error}"))?;
         let root = Root::default();
@@ -211,6 +219,10 @@ impl Maker {
     fn level(&self, number: u64, arm: Arm, asks: &Receiver<(u64, LoadAsk, Vec<u8>)>) -> Said {
         let ready = self.ready.as_ref().ok_or("a level came before the plan")?;
         let Arm { clients, rate, first, each, workers, of } = arm;
+        if workers != ready.spec.generator.workers {
+            let own = ready.spec.generator.workers;
+            return Err(format!("a level is for {workers} workers, but this host has {own}"));
+        }
         let seats = Seats { first, each, workers, of };
         let job = LevelJob {
             rate,

@@ -16,6 +16,7 @@ use webstone_lab::interrupt::Interrupt;
 use webstone_lab::machine::Root;
 use webstone_model::generators::{ClockOffset, DISTRIBUTIONS_OF_HOSTS_MAX, GeneratorHost, GeneratorRecord};
 use webstone_model::kubernetes::PodRecord;
+use webstone_model::powers::{self, Power};
 use webstone_model::record::Tool;
 use webstone_model::spec::RunSpec;
 use webstone_model::workload::Workload;
@@ -55,6 +56,15 @@ pub(crate) struct Setting<'a> {
     pub(crate) check_files: bool,
 }
 
+/// Has the agent of a pod do what the run needs. It is this side that says how it is started.
+fn allow(spec: &RunSpec, launch: &mut Launch) {
+    for asked in powers::asked(&carried::of_hosts(spec)) {
+        if Power::ALLOWED_BY_AGENTS.contains(&asked.power) {
+            launch.command.push_str(&format!(" --allow {}", asked.power.name()));
+        }
+    }
+}
+
 /// Starts every host of the specification.
 ///
 /// # Errors
@@ -69,13 +79,14 @@ pub(crate) fn start(
         what: format!("{path}: {error}"),
         hint: "generators get a copy of it: name a file that can be read here".to_owned(),
     })?;
-    let spec_of_hosts = RunSpec { generators: Vec::new(), ..(*spec).clone() };
-    let plan = Plan { spec: spec_of_hosts, workload: (*workload).clone(), server: server.clone(), files };
+    let plan =
+        Plan { spec: carried::of_hosts(spec), workload: (*workload).clone(), server: server.clone(), files };
     let plan = serde_json::to_vec(&plan).map_err(|error| FleetError::Refused {
         what: format!("the plan cannot be sent: {error}"),
         hint: "please report this".to_owned(),
     })?;
-    let launches = launches(&spec.generators, interrupt, tell)?;
+    let mut launches = launches(&spec.generators, interrupt, tell)?;
+    launches.iter_mut().filter(|launch| launch.pod.is_some()).for_each(|launch| allow(spec, launch));
     let (version, (ring, bell)) = (role::version(tool), channel());
     let begin = Begin {
         version: &version,
