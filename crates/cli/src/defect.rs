@@ -1,14 +1,32 @@
-//! What a panic is for the user: a defect of this program, to be reported.
+//! What a panic is for the user: a defect of this program, to be reported; or a thread that the system does not give, which the standard
+//! library tells by a panic as well.
 
 use std::panic;
 
 use crate::console;
+
+/// What the standard library panics with where a thread cannot be started.
+const NO_THREAD: &str = "failed to spawn thread: ";
+
+/// The words of an error of the operating system that was formatted for programmers.
+fn reason(error: &str) -> &str {
+    error.split('"').nth(1).unwrap_or(error)
+}
 
 /// Has a panic say, below its own message, whose fault it is and what becomes of the measurements. In a package's program (profile
 /// `dist`) it ends the program at once: completed timed runs are on disk by then, and servers are stopped by another process.
 pub(crate) fn explain() {
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |panicked| {
+        let what = panicked.payload_as_str().unwrap_or_default();
+        if let Some(error) = what.strip_prefix(NO_THREAD) {
+            console::complain(format!("error: cannot start a thread: {}", reason(error)));
+            console::complain(
+                "hint: see `ulimit -v` (memory), `ulimit -u` (threads) and the limits of the control group; a stored run keeps the timed runs \
+                 that were completed",
+            );
+            return;
+        }
         before(panicked);
         console::complain(
             "error: this is a defect of webstone; please report it with the lines above\n\
@@ -23,6 +41,13 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn a_thread_that_is_not_given_is_told_as_the_system_tells_it() {
+        let error = std::io::Error::from_raw_os_error(11);
+        assert_eq!(reason(&format!("{error:?}")), "Resource temporarily unavailable");
+        assert_eq!(reason("another form"), "another form");
+    }
 
     #[test]
     fn a_panic_says_whose_fault_it_is_and_what_is_kept() {

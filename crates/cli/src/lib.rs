@@ -32,6 +32,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     if let Some(exit) = commands::as_cgi(arguments) {
         return exit;
     }
+    signals::survive_file_size_limit();
     let rewritten = usage::help_command(arguments);
     let arguments = rewritten.as_deref().unwrap_or(arguments);
     let result = match args::parse(arguments).map_err(|error| Usage::of(error, arguments)) {

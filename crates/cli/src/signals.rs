@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use webstone_lab::Interrupt;
 
@@ -67,6 +67,13 @@ impl SignalWatch {
             }
         }
     }
+}
+
+/// Has a write beyond `ulimit -f` fail as one to a full disk does. By itself SIGXFSZ ends the program without a word. Programs that are
+/// started have the signal as it was.
+pub(crate) fn survive_file_size_limit() {
+    // What it notes is of no use; where it cannot be registered, the signal does what it always did.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
 /// Whether whoever started this program had it ignore a signal. Where the kernel does not tell, it did not.

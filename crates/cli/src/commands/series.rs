@@ -11,8 +11,9 @@ use webstone_model::spec::RunSpec;
 use webstone_model::units::Nanos;
 use webstone_report::{Format, Options, render_series};
 use webstone_runner::RunnerOptions;
-use webstone_runner::series::{self, SeriesError, SeriesOutcome, SeriesStore};
-use webstone_store::{REPORT, plain_file};
+use webstone_runner::series::{self, SERIES, SeriesError, SeriesOutcome, SeriesStore};
+use webstone_store::REPORT;
+use webstone_store::plain_file::{self, Links};
 use webstone_ui::registry::watched_by;
 
 use super::cell_links::cell_links;
@@ -22,7 +23,7 @@ use crate::console::{self, Console};
 use crate::display::Display;
 use crate::events::{All, EventLines};
 use crate::failure::{Exit, Failure};
-use crate::intent::{self, SeriesIntent, is_plan, of_series, series_failure, series_format};
+use crate::intent::{self, SeriesIntent, announce, is_plan, of_series, series_failure, series_format};
 use crate::signals::SignalWatch;
 use crate::version;
 use crate::watch::Run;
@@ -117,6 +118,11 @@ fn resume(
         let (path, command) = (directory.display(), begun.kind.command());
         return Err(Failure::usage(format!("{path} is a series of `webstone {command}`"))
             .hint(format!("webstone {command} --resume {path}")));
+    }
+    let file = plain_file::open(&directory.join(SERIES), Links::Refused);
+    if let Ok(Some(others_hand)) = file.and_then(|file| plain_file::others_hand(&file)) {
+        let specs = begun.cells.iter().map(|cell| &cell.spec);
+        announce(&format!("the series {}", directory.display()), others_hand, specs);
     }
     let planned = match is_plan(kind, args)? {
         false => None,

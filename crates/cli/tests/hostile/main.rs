@@ -4,6 +4,9 @@
 mod agents;
 mod aim;
 mod archives;
+#[path = "../../../ui/tests/http/asker.rs"]
+#[allow(dead_code, reason = "the front's own tests use the rest")]
+mod asker;
 mod display;
 mod feeds;
 mod files;
@@ -11,8 +14,10 @@ mod floods;
 mod forged;
 mod host;
 mod kills;
+mod limits;
 mod links;
 mod peer;
+mod powers;
 #[path = "../cli/program.rs"]
 #[allow(dead_code, reason = "the other tests of the program use the rest")]
 mod program;
