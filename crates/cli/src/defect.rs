@@ -18,8 +18,9 @@ fn reason(error: &str) -> &str {
 pub(crate) fn explain() {
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |panicked| {
-        let what = panicked.payload_as_str().unwrap_or_default();
-        if let Some(error) = what.strip_prefix(NO_THREAD) {
+        // Of a text that was put together, as the standard library's is.
+        let what = panicked.payload().downcast_ref::<String>();
+        if let Some(error) = what.and_then(|what| what.strip_prefix(NO_THREAD)) {
             console::complain(format!("error: cannot start a thread: {}", reason(error)));
             console::complain(
                 "hint: see `ulimit -v` (memory), `ulimit -u` (threads) and the limits of the control group; a stored run keeps the timed runs \

@@ -10,9 +10,9 @@
 //!   ended.json      how the process ended, where its front was still there to see it
 //! ```
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -85,8 +85,8 @@ impl Place {
         // What runs print and tell is for their user alone.
         let private = |directory: &Path| DirBuilder::new().mode(0o700).create(directory);
         match private(&all) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => own_alone(&all)?,
+            made => made?,
         }
         for number in 0..1000 {
             let directory = all.join(format!("{stamp}-{name}-{}", std::process::id() * 1000 + number));
@@ -177,6 +177,23 @@ impl Place {
     }
 }
 
+/// Sees to it that a directory is this user's alone. In one of somebody else's, or behind a link, files would be made wherever that
+/// user wants.
+fn own_alone(directory: &Path) -> io::Result<()> {
+    let found = directory.symlink_metadata()?;
+    if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
+        let what = format!(
+            "{} is not a directory of this user's; remove it, or name another --runs-dir",
+            directory.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+    }
+    match found.mode() & 0o077 {
+        0 => Ok(()),
+        _ => fs::set_permissions(directory, Permissions::from_mode(0o700)),
+    }
+}
+
 /// Those of a directory of runs, the newest first.
 pub(crate) fn places(runs_dir: &Path) -> Vec<Place> {
     let mut places = all_places(runs_dir);
@@ -185,7 +202,10 @@ pub(crate) fn places(runs_dir: &Path) -> Vec<Place> {
 }
 
 fn all_places(runs_dir: &Path) -> Vec<Place> {
-    let entries = fs::read_dir(runs_dir.join(DIRECTORY)).into_iter().flatten().filter_map(Result::ok);
+    let all = runs_dir.join(DIRECTORY);
+    // A link leads to directories that are none of these.
+    let entries = all.symlink_metadata().is_ok_and(|found| found.is_dir()).then(|| fs::read_dir(all));
+    let entries = entries.into_iter().flatten().flatten().filter_map(Result::ok);
     let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let mut places: Vec<Place> = directories.map(|entry| Place { directory: entry.path() }).collect();
     places.sort_by(|a, b| b.directory.cmp(&a.directory));
@@ -198,7 +218,7 @@ pub(crate) fn tidy(runs_dir: &Path) {
         let process = place.entry().ok().and_then(|entry| entry.process);
         process.is_none_or(|process| !process.is_alive())
     };
-    for place in all_places(runs_dir).into_iter().filter(is_over).skip(KEPT) {
+    for place in all_places(runs_dir).into_iter().filter(Place::is_own).filter(is_over).skip(KEPT) {
         if let Err(error) = fs::remove_dir_all(&place.directory) {
             tracing::warn!(place = %place.directory.display(), %error, "not removed");
         }
@@ -230,6 +250,31 @@ mod tests {
         let live = Entry { process: Some(Process::own().unwrap()), ..entry("b") };
         place.write(&live).unwrap();
         assert_eq!(place.entry().unwrap(), live);
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_registry_is_not_followed() {
+        let runs = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        for number in 0..KEPT + 5 {
+            fs::create_dir(elsewhere.path().join(number.to_string())).unwrap();
+        }
+        std::os::unix::fs::symlink(elsewhere.path(), runs.path().join(DIRECTORY)).unwrap();
+        tidy(runs.path());
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), KEPT + 5, "nothing is removed there");
+        assert_eq!(places(runs.path()).len(), 0);
+        let error = Place::create(runs.path(), &entry("a")).unwrap_err().to_string();
+        assert!(error.contains("is not a directory of this user's"), "{error}");
+        // What is there and is nobody's run stays as well; of an earlier version's the mode is mended.
+        fs::remove_file(runs.path().join(DIRECTORY)).unwrap();
+        for number in 0..KEPT + 5 {
+            fs::create_dir_all(runs.path().join(DIRECTORY).join(number.to_string())).unwrap();
+        }
+        tidy(runs.path());
+        assert_eq!(places(runs.path()).len(), KEPT + 5);
+        fs::set_permissions(runs.path().join(DIRECTORY), Permissions::from_mode(0o755)).unwrap();
+        Place::create(runs.path(), &entry("a")).unwrap();
+        assert_eq!(fs::metadata(runs.path().join(DIRECTORY)).unwrap().mode() & 0o777, 0o700);
     }
 
     #[test]

@@ -84,7 +84,7 @@ fn workloads_feeds_testbeds_and_bodies_that_are_fifos_or_devices() {
         let body = format!("@{odd}");
         for arguments in [
             &["run", "http://127.0.0.1:9", "-w", odd][..],
-            &["run", "http://127.0.0.1:9", "-w", "feed.toml"],
+            &["run", "http://127.0.0.1:9", "-w", "feed.toml", "--allow-feeds"],
             &["run", "-f", odd],
             &["hit", "http://127.0.0.1:9/", "--method", "POST", "--body", &body],
             &["checkfiles", "http://127.0.0.1:9", "-w", odd],
