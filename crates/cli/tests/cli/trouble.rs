@@ -208,6 +208,32 @@ fn too_many_errors_make_the_measurement_invalid() {
     assert_eq!(measured["errors"][0]["count"], 10);
 }
 
+/// Every 20th answer never comes: in the end both clients wait for one, and by count the answered requests hide that.
+#[test]
+fn a_server_that_falls_silent_fails_what_it_kept_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--threads", "1"]);
+    let url = format!("{}/test?size=10&fault=stall&every=20", server.url);
+    let limits = ["--threshold", "p(99)<900ms,errors<1%"];
+    let hit = ["hit", &url, "-d", "2s", "-c", "2", "-q", "--warmup", "0"];
+    let said = webstone_in(dir.path(), &[&hit[..], &limits].concat());
+    assert_eq!(said.code, 4, "{}", said.err);
+    for text in ["INVALID", "2 in flight at the end, the oldest for ", "≥\u{a0}", "% unanswered"] {
+        assert!(said.out.contains(text), "{text} is not in\n{}", said.out);
+    }
+    let said = webstone_in(dir.path(), &[&hit[..], &["--format", "json"]].concat());
+    let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let causes: Vec<&str> = report["computed"]["verdict"]["reasons"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|reason| reason["cause"].as_str().unwrap())
+        .collect();
+    assert!(causes.contains(&"unanswered"), "{causes:?}");
+    let response = &report["computed"]["levels"][0]["distributions"]["response"];
+    assert!(response["at_least_from_percentile"].as_f64().is_some(), "{response}");
+}
+
 #[test]
 fn the_verdict_stands_above_the_rate_and_the_report_repeats_it() {
     let dir = tempfile::tempdir().unwrap();

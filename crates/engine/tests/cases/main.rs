@@ -20,3 +20,4 @@ mod several_hosts;
 mod tls;
 mod tls_peer;
 mod truth;
+mod unanswered;

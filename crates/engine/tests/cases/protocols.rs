@@ -20,19 +20,19 @@ const POLICIES: [ConnectionPolicy; 3] = [PerRequest, PerPage, KeepAlive];
 
 /// How requests are carried.
 #[derive(Clone, Copy, Debug)]
-struct Way {
-    is_secure: bool,
-    http: HttpVersion,
+pub(super) struct Way {
+    pub(super) is_secure: bool,
+    pub(super) http: HttpVersion,
 }
 
-const WAYS: [Way; 3] = [
+pub(super) const WAYS: [Way; 3] = [
     Way { is_secure: true, http: HttpVersion::Http11 },
     Way { is_secure: false, http: HttpVersion::Http2 },
     Way { is_secure: true, http: HttpVersion::Http2 },
 ];
 
 impl Way {
-    fn server(self, change: impl FnOnce(&mut ServerSpec)) -> RunningServer {
+    pub(super) fn server(self, change: impl FnOnce(&mut ServerSpec)) -> RunningServer {
         let mut spec = ServerSpec {
             threads: 1,
             http2: self.http == HttpVersion::Http2,
@@ -43,7 +43,7 @@ impl Way {
         Server::start(ServeOptions { test_handlers: true, ..ServeOptions::new(spec) }).unwrap()
     }
 
-    fn spec(self, server: &RunningServer, policy: ConnectionPolicy, pages: u64) -> RunSpec {
+    pub(super) fn spec(self, server: &RunningServer, policy: ConnectionPolicy, pages: u64) -> RunSpec {
         let mut spec = spec(server.url(), policy, pages);
         spec.client.http = self.http;
         if let Some(certificate) = &server.ready().certificate {
