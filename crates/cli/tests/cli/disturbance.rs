@@ -82,6 +82,26 @@ fn a_neighbour_on_the_generators_cpu_the_servers_or_both_condemns() {
 }
 
 #[test]
+fn a_window_of_any_length_on_a_busy_machine_is_not_called_sound() {
+    if !two_cpus() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let _burning = [Burner::on(0), Burner::on(1)];
+    let fixed =
+        ["run", "-K", "-c", "8", "--server-cpus", "0", "--cpus", "1", "--no-store", "--format", "json"];
+    // Shorter ones may lie in a slice of the program's own, and then nothing was taken of them.
+    for length in [&["-d", "50ms"][..], &["-d", "400ms"], &["-d", "900ms", "--warmup", "0s"], &["-n", "4000"]]
+    {
+        let said = webstone_in(dir.path(), &[&fixed[..], length].concat());
+        let record: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err));
+        let standing = &record["computed"]["verdict"]["standing"];
+        assert!(standing == "invalid" || standing == "disturbed", "{length:?}: {standing} {}", said.err);
+        assert_eq!(record["voids"], Value::Null, "{length:?}: a short window is not repeated: {}", said.err);
+    }
+}
+
+#[test]
 fn without_retries_nothing_is_repeated() {
     if !two_cpus() {
         return;

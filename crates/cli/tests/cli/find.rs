@@ -261,12 +261,12 @@ fn never_kept_is_exit_code_3_and_always_kept_is_none() {
     let url = slots(1, Duration::from_millis(20));
     let never = ["find", &url, "--over", "clients", "--slo", "med<10ms", "--to", "2", "--no-store", "-q"];
     let said = webstone_in(dir.path(), &[&never[..], &SHORT].concat());
-    assert_eq!(said.code, 3, "{said:?}");
-    assert!(
-        said.err.contains("never kept: med<10ms is never kept: it is broken with 1 client already."),
-        "{}",
-        said.err
-    );
+    // On a busy machine, so short a window may tell nothing.
+    if said.code != 4 || !said.out.contains("the machine was disturbed") {
+        assert_eq!(said.code, 3, "{said:?}");
+        let told = "never kept: med<10ms is never kept: it is broken with 1 client already.";
+        assert!(said.err.contains(told), "{}", said.err);
+    }
     let always = ["find", &url, "--over", "clients", "--slo", "med<90ms", "--to", "2", "--no-store", "-q"];
     let said = webstone_in(dir.path(), &[&always[..], &SHORT].concat());
     assert!(said.code == 0 || said.code == 4, "{said:?}");

@@ -131,7 +131,9 @@ fn what_is_not_checked_is_measured_and_counted_as_an_error() {
     let url = format!("{}/nowhere", server.url);
     let said =
         webstone_in(dir.path(), &["hit", &url, "--no-check", "-n", "7", "-c", "1", "-q", "--format", "json"]);
-    assert_eq!((said.code, said.err.as_str()), (4, "invalid: 1 client: no request succeeded, 7 failed\n"));
+    // On a busy machine, noise is another reason.
+    assert_eq!(said.code, 4);
+    assert!(said.err.starts_with("invalid: 1 client: no request succeeded, 7 failed\n"), "{}", said.err);
     let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     let measured = &report["iterations"][0]["measured"];
     assert_eq!((&measured["counts"]["succeeded"], &measured["counts"]["failed"]), (&0.into(), &7.into()));
@@ -151,7 +153,8 @@ fn what_is_not_checked_is_measured_and_counted_as_an_error() {
         "0",
     ];
     let said = webstone_in(dir.path(), &[&run[..], &["-q", "--no-store", "--format", "json"]].concat());
-    assert_eq!((said.code, said.err.as_str()), (4, "invalid: 1 client: no request succeeded, 3 failed\n"));
+    assert_eq!(said.code, 4);
+    assert!(said.err.starts_with("invalid: 1 client: no request succeeded, 3 failed\n"), "{}", said.err);
     let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!(report["iterations"][0]["measured"]["errors"][0]["count"], 3);
 }
@@ -162,7 +165,7 @@ fn fewer_requests_than_clients_starve_nobody() {
     let server = Server::start(dir.path(), &["--threads", "1", "--workload", "workout-0k"]);
     let url = format!("{}/test?size=10", server.url);
     let said = webstone_in(dir.path(), &["hit", &url, "-n", "1", "-c", "10", "-q"]);
-    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    assert!(matches!(said.code, 0 | 4) && !said.err.contains("starve"), "{}", said.err);
     assert!(said.out.contains("  1 valid response in ") && !said.out.contains("STARVED"), "{}", said.out);
 }
 
@@ -194,7 +197,8 @@ fn too_many_errors_make_the_measurement_invalid() {
     let url = format!("{}/test?size=10&fault=status&status=500&every=10", server.url);
     let said = webstone_in(dir.path(), &["hit", &url, "-n", "100", "-c", "1", "-q", "--format", "json"]);
     let reason = "1 client: 10.0 % of the requests failed (10 of 100; limit 1 %)";
-    assert_eq!((said.err, said.code), (format!("invalid: {reason}\n"), 4));
+    // On a busy machine, noise is another reason.
+    assert!(said.code == 4 && said.err.starts_with(&format!("invalid: {reason}\n")), "{}", said.err);
     let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     let measured = &report["iterations"][0]["measured"];
     assert_eq!((&measured["counts"]["succeeded"], &measured["counts"]["failed"]), (&90.into(), &10.into()));
@@ -243,7 +247,7 @@ fn the_verdict_stands_above_the_rate_and_the_report_repeats_it() {
     assert_eq!(said.code, 4, "{}", said.err);
     let place = |text: &str| said.out.find(text).unwrap_or_else(|| panic!("{text} is in\n{}", said.out));
     // Where the machine is busy, iterations are named beside levels.
-    assert!(place("INVALID: 2 clients") < place("bottleneck"), "{}", said.out);
+    assert!(place("INVALID: ") < place("bottleneck"), "{}", said.out);
     assert!(place("bottleneck") < place("Requests/sec:"), "{}", said.out);
 }
 
