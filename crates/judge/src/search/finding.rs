@@ -328,7 +328,11 @@ impl Search {
             level.standing == LevelStanding::CannotTell || self.looks_doubtful(level.load)
         };
         let loads: Vec<u64> = finding.levels.iter().filter(is_doubtful).map(|level| level.load).collect();
-        let why: BTreeSet<Doubt> = loads.iter().flat_map(|load| self.doubts_at(*load)).copied().collect();
+        let mut why: BTreeSet<Doubt> = loads.iter().flat_map(|load| self.doubts_at(*load)).copied().collect();
+        if why.is_empty() {
+            // Kept in spite of noise, and broken for sure.
+            why.insert(Doubt::Disturbed);
+        }
         if loads.is_empty() {
             return String::new();
         }

@@ -29,6 +29,10 @@ use webstone_model::threshold::{GateError, Threshold};
 const STEPS_AWAY: u32 = 3;
 /// How often a level is measured until it looks kept or broken.
 const LOOKS_MAX: usize = 3;
+/// Timed runs that agree in spite of noise, for each that does not.
+const AGREE: usize = 4;
+/// Timed runs of a level that was kept in spite of noise and broken for sure, from which on it is given up.
+const MIXED_MAX: usize = 5;
 /// As many timed runs that cannot tell, and more than those that do, end the measuring of a level.
 const DOUBTS_MAX: usize = 4;
 
@@ -164,13 +168,13 @@ impl Search {
         self.conditions.iter().map(|condition| condition.metric().value(&reading)).collect()
     }
 
-    /// Whether a timed run is one of this record's in which the level is broken by what no disturbance does.
-    pub fn is_broken_for_sure(&self, record: &RunRecord, run: &IterationRecord) -> bool {
-        self.shown(record, run) == Ok(Shown::BrokenForSure)
+    /// Whether as many timed runs as it takes show of a level that it is broken by what no disturbance does.
+    pub(crate) fn is_broken_for_sure(&self, load: u64) -> bool {
+        self.shown_standing(load) == Some(LevelStanding::Broken)
     }
 
     /// Whether the SLO has an upper limit of errors.
-    pub fn limits_errors(&self) -> bool {
+    pub(crate) fn limits_errors(&self) -> bool {
         self.conditions
             .iter()
             .any(|condition| condition.metric() == Metric::ERRORS && doubt::is_upper(condition))
@@ -376,22 +380,28 @@ impl Search {
 }
 
 impl Search {
-    /// What the runs of a level show besides their values, where as many as the first look takes agree: noise makes no SLO look
-    /// kept that is broken, so that no interval is needed where it was kept in spite of noise; and what no noise does breaks it.
+    /// What the runs of a level show besides their values, where as many as the first look takes agree, and others are few: noise
+    /// makes no SLO look kept that is broken, so that no interval is needed where it was kept in spite of noise; and what no noise
+    /// does breaks it. Where both are seen in noise, more of the same would not tell.
     fn shown_standing(&self, load: u64) -> Option<LevelStanding> {
         let (runs, shown) = (self.levels.get(&load)?, self.shown.get(&load)?);
         let kept = runs.iter().filter(|values| judge(&self.conditions, values) == Once::Kept).count();
-        let are = |what: Shown| shown.iter().filter(|shown| **shown == what).count() >= LOOK_FIRST as usize;
-        match (kept == runs.len(), kept == 0) {
-            (true, _) if are(Shown::KeptInNoise) => Some(LevelStanding::Kept),
-            (_, true) if are(Shown::BrokenForSure) => Some(LevelStanding::Broken),
-            _ => None,
+        let count = |what: Shown| shown.iter().filter(|shown| **shown == what).count();
+        let (in_noise, sure) = (count(Shown::KeptInNoise), count(Shown::BrokenForSure));
+        let enough = LOOK_FIRST as usize;
+        if in_noise >= enough && kept >= AGREE * (runs.len() - kept) {
+            return Some(LevelStanding::Kept);
         }
+        if sure >= enough && sure >= AGREE * kept {
+            return Some(LevelStanding::Broken);
+        }
+        let is_mixed = in_noise > 0 && sure > 0 && self.measured(load) >= MIXED_MAX;
+        is_mixed.then_some(LevelStanding::CannotTell)
     }
 }
 
 /// The search that a record is of, with everything that it measured. `None` of a run that is no search.
-fn search_of(record: &RunRecord) -> Option<Search> {
+pub(crate) fn search_of(record: &RunRecord) -> Option<Search> {
     let mut search = Search::new(record.spec.find.as_ref()?).ok()?;
     record.iterations.iter().for_each(|run| search.observe_run(record, run));
     Some(search)

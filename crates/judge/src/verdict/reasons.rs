@@ -358,7 +358,7 @@ fn schedule(record: &RunRecord, run: &IterationRecord, reasons: &mut Vec<Reason>
 /// all the same, so its faults count where they may be what broke the SLO.
 fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
     let (Some(find), Some(finding)) = (&record.spec.find, search::of_record(record)) else { return };
-    let Ok(search) = search::Search::new(find) else { return };
+    let Some(search) = search::search_of(record) else { return };
     // Where everything is kept, nothing that the generator did can have broken it.
     let edge = finding.edge().unwrap_or(u64::MAX);
     let shortest_s = find.times().into_iter().reduce(f64::min);
@@ -369,8 +369,8 @@ fn sought(record: &RunRecord, reasons: &mut Vec<Reason>) {
         });
         let Some(run) = run else { return true };
         let load = find.over.of(run);
-        // What neither generator nor noise can break is broken by the server.
-        let may_have_broken = || load == edge && !search.is_broken_for_sure(record, run);
+        // What neither generator nor noise can break was broken by the server.
+        let may_have_broken = || load == edge && !search.is_broken_for_sure(load);
         match reason.cause {
             // Where the SLO limits them, it is what judges them.
             Cause::Errors => load < edge && !search.limits_errors(),
