@@ -214,6 +214,10 @@ impl Filled {
         let known = COMMANDS.iter().any(|(name, ..)| *name == self.command);
         let mut refused = false;
         let planned = match toml_text::read::<RunSpec>(&toml) {
+            _ if self.toml.is_some() && self.spec.is_some() => Err(Problem {
+                message: "the testbed is given twice: as a text and as the values of a form".to_owned(),
+                ..Problem::default()
+            }),
             _ if !known => Err(Problem {
                 message: format!("`{}` is no command that the front starts", self.command),
                 ..Problem::default()

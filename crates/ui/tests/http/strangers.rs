@@ -132,6 +132,8 @@ fn a_form_whose_values_are_of_other_types_starts_nothing() {
     ] {
         assert_eq!(front.post("/api/runs", &body).0, 400, "{body}");
     }
+    let twice = json!({ "command": "run", "spec": {}, "toml": "server.command = \"touch /tmp/x\"" });
+    assert_eq!(front.post("/api/runs", &twice).0, 422);
     assert!(!started.exists());
 }
 
