@@ -125,7 +125,7 @@ fn remove_abandoned(parent: &Path) {
     let own = rustix::process::geteuid().as_raw();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let kinds = ["server-", "archive-"].map(|kind| format!("{PREFIX}{kind}"));
+        let kinds = ["server-", "archive-", "agent-"].map(|kind| format!("{PREFIX}{kind}"));
         let is_ours = |name: &str| kinds.iter().any(|kind| name.starts_with(kind.as_str()));
         if !name.to_str().is_some_and(is_ours) {
             continue;
@@ -161,12 +161,15 @@ mod tests {
         drop(opened);
         let (held, lock) = make("webstone-archive-2");
         flock(&lock, FlockOperation::NonBlockingLockShared).unwrap();
+        // What a controller sent is private keys.
+        let (keys, opened) = make("webstone-agent-5");
+        drop(opened);
         let (other, _opened) = make("webstone-results");
         let young = parent.path().join("webstone-server-3");
         fs::create_dir(&young).unwrap();
         std::os::unix::fs::symlink(&other, parent.path().join("webstone-server-4")).unwrap();
         remove_abandoned(parent.path());
-        assert!(!abandoned.exists() && held.exists() && young.exists());
+        assert!(!abandoned.exists() && !keys.exists() && held.exists() && young.exists());
         assert!(other.join("x").exists(), "a link is not followed");
         drop(lock);
     }

@@ -213,26 +213,29 @@ impl Filled {
         };
         let known = COMMANDS.iter().any(|(name, ..)| *name == self.command);
         let mut refused = false;
-        let planned = match toml_text::read::<RunSpec>(&toml) {
-            _ if self.toml.is_some() && self.spec.is_some() => Err(Problem {
-                message: "the testbed is given twice: as a text and as the values of a form".to_owned(),
-                ..Problem::default()
-            }),
-            _ if !known => Err(Problem {
-                message: format!("`{}` is no command that the front starts", self.command),
-                ..Problem::default()
-            }),
-            // The command line says what is wrong with it, in its words.
-            Err(_) => desk.plan(self.program_command(), &toml),
-            Ok(spec) => {
-                let refusal = permission::refusal(&spec, granted);
-                refused = refusal.is_some();
-                match refusal.or_else(|| self.needed(&spec)) {
-                    Some(problem) => Err(problem),
-                    None => desk.plan(self.program_command(), &toml),
+        let planned =
+            match toml_text::read::<RunSpec>(&toml) {
+                _ if self.toml.is_some() && self.spec.is_some() => Err(Problem {
+                    message: "the testbed is given twice: as a text and as the values of a form".to_owned(),
+                    ..Problem::default()
+                }),
+                _ if !known => Err(Problem {
+                    message: format!("`{}` is no command that the front starts", self.command),
+                    ..Problem::default()
+                }),
+                // The command line says what is wrong with it, in its words. Whatever it says, this does not run.
+                Err(error) => Err(desk.plan(self.program_command(), &toml).err().unwrap_or_else(|| {
+                    Problem { line: Some(error.line(&toml)), message: error.rule, ..Problem::default() }
+                })),
+                Ok(spec) => {
+                    let refusal = permission::refusal(&spec, granted);
+                    refused = refusal.is_some();
+                    match refusal.or_else(|| self.needed(&spec)) {
+                        Some(problem) => Err(problem),
+                        None => desk.plan(self.program_command(), &toml),
+                    }
                 }
-            }
-        };
+            };
         let command_line = ["webstone", self.program_command(), "-f", "testbed.toml"].map(str::to_owned);
         let (problem, planned) = match planned {
             Ok(planned) => (None, Some(planned)),

@@ -12,8 +12,15 @@ use crate::comparison::{MACHINE, placed, workers};
 use webstone_model::record::RunRecord;
 
 /// Keys of a client's specification that do not change what is measured.
-const CLIENT_LEFT_OUT: [&str; 6] =
-    ["connect_timeout", "first_byte_timeout", "request_timeout", "seed", "source", "allow_hosts"];
+const CLIENT_LEFT_OUT: [&str; 7] = [
+    "connect_timeout",
+    "first_byte_timeout",
+    "request_timeout",
+    "seed",
+    "source",
+    "allow_hosts",
+    "allow_feeds",
+];
 /// Keys of the load that decide how precise a figure is, not what it is of.
 const LOAD_LEFT_OUT: [&str; 5] = ["iterations", "order", "drain", "retries", "aa"];
 /// Keys of a server's specification that say where it is, not how it is set up.

@@ -10,6 +10,7 @@ use webstone_model::server_tls::ServerTls;
 use webstone_model::spec::{ServerSpec, Software};
 use webstone_model::tls::TlsVersion;
 use webstone_server::Certificate;
+use webstone_store::plain_file::{self, Links};
 
 use super::{Choice, Refusal, Site, driver};
 
@@ -60,13 +61,16 @@ impl SiteTls {
     }
 }
 
+/// Largest file of a certificate with those above it, in bytes.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
 /// The certificate and key that a specification asks for: those that it names, or new ones.
 ///
 /// # Errors
 /// If a file cannot be read, or keys cannot be made.
 pub fn certificate(spec: &ServerTls, listen: std::net::IpAddr) -> Result<Certificate, Refusal> {
     let read = |key: &str, path: &str| {
-        std::fs::read_to_string(path).map_err(|error| Refusal {
+        plain_file::read_text(Path::new(path), Links::Followed, FILE_BYTES_MAX).map_err(|error| Refusal {
             what: format!("{key}: cannot read `{path}`: {error}"),
             hint: "name a readable file in PEM format".to_owned(),
         })

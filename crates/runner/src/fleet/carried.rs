@@ -4,14 +4,18 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use webstone_lab::agent::load::Plan;
 use webstone_model::powers::{self, Power};
 use webstone_model::shown::quoted;
 use webstone_model::spec::RunSpec;
 use webstone_model::tls::TlsSpec;
+use webstone_store::plain_file::{self, Links};
 use webstone_store::scratch::Scratch;
+
+/// Largest file of certificates or of a key, in bytes: a system's bundle has a quarter of a megabyte.
+const FILE_BYTES_MAX: u64 = 16 << 20;
 
 fn paths(tls: &mut TlsSpec) -> impl Iterator<Item = &mut String> {
     [&mut tls.cacert, &mut tls.cert, &mut tls.key].into_iter().filter_map(Option::as_mut)
@@ -21,7 +25,10 @@ fn paths(tls: &mut TlsSpec) -> impl Iterator<Item = &mut String> {
 pub(super) fn pack(spec: &RunSpec) -> Result<BTreeMap<String, Vec<u8>>, (String, io::Error)> {
     let mut tls = spec.client.tls.clone();
     paths(&mut tls)
-        .map(|path| Ok((path.clone(), fs::read(&*path).map_err(|error| (path.clone(), error))?)))
+        .map(|path| {
+            let contents = plain_file::read(Path::new(&*path), Links::Followed, FILE_BYTES_MAX);
+            Ok((path.clone(), contents.map_err(|error| (path.clone(), error))?))
+        })
         .collect()
 }
 
