@@ -165,7 +165,7 @@ impl Search {
     /// The value of each condition in a timed run: the only place where a search reads one, percentiles among them.
     fn values(&self, run: &IterationRecord) -> Vec<Option<f64>> {
         let reading = Reading::of(run);
-        self.conditions.iter().map(|condition| condition.metric().value(&reading)).collect()
+        self.conditions.iter().map(|condition| condition.value(&reading)).collect()
     }
 
     /// Whether as many timed runs as it takes show of a level that it is broken by what no disturbance does.

@@ -19,6 +19,7 @@ use crate::keys::LevelKey;
 use crate::metric::{Metric, Reading};
 use crate::record::RunRecord;
 use crate::spec::Levels;
+use crate::units::NANOS_PER_SECOND;
 
 /// How a value relates to its limit when the condition is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -111,6 +112,20 @@ condition_access!(Threshold);
 #[derive(Clone, Debug, PartialEq)]
 pub struct FailIf(Condition);
 condition_access!(FailIf);
+
+impl Threshold {
+    /// The value that it is held to. Where requests without an answer break an upper limit that the figure alone keeps, theirs: the
+    /// longest wait of a percentile, their share of errors. `None` where nothing was measured.
+    pub fn value(&self, reading: &Reading<'_>) -> Option<f64> {
+        let value = self.metric().value(reading)?;
+        let Some(percent) = unanswered::breaking(self, reading) else { return Some(value) };
+        let longest_ns = reading.measured().unanswered.response.max;
+        Some(match self.metric() {
+            Metric::Percentile(_) => value.max(longest_ns as f64 / NANOS_PER_SECOND as f64),
+            _ => value.max(percent),
+        })
+    }
+}
 
 impl FailIf {
     /// Whether the condition holds of a change.

@@ -213,4 +213,9 @@ fn a_hung_client_breaks_what_the_others_keep() {
         let share = outcome.unanswered_percent.unwrap();
         assert!((share - 20.0).abs() < 0.1, "{outcome:?}");
     }
+    // A search for an SLO sees a value that does not keep it.
+    let reading = Reading::of(&run);
+    let seen: Vec<f64> =
+        read("p(99)<50ms,errors<1%,avg<50ms").iter().filter_map(|one| one.value(&reading)).collect();
+    assert!(seen[0] >= 10.0 && (seen[1] - 20.0).abs() < 0.1 && seen[2] < 0.05, "{seen:?}");
 }
