@@ -7,6 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
@@ -96,8 +97,11 @@ fn refused_to_run(program: &Path, depth: u32) -> Option<String> {
         Some(name) if name == "env" => {
             let is_name = |word: &&str| !word.starts_with('-') && !word.contains('=');
             let name = words.find(is_name)?;
-            let mut found = folders().map(|folder| folder.join(name)).filter(|path| path.is_file());
-            found.next().unwrap_or_else(|| interpreter.to_owned())
+            // An absolute path is itself in every folder.
+            let all: Vec<PathBuf> = folders().map(|folder| folder.join(name)).collect();
+            let runs = all.iter().find(|path| access(path.as_path(), Access::EXEC_OK).is_ok());
+            let is_closed = |path: &&PathBuf| access(path.as_path(), Access::EXEC_OK) == Err(Errno::ACCESS);
+            runs.or_else(|| all.iter().find(is_closed)).cloned().unwrap_or_else(|| interpreter.to_owned())
         }
         _ => interpreter.to_owned(),
     };
