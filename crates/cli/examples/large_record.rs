@@ -12,7 +12,7 @@ use webstone_model::metrics::{
     ClientTotals, Counts, Lifetime, Measured, PageHistograms, PageTotals, Second, WorkerUse,
 };
 use webstone_model::record::{IterationRecord, RunRecord, RunState, SCHEMA_VERSION, TargetRecord, Tool};
-use webstone_model::spec::{Levels, RunSpec};
+use webstone_model::spec::{ConnectionPolicy, Levels, RunSpec};
 use webstone_model::units::{NANOS_PER_SECOND, Nanos};
 use webstone_model::workload::{FileRequest, Page, Workload};
 use webstone_report::{Format, Options, figures, render};
@@ -57,6 +57,7 @@ pub(crate) fn write(runs: &Path, name: &str, levels: u32, pages: u32) -> PathBuf
 
 fn empty(name: &str, levels: u32, pages: u32) -> RunRecord {
     let mut spec = RunSpec { name: name.to_owned(), ..RunSpec::default() };
+    spec.client.connections = ConnectionPolicy::KeepAlive;
     spec.load.clients = Levels((1..=levels).collect());
     spec.load.iterations = 1;
     // Each page as often as it is hit, which ends the level.
@@ -134,6 +135,7 @@ fn iteration(clients: u32, pages: u32, at: SystemTime) -> IterationRecord {
         started: requests,
         succeeded: requests,
         connections,
+        connections_answered: connections,
         pages_completed: requests,
         head_bytes: 200 * requests,
         body_bytes: 5_000 * requests,

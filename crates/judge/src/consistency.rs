@@ -216,9 +216,24 @@ fn moments(books: &mut Books, measured: &Measured) {
     ] {
         sound(books, name, moments);
     }
+    in_flight(books, &waits.in_flight, &waits.response);
     if let Some(handshakes) = &measured.handshakes {
         distribution(books, "TLS handshake times", &handshakes.time, &handshakes.histogram);
     }
+}
+
+/// Requests in flight are among those without an answer; where none failed, they are all of them.
+fn in_flight(books: &mut Books, in_flight: &Moments, all: &Moments) {
+    let are_all = in_flight.count == all.count;
+    let is_part = in_flight.sum <= all.sum
+        && in_flight.sum_of_squares <= all.sum_of_squares
+        && in_flight.max <= all.max
+        && in_flight.min >= all.min;
+    books.holds(
+        "waits in flight are waits for a response",
+        if are_all { in_flight == all } else { in_flight.count < all.count && is_part },
+        || format!("{in_flight:?} and {all:?}"),
+    );
 }
 
 fn distribution(books: &mut Books, name: &str, moments: &Moments, histogram: &Histogram) {

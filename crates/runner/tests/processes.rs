@@ -129,6 +129,7 @@ fn assert_exact(record: &RunRecord) {
 
 fn a_run_on_the_embedded_server_is_exact() {
     let runs = tempfile::tempdir().unwrap();
+    let mut server_cpu_ns = 0;
     for policy in [ConnectionPolicy::PerRequest, ConnectionPolicy::PerPage, ConnectionPolicy::KeepAlive] {
         let mut spec = spec(&[1, 3], 200);
         spec.load.iterations = 2;
@@ -143,10 +144,13 @@ fn a_run_on_the_embedded_server_is_exact() {
             let server = iteration.server.as_ref().unwrap();
             assert_eq!(server.accepted, Some(iteration.measured.lifetime.connections));
             assert_eq!(server.requests, Some(iteration.measured.lifetime.requests));
-            assert!(server.resident_bytes_max > 0 && server.user_ns + server.system_ns > 0);
+            assert!(server.resident_bytes_max > 0);
+            server_cpu_ns += server.user_ns + server.system_ns;
         }
         assert!(Store::load(&outcome.path.unwrap()).unwrap() == record, "the record reads back equal");
     }
+    // Not of each window: the kernel counts in ticks of 10 ms, and on a busy machine a server may get less than one.
+    assert!(server_cpu_ns > 0);
 }
 
 /// A run that ends only when it is killed.

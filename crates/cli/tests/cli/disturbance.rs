@@ -97,7 +97,10 @@ fn a_window_of_any_length_on_a_busy_machine_is_not_called_sound() {
         let record: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err));
         let standing = &record["computed"]["verdict"]["standing"];
         assert!(standing == "invalid" || standing == "disturbed", "{length:?}: {standing} {}", said.err);
-        assert_eq!(record["voids"], Value::Null, "{length:?}: a short window is not repeated: {}", said.err);
+        // Where the machine is that busy, 4,000 pages take longer than a short window does.
+        let is_short = record["iterations"][0]["measured"]["window_ns"].as_u64().unwrap() < 1_000_000_000;
+        let voids = &record["voids"];
+        assert!(voids.is_null() || !is_short, "{length:?}: a short window is not repeated: {}", said.err);
     }
 }
 

@@ -38,7 +38,7 @@ fn a_stream_says_what_the_record_says() {
     // Percentiles come once a second, and of no more requests than there were in the end.
     let with_percentiles = |line: &&&Value| line["live"]["response"].is_object();
     let ticks = named(&lines, "tick");
-    // On a busy machine, whoever would copy them may come too late in a window that is hardly longer than a second.
+    // On a busy machine, copies may come too late in a window that is hardly longer than a second.
     for tick in ticks.iter().filter(with_percentiles) {
         let response = &tick["live"]["response"];
         let nanos = |name: &str| response[name].as_u64().unwrap();

@@ -56,7 +56,7 @@ fn serve(stream: &TcpStream, ask: &Sender<Queued>) {
     }
 }
 
-/// A server that answers so many requests a second, with `burst` more at once, and refuses all others with 429. It ends with the tests.
+/// A server that answers `rate` requests per second, with `burst` more at once, and refuses all others with 429. It ends with the tests.
 fn limiter(rate: f64, burst: f64) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());

@@ -194,7 +194,7 @@ fn a_program_that_the_servers_user_cannot_run_is_not_installed_for_servers() {
         "spice",
         "--server",
         "nginx",
-        "--interface",
+        "--interfaces",
         "static,fastcgi,asgi",
         "-c",
         "1",

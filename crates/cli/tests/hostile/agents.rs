@@ -153,14 +153,16 @@ fn with_generator(dir: &Path, does: &str) -> Option<Said> {
     let server = Server::start(dir, &[]);
     let run = ["-c", "1", "-d", "500ms", "--warmup", "0s", "--retries", "0", "-q", "--no-check"];
     let named = ["run", &server.url, "--generator", "python3 generator.py"];
-    Some(crate::program::webstone_in(dir, &[&named[..], &run].concat()))
+    let mut command = crate::program::command(dir, &[&named[..], &run].concat());
+    // What a generator makes up need not agree with the run.
+    Some(crate::program::said(command.env_remove("WEBSTONE_VERIFY_RECORDS")))
 }
 
 #[test]
 fn a_generator_that_says_what_nobody_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let flood = "live = {\"elapsed_ns\": 0, \"planned\": 0, \"offered\": 0, \"requests\": 0, \"errors\": 0, \"connections\": 0, \
-                 \"pages\": 0, \"bytes\": 0, \"response_ns\": 0}\nasked()\nwhile True: answer(9, {\"Load\": {\"Beat\": {\"live\": live, \"response\": None, \"busiest_worker\": None}}})\n";
+                 \"pages\": 0, \"bytes\": 0, \"response_ns\": 0, \"oldest_in_flight_ns\": 0}\nasked()\nwhile True: answer(9, {\"Load\": {\"Beat\": {\"live\": live, \"response\": None, \"busiest_worker\": None}}})\n";
     let Some(said) = with_generator(dir.path(), flood) else { return };
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(said.err.contains("broke the protocol: it says what nobody asked for"), "{}", said.err);

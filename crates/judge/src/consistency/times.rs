@@ -88,8 +88,8 @@ fn windows_by_moments(books: &mut Books, record: &RunRecord, began: u64, ended: 
     }
 }
 
-/// How long a level can have been watched: from the end of the window before to the opening of the next. Whoever looks may be
-/// late on a busy machine, by any time; but not beyond the level, nor beyond the run.
+/// How long a level can have been watched: from the end of the window before to the opening of the next. On a
+/// busy machine it may be read late, by any time; but not beyond the level, nor beyond the run.
 fn room_ns(record: &RunRecord, run: &IterationRecord) -> u64 {
     let Some(took_ns) = record.took_ns else {
         let moments = [record.finished_at.as_deref(), Some(&record.started_at)].map(|at| at.and_then(moment));
@@ -98,7 +98,9 @@ fn room_ns(record: &RunRecord, run: &IterationRecord) -> u64 {
     };
     let Some(opened_ns) = run.opened_ns else { return took_ns };
     let others = || record.iterations.iter().chain(&record.voids);
-    let ends = others().filter_map(|it| Some(it.opened_ns?.saturating_add(it.measured.window_ns)));
+    // A window that a lost host ended may have no length, and is not the one before itself.
+    let earlier = others().filter(|it| it.opened_ns.is_some_and(|other_ns| other_ns < opened_ns));
+    let ends = earlier.filter_map(|it| Some(it.opened_ns?.saturating_add(it.measured.window_ns)));
     let begins = others().filter_map(|it| it.opened_ns);
     let from_ns = ends.filter(|end_ns| *end_ns <= opened_ns).max().unwrap_or(0);
     let to_ns = begins.filter(|begin_ns| *begin_ns > opened_ns).min().unwrap_or(took_ns);

@@ -108,7 +108,9 @@ impl FleetLevel {
         });
         let closed_ns = open_ns.map(|open_ns| open_ns + measured.window_ns);
         let interrupted = interrupted && lost.is_none();
-        let outcome = LevelOutcome { measured, opened_at, opened_ns: open_ns, closed_ns, interrupted };
+        // A host that is lost before the agreed instant leaves a window that never opened.
+        let opened_ns = open_ns.filter(|_| measured.window_ns > 0);
+        let outcome = LevelOutcome { measured, opened_at, opened_ns, closed_ns, interrupted };
         let lost = lost.map(|(generator, why)| GeneratorLoss { generator: generator as u32, why });
         Ok(Made { outcome, parts, lost })
     }
