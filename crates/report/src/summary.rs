@@ -12,7 +12,7 @@ use webstone_model::figures::generator::{GeneratorFigures, OpenLoopFigures};
 use webstone_model::figures::host::HostFigures;
 use webstone_model::figures::{Figure, Figures, Reading, Value, table};
 use webstone_model::keys::LevelKey;
-use webstone_model::metrics::{Counts, Fairness, Http2Counts, Lifetime, Measured};
+use webstone_model::metrics::{Counts, Fairness, Histogram, Http2Counts, Lifetime, Measured};
 use webstone_model::origin_figures::OriginFigures;
 use webstone_model::rate::RateProfile;
 use webstone_model::record::{Disturbance, IterationRecord, RunRecord};
@@ -146,6 +146,17 @@ pub(crate) fn merged<'a>(runs: &[&'a IterationRecord]) -> Cow<'a, Measured> {
         [only] => Cow::Borrowed(&only.measured),
         _ => Cow::Owned(RunRecord::merged(runs)),
     }
+}
+
+/// The distribution of a level's response times, for a curve: of answered requests; where others make a percentile a lower bound, of
+/// all with the time that they waited.
+pub(crate) fn response_times(level: &Level<'_>) -> Histogram {
+    let measured = merged(&level.runs);
+    let mut times = measured.histograms.response.clone();
+    if level.figures.latency_at_least_from_percentile.is_some() {
+        times.merge(&measured.unanswered.histograms.response);
+    }
+    times
 }
 
 /// The level with the highest request rate, where there is a choice and anything succeeded.

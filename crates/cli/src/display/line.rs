@@ -205,7 +205,10 @@ pub(super) fn ended(at: Position, level: &Ended) -> String {
     };
     let mean = match level.succeeded {
         0 => "no valid response".to_owned(),
-        _ => format!("mean latency {}", latency(level.figures.latency_mean_s)),
+        _ => {
+            let at_least = if level.figures.latency_mean_is_at_least { "at least " } else { "" };
+            format!("mean latency {at_least}{}", latency(level.figures.latency_mean_s))
+        }
     };
     let offered = match level.schedule {
         Some(kept) => format!("offered {} of {}/s, ", rate(kept.offered_rate), rate(kept.asked_rate)),

@@ -13,7 +13,7 @@ use crate::search;
 use crate::statistics;
 use webstone_model::figures::unanswered::{stalled_after_ns, stalled_share};
 use webstone_model::identities;
-use webstone_model::metrics::fairness;
+use webstone_model::metrics::{Moments, fairness};
 use webstone_model::record::{IterationRecord, RunRecord, RunState};
 
 /// The identity of the parts.
@@ -217,12 +217,12 @@ fn errors(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
     let failed = sum(|run| run.measured.counts.failed);
     let share = percent(failed as f64, succeeded.saturating_add(failed) as f64);
     let (cause, measured, limit, sentence) = if succeeded == 0 {
-        let (measured, limit, what) = nothing_succeeded(failed);
+        let (measured, limit, what) = nothing_succeeded(runs);
         (Cause::NothingSucceeded, measured, limit, what)
     } else {
         let in_vain = runs.iter().filter(|run| !run.interrupted && run.measured.counts.succeeded == 0);
         for run in in_vain {
-            let (measured, limit, what) = nothing_succeeded(run.measured.counts.failed);
+            let (measured, limit, what) = nothing_succeeded(&[run]);
             reasons.push(of_run(run, Cause::NothingSucceeded, measured, limit, &what));
         }
         if share <= ERRORS_PERCENT_MAX {
@@ -250,15 +250,7 @@ fn unanswered(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
         return;
     }
     let of_what = if runs[0].rate.is_some() { "arrivals" } else { "clients' time" };
-    let oldest_ns = runs.iter().map(|run| run.measured.unanswered.in_flight.max).max().unwrap_or(0);
-    let in_flight = match sum(|run| run.measured.unanswered.in_flight.count) {
-        0 => String::new(),
-        count => format!(
-            "; {} in flight at the end, the oldest for {}",
-            counted(count, "request", "requests"),
-            time(oldest_ns as f64)
-        ),
-    };
+    let in_flight = in_flight(runs);
     let failed = match sum(|run| run.measured.counts.failed) {
         0 => String::new(),
         count => format!("; {} failed", counted(count, "request", "requests")),
@@ -283,11 +275,26 @@ fn unanswered(runs: &[&IterationRecord], reasons: &mut Vec<Reason>) {
     });
 }
 
+/// `; 8 requests in flight at the end, the oldest for 7.9 s`; nothing where none was.
+fn in_flight(runs: &[&IterationRecord]) -> String {
+    let mut waits = Moments::default();
+    runs.iter().for_each(|run| waits.merge(&run.measured.unanswered.in_flight));
+    match waits.count {
+        0 => String::new(),
+        count => format!(
+            "; {} in flight at the end, the oldest for {}",
+            counted(count, "request", "requests"),
+            time(waits.max as f64)
+        ),
+    }
+}
+
 /// What was measured, what it has to be, and a sentence about it.
-fn nothing_succeeded(failed: u64) -> (String, String, String) {
+fn nothing_succeeded(runs: &[&IterationRecord]) -> (String, String, String) {
+    let failed = runs.iter().map(|run| run.measured.counts.failed).fold(0, u64::saturating_add);
     let what = match failed {
-        0 => "no request ended inside the measured window".to_owned(),
-        _ => format!("no request succeeded, {failed} failed"),
+        0 => format!("no request ended inside the measured window{}", in_flight(runs)),
+        _ => format!("no request succeeded, {failed} failed{}", in_flight(runs)),
     };
     (format!("{failed} failed"), "1 valid response".to_owned(), what)
 }

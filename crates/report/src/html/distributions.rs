@@ -19,9 +19,8 @@ const RESOLUTION: f64 = 16.0;
 
 /// The response times of a few levels, or of each record's peak.
 pub(super) fn draw(html: &mut Html, screen: &Screen, runs: &[Run<'_>]) {
-    let of_level = |name: String, style: usize, level: &Level<'_>| {
-        line(name, style, &summary::merged(&level.runs).histograms.response)
-    };
+    let of_level =
+        |name: String, style: usize, level: &Level<'_>| line(name, style, &summary::response_times(level));
     let (title, caption, lines): (_, _, Vec<Line>) = match runs {
         [only] => {
             let chosen = spread(only.levels.len(), STYLES, only.peak());

@@ -232,8 +232,8 @@ pub(super) fn curves(runs: &[Run<'_>]) -> Sheet<'static> {
     for run in runs {
         for level in run.levels.iter().take(room.saturating_sub(curves.len())) {
             let of = if several { format!(" · {}", run.record.id) } else { String::new() };
-            let merged = summary::merged(&level.runs);
-            curves.push((format!("{} clients{of}", level.clients), curve(&merged.histograms.response)));
+            let times = summary::response_times(level);
+            curves.push((format!("{} clients{of}", level.clients), curve(&times)));
         }
     }
     let rows = curves.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
