@@ -16,7 +16,7 @@ const READ_APART_SHARE: u64 = 10;
 const READ_APART_NS: u64 = 100_000_000;
 
 /// Whether what was counted between two readings can be taken for a window's: on a machine so busy that nobody looked in time,
-/// they may lie far before or behind its ends. Of a window that never opened there is nothing to take it for.
+/// they may lie far outside of its ends. A window that never opened has no times to compare.
 pub fn is_of_window(read_for_ns: u64, window_ns: u64) -> bool {
     window_ns == 0 || read_for_ns.abs_diff(window_ns) <= window_ns / READ_APART_SHARE + READ_APART_NS
 }

@@ -51,7 +51,7 @@ impl Power {
         Power::Write,
         Power::Run,
     ];
-    /// What the browser front does for whoever has its token, without `--allow-commands`.
+    /// What the browser front does for anyone who has its token, without `--allow-commands`.
     pub const OF_FRONTS: [Power; 2] = [Power::Load, Power::Server];
     /// What an agent does for a controller, without `--allow`.
     pub const OF_AGENTS: [Power; 1] = [Power::Load];
@@ -285,7 +285,7 @@ fn of_host(host: &GeneratorHost, asked: &mut List) {
     match kubernetes {
         None => asked.add(Power::Run, "generators.agent", agent),
         Some(PodsOfJob { job, pods: _, namespace: _, context: _, kubeconfig, wait: _, share_nodes: _ }) => {
-            // kubectl, with the rights of whoever runs it; its configuration may name programs besides.
+            // kubectl, with the rights of the user who runs it; its configuration may name programs besides.
             asked.add(Power::Run, "generators.kubernetes.job", job);
             asked.all(Power::Run, "generators.kubernetes.kubeconfig", kubeconfig);
             asked.all(Power::Run, "generators.agent", Some(agent).filter(|agent| !agent.is_empty()));

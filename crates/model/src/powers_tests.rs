@@ -12,7 +12,7 @@ use crate::servers::Profile;
 use crate::servers::ServerChoice;
 use crate::strict;
 
-/// A specification that asks for everything: whoever adds a key gives it a value here.
+/// A specification that asks for everything. A new key gets a value here.
 fn everything() -> RunSpec {
     let text = |text: &str| Some(text.to_owned());
     let list = |text: &str| vec![text.to_owned()];

@@ -23,7 +23,7 @@ pub(crate) struct RunTime {
 }
 
 impl RunTime {
-    /// Begins now; behind the windows that the record has already.
+    /// Begins now, after the windows that the record already has.
     pub(crate) fn begin(record: &RunRecord) -> RunTime {
         let runs = record.iterations.iter().chain(&record.voids);
         let ends = runs.filter_map(|run| Some(run.opened_ns?.saturating_add(run.measured.window_ns)));
@@ -55,7 +55,7 @@ fn set_by(took: Duration, began_at: SystemTime, now: SystemTime) -> Option<Strin
     let expected = began_at + took;
     let (by, direction) = match now.duration_since(expected) {
         Ok(ahead) => (ahead, "forward"),
-        Err(behind) => (behind.duration(), "back"),
+        Err(earlier) => (earlier.duration(), "back"),
     };
     (by > SET_MIN + took / SLEWED_SHARE).then(|| {
         format!(

@@ -1,4 +1,4 @@
-//! Which powers of a testbed a front uses for whoever has its token. What they are, [`webstone_model::powers`] says.
+//! Which powers of a testbed a front uses for anyone who has its token. What they are, [`webstone_model::powers`] says.
 
 use webstone_model::powers::{self, Power};
 use webstone_model::shown::quoted;

@@ -177,7 +177,7 @@ impl Place {
     }
 }
 
-/// Sees to it that a directory is this user's alone. In one of somebody else's, or behind a link, files would be made wherever that
+/// Sees to it that a directory is this user's alone. In one of somebody else's, or where a link leads, files would be made wherever that
 /// user wants.
 fn own_alone(directory: &Path) -> io::Result<()> {
     let found = directory.symlink_metadata()?;
@@ -203,7 +203,7 @@ pub(crate) fn places(runs_dir: &Path) -> Vec<Place> {
 
 fn all_places(runs_dir: &Path) -> Vec<Place> {
     let all = runs_dir.join(DIRECTORY);
-    // A link leads to directories that are none of these.
+    // A link leads to other directories.
     let entries = all.symlink_metadata().is_ok_and(|found| found.is_dir()).then(|| fs::read_dir(all));
     let entries = entries.into_iter().flatten().flatten().filter_map(Result::ok);
     let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));

@@ -1,6 +1,6 @@
 //! The front's sockets: HTTP/1.1 on the loopback address, by hyper.
 //!
-//! Every user of the host can connect. So whoever has shown no token costs little, and holds a place only as long as nobody else
+//! Every user of the host can connect. So a client without a token costs little, and holds a place only as long as nobody else
 //! wants it: a head of 16 kB, no body, and a second before others may take the place.
 
 use std::io;

@@ -27,7 +27,7 @@ pub struct UiArgs {
 
     /// Let testbeds do everything: run commands, read and write files, use sockets and proxies; write archives and certificates
     ///
-    /// Without it, whoever gets hold of the token can make load with the servers that webstone knows, and no more. `docs/security.md`
+    /// Without it, anyone who gets hold of the token can make load with the servers that webstone knows, and no more. `docs/security.md`
     /// lists what each key of a testbed may do.
     #[arg(long, conflicts_with = "read_only")]
     pub allow_commands: bool,

@@ -61,7 +61,7 @@ impl Noise {
 }
 
 /// Share of a CPU that a thread used or waited for, and of all CPUs of its host that a server used, in percent, from which on the CPU
-/// time that others took may have limited the server. Below, its threads waited for something else: whoever kept the CPUs busy, it
+/// time that others took may have limited the server. Below, its threads waited for something else: whatever kept the CPUs busy, it
 /// was not bound by them. Beside a program for each CPU a server that could use all of them has half.
 const THREAD_PERCENT_MIN: f64 = 50.0;
 const CPUS_PERCENT_MIN: f64 = 25.0;

@@ -34,7 +34,7 @@ fn spec() -> SearchSpec {
     SearchSpec { slo: "p(99)<50ms,errors<1%".to_owned(), ..SearchSpec::over(Over::Rate) }
 }
 
-/// A timed run in which requests take `seconds` and so many percent of them are refused, or never begin; in noise both may be worse.
+/// A timed run in which requests take `seconds` and `refused` percent of them are refused, or never begin; in noise both may be worse.
 fn run(random: &mut Random, disturbed: f64, seconds: f64, refused: f64, offered: f64) -> Run {
     let is_disturbed = random.has(disturbed);
     let seconds = if is_disturbed { seconds * random.lengthens() } else { seconds * 1.02 };

@@ -31,7 +31,7 @@ fn is_busy(host: &HostUse, cpu: u32) -> bool {
     })
 }
 
-/// The part of one CPU's time that the server, or the origin behind it, had or waited for, from 0 to 1. It may all have been this CPU's.
+/// The part of one CPU's time that the server, or the origin of a proxy, had or waited for, from 0 to 1. It may all have been this CPU's.
 /// What it waited counts, so that who takes the CPU from it does not make less of its being slow. 1 where nothing is known of it.
 fn share(record: &RunRecord, run: &IterationRecord, there: ServerHost<'_>) -> f64 {
     let origin = run.origin.as_ref().and_then(|origin| origin.server.as_ref());
@@ -42,8 +42,8 @@ fn share(record: &RunRecord, run: &IterationRecord, there: ServerHost<'_>) -> f6
     };
     let servers = there.server.into_iter().chain(origin);
     let waited_ns = servers.filter_map(|server| server.processes.as_ref()?.run_queue_ns);
-    let behind_ns = origin.map_or(0, |origin| origin.user_ns.saturating_add(origin.system_ns));
-    let wanted_ns = waited_ns.fold(used_ns.saturating_add(behind_ns), u64::saturating_add);
+    let origin_ns = origin.map_or(0, |origin| origin.user_ns.saturating_add(origin.system_ns));
+    let wanted_ns = waited_ns.fold(used_ns.saturating_add(origin_ns), u64::saturating_add);
     (wanted_ns as f64 / window_ns as f64).min(1.0)
 }
 

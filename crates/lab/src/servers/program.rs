@@ -85,7 +85,7 @@ pub fn unusable(software: Software) -> Option<Unusable> {
 /// Why a server has no program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Lack {
-    /// There is none.
+    /// Not installed.
     Missing,
     /// The user that servers run as cannot use the first that there is, nor any other.
     Unusable(Unusable),

@@ -127,7 +127,7 @@ fn refused(path: &Path, wanted: Access, verb: &str) -> Option<String> {
     Some(format!("may not {verb} {}", path.display()))
 }
 
-/// What stands behind `#!` in a script's first line.
+/// What follows `#!` in a script's first line.
 fn first_line(program: &Path) -> Option<String> {
     let mut start = Vec::new();
     File::open(program).ok()?.take(FIRST_LINE_MAX).read_to_end(&mut start).ok()?;

@@ -1,7 +1,7 @@
 //! Identity 6: connections, requests and TLS handshakes of a window against what clients were told to do with connections.
 //!
 //! A connection is counted when it is established and a request when it ends, so that those in progress at either end of the window
-//! may be counted on one side alone: by so many the sides may differ, and by no more. Every connection is begun for a request that
+//! may be counted on one side alone: the sides may differ by their number, and by no more. Every connection is begun for a request that
 //! waits for it, and that ends, or moves to another one, before the connection does.
 
 use super::IdentityCheck;
@@ -39,7 +39,7 @@ impl<'a> ConnectionRules<'a> {
     }
 }
 
-/// Checks a window of a level of so many clients.
+/// Checks a window of a level with this number of clients.
 pub fn of_connections(measured: &Measured, clients: u64, rules: &ConnectionRules<'_>) -> Vec<IdentityCheck> {
     let counts = &measured.counts;
     let mut checks = Vec::new();

@@ -187,7 +187,7 @@ fn a_threshold_is_held_against_each_level_as_a_whole() {
     );
 }
 
-/// One of five clients that hangs hides behind the other four in every figure that counts requests.
+/// One of five clients that hangs is hidden by the other four in every figure that counts requests.
 #[test]
 fn a_hung_client_breaks_what_the_others_keep() {
     let mut run = IterationRecord { clients: 5, ..IterationRecord::default() };

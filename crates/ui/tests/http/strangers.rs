@@ -19,7 +19,7 @@ fn asked(front: &Running, head: &str) -> TcpStream {
 
 fn answer(mut stream: TcpStream) -> String {
     let mut text = Vec::new();
-    // A reset behind the answer is as good as an end.
+    // A reset after the answer is as good as an end.
     let _ = stream.read_to_end(&mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
@@ -43,7 +43,7 @@ fn no_body_is_read_of_who_has_no_token() {
 }
 
 #[test]
-fn whoever_has_the_token_gets_through_a_crowd_without_one() {
+fn the_token_gets_through_a_crowd_without_one() {
     let directory = tempfile::tempdir().unwrap();
     let front = Running::start(directory.path(), "/nonexistent".into(), false);
     let heads = [
