@@ -88,6 +88,8 @@ fn a_run_of_the_front_has_the_figures_of_the_terminal_and_of_its_record() {
             format!("{} ms", digits(mean_s * 1e3))
         };
         let line = format!(": {} requests/s, mean latency {mean}, 0 errors", digits(rate));
+        // On a busy machine one request in flight may have waited longer than all others together.
+        let printed = printed.replace("latency at least ", "latency ");
         let of_level = printed.lines().find(|line| line.starts_with(&format!("[{number}/2] ")));
         assert!(of_level.is_some_and(|found| found.ends_with(&line)), "{line}: {printed}");
     }
