@@ -28,6 +28,10 @@ impl Typist {
 
     /// The words of `webstone run …`; `None` if there are none for all of it.
     pub(super) fn run(&self, wanted: &RunSpec) -> Option<Vec<String>> {
+        // On the command line this names a file, which would be read; in a testbed it is the body itself.
+        if wanted.client.body.as_deref().is_some_and(|body| body.starts_with('@')) {
+            return None;
+        }
         let (base, said) = (serde_json::to_value(&self.base).ok()?, serde_json::to_value(wanted).ok()?);
         let mut words = vec!["webstone".to_owned(), "run".to_owned()];
         for url in said["target"].as_array().into_iter().flatten() {
