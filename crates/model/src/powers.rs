@@ -165,9 +165,13 @@ impl List {
         values.into_iter().for_each(|value| self.add(power, key, value));
     }
 
-    /// A workload: a name, or a file, of which a message may quote a line. One below the working directory asks for nothing.
+    /// A workload: a name, or a file, whose lines are sent to the target and may be quoted in a message. One below the working
+    /// directory asks for nothing, unless it is hidden (`.ssh/`): that directory may be somebody's home.
     fn distant(&mut self, key: &'static str, name: &str) {
-        let is_near = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+        let is_near = |part: Component<'_>| match part {
+            Component::Normal(name) => !name.as_encoded_bytes().starts_with(b"."),
+            part => part == Component::CurDir,
+        };
         if !Path::new(name).components().all(is_near) {
             self.add(Power::Read, key, name);
         }

@@ -187,11 +187,11 @@ fn addresses_of_this_host_and_workloads_at_hand_ask_for_nothing() {
         assert_eq!(refused(&spec, &[]).map(|one| one.power), Some(Power::Listen), "{listen}");
     }
     spec.server.listen = "127.0.0.1:0".to_owned();
-    for near in ["standard", "lists/w.toml", "./w", "..w"] {
+    for near in ["standard", "lists/w.toml", "./w"] {
         spec.workload = near.to_owned();
         assert_eq!(asked(&spec), [], "{near}");
     }
-    for far in ["/etc/shadow", "../w", "a/../../w", ".."] {
+    for far in ["/etc/shadow", "../w", "a/../../w", "..", ".netrc", "./.ssh/id", "a/.env", "..w"] {
         spec.workload = far.to_owned();
         assert_eq!(refused(&spec, &[]).map(|one| one.power), Some(Power::Read), "{far}");
     }
@@ -306,7 +306,7 @@ fn the_table_of_powers_is_current() {
             Power::Proxy => "send the requests through a proxy",
             Power::Socket => "connect to a Unix socket",
             Power::Read => {
-                "read files: into requests, a record or a message, or for a server to show (workloads: outside of the working directory)"
+                "read files: into requests, a record or a message, or for a server to show (workloads: outside of the working directory, or hidden)"
             }
             Power::Write => "write files",
             Power::Run => "run commands, here or on other hosts",
