@@ -143,6 +143,11 @@ def ended(number, payload, announced, clients_from, opened):
 
 /// What a run says of a generator that does this.
 fn with_generator(dir: &Path, does: &str) -> Option<Said> {
+    with_generators(dir, does, &[])
+}
+
+/// The same beside other generators.
+fn with_generators(dir: &Path, does: &str, others: &[&str]) -> Option<Said> {
     let version = crate::program::webstone_in(dir, &["--version"]).out;
     let version = version.trim().trim_start_matches("webstone ").to_owned();
     fs::write(dir.join("generator.py"), format!("VERSION = {version:?}\n{GENERATOR}{does}")).unwrap();
@@ -153,7 +158,7 @@ fn with_generator(dir: &Path, does: &str) -> Option<Said> {
     let server = Server::start(dir, &[]);
     let run = ["-c", "1", "-d", "500ms", "--warmup", "0s", "--retries", "0", "-q", "--no-check"];
     let named = ["run", &server.url, "--generator", "python3 generator.py"];
-    let mut command = crate::program::command(dir, &[&named[..], &run].concat());
+    let mut command = crate::program::command(dir, &[&named[..], others, &run].concat());
     // What a generator makes up need not agree with the run.
     Some(crate::program::said(command.env_remove("WEBSTONE_VERIFY_RECORDS")))
 }
@@ -196,6 +201,25 @@ fn a_generator_whose_result_is_damaged_or_nobodys() {
         assert!(why.contains(expected), "{result}: {why}");
         assert!(!said.out.contains('\u{1b}') && !said.err.contains('\u{1b}'), "{result}: {said:?}");
     }
+}
+
+#[test]
+fn a_generator_that_sends_results_while_another_host_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    // The second host is never there, so that nobody looks at what the first one says.
+    let does = "payload = b\"0\" * (4 << 20)\ndef result(number, go): pass\nwhile True:\n    ask = asked(); ordinary(ask)\n    \
+                if ask[\"message\"] != \"Echo\" and \"Prepare\" in ask[\"message\"][\"Load\"]:\n        \
+                for sent in range(50):\n            \
+                open(\"sent\", \"w\").write(str(sent)); ended(number, payload, {\"bytes\": len(payload), \"sha256\": \"\"}, 0, 1)\n";
+    let Some(said) = with_generators(dir.path(), does, &["--generator", "sleep 100"]) else { return };
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(
+        said.err.contains("a result that was not asked for") || said.err.contains("sleep 100"),
+        "{}",
+        said.err
+    );
+    let sent: u32 = fs::read_to_string(dir.path().join("sent")).unwrap().parse().unwrap();
+    assert!(sent < 10, "{sent} results were taken in");
 }
 
 fn record(dir: &Path) -> serde_json::Value {

@@ -95,6 +95,19 @@ fn a_form_is_asked_for_lines_of_a_file() {
 }
 
 #[test]
+fn a_form_is_asked_whether_a_file_says_something() {
+    let dir = tempfile::tempdir().unwrap();
+    let body = format!("@{}", dir.path().join("secret").display());
+    fs::write(dir.path().join("secret"), &body).unwrap();
+    let front = Front::start(dir.path());
+    // A command line is looked for that means the same: where it is found, the file was read.
+    let toml = format!("[client]\nmethod = \"POST\"\nbody = {body:?}\n");
+    let (_, said) = front.asker.post("/api/check", &json!({ "command": "run", "toml": toml }));
+    assert!(said["problem"].is_null(), "{said}");
+    assert_eq!(said["command_line"], json!(["webstone", "run", "-f", "testbed.toml"]));
+}
+
+#[test]
 fn secrets_of_a_form_are_looked_for_in_files() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("tmp")).unwrap();
@@ -317,4 +330,52 @@ fn a_controller_that_arms_what_cannot_be() {
         assert!(answer.contains("Failed") && !answer.contains("panicked"), "{arm}: {answer}");
         assert!(agent.asked(&json!("Echo")).to_string().contains("Echoed"), "{arm}: it lives");
     }
+}
+
+#[test]
+fn a_controller_that_says_more_than_an_agent_can_do_fills_no_memory() {
+    const PAYLOAD: usize = 48 << 20;
+    let target = Peer::start(|_| {
+        std::thread::sleep(std::time::Duration::from_secs(60));
+        false
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let mut agent = Agent::start(dir.path(), &[]);
+    let answer = agent.prepared(&plan(&json!({ "target": [target.url()] }))).to_string();
+    assert!(answer.contains(r#"{"Prepared":{"#), "{answer}");
+    // This takes as long as the target lets it.
+    let check = json!({ "number": 2, "message": { "Load": "CheckFiles" } }).to_string();
+    agent.send(check.len() as u32, check.as_bytes());
+    let id = agent.child.id();
+    let mut input = agent.child.stdin.take().unwrap();
+    let flood = std::thread::spawn(move || {
+        let piece = [&(1_u32 << 31 | 1 << 20).to_be_bytes()[..], &vec![0; 1 << 20]].concat();
+        let plan = json!({ "number": 3, "message": { "Load": { "Prepare": { "bytes": 1, "sha256": "" } } } });
+        let plan = plan.to_string();
+        let plan = [&(plan.len() as u32).to_be_bytes()[..], plan.as_bytes()].concat();
+        for _ in 0..24 {
+            for _ in 0..PAYLOAD >> 20 {
+                input.write_all(&piece)?;
+            }
+            input.write_all(&plan)?;
+        }
+        Ok::<_, std::io::Error>(())
+    });
+    // Until it waits, which it does for as long as the target; or has read all, which it must not.
+    let began = std::time::Instant::now();
+    let mut most = 0;
+    while !flood.is_finished() && began.elapsed() < std::time::Duration::from_secs(8) {
+        most = most.max(resident_kib(id));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    drop(agent);
+    let _ = flood.join().unwrap();
+    assert!(most << 10 < 12 * PAYLOAD, "{most} KiB");
+}
+
+/// Memory of a process.
+fn resident_kib(id: u32) -> usize {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or_default()
 }

@@ -1,9 +1,11 @@
 //! This side of an agent that makes load. Whatever comes from it goes to one place, with the moment at which it came; what it is
 //! told is written by a thread of its own, because an agent that stands still must not hold up the others.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::process::ChildStdin;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::debug;
 use webstone_store::redaction;
@@ -56,6 +58,33 @@ pub struct GeneratorAgent {
     process: AgentProcess,
     /// To the thread that writes; gone where the agent is to end.
     tell: Option<Sender<Vec<u8>>>,
+    due: Arc<Due>,
+}
+
+/// Numbers of the levels that it was told to make and has not ended. Each has one result: results that nobody asked for, of 256 MiB
+/// each, would fill memory.
+#[derive(Default)]
+struct Due(Mutex<BTreeSet<u64>>);
+
+impl Due {
+    fn add(&self, number: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(number);
+    }
+
+    /// What was heard, unless it is a result that is not due.
+    fn checked(&self, heard: Heard) -> Heard {
+        match heard {
+            Heard::Said { number, answer: LoadAnswer::Ended(_), .. } if !self.take(number) => {
+                let what = format!("it sent a result that was not asked for, of level {number}");
+                Heard::Broken(Gone(FrameError::Garbled(what)))
+            }
+            heard => heard,
+        }
+    }
+
+    fn take(&self, number: u64) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&number)
+    }
 }
 
 impl GeneratorAgent {
@@ -70,14 +99,23 @@ impl GeneratorAgent {
     ) -> Result<GeneratorAgent, AgentError> {
         let shown = redaction::text(command).text;
         let asking = Asking { key: "generators.agent", command, shown: &shown, version };
-        let mut process = AgentProcess::start(&asking, move |arrival| hear(heard(arrival)))?;
+        let due = Arc::new(Due::default());
+        let known = Arc::clone(&due);
+        let mut is_broken = false;
+        let mut process = AgentProcess::start(&asking, move |arrival| {
+            let heard = known.checked(heard(arrival));
+            // Of one that breaks the protocol nothing more is read.
+            let goes_on = !is_broken;
+            is_broken |= matches!(heard, Heard::Broken(_));
+            goes_on && hear(heard) && !is_broken
+        })?;
         let tell = process.take_stdin().map(|stdin| {
             let (tell, told) = channel();
             // Ends with the sender, or where the pipe is broken; either way the agent's input ends.
             std::thread::spawn(move || write_all(stdin, &told));
             tell
         });
-        Ok(GeneratorAgent { command: shown, version: version.to_owned(), process, tell })
+        Ok(GeneratorAgent { command: shown, version: version.to_owned(), process, tell, due })
     }
 
     /// Whether the agent that greeted speaks as we do.
@@ -91,6 +129,9 @@ impl GeneratorAgent {
     /// Tells it something.
     pub fn tell(&self, number: u64, ask: LoadAsk, payload: &[u8]) {
         debug!(command = self.command, number, ?ask, "told a generator");
+        if matches!(ask, LoadAsk::Arm(_)) {
+            self.due.add(number);
+        }
         for piece in pieces(payload) {
             self.write(piece);
         }

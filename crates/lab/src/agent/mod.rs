@@ -25,6 +25,6 @@ pub use generator::{GeneratorAgent, Heard, Heartbeat, listen};
 pub use idle::wait as wait_for_use;
 pub use messages::PROTOCOL;
 pub use process::AgentError;
-pub use serve::{LEASE, LoadRole, ServeError, Voice, serve};
+pub use serve::{LEASE, LoadRole, ServeError, Voice, WAITING_MAX, serve};
 pub use servers::{Described, OnHosts, ServerAgents, Watched};
 pub use understood::{Understood, understood};

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,10 @@ use crate::window::{Used, Watched, Window};
 
 /// An agent that makes load ends where it hears nothing for so long: whoever started it is gone, or cannot be reached.
 pub const LEASE: Duration = Duration::from_secs(15);
+
+/// What an agent was told that it has not got to yet. A controller that says more is made to wait, so that a flood fills no memory;
+/// nothing that a level needs waits for more.
+pub const WAITING_MAX: usize = 4;
 
 /// Why an agent ended before its stream did.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +82,8 @@ pub(super) fn versions(ours: &(String, u32), theirs: &(String, u32)) -> String {
 
 /// The role that makes load, of whoever has a load generator.
 pub trait LoadRole: Send {
-    /// Takes what it is told, in order; `payload` is what came with it. Returns at once: answers go over its [`Voice`] when there
+    /// Takes what it is told, in order; `payload` is what came with it. Returns at once where no more than
+    /// [`WAITING_MAX`] wait: answers go over its [`Voice`] when there
     /// are any, with the number of what they answer.
     fn asked(&mut self, number: u64, ask: LoadAsk, payload: Vec<u8>);
 }
@@ -147,7 +152,7 @@ pub fn serve(
             theirs: (theirs.version, theirs.protocol),
         });
     }
-    let (sender, asks) = channel();
+    let (sender, asks) = sync_channel(WAITING_MAX);
     let mut looker = Looker { voice: voice.clone(), ports, server: None };
     std::thread::Builder::new().name("looks".to_owned()).spawn(move || {
         // Where nothing can be said any more, the stream that is read ends, too.
@@ -188,7 +193,7 @@ pub fn serve(
 struct Listener<F> {
     voice: Voice,
     /// To the thread that looks at a server.
-    looks: Sender<Numbered<Ask>>,
+    looks: SyncSender<Numbered<Ask>>,
     /// The role that makes load, or what makes it.
     load: Result<Box<dyn LoadRole>, Option<F>>,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use webstone_engine::{Control, InstantError, LevelJob, LevelOutcome, Opening, Pl
 use webstone_lab::agent::load::{
     self, Arm, Beat, Described, Ended, FilesChecked, LoadAnswer, LoadAsk, Prepared,
 };
-use webstone_lab::agent::{LoadRole, Payload, Voice};
+use webstone_lab::agent::{LoadRole, Payload, Voice, WAITING_MAX};
 use webstone_lab::cpus::cpu_list;
 use webstone_lab::environment;
 use webstone_lab::fetch::ByProbe;
@@ -58,7 +58,7 @@ pub fn role(
     allowed: Vec<Power>,
 ) -> impl FnOnce(Voice) -> Box<dyn LoadRole> + Send + 'static {
     move |voice| {
-        let (sender, asks) = channel();
+        let (sender, asks) = sync_channel(WAITING_MAX);
         let running = Arc::new(Mutex::new(Running::default()));
         let running_too = Arc::clone(&running);
         let maker = Maker { voice, tool, calibration, allowed, running: running_too, ready: None };
@@ -69,7 +69,7 @@ pub fn role(
 
 /// What can be told while a level runs acts on the level; the rest waits for its turn.
 struct Role {
-    asks: Sender<(u64, LoadAsk, Vec<u8>)>,
+    asks: SyncSender<(u64, LoadAsk, Vec<u8>)>,
     running: Arc<Mutex<Running>>,
 }
 
