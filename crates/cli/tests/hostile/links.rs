@@ -120,6 +120,30 @@ fn the_log_that_a_run_names_is_a_link() {
 }
 
 #[test]
+fn a_series_has_more_rounds_than_can_be() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("series")).unwrap();
+    for rounds in [0, 10_001, u32::MAX] {
+        let cells: Vec<_> = ["one", "other"]
+            .map(|name| {
+                let at = serde_json::json!({ "server": "reference", "interface": null, "connections": "keep-alive", "cpus": null });
+                serde_json::json!({ "name": name, "at": at, "spec": {} })
+            })
+            .into();
+        let series = serde_json::json!({
+            "schema": 1, "id": "series", "kind": "servers", "tool": { "name": "webstone", "version": "0", "commit": "" }, "started_at": "",
+            "command_line": [], "rounds": rounds, "warnings": [], "cells": cells,
+        });
+        fs::write(dir.path().join("series/series.json"), series.to_string()).unwrap();
+        for arguments in [&["servers", "--resume", "series"][..], &["report", "series"]] {
+            let said = webstone_in(dir.path(), arguments);
+            assert_eq!(said.code, 1, "{rounds}: {}", said.err);
+            assert!(said.err.contains("is not from 1 to 10,000"), "{rounds}: {}", said.err);
+        }
+    }
+}
+
+#[test]
 fn a_cell_of_a_series_is_a_link_to_another_record() {
     let dir = tempfile::tempdir().unwrap();
     let cells =

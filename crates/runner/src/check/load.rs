@@ -10,7 +10,7 @@ use webstone_model::units::Nanos;
 use super::{Asked, SpecError};
 
 /// Most timed runs of a level, and of all levels together: each is planned before the first, and in the record.
-const ITERATIONS_MAX: u32 = 10_000;
+pub(crate) const ITERATIONS_MAX: u32 = 10_000;
 const TIMED_RUNS_MAX: u64 = 100_000;
 /// Most arrivals per second that a schedule knows; most clients of a level.
 const RATE_MAX: u64 = 100_000_000;

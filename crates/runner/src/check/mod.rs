@@ -18,6 +18,7 @@ use webstone_model::target::{Target, UrlError};
 
 pub use error::SpecError;
 pub use generators::hosts;
+pub(crate) use load::ITERATIONS_MAX;
 pub use server::{for_workload, listen, reference};
 pub use testbed::{Testbed, TestbedError};
 

@@ -29,10 +29,11 @@ use webstone_model::record::{RunRecord, Tool};
 use webstone_model::series::{Cell, Kind, Matrix, SERIES_SCHEMA, Series};
 use webstone_model::spec::{RunSpec, parse_cpu_list};
 use webstone_model::strict;
+use webstone_model::units::grouped;
 
 pub use interfaces::cells;
 
-use crate::check::SpecError;
+use crate::check::{ITERATIONS_MAX, SpecError};
 use crate::observer::Observer;
 use crate::rounds;
 use crate::run::{Part, RunError, RunnerOptions, run};
@@ -260,7 +261,8 @@ impl SeriesStore {
             let place = if round % 2 == 1 { todo.iter().position(turn) } else { todo.iter().rposition(turn) };
             let Some(place) = place else { break };
             let (cell, record) = (&self.series.cells[todo[place].cell], todo[place].record.clone());
-            let turns_left: u32 = todo.iter().map(|todo| self.series.rounds + 1 - todo.round).sum();
+            let turns = |todo: &Todo| (self.series.rounds + 1).saturating_sub(todo.round);
+            let turns_left = todo.iter().map(turns).fold(0, u32::saturating_add);
             let rounds = self.series.rounds;
             let time_left_ns = clock.left(turns_left).map(|time| time.as_nanos() as u64);
             let cell_name = cell.name.clone();
@@ -377,6 +379,10 @@ pub fn load(path: &Path) -> Result<(PathBuf, Series), SeriesError> {
     })?;
     if series.schema > SERIES_SCHEMA {
         return Err(StoreError::Newer { file, found: series.schema, known: SERIES_SCHEMA }.into());
+    }
+    if !(1..=ITERATIONS_MAX).contains(&series.rounds) {
+        let what = format!("rounds: `{}` is not from 1 to {}", series.rounds, grouped(ITERATIONS_MAX.into()));
+        return Err(content(1, what).into());
     }
     Ok((directory, series))
 }
