@@ -105,9 +105,12 @@ impl Directory {
     /// look into the directory where it is; copied otherwise.
     pub(crate) fn executable(&self, program: &Path, name: &str) -> io::Result<()> {
         let path = self.path().join(name);
-        if fs::hard_link(program, &path).is_err() {
-            fs::copy(program, &path)?;
+        // A link has the program's own mode: what not everybody may run must not become so.
+        let is_for_all = fs::metadata(program)?.permissions().mode() & 0o005 == 0o005;
+        if is_for_all && fs::hard_link(program, &path).is_ok() {
+            return Ok(());
         }
+        fs::copy(program, &path)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
     }
 
@@ -190,6 +193,20 @@ mod tests {
         let path = directory.path().to_owned();
         drop(directory);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_program_keeps_its_mode() {
+        let place = tempfile::tempdir_in(std::env::temp_dir()).unwrap();
+        let program = place.path().join("program");
+        fs::write(&program, "x").unwrap();
+        let directory = Directory::create(None, Path::new("/bin/true")).unwrap();
+        for (mode, name) in [(0o700, "a"), (0o750, "b"), (0o755, "c")] {
+            fs::set_permissions(&program, fs::Permissions::from_mode(mode)).unwrap();
+            directory.executable(&program, name).unwrap();
+            let mode_of = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!((mode_of(&program), mode_of(&directory.path().join(name))), (mode, 0o755));
+        }
     }
 
     #[test]
