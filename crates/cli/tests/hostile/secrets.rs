@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -149,4 +150,30 @@ fn a_password_in_the_environment_gets_into_a_started_server() {
         tried += 1;
     }
     assert!(tried > 0);
+}
+
+#[test]
+fn a_password_in_a_query_is_looked_for_in_a_started_servers_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let temporary = dir.path().join("tmp");
+    fs::create_dir(&temporary).unwrap();
+    let mut run =
+        command(dir.path(), &["run", "--server", "nginx", "-c", "1", "-d", "1s", "--no-store", "-q"])
+            .env("TMPDIR", &temporary)
+            .spawn()
+            .unwrap();
+    let logs = || {
+        let servers = fs::read_dir(&temporary).unwrap().map(|entry| entry.unwrap().path().join("own"));
+        servers.filter(|own| own.join("access.log").exists()).collect::<Vec<_>>()
+    };
+    let mut mode = None;
+    while mode.is_none() && run.try_wait().unwrap().is_none() {
+        mode = logs().first().and_then(|own| Some(fs::metadata(own).ok()?.permissions().mode() & 0o777));
+    }
+    let _ = run.kill();
+    run.wait().unwrap();
+    match mode {
+        Some(mode) => assert_eq!(mode & 0o007, 0, "{mode:o}"),
+        None => println!("skipped: nginx is not installed"),
+    }
 }

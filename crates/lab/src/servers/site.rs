@@ -65,10 +65,11 @@ impl Directory {
         let held = Scratch::create("server", webstone)?;
         let own = held.path().join(OWN);
         fs::DirBuilder::new().mode(0o700).create(&own)?;
-        fs::set_permissions(&own, fs::Permissions::from_mode(0o755))?;
+        // For the server's user and this one alone: a log has the URLs of requests, with whatever secrets are in their queries.
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o750))?;
         // Nobody else can look into the directory above yet.
         if let Some(user) = user {
-            chown(&own, Some(user.id), Some(user.group))?;
+            chown(&own, Some(user.id), None)?;
         }
         fs::set_permissions(held.path(), fs::Permissions::from_mode(0o755))?;
         Ok(Directory { held })
@@ -233,6 +234,7 @@ mod tests {
             let found = fs::metadata(directory.path().join(name)).unwrap();
             assert_eq!((found.uid(), found.mode() & 0o022), (owner, 0), "{name}");
         }
+        assert_eq!(fs::metadata(directory.path().join(OWN)).unwrap().mode() & 0o007, 0, "logs have queries");
     }
 
     #[test]
