@@ -262,15 +262,17 @@ fn never_kept_is_exit_code_3_and_always_kept_is_none() {
     let never = ["find", &url, "--over", "clients", "--slo", "med<10ms", "--to", "2", "--no-store", "-q"];
     let said = webstone_in(dir.path(), &[&never[..], &SHORT].concat());
     // On a busy machine, so short a window may tell nothing.
-    if said.code != 4 || !said.out.contains("the machine was disturbed") {
+    if said.code == 3 || !said.out.contains("the machine was disturbed") {
         assert_eq!(said.code, 3, "{said:?}");
         let told = "never kept: med<10ms is never kept: it is broken with 1 client already.";
         assert!(said.err.contains(told), "{}", said.err);
     }
     let always = ["find", &url, "--over", "clients", "--slo", "med<90ms", "--to", "2", "--no-store", "-q"];
     let said = webstone_in(dir.path(), &[&always[..], &SHORT].concat());
-    assert!(said.code == 0 || said.code == 4, "{said:?}");
-    assert!(said.out.contains("kept up to 2 clients, the highest load that was allowed"), "{}", said.out);
+    if said.code != 1 || !said.out.contains("the machine was disturbed") {
+        assert!(said.code == 0 || said.code == 4, "{said:?}");
+        assert!(said.out.contains("kept up to 2 clients, the highest load that was allowed"), "{}", said.out);
+    }
     assert!(!dir.path().join("runs").exists());
 }
 
