@@ -120,7 +120,7 @@ pub fn read_opened(file: &File, bytes_max: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Reads a plain file that belongs to what else is in a directory: one that is named relative to it and lies below it, wherever links
-/// lead, and that is not hidden (`.ssh/`, `.netrc`), because the directory may be somebody's home. `None`: it is none of these, and
+/// lead, and that is not hidden (`.ssh/`, `.netrc`), because the directory may be somebody's home. `None`: it is another file, and
 /// nothing of it was read.
 ///
 /// # Errors
