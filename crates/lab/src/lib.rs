@@ -33,7 +33,7 @@ mod pair_ports;
 pub mod process_tree;
 pub mod process_use;
 pub mod servers;
-mod sock_diag;
+pub mod sock_diag;
 pub mod supervisor;
 pub mod thread_share;
 pub mod window;

@@ -17,6 +17,7 @@ mod live;
 mod manners;
 mod pages;
 mod permission;
+mod places;
 mod process;
 mod program;
 pub mod registry;

@@ -1,12 +1,12 @@
 //! The front's sockets: HTTP/1.1 on the loopback address, by hyper.
 //!
-//! Every user of the host can connect. So a client without a token costs little, and holds a place only as long as nobody else
-//! wants it: a head of 16 kB, no body, and a second before others may take the place.
+//! Every user of the host can connect. So a client without a token costs little (a head of 16 kB, no body), and holds a place only
+//! as long as nobody else wants it: [`Places`].
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
@@ -14,17 +14,19 @@ use hyper::service::service_fn;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::AbortHandle;
+use webstone_lab::sock_diag;
 
 use crate::answer::{self, Answer, Failed};
 use crate::guard::Door;
+use crate::places::Places;
 use crate::routes::{self, Front};
 
 /// Connections at a time: some tabs, each with a stream and a few requests.
 const CONNECTIONS_MAX: usize = 64;
-/// How long a connection keeps its place without a token where others wait for one.
-const STRANGER: Duration = Duration::from_secs(1);
+/// How long a connection without a token keeps its place from other connections of the same user.
+const GRACE: Duration = Duration::from_secs(1);
+/// Connections that wait to be accepted.
+const QUEUE_MAX: i32 = 4096;
 /// Largest body of a request, in bytes: a testbed file with a body of some megabytes in it.
 const BODY_BYTES_MAX: u64 = 8 << 20;
 /// Largest head, in bytes. More of a body is not read ahead either.
@@ -39,11 +41,12 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// # Errors
 /// If the listening socket fails.
 pub(crate) async fn serve(listener: TcpListener, front: Arc<Front>) -> io::Result<()> {
-    let free = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let visitors = Arc::new(Visitors::default());
+    // Whoever fills the queue of the standard library, 128 connections, keeps everybody else out.
+    rustix::net::listen(&listener, QUEUE_MAX)?;
+    let places = Arc::new(Places::new(CONNECTIONS_MAX, GRACE));
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, client) = match listener.accept().await {
+            Ok(accepted) => accepted,
             // One that was gone again, or no descriptor for now.
             Err(error) => {
                 tracing::debug!(%error, "a connection was not accepted");
@@ -51,51 +54,16 @@ pub(crate) async fn serve(listener: TcpListener, front: Arc<Front>) -> io::Resul
                 continue;
             }
         };
-        let place = loop {
-            match Arc::clone(&free).try_acquire_owned() {
-                Ok(place) => break place,
-                Err(_) => tokio::time::sleep(visitors.make_room()).await,
+        let user = stream.local_addr().and_then(|here| sock_diag::owner(client, here)).ok().flatten();
+        let (front, places) = (Arc::clone(&front), Arc::clone(&places));
+        tokio::spawn(async move {
+            if !places.wait(user).await {
+                return tracing::debug!(?user, "a connection was refused: its user has too many");
             }
-        };
-        let (front, has_token) = (Arc::clone(&front), Arc::new(AtomicBool::new(false)));
-        let shown = Arc::clone(&has_token);
-        let task = tokio::spawn(async move {
-            connection(stream, front, shown).await;
-            drop(place);
+            let has_token = Arc::new(AtomicBool::new(false));
+            let task = tokio::spawn(connection(stream, front, Arc::clone(&has_token)));
+            places.take(user, has_token, task.abort_handle());
         });
-        visitors.add(Visitor { since: Instant::now(), has_token, task: task.abort_handle() });
-    }
-}
-
-/// A connection.
-#[derive(Debug)]
-struct Visitor {
-    since: Instant,
-    has_token: Arc<AtomicBool>,
-    task: AbortHandle,
-}
-
-/// Those that are open, the oldest first.
-#[derive(Debug, Default)]
-struct Visitors(Mutex<Vec<Visitor>>);
-
-impl Visitors {
-    fn add(&self, visitor: Visitor) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|visitor| !visitor.task.is_finished());
-        all.push(visitor);
-    }
-
-    /// Ends the oldest connection that has shown no token for long enough; how long to wait until there is room, or another look.
-    fn make_room(&self) -> Duration {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|visitor| !visitor.task.is_finished());
-        let strange = all.iter().find(|visitor| !visitor.has_token.load(Relaxed));
-        let left = strange.map_or(STRANGER, |visitor| STRANGER.saturating_sub(visitor.since.elapsed()));
-        if let Some(visitor) = strange.filter(|_| left.is_zero()) {
-            visitor.task.abort();
-        }
-        left.max(Duration::from_millis(1))
     }
 }
 

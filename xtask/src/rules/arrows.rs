@@ -24,7 +24,14 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ),
     (
         "webstone-ui",
-        &["webstone-runner", "webstone-report", "webstone-store", "webstone-judge", "webstone-model"],
+        &[
+            "webstone-runner",
+            "webstone-report",
+            "webstone-lab",
+            "webstone-store",
+            "webstone-judge",
+            "webstone-model",
+        ],
     ),
     (
         "webstone-runner",

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -218,4 +219,33 @@ fn what_lies_in_the_place_of_a_run_hangs_no_page_and_leads_nowhere() {
 fn began() -> u64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap();
     text.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap().parse().unwrap()
+}
+
+#[test]
+fn another_users_flood_delays_nobody_else() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can connect as another user");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let front = Running::start(directory.path(), "/nonexistent".into(), false);
+    // It opens connections without pause, sends half a request on each, and keeps the last 500.
+    let script = format!(
+        "import socket\nkept=[]\nprint('on',flush=True)\nwhile True:\n try:\n  s=socket.create_connection(('127.0.0.1',{})); \
+         s.sendall(b'GET / HT'); kept.append(s); del kept[:-500]\n except OSError: pass\n",
+        front.port
+    );
+    let mut flood = std::process::Command::new("python3");
+    flood.args(["-c", &script]).uid(65_534).gid(65_534).stdout(std::process::Stdio::piped());
+    let mut flood = match flood.spawn() {
+        Ok(flood) => flood,
+        Err(error) => return println!("skipped: python3: {error}"),
+    };
+    flood.stdout.take().unwrap().read_exact(&mut [0; 3]).unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    // Each on a connection of its own: none is refused, none is cut off.
+    let answers: Vec<u16> = (0..10).map(|_| front.get("/api/status").0).collect();
+    flood.kill().unwrap();
+    flood.wait().unwrap();
+    assert_eq!(answers, [200; 10]);
 }
