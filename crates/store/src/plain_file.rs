@@ -5,7 +5,7 @@
 //! link in a record leads to files that are none of the record's. So whatever is not a plain file is refused before a byte is
 //! read, and what is read as a whole has a limit.
 
-use std::fs::{File, FileType, OpenOptions};
+use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -170,20 +170,16 @@ pub fn text(bytes: Vec<u8>) -> io::Result<String> {
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8"))
 }
 
-/// Who besides this user and root may have written an open file, in words that follow its name; `None`: nobody.
-///
-/// # Errors
-/// What the operating system says.
-pub fn others_hand(file: &File) -> io::Result<Option<&'static str>> {
-    let found = file.metadata()?;
+/// Who besides this user and root may have written a file, in words that follow its name; `None`: nobody.
+pub fn others_hand(found: &Metadata) -> Option<&'static str> {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    Ok(match found.mode() {
+    match found.mode() {
         _ if found.uid() != user && found.uid() != 0 => Some("belongs to another user"),
         mode if mode & 0o002 != 0 => Some("may be written by every user"),
         // A group of one's own is usual where files are writable by their group.
         mode if mode & 0o020 != 0 && found.gid() != group => Some("may be written by another group"),
         _ => None,
-    })
+    }
 }
 
 /// Reads up to the next newline, which stays. A line of more bytes is an error, found before it is held.

@@ -370,7 +370,13 @@ fn resume(front: &Front, name: &str) -> Result<Answer, Failed> {
             format!("in a terminal, the command line that began it, with --resume {}", directory.display());
         return Err(refused("what this series needs is not stored: its requests have secrets", Some(&hint)));
     }
-    // What lies in the directory of runs may be somebody else's.
+    // What lies in the directory of runs may be somebody else's, and the run reads it again.
+    if !front.options.allow_commands {
+        let found = permission::may_change(&front.options.runs_dir, &directory.join(series::SERIES));
+        if let Some(problem) = found.map_err(|error| refused(&error.to_string(), None))? {
+            return Err(forbidden(&problem));
+        }
+    }
     for cell in &series.cells {
         permit(front, &cell.spec)?;
     }

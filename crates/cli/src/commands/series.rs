@@ -120,7 +120,7 @@ fn resume(
             .hint(format!("webstone {command} --resume {path}")));
     }
     let file = plain_file::open(&directory.join(SERIES), Links::Refused);
-    if let Ok(Some(others_hand)) = file.and_then(|file| plain_file::others_hand(&file)) {
+    if let Ok(Some(others_hand)) = file.and_then(|file| Ok(plain_file::others_hand(&file.metadata()?))) {
         let specs = begun.cells.iter().map(|cell| &cell.spec);
         announce(&format!("the series {}", directory.display()), others_hand, specs);
     }

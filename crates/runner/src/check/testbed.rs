@@ -53,7 +53,7 @@ impl Testbed {
         let read = || {
             let file = plain_file::open(path, Links::Followed)?;
             let text = plain_file::text(plain_file::read_opened(&file, TESTBED_BYTES_MAX)?)?;
-            Ok((text, plain_file::others_hand(&file)?))
+            Ok((text, plain_file::others_hand(&file.metadata()?)))
         };
         let (text, others_hand) = read().map_err(TestbedError::Unreadable)?;
         Ok(Testbed { others_hand, ..Testbed::parse(&path.display().to_string(), &text)? })
