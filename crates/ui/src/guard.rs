@@ -54,8 +54,8 @@ pub(crate) enum Door {
     Once,
     /// Reading.
     Read,
-    /// Whatever changes something, or starts it.
-    Change,
+    /// What changes something, starts it, or needs a body.
+    Post,
 }
 
 /// Why a request is refused.
@@ -129,18 +129,18 @@ impl Guard {
         if !is_named || !(is_linked || origin.is_none_or(is_from_here)) {
             return Err(Refusal::Site);
         }
-        let wanted = if door == Door::Change { Method::POST } else { Method::GET };
+        let wanted = if door == Door::Post { Method::POST } else { Method::GET };
         if *method != wanted {
             return Err(Refusal::Method);
         }
-        if matches!(door, Door::Read | Door::Change) {
+        if matches!(door, Door::Read | Door::Post) {
             let given = single(headers, &AUTHORIZATION).ok().flatten();
             let given = given.and_then(|text| text.strip_prefix("Bearer "));
             if !given.is_some_and(|given| self.token.is(given)) {
                 return Err(Refusal::Token);
             }
         }
-        if door == Door::Change {
+        if door == Door::Post {
             if origin.is_none() || site.is_none() {
                 return Err(Refusal::Site);
             }
@@ -232,7 +232,7 @@ mod tests {
                             ] {
                                 tried += 1;
                                 let said = Said { method, host, origin, site, token, kind };
-                                if asked(Door::Change, said).is_ok() {
+                                if asked(Door::Post, said).is_ok() {
                                     passed.push((method, host, origin, site, token, kind));
                                 }
                             }

@@ -2,11 +2,13 @@
 //! and was decided before.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hyper::{StatusCode, Uri};
+use matchit::Router;
+use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -32,66 +34,94 @@ const FRAME: Duration = Duration::from_secs(1);
 /// Rows of the library in an answer that asks for no number.
 const ROWS: usize = 200;
 
-/// Addresses that change something.
-const CHANGES: [&str; 13] = [
-    "/api/check",
-    "/api/runs",
-    "/api/live/*/stop",
-    "/api/queue/*/remove",
-    "/api/runs/*/notes",
-    "/api/runs/*/trash",
-    "/api/runs/*/resume",
-    "/api/runs/*/page",
-    "/api/runs/*/verify",
-    "/api/runs/*/archive",
-    "/api/runs/*/certify",
-    "/api/compare",
-    "/api/trash/*/restore",
+/// What is asked of an address.
+struct Asked<'a> {
+    uri: &'a Uri,
+    /// The part of the path that names a run; empty where the address has none.
+    name: &'a str,
+    body: &'a [u8],
+}
+
+impl Asked<'_> {
+    /// A parameter of the query.
+    fn parameter(&self, name: &str) -> Option<String> {
+        let query = self.uri.query().unwrap_or_default();
+        form_urlencoded::parse(query.as_bytes())
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.into_owned())
+    }
+}
+
+type Handler = fn(&Front, &Asked<'_>) -> Result<Answer, Failed>;
+
+/// What an address does.
+#[derive(Clone, Copy)]
+enum Does {
+    /// Answers a GET.
+    Reads(Handler),
+    /// Answers a POST, and leaves everything as it is.
+    Judges(Handler),
+    /// Changes or starts something, by a POST; not where pages may only look.
+    Changes(Handler),
+    /// Sends the figures of a run as they come.
+    Streams,
+    /// Sends a report, once.
+    Renders,
+}
+
+/// Every address but those of the pages' own files.
+const ROUTES: [(&str, Does); 22] = [
+    ("/render/{ticket}", Does::Renders),
+    ("/api/status", Does::Reads(|front, _| Ok(status(front)))),
+    (
+        "/api/form",
+        Does::Reads(|front, _| Ok(answer::value(StatusCode::OK, &form::form(front.desk.as_ref())))),
+    ),
+    ("/api/check", Does::Judges(check)),
+    ("/api/live", Does::Reads(|front, _| Ok(running(front)))),
+    ("/api/live/{name}", Does::Streams),
+    ("/api/live/{name}/stop", Does::Changes(stop)),
+    ("/api/queue/{name}/remove", Does::Changes(remove)),
+    ("/api/library", Does::Reads(library)),
+    ("/api/history", Does::Reads(history)),
+    ("/api/compare", Does::Judges(compare)),
+    ("/api/runs", Does::Changes(start)),
+    ("/api/runs/{name}", Does::Reads(stored_run)),
+    ("/api/runs/{name}/page", Does::Judges(page)),
+    ("/api/runs/{name}/verify", Does::Judges(|front, asked| printed(front, "verify", asked.name))),
+    ("/api/runs/{name}/notes", Does::Changes(note)),
+    ("/api/runs/{name}/resume", Does::Changes(resume)),
+    ("/api/runs/{name}/archive", Does::Changes(|front, asked| written(front, "archive", asked.name))),
+    ("/api/runs/{name}/certify", Does::Changes(|front, asked| written(front, "certify", asked.name))),
+    ("/api/runs/{name}/trash", Does::Changes(discard)),
+    ("/api/trash", Does::Reads(trash)),
+    ("/api/trash/{name}/restore", Does::Changes(restore)),
 ];
+
+static ROUTER: LazyLock<Router<Does>> = LazyLock::new(|| {
+    let mut router = Router::new();
+    for (path, does) in ROUTES {
+        router.insert(path, does).expect("no two addresses of the table are alike");
+    }
+    router
+});
+
+/// What an address does, and the name in it; `None` where there is nothing, or the name is no text.
+fn found(path: &str) -> Option<(Does, String)> {
+    let matched = ROUTER.at(path).ok()?;
+    let name = matched.params.iter().next().map_or("", |(_, name)| name);
+    Some((*matched.value, percent_decode_str(name).decode_utf8().ok()?.into_owned()))
+}
 
 /// What an address is for.
 pub(crate) fn door(path: &str) -> Door {
-    if CHANGES.iter().any(|pattern| captured(pattern, path).is_some()) {
-        Door::Change
-    } else if path.starts_with("/api/") {
-        Door::Read
-    } else if path.starts_with("/render/") {
-        Door::Once
-    } else {
-        Door::Asset
+    match found(path) {
+        Some((Does::Judges(_) | Does::Changes(_), _)) => Door::Post,
+        Some((Does::Renders, _)) => Door::Once,
+        Some(_) => Door::Read,
+        None if path.starts_with("/api/") => Door::Read,
+        None => Door::Asset,
     }
-}
-
-/// What stands for the star of a pattern, or nothing where it has none; `None` if the path is another.
-fn captured(pattern: &str, path: &str) -> Option<String> {
-    let Some((before, after)) = pattern.split_once('*') else {
-        return (pattern == path).then(String::new);
-    };
-    let middle = path.strip_prefix(before)?.strip_suffix(after)?;
-    (!middle.is_empty() && !middle.contains('/')).then(|| unescaped(middle)).flatten()
-}
-
-/// Percent-encoding taken back; `None` where it is broken.
-fn unescaped(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        if *first == b'%' {
-            let digits = std::str::from_utf8(after.get(..2)?).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &after[2..];
-        } else {
-            bytes.push(if *first == b'+' { b' ' } else { *first });
-            rest = after;
-        }
-    }
-    String::from_utf8(bytes).ok()
-}
-
-/// A parameter of the query.
-fn parameter(uri: &Uri, name: &str) -> Option<String> {
-    let pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.filter(|(key, _)| *key == name).find_map(|(_, value)| unescaped(value))
 }
 
 /// Everything that addresses work on.
@@ -155,103 +185,85 @@ impl Front {
 
 /// Answers a request that may pass.
 pub(crate) async fn answer(front: &Arc<Front>, uri: &Uri, body: Vec<u8>) -> Answer {
-    let path = uri.path().to_owned();
+    let path = uri.path();
     *front.asked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-    if let Some(id) = captured("/api/live/*", &path) {
-        return live(front, id).await;
-    }
-    if let Some(given) = captured("/render/*", &path) {
-        let redeemed = front.tickets.lock().unwrap_or_else(PoisonError::into_inner).redeem(&given);
-        let gone = || {
-            answer::failure(StatusCode::NOT_FOUND, "this address was good once", Some("open the run again"))
-        };
-        return redeemed.map_or_else(gone, answer::report);
-    }
-    if !path.starts_with("/api/") {
-        return assets::answer(&path);
-    }
-    // What reads files or starts programs may take its time, and must hold up no other page.
+    let (handler, name) = match found(path) {
+        Some((Does::Streams, id)) => return live(front, id).await,
+        Some((Does::Renders, ticket)) => return render(front, &ticket),
+        Some((Does::Changes(_), _)) if front.options.read_only => return looking_only().into(),
+        Some((Does::Reads(handler) | Does::Judges(handler) | Does::Changes(handler), name)) => {
+            (handler, name)
+        }
+        None if path.starts_with("/api/") => {
+            return Failed::new(StatusCode::NOT_FOUND, &format!("there is nothing at {path}"), None).into();
+        }
+        None => return assets::answer(path),
+    };
+    // What reads files or starts programs may take its time, and must not delay other pages.
     let (front, uri) = (Arc::clone(front), uri.clone());
-    let answered = tokio::task::spawn_blocking(move || api(&front, &uri, &body)).await;
-    answered.unwrap_or_else(|error| {
+    let answered = tokio::task::spawn_blocking(move || {
+        handler(&front, &Asked { uri: &uri, name: &name, body: &body }).unwrap_or_else(Answer::from)
+    });
+    answered.await.unwrap_or_else(|error| {
         answer::failure(StatusCode::INTERNAL_SERVER_ERROR, &format!("the front failed: {error}"), None)
     })
 }
 
-fn api(front: &Front, uri: &Uri, body: &[u8]) -> Answer {
-    let path = uri.path();
-    let answered = match path {
-        "/api/status" => Ok(status(front)),
-        "/api/form" => Ok(answer::value(StatusCode::OK, &form::form(front.desk.as_ref()))),
-        "/api/live" => Ok(on(front)),
-        "/api/library" => library(front, uri),
-        "/api/history" => history(front, uri),
-        "/api/trash" => library::trashed(&front.options.runs_dir)
-            .map(|rows| answer::value(StatusCode::OK, &rows))
-            .map_err(troubled),
-        "/api/check" => parsed(body).and_then(|filled| check(front, &filled)),
-        "/api/runs" => parsed(body).and_then(|filled| start(front, &filled)),
-        "/api/compare" => parsed(body).and_then(|wanted| compare(front, &wanted)),
-        _ => below(front, path, body),
-    };
-    answered.unwrap_or_else(Answer::from)
+fn looking_only() -> Failed {
+    let hint = "start `webstone ui` without --read-only to start and stop runs";
+    Failed::new(StatusCode::FORBIDDEN, "this front is for looking only", Some(hint))
 }
 
-/// Addresses with a name in them.
-fn below(front: &Front, path: &str, body: &[u8]) -> Result<Answer, Failed> {
-    if let Some(id) = captured("/api/live/*/stop", path) {
-        return stop(front, &id, &parsed(body)?);
+fn render(front: &Front, ticket: &str) -> Answer {
+    let redeemed = front.tickets.lock().unwrap_or_else(PoisonError::into_inner).redeem(ticket);
+    let gone =
+        || answer::failure(StatusCode::NOT_FOUND, "this address was good once", Some("open the run again"));
+    redeemed.map_or_else(gone, answer::report)
+}
+
+fn remove(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
+    let removed = asked.name.parse().is_ok_and(|id| front.runs().forget(id));
+    let missing = || Failed::new(StatusCode::NOT_FOUND, "this run does not wait any more", None);
+    removed.then(answer::done).ok_or_else(missing)
+}
+
+fn page(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
+    let page = pages::report(&front.locate(asked.name)?).map_err(no_page)?;
+    Ok(answer::value(StatusCode::OK, &json!({ "url": ticket(front, page)? })))
+}
+
+fn note(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
+    let directory = front.locate(asked.name)?;
+    let noted = front.shelf.note(&directory, parsed(asked.body)?).map_err(troubled)?;
+    Ok(answer::value(StatusCode::OK, &noted))
+}
+
+fn discard(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
+    let directory = front.locate(asked.name)?;
+    if front.runs().is_written(&directory) {
+        return Err(Failed::new(StatusCode::CONFLICT, "this run is on", Some("stop it first")));
     }
-    if let Some(id) = captured("/api/queue/*/remove", path) {
-        changing(front)?;
-        let removed = id.parse().is_ok_and(|id| front.runs().forget(id));
-        let missing = || Failed::new(StatusCode::NOT_FOUND, "this run does not wait any more", None);
-        return removed.then(answer::done).ok_or_else(missing);
+    front.shelf.discard(&front.options.runs_dir, asked.name).map_err(troubled)?;
+    Ok(answer::done())
+}
+
+fn trash(front: &Front, _: &Asked<'_>) -> Result<Answer, Failed> {
+    let rows = library::trashed(&front.options.runs_dir).map_err(troubled)?;
+    Ok(answer::value(StatusCode::OK, &rows))
+}
+
+fn restore(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
+    front.shelf.restore(&front.options.runs_dir, asked.name).map_err(troubled)?;
+    Ok(answer::done())
+}
+
+/// What a command printed that writes files of its own.
+fn written(front: &Front, command: &str, name: &str) -> Result<Answer, Failed> {
+    if front.options.allow_commands {
+        return printed(front, command, name);
     }
-    if let Some(name) = captured("/api/runs/*/page", path) {
-        let page = pages::report(&front.locate(&name)?).map_err(no_page)?;
-        return Ok(answer::value(StatusCode::OK, &json!({ "url": ticket(front, page)? })));
-    }
-    if let Some(name) = captured("/api/runs/*/notes", path) {
-        changing(front)?;
-        let directory = front.locate(&name)?;
-        let noted = front.shelf.note(&directory, parsed(body)?).map_err(troubled)?;
-        return Ok(answer::value(StatusCode::OK, &noted));
-    }
-    if let Some(name) = captured("/api/runs/*/trash", path) {
-        changing(front)?;
-        let directory = front.locate(&name)?;
-        if front.runs().is_written(&directory) {
-            return Err(Failed::new(StatusCode::CONFLICT, "this run is on", Some("stop it first")));
-        }
-        front.shelf.discard(&front.options.runs_dir, &name).map_err(troubled)?;
-        return Ok(answer::done());
-    }
-    if let Some(name) = captured("/api/trash/*/restore", path) {
-        changing(front)?;
-        front.shelf.restore(&front.options.runs_dir, &name).map_err(troubled)?;
-        return Ok(answer::done());
-    }
-    if let Some(name) = captured("/api/runs/*", path) {
-        return stored_run(front, &name);
-    }
-    if let Some(name) = captured("/api/runs/*/verify", path) {
-        return printed(front, "verify", &name);
-    }
-    if let Some(name) = captured("/api/runs/*/resume", path) {
-        return resume(front, &name);
-    }
-    for (command, pattern) in [("archive", "/api/runs/*/archive"), ("certify", "/api/runs/*/certify")] {
-        let Some(name) = captured(pattern, path) else { continue };
-        changing(front)?;
-        if !front.options.allow_commands {
-            let hint = format!("start it with --allow-commands, or run: webstone {command} {name}");
-            let message = "this front writes no archives and certificates";
-            return Err(Failed::new(StatusCode::FORBIDDEN, message, Some(&hint)));
-        }
-        return printed(front, command, &name);
-    }
-    Err(Failed::new(StatusCode::NOT_FOUND, &format!("there is nothing at {path}"), None))
+    let hint = format!("start it with --allow-commands, or run: webstone {command} {name}");
+    Err(Failed::new(StatusCode::FORBIDDEN, "this front writes no archives and certificates", Some(&hint)))
 }
 
 fn status(front: &Front) -> Answer {
@@ -282,22 +294,22 @@ fn status(front: &Front) -> Answer {
     )
 }
 
-fn on(front: &Front) -> Answer {
+fn running(front: &Front) -> Answer {
     let runs = front.runs();
     answer::value(StatusCode::OK, &json!({ "live": runs.briefs(), "queued": runs.queue() }))
 }
 
-fn library(front: &Front, uri: &Uri) -> Result<Answer, Failed> {
+fn library(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
     let number = |name: &str, default: usize| {
-        parameter(uri, name).and_then(|text| text.parse().ok()).unwrap_or(default)
+        asked.parameter(name).and_then(|text| text.parse().ok()).unwrap_or(default)
     };
-    let search = parameter(uri, "q").unwrap_or_default();
+    let search = asked.parameter("q").unwrap_or_default();
     let rows = front.shelf.rows(&front.options.runs_dir, &search, number("offset", 0), number("limit", ROWS));
     rows.map(|rows| answer::value(StatusCode::OK, &rows)).map_err(troubled)
 }
 
-fn history(front: &Front, uri: &Uri) -> Result<Answer, Failed> {
-    let name = parameter(uri, "name").unwrap_or_default();
+fn history(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
+    let name = asked.parameter("name").unwrap_or_default();
     front.locate(&name)?;
     let found = front.shelf.history(&front.options.runs_dir, &name).map_err(troubled)?;
     let missing =
@@ -306,7 +318,8 @@ fn history(front: &Front, uri: &Uri) -> Result<Answer, Failed> {
 }
 
 /// A run with its row, its notes, and what is to be known of it.
-fn stored_run(front: &Front, name: &str) -> Result<Answer, Failed> {
+fn stored_run(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
+    let name = asked.name;
     let directory = front.locate(name)?;
     let row = front.shelf.row(&front.options.runs_dir, name).map_err(troubled)?;
     let mut run = match detail::of(&directory) {
@@ -326,17 +339,17 @@ fn troubled(trouble: Trouble) -> Failed {
     Failed::new(StatusCode::UNPROCESSABLE_ENTITY, &trouble.message, trouble.hint.as_deref())
 }
 
-fn check(front: &Front, filled: &Filled) -> Result<Answer, Failed> {
-    Ok(answer::value(StatusCode::OK, &checked(front, filled)))
+fn check(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
+    Ok(answer::value(StatusCode::OK, &checked(front, &parsed(asked.body)?)))
 }
 
 fn checked(front: &Front, filled: &Filled) -> form::Checked {
     filled.check(front.desk.as_ref(), front.options.granted())
 }
 
-fn start(front: &Front, filled: &Filled) -> Result<Answer, Failed> {
-    changing(front)?;
-    let checked = checked(front, filled);
+fn start(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
+    let filled: Filled = parsed(asked.body)?;
+    let checked = checked(front, &filled);
     // What was read is what is started: nothing without a plan, and with all that the plan may do.
     let Some(spec) = &checked.planned else {
         return match checked.problem {
@@ -359,9 +372,8 @@ fn forbidden(problem: &Problem) -> Failed {
 }
 
 /// Makes what is missing of a series.
-fn resume(front: &Front, name: &str) -> Result<Answer, Failed> {
-    changing(front)?;
-    let directory = front.locate(name)?;
+fn resume(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
+    let directory = front.locate(asked.name)?;
     let refused = |message: &str, hint: Option<&str>| Failed::new(StatusCode::CONFLICT, message, hint);
     let (_, series) =
         series::load(&directory).map_err(|error| refused(&error.to_string(), error.hint().as_deref()))?;
@@ -407,9 +419,10 @@ struct Stop {
     now: bool,
 }
 
-fn stop(front: &Front, id: &str, stop: &Stop) -> Result<Answer, Failed> {
-    changing(front)?;
-    match front.runs().stop(id, stop.now) {
+fn stop(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
+    let Stop { now } = parsed(asked.body)?;
+    let id = asked.name;
+    match front.runs().stop(id, now) {
         Some(Ok(())) => Ok(answer::value(StatusCode::ACCEPTED, &json!({}))),
         Some(Err(error)) => {
             let message = format!("the run cannot be stopped: {error}");
@@ -427,7 +440,8 @@ struct Compare {
     force: bool,
 }
 
-fn compare(front: &Front, wanted: &Compare) -> Result<Answer, Failed> {
+fn compare(front: &Front, asked: &Asked<'_>) -> Result<Answer, Failed> {
+    let wanted: Compare = parsed(asked.body)?;
     let paths: Vec<PathBuf> = wanted.runs.iter().map(|name| front.locate(name)).collect::<Result<_, _>>()?;
     let compared = pages::compare(&paths, wanted.force).map_err(no_page)?;
     let mut summary = compared.summary;
@@ -457,18 +471,6 @@ fn ticket(front: &Front, page: Vec<u8>) -> Result<String, Failed> {
 
 fn no_page(error: NoPage) -> Failed {
     Failed::new(StatusCode::UNPROCESSABLE_ENTITY, &error.message, error.hint.as_deref())
-}
-
-/// Refuses changes where pages may only look.
-fn changing(front: &Front) -> Result<(), Failed> {
-    match front.options.read_only {
-        false => Ok(()),
-        true => Err(Failed::new(
-            StatusCode::FORBIDDEN,
-            "this front is for looking only",
-            Some("start `webstone ui` without --read-only to start and stop runs"),
-        )),
-    }
 }
 
 fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failed> {

@@ -91,10 +91,10 @@ async fn answered(request: Request<Incoming>, front: Arc<Front>, has_token: &Ato
     if let Err(refusal) = front.guard().admit(door, &head.method, &head.uri, &head.headers) {
         return unread(answer::failure(refusal.status(), &refusal.to_string(), None), &body);
     }
-    if matches!(door, Door::Read | Door::Change) {
+    if matches!(door, Door::Read | Door::Post) {
         has_token.store(true, Relaxed);
     }
-    if door != Door::Change {
+    if door != Door::Post {
         if !body.is_end_stream() {
             let what = "a request for this address has no body";
             return unread(answer::failure(StatusCode::BAD_REQUEST, what, None), &body);
