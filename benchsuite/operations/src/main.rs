@@ -12,7 +12,7 @@ use webstone_engine::h1::request::{RequestParts, write_request};
 use webstone_engine::h1::response::ResponseParser;
 use webstone_engine::{Control, LevelJob, Plan, run_level};
 use webstone_model::metrics::Histogram;
-use webstone_model::spec::{ClientSpec, ConnectionPolicy, HttpVersion, RunSpec};
+use webstone_model::spec::{ClientSpec, ConnectionPolicy, GeneratorTask, HttpVersion};
 use webstone_model::tls::TlsSpec;
 use webstone_model::units::Nanos;
 use webstone_model::workload::template::{RenderContext, Template};
@@ -141,7 +141,7 @@ fn kept(http: HttpVersion) -> ClientSpec {
 
 /// A level of `count` requests with everything that is measured by default.
 fn level(url: &str, client: ClientSpec, count: u64, workers: u32) {
-    let mut spec = RunSpec { target: vec![url.to_owned()], client, ..RunSpec::default() };
+    let mut spec = GeneratorTask { target: vec![url.to_owned()], client, ..GeneratorTask::default() };
     spec.load.duration = Nanos::ZERO;
     spec.load.warmup = Nanos::ZERO;
     spec.load.pages = Some(count);

@@ -12,7 +12,7 @@ use webstone_engine::{Control, LevelJob, Plan, run_level};
 use webstone_model::arrivals::ArrivalProcess;
 use webstone_model::figures::Figures;
 use webstone_model::identities::{Expectation, check};
-use webstone_model::spec::{Check, ConnectionPolicy, RunSpec};
+use webstone_model::spec::{Check, ConnectionPolicy, GeneratorTask};
 use webstone_model::units::Nanos;
 use webstone_model::workload::{FileRequest, Page, Workload};
 
@@ -22,7 +22,7 @@ fn main() {
         |index: usize, default: &str| args.get(index).cloned().unwrap_or_else(|| default.to_owned());
     let url = argument(1, "http://127.0.0.1:8080/");
     let clients: u32 = argument(3, "64").parse().expect("a number of clients");
-    let mut spec = RunSpec { target: vec![url.clone()], ..RunSpec::default() };
+    let mut spec = GeneratorTask { target: vec![url.clone()], ..GeneratorTask::default() };
     spec.load.duration = Nanos::from_secs(argument(4, "3").parse().expect("a number of seconds"));
     spec.generator.workers = 1;
     spec.generator.cpus = argument(5, "");

@@ -286,14 +286,14 @@ impl Course {
 mod tests {
     use std::cell::Cell;
 
-    use webstone_model::spec::RunSpec;
+    use webstone_model::spec::GeneratorTask;
     use webstone_model::units::Nanos;
     use webstone_model::workload::{FileRequest, Page, Workload};
 
     use super::*;
 
     fn course(opening: Opening) -> Arc<Course> {
-        let mut spec = RunSpec { target: vec!["http://192.0.2.1".into()], ..RunSpec::default() };
+        let mut spec = GeneratorTask { target: vec!["http://192.0.2.1".into()], ..GeneratorTask::default() };
         spec.load.warmup = Nanos::from_secs(1);
         let files = vec![FileRequest { url: "/".into(), ..FileRequest::default() }];
         let page = Page { weight: 1, files, think: Nanos::ZERO };

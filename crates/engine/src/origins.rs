@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use webstone_model::spec::RunSpec;
+use webstone_model::spec::GeneratorTask;
 use webstone_model::target::{Scheme, Target};
 use webstone_model::workload::{TlsPages, Workload};
 use webstone_workload::aim::Aim;
@@ -47,7 +47,7 @@ struct Fixed {
 
 impl Origins {
     pub(crate) fn new(
-        spec: &RunSpec,
+        spec: &GeneratorTask,
         workload: &Workload,
         tls: Option<TlsPlan>,
     ) -> Result<Origins, PlanError> {

@@ -7,7 +7,7 @@ use webstone_model::addresses::AddressRange;
 use webstone_model::arrivals::ArrivalProcess;
 use webstone_model::http2_settings::Http2Settings;
 use webstone_model::spec::{
-    Check, ConnectionPolicy, HttpVersion, Resolve, RunSpec, WhenBusy, parse_cpu_list,
+    Check, ConnectionPolicy, GeneratorTask, HttpVersion, Resolve, WhenBusy, parse_cpu_list,
 };
 use webstone_model::units::Nanos;
 use webstone_model::workload::{Feed, FileRequest, Sampler, Workload};
@@ -116,7 +116,7 @@ pub(crate) struct RequestPlan {
 impl Plan {
     /// Compiles a run. `spec.target` must name at least one URL and `spec.generator` its workers: the caller has put
     /// the embedded server's address and its choice of workers there. Resolves host names.
-    pub fn compile(spec: &RunSpec, workload: &Workload) -> Result<Plan, PlanError> {
+    pub fn compile(spec: &GeneratorTask, workload: &Workload) -> Result<Plan, PlanError> {
         let client = &spec.client;
         if client.parallel == 0 {
             return Err(PlanError::new("--parallel: at 0, no file can be requested", "give 1 or more"));
@@ -301,7 +301,7 @@ impl Plan {
 
     fn request(
         &mut self,
-        spec: &RunSpec,
+        spec: &GeneratorTask,
         origins: &mut Origins,
         h2: &mut Builder,
         (page, index): (usize, usize),
@@ -419,7 +419,7 @@ impl Plan {
 }
 
 /// The local addresses, each of which a socket can be bound to.
-fn sources(spec: &RunSpec) -> Result<Vec<IpAddr>, PlanError> {
+fn sources(spec: &GeneratorTask) -> Result<Vec<IpAddr>, PlanError> {
     let sources: Vec<IpAddr> = spec.client.source.iter().flat_map(AddressRange::addresses).collect();
     for source in &sources {
         if let Err(error) = Socket::new(&Address::Internet(SocketAddr::new(*source, 0)), Some(*source)) {
@@ -432,7 +432,7 @@ fn sources(spec: &RunSpec) -> Result<Vec<IpAddr>, PlanError> {
     Ok(sources)
 }
 
-fn cpus(spec: &RunSpec) -> Result<Vec<u32>, PlanError> {
+fn cpus(spec: &GeneratorTask) -> Result<Vec<u32>, PlanError> {
     if !spec.generator.pin {
         return Ok(Vec::new());
     }
@@ -440,7 +440,7 @@ fn cpus(spec: &RunSpec) -> Result<Vec<u32>, PlanError> {
         .map_err(|what| PlanError::new(format!("--cpus: {what}"), "`lscpu -e` lists the CPUs of this host"))
 }
 
-fn headers(spec: &RunSpec, file: &FileRequest, what: &str) -> Result<Vec<(String, String)>, PlanError> {
+fn headers(spec: &GeneratorTask, file: &FileRequest, what: &str) -> Result<Vec<(String, String)>, PlanError> {
     let mut headers: Vec<(String, String)> = Vec::new();
     for (name, value) in spec.client.headers.iter().chain(&file.detail.headers) {
         if !is_token(name) || !is_field_value(value) {
@@ -457,7 +457,7 @@ fn headers(spec: &RunSpec, file: &FileRequest, what: &str) -> Result<Vec<(String
 }
 
 /// Whether any URL of a run is `https`.
-fn needs_tls(spec: &RunSpec, workload: &Workload) -> bool {
+fn needs_tls(spec: &GeneratorTask, workload: &Workload) -> bool {
     let is_secure = |url: &str| url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"));
     let files = workload.pages.iter().flat_map(|page| &page.files);
     spec.target.iter().any(|url| is_secure(url)) || files.map(|file| &*file.url).any(is_secure)

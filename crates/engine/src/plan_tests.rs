@@ -12,13 +12,13 @@ fn workload(urls: &[&str]) -> Workload {
     Workload { name: "w".into(), pages: urls.iter().map(page).collect(), ..Workload::default() }
 }
 
-fn spec() -> RunSpec {
-    RunSpec { target: vec!["http://127.0.0.1:8080".into()], ..RunSpec::default() }
+fn spec() -> GeneratorTask {
+    GeneratorTask { target: vec!["http://127.0.0.1:8080".into()], ..GeneratorTask::default() }
 }
 
 #[test]
 fn bodies_are_received_where_they_are_checked_or_cannot_be_thrown_away() {
-    let receives = |change: fn(&mut RunSpec)| {
+    let receives = |change: fn(&mut GeneratorTask)| {
         let mut spec = spec();
         change(&mut spec);
         Plan::compile(&spec, &workload(&["/a"])).unwrap().receives_bodies()
@@ -41,7 +41,7 @@ fn per_request_announces_the_end_in_every_request() {
     assert_eq!(plan.label(1), "GET http://127.0.0.1:8080/b");
 }
 
-fn allowing(host: &str) -> RunSpec {
+fn allowing(host: &str) -> GeneratorTask {
     let mut spec = spec();
     spec.client.allow_hosts = vec![host.to_owned()];
     spec
@@ -124,7 +124,8 @@ fn a_proxy_gets_absolute_urls_and_all_connections() {
 
 #[test]
 fn early_data_is_refused_where_sending_twice_does_harm() {
-    let mut early = RunSpec { target: vec!["https://127.0.0.1:8443".into()], ..RunSpec::default() };
+    let mut early =
+        GeneratorTask { target: vec!["https://127.0.0.1:8443".into()], ..GeneratorTask::default() };
     early.client.tls.early_data = true;
     let mut orders = workload(&["/order"]);
     assert!(Plan::compile(&early, &orders).is_ok());

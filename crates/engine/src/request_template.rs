@@ -1,7 +1,7 @@
 //! Requests that differ from one time to the next: heads and bodies with places that are filled as they are sent.
 
 use indexmap::IndexMap;
-use webstone_model::spec::RunSpec;
+use webstone_model::spec::GeneratorTask;
 use webstone_model::workload::template::{RenderContext, Template};
 use webstone_model::workload::{Feed, FileRequest};
 
@@ -24,7 +24,7 @@ pub(crate) struct RequestTemplate {
 
 impl RequestTemplate {
     /// Whether a request has anything to fill in.
-    pub(crate) fn is_needed(what: &str, spec: &RunSpec, file: &FileRequest) -> Result<bool, PlanError> {
+    pub(crate) fn is_needed(what: &str, spec: &GeneratorTask, file: &FileRequest) -> Result<bool, PlanError> {
         let headers = spec.client.headers.values().chain(file.detail.headers.values());
         let body = file.detail.body.as_ref().or(spec.client.body.as_ref());
         for text in headers.chain(body).map(String::as_str).chain([&*file.url]) {

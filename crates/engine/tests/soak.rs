@@ -22,7 +22,7 @@ use peer::{file, run, spec};
 use served::{Served, is_child, raise_descriptors, status};
 use webstone_engine::{LevelOutcome, workers_own_descriptors};
 use webstone_model::errors::ErrorClass;
-use webstone_model::spec::{Check, ConnectionPolicy, RunSpec};
+use webstone_model::spec::{Check, ConnectionPolicy, GeneratorTask};
 use webstone_model::units::Nanos;
 use webstone_model::workload::{FileRequest, Page, Workload};
 
@@ -129,7 +129,7 @@ fn workload(refused: SocketAddr, full: SocketAddr) -> Workload {
 }
 
 /// Every way to use connections, under each policy.
-fn variants(url: &str) -> Vec<(String, RunSpec)> {
+fn variants(url: &str) -> Vec<(String, GeneratorTask)> {
     let mut variants = Vec::new();
     for policy in [ConnectionPolicy::PerRequest, ConnectionPolicy::PerPage, ConnectionPolicy::KeepAlive] {
         let mut plain = spec(url, policy, 0);
@@ -265,7 +265,7 @@ fn expected() -> impl Iterator<Item = ErrorClass> {
 }
 
 /// Runs a level, whose identities must hold, and sees to it that it does not grow while it runs.
-fn run_watched(spec: &RunSpec, workload: &Workload, length: Duration) -> LevelOutcome {
+fn run_watched(spec: &GeneratorTask, workload: &Workload, length: Duration) -> LevelOutcome {
     let done = AtomicBool::new(false);
     let (outcome, (samples, descriptors)) = std::thread::scope(|scope| {
         let watcher = scope.spawn(|| {

@@ -16,7 +16,7 @@ use webstone_model::figures::Figures;
 use webstone_model::json_tree;
 use webstone_model::keys::LevelKey;
 use webstone_model::rate::RateProfile;
-use webstone_model::record::{Disturbance, RunRecord, Tool};
+use webstone_model::record::{Disturbance, IterationRecord, RunRecord, Tool};
 
 /// Where a record's environment holds the calibration that the run was quoted against.
 pub const KEY: &str = "calibration";
@@ -425,7 +425,7 @@ pub fn quote(record: &RunRecord) -> Result<Quote, String> {
     let levels = record.levels().into_iter().map(|(_, runs)| LevelShare {
         clients: runs[0].clients,
         rate: runs[0].rate,
-        percent: costs.percent(&LoadRates::of(&Figures::of(&RunRecord::merged(&runs)))),
+        percent: costs.percent(&LoadRates::of(&Figures::of(&IterationRecord::merged(&runs)))),
         generator: None,
     });
     Ok(Quote {

@@ -11,8 +11,9 @@ mod times;
 
 use std::collections::BTreeSet;
 
+use webstone_model::connection_identity::{ConnectionRules, of_connections};
 use webstone_model::errors::ErrorClass;
-use webstone_model::identities::{self, ConnectionRules, Expectation};
+use webstone_model::identities::{self, Expectation};
 use webstone_model::metrics::{Histogram, Histograms, Measured, Moments, PageTotals};
 use webstone_model::pages::{PageRow, StoredPages};
 use webstone_model::record::{IterationRecord, RunRecord, RunState, ScheduleKept};
@@ -401,12 +402,12 @@ fn identities_again(books: &mut Books, record: &RunRecord, iteration: &Iteration
     }
     let rules = ConnectionRules::of(&record.spec, record);
     let clients = identities::clients_there(iteration);
-    let of_connections = identities::of_connections(&iteration.measured, clients, &rules);
+    let connections = of_connections(&iteration.measured, clients, &rules);
     if applied(6) {
-        again.extend(of_connections);
+        again.extend(connections);
     } else {
         // Older records do not have it, and it is true of them as well.
-        for check in of_connections {
+        for check in connections {
             books.holds(&format!("identity 6: {}", check.rule), check.holds, || check.evidence);
         }
     }

@@ -10,86 +10,14 @@ use crate::figures::Figures;
 use crate::generators::ClockOffset;
 use crate::json_tree;
 use crate::keys::LevelKey;
-use crate::metrics::Histogram;
 use crate::rate::RateProfile;
 use crate::record::{IterationRecord, RunState, ScheduleKept, TargetRecord};
 use crate::spec::RunSpec;
 
+pub use crate::live::{Live, LivePercentiles, Phase};
+
 /// Version of the events' schema. It grows when a reader of the older one would misread.
 pub const EVENTS_SCHEMA: u32 = 1;
-
-/// Where a level stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Phase {
-    /// Workers are being set up.
-    Starting,
-    /// Under load; nothing is counted yet.
-    WarmUp,
-    /// The window is open.
-    Measuring,
-    /// The window is closed; requests in progress may finish.
-    Draining,
-    /// Over.
-    Done,
-}
-
-/// Totals over the open window so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Live {
-    /// Time since the window opened, in nanoseconds.
-    pub elapsed_ns: u64,
-    /// Open loop: arrivals that were due.
-    pub planned: u64,
-    /// Open loop: arrivals that began a page.
-    pub offered: u64,
-    /// Requests that succeeded.
-    pub requests: u64,
-    /// Requests that failed.
-    pub errors: u64,
-    /// Connections established.
-    pub connections: u64,
-    /// Pages completed.
-    pub pages: u64,
-    /// Bytes of valid responses.
-    pub bytes: u64,
-    /// Σ response time, in nanoseconds.
-    pub response_ns: u64,
-    /// How long the oldest request in flight had waited when the percentiles were last renewed, in nanoseconds; 0 where none was.
-    #[serde(default)]
-    pub oldest_in_flight_ns: u64,
-    /// Percentiles of the response time so far, with the waits of requests without an answer that are longer than the mean one. Renewed once a second; absent in the first second of a window. Of several hosts, they
-    /// are rounded up by at most 3 %.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub response: Option<LivePercentiles>,
-}
-
-/// Percentiles of the response times since the window opened, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct LivePercentiles {
-    /// How many requests they are of.
-    pub count: u64,
-    /// 50th.
-    pub p50_ns: u64,
-    /// 90th.
-    pub p90_ns: u64,
-    /// 99th.
-    pub p99_ns: u64,
-    /// 99.9th.
-    pub p999_ns: u64,
-    /// The longest.
-    pub max_ns: u64,
-}
-
-impl LivePercentiles {
-    /// Of response times; nothing where there are none.
-    pub fn of(response: &Histogram) -> Option<LivePercentiles> {
-        let [p50_ns, p90_ns, p99_ns, p999_ns] =
-            response.values_at_quantiles(&[0.5, 0.9, 0.99, 0.999])[..].try_into().ok()?;
-        let (count, max_ns) = (response.len(), response.max());
-        (count > 0).then_some(LivePercentiles { count, p50_ns, p90_ns, p99_ns, p999_ns, max_ns })
-    }
-}
 
 /// What one of several hosts has made of an open window so far, as it last said.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

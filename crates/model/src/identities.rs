@@ -1,16 +1,12 @@
 //! The identities that every result must satisfy (`docs/measurement.md`, "Identities"). They are checked when a level
 //! ends, kept in the record and printed when broken: a broken one means that the figures cannot be trusted.
 
-mod connections;
-
-pub use connections::{ConnectionRules, of_connections};
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::generators::GeneratorPart;
+use crate::iteration::IterationRecord;
 use crate::metrics::{Counts, Histogram, Measured, Moments, PageTotals};
-use crate::record::IterationRecord;
+use crate::parts::GeneratorPart;
 
 /// One identity, checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -51,7 +47,7 @@ pub fn clients_there(run: &IterationRecord) -> u64 {
     }
 }
 
-/// Checks the first four identities; the fifth is [`of_parts`], the sixth [`of_connections`]. In open loop the first and the second have forms of their own.
+/// Checks the first four identities; the fifth is [`of_parts`]; the sixth needs the specification, and is the model's. In open loop the first and the second have forms of their own.
 pub fn check(measured: &Measured, expected: &Expectation) -> Vec<IdentityCheck> {
     check_with(measured, &measured.pages_together(), expected)
 }
@@ -355,10 +351,10 @@ mod tests {
 
     #[test]
     fn the_parts_of_several_hosts_add_up_to_the_whole() {
-        let mut record = crate::fixture::record("a", &[(10, &[1000.0])]);
-        assert_eq!(of_parts(&record.iterations[0]), [], "one host made the load");
-        crate::fixture::split(&mut record, 3);
-        let sound = record.iterations.remove(0);
+        let mut runs = crate::run_fixture::runs(&[(10, &[1000.0])]);
+        assert_eq!(of_parts(&runs[0]), [], "one host made the load");
+        crate::run_fixture::split(&mut runs, 3);
+        let sound = runs.remove(0);
         let broken = |change: &dyn Fn(&mut IterationRecord)| {
             let mut run = sound.clone();
             change(&mut run);
@@ -419,7 +415,7 @@ mod tests {
         );
         // Of a run that lost a host the others' clients are there, and no more.
         let lost = |run: &mut IterationRecord| {
-            run.lost = Some(crate::generators::GeneratorLoss { generator: 1, why: "ended".to_owned() });
+            run.lost = Some(crate::parts::GeneratorLoss { generator: 1, why: "ended".to_owned() });
             run.parts.remove(1);
         };
         assert!(!broken(&lost).contains(&of_times("clients")));

@@ -4,14 +4,12 @@
 //! against each other, does it by these keys, never by the text that they are shown as.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 use crate::rate::RateProfile;
-use crate::record::{IterationRecord, RunRecord};
 use crate::units::grouped;
 
 /// A level of a run: in closed loop its number of clients; in open loop its rate, however many clients stand ready for it.
@@ -114,30 +112,6 @@ impl fmt::Display for IterationKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, iteration {}", self.level, self.iteration)?;
         self.attempt.map_or(Ok(()), |attempt| write!(f, ", attempt {attempt}"))
-    }
-}
-
-impl IterationRecord {
-    /// Which level it is of.
-    pub fn level(&self) -> LevelKey {
-        LevelKey::new(self.clients, self.rate)
-    }
-
-    /// Which iteration of the record it is; no two share it.
-    pub fn key(&self) -> IterationKey {
-        IterationKey::new(self.level(), self.iteration)
-    }
-}
-
-impl RunRecord {
-    /// The void timed runs with the attempts that they were, in the order in which they ran.
-    pub fn void_attempts(&self) -> impl Iterator<Item = (IterationKey, &IterationRecord)> {
-        let mut attempts: BTreeMap<IterationKey, u32> = BTreeMap::new();
-        self.voids.iter().map(move |void| {
-            let attempt = attempts.entry(void.key()).or_default();
-            *attempt += 1;
-            (IterationKey { attempt: Some(*attempt), ..void.key() }, void)
-        })
     }
 }
 

@@ -6,35 +6,44 @@
 #![forbid(unsafe_code)]
 
 pub mod addresses;
+pub mod agents;
 pub mod arrivals;
-mod disturbance;
+pub mod connection_identity;
+pub mod disturbance;
 pub mod errors;
 pub mod event;
 pub mod figures;
 #[cfg(any(test, feature = "fixture"))]
 pub mod fixture;
 pub mod generators;
+pub mod host_use;
 pub mod http2_settings;
 pub mod identities;
 pub mod interfaces;
+pub mod iteration;
 pub mod json_tree;
 pub mod keys;
 pub mod kubernetes;
+pub mod live;
+pub mod load;
 pub mod metric;
 pub mod metrics;
 mod one_or_several;
 pub mod origin_figures;
 pub mod pages;
+pub mod parts;
 pub mod powers;
-mod process_use;
 pub mod rate;
 pub mod record;
 pub mod redacted;
+#[cfg(any(test, feature = "fixture"))]
+pub mod run_fixture;
 pub mod search;
 pub mod series;
 pub mod server_figures;
 pub mod server_hosts;
 pub mod server_tls;
+pub mod server_use;
 pub mod servers;
 pub mod shown;
 pub mod spec;
@@ -42,6 +51,7 @@ pub mod strict;
 pub mod target;
 pub mod threshold;
 pub mod tls;
+pub mod tls_names;
 pub mod toml_text;
 pub mod units;
 pub mod workload;

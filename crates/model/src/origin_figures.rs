@@ -7,8 +7,9 @@ use serde::Serialize;
 use crate::figures::Reading;
 use crate::figures::quantity::Quantity;
 use crate::figures::table::{Figure, Precision, some};
-use crate::record::{IterationRecord, OriginCounts, ServerUse};
+use crate::iteration::IterationRecord;
 use crate::server_figures::{ServerFigures, server_use};
+use crate::server_use::{OriginCounts, ServerUse};
 use crate::units::NANOS_PER_SECOND;
 
 /// What the origin did over the iterations of a level for which it was visible.
@@ -214,7 +215,7 @@ pub(crate) static MACHINE: &[Figure] = &[
 mod tests {
     use super::*;
     use crate::metrics::{Counts, Measured};
-    use crate::record::{OriginUse, ServerUse};
+    use crate::server_use::{OriginUse, ServerUse};
 
     fn run(counted: Option<OriginCounts>, server: Option<ServerUse>) -> IterationRecord {
         let counts = Counts { succeeded: 900, failed: 100, body_bytes: 9_000, ..Counts::default() };

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::iteration::RowsPlace;
 use crate::metrics::PageTotals;
 use crate::record::{IterationRecord, RunRecord};
 
@@ -24,17 +25,6 @@ pub struct PageRow {
     /// What it did.
     #[serde(flatten)]
     pub totals: PageTotals,
-}
-
-/// Where the rows of an iteration lie in `page-rows.csv.gz`: a gzip member of its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RowsPlace {
-    /// First byte of the member.
-    pub offset: u64,
-    /// Its length in bytes.
-    pub bytes: u64,
-    /// Rows in it: pages that were asked for.
-    pub rows: u64,
 }
 
 /// Why rows could not be read.

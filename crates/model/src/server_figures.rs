@@ -7,7 +7,8 @@ use serde::Serialize;
 use crate::figures::Reading;
 use crate::figures::quantity::Quantity;
 use crate::figures::table::{Better, Figure, Gate, Precision, Value, some};
-use crate::record::{IterationRecord, ProcessUse, ServerUse};
+use crate::iteration::IterationRecord;
+use crate::server_use::{ProcessUse, ServerUse};
 use crate::units::NANOS_PER_SECOND;
 
 /// What the server used over the iterations of a level for which it was visible.
@@ -449,8 +450,9 @@ pub(crate) static PROCESSES: &[Figure] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host_use::HostUse;
     use crate::metrics::{Counts, Measured};
-    use crate::record::{HostUse, ServerHostUse};
+    use crate::server_hosts::ServerHostUse;
 
     fn run(server: Option<ServerUse>) -> IterationRecord {
         let counts = Counts { succeeded: 1_900, failed: 100, ..Counts::default() };

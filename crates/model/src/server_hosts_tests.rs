@@ -1,12 +1,11 @@
 //! Hosts of a server as one: sums, what is counted once, names; and that records of one agent are read as they were written.
 
 use proptest::prelude::*;
-use serde_json::json;
 
 use super::*;
 use crate::figures::host::HostFigures;
+use crate::host_use::{CpuUse, LinkUse, TcpUse};
 use crate::metrics::{Counts, Measured};
-use crate::record::{CpuUse, LinkUse, TargetRecord, TcpUse};
 use crate::server_figures::ServerFigures;
 
 const SECOND: u64 = 1_000_000_000;
@@ -103,30 +102,7 @@ fn a_part_does_not_pass_for_the_whole() {
 }
 
 #[test]
-fn hosts_have_names_of_their_own() {
-    let record = |names: &[&str]| {
-        let mut record = crate::fixture::record("a", &[]);
-        let agent = |name: &&str| AgentRecord { name: (*name).to_owned(), ..AgentRecord::default() };
-        record.target.agents = names.iter().map(agent).collect();
-        record
-    };
-    let of = |names: &[&str]| -> Vec<String> {
-        (0..names.len() as u32).map(|agent| record(names).server_host_named(agent)).collect()
-    };
-    assert_eq!(of(&["web1"]), ["the server's host"]);
-    assert_eq!(of(&["web1", "web2"]), ["server host web1", "server host web2"]);
-    assert_eq!(of(&["vm", "vm", ""]), ["server host 1 (vm)", "server host 2 (vm)", "server host 3"]);
-}
-
-#[test]
-fn a_record_of_one_agent_is_as_it_always_was() {
-    let old = json!({
-        "url": "http://a", "server": null, "embedded": false, "cpus": [],
-        "agent": { "command": "ssh a webstone agent", "version": "0.1.0", "round_trip_ns_min": 5, "cpus": [0, 1] },
-    });
-    let read: TargetRecord = serde_json::from_value(old.clone()).unwrap();
-    assert_eq!((read.agents.len(), &read.agents[0].cpus[..]), (1, &[0, 1][..]));
-    assert_eq!(serde_json::to_value(&read).unwrap(), old);
+fn what_one_agent_read_is_written_as_one() {
     let host = HostUse { elapsed_ns: 7, ..HostUse::default() };
     let alone = IterationRecord {
         server_hosts: vec![ServerHostUse { host, ..ServerHostUse::default() }],

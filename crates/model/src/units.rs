@@ -170,6 +170,11 @@ pub fn parse_count(text: &str) -> Result<u64, QuantityError> {
     number.parse::<u64>().ok().and_then(|n| n.checked_mul(factor)).ok_or_else(error)
 }
 
+/// Of a counter that is left out of files where it is 0.
+pub(crate) fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

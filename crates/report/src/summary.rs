@@ -1,6 +1,6 @@
 //! The summary of each level: the few dozen numbers that reports print, taken from all of its iterations together.
 //!
-//! Percentiles and rates of a level come from its merged iterations ([`RunRecord::merged`]), never from averaged
+//! Percentiles and rates of a level come from its merged iterations ([`IterationRecord::merged`]), never from averaged
 //! percentiles. A merged measurement is megabytes of histograms, so it is summarised and dropped level by level: a
 //! sweep of a thousand levels needs the memory of one.
 
@@ -144,7 +144,7 @@ impl Values {
 pub(crate) fn merged<'a>(runs: &[&'a IterationRecord]) -> Cow<'a, Measured> {
     match runs {
         [only] => Cow::Borrowed(&only.measured),
-        _ => Cow::Owned(RunRecord::merged(runs)),
+        _ => Cow::Owned(IterationRecord::merged(runs)),
     }
 }
 

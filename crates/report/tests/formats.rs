@@ -13,7 +13,7 @@ use calamine::{Data, Reader, Xlsx};
 use serde_json::Value;
 use webstone_model::errors::{ErrorClass, ErrorExample};
 use webstone_model::figures::Figures;
-use webstone_model::record::{RunRecord, TcpUse};
+use webstone_model::record::{IterationRecord, RunRecord, TcpUse};
 use webstone_model::spec::HttpVersion;
 use webstone_report::{Format, Options, ReportError, render, render_all};
 
@@ -107,7 +107,7 @@ fn a_workbook_has_a_sheet_a_table_and_the_figures_of_the_record() {
     let rates: Vec<Data> = record
         .levels()
         .iter()
-        .map(|(_, runs)| Data::Float(Figures::of(&RunRecord::merged(runs)).request_rate))
+        .map(|(_, runs)| Data::Float(Figures::of(&IterationRecord::merged(runs)).request_rate))
         .collect();
     assert_eq!(column(&levels, "Requests, 1/s"), rates);
     assert_eq!(column(&sheet(&bytes, "Client Data"), "Client").len(), 2 * (5 + 10 + 20));
@@ -276,7 +276,7 @@ fn percentile_text_reads_back_as_the_histogram() {
         let options = Options { clients: Some(clients), histogram: name.to_owned(), ..Options::default() };
         let hgrm = text(&record, Format::Hgrm, &options);
         let runs: Vec<_> = record.iterations.iter().filter(|run| run.clients == clients).collect();
-        let merged = RunRecord::merged(&runs);
+        let merged = IterationRecord::merged(&runs);
         let (_, histogram) = merged.histograms.named().into_iter().find(|(n, _)| *n == name).unwrap();
         let rows = plotted(&hgrm);
         assert!(rows.len() > 40, "{}", rows.len());

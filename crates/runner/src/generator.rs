@@ -76,7 +76,7 @@ pub(crate) type Compile<'a> = &'a dyn Fn(&RunSpec, &Workload) -> Result<Box<dyn 
 
 /// The engine.
 pub(crate) fn engine(spec: &RunSpec, workload: &Workload) -> Result<Box<dyn LoadGenerator>, PlanError> {
-    Ok(Box::new(Engine { plan: Arc::new(Plan::compile(spec, workload)?) }))
+    Ok(Box::new(Engine { plan: Arc::new(Plan::compile(&spec.task(), workload)?) }))
 }
 
 struct Engine {

@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use tracing::{info, warn};
 use webstone_engine::{EngineError, LevelOutcome};
 use webstone_judge::verdict::{self, Loss, LossKind, SHORT_WINDOW_NS, Worth};
+use webstone_model::connection_identity::{ConnectionRules, of_connections};
 use webstone_model::event::{Ended, Event, Phase, Position};
 use webstone_model::generators::GeneratorPart;
-use webstone_model::identities::{self, ConnectionRules, Expectation};
+use webstone_model::identities::{self, Expectation};
 use webstone_model::keys::LevelKey;
 use webstone_model::record::{Disturbance, IterationRecord, RunRecord, RunState, ScheduleKept, ServerUse};
 use webstone_model::spec::{RunSpec, parse_cpu_list};
@@ -250,7 +251,7 @@ impl Sweep<'_> {
             let mut iteration = self.iteration(step, made, seen);
             let rules = ConnectionRules::of(self.spec, record);
             let clients = identities::clients_there(&iteration);
-            iteration.identities.extend(identities::of_connections(&iteration.measured, clients, &rules));
+            iteration.identities.extend(of_connections(&iteration.measured, clients, &rules));
             if self.may_be_repeated(record, &iteration) {
                 return self.void(at, step, iteration, record);
             }

@@ -19,7 +19,7 @@ pub(crate) fn testbed(data: &[u8]) {
     }
     spec.client.proxy = spec.client.proxy.filter(|url| has_address(url));
     spec.client.source.clear();
-    match Plan::compile(&spec, &workload()) {
+    match Plan::compile(&spec.task(), &workload()) {
         Ok(plan) => assert!(plan.request_count() == 2 && plan.workers() > 0),
         Err(error) => assert!(!error.what.is_empty()),
     }

@@ -12,10 +12,10 @@ const DEFINED: [(&str, &str); 8] = [
     ("crates/model/src/metrics/fairness.rs", "Fairness"),
     ("crates/model/src/metrics/measured.rs", "Lifetime"),
     ("crates/model/src/metrics/totals.rs", "PageTotals"),
-    ("crates/model/src/record.rs", "ServerUse"),
-    ("crates/model/src/record.rs", "ProcessUse"),
-    ("crates/model/src/record.rs", "OriginUse"),
-    ("crates/model/src/record.rs", "OriginCounts"),
+    ("crates/model/src/server_use.rs", "ServerUse"),
+    ("crates/model/src/server_use.rs", "ProcessUse"),
+    ("crates/model/src/server_use.rs", "OriginUse"),
+    ("crates/model/src/server_use.rs", "OriginCounts"),
 ];
 /// Where the table of figures stands: beside its formulas.
 const MODEL: &str = "crates/model/src/";

@@ -20,7 +20,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use webstone_model::errors::ErrorClass;
 use webstone_model::identities::{Expectation, check};
 use webstone_model::metrics::{Histogram, Measured, Moments};
-use webstone_model::spec::{ConnectionPolicy, RunSpec};
+use webstone_model::spec::{ConnectionPolicy, GeneratorTask};
 use webstone_model::units::Nanos;
 use webstone_model::workload::{FileRequest, Page, Workload};
 
@@ -46,7 +46,7 @@ const POLICIES: [ConnectionPolicy; 3] =
 /// What is run: one worker's level.
 #[derive(Clone)]
 struct Level {
-    spec: RunSpec,
+    spec: GeneratorTask,
     workload: Workload,
     clients: u32,
     /// Open loop.
@@ -57,7 +57,7 @@ struct Level {
 impl Level {
     /// One client for so long, on one page of files; time-outs that nothing reaches.
     fn new(policy: ConnectionPolicy, urls: &[&str], duration_ns: u64) -> Level {
-        let mut spec = RunSpec { target: vec!["http://192.0.2.1".into()], ..RunSpec::default() };
+        let mut spec = GeneratorTask { target: vec!["http://192.0.2.1".into()], ..GeneratorTask::default() };
         spec.load.duration = Nanos(duration_ns);
         spec.load.warmup = Nanos::ZERO;
         spec.load.drain = Nanos::ZERO;

@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SocketType};
 use webstone_engine::{Control, LevelJob, LevelOutcome, Plan, run_level};
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
-use webstone_model::spec::RunSpec;
+use webstone_model::spec::GeneratorTask;
 use webstone_model::units::Nanos;
 use webstone_model::workload::Workload;
 
@@ -19,7 +19,7 @@ use super::peer::{Act, Peer, file, one_page, spec};
 const CLIENTS: u32 = 48;
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
 
-fn troubled(url: &str, policy: ConnectionPolicy) -> RunSpec {
+fn troubled(url: &str, policy: ConnectionPolicy) -> GeneratorTask {
     let mut spec = spec(url, policy, 0);
     spec.load.pages = None;
     // All clients are at work when the window opens.
@@ -33,7 +33,7 @@ fn troubled(url: &str, policy: ConnectionPolicy) -> RunSpec {
 }
 
 /// Runs a level and holds the clients' booked time against their number.
-fn run(spec: &RunSpec, workload: &Workload, rate: Option<&str>) -> LevelOutcome {
+fn run(spec: &GeneratorTask, workload: &Workload, rate: Option<&str>) -> LevelOutcome {
     let plan = Arc::new(Plan::compile(spec, workload).unwrap());
     let rate = rate.map(|rate| rate.parse().unwrap());
     let job = LevelJob { rate, ..LevelJob::new(plan, CLIENTS) };
@@ -50,7 +50,7 @@ fn run(spec: &RunSpec, workload: &Workload, rate: Option<&str>) -> LevelOutcome 
 
 /// In closed loop, and in open loop with more arrivals than are served. On a busy machine the trouble may come late; then the
 /// window is made longer.
-fn both_loops(mut spec: RunSpec, workload: &Workload, expected: ErrorClass) {
+fn both_loops(mut spec: GeneratorTask, workload: &Workload, expected: ErrorClass) {
     for rate in [None, Some("20000")] {
         let has_trouble = (0..8).any(|doubled| {
             spec.load.duration = Nanos::from_millis(200 << doubled);

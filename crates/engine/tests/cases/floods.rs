@@ -11,7 +11,7 @@ use webstone_model::errors::ErrorClass::{self, AnsweredEarly, Malformed, Request
 use webstone_model::event::Phase;
 use webstone_model::identities::{Expectation, check};
 use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerRequest};
-use webstone_model::spec::RunSpec;
+use webstone_model::spec::GeneratorTask;
 use webstone_model::units::Nanos;
 use webstone_model::workload::{FileRequest, RequestDetail};
 
@@ -62,7 +62,7 @@ fn heads_chunk_sizes_and_trailers_without_end_are_malformed() {
 }
 
 /// A run of `millis` against servers that flood, with one request a client at a time.
-fn flooded(url: &str, millis: u64) -> RunSpec {
+fn flooded(url: &str, millis: u64) -> GeneratorTask {
     let mut spec = spec(url, PerRequest, 0);
     spec.load.pages = None;
     spec.load.duration = Nanos::from_millis(millis);

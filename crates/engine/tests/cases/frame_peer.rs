@@ -12,7 +12,7 @@ use webstone_engine::h2::hpack::decoder::Decoder;
 use webstone_engine::h2::hpack::encoder::{self, Literal};
 use webstone_model::errors::ErrorClass;
 use webstone_model::spec::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
-use webstone_model::spec::RunSpec;
+use webstone_model::spec::GeneratorTask;
 use webstone_model::workload::FileRequest;
 
 /// What the peer does with a request.
@@ -216,7 +216,7 @@ pub(super) fn answer(stream: u32) -> Vec<u8> {
     [head, data(stream, flag::END_STREAM, b"ok")].concat()
 }
 
-pub(super) fn h2(url: &str, policy: ConnectionPolicy, pages: u64) -> RunSpec {
+pub(super) fn h2(url: &str, policy: ConnectionPolicy, pages: u64) -> GeneratorTask {
     let mut spec = spec(url, policy, pages);
     spec.client.http = webstone_model::spec::HttpVersion::Http2;
     spec

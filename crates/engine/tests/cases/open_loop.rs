@@ -10,7 +10,7 @@ use webstone_model::arrivals::{ArrivalProcess, Arrivals, Slots};
 use webstone_model::identities::{Expectation, check};
 use webstone_model::metrics::OpenLoop;
 use webstone_model::spec::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
-use webstone_model::spec::{RunSpec, ServerSpec};
+use webstone_model::spec::{GeneratorTask, ServerSpec};
 use webstone_model::units::Nanos;
 use webstone_model::workload::Workload;
 use webstone_server::{RunningServer, ServeOptions, Server};
@@ -24,7 +24,7 @@ fn server() -> RunningServer {
     .unwrap()
 }
 
-fn open_spec(url: &str, policy: ConnectionPolicy, seconds: u64) -> RunSpec {
+fn open_spec(url: &str, policy: ConnectionPolicy, seconds: u64) -> GeneratorTask {
     let mut spec = spec(url, policy, 0);
     spec.load.pages = None;
     spec.load.duration = Nanos::from_secs(seconds);
@@ -34,7 +34,7 @@ fn open_spec(url: &str, policy: ConnectionPolicy, seconds: u64) -> RunSpec {
 }
 
 /// Runs a level; every identity must hold, the second in its open-loop form among them.
-fn run(spec: &RunSpec, workload: &Workload, clients: u32, rate: &str) -> LevelOutcome {
+fn run(spec: &GeneratorTask, workload: &Workload, clients: u32, rate: &str) -> LevelOutcome {
     let plan = Arc::new(Plan::compile(spec, workload).unwrap());
     let rate = Some(rate.parse().unwrap());
     let job = LevelJob { rate, ..LevelJob::new(plan, clients) };

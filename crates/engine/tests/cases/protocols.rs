@@ -11,7 +11,7 @@ use webstone_engine::{Control, LevelJob, LevelOutcome, Plan, TraceKind, Transact
 use webstone_model::identities::{Expectation, check};
 use webstone_model::server_tls::ServerTls;
 use webstone_model::spec::ConnectionPolicy::{self, KeepAlive, PerPage, PerRequest};
-use webstone_model::spec::{HttpVersion, RunSpec, ServerSpec};
+use webstone_model::spec::{GeneratorTask, HttpVersion, ServerSpec};
 use webstone_model::units::Nanos;
 use webstone_model::workload::{Feed, Workload};
 use webstone_server::{Counters, RunningServer, ServeOptions, Server};
@@ -43,7 +43,7 @@ impl Way {
         Server::start(ServeOptions { test_handlers: true, ..ServeOptions::new(spec) }).unwrap()
     }
 
-    pub(super) fn spec(self, server: &RunningServer, policy: ConnectionPolicy, pages: u64) -> RunSpec {
+    pub(super) fn spec(self, server: &RunningServer, policy: ConnectionPolicy, pages: u64) -> GeneratorTask {
         let mut spec = spec(server.url(), policy, pages);
         spec.client.http = self.http;
         if let Some(certificate) = &server.ready().certificate {
@@ -82,7 +82,7 @@ impl Way {
 }
 
 /// Runs a level with a channel for transactions.
-fn run_told(spec: &RunSpec, workload: &Workload, clients: u32) -> (LevelOutcome, Vec<Transaction>) {
+fn run_told(spec: &GeneratorTask, workload: &Workload, clients: u32) -> (LevelOutcome, Vec<Transaction>) {
     let plan = Arc::new(Plan::compile(spec, workload).unwrap());
     let (sender, receiver) = sync_channel(10_000);
     let job = LevelJob { transactions: Some(sender), ..LevelJob::new(plan, clients) };

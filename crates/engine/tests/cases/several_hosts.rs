@@ -13,7 +13,7 @@ use webstone_model::event::Phase;
 use webstone_model::identities::{Expectation, check};
 use webstone_model::metrics::Measured;
 use webstone_model::spec::ConnectionPolicy::KeepAlive;
-use webstone_model::spec::{RunSpec, ServerSpec};
+use webstone_model::spec::{GeneratorTask, ServerSpec};
 use webstone_model::units::Nanos;
 use webstone_server::{RunningServer, ServeOptions, Server};
 
@@ -36,7 +36,7 @@ fn server() -> RunningServer {
 }
 
 /// A level of so long behind such a warm-up, whose requests all end.
-fn timed(url: &str, warmup_ms: u64, duration_ms: u64) -> RunSpec {
+fn timed(url: &str, warmup_ms: u64, duration_ms: u64) -> GeneratorTask {
     let mut spec = spec(url, KeepAlive, 0);
     spec.load.pages = None;
     spec.load.warmup = Nanos::from_millis(warmup_ms);
@@ -45,7 +45,7 @@ fn timed(url: &str, warmup_ms: u64, duration_ms: u64) -> RunSpec {
     spec
 }
 
-fn job(spec: &RunSpec, clients: u32) -> LevelJob {
+fn job(spec: &GeneratorTask, clients: u32) -> LevelJob {
     let workload = one_page(vec![file("/test?size=10&delay=1ms", Some(10))]);
     let plan = Arc::new(Plan::compile(spec, &workload).unwrap());
     LevelJob { opening: Opening::Agreed, ..LevelJob::new(plan, clients) }

@@ -8,7 +8,7 @@ use webstone_engine::LevelOutcome;
 use webstone_model::errors::ErrorClass;
 use webstone_model::metrics::Handshakes;
 use webstone_model::spec::ConnectionPolicy::{KeepAlive, PerRequest};
-use webstone_model::spec::{ConnectionPolicy, RunSpec};
+use webstone_model::spec::{ConnectionPolicy, GeneratorTask};
 use webstone_model::tls::{Share, TlsCipher, TlsGroup, TlsVersion};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
@@ -19,7 +19,7 @@ fn answering(answer: &[u8]) -> Script {
 }
 
 /// A run of so many pages, trusting an authority.
-fn trusting(peer: &TlsPeer, identity: &Identity, policy: ConnectionPolicy, pages: u64) -> RunSpec {
+fn trusting(peer: &TlsPeer, identity: &Identity, policy: ConnectionPolicy, pages: u64) -> GeneratorTask {
     let mut spec = spec(&peer.url, policy, pages);
     spec.client.tls.cacert = identity.cacert();
     spec

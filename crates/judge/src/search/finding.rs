@@ -138,7 +138,7 @@ pub fn of_record(record: &RunRecord) -> Option<Finding> {
     let below = |level: &&LevelFound| finding.broken.is_none_or(|broken| level.load < broken);
     let peaks =
         finding.levels.iter().filter(below).filter(|level| search.looks_kept(level)).filter_map(|level| {
-            let measured = RunRecord::merged(runs_at(level.load)?);
+            let measured = IterationRecord::merged(runs_at(level.load)?);
             Some(UsefulPeak {
                 load: level.load,
                 request_rate: Figures::of(&measured).request_rate,

@@ -325,7 +325,7 @@ impl CellSummary {
 
 impl LevelSummary {
     fn of(record: &RunRecord, runs: &[&IterationRecord]) -> LevelSummary {
-        let merged = RunRecord::merged(runs);
+        let merged = IterationRecord::merged(runs);
         let figures = Figures::of(&merged);
         let over = |metric: Metric| -> Option<Interval> { statistics::mean_interval(&samples(runs, metric)) };
         let served = fairness(&merged.clients);

@@ -3,8 +3,8 @@
 use super::quantity::Quantity;
 use super::table::{Better, Figure, Gate, Precision, some};
 use super::{Figures, quotient, seconds};
+use crate::iteration::ScheduleKept;
 use crate::metrics::Measured;
-use crate::record::ScheduleKept;
 use crate::units::NANOS_PER_SECOND;
 
 /// How much of its CPUs the load generator used, and how late it was.

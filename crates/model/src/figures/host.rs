@@ -5,7 +5,9 @@
 use super::quantity::Quantity;
 use super::table::{Better, Figure, Gate, Precision, some};
 use super::{quotient, seconds};
-use crate::record::{CpuUse, Disturbance, HostUse, IterationRecord, LinkUse, TcpUse};
+use crate::disturbance::Disturbance;
+use crate::host_use::{CpuUse, HostUse, LinkUse, TcpUse};
+use crate::iteration::IterationRecord;
 use crate::server_hosts::hosts_at_once;
 
 /// The counters of a host, summed over the windows in which they were read.
@@ -370,7 +372,6 @@ mod tests {
     use crate::figures::Reading;
     use crate::metric::Metric;
     use crate::metrics::{Counts, Measured};
-    use crate::threshold::Thresholds;
 
     /// A window in which 900 requests succeeded and 100 failed.
     fn run(tcp: Option<TcpUse>) -> IterationRecord {
@@ -388,11 +389,10 @@ mod tests {
             run.host.as_mut().unwrap().links = links;
             run
         };
-        let mut record = crate::fixture::record("a", &[]);
-        record.iterations = vec![alone.clone()];
-        crate::fixture::split(&mut record, 3);
+        let mut runs = [alone.clone()];
+        crate::run_fixture::split(&mut runs, 3);
         let of = |run: &IterationRecord| HostFigures::of_generator(&[run]).unwrap();
-        let (one, three) = (of(&alone), of(&record.iterations[0]));
+        let (one, three) = (of(&alone), of(&runs[0]));
         // Each host of the fixture counted what the one did.
         assert_eq!((one.ended, three.ended), (1000, 1000));
         assert_eq!((one.elapsed_s, three.elapsed_s), (2.0, 2.0));
@@ -419,15 +419,5 @@ mod tests {
         assert_eq!(of(&[&IterationRecord::default()]), None);
         let idle = IterationRecord { measured: Measured::default(), ..run(sent_again(3)) };
         assert_eq!(of(&[&idle]), None, "nothing ended that they could be of");
-    }
-
-    #[test]
-    fn a_threshold_holds_retransmissions_against_their_number() {
-        let limit = &"retransmissions<1".parse::<Thresholds>().unwrap().0[0];
-        let keeps = |retransmitted| {
-            let value = limit.metric().value(&Reading::of(&run(sent_again(retransmitted))));
-            limit.relation().holds(value.unwrap(), limit.limit())
-        };
-        assert!(keeps(0) && !keeps(1), "1 for 1,000 requests is not below 1");
     }
 }

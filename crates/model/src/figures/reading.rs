@@ -7,10 +7,11 @@ use super::distributions::{Distribution, Distributions};
 use super::generator::{GeneratorFigures, OpenLoopFigures};
 use super::host::HostFigures;
 use super::{Figures, Value};
+use crate::iteration::IterationRecord;
 use crate::metrics::{Fairness, Measured, fairness, times_at};
 use crate::origin_figures::OriginFigures;
-use crate::record::{IterationRecord, RunRecord, ServerUse};
 use crate::server_figures::{ServerFigures, server_use};
+use crate::server_use::ServerUse;
 
 /// One iteration, or all of a level. What several figures need is computed once, when the first of them is asked for.
 #[derive(Clone, Debug)]
@@ -39,7 +40,7 @@ impl<'a> Reading<'a> {
     pub fn of_level(runs: &[&'a IterationRecord]) -> Reading<'a> {
         match runs {
             [run] => Reading::of(run),
-            _ => Reading::new(Cow::Owned(RunRecord::merged(runs)), runs.to_vec()),
+            _ => Reading::new(Cow::Owned(IterationRecord::merged(runs)), runs.to_vec()),
         }
     }
 

@@ -461,7 +461,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::record::IterationRecord;
+    use crate::iteration::IterationRecord;
 
     #[test]
     fn no_two_figures_share_a_name() {

@@ -3,8 +3,8 @@
 use super::quantity::Quantity;
 use super::seconds;
 use super::table::{Figure, some};
+use crate::iteration::IterationRecord;
 use crate::metrics::{Histogram, Moments};
-use crate::record::IterationRecord;
 
 const SECTION: &str = "Unanswered requests";
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Histogram, Moments, add};
-use crate::tls::{TlsCipher, TlsGroup, TlsVersion};
+use crate::tls_names::{TlsCipher, TlsGroup, TlsVersion};
 
 /// One handshake that ended well, as the load generator saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,10 +71,10 @@ pub struct Handshakes {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_the_clear: Option<u64>,
     /// Connections whose request the server took as early data.
-    #[serde(skip_serializing_if = "crate::record::is_zero")]
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub early_data_accepted: u64,
     /// Connections whose request was sent as early data and had to be sent again.
-    #[serde(skip_serializing_if = "crate::record::is_zero")]
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub early_data_rejected: u64,
     /// Time from the TCP connection's establishment to the handshake's end, in nanoseconds, full and resumed.
     pub time: Moments,

@@ -89,17 +89,17 @@ pub struct WorkerUse {
     pub run_queue_ns: Option<u64>,
     /// Times that it stood still for 2 ms or longer without a reason of its own: between two readings of its clock while it
     /// handled events, or behind the instant at which its ticker should have woken it.
-    #[serde(skip_serializing_if = "crate::record::is_zero")]
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub stalls: u64,
     /// Time of those stalls, in nanoseconds: a late tick stands for the 10 ms between two ticks. Waiting for the CPU
     /// (`run_queue_ns`) is in it; what goes beyond that, no counter of the kernel knows.
-    #[serde(skip_serializing_if = "crate::record::is_zero")]
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub stalled_ns: u64,
     /// The longest of them, in nanoseconds.
-    #[serde(skip_serializing_if = "crate::record::is_zero")]
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub stalled_ns_max: u64,
     /// By how much it opened its window after the instant at which it was to, in nanoseconds.
-    #[serde(skip_serializing_if = "crate::record::is_zero")]
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub opening_delay_ns: u64,
     /// Rounds of its event loop.
     pub loops: u64,

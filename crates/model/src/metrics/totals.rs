@@ -92,10 +92,10 @@ pub struct ClientTotals {
     /// Connections established.
     pub connects: u64,
     /// Requests without a valid answer: those that failed, and those in flight when the window closed.
-    #[serde(skip_serializing_if = "crate::record::is_zero")]
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub unanswered: u64,
     /// Σ of their waits, in nanoseconds.
-    #[serde(skip_serializing_if = "crate::record::is_zero")]
+    #[serde(skip_serializing_if = "crate::units::is_zero")]
     pub unanswered_ns: u64,
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::metrics::{ClientTotals, Counts, Measured};
-use crate::record::IterationRecord;
+use crate::record::{HostUse, IterationRecord, TcpUse};
 use crate::units::NANOS_PER_SECOND;
 
 fn read(text: &str) -> Vec<Threshold> {
@@ -218,4 +218,20 @@ fn a_hung_client_breaks_what_the_others_keep() {
     let seen: Vec<f64> =
         read("p(99)<50ms,errors<1%,avg<50ms").iter().filter_map(|one| one.value(&reading)).collect();
     assert!(seen[0] >= 10.0 && (seen[1] - 20.0).abs() < 0.1 && seen[2] < 0.05, "{seen:?}");
+}
+
+#[test]
+fn a_threshold_on_retransmissions_is_of_their_number() {
+    let limit = &"retransmissions<1".parse::<Thresholds>().unwrap().0[0];
+    let keeps = |retransmitted| {
+        let tcp = Some(TcpUse { retransmitted, ..TcpUse::default() });
+        let counts = Counts { succeeded: 900, failed: 100, ..Counts::default() };
+        let run = IterationRecord {
+            host: Some(HostUse { elapsed_ns: 2_000_000_000, tcp, ..HostUse::default() }),
+            measured: Measured { window_ns: 2_000_000_000, counts, ..Measured::default() },
+            ..IterationRecord::default()
+        };
+        limit.relation().holds(limit.metric().value(&Reading::of(&run)).unwrap(), limit.limit())
+    };
+    assert!(keeps(0) && !keeps(1), "1 for 1,000 requests is not below 1");
 }

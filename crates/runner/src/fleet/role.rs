@@ -189,7 +189,7 @@ impl Maker {
         if let Err(error) = target::reach_hosts(&spec, &workload) {
             return Ok(no_target(error));
         }
-        let plan = Plan::compile(&spec, &workload).map_err(|error| error.to_string())?;
+        let plan = Plan::compile(&spec.task(), &workload).map_err(|error| error.to_string())?;
         let towards: BTreeSet<IpAddr> = facts.addresses.iter().map(|address| address.ip()).collect();
         let prepared = Prepared {
             cpus: placement.workers_cpus,

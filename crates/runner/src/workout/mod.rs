@@ -21,7 +21,7 @@ use webstone_judge::workout::{Misdeed, Phase, PhaseRecord, Service, TIMED_RUNS_A
 use webstone_model::figures::Figures;
 use webstone_model::figures::distributions::Distribution;
 use webstone_model::metrics::fairness;
-use webstone_model::record::{Disturbance, RunRecord, Tool};
+use webstone_model::record::{Disturbance, IterationRecord, RunRecord, Tool};
 use webstone_model::spec::{HttpVersion, RunSpec, ServerSpec};
 use webstone_model::target::{Scheme, Target};
 use webstone_model::units::Nanos;
@@ -196,7 +196,7 @@ fn service(
 }
 
 fn seen(record: &RunRecord) -> Service {
-    let merged = RunRecord::merged(&record.iterations.iter().collect::<Vec<_>>());
+    let merged = IterationRecord::merged(&record.iterations.iter().collect::<Vec<_>>());
     let distribution =
         Distribution::of_all(&merged.histograms.response, &merged.unanswered.histograms.response);
     let at = |time_s: fn(&Distribution) -> f64| distribution.as_ref().map_or(0.0, time_s);

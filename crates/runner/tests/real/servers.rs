@@ -36,7 +36,7 @@ fn serves_the_filesets(running: &Running, workloads: &[Workload]) {
             spec.client.check = Check::Content;
             spec.generator.workers = 1;
             spec.generator.pin = false;
-            let plan = Arc::new(Plan::compile(&spec, workload).unwrap());
+            let plan = Arc::new(Plan::compile(&spec.task(), workload).unwrap());
             let job = LevelJob::new(plan, 8);
             let measured = run_level(&job, &Control::new()).unwrap().measured;
             let context = format!("{} {policy:?} {http:?}", workload.name);

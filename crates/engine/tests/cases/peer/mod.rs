@@ -8,7 +8,7 @@ use std::time::Duration;
 use webstone_engine::{Control, LevelJob, LevelOutcome, Plan, run_level};
 use webstone_model::errors::ErrorClass;
 use webstone_model::identities::{Expectation, check};
-use webstone_model::spec::{ConnectionPolicy, RunSpec};
+use webstone_model::spec::{ConnectionPolicy, GeneratorTask};
 use webstone_model::units::Nanos;
 use webstone_model::workload::{FileRequest, Page, Workload};
 
@@ -123,8 +123,8 @@ fn drain(stream: &mut TcpStream) {
 
 /// A specification for short exact runs: `pages` pages, no warm-up, and time-outs that no busy machine reaches. What is to time
 /// out has [`impatient`] clients.
-pub(crate) fn spec(url: &str, policy: ConnectionPolicy, pages: u64) -> RunSpec {
-    let mut spec = RunSpec { target: vec![url.to_owned()], ..RunSpec::default() };
+pub(crate) fn spec(url: &str, policy: ConnectionPolicy, pages: u64) -> GeneratorTask {
+    let mut spec = GeneratorTask { target: vec![url.to_owned()], ..GeneratorTask::default() };
     spec.load.duration = Nanos::from_secs(30);
     spec.load.pages = Some(pages);
     spec.load.warmup = Nanos::ZERO;
@@ -139,7 +139,7 @@ pub(crate) fn spec(url: &str, policy: ConnectionPolicy, pages: u64) -> RunSpec {
 }
 
 /// The same, with a short time-out of one class; of another class, as it is.
-pub(crate) fn impatient(mut spec: RunSpec, class: ErrorClass) -> RunSpec {
+pub(crate) fn impatient(mut spec: GeneratorTask, class: ErrorClass) -> GeneratorTask {
     match class {
         // Other test programs run beside this one, and an answer that was not spoilt must come in time.
         ErrorClass::FirstByteTimeout => spec.client.first_byte_timeout = Nanos::from_secs(1),
@@ -161,7 +161,7 @@ pub(crate) fn file(url: &str, size: Option<u64>) -> FileRequest {
 }
 
 /// Runs a level; every identity must hold.
-pub(crate) fn run(spec: &RunSpec, workload: &Workload, clients: u32) -> LevelOutcome {
+pub(crate) fn run(spec: &GeneratorTask, workload: &Workload, clients: u32) -> LevelOutcome {
     let plan = Arc::new(Plan::compile(spec, workload).unwrap());
     let job = LevelJob::new(plan, clients);
     let outcome = run_level(&job, &Control::new()).unwrap();

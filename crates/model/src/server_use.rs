@@ -84,3 +84,65 @@ impl ThreadUse {
         shown.map(|c| if c.is_control() || c == char::REPLACEMENT_CHARACTER { '?' } else { c }).collect()
     }
 }
+
+/// What the server under test used while a level ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ServerUse {
+    /// User CPU time of its processes, in nanoseconds.
+    pub user_ns: u64,
+    /// System CPU time of its processes, in nanoseconds.
+    pub system_ns: u64,
+    /// Peak resident memory, in bytes.
+    pub resident_bytes_max: u64,
+    /// Connections that it says it accepted, over the whole level.
+    pub accepted: Option<u64>,
+    /// Bytes that it says it sent, over the whole level.
+    pub sent_bytes: Option<u64>,
+    /// Requests that it says it answered, over the whole level.
+    pub requests: Option<u64>,
+    /// What its processes did besides using CPU time; absent where they could not be seen, and in older records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<ProcessUse>,
+}
+
+impl ServerUse {
+    /// Whether its processes were read where the window opened and where it closed. If not, it has nothing but what the server counted
+    /// itself, and its zeros were never measured.
+    pub fn was_read(&self) -> bool {
+        self.processes.is_some() || self.user_ns > 0 || self.system_ns > 0 || self.resident_bytes_max > 0
+    }
+}
+
+/// What the server behind a proxy did while a window was open.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct OriginUse {
+    /// What its processes used; absent where they cannot be seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerUse>,
+    /// What it counted; absent where it does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counted: Option<OriginCounts>,
+}
+
+/// What the server behind a proxy counted between two readings, where the window opened and where it closed. Reading leaves
+/// no trace in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct OriginCounts {
+    /// Requests that the proxy sent on to it.
+    pub requests: u64,
+    /// Of those: answered by a status of class 3xx, which of files is `304 Not Modified`.
+    pub not_modified: u64,
+    /// Connections that the proxy made to it.
+    pub connections: u64,
+    /// Bytes of bodies of whole answers.
+    pub body_bytes: u64,
+    /// Bytes of answers, heads and framing included.
+    pub sent_bytes: u64,
+    /// Bytes that it read: the proxy's requests.
+    pub received_bytes: u64,
+    /// Time between the two readings by its own clock, in nanoseconds.
+    pub elapsed_ns: u64,
+}

@@ -4,7 +4,7 @@
 //! may be counted on one side alone: the sides may differ by their number, and by no more. Every connection is begun for a request that
 //! waits for it, and that ends, or moves to another one, before the connection does.
 
-use super::IdentityCheck;
+use crate::identities::IdentityCheck;
 use crate::metrics::{Handshakes, Measured};
 use crate::record::RunRecord;
 use crate::spec::{ClientSpec, ConnectionPolicy, HttpVersion, RunSpec};

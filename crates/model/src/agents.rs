@@ -1,0 +1,122 @@
+//! Agents that watched the server under test on its hosts: which they were, and how their hosts are named.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::record::RunRecord;
+
+/// What watched the server on one of its hosts. Facts about an only host are in the run's environment, under
+/// `server.environment`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct AgentRecord {
+    /// The command that started it, without secrets.
+    pub command: String,
+    /// The host's own name. Absent in older records.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Version of webstone there.
+    pub version: String,
+    /// Shortest of several round trips before the load, in nanoseconds.
+    pub round_trip_ns_min: u64,
+    /// The boot of that host's kernel: an agent of the same boot is on the same machine. Absent in older records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot: Option<String>,
+    /// Ports by which it found the server, where they are not the target's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<u16>,
+    /// CPUs of that host that the server may run on, as found before the load; empty where its processes could not be seen.
+    pub cpus: Vec<u32>,
+    /// Of several hosts: facts about it, by name, as the environment has them for an only one.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, Value>,
+}
+
+/// Facts about a host, by name.
+pub type Facts<'a> = BTreeMap<&'a str, &'a Value>;
+
+impl AgentRecord {
+    /// A fact about its host that is a text.
+    pub fn fact(&self, name: &str) -> Option<&str> {
+        self.environment.get(name)?.as_str()
+    }
+}
+
+impl RunRecord {
+    /// A host of the server in words: `the server's host`; of several `server host web2`, and where that is no name of its own
+    /// `server host 2 (web)`.
+    pub fn server_host_named(&self, agent: u32) -> String {
+        match &self.target.agents[..] {
+            [] | [_] => "the server's host".to_owned(),
+            _ => format!("server host {}", self.server_host_name(agent)),
+        }
+    }
+
+    /// The same for a table: `web2`, or `2 (web)`.
+    pub fn server_host_name(&self, agent: u32) -> String {
+        host_name(&self.target.agents, agent)
+    }
+
+    /// The hosts of the server of which an agent told facts, by their agents.
+    pub fn server_environments(&self) -> Vec<(u32, Facts<'_>)> {
+        if let Some(Value::Object(facts)) = self.environment.get("server.environment") {
+            return vec![(0, facts.iter().map(|(name, fact)| (name.as_str(), fact)).collect())];
+        }
+        let agents = (0..).zip(&self.target.agents);
+        agents
+            .map(|(place, agent)| {
+                (place, agent.environment.iter().map(|(name, fact)| (name.as_str(), fact)).collect())
+            })
+            .filter(|(_, facts): &(u32, Facts<'_>)| !facts.is_empty())
+            .collect()
+    }
+}
+
+/// Its own name; where it has none, or shares it with another host of the server, its number with it.
+pub fn host_name(agents: &[AgentRecord], agent: u32) -> String {
+    let name = agents.get(agent as usize).map_or("", |agent| agent.name.as_str());
+    let number = agent.saturating_add(1);
+    match agents.iter().filter(|other| other.name == name).count() {
+        _ if name.is_empty() => number.to_string(),
+        1 => name.to_owned(),
+        _ => format!("{number} ({name})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::record::TargetRecord;
+
+    #[test]
+    fn hosts_have_names_of_their_own() {
+        let record = |names: &[&str]| {
+            let mut record = crate::fixture::record("a", &[]);
+            let agent = |name: &&str| AgentRecord { name: (*name).to_owned(), ..AgentRecord::default() };
+            record.target.agents = names.iter().map(agent).collect();
+            record
+        };
+        let of = |names: &[&str]| -> Vec<String> {
+            (0..names.len() as u32).map(|agent| record(names).server_host_named(agent)).collect()
+        };
+        assert_eq!(of(&["web1"]), ["the server's host"]);
+        assert_eq!(of(&["web1", "web2"]), ["server host web1", "server host web2"]);
+        assert_eq!(of(&["vm", "vm", ""]), ["server host 1 (vm)", "server host 2 (vm)", "server host 3"]);
+    }
+
+    #[test]
+    fn a_record_of_one_agent_is_as_it_always_was() {
+        let old = json!({
+            "url": "http://a", "server": null, "embedded": false, "cpus": [],
+            "agent": { "command": "ssh a webstone agent", "version": "0.1.0", "round_trip_ns_min": 5, "cpus": [0, 1] },
+        });
+        let read: TargetRecord = serde_json::from_value(old.clone()).unwrap();
+        assert_eq!((read.agents.len(), &read.agents[0].cpus[..]), (1, &[0, 1][..]));
+        assert_eq!(serde_json::to_value(&read).unwrap(), old);
+    }
+}

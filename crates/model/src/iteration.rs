@@ -1,0 +1,143 @@
+//! One timed run of a level, as it was measured: what clients, the generator's host and the server did in its window.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::host_use::HostUse;
+use crate::identities::IdentityCheck;
+use crate::keys::{IterationKey, LevelKey};
+use crate::metrics::Measured;
+use crate::one_or_several::{self, OneOrSeveral};
+use crate::parts::{GeneratorLoss, GeneratorPart};
+use crate::rate::RateProfile;
+use crate::server_hosts::ServerHostUse;
+use crate::server_use::{OriginUse, ServerUse};
+use crate::units::NANOS_PER_SECOND;
+
+/// One timed run of a level.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct IterationRecord {
+    /// Number of clients.
+    pub clients: u32,
+    /// Open loop: the level's rate. Clients are then those that stand ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateProfile>,
+    /// Which of the level's iterations, from 1.
+    pub iteration: u32,
+    /// When the measured window opened (RFC 3339, UTC).
+    pub started_at: String,
+    /// The same in nanoseconds of the monotonic clock since the run began. Absent where no window opened, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opened_ns: Option<u64>,
+    /// Whether the user ended it before its time; its figures are over the time that it ran.
+    pub interrupted: bool,
+    /// What was measured.
+    pub measured: Measured,
+    /// The identities, checked.
+    pub identities: Vec<IdentityCheck>,
+    /// The reference server's own use, where it is the target.
+    pub server: Option<ServerUse>,
+    /// What the server behind a proxy did, where the target was one that webstone started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<OriginUse>,
+    /// Which arm of an A/A run it belongs to (`--aa`).
+    #[serde(default)]
+    pub arm: Option<Arm>,
+    /// What the generator's host counted while the window was open, where its kernel tells.
+    #[serde(default)]
+    pub host: Option<HostUse>,
+    /// What each of several hosts had of it, in order; empty: this host made the load. `host` is then the controller's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<GeneratorPart>,
+    /// The host that was lost, which makes the run void: what is here is the others'.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<GeneratorLoss>,
+    /// What the server's host counted, if an agent monitored it there; a list if several did, each on a host of its own. One whose
+    /// figures are missing is not in it.
+    #[serde(default, rename = "server_host", with = "one_or_several", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "OneOrSeveral<ServerHostUse>")]
+    pub server_hosts: Vec<ServerHostUse>,
+    /// Why figures of the server are missing where they could have been: an agent's, or those of a server on this host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_missing: Option<String>,
+    /// Open loop: how well the schedule was kept.
+    #[serde(default)]
+    pub schedule: Option<ScheduleKept>,
+    /// Where in `page-rows.csv.gz` its rows page by page lie; absent where they were not stored, and in records of older
+    /// versions, which have them under `measured`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages_at: Option<RowsPlace>,
+}
+
+/// Where the rows of an iteration lie in `page-rows.csv.gz`: a gzip member of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RowsPlace {
+    /// First byte of the member.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Rows in it: pages that were asked for.
+    pub rows: u64,
+}
+
+/// One of the two arms of an A/A run: the same thing measured twice, interleaved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Arm {
+    /// The first.
+    A,
+    /// The second.
+    B,
+}
+
+impl IterationRecord {
+    /// Which level it is of.
+    pub fn level(&self) -> LevelKey {
+        LevelKey::new(self.clients, self.rate)
+    }
+
+    /// Which iteration of the record it is; no two share it.
+    pub fn key(&self) -> IterationKey {
+        IterationKey::new(self.level(), self.iteration)
+    }
+
+    /// Several iterations as one measurement.
+    pub fn merged(iterations: &[&IterationRecord]) -> Measured {
+        let mut merged = Measured::default();
+        for iteration in iterations {
+            merged.merge_sequential(&iteration.measured);
+        }
+        merged
+    }
+}
+
+/// How well an open-loop schedule was kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ScheduleKept {
+    /// Arrivals that were due in the window, per second.
+    pub asked_rate: f64,
+    /// Arrivals that began a page in the window, per second.
+    pub offered_rate: f64,
+    /// Median of the schedule lag, in nanoseconds: from an arrival's intended start to the moment at which the generator
+    /// saw to it.
+    pub lag_p50_ns: u64,
+    /// 99th percentile of the schedule lag, in nanoseconds.
+    pub lag_p99_ns: u64,
+    /// The longest schedule lag, in nanoseconds.
+    pub lag_max_ns: u64,
+}
+
+impl ScheduleKept {
+    /// Of a window, or of several merged; `None` in closed loop, and of a window of no length.
+    pub fn of(measured: &Measured) -> Option<ScheduleKept> {
+        let open_loop = measured.open_loop.as_ref().filter(|_| measured.window_ns > 0)?;
+        let per_s = |arrivals: u64| arrivals as f64 * NANOS_PER_SECOND as f64 / measured.window_ns as f64;
+        Some(ScheduleKept {
+            asked_rate: per_s(open_loop.planned),
+            offered_rate: per_s(open_loop.started),
+            lag_p50_ns: open_loop.lag_histogram.value_at_percentile(50.0),
+            lag_p99_ns: open_loop.lag_histogram.value_at_percentile(99.0),
+            lag_max_ns: open_loop.lag.max,
+        })
+    }
+}

@@ -1,0 +1,477 @@
+//! How load is made: how much of it ([`LoadSpec`]), by clients of which kind ([`ClientSpec`]), by which workers ([`GeneratorSpec`]).
+//!
+//! Defaults stand here and nowhere else.
+
+use std::fmt;
+use std::str::FromStr;
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+
+use crate::addresses::AddressRange;
+use crate::arrivals::ArrivalProcess;
+pub use crate::http2_settings::Http2Settings;
+use crate::rate::Rates;
+use crate::tls::TlsSpec;
+use crate::units::Nanos;
+
+/// A load generator's task: whom it asks, how much, as which clients. The part of a run's specification that it needs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GeneratorTask {
+    /// URLs of the server under test, used in turn by connections.
+    pub target: Vec<String>,
+    /// How much load, how long, how often.
+    pub load: LoadSpec,
+    /// How each client behaves.
+    pub client: ClientSpec,
+    /// The generator's own settings.
+    pub generator: GeneratorSpec,
+}
+
+/// How much load, how long, how often.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoadSpec {
+    /// Numbers of clients, a level each: `20..100+10`, `1,2,4`, `1..64*2`.
+    pub clients: Levels,
+    /// Open loop: arrivals per second, a level each: `10k`, `1k..10k+1k`, `1k..50k/60s`. Absent: closed loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rates>,
+    /// Open loop: how arrivals are spaced.
+    pub arrivals: ArrivalProcess,
+    /// Open loop: what becomes of an arrival that finds no client free.
+    pub when_busy: WhenBusy,
+    /// Length of a level's measured window; 0s: the level ends by pages alone. With both, whichever comes first.
+    pub duration: Nanos,
+    /// Pages that a level fetches in all, over all clients.
+    pub pages: Option<u64>,
+    /// Repetition test: each page so often, in the order of the workload; then the level ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repetitions: Option<u32>,
+    /// Timed runs of each level.
+    pub iterations: u32,
+    /// Time under load before the window opens, every iteration.
+    pub warmup: Nanos,
+    /// Time that requests in progress may take to finish after the window closed; then they are cut off and counted.
+    pub drain: Nanos,
+    /// Order of levels and iterations.
+    pub order: Order,
+    /// How many void timed runs are repeated at most, of each four of a level: those in which so much CPU time was taken from the
+    /// generator or the server that they say nothing. 0: none.
+    pub retries: u32,
+    /// Whether each level's iterations are two interleaved arms of the same thing, to learn the noise floor.
+    pub aa: bool,
+}
+
+impl Default for LoadSpec {
+    fn default() -> LoadSpec {
+        LoadSpec {
+            clients: Levels(vec![5, 10, 20, 40]),
+            rate: None,
+            arrivals: ArrivalProcess::Constant,
+            when_busy: WhenBusy::Queue,
+            duration: Nanos::from_secs(6),
+            pages: None,
+            repetitions: None,
+            iterations: 1,
+            warmup: Nanos::from_secs(1),
+            drain: Nanos::from_secs(2),
+            order: Order::Interleaved,
+            retries: 2,
+            aa: false,
+        }
+    }
+}
+
+impl LoadSpec {
+    /// How many void timed runs of one level are repeated at most.
+    pub fn retries_of_level(&self) -> usize {
+        self.retries as usize * (self.iterations as usize).div_ceil(4).max(1)
+    }
+
+    /// Number of levels of the sweep: of rates in open loop, else of client counts.
+    pub fn levels(&self) -> usize {
+        self.rate.as_ref().map_or(self.clients.0.len(), |rates| rates.0.len())
+    }
+}
+
+/// What becomes of an arrival that finds no client free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenBusy {
+    /// It waits for one, and its waiting is part of its latency.
+    #[default]
+    Queue,
+    /// It is skipped, and counted as such.
+    Skip,
+}
+
+/// The order in which levels × iterations run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// All levels once, then all levels again: drift of the machine does not look like a trend over levels.
+    #[default]
+    Interleaved,
+    /// All iterations of a level before the next level.
+    Sequential,
+    /// A seeded shuffle.
+    Random,
+}
+
+/// Numbers of clients, one level each, in the order given. At least one; each at least 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Levels(pub Vec<u32>);
+
+/// Why a text names no levels.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` is not a list of client counts: {rule}; write one count (64), a list (1,2,4), a range with a step (20..100+10) or with a factor (1..64*2)"
+)]
+
+pub struct LevelsError {
+    text: String,
+    rule: String,
+}
+
+/// Most levels that a range may name. A sweep of more is a slip of the keyboard.
+const LEVELS_MAX: usize = 10_000;
+
+/// Most clients of a level: the engine numbers connections with 32 bits and keeps some of them for parallel fetches.
+const CLIENTS_MAX: u64 = 10_000_000;
+
+impl FromStr for Levels {
+    type Err = LevelsError;
+
+    fn from_str(text: &str) -> Result<Levels, LevelsError> {
+        let error = |rule: String| LevelsError { text: text.to_owned(), rule };
+        let count = |word: &str| -> Result<u64, LevelsError> {
+            // The remedy of a single count would be a second one.
+            let value = crate::units::parse_count(word)
+                .map_err(|_| error(format!("`{word}` is not a whole number, such as 64 or 10k")))?;
+            if (1..=CLIENTS_MAX).contains(&value) {
+                return Ok(value);
+            }
+            Err(error(format!("{value} is not between 1 and {CLIENTS_MAX}")))
+        };
+        let mut levels = Vec::new();
+        for part in text.split(',') {
+            let part = part.trim();
+            let Some((from, rest)) = part.split_once("..") else {
+                levels.push(count(part)? as u32);
+                continue;
+            };
+            let (to, step, factor) = match (rest.split_once('+'), rest.split_once('*')) {
+                (Some((_, "0")), None) => {
+                    return Err(error(format!("the step of {part} must be at least 1")));
+                }
+                (Some((to, step)), None) => (to, count(step)?, 1),
+                (None, Some((to, factor))) => (to, 0, count(factor)?),
+                _ => return Err(error(format!("the range {part} has no step"))),
+            };
+            let (from, to) = (count(from)?, count(to)?);
+            if from > to {
+                return Err(error(format!("the range {part} runs backwards")));
+            }
+            if step == 0 && factor < 2 {
+                return Err(error(format!("the factor of {part} must be at least 2")));
+            }
+            let mut value = from;
+            while value <= to {
+                if levels.len() >= LEVELS_MAX {
+                    return Err(error(format!("more than {LEVELS_MAX} levels")));
+                }
+                levels.push(value as u32);
+                value = value * factor + step;
+            }
+        }
+        Ok(Levels(levels))
+    }
+}
+
+impl fmt::Display for Levels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, level) in self.0.iter().enumerate() {
+            write!(f, "{}{level}", if index == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Levels {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Levels {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Levels, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Levels {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Levels".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "description": "Client counts: 64, 1,2,4, 20..100+10 or 1..64*2" })
+    }
+}
+
+/// When a client's connection ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConnectionPolicy {
+    /// A new connection for each file, as WebStone, WebBench and WASD measured.
+    #[default]
+    PerRequest,
+    /// A new connection (or `parallel` of them) for each page.
+    PerPage,
+    /// Connections are kept until the server ends them or a limit is reached.
+    KeepAlive,
+}
+
+/// The version of HTTP that is spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum HttpVersion {
+    /// HTTP/1.0; reuse is asked for with `Connection: keep-alive`.
+    #[serde(rename = "1.0")]
+    Http10,
+    /// HTTP/1.1.
+    #[default]
+    #[serde(rename = "1.1")]
+    Http11,
+    /// HTTP/2, without asking first: with prior knowledge.
+    #[serde(rename = "2")]
+    Http2,
+}
+
+/// When host names are resolved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Resolve {
+    /// Once, before the run.
+    #[default]
+    Once,
+    /// For every connection; the time counts as connect time.
+    PerConnection,
+}
+
+/// What to check in each response, besides being complete and well-formed HTTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Check {
+    /// Status only.
+    Status,
+    /// Status, and body length where the workload states one.
+    #[default]
+    Size,
+    /// Status, length, and the content of the generated fileset, byte by byte.
+    Content,
+}
+
+/// How each client behaves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClientSpec {
+    /// When connections end.
+    pub connections: ConnectionPolicy,
+    /// With keep-alive: requests per connection, after which the client closes it.
+    pub requests_per_connection: Option<u32>,
+    /// Files of a page fetched at once, after its first. 1 is WebStone's way.
+    pub parallel: u32,
+    /// Version of HTTP.
+    pub http: HttpVersion,
+    /// HTTP/2: most streams that are open on a connection at a time; absent: as many as clients ask for and servers allow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub streams: Option<u32>,
+    /// HTTP/2: what clients tell servers when a connection begins.
+    #[serde(skip_serializing_if = "Http2Settings::is_default")]
+    pub http2_settings: Http2Settings,
+    /// HTTP/2: clients that share each connection.
+    #[serde(skip_serializing_if = "is_one")]
+    pub clients_per_connection: u32,
+    /// Method of files that name none.
+    pub method: String,
+    /// Header fields added to every request, in order.
+    pub headers: IndexMap<String, String>,
+    /// Body of every request that has none of its own.
+    pub body: Option<String>,
+    /// Seed of the page sequences. The same seed gives each client the same pages on any machine.
+    pub seed: u64,
+    /// When names are resolved.
+    pub resolve: Resolve,
+    /// A Unix socket to connect to instead of the target's address.
+    pub unix_socket: Option<String>,
+    /// Local addresses that connections come from, in turn.
+    pub source: Vec<AddressRange>,
+    /// A proxy: connections go there, and requests name absolute URLs.
+    pub proxy: Option<String>,
+    /// Hosts besides the target that the workload may ask, as `HOST` or `HOST:PORT`. Others are refused.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow_hosts: Vec<String>,
+    /// Whether feeds of the workload may be files outside of its own directory.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub allow_feeds: bool,
+    /// Longest time for a connection to be established.
+    pub connect_timeout: Nanos,
+    /// Longest time from the request to the first byte of its answer.
+    pub first_byte_timeout: Nanos,
+    /// Longest time from start to the last byte.
+    pub request_timeout: Nanos,
+    /// What is checked of each answer.
+    pub check: Check,
+    /// Close connections with a TCP reset after the response: faster, and not what a browser does.
+    pub reset: bool,
+    /// How TLS handshakes are done, where a URL is `https`.
+    #[serde(skip_serializing_if = "TlsSpec::is_default")]
+    pub tls: TlsSpec,
+}
+
+impl ClientSpec {
+    /// Most connections that so many clients have at once.
+    pub fn connections_max(&self, clients: u32) -> u64 {
+        let clients = u64::from(clients);
+        match self.http {
+            HttpVersion::Http2 if self.connections != ConnectionPolicy::PerRequest => {
+                clients.div_ceil(self.clients_per_connection.max(1).into())
+            }
+            _ => clients * u64::from(self.parallel.max(1)),
+        }
+    }
+}
+
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
+impl Default for ClientSpec {
+    fn default() -> ClientSpec {
+        ClientSpec {
+            connections: ConnectionPolicy::PerRequest,
+            requests_per_connection: None,
+            parallel: 1,
+            http: HttpVersion::Http11,
+            streams: None,
+            http2_settings: Http2Settings::default(),
+            clients_per_connection: 1,
+            method: "GET".to_owned(),
+            headers: IndexMap::new(),
+            body: None,
+            seed: 1995,
+            resolve: Resolve::Once,
+            unix_socket: None,
+            source: Vec::new(),
+            proxy: None,
+            allow_hosts: Vec::new(),
+            allow_feeds: false,
+            connect_timeout: Nanos::from_secs(10),
+            first_byte_timeout: Nanos::from_secs(30),
+            request_timeout: Nanos::from_secs(60),
+            check: Check::Size,
+            reset: false,
+            tls: TlsSpec::default(),
+        }
+    }
+}
+
+/// The generator's own settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct GeneratorSpec {
+    /// Event loops. 0: one for each CPU that the server under test does not need.
+    pub workers: u32,
+    /// CPUs that workers are pinned to, in turn (`0-1,4`). Empty: chosen by the program; see `pin`.
+    pub cpus: String,
+    /// Whether workers are pinned at all.
+    pub pin: bool,
+    /// Open loop: wait for arrivals awake, at the cost of a whole CPU a worker, instead of asleep.
+    pub spin: bool,
+    /// Chose how event loops talk to the kernel in earlier versions, whose records have it. Nothing heeds it.
+    #[serde(skip_serializing)]
+    #[schemars(skip)]
+    pub backend: IgnoredAny,
+    /// Pages (the heaviest) that have histograms of their own; all have totals. Bounds memory: each takes four
+    /// histograms a worker.
+    pub page_histograms: u32,
+    /// Exchanges to print whole, for debugging.
+    pub trace: u32,
+    /// File that receives the instants of every transaction (WebStone's -R).
+    pub record_all: Option<String>,
+}
+
+impl Default for GeneratorSpec {
+    fn default() -> GeneratorSpec {
+        GeneratorSpec {
+            workers: 0,
+            cpus: String::new(),
+            pin: true,
+            spin: false,
+            backend: IgnoredAny,
+            page_histograms: 32,
+            trace: 0,
+            record_all: None,
+        }
+    }
+}
+
+/// Reads a list of CPUs as Linux writes it: `0-1,4`.
+pub fn parse_cpu_list(text: &str) -> Result<Vec<u32>, String> {
+    let error = || format!("`{text}` is not a list of CPUs: write numbers and ranges, as in 0-1,4");
+    let number = |word: &str| word.trim().parse::<u32>().ok().filter(|n| *n < 4096).ok_or_else(error);
+    let mut cpus = Vec::new();
+    for part in text.split(',').filter(|part| !part.trim().is_empty()) {
+        match part.split_once('-') {
+            Some((from, to)) if number(from)? <= number(to)? => cpus.extend(number(from)?..=number(to)?),
+            Some(_) => return Err(error()),
+            None => cpus.push(number(part)?),
+        }
+    }
+    Ok(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn levels(text: &str) -> Vec<u32> {
+        text.parse::<Levels>().unwrap().0
+    }
+
+    #[test]
+    fn levels_have_four_forms() {
+        assert_eq!(levels("64"), [64]);
+        assert_eq!(levels("1,2,4"), [1, 2, 4]);
+        assert_eq!(levels("20..100+10"), [20, 30, 40, 50, 60, 70, 80, 90, 100]);
+        assert_eq!(levels("1..64*2"), [1, 2, 4, 8, 16, 32, 64]);
+        assert_eq!(levels("1, 10..20+10, 1k"), [1, 10, 20, 1000]);
+    }
+
+    #[test]
+    fn wrong_levels_name_the_rule() {
+        for (text, rule) in [
+            ("0", "between 1"),
+            ("100..20+10", "backwards"),
+            ("1..9*1", "factor"),
+            ("1..9", "no step"),
+            ("", "not a whole number"),
+            ("1..10000000+1", "more than"),
+        ] {
+            let message = text.parse::<Levels>().unwrap_err().to_string();
+            assert!(message.contains(rule) && message.contains("20..100+10"), "{message}");
+        }
+    }
+
+    #[test]
+    fn cpu_lists_are_linux_lists() {
+        assert_eq!(parse_cpu_list("0-1,4"), Ok(vec![0, 1, 4]));
+        assert_eq!(parse_cpu_list(""), Ok(vec![]));
+        for text in ["a", "1-", "3-1", "-1", "99999"] {
+            assert!(parse_cpu_list(text).is_err(), "{text}");
+        }
+    }
+}
